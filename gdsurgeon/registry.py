@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from gdsurgeon.edits.rename import rename as rename
     from gdsurgeon.edits.repair import repair as repair
     from gdsurgeon.edits.reroute import reroute as reroute
+    from gdsurgeon.edits.rewrite import matches as matches
+    from gdsurgeon.edits.rewrite import rewrite as rewrite
     from gdsurgeon.edits.set_attr import set_attr as set_attr
     from gdsurgeon.edits.set_device import set_device as set_device
     from gdsurgeon.edits.set_shape import set_shape as set_shape
@@ -130,6 +132,9 @@ COMMANDS = {
     "set-attr": Entry("Nodes", "Set attrs of nodes.", "cli.set_attr", "edits.set_attr.set_attr"),
     "swap-op": Entry("Nodes", "Change the op of nodes.", "cli.swap_op", "edits.swap_op.swap_op"),
     "simplify": Entry("Nodes", "Make a graph smaller that gives the same.", "cli.simplify", "edits.simplify.simplify"),
+    "rewrite": Entry(
+        "Nodes", "Put other nodes in the place of those that match a pattern.", "cli.rewrite", "edits.rewrite.rewrite"
+    ),
     "compat": Entry("Nodes", "Make a file that an older TensorFlow takes.", "cli.compat", "edits.compat.compat"),
     "repair": Entry("Nodes", "Put right what keeps a graph from loading.", "cli.repair", "edits.repair.repair"),
     "shrink": Entry("Nodes", "Store weights in fewer bytes.", "cli.shrink", "edits.shrink.shrink"),
@@ -220,6 +225,7 @@ _OTHERS = (
     "analysis.queries.signature.signature",
     "analysis.shapes.inference.infer_shapes",
     "edits.in_functions.in_functions",
+    "edits.rewrite.matches",
     "graph.body.Body",
     "analysis.traversal.boundary.boundary",
     "edits.claims.EditResult",

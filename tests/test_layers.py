@@ -36,6 +36,7 @@ ROOMS = (
     "select",
     "analysis",
     "specification",
+    "patterns",
     "comparison",
     "container",
     "graph",
@@ -67,6 +68,7 @@ BESIDE = {
     "analysis": {"runtime", "comparison", "specification"},
     "specification": {"runtime"},
     "comparison": {"runtime"},
+    "patterns": {"runtime", "checkpoint", "container", "comparison"},
     "select": {"runtime"},
 }
 """Rooms that are below, and none of a room's business."""

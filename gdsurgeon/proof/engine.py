@@ -465,6 +465,7 @@ class Engine:
         self.proof.samples = max(self.proof.samples, sample + 1)
         compared = [output for output in outputs if output.comparison is not None]
         what = "tensors" if any(output.inside for output in compared) else "outputs"
+        known = {output.after: output.before for output in outputs} if self.trial.of_largest else {}
         accused = next((run.accused for run in self.trial.runs if run.accused), "")
         complaint = (
             self.trial.complaint
@@ -474,12 +475,17 @@ class Engine:
             f"{complaint} {len(wrong)} of {len(compared)} {what} (feed {sample + 1})",
             self.proof,
             details=tuple(
-                f"{printable(name)}: {difference(found, of_largest=bool(self.trial.of_largest))}"
+                f"{_called(known.get(name, name), name)}: {difference(found, of_largest=bool(self.trial.of_largest))}"
                 for name, found in self._worst.items()
             ),
             advice=self.trial.advice,
         )
         raise error if self.trial.accuse is None else self.trial.accuse(self, error, [output.after for output in wrong])
+
+
+def _called(before: str, after: str) -> str:
+    """A tensor by its name, and by the one that it has now."""
+    return printable(after) if before == after else f"{printable(before)} (now {printable(after)})"
 
 
 def _is_rounding(output: OutputProof) -> bool:

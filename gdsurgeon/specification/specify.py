@@ -28,6 +28,7 @@ SPECIFIED = frozenset(
         "rename",
         "repair",
         "reroute",
+        "rewrite",
         "set_attr",
         "set_device",
         "set_shape",

@@ -268,7 +268,8 @@ def chance(proof: Proof, *, two: bool = True) -> str:
 def compared_counts(proof: Proof) -> str:
     """``1 output``, and what decided it where that was compared too."""
     inside = sum(output.inside for output in proof.compared)
-    behind = f" and {counted(inside, 'tensor')} behind it" if inside else ""
+    where = "inside" if proof.of_largest else "behind it"
+    behind = f" and {counted(inside, 'tensor')} {where}" if inside else ""
     return counted(len(proof.compared) - inside, "output") + behind
 
 

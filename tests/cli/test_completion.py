@@ -125,7 +125,7 @@ def test_bash_completes_in_quotes(bash: Bash) -> None:
 
 
 def test_bash_lists_what_there_is(bash: Bash) -> None:
-    assert bash.listed("re") == {"rename", "repair", "reroute", "remove"}
+    assert bash.listed("re") == {"rename", "repair", "reroute", "rewrite", "remove"}
     assert bash.listed("rename model.pb tower/") == {"tower/scale=", "tower/scaled="}
     assert {"--op", "--scope", "--output"} < bash.listed("remove model.pb --")
 

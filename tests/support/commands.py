@@ -143,6 +143,11 @@ CASES = {
         ((MODEL,), (MODEL, "tower/same"), (MODEL, "_note:string=hello")),
         ((MODEL, "tower/sam", "_note:string=hello"), "'tower/same'"),
     ),
+    "rewrite": Case(
+        (MODEL, "Abs($x) -> Maximum($x, Neg($x))"),
+        ((MODEL,), (MODEL, "Mul($x)")),
+        ((MODEL, "Mull($x, $y) -> $x"), "'Mul'"),
+    ),
     "simplify": Case((MODEL,), (), ((MODEL, "--outputs", "score"), "'scores'")),
     "swap-op": Case(
         (MODEL, "--node", "tower/same", "Neg"), ((MODEL,), (MODEL, "Neg")), ((MODEL, "--op", "Mul", "Mull"), "'Mul'")

@@ -1,0 +1,125 @@
+"""gdsurgeon rewrite."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from gdsurgeon.cli.bodies import in_bodies
+from gdsurgeon.cli.command import Command, proof_option
+from gdsurgeon.cli.complete import files
+from gdsurgeon.cli.options import edit_options
+from gdsurgeon.cli.terminal import terminal
+from gdsurgeon.errors import UsageError, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from gdsurgeon.edits.rewrite import Listed
+    from gdsurgeon.graph.graph import Graph
+    from gdsurgeon.operation.edit import Request
+    from gdsurgeon.patterns.terms import Rule
+
+
+@click.command("rewrite", cls=Command)
+@edit_options
+@in_bodies
+@click.argument("rule", metavar="'PATTERN -> REPLACEMENT'", required=False)
+@click.option(
+    "--rules",
+    "sources",
+    metavar="FILE|builtin:NAME",
+    shell_complete=files,
+    multiple=True,
+    help="Rules of a file, one a line, or of the book.",
+)
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="Replace at most N matches.")
+@click.option("--list", "only_list", is_flag=True, help="Only print what matches, and what is left for which reason.")
+@click.option("--json", "as_json", is_flag=True, help="With --list: print JSON.")
+@proof_option(
+    "--tolerance",
+    type=click.FloatRange(0),
+    metavar="X",
+    help="By how much a tensor may differ, as a part of its largest element (0.0001; 0: not by a bit).",
+)
+def command(
+    request: Request,
+    rule: str | None,
+    sources: tuple[str, ...],
+    limit: int | None,
+    only_list: bool,
+    as_json: bool,
+    tolerance: float | None,
+) -> None:
+    """Put other nodes in the place of those that match a pattern.
+
+    $x is any tensor, $c:const a constant, 0.5 a constant of that value, Op{attr=value}(...) a node. A match stays as it
+    is where it is read from outside, lies across a loop or branch, or a name would be lost; the reasons are told.
+    Proven by running: outputs are compared, and what each match gives, each by its own largest element; and each
+    match by itself, on numbers of either sign.
+
+    \b
+    Examples:
+      gdsurgeon rewrite model.pb 'Relu6($x) -> Minimum(Maximum($x, 0), 6)' -o out.pb
+      gdsurgeon rewrite model.pb --rules builtin:gelu --rules my.rules -o out.pb
+      gdsurgeon rewrite model.pb 'Conv2D{padding="SAME"}($x, $w:const)' --list
+    """
+    if (rule is None) == (not sources):
+        raise UsageError("a rule is missing: 'PATTERN -> REPLACEMENT', or --rules" if rule is None else
+                         "a rule is given, and --rules: rules of both go into one file")  # fmt: skip
+    if as_json and not only_list:
+        raise UsageError("--json is for --list: --report writes what was done")
+    rules = _rules(rule, sources, only_list)
+    if only_list:
+        if request.out is not None or request.in_place:
+            raise UsageError("--list writes nothing: it goes with neither -o nor -i")
+        _list(request, rules, as_json)
+        return
+    from gdsurgeon.cli.run_edit import run_edit
+    from gdsurgeon.edits.rewrite import OF_LARGEST, rewrite
+
+    near = OF_LARGEST if tolerance is None else tolerance
+    run_edit("rewrite", request, lambda graph: rewrite(graph, rules, limit=limit, of_largest=near))
+
+
+def _rules(rule: str | None, sources: tuple[str, ...], only_patterns: bool) -> list[Rule]:
+    from gdsurgeon.patterns.check import rule_of
+    from gdsurgeon.patterns.rules import rules_in
+
+    if rule is not None:
+        return [rule_of(rule, name="rule", only_pattern=only_patterns)]
+    return [each for source in sources for each in rules_in(source, only_patterns=only_patterns)]
+
+
+def _list(request: Request, rules: list[Rule], as_json: bool) -> None:
+    """Prints the matches in the graph, or in the bodies that are meant."""
+    from gdsurgeon.container.load import open_model
+    from gdsurgeon.edits.rewrite import listed
+    from gdsurgeon.graph.body import Body
+
+    graph = open_model(request.model, request.wanted).graph
+    graphs: dict[str, Graph] = {name: Body(graph, name).graph for name in request.functions} or {"": graph}
+    found = [(name, each) for name, body in graphs.items() for each in listed(body, rules)]
+    if as_json:
+        import json
+
+        terminal.answer(json.dumps([_described(*each) for each in found], indent=2))
+        return
+    for line in _lines(found, many=len(rules) > 1):
+        terminal.answer(line)
+
+
+def _described(function: str, each: Listed) -> dict[str, object]:
+    out: dict[str, object] = {"rule": each.rule, "nodes": list(each.nodes), "bindings": each.bindings}
+    return {**out, "left": each.why or None, **({"function": function} if function else {})}
+
+
+def _lines(found: Iterable[tuple[str, Listed]], *, many: bool) -> Iterable[str]:
+    for function, each in found:
+        where = f"{printable(function)}/" if function else ""
+        parts = [", ".join(f"{where}{printable(name)}" for name in each.nodes)]
+        parts += [f"{name}={printable(value)}" for name, value in each.bindings.items()]
+        parts += [f"left: {printable(each.why)}"] if each.why else []
+        parts += [f"({printable(each.rule)})"] if many else []
+        yield "  ".join(parts)

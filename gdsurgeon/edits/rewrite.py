@@ -1,0 +1,223 @@
+"""rewrite: other nodes in the place of those that a pattern matches."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import NamedTuple
+
+from gdsurgeon.analysis.traversal.topology import topology_of
+from gdsurgeon.edits.claims import EditResult
+from gdsurgeon.edits.rewriting.carrying_out import Done, Planned
+from gdsurgeon.edits.rewriting.matching import Matcher
+from gdsurgeon.edits.rewriting.planning import check_terms
+from gdsurgeon.edits.rewriting.rounds import ALREADY, OWN, Left, Round, look, match_of, told_bindings
+from gdsurgeon.edits.sites import site_claims
+from gdsurgeon.errors import EditError, Json, NothingToDo, printable, quoted
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.node import check_reads
+from gdsurgeon.patterns.check import rule_of
+from gdsurgeon.patterns.terms import Maker, Match, Op, Rule, walk
+from gdsurgeon.specification.asked import edit
+from gdsurgeon.text import first_lines, near_miss
+
+MOST_ROUNDS = 16
+"""How often a rule goes over a graph at most: what it has made may match it again."""
+OF_LARGEST = 1e-4
+"""By how much what a site gives may differ, as a part of its own largest element."""
+MOST_TOLD = 8
+
+
+@edit
+def rewrite(
+    graph: Graph,
+    pattern: str | Sequence[Rule],
+    replacement: str | Maker | None = None,
+    *,
+    limit: int | None = None,
+    of_largest: float = OF_LARGEST,
+) -> EditResult:
+    """Puts other nodes in the place of those that a pattern matches, again and again until nothing is left to be done.
+
+    A match stays as it is where one of its nodes is read from outside, lies in another loop or branch, waits for
+    another node or is an output; the node of the result keeps its name. Of matches that overlap the first one in
+    topological order is replaced. What a rule has made is replaced once more only by less.
+
+    Args:
+        graph: changed in place.
+        pattern: a rule, ``PATTERN -> REPLACEMENT``, or a pattern alone; or rules, which apply one after the other.
+        replacement: what takes the place of the pattern: a text, or a function from a `Match` to one (or to None,
+            where the match is to stay).
+        limit: matches of all rules that are replaced at most.
+        of_largest: by how much what is given in the place of a match may differ, as a part of the largest element of
+            that tensor: the proof compares them.
+
+    Raises:
+        UsageError: a rule is none; the line says at which column.
+        EditError: nothing matches, no match can be replaced, or what would take their place is no graph; the graph is
+            as it was.
+        NothingToDo: all that matches is already what would take its place.
+    """
+    rules = _rules(pattern, replacement)
+    for rule in rules:
+        check_terms(graph, rule)
+    topology = topology_of(graph)
+    for number in topology.numbers():
+        if topology.reads_missing(number):
+            check_reads(topology.node(number))
+    done = Done(graph)
+    replaced: list[Planned] = []
+    left: list[Left] = []
+    endless: list[str] = []
+    for rule in rules:
+        done.made = set()
+        found = _to_the_end(done, rule, limit, replaced)
+        left += [each for each in found.left if each.why != ALREADY or each.node not in done.made]
+        if found.planned:
+            endless.append(rule.name)
+    if not replaced:
+        raise _nothing(graph, rules, left)
+    warnings = [
+        f"the rule {printable(name)} still matches after {MOST_ROUNDS} rounds: what it makes it matches again"
+        for name in endless
+    ]
+    return EditResult(
+        done.intent(),
+        site_claims(done.sites(), of_largest),
+        warnings,
+        told=list(_told(rules, replaced, left)),
+        facts=_facts(replaced, left),
+    )
+
+
+def _rules(pattern: str | Sequence[Rule], replacement: str | Maker | None) -> list[Rule]:
+    if not isinstance(pattern, str):
+        if replacement is not None:
+            raise EditError("rules have what takes their place")
+        return list(pattern)
+    if replacement is None:
+        return [rule_of(pattern, name="rule")]
+    if isinstance(replacement, str):
+        return [rule_of(f"{pattern} -> {replacement}", name="rule")]
+    return [replace(rule_of(pattern, name="rule", only_pattern=True), make=replacement)]
+
+
+def _to_the_end(done: Done, rule: Rule, limit: int | None, replaced: list[Planned]) -> Round:
+    """Carries RULE out until nothing is left; returns what the last round has found, which was not done."""
+    for _ in range(MOST_ROUNDS):
+        most = None if limit is None else limit - len(replaced)
+        found = look(done.graph, rule, done.made, most, strict=not replaced)
+        if not found.planned:
+            return found
+        done.carry_out(found.planned, found.named)
+        replaced += found.planned
+    return look(done.graph, rule, done.made, None if limit is None else limit - len(replaced), strict=False)
+
+
+def matches(graph: Graph, pattern: str | Rule) -> Iterator[Match]:
+    """Where a pattern matches: for each node of its first result the first way in which it does.
+
+    Args:
+        graph: left as it is.
+        pattern: a pattern or a rule, of which the pattern is meant.
+
+    Raises:
+        UsageError: it is none; the line says at which column.
+    """
+    rule = rule_of(pattern, name="rule", only_pattern=True) if isinstance(pattern, str) else pattern
+    topology = topology_of(graph)
+    matcher = Matcher(topology, rule, frozenset(map(topology.id_of, graph.ends)))
+    for root in matcher.roots():
+        for found in islice(matcher.ways(root), 1):
+            yield match_of(topology, rule, found)
+
+
+class Listed(NamedTuple):
+    """A match, as it is listed.
+
+    Attributes:
+        rule: its name.
+        nodes: the tensors that the results are.
+        bindings: what names stand for.
+        why: why the rule leaves it; '' where it does not.
+    """
+
+    rule: str
+    nodes: tuple[str, ...]
+    bindings: dict[str, str]
+    why: str = ""
+
+
+def listed(graph: Graph, rules: Sequence[Rule]) -> Iterator[Listed]:
+    """The matches of RULES in a graph, which stays as it is: those of each as if there were no other rule.
+
+    Raises:
+        EditError, UsageError: what takes their place is no graph.
+    """
+    for rule in rules:
+        if rule.replacement is None and rule.make is None:
+            for match in matches(graph, rule):
+                yield Listed(rule.name, tuple(root.name for root in match.roots), told_bindings(match))
+            continue
+        check_terms(graph, rule)
+        found = look(graph, rule, ())
+        for each in found.planned:
+            yield Listed(rule.name, tuple(root.name for root in each.roots), each.bindings)
+        for left in found.left:
+            yield Listed(rule.name, (left.node.name,), {}, left.why)
+
+
+# -- what is told ----------------------------------------------------------------------------------------------
+
+
+def _nothing(graph: Graph, rules: Sequence[Rule], left: Sequence[Left]) -> EditError:
+    """The error for rules that have changed nothing."""
+    if left and all(each.why in (OWN, ALREADY) for each in left):
+        return NothingToDo("nothing would change: all that matches is already what would take its place")
+    if left:
+        details = first_lines([f"{quoted(each.node.name)}: {each.why}" for each in left], MOST_TOLD)
+        return EditError(
+            f"{len(left):,} match{'es' * (len(left) != 1)}, and none can be replaced:",
+            code="nothing-replaced",
+            details=tuple(details),
+        )
+    ops = topology_of(graph).ops()
+    missing = [op for rule in rules for op in _needed_ops(rule) if op not in ops]
+    name = printable(graph.source_name)
+    why = f": it has no {printable(missing[0])}.{near_miss(missing[0], ops)}" if missing else ""
+    return EditError(f"nothing in {name} matches{why}", code="nothing-matched", facts={"missing_ops": missing})
+
+
+def _needed_ops(rule: Rule) -> Iterator[str]:
+    """The ops without which a pattern does not match."""
+    for root in rule.pattern:
+        for term in walk(root):
+            if isinstance(term, Op) and len(term.ops) == 1 and not term.optional:
+                yield term.ops[0]
+
+
+def _told(rules: Sequence[Rule], replaced: Sequence[Planned], left: Sequence[Left]) -> Iterable[tuple[str, str]]:
+    counts = Counter(each.rule for each in replaced)
+    for rule in rules:
+        if counts[rule.name]:
+            name = f"{printable(rule.name)}: " if len(rules) > 1 else ""
+            yield "replaced", f"{name}{counts[rule.name]:,} match{'es' * (counts[rule.name] != 1)}"
+    whys = Counter(each.why for each in left)
+    first = {each.why: each.node.name for each in reversed(left)}
+    for why, count in whys.most_common(MOST_TOLD):
+        more = f" and {count - 1:,} more" if count > 1 else ""
+        yield "left", f"{quoted(first[why])}{more}: {why}"
+    if len(whys) > MOST_TOLD:
+        yield "left", f"and for {len(whys) - MOST_TOLD:,} other reasons"
+
+
+def _facts(replaced: Sequence[Planned], left: Sequence[Left]) -> dict[str, Json]:
+    return {
+        "replaced": [
+            {"rule": each.rule, "nodes": [root.name for root in each.roots], "bindings": each.bindings}
+            for each in replaced
+        ],
+        "left": [{"rule": each.rule, "node": each.node.name, "why": each.why} for each in left],
+    }

@@ -1,0 +1,265 @@
+"""What is put in the place of a match: nodes with their attrs and dtypes, worked out before anything is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gdsurgeon.errors import EditError, printable, quoted
+from gdsurgeon.graph.attrs import Plain, attr_value, plain, said_by_inputs, type_value
+from gdsurgeon.graph.constants import tensor_value
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.node import Output, same_dtype
+from gdsurgeon.ops.dtypes import DTYPES, base_dtype, dtype_name
+from gdsurgeon.ops.op_defs import Arg, OpDef, arg_dtypes, op_names
+from gdsurgeon.patterns.attrs import misfit, of_constant, spelt
+from gdsurgeon.patterns.parse import wrong_at
+from gdsurgeon.patterns.terms import AttrOf, AttrTest, AttrVariable, Match, Op, Ref, Rule, Term, Value, Variable, walk
+from gdsurgeon.text import counted, near_miss
+
+
+@dataclass(eq=False)
+class New:
+    """A node that is to be.
+
+    Attributes:
+        op: its op.
+        inputs: what it reads: tensors of the graph, and outputs of other new nodes.
+        attrs: serialised, without those that have their defaults.
+        definition: the signature of its op.
+    """
+
+    op: str
+    inputs: list[Output | NewOutput]
+    attrs: dict[str, bytes]
+    definition: OpDef
+
+    def read(self, key: str) -> Plain | None:
+        """The plain value of an attr."""
+        return plain(attr_value(self.attrs[key])) if key in self.attrs else None
+
+    @property
+    def dtypes(self) -> list[int]:
+        """What it gives."""
+        return arg_dtypes(self.definition.outputs, self.definition, self.read)
+
+
+@dataclass(frozen=True)
+class NewOutput:
+    """An output of a new node."""
+
+    node: New
+    index: int
+
+    @property
+    def dtype(self) -> int:
+        """Its DataType; 0 where it is not known."""
+        found = self.node.dtypes
+        return found[self.index] if self.index < len(found) else 0
+
+
+@dataclass
+class Replacement:
+    """What is put in the place of a match.
+
+    Attributes:
+        nodes: the new nodes, each behind those that it reads.
+        results: what takes the place of each result of the pattern.
+    """
+
+    nodes: list[New] = field(default_factory=list)
+    results: list[Output | NewOutput] = field(default_factory=list)
+
+
+class Unfit(Exception):
+    """The replacement does not fit a match; the message says why not."""
+
+
+class Planner:
+    """Makes terms nodes.
+
+    Args:
+        graph: left as it is.
+        text, place: the text that the terms are of, and what stands before a column: what fits no match is said so.
+    """
+
+    def __init__(self, graph: Graph, text: str, place: str) -> None:
+        self._graph = graph
+        self._text, self._place = text, place
+        self._match = Match({}, {}, {})
+        self._out = Replacement()
+        self._made: dict[str, New] = {}
+        self._dtype = 0
+
+    def plan(self, terms: Sequence[Term], match: Match, roots: Sequence[Output]) -> Replacement:
+        """What TERMS come to for a MATCH whose results are ROOTS.
+
+        Raises:
+            Unfit: not for this match.
+            UsageError: not for any.
+        """
+        self._match, self._out, self._made = match, Replacement(), {}
+        for term, root in zip(terms, roots, strict=True):
+            self._dtype = base_dtype(root.dtype)
+            found = self._constant(term, self._dtype) if isinstance(term, Value) else self._tensor(term)
+            if not same_dtype(found.dtype, root.dtype):
+                made, was = dtype_name(base_dtype(found.dtype)), dtype_name(self._dtype)
+                raise Unfit(f"{quoted(root.name)} is {was}, and {made} would take its place")
+            self._out.results.append(found)
+        return self._out
+
+    def _tensor(self, term: Term) -> Output | NewOutput:
+        if isinstance(term, Variable):
+            return self._match.tensors[term.name]
+        if isinstance(term, Ref):
+            if term.label in self._made:
+                return self._output(self._made[term.label], term)
+            node = self._match.nodes[term.label]
+            if term.port >= (node.output_count or term.port + 1):
+                raise self._wrong(term, f"{quoted(term.label)} ({printable(node.op)}) has no such output")
+            return Output(node, term.port)
+        assert isinstance(term, Op)
+        new = self._node(term)
+        if term.label:
+            self._made[term.label] = new
+        return self._output(new, term)
+
+    def _output(self, new: New, term: Op | Ref) -> NewOutput:
+        if term.port >= len(new.dtypes):
+            raise self._wrong(term, f"{printable(new.op)} has no output {term.port}")
+        return NewOutput(new, term.port)
+
+    # -- nodes -----------------------------------------------------------------------------------------------
+
+    def _node(self, term: Op) -> New:
+        like = self._match.nodes.get(term.same or term.like)
+        op = like.op if term.same and like is not None else term.ops[0]
+        definition = self._graph.op_def(op)
+        if definition is None:
+            raise self._wrong(term, f"there is no op {quoted(op)}.{near_miss(op, op_names())}")
+        given = {test.key: self._attr(term, test, definition) for test in term.attrs}
+        copied = {} if like is None else {k: like.attr_bytes(k) for k in like.attr_keys if k in definition.attrs}
+        attrs = {key: data for key, data in copied.items() if data is not None}
+        inputs = self._inputs(term, definition, attrs | given)
+        said = said_by_inputs(definition, [base_dtype(tensor.dtype) for tensor in inputs])
+        attrs |= {key: value.SerializeToString(deterministic=True) for key, value in said.items()} | given
+        new = New(op, inputs, attrs, definition)
+        self._check(term, new)
+        self._out.nodes.append(new)
+        return new
+
+    def _inputs(self, term: Op, definition: OpDef, attrs: Mapping[str, bytes]) -> list[Output | NewOutput]:
+        terms = term.inputs or ()
+        slots = _slots(definition, len(terms))
+        if slots is None:
+            raise self._wrong(term, f"{definition.name} does not take {len(terms)} inputs")
+        found = {at: self._tensor(each) for at, each in enumerate(terms) if not isinstance(each, Value)}
+        for at, each in enumerate(terms):
+            if isinstance(each, Value):
+                known = {slots[other].type_attr: base_dtype(t.dtype) for other, t in found.items() if t.dtype}
+                found[at] = self._constant(each, self._dtype_of(slots[at], definition, attrs, known))
+        return [found[at] for at in range(len(terms))]
+
+    def _dtype_of(self, arg: Arg, definition: OpDef, attrs: Mapping[str, bytes], known: Mapping[str, int]) -> int:
+        """The dtype of a constant that is read as ARG: that of other inputs, of an attr, or of the result."""
+        if arg.dtype or not arg.type_attr:
+            return arg.dtype or self._dtype
+        if arg.type_attr in known:
+            return known[arg.type_attr]
+        held = plain(attr_value(attrs[arg.type_attr])) if arg.type_attr in attrs else None
+        default = definition.attrs[arg.type_attr].default
+        return next((item for item in (held, default) if isinstance(item, int) and item), self._dtype)
+
+    def _constant(self, term: Value, dtype: int) -> NewOutput:
+        kind = DTYPES.get(dtype)
+        if kind is None:
+            raise Unfit(f"of which type {_shown(term)} is to be cannot be told")
+        try:
+            value = tensor_value(dtype, term.shape, term.values).SerializeToString(deterministic=True)
+        except ValueError as error:
+            raise Unfit(f"{_shown(term)} {error}") from None
+        definition = self._graph.op_def("Const")
+        assert definition is not None
+        attrs = {"value": value, "dtype": type_value(dtype).SerializeToString(deterministic=True)}
+        new = New("Const", [], attrs, definition)
+        self._out.nodes.append(new)
+        return NewOutput(new, 0)
+
+    def _attr(self, term: Op, test: AttrTest, definition: OpDef) -> bytes:
+        attr = definition.attrs.get(test.key)
+        if attr is None:
+            near = near_miss(test.key, definition.attrs)
+            raise self._wrong(test, f"{definition.name} has no attr {test.key}.{near}")
+        if isinstance(test.value, AttrOf):
+            node = self._match.nodes[test.value.label]
+            value = node.attr(test.value.key)
+            if value is None:
+                raise Unfit(f"{quoted(node.name)} has no attr {test.value.key}")
+            return value.SerializeToString(deterministic=True)
+        if isinstance(test.value, AttrVariable):
+            if test.value.name in self._match.attrs:
+                return self._match.attrs[test.value.name]
+            try:
+                return of_constant(attr, self._match.value(test.value.name))
+            except ValueError as error:
+                raise Unfit(f"{error}: {quoted(self._match.tensors[test.value.name].name)}") from None
+        try:
+            return spelt(attr, test.value)
+        except ValueError as error:
+            raise self._wrong(test, str(error)) from None
+
+    def _check(self, term: Op, new: New) -> None:
+        """Refuses attrs that are missing, or not allowed, and inputs of other dtypes."""
+        for attr in new.definition.attrs.values():
+            if attr.name not in new.attrs and not attr.has_default:
+                raise self._wrong(term, f"{printable(new.op)} needs an attr {attr.name} ({attr.kind})")
+            why = misfit(new.attrs[attr.name], attr) if attr.name in new.attrs else ""
+            if why:
+                raise Unfit(f"{printable(new.op)}: {why}")
+        for wanted, tensor in zip(arg_dtypes(new.definition.inputs, new.definition, new.read), new.inputs, strict=True):
+            if not same_dtype(wanted, tensor.dtype):
+                read, takes = dtype_name(base_dtype(tensor.dtype)), dtype_name(base_dtype(wanted))
+                raise Unfit(f"{printable(new.op)} takes {takes}, and would read {read}")
+
+    def _wrong(self, term: Term | AttrTest, what: str) -> EditError:
+        """The error for what fits no match, with its column."""
+        return _misfit(self._place, self._text, term, what)
+
+
+def check_terms(graph: Graph, rule: Rule) -> None:
+    """Refuses a replacement that fits no graph with the functions of this one. Raises EditError."""
+    for root in rule.replacement or ():
+        for term in walk(root):
+            if not isinstance(term, Op) or not term.ops:
+                continue
+            op = term.ops[0]
+            definition = graph.op_def(op)
+            if definition is None:
+                raise _misfit(rule.place, rule.text, term, f"there is no op {quoted(op)}.{near_miss(op, op_names())}")
+            if _slots(definition, len(term.inputs or ())) is None:
+                what = f"{op} does not take {counted(len(term.inputs or ()), 'input')}"
+                raise _misfit(rule.place, rule.text, term, what)
+            for test in term.attrs:
+                if test.key not in definition.attrs:
+                    what = f"{op} has no attr {test.key}.{near_miss(test.key, definition.attrs)}"
+                    raise _misfit(rule.place, rule.text, test, what)
+
+
+def _misfit(place: str, text: str, term: Term | AttrTest, what: str) -> EditError:
+    """The error for what fits no match, with its column."""
+    said = wrong_at(place, text, term.column, what)
+    return EditError(said.message, code="bad-rule", facts=said.facts)
+
+
+def _shown(term: Value) -> str:
+    return str(term.values[0] if not term.shape else list(term.values))
+
+
+def _slots(definition: OpDef, count: int) -> list[Arg] | None:
+    """For each of COUNT inputs the argument that it belongs to; None where there cannot be as many."""
+    several = [arg for arg in definition.inputs if arg.number_attr or arg.list_attr]
+    left = count - (len(definition.inputs) - len(several))
+    if left < 0 or (left and not several) or (several and left % len(several)):
+        return None
+    each = left // len(several) if several else 0
+    return [arg for arg in definition.inputs for _ in range(each if arg in several else 1)]

@@ -1,0 +1,86 @@
+"""Attrs as rules spell them, made AttrValues."""
+
+from __future__ import annotations
+
+from gdsurgeon.graph.attrs import attr_value, func_value, shape_value
+from gdsurgeon.graph.constants import Constant
+from gdsurgeon.ops.op_defs import AttrDef
+from gdsurgeon.patterns.terms import DTypeName
+from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import AttrValue
+
+_FIELDS = {"int": "i", "bool": "b", "float": "f", "string": "s", "type": "type"}
+
+
+def spelt(attr: AttrDef, value: object) -> bytes:
+    """The serialised AttrValue of VALUE (numbers, texts, dtypes, or a list of them) for ATTR.
+
+    Raises:
+        ValueError: it is of another kind; the message says which would be right.
+    """
+    wrong = ValueError(f"{attr.name} is of kind {attr.kind}")
+    if attr.kind == "shape":
+        if not isinstance(value, list) or not all(type(item) is int for item in value):
+            raise wrong
+        return shape_value(tuple(value)).SerializeToString(deterministic=True)
+    if attr.kind == "func":
+        if not isinstance(value, str):
+            raise wrong
+        return func_value(value).SerializeToString(deterministic=True)
+    out: AttrValue = message("tensorflow.AttrValue")()
+    if attr.kind.startswith("list("):
+        kind = attr.kind[5:-1]
+        if not isinstance(value, list) or kind not in _FIELDS:
+            raise wrong
+        out.list.SetInParent()
+        getattr(out.list, _FIELDS[kind]).extend(_item(kind, item, wrong) for item in value)
+    elif attr.kind in _FIELDS:
+        setattr(out, _FIELDS[attr.kind], _item(attr.kind, value, wrong))
+    else:
+        raise wrong
+    return out.SerializeToString(deterministic=True)
+
+
+def _item(kind: str, value: object, wrong: ValueError) -> object:
+    if kind == "bool" and isinstance(value, bool):
+        return value
+    if kind == "int" and isinstance(value, int) and not isinstance(value, bool) and -(1 << 63) <= value < 1 << 63:
+        return value
+    if kind == "float" and isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    if kind == "string" and isinstance(value, str):
+        return value.encode()
+    if kind == "type" and isinstance(value, DTypeName):
+        return value.number
+    raise wrong
+
+
+def of_constant(attr: AttrDef, found: Constant | None) -> bytes:
+    """The serialised AttrValue of what a constant holds, for ATTR. Raises ValueError: see `spelt`."""
+    wrong = ValueError(f"{attr.name} is of kind {attr.kind}, and the constant is none of it")
+    if found is None or not all(isinstance(value, int | float) for value in found.values):
+        raise wrong
+    values: list[object] = list(found.values)
+    if attr.kind in ("int", "list(int)") and any(isinstance(v, float) and not v.is_integer() for v in values):
+        raise wrong
+    if attr.kind in ("int", "list(int)"):
+        values = [int(value) if isinstance(value, float) else value for value in values]
+    if attr.kind.startswith("list("):
+        return spelt(attr, values)
+    if len(values) != 1:
+        raise wrong
+    return spelt(attr, values[0])
+
+
+def misfit(data: bytes, attr: AttrDef) -> str:
+    """What is wrong with a serialised AttrValue as that of ATTR; '' where nothing is."""
+    value = attr_value(data)
+    for dtype in [value.type] if attr.kind == "type" else value.list.type:
+        if attr.allowed and dtype not in attr.allowed:
+            return f"{attr.name} cannot be that dtype"
+    for text in [value.s] if attr.kind == "string" else value.list.s:
+        if attr.texts and text.decode("utf-8", "replace") not in attr.texts:
+            return f"{attr.name} is one of {', '.join(attr.texts)}"
+    if attr.kind == "int" and attr.minimum is not None and value.i < attr.minimum:
+        return f"{attr.name} is {attr.minimum} at least"
+    return ""

@@ -1,0 +1,232 @@
+"""The book: rules for what exporters spell in many ways, one page a name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from gdsurgeon.errors import UsageError, quoted
+from gdsurgeon.graph.attrs import attr_value
+from gdsurgeon.graph.constants import constant_header
+from gdsurgeon.patterns.lines import rules_in_text
+from gdsurgeon.patterns.terms import HANDING_ON, Maker, Match, Rule
+from gdsurgeon.text import near_miss
+
+
+class Page(NamedTuple):
+    """Rules of the book.
+
+    Attributes:
+        summary: a line that says what they do.
+        lines: rules as in a file.
+        makers: what takes the place of patterns that stand alone, by the names of their rules.
+    """
+
+    summary: str
+    lines: str
+    makers: Mapping[str, Maker] = {}
+
+
+def in_book(name: str) -> list[Rule]:
+    """The rules of a page. Raises UsageError: there is none of that name."""
+    page = BOOK.get(name)
+    if page is None:
+        raise UsageError(
+            f"there is no rule {quoted(name)} in the book: it has {', '.join(BOOK)}.{near_miss(name, BOOK)}"
+        )
+    rules = rules_in_text(page.lines.strip().splitlines(), f"builtin:{name}", only_patterns=True)
+    found = [replace(rule, make=page.makers.get(rule.name)) for rule in rules]
+    return [replace(found[0], name=name)] if len(found) == 1 else [replace(r, name=f"{name}/{r.name}") for r in found]
+
+
+# -- rules that need to compute ---------------------------------------------------------------------------------
+
+
+def _dilated(match: Match) -> str | None:
+    """A convolution in batches of places as one with dilations: the padding that is not cropped again stays."""
+    block, other, pads, crops = (match.value(name) for name in ("block", "other", "pads", "crops"))
+    if block is None or other is None or pads is None or crops is None:
+        return None
+    if block.values != other.values or len(block.values) != 2 or len(pads.values) != 4 or len(crops.values) != 4:
+        return None
+    numbers = [int(value) for value in (*block.values, *pads.values, *crops.values)]
+    rates, padded, cropped = numbers[:2], numbers[2:6], numbers[6:]
+    left = [pad - crop for pad, crop in zip(padded, cropped, strict=True)]
+    if min(left) < 0:
+        return None
+    dilations = f"dilations=[1,{rates[0]},{rates[1]},1]"
+    if not any(left):
+        return f'c{{padding="VALID", {dilations}}}($x, $w)'
+    if left == _of_same(match, rates):
+        return f'c{{padding="SAME", {dilations}}}($x, $w)'
+    pads_text = f"[[0,0],[{left[0]},{left[1]}],[{left[2]},{left[3]}],[0,0]]"
+    return f'c{{padding="VALID", {dilations}}}(Pad($x, {pads_text}), $w)'
+
+
+def _of_same(match: Match, rates: list[int]) -> list[int] | None:
+    """What ``SAME`` pads for the filter: above, below, left, right; None where its shape is not known."""
+    node = match.tensors["w"].node
+    while node.op in HANDING_ON and len(node.inputs) == 1:
+        node = node.inputs[0].node
+    header = constant_header(node) if node.op == "Const" else None
+    if header is None or header.dims is None or len(header.dims) != 4:
+        return None
+    totals = [rate * (size - 1) for rate, size in zip(rates, header.dims, strict=False)]
+    return [part for total in totals for part in (total // 2, total - total // 2)]
+
+
+def _nms_of_attr(match: Match) -> str:
+    """The threshold of the first version is an attr."""
+    threshold = attr_value(match.attrs["iou"]).f
+    return f"NonMaxSuppressionV3($boxes, $scores, $most, {threshold!r}, -inf)"
+
+
+def _identities() -> str:
+    """A rule for each number of inputs."""
+    lines = ["one: IdentityN($a) -> Identity($a)"]
+    for count in range(2, 9):
+        inputs = [f"${letter}" for letter in "abcdefgh"[:count]]
+        results = ", ".join(["n=IdentityN(" + ", ".join(inputs) + ")", *(f"n:{i}" for i in range(1, count))])
+        lines.append(f"of-{count}: ({results}) -> ({', '.join(inputs)})")
+    return "\n".join(lines)
+
+
+_MEAN = "Mean{keep_dims=true}"
+_VARIANCE = f"{_MEAN}(SquaredDifference($x, StopGradient?(m)), AXES)"
+_NORM = f"Sub($x, m={_MEAN}($x, AXES)), Sqrt(Add|AddV2({_VARIANCE}, $eps:scalar))"
+_NORMED = f"Mul(Sub($x, m), Rsqrt(AddV2({_MEAN}(SquaredDifference($x, m), $axes), $eps)))"
+_GELU = "Mul(Mul(0.5, $x), AddV2(1, Erf(Mul($x, 0.7071067811865476))))"
+_HARD = "Mul($x, Mul(Relu6(AddV2($x, 3)), 0.16666666666666666))"
+_BN = "$x, $scale, $offset, $mean, $variance"
+
+BOOK: dict[str, Page] = {
+    "swish": Page(
+        "x * Sigmoid(x) in one spelling",
+        """
+        of-product: Mul($x, Sigmoid(Mul(1, $x))) -> Mul($x, Sigmoid($x))
+        quotient: RealDiv($x, Add|AddV2(1, Exp(Neg($x)))) -> Mul($x, Sigmoid($x))
+        of-identity-n: IdentityN(Mul($x, Sigmoid($x)), $x) -> Mul($x, Sigmoid($x))
+        """,
+    ),
+    "hard-swish": Page(
+        "x * Relu6(x + 3) / 6 with a product in the place of the quotient",
+        f"""
+        inner: Mul($x, RealDiv(Relu6(Add|AddV2($x, 3)), 6)) -> {_HARD}
+        outer: RealDiv(Mul($x, Relu6(Add|AddV2($x, 3))), 6) -> {_HARD}
+        product: Mul(Mul($x, Relu6(Add|AddV2($x, 3))), 0.16666667) -> {_HARD}
+        """,
+    ),
+    "gelu": Page(
+        "GELU by Erf where it is by Erfc or by a quotient; of that by Tanh the cube as products",
+        f"""
+        erfc: Mul(Mul(0.5, $x), Erfc(Mul(Neg($x), 0.70710678))) -> {_GELU}
+        erfc-quotient: Mul(Mul(0.5, $x), Erfc(RealDiv(Neg($x), 1.41421356))) -> {_GELU}
+        erf-quotient: Mul(Mul(0.5, $x), Add|AddV2(1, Erf(RealDiv($x, 1.41421356)))) -> {_GELU}
+        tanh: Mul(0.79788456, Add|AddV2($x, Mul(0.044715, Pow($x, 3)))) -> \
+Mul(0.7978845608028654, AddV2($x, Mul(0.044715, Mul($x, Mul($x, $x)))))
+        """,
+    ),
+    "layer-norm": Page(
+        "layer normalisation by Rsqrt, which converters know",
+        f"RealDiv({_NORM.replace('AXES', '$axes:scalar')}) -> {_NORMED}",
+    ),
+    "instance-norm": Page(
+        "instance normalisation over height and width by Rsqrt",
+        f"RealDiv({_NORM.replace('AXES', '$axes:[2]')}) -> {_NORMED}",
+    ),
+    "rms-norm": Page(
+        "x / Sqrt(mean of squares + epsilon) by Rsqrt",
+        f"""
+        square: RealDiv($x, Sqrt(Add|AddV2({_MEAN}(Square($x), $axes:const), $eps:scalar))) -> \
+Mul($x, Rsqrt(AddV2({_MEAN}(Square($x), $axes), $eps)))
+        product: RealDiv($x, Sqrt(Add|AddV2({_MEAN}(Mul($x, $x), $axes:const), $eps:scalar))) -> \
+Mul($x, Rsqrt(AddV2({_MEAN}(Square($x), $axes), $eps)))
+        power: RealDiv($x, Sqrt(Add|AddV2({_MEAN}(Pow($x, 2), $axes:const), $eps:scalar))) -> \
+Mul($x, Rsqrt(AddV2({_MEAN}(Square($x), $axes), $eps)))
+        """,
+    ),
+    "l2-norm": Page(
+        "x / Sqrt(sum of squares) by Rsqrt",
+        """
+        plain: RealDiv($x, Sqrt(Sum{keep_dims=true}(Square($x), $axes:const))) -> \
+Mul($x, Rsqrt(Sum{keep_dims=true}(Square($x), $axes)))
+        bounded: RealDiv($x, Sqrt(Maximum(Sum{keep_dims=true}(Square($x), $axes:const), $eps:scalar))) -> \
+Mul($x, Rsqrt(Maximum(Sum{keep_dims=true}(Square($x), $axes), $eps)))
+        """,
+    ),
+    "leaky-relu": Page(
+        "LeakyRelu where it is spelt by Maximum, or by Relu of either sign",
+        """
+        maximum: Maximum($x, Mul($alpha:0..1, $x)) -> LeakyRelu{alpha=$alpha}($x)
+        difference: Sub(Relu($x), Mul($alpha:scalar, Relu(Neg($x)))) -> LeakyRelu{alpha=$alpha}($x)
+        """,
+    ),
+    "prelu": Page(
+        "PRelu by Relu and Minimum, without negations and absolute values",
+        """
+        negated: Add|AddV2(Relu($x), Mul(Neg($alpha:const), Relu(Neg($x)))) -> \
+AddV2(Relu($x), Mul($alpha, Minimum($x, 0)))
+        negative: Add|AddV2(Relu($x), Mul($alpha:const, Neg(Relu(Neg($x))))) -> \
+AddV2(Relu($x), Mul($alpha, Minimum($x, 0)))
+        absolute: Add|AddV2(Relu($x), Mul(Mul($alpha:const, Sub($x, Abs($x))), 0.5)) -> \
+AddV2(Relu($x), Mul($alpha, Minimum($x, 0)))
+        """,
+    ),
+    "relu6-as-min-max": Page("Relu6 by Minimum and Maximum", "Relu6($x) -> Minimum(Maximum($x, 0), 6)"),
+    "min-max-as-relu6": Page(
+        "Relu6 where it is spelt by Minimum and Maximum",
+        """
+        outer: Minimum(Maximum($x, 0), 6) -> Relu6($x)
+        inner: Maximum(Minimum($x, 6), 0) -> Relu6($x)
+        relu: Minimum(Relu($x), 6) -> Relu6($x)
+        """,
+    ),
+    "atrous": Page(
+        "convolutions between SpaceToBatchND and BatchToSpaceND with dilations",
+        """
+        BatchToSpaceND(c=Conv2D{padding="VALID", strides=[1,1,1,1], data_format="NHWC", dilations=[1,1,1,1]}\
+(SpaceToBatchND($x, $block:const, $pads:const), $w), $other:const, $crops:const)
+        """,
+        {"rule 1": _dilated},
+    ),
+    "conv-as-matmul": Page(
+        "1x1 convolutions as products of matrices",
+        'Conv2D{strides=[1,1,1,1], data_format="NHWC", padding!="EXPLICIT"}($x, $w:[1,1,?,?]) -> BatchMatMulV2($x, $w)',
+    ),
+    "matmul-as-conv": Page(
+        "products with a constant matrix as 1x1 convolutions",
+        """
+        MatMul{transpose_a=false, transpose_b=false}($x, $w:[?,?]) -> \
+Squeeze{squeeze_dims=[1,2]}(Conv2D{strides=[1,1,1,1], padding="VALID"}(\
+ExpandDims(ExpandDims($x, 1), 1), ExpandDims(ExpandDims($w, 0), 0)))
+        """,
+    ),
+    "nms-v3": Page(
+        "NonMaxSuppression and V2 as V3",
+        """
+        first: NonMaxSuppression{iou_threshold=$iou}($boxes, $scores, $most)
+        second: NonMaxSuppressionV2($boxes, $scores, $most, $iou) -> \
+NonMaxSuppressionV3($boxes, $scores, $most, $iou, -inf)
+        """,
+        {"first": _nms_of_attr},
+    ),
+    "nms-v5": Page(
+        "NonMaxSuppressionV3 and V4 as V5",
+        """
+        third: NonMaxSuppressionV3($boxes, $scores, $most, $iou, $least) -> \
+NonMaxSuppressionV5($boxes, $scores, $most, $iou, $least, 0)
+        fourth: (n=NonMaxSuppressionV4($boxes, $scores, $most, $iou, $least), n:1) -> \
+(m=NonMaxSuppressionV5{=n}($boxes, $scores, $most, $iou, $least, 0), m:2)
+        """,
+    ),
+    "batch-norm-v3": Page(
+        "FusedBatchNorm and V2 as V3",
+        f"""
+        (n=FusedBatchNorm|FusedBatchNormV2({_BN}), n:1, n:2, n:3, n:4) -> \
+(b=FusedBatchNormV3{{=n}}({_BN}), b:1, b:2, b:3, b:4)
+        """,
+    ),
+    "identity-n": Page("what an IdentityN hands on, without it", _identities()),
+}
+"""The pages, by name."""

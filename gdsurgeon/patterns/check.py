@@ -1,0 +1,200 @@
+"""What a rule must be beside well spelt: names are bound before they are used, and each result can be found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from gdsurgeon.errors import UsageError, quoted
+from gdsurgeon.ops.kinds import CONTROL_FLOW, PLACEHOLDERS
+from gdsurgeon.patterns.parse import parse_replacement, parse_rule, wrong_at
+from gdsurgeon.patterns.terms import Anything, AttrOf, AttrVariable, Op, Ref, Rule, Term, Value, Variable, walk
+from gdsurgeon.text import near_miss
+
+
+class Bound(NamedTuple):
+    """The names that every match binds: of variables, of variables that stand for attrs, and of nodes."""
+
+    tensors: frozenset[str]
+    attrs: frozenset[str]
+    labels: frozenset[str]
+
+
+def rule_of(text: str, *, name: str = "", place: str = "column ", only_pattern: bool = False) -> Rule:
+    """The rule in TEXT, checked.
+
+    Raises:
+        UsageError: it is none, or uses what it does not bind; the line says at which column.
+    """
+    sides = parse_rule(text, place, only_pattern=only_pattern)
+    pattern = _Checker(text, place).pattern(sides.pattern)
+    rule = Rule(name, pattern, None, text, place)
+    if sides.replacement is None:
+        return rule
+    _Checker(text, place).replacement(sides.replacement, rule)
+    return Rule(name, pattern, sides.replacement, text, place)
+
+
+def replacement_of(rule: Rule, text: str) -> tuple[Term, ...]:
+    """The terms of the replacement TEXT for the pattern of RULE. Raises UsageError: see `rule_of`."""
+    place = "replacement, column "
+    labels = [term.label for root in rule.pattern for term in walk(root) if isinstance(term, Op) and term.label]
+    terms = parse_replacement(text, labels, place)
+    _Checker(text, place).replacement(terms, rule)
+    return terms
+
+
+def bound_by(pattern: Sequence[Term]) -> Bound:
+    """What every match of PATTERN binds; what an optional node reads beside its first input it may not."""
+    tensors: set[str] = set()
+    attrs: set[str] = set()
+    labels: set[str] = set()
+    pending = list(pattern)
+    while pending:
+        term = pending.pop()
+        if isinstance(term, Variable):
+            tensors.add(term.name)
+        elif isinstance(term, Op):
+            if term.optional:
+                pending += term.inputs[:1] if term.inputs else ()
+                continue
+            attrs.update(test.value.name for test in term.attrs if isinstance(test.value, AttrVariable))
+            labels.update([term.label] if term.label else [])
+            pending += term.inputs or ()
+    return Bound(frozenset(tensors), frozenset(attrs), frozenset(labels))
+
+
+class _Checker:
+    def __init__(self, text: str, place: str) -> None:
+        self.text, self.place = text, place
+
+    def wrong(self, term: Term, what: str) -> UsageError:
+        """The error that says WHAT is wrong with a term."""
+        return wrong_at(self.place, self.text, term.column, what)
+
+    # -- patterns ------------------------------------------------------------------------------------------
+
+    def pattern(self, sides: tuple[Term, ...]) -> tuple[Op | Ref, ...]:
+        if not sides:
+            raise UsageError(f"{self.place}1: a pattern is missing", code="bad-rule")
+        out: list[Op | Ref] = []
+        labels: set[str] = set()
+        given: set[tuple[str, int]] = set()
+        for root in sides:
+            if not isinstance(root, Op | Ref) or (isinstance(root, Op) and root.optional):
+                raise self.wrong(root, "a result of a pattern is a node that is there")
+            for term in walk(root):
+                self._term(term, labels)
+            if root.label and (root.label, root.port) in given:
+                raise self.wrong(root, "this result is there already")
+            given.add((root.label, root.port))
+            out.append(root)
+        if isinstance(out[0], Ref) or not any(
+            term.ops for root in out for term in walk(root) if isinstance(term, Op) and not term.optional
+        ):
+            raise self.wrong(out[0], "a pattern names an op at least")
+        self._check_joined(out)
+        return tuple(out)
+
+    def _term(self, term: Term, labels: set[str]) -> None:
+        """Checks one term of a pattern."""
+        if isinstance(term, Ref) and term.label not in labels:
+            raise self.wrong(term, f"{quoted(term.label)} names no node before")
+        if not isinstance(term, Op):
+            return
+        if term.same:
+            raise self.wrong(term, f"{quoted(term.same)} names a node: behind it there is nothing in a pattern")
+        for op in term.ops:
+            if op in CONTROL_FLOW:
+                raise self.wrong(term, f"{op} belongs to a loop or a condition: no rule takes it")
+            if op in PLACEHOLDERS:
+                raise self.wrong(term, f"{op} is an input: no rule takes it")
+        if term.optional and not term.inputs:
+            raise self.wrong(term, "a node that may be missing has an input, which stands in its place")
+        if term.like:
+            raise self.wrong(term, f"'={term.like}' stands in replacements")
+        for test in term.attrs:
+            if isinstance(test.value, AttrOf):
+                raise wrong_at(self.place, self.text, test.column, "an attr of another node stands in replacements")
+        if term.label:
+            if term.label in labels:
+                raise self.wrong(term, f"{quoted(term.label)} names a node already")
+            labels.add(term.label)
+
+    def _check_joined(self, roots: Sequence[Op | Ref]) -> None:
+        """Each further result has a name in common with those before it, by which it is found."""
+        known: set[str] = set()
+        for root in roots:
+            names = set(_names(root))
+            if known and not names & known:
+                raise self.wrong(root, "this result has no $name or node in common with those before it")
+            known |= names
+
+    # -- replacements --------------------------------------------------------------------------------------
+
+    def replacement(self, terms: Sequence[Term], rule: Rule) -> None:
+        if len(terms) != len(rule.pattern):
+            what = f"the pattern has {len(rule.pattern)} results, and this has {len(terms)}"
+            raise wrong_at(self.place, self.text, terms[0].column if terms else 1, what)
+        bound = bound_by(rule.pattern)
+        optional = {
+            term.label for root in rule.pattern for term in walk(root) if isinstance(term, Op) and term.label
+        } - bound.labels
+        made: set[str] = set()
+        results = {root.label for root in rule.pattern}
+        for root in terms:
+            for term in walk(root):
+                if isinstance(term, Ref) and term.label in results:
+                    raise self.wrong(term, f"{quoted(term.label)} is a result: what takes its place cannot read it")
+                self._new(term, bound, made, optional)
+
+    def _new(self, term: Term, bound: Bound, made: set[str], optional: set[str]) -> None:
+        """Checks one term of a replacement."""
+        if isinstance(term, Anything):
+            raise self.wrong(term, "'_' stands in patterns: give it a name there")
+        if isinstance(term, Variable):
+            if term.kind:
+                raise self.wrong(term, "what a variable has to be is said in the pattern")
+            self._known(term, term.name, bound.tensors, "$")
+        if isinstance(term, Value) and not term.values and len(term.shape) > 1:
+            raise self.wrong(term, "an empty list has no lists in it")
+        if isinstance(term, Ref):
+            self._known(term, term.label, bound.labels | made, "", optional)
+        if not isinstance(term, Op):
+            return
+        if term.optional or term.rest:
+            raise self.wrong(term, "'?' and '...' stand in patterns")
+        if len(term.ops) != 1 and not term.same:
+            raise self.wrong(term, "what is put in place is one op")
+        for label in filter(None, (term.same, term.like)):
+            self._known(term, label, bound.labels, "", optional)
+        for test in term.attrs:
+            if test.relation != "=":
+                raise wrong_at(self.place, self.text, test.column, "in a replacement an attr is set with =")
+            if isinstance(test.value, AttrOf):
+                self._known(term, test.value.label, bound.labels, "", optional)
+            if isinstance(test.value, AttrVariable):
+                self._known(term, test.value.name, bound.attrs | bound.tensors, "$")
+        if term.label:
+            if term.label in bound.labels | made | optional:
+                raise self.wrong(term, f"{quoted(term.label)} names a node already")
+            made.add(term.label)
+
+    def _known(
+        self, term: Term, name: str, known: frozenset[str] | set[str], mark: str, optional: set[str] | None = None
+    ) -> None:
+        if name in known:
+            return
+        if optional and name in optional:
+            raise self.wrong(term, f"{quoted(name)} may be missing from a match")
+        near = near_miss(f"{mark}{name}", [f"{mark}{each}" for each in sorted(known)])
+        raise self.wrong(term, f"the pattern binds no {quoted(mark + name)}, or not in every match.{near}")
+
+
+def _names(root: Term) -> Iterator[str]:
+    """The names by which a result can be found from another one."""
+    for term in walk(root):
+        if isinstance(term, Variable):
+            yield f"${term.name}"
+        elif isinstance(term, Ref) or (isinstance(term, Op) and term.label):
+            yield term.label

@@ -1,0 +1,361 @@
+"""The language of rules, from text to terms: ``Mul($x, Sigmoid($x)) -> Swish($x)``; the page of rewrite has it all."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, TypeVar
+
+from gdsurgeon.errors import UsageError, printable, quoted
+from gdsurgeon.ops.dtypes import NUMBERS
+from gdsurgeon.patterns.terms import (
+    Anything,
+    AttrOf,
+    AttrTerm,
+    AttrTest,
+    AttrVariable,
+    DTypeName,
+    Op,
+    Ref,
+    Scalar,
+    Term,
+    Value,
+    Variable,
+)
+from gdsurgeon.text import near_miss, shortened
+
+T = TypeVar("T")
+
+DEEPEST = 60
+"""Terms inside of terms."""
+MOST_TERMS = 500
+DTYPES = {**NUMBERS, "float": NUMBERS["float32"], "double": NUMBERS["float64"], "half": NUMBERS["float16"]}
+KINDS = ("const", "scalar")
+
+_SPACE = re.compile(r"[ \t\r\n]*")
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_>]*")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_LABEL = re.compile(r"[a-z][A-Za-z0-9_]*")
+_NUMBER = re.compile(r"[+-]?(?:inf|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?![\w.])")
+_LOW = re.compile(r"[+-]?(?:inf|(?:\d+(?:\.(?!\.)\d*)?|\.\d+)(?:[eE][+-]?\d+)?)")
+_WHOLE = re.compile(r"[+-]?\d+")
+_PORT = re.compile(r"\d{1,6}(?![\w.])")
+_RELATIONS = ("!=", "<=", ">=", "=", "<", ">")
+
+
+class Sides(NamedTuple):
+    """A rule as it is written: a term for each result, and what takes their place, if anything does."""
+
+    pattern: tuple[Term, ...]
+    replacement: tuple[Term, ...] | None
+
+
+def parse_rule(text: str, place: str = "column ", *, only_pattern: bool = False) -> Sides:
+    """The rule in TEXT.
+
+    Args:
+        text: ``PATTERN -> REPLACEMENT``.
+        place: what stands in front of the column in errors.
+        only_pattern: whether there may be a pattern alone.
+
+    Raises:
+        UsageError: it is not in the language; the line says at which column.
+    """
+    return _Parser(text, place).rule(only_pattern)
+
+
+def parse_replacement(text: str, labels: Iterable[str], place: str = "replacement, column ") -> tuple[Term, ...]:
+    """The terms of a replacement alone, for a pattern with LABELS. Raises UsageError: see `parse_rule`."""
+    parser = _Parser(text, place)
+    parser.labels.update(labels)
+    out = parser.side()
+    parser.end()
+    return out
+
+
+def wrong_at(place: str, text: str, column: int, what: str) -> UsageError:
+    """WHAT is wrong with the rule TEXT at a column (from 1)."""
+    rest = shortened(text[column - 1 :].strip(), 20)
+    where = f"at {quoted(rest)}" if rest else "at the end"
+    return UsageError(f"{printable(place)}{column}: {where}: {what}", code="bad-rule", facts={"column": column})
+
+
+class _Parser:
+    """Reads from left to right."""
+
+    def __init__(self, text: str, place: str) -> None:
+        self.text, self.place = text, place
+        self.at = 0
+        self.terms = 0
+        self.labels: set[str] = set()
+
+    # -- the rule ------------------------------------------------------------------------------------------
+
+    def rule(self, only_pattern: bool) -> Sides:
+        pattern = self.side()
+        if only_pattern and self._is_end():
+            return Sides(pattern, None)
+        if not self._skip("->"):
+            raise self.error("'->' stands between a pattern and what takes its place")
+        replacement = self.side()
+        self.end()
+        return Sides(pattern, replacement)
+
+    def side(self) -> tuple[Term, ...]:
+        """A term, or several in parentheses."""
+        if not self._skip("("):
+            return (self._term(0),)
+        return self._several(lambda: self._term(0), ")")
+
+    def end(self) -> None:
+        """Raises UsageError where something is left."""
+        if not self._is_end():
+            raise self.error("the rule should end here")
+
+    # -- terms ---------------------------------------------------------------------------------------------
+
+    def _term(self, depth: int) -> Term:
+        self._space()
+        start, column = self.at, self.at + 1
+        self.terms += 1
+        if depth > DEEPEST or self.terms > MOST_TERMS:
+            raise self.error(f"a rule has at most {MOST_TERMS} terms, {DEEPEST} inside of each other")
+        here = self.text[start : start + 1]
+        if here == "$":
+            return self._variable(column)
+        if here == "[" or _NUMBER.match(self.text, start):
+            shape, values = self._numbers()
+            return Value(shape, tuple(values), column)
+        for word in ("true", "false"):
+            if self._skip_word(word):
+                return Value((), (word == "true",), column)
+        if self._skip_word("_"):
+            return Anything(column)
+        label, ops = "", self._ops()
+        if self._skip("=", but=("=>",)):
+            if len(ops) != 1 or not _LABEL.fullmatch(ops[0]):
+                raise self.error("a name for a node begins with a small letter", start)
+            label, ops = ops[0], self._ops()
+            self.labels.add(label)
+        return self._node(label, ops, column, depth)
+
+    def _node(self, label: str, ops: tuple[str, ...], column: int, depth: int) -> Term:
+        optional = self._skip("?")
+        attrs, like, has_attrs = self._attrs()
+        inputs, rest = self._inputs(depth) if self._skip("(") else (None, False)
+        port = self._port()
+        if len(ops) == 1 and ops[0] in self.labels and ops[0] != label:
+            if not (label or optional or has_attrs or inputs is not None):
+                return Ref(ops[0], port, column)
+            return Op((), label, attrs, like, ops[0], inputs, rest, optional, port, column)
+        return Op(() if ops == ("*",) else ops, label, attrs, like, "", inputs, rest, optional, port, column)
+
+    def _inputs(self, depth: int) -> tuple[tuple[Term, ...], bool]:
+        found: list[Term] = []
+        while not self._skip(")"):
+            if found and not self._skip(","):
+                raise self.error("',' or ')' is missing")
+            if self._skip("..."):
+                if not self._skip(")"):
+                    raise self.error("'...' comes last")
+                return tuple(found), True
+            found.append(self._term(depth + 1))
+        return tuple(found), False
+
+    def _port(self) -> int:
+        if not self._skip(":"):
+            return 0
+        found = self._match(_PORT)
+        if not found:
+            raise self.error("behind ':' comes the index of an output")
+        return int(found)
+
+    def _ops(self) -> tuple[str, ...]:
+        if self._skip("*"):
+            return ("*",)
+        out: list[str] = []
+        while True:
+            word = self._match(_WORD)
+            if not word:
+                raise self.error(
+                    "an op is missing" if out or self._is_end() else "a term is an op, $name, _ or a value"
+                )
+            out.append(word)
+            if not self._skip("|"):
+                return tuple(out)
+
+    def _variable(self, column: int) -> Variable:
+        name = self._dollar()
+        if not self._skip(":"):
+            return Variable(name, "", None, None, column)
+        start = self.at
+        if self._skip("["):
+            dims = self._several(self._dim, "]")
+            return Variable(name, "const", None, dims, column)
+        low = self._match(_LOW)
+        if low:
+            high = self._match(_LOW) if self._skip("..") else ""
+            if not high or float(low) > float(high):
+                raise self.error("bounds are LOW..HIGH", start)
+            return Variable(name, "const", (float(low), float(high)), None, column)
+        kind = self._match(_WORD)
+        if kind not in KINDS:
+            known = ", ".join(KINDS)
+            raise self.error(f"behind ':' comes {known}, a shape or bounds.{near_miss(kind, KINDS)}", start)
+        return Variable(name, kind, None, None, column)
+
+    def _dollar(self) -> str:
+        self._skip("$")
+        found = _NAME.match(self.text, self.at)
+        if found is None:
+            raise self.error("behind '$' comes a name")
+        self.at = found.end()
+        return found[0]
+
+    def _dim(self) -> int:
+        if self._skip("?"):
+            return -1
+        found = self._match(_PORT)
+        if not found:
+            raise self.error("a dimension is a number or ?")
+        return int(found)
+
+    # -- values --------------------------------------------------------------------------------------------
+
+    def _numbers(self, depth: int = 0) -> tuple[tuple[int, ...], list[float | int | bool]]:
+        """A number, or nested lists: the shape and the elements."""
+        if depth > DEEPEST:
+            raise self.error(f"lists are at most {DEEPEST} deep")
+        start = self.at
+        if not self._skip("["):
+            return (), [self._number()]
+        items = self._several(lambda: self._numbers(depth + 1), "]")
+        if len({shape for shape, _ in items}) > 1:
+            raise self.error("this list is ragged", start)
+        inner = items[0][0] if items else ()
+        return (len(items), *inner), [value for _, values in items for value in values]
+
+    def _number(self) -> float | int | bool:
+        for word in ("true", "false"):
+            if self._skip_word(word):
+                return word == "true"
+        found = self._match(_NUMBER)
+        if not found:
+            raise self.error("a number is missing")
+        return int(found) if _WHOLE.fullmatch(found) else float(found)
+
+    def _attrs(self) -> tuple[tuple[AttrTest, ...], str, bool]:
+        """What stands in braces: the attrs, and the label of a node whose attrs are taken over."""
+        if not self._skip("{"):
+            return (), "", False
+        like = ""
+        out: list[AttrTest] = []
+        for each in self._several(self._attr, "}"):
+            if isinstance(each, str):
+                like = each
+            else:
+                out.append(each)
+        return tuple(out), like, True
+
+    def _attr(self) -> AttrTest | str:
+        if self._skip("="):
+            label = self._match(_LABEL)
+            if not label:
+                raise self.error("behind '=' comes the name of a node")
+            return label
+        self._space()
+        column = self.at + 1
+        key = self._match(_NAME)
+        if not key:
+            raise self.error("an attr is missing")
+        relation = next((each for each in _RELATIONS if self._skip(each)), "")
+        if not relation:
+            raise self.error("behind an attr comes = and its value")
+        return AttrTest(key, relation, self._attr_value(), column)
+
+    def _attr_value(self) -> AttrTerm:
+        self._space()
+        if self.text.startswith("$", self.at):
+            return AttrVariable(self._dollar())
+        if self._skip("["):
+            return list(self._several(self._scalar, "]"))
+        return self._scalar_or_attr()
+
+    def _scalar_or_attr(self) -> AttrTerm:
+        start = self.at
+        word = self._match(_LABEL)
+        if word and self._skip("."):
+            key = self._match(_NAME)
+            if not key:
+                raise self.error("behind '.' comes an attr")
+            return AttrOf(word, key)
+        self.at = start
+        return self._scalar()
+
+    def _scalar(self) -> Scalar | DTypeName:
+        self._space()
+        start = self.at
+        if self._skip('"'):
+            end = self.text.find('"', self.at)
+            if end < 0:
+                raise self.error("this text does not end", start)
+            found, self.at = self.text[self.at : end], end + 1
+            return found
+        if _NUMBER.match(self.text, start):
+            return self._number()
+        word = self._match(_WORD)
+        if word in ("true", "false"):
+            return word == "true"
+        if word in DTYPES:
+            return DTypeName(int(DTYPES[word]))
+        what = f"there is no dtype {quoted(word)}.{near_miss(word, DTYPES)}" if word else "a value is missing"
+        raise self.error(f"{what}; texts are in quotes" if word else what, start)
+
+    # -- characters ----------------------------------------------------------------------------------------
+
+    def _several(self, one: Callable[[], T], end: str) -> tuple[T, ...]:
+        """What ONE reads, again and again with commas between, up to END."""
+        out: list[T] = []
+        while not self._skip(end):
+            if out and not self._skip(","):
+                raise self.error(f"',' or '{end}' is missing")
+            out.append(one())
+        return tuple(out)
+
+    def _space(self) -> None:
+        found = _SPACE.match(self.text, self.at)
+        assert found is not None
+        self.at = found.end()
+
+    def _is_end(self) -> bool:
+        self._space()
+        return self.at >= len(self.text)
+
+    def _skip(self, text: str, but: tuple[str, ...] = ()) -> bool:
+        """Whether TEXT comes next, and none of BUT; it is passed over then."""
+        self._space()
+        if not self.text.startswith(text, self.at) or self.text.startswith(but or "\0", self.at):
+            return False
+        self.at += len(text)
+        return True
+
+    def _skip_word(self, word: str) -> bool:
+        self._space()
+        found = _WORD.match(self.text, self.at)
+        if found is None or found[0] != word or self.text.startswith(("(", "{", "="), found.end()):
+            return False
+        self.at = found.end()
+        return True
+
+    def _match(self, pattern: re.Pattern[str]) -> str:
+        self._space()
+        found = pattern.match(self.text, self.at)
+        if found is None:
+            return ""
+        self.at = found.end()
+        return found[0]
+
+    def error(self, what: str, place: int | None = None) -> UsageError:
+        """WHAT is wrong at PLACE, or where the parser is."""
+        at = self.at if place is None else place
+        return wrong_at(self.place, self.text, at + 1, what)

@@ -1,0 +1,356 @@
+"""Patterns matched by plain means: from the top, by names, every way there is; on a draft of a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from gdsurgeon.graph.attrs import Plain, attr_value, plain
+from gdsurgeon.graph.constants import Constant, constant_in, header_of
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.node import Node
+from gdsurgeon.ops.dtypes import FLOAT16
+from gdsurgeon.ops.kinds import CONTROL_FLOW, MERGE, NEXT_ITERATION, PLACEHOLDERS
+from gdsurgeon.ops.op_defs import OpDef, arg_dtypes
+from gdsurgeon.patterns.terms import (
+    COMMUTATIVE,
+    Anything,
+    AttrTest,
+    AttrVariable,
+    DTypeName,
+    Op,
+    Ref,
+    Rule,
+    Term,
+    Value,
+    Variable,
+)
+
+Tensor = tuple[str, int]
+"""The name of a node, and the index of an output."""
+
+
+@dataclass
+class Cell:
+    """A node of the draft."""
+
+    op: str
+    reads: list[Tensor]
+    controls: list[str]
+    attrs: dict[str, bytes]
+    device: str = ""
+
+
+class Env(NamedTuple):
+    """What names stand for, and which node each term has matched."""
+
+    tensors: dict[str, Tensor]
+    nodes: dict[str, str]
+    attrs: dict[str, bytes]
+    placed: dict[Op, str]
+
+
+@dataclass
+class Cells:
+    """A graph as it is, and what has become of some of its nodes.
+
+    Attributes:
+        graph: the file.
+        cells: the nodes that are others now.
+        gone: the names of those that are there no longer.
+        added: the names of new ones, in the order in which they came.
+        tried: how often a term was held against a tensor.
+    """
+
+    graph: Graph
+    cells: dict[str, Cell] = field(default_factory=dict)
+    gone: set[str] = field(default_factory=set)
+    added: list[str] = field(default_factory=list)
+    tried: int = 0
+    _users: dict[str, set[str]] = field(default_factory=dict)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.cells or (name not in self.gone and name in self.graph)
+
+    def node(self, name: str) -> Cell:
+        """The node NAME."""
+        return self.cells[name] if name in self.cells else _cell(self.graph[name])
+
+    def op(self, name: str) -> str:
+        """Its op."""
+        return self.cells[name].op if name in self.cells else self.graph[name].op
+
+    def put(self, name: str, cell: Cell) -> None:
+        """Has the node NAME be CELL."""
+        self.cells[name] = cell
+        self.gone.discard(name)
+        for read, _ in cell.reads:
+            self._users.setdefault(read, set()).add(name)
+        for control in cell.controls:
+            self._users.setdefault(control, set()).add(name)
+
+    def drop(self, name: str) -> None:
+        """Takes a node out."""
+        self.cells.pop(name, None)
+        self.gone.add(name)
+        if name in self.added:
+            self.added.remove(name)
+
+    def users(self, name: str) -> list[str]:
+        """Those that read a node or wait for it."""
+        found = {user.name for user in self.graph.users(self.graph[name])} if name in self.graph else set()
+        found |= self._users.get(name, set())
+        return sorted(user for user in found if user in self and self._reads(user, name))
+
+    def _reads(self, user: str, name: str) -> bool:
+        cell = self.node(user)
+        return name in cell.controls or any(read == name for read, _ in cell.reads)
+
+    def names(self) -> Iterator[str]:
+        """All nodes: those of the file in its order, then the new ones."""
+        yield from (name for name in self.graph.names() if name not in self.gone)
+        yield from self.added
+
+    def row(self, name: str) -> int:
+        """The place of a node in that order."""
+        rows = self.graph.store.table.rows
+        return rows[name] if name in rows else len(rows) + self.added.index(name)
+
+    def definition(self, name: str) -> OpDef | None:
+        """The signature of its op."""
+        return self.graph.op_def(self.op(name))
+
+    def dtype(self, tensor: Tensor) -> int:
+        """The DataType of a tensor; 0 where it is not known."""
+        cell, definition = self.node(tensor[0]), self.definition(tensor[0])
+        found = [] if definition is None else arg_dtypes(definition.outputs, definition, reader(cell.attrs))
+        return found[tensor[1]] if tensor[1] < len(found) else 0
+
+    def constant(self, name: str) -> str | None:
+        """The Const that a node is, or hands on."""
+        while self.op(name) in ("Identity", "Enter"):
+            reads = self.node(name).reads
+            if len(reads) != 1:
+                return None
+            name = reads[0][0]
+        return name if self.op(name) == "Const" else None
+
+    def value(self, name: str) -> Constant | None:
+        """The value of the constant that a node is, or hands on, where that is small."""
+        found = self.constant(name)
+        return None if found is None else constant_in(self.node(found).attrs.get("value", b""))
+
+    def levels(self) -> dict[str, int]:
+        """The longest way to each node from what reads nothing; loops are cut where they close."""
+        out: dict[str, int] = {}
+        for start in self.names():
+            pending = [start]
+            while pending:
+                name = pending[-1]
+                above = [] if name in out else [each for each in self._above(name) if each not in out]
+                if above:
+                    pending += above
+                    continue
+                out.setdefault(name, 1 + max((out[each] for each in self._above(name)), default=-1))
+                pending.pop()
+        return out
+
+    def _above(self, name: str) -> list[str]:
+        cell = self.node(name)
+        found = [*(read for read, _ in cell.reads), *cell.controls]
+        is_head = cell.op in MERGE
+        return [each for each in found if not (is_head and self.op(each) in NEXT_ITERATION)]
+
+
+def _cell(node: Node) -> Cell:
+    attrs = {key: node.attr_bytes(key) or b"" for key in node.attr_keys}
+    reads = [(read.node.name, read.index) for read in node.inputs]
+    return Cell(node.op, reads, [control.name for control in node.controls], attrs, node.device)
+
+
+class _Reader:
+    def __init__(self, attrs: dict[str, bytes]) -> None:
+        self._attrs = attrs
+
+    def __call__(self, key: str) -> Plain | None:
+        return plain(attr_value(self._attrs[key])) if key in self._attrs else None
+
+
+def reader(attrs: dict[str, bytes]) -> _Reader:
+    """What gives the plain values of ATTRS."""
+    return _Reader(attrs)
+
+
+class PlainMatch:
+    """A pattern held against a draft.
+
+    Args:
+        cells: the draft.
+        rule: the pattern.
+        out: nodes that are none to it.
+    """
+
+    def __init__(self, cells: Cells, rule: Rule, out: Collection[str]) -> None:
+        self.cells, self.rule, self.out = cells, rule, out
+        self._firsts: dict[Op, list[str]] = {}
+
+    def roots(self, term: Op | None = None) -> list[str]:
+        """The nodes whose op is that of the first result, or of TERM."""
+        first = self.rule.pattern[0] if term is None else term
+        assert isinstance(first, Op)
+        if first not in self._firsts:
+            self._firsts[first] = [name for name in self.cells.names() if self._is_op(first, name)]
+        return self._firsts[first]
+
+    def ways(self, root: str, taken: Collection[str]) -> Iterator[Env]:
+        """All ways in which the rule matches at ROOT without the nodes that are TAKEN."""
+        first = self.rule.pattern[0]
+        assert isinstance(first, Op)
+        for env in self.held(first, (root, first.port), Env({}, {}, {}, {}), taken):
+            yield from self._others(env, 1, {root}, taken)
+
+    def _others(self, env: Env, index: int, roots: set[str], taken: Collection[str]) -> Iterator[Env]:
+        if index == len(self.rule.pattern):
+            yield env
+            return
+        term = self.rule.pattern[index]
+        if isinstance(term, Ref):
+            if term.label in env.nodes:
+                yield from self._others(env, index + 1, roots, taken)
+            return
+        for root in self.roots(term):
+            if root not in roots:
+                for more in self.held(term, (root, term.port), env, taken):
+                    yield from self._others(more, index + 1, {*roots, root}, taken)
+
+    def held(self, term: Term, tensor: Tensor, env: Env, taken: Collection[str]) -> Iterator[Env]:
+        """The ways in which TERM matches TENSOR where names stand for what ENV says."""
+        self.cells.tried += 1
+        name, port = tensor
+        if isinstance(term, Anything):
+            yield env
+        elif isinstance(term, Variable):
+            if env.tensors.get(term.name, tensor) == tensor and self._is_kind(term, name):
+                yield env._replace(tensors={**env.tensors, term.name: tensor})
+        elif isinstance(term, Value):
+            if self._is_value(term, name):
+                yield env
+        elif isinstance(term, Ref):
+            if (env.nodes.get(term.label), term.port) == tensor:
+                yield env
+        else:
+            if port == term.port and self._is_op(term, name) and name not in self.out and name not in taken:
+                attrs = self._attrs(term, name, env.attrs)
+                if attrs is not None:
+                    nodes = {**env.nodes, term.label: name} if term.label else env.nodes
+                    yield from self._inputs(
+                        term, name, Env(env.tensors, nodes, attrs, {**env.placed, term: name}), taken
+                    )
+            if term.optional and term.inputs:
+                yield from self.held(term.inputs[0], tensor, env, taken)
+
+    def _inputs(self, term: Op, name: str, env: Env, taken: Collection[str]) -> Iterator[Env]:
+        if term.inputs is None:
+            yield env
+            return
+        reads = self.cells.node(name).reads
+        if len(reads) < len(term.inputs) or (len(reads) > len(term.inputs) and not term.rest):
+            return
+        yield from self._each(term.inputs, reads, env, taken)
+        if len(reads) == len(term.inputs) == 2 and reads[0] != reads[1] and self.cells.op(name) in COMMUTATIVE:
+            yield from self._each(term.inputs, [reads[1], reads[0]], env, taken)
+
+    def _each(
+        self, terms: Sequence[Term], tensors: Sequence[Tensor], env: Env, taken: Collection[str]
+    ) -> Iterator[Env]:
+        if not terms:
+            yield env
+            return
+        for more in self.held(terms[0], tensors[0], env, taken):
+            yield from self._each(terms[1:], tensors[1:], more, taken)
+
+    # -- conditions ------------------------------------------------------------------------------------------
+
+    def _is_op(self, term: Op, name: str) -> bool:
+        op = self.cells.op(name)
+        return op in term.ops or (not term.ops and op not in CONTROL_FLOW and op not in PLACEHOLDERS)
+
+    def _is_kind(self, term: Variable, name: str) -> bool:
+        if not term.kind:
+            return True
+        node = self.cells.constant(name)
+        header = None if node is None else header_of(self.cells.node(node).attrs.get("value", b""))
+        if header is None or header.dims is None:
+            return False
+        wanted = term.dims
+        if wanted is not None and [w if w >= 0 else d for w, d in zip(wanted, header.dims)] != [*header.dims]:  # noqa: B905
+            return False
+        if wanted is not None and len(wanted) != len(header.dims):
+            return False
+        if term.kind == "scalar" and header.elements != 1:
+            return False
+        found = self.cells.value(name)
+        if term.bounds is None:
+            return True
+        return found is not None and all(
+            isinstance(value, int | float) and term.bounds[0] <= value <= term.bounds[1] for value in found.values
+        )
+
+    def _is_value(self, term: Value, name: str) -> bool:
+        found = self.cells.value(name)
+        if found is None or (term.shape and term.shape != found.shape):
+            return False
+        if not found.values:
+            return bool(term.shape)
+        near = 1e-3 if found.dtype == FLOAT16 else 1e-5
+        for at, have in enumerate(found.values):
+            want = term.values[at] if term.shape else term.values[0]
+            if isinstance(have, bytes) or isinstance(have, bool) != isinstance(want, bool):
+                return False
+            if have != want and not abs(have - want) <= near * abs(want):
+                return False
+        return True
+
+    def _attrs(self, term: Op, name: str, known: dict[str, bytes]) -> dict[str, bytes] | None:
+        """The attrs that variables stand for then; None where one is not what it has to be."""
+        cell, definition, out = self.cells.node(name), self.cells.definition(name), dict(known)
+        for test in term.attrs:
+            if isinstance(test.value, AttrVariable):
+                if test.key not in cell.attrs:
+                    return None
+                data = attr_value(cell.attrs[test.key]).SerializeToString(deterministic=True)
+                if out.setdefault(test.value.name, data) != data:
+                    return None
+                continue
+            have: object = reader(cell.attrs)(test.key)
+            if have is None and definition is not None and test.key in definition.attrs:
+                have = definition.attrs[test.key].default
+            if have is None or not _holds(test, have):
+                return None
+        return out
+
+
+def _holds(test: AttrTest, have: object) -> bool:
+    if test.relation == "=":
+        return _same(have, test.value)
+    if test.relation == "!=":
+        return not _same(have, test.value)
+    if isinstance(have, bool) or not isinstance(have, int | float) or not isinstance(test.value, int | float):
+        return False
+    below, equal = have < test.value, have == test.value
+    return {"<": below, "<=": below or equal, ">": not below and not equal, ">=": not below}[test.relation]
+
+
+def _same(have: object, want: object) -> bool:
+    if isinstance(want, list):
+        return isinstance(have, list) and len(have) == len(want) and all(map(_same, have, want))
+    if isinstance(want, DTypeName):
+        return have == want.number
+    if isinstance(want, str):
+        return have in (want, want.encode())
+    if isinstance(have, bool) != isinstance(want, bool):
+        return False
+    if isinstance(have, int | float) and isinstance(want, int | float):
+        return have == want or abs(have - want) <= 1e-5 * abs(want)
+    return False

@@ -1,0 +1,400 @@
+"""rewrite: what a rule makes of a graph, what it leaves and why, and that it looks at no node twice."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from support import graphs
+from support.desk import Desk
+from support.graphs import FLOAT, INT32, const, graph, graph_bytes, identity, node, placeholder, scalar
+from support.mutants import account
+from support.tf_graphs import Builder
+
+import gdsurgeon as gds
+from gdsurgeon.analysis.traversal.topology import topology_of
+from gdsurgeon.edits.claims import EditResult
+from gdsurgeon.edits.rewrite import MOST_ROUNDS, rewrite
+from gdsurgeon.edits.rewriting.matching import Matcher
+from gdsurgeon.edits.rewriting.rounds import look
+from gdsurgeon.errors import EditError, NothingToDo, UsageError
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.patterns.check import rule_of
+from gdsurgeon.patterns.terms import Match
+from gdsurgeon.proof.proof import DiffersError
+
+X = placeholder("x")
+
+
+def unary(name: str, op: str, source: str, *controls: str, **attrs: Any) -> bytes:
+    return node(name, op, [source, *controls], T=FLOAT, **attrs)
+
+
+def binary(name: str, op: str, a: str, b: str, *controls: str) -> bytes:
+    return node(name, op, [a, b, *controls], T=FLOAT)
+
+
+def done(rule: str, *nodes: bytes, **arguments: Any) -> tuple[dict[str, list[str]], EditResult]:
+    """What RULE makes of a graph, as lists of an op and what is read, by name; all checks that take no TensorFlow."""
+    found = graph(*nodes)
+    results: list[EditResult] = []
+
+    def edited() -> tuple[Graph, EditResult]:
+        results.append(rewrite(found, rule, **arguments))
+        return found, results[-1]
+
+    account(edited)
+    after = {n.name: [n.op, *(r.name for r in n.inputs), *(f"^{c.name}" for c in n.controls)] for n in found.nodes()}
+    return after, results[0]
+
+
+def left(rule: str, *nodes: bytes) -> str:
+    """Why RULE leaves all of a graph."""
+    found = graph(*nodes)
+    with pytest.raises(EditError) as raised:
+        rewrite(found, rule)
+    assert not found.is_changed
+    return " ".join([raised.value.message, *raised.value.details])
+
+
+# -- what is put in place --------------------------------------------------------------------------------------
+
+
+def test_the_node_of_the_result_becomes_the_new_one() -> None:
+    after, result = done(
+        "Relu6($x) -> Minimum(Maximum($x, 0), 6)",
+        X, unary("y", "Relu6", "x", device="/cpu:0", _note="hi"), unary("z", "Neg", "y"),
+    )  # fmt: skip
+    assert after == {
+        "x": ["Placeholder"], "y": ["Minimum", "y/Maximum", "y/Const_1"], "y/Const": ["Const"],
+        "y/Maximum": ["Maximum", "x", "y/Const"], "y/Const_1": ["Const"], "z": ["Neg", "y"],
+    }  # fmt: skip
+    assert result.told == [("replaced", "1 match")]
+    assert result.facts["replaced"] == [{"rule": "rule", "nodes": ["y"], "bindings": {"$x": "x"}}]
+
+
+def test_new_nodes_are_where_the_old_ones_were_and_attrs_that_begin_with_an_underscore_stay() -> None:
+    found = graph(X, unary("y", "Relu6", "x", device="/cpu:0", _note="hi", _output_shapes=b"\x0a\x00"))
+    rewrite(found, "Relu6($x) -> Minimum(Maximum($x, 0), 6)")
+    assert [n.device for n in found.nodes()] == ["", *["/cpu:0"] * 4]
+    assert found["y"].attr_keys == ("T", "_note")
+
+
+def test_what_is_there_already_takes_the_place_of_what_goes() -> None:
+    after, result = done(
+        "Neg(Neg($x)) -> $x", X, unary("a", "Neg", "x"), unary("b", "Neg", "a"), unary("c", "Abs", "b")
+    )
+    assert after == {"x": ["Placeholder"], "c": ["Abs", "x"]}
+    assert result.intent.moved == {"b": "x"}
+
+
+def test_an_output_keeps_its_name() -> None:
+    after, _ = done("Neg(Neg($x)) -> $x", X, unary("a", "Neg", "x"), unary("b", "Neg", "a"))
+    assert after == {"x": ["Placeholder"], "b": ["Identity", "x"]}
+    assert "its name stays" in left("Identity($x) -> $x", X, identity("y", "x"))
+    assert "its name would be lost" in left(
+        "(s=Split($axis, $x), s:1) -> ($x, $x)",
+        X, const("axis", [0], INT32, ()), node("y", "Split", ["axis", "x"], T=FLOAT, num_split=2),
+    )  # fmt: skip
+
+
+def test_constants_are_matched_by_value_and_have_the_dtype_of_the_match() -> None:
+    double = graphs.DOUBLE
+    m = Builder()
+    m.placeholder("x", "float64", (2,))
+    m.const("half", [0.5, 0.5], "float64")
+    m.node("y", "Mul", ["half", "x"], T="float64")
+    found = m.graph()
+    rewrite(found, "Mul($x, 0.5) -> RealDiv($x, 2)")
+    assert found["y"].op == "RealDiv"
+    assert [found["y/Const"].attr_bytes("dtype"), found["y"].attr_bytes("T")] == [double, double]
+    assert "half" not in found
+    assert "nothing" in left("Mul($x, 0.5) -> $x", X, scalar("c", 0.50001), binary("y", "Mul", "x", "c"))
+    done("Mul($x, 0.5) -> $x", X, scalar("c", 0.500001), binary("y", "Mul", "x", "c"))
+    done("Mul($x, 0.5) -> $x", X, scalar("c", 0.5), identity("i", "c"), binary("y", "Mul", "i", "x"))
+    assert "nothing" in left("Sub($x, 0.5) -> $x", X, scalar("c", 0.5), binary("y", "Sub", "c", "x"))
+
+
+def test_conditions_of_attrs_and_constants() -> None:
+    conv = {"T": FLOAT, "strides": b"\x0a\x06\x1a\x04\x01\x02\x02\x01", "padding": "SAME"}
+    nodes = [X, const("w", [1.0] * 9, FLOAT, (3, 3, 1, 1)), node("y", "Conv2D", ["x", "w"], **conv)]
+    for test in ('padding="SAME"', "strides=[1,2,2,1]", 'data_format="NHWC"', "T=float", 'padding!="VALID"', "T=$t"):
+        done(f"Conv2D{{{test}}}($x, $w:const) -> $x", *nodes)
+    for test in ('padding="VALID"', "strides=[1,2,2]", "T=half", "nothing=1", "use_cudnn_on_gpu=false"):
+        assert "nothing in" in left(f"Conv2D{{{test}}}($x, $w:const) -> $x", *nodes)
+    for kind in ("[3,?,1,1]", "0..1", "1..1"):
+        done(f"Conv2D($x, $w:{kind}) -> $x", *nodes)
+    for kind in ("[3,?,1]", "[?,2,1,1]", "0..0.5", "scalar"):
+        assert "nothing in" in left(f"Conv2D($x, $w:{kind}) -> $x", *nodes)
+
+
+def test_attrs_are_carried_over() -> None:
+    pool = {"T": FLOAT, "ksize": b"\x0a\x06\x1a\x04\x01\x02\x02\x01", "strides": b"\x0a\x06\x1a\x04\x01\x01\x01\x01"}
+    found = graph(X, node("y", "MaxPool", ["x"], padding="SAME", **pool), unary("z", "Relu", "y"))
+    rewrite(found, 'Relu(p=MaxPool($x)) -> AvgPool{=p, padding="VALID", strides=p.ksize}(Relu($x))')
+    assert found["z"].op == "AvgPool"
+    assert found["z"].attr_bytes("ksize") == found["z"].attr_bytes("strides") == pool["ksize"]
+    assert found["z"].text_attr("padding") == "VALID"
+    found = graph(X, scalar("a", 0.25), binary("m", "Mul", "a", "x"), binary("y", "Maximum", "x", "m"))
+    rewrite(found, "Maximum($x, Mul($a:0..1, $x)) -> LeakyRelu{alpha=$a}($x)")
+    assert found["y"].plain_attr("alpha") == 0.25
+
+
+def test_a_node_of_the_same_op_and_nodes_that_stay() -> None:
+    nodes = [X, scalar("b", 1.0), unary("n", "Abs", "x"), binary("s", "AddV2", "n", "b"), unary("y", "Relu", "s")]
+    after, _ = done("Relu(s=AddV2($x, $b:const)) -> s(Relu($x), $b)", *nodes)
+    assert after["y"] == ["AddV2", "y/Relu", "b"]
+    after, _ = done("Relu(AddV2(n=Abs(_), $b:const)) -> Relu(Sub(n, $b))", *nodes, unary("other", "Neg", "n"))
+    assert after["y/Sub"] == ["Sub", "n", "b"]
+
+
+def test_several_results() -> None:
+    w, v = const("w", [1.0] * 4, FLOAT, (2, 2)), const("v", [2.0] * 4, FLOAT, (2, 2))
+    a, b = (node(n, "MatMul", ["x", c], T=FLOAT) for n, c in (("a", "w"), ("b", "v")))
+    rule = (
+        "(MatMul($x, $w:const), MatMul($x, $v:const)) -> "
+        "(s=Split{num_split=2}(1, MatMul($x, ConcatV2($w, $v, 1))), s:1)"
+    )
+    after, result = done(rule, X, w, v, a, b, unary("ra", "Neg", "a"), unary("rb", "Neg", "b"))
+    assert after["a"] == ["Split", "a/Const_1", "a/MatMul"]
+    assert (after["ra"], after["rb"]) == (["Neg", "a"], ["Neg", "a:1"])
+    assert "b" not in after
+    assert result.intent.moved == {"b": "a:1"}
+    assert "'a' may be needed for 'v2'" in left(
+        rule, X, w, v, a, unary("v2", "Identity", "v", "^a"), node("b", "MatMul", ["x", "v2"], T=FLOAT)
+    )
+
+
+# -- what stays ------------------------------------------------------------------------------------------------
+
+SWISH = "Mul($x, Sigmoid($x)) -> Relu($x)"
+SIGMOID, MUL = unary("s", "Sigmoid", "x"), binary("y", "Mul", "x", "s")
+
+
+def test_what_is_read_from_outside_stays() -> None:
+    assert "'s' is read by 'z', outside of the match" in left(SWISH, X, SIGMOID, MUL, unary("z", "Neg", "s"))
+    waits = unary("z", "Neg", "x", "^s")
+    assert "'s' is read by 'z', outside of the match" in left(SWISH, X, SIGMOID, MUL, waits)
+    assert "'s' waits for another node" in left(SWISH, X, unary("s", "Sigmoid", "x", "^z"), MUL, unary("z", "Neg", "x"))
+    assert "is no result of the rule" in left(
+        "Split(_, $x) -> $x", X, const("a", [0], INT32, ()), node("s", "Split", ["a", "x"], T=FLOAT, num_split=2),
+        unary("y", "Neg", "s"), unary("z", "Neg", "s:1"),
+    )  # fmt: skip
+    both = binary("y", "Sub", "s", "s")
+    assert "'s' would go, and what takes the place" in left("Sub(Sigmoid($a), $b) -> $b", X, SIGMOID, both)
+
+
+def test_of_a_result_with_control_edges_the_node_stays() -> None:
+    after, _ = done(
+        SWISH, X, SIGMOID, binary("y", "Mul", "x", "s", "^w"), unary("w", "Neg", "x"), node("n", "NoOp", ["^y"])
+    )
+    assert after["y"] == ["Relu", "x", "^w"]
+    after, _ = done("Neg(Neg($x)) -> $x", X, unary("a", "Neg", "x"), unary("b", "Neg", "a"), unary("c", "Abs", "b"),
+                    node("n", "NoOp", ["^b"]))  # fmt: skip
+    assert after["b"] == ["Identity", "x"]
+
+
+def test_types_that_do_not_fit_stay() -> None:
+    assert "is float32, and int32 would take its place" in left(
+        "Mul($x, $y) -> Cast{DstT=int32}($x)", X, binary("y", "Mul", "x", "x")
+    )
+    assert "0.5 is not int32" in left(
+        "Neg($x) -> Mul($x, 0.5)", placeholder("x", INT32), node("y", "Neg", ["x"], T=INT32)
+    )
+    for rule, said in (
+        ("Neg($x) -> Rel($x)", "column 12: at 'Rel($x)': there is no op 'Rel'"),
+        ("Neg($x) -> Mul($x)", "column 12: at 'Mul($x)': Mul does not take 1 input"),
+        ("Neg($x) -> LeakyRelu{alfa=1}($x)", "column 22: at 'alfa=1}($x)': LeakyRelu has no attr alfa."),
+        ("Sigmoid($x) -> LeakyRelu{alpha=[1]}($x)", "column 26: at 'alpha=[1]}($x)': alpha is of kind float"),
+        ("Sigmoid($x) -> Cast($x)", "column 16: at 'Cast($x)': Cast needs an attr DstT (type)"),
+    ):
+        with pytest.raises(EditError) as raised:
+            rewrite(graph(X, SIGMOID, MUL), rule)
+        assert raised.value.message.startswith(said)
+
+
+def test_nothing_matches() -> None:
+    with pytest.raises(EditError, match=r"it has no Sigmoyd\. Did you mean 'Sigmoid'") as raised:
+        rewrite(graph(X, SIGMOID, MUL), "Sigmoyd($x) -> $x")
+    assert (raised.value.exit_code, raised.value.code) == (4, "nothing-matched")
+    with pytest.raises(NothingToDo):
+        rewrite(graph(X, SIGMOID, MUL), "Sigmoid|Relu($x) -> Sigmoid($x)")
+
+
+LOOP = "Mul(Neg($x), $y) -> Sub(0, Mul($x, $y))"
+
+
+def looped() -> Builder:
+    """A loop that squares and negates, in which the pattern is; and a branch with it."""
+    from support.tf_graphs import loop
+
+    m = Builder()
+    m.placeholder("x", "float32", (2,))
+    m.node("y", "Identity", [loop(m, "loop", "x")], T="float32")
+    return m
+
+
+def test_in_a_loop_constants_wait_for_something_of_it() -> None:
+    found = looped().graph()
+    ops = {n.name: n.op for n in found.nodes()}
+    inside = [name for name, op in ops.items() if op == "Sub" and name.startswith("loop/")]
+    rewrite(found, "Sub($a, $b) -> AddV2($a, Mul($b, -1))")
+    assert [found[name].op for name in inside] == ["AddV2"] * len(inside)
+    assert inside and all(found[f"{name}/Const"].controls for name in inside)
+
+
+def test_what_only_says_when_it_runs_is_not_lost() -> None:
+    bools = placeholder("p", graphs.BOOL)
+    switch = node("s", "Switch", ["x", "p"], T=FLOAT)
+    nodes = [X, placeholder("z"), bools, switch, binary("m", "Sub", "s:1", "z"), unary("n", "Neg", "m")]
+    assert "does not say when 'm' runs" in left("Sub($a, $b) -> Relu($b)", *nodes)
+    after, _ = done("Sub($a, $b) -> AddV2($b, $a)", *nodes)
+    assert after["m"] == ["AddV2", "z", "s:1"]
+    assert "not in the same loop or branch" in left(
+        "Mul($a, Neg($b)) -> AddV2($a, $b)", X, placeholder("z"), bools, switch, unary("n", "Neg", "z"),
+        binary("m", "Mul", "s:1", "n"),
+    )  # fmt: skip
+
+
+# -- overlaps, rounds, limits ----------------------------------------------------------------------------------
+
+
+def chain(op: str, count: int) -> list[bytes]:
+    return [X, *(unary(f"n{i}", op, f"n{i - 1}" if i else "x") for i in range(count))]
+
+
+def test_of_matches_that_overlap_the_first_is_replaced_and_then_it_goes_on() -> None:
+    after, _ = done("Neg(Neg($x)) -> $x", *chain("Neg", 5), unary("end", "Abs", "n4"))
+    assert after == {"x": ["Placeholder"], "n4": ["Neg", "x"], "end": ["Abs", "n4"]}
+    after, _ = done("Neg(Neg($x)) -> $x", *chain("Neg", 5), unary("end", "Abs", "n4"), limit=1)
+    assert list(after) == ["x", "n2", "n3", "n4", "end"]
+    assert after["n2"] == ["Neg", "x"]
+
+
+def test_a_rule_does_not_match_its_own_result_for_ever() -> None:
+    after, result = done("Relu($x) -> Relu(Relu($x))", *chain("Relu", 2))
+    assert len(after) == 5
+    assert ("left", "'n0' and 3 more: it is what the rule has made") in result.told
+    relus = [unary(f"r{i}", "Relu", f"r{i - 1}" if i else "a") for i in range(MOST_ROUNDS + 4)]
+    _, result = done("Relu(Neg($x)) -> Neg(Relu($x))", X, unary("a", "Neg", "x"), *relus)
+    assert any(f"after {MOST_ROUNDS} rounds" in warning for warning in result.warnings)
+
+
+def test_rules_apply_one_after_the_other() -> None:
+    found = graph(X, unary("a", "Relu", "x"))
+    rewrite(found, [rule_of("Relu($x) -> Neg($x)", name="a"), rule_of("Neg($x) -> Abs($x)", name="b")])
+    assert found["a"].op == "Abs"
+
+
+def test_a_function_says_what_takes_the_place() -> None:
+    def of(match: Match) -> str | None:
+        value = match.value("c")
+        return f"Mul($x, {value.values[0] * 2})" if value is not None and value.values[0] < 2 else None
+
+    nodes = [X, scalar("c", 1.5), scalar("d", 3.0), binary("y", "RealDiv", "x", "c"), binary("z", "RealDiv", "y", "d")]
+    found = graph(*nodes)
+    result = rewrite(found, "RealDiv($x, $c:const)", of)
+    assert (found["y"].op, found["z"].op) == ("Mul", "RealDiv")
+    assert ("left", "'z': the rule leaves it") in result.told
+    account(lambda: (found, result))
+
+
+# -- work ------------------------------------------------------------------------------------------------------
+
+
+def tried(rule: str, *nodes: bytes) -> int:
+    found = look(graph(*nodes), rule_of(rule), ())
+    assert found.planned
+    return found.tried
+
+
+@pytest.mark.parametrize("rule", ["(Mul($x, $a), Mul($x, $b)) -> (AddV2($x, $a), AddV2($x, $b))",
+                                  "(Mul($x, $a), Sub($x, $b)) -> (AddV2($x, $a), AddV2($x, $b))",
+                                  "Mul(s=Sigmoid($x), $a) -> AddV2(s, $a)"])  # fmt: skip
+def test_many_readers_of_one_tensor_are_looked_at_once_each(rule: str) -> None:
+    def hub(count: int) -> list[bytes]:
+        nodes = [X, unary("h", "Sigmoid", "x")]
+        for i in range(count):
+            nodes += [placeholder(f"p{i}"), binary(f"m{i}", "Mul", "h", f"p{i}"), binary(f"s{i}", "Sub", "h", f"p{i}")]
+        return nodes
+
+    few, many = tried(rule, *hub(50)), tried(rule, *hub(400))
+    assert many <= 8.5 * few
+
+
+def test_a_rare_op_is_where_the_search_begins() -> None:
+    nodes = [X, *chain("Neg", 300)[1:], unary("t", "Tanh", "n299"), unary("e", "Neg", "t")]
+    found = graph(*nodes)
+    matcher = Matcher(topology_of(found), rule_of("Neg(Tanh($x)) -> $x"), ())
+    assert [topology_of(found).name(number) for number in matcher.roots()] == ["e"]
+
+
+# -- the command -----------------------------------------------------------------------------------------------
+
+QUICK = ("--validate", "structure", "-o", "after.pb")
+
+
+def test_the_list(desk: Desk) -> None:
+    desk.put(
+        "m.pb",
+        graph_bytes(X, SIGMOID, MUL, unary("t", "Sigmoid", "y"), binary("z", "Mul", "t", "y"), unary("u", "Neg", "t")),
+    )
+    ran = desk.run("rewrite", "m.pb", "Mul($x, n=Sigmoid($x)) -> Relu($x)", "--list")
+    assert ran.code == 0
+    assert ran.out.decode().splitlines() == ["y  $x=x  n=s", "z  left: 't' is read by 'u', outside of the match"]
+    ran = desk.run("rewrite", "m.pb", "Sigmoid($x)", "--list", "--json")
+    assert json.loads(ran.out)[0] == {"rule": "rule", "nodes": ["s"], "bindings": {"$x": "x"}, "left": None}
+    assert not (desk.folder / "m.edited.pb").exists()
+
+
+def test_rules_of_files_and_what_is_wrong_with_them(desk: Desk) -> None:
+    desk.put("m.pb", graph_bytes(X, SIGMOID, MUL))
+    desk.put("my.rules", b"# two\nswish: Mul($x, Sigmoid($x)) -> Relu($x)\n")
+    ran = desk.run("rewrite", "m.pb", "--rules", "my.rules", *QUICK)
+    assert ran.code == 0 and "replaced 1 match" in ran.err
+    desk.put("bad.rules", b"swish: Mul($x, Sigmoid($x)) ->\n")
+    ran = desk.run("rewrite", "m.pb", "--rules", "bad.rules", *QUICK)
+    assert ran.code == 2 and "bad.rules:1:31: at the end: an op is missing" in ran.err
+    for args in (
+        ["--rules", "builtin:none"],
+        ["--json", "Neg($x) -> $x"],
+        [],
+        ["Neg($x) -> $x", "--rules", "my.rules"],
+    ):
+        assert desk.run("rewrite", "m.pb", *args, *QUICK).code == 2
+    assert desk.run("rewrite", "m.pb", "Neg($x)", "--list", "-o", "x.pb").code == 2
+
+
+def test_a_rule_in_the_body_of_a_function(desk: Desk) -> None:
+    body = graphs.function("F", node("y", "Neg", ["x"], T=FLOAT))
+    call = node("c", "PartitionedCall", ["x"], f=graphs.func("F"), Tin=graphs.dtypes(FLOAT), Tout=graphs.dtypes(FLOAT))
+    desk.put("m.pb", graph_bytes(X, call, trailer=graphs.library(body)))
+    ran = desk.run("rewrite", "m.pb", "--in", "F", "Neg($x) -> Sub(0, $x)", *QUICK)
+    assert ran.code == 0, ran.err
+    ops = {n.op for n in gds.Body(gds.load(str(desk.folder / "after.pb")), "F").graph.nodes()}
+    assert {"Sub", "Const"} <= ops
+    assert desk.run("rewrite", "m.pb", "--in", "F", "Neg($x)", "--list").out.decode() == "F/y  $x=x\n"
+
+
+@pytest.mark.tensorflow
+def test_a_wrong_rule_fails_with_the_name_of_its_site() -> None:
+    m = Builder()
+    m.placeholder("x", "float32", (1, 4))
+    m.const("two", 2.0)
+    m.node("double", "Mul", ["x", "two"], T="float32")
+    m.node("hidden", "Softmax", ["double"], T="float32")
+    m.const("zero", 0.0)
+    m.node("y", "Mul", ["hidden", "zero"], T="float32")
+    found = m.graph("model.pb")
+    result = rewrite(found, "Mul($x, 2) -> $x")
+    with pytest.raises(DiffersError) as raised:
+        gds.prove(found, result)
+    assert any(line.startswith("double (now x): ") for line in raised.value.details)
+
+
+def test_a_rule_that_is_none_is_a_mistake_of_the_caller() -> None:
+    with pytest.raises(UsageError, match="column 5"):
+        rewrite(graph(X), "Neg(")
+    with pytest.raises(EditError, match="have what takes their place"):
+        rewrite(graph(X), [rule_of("Neg($x) -> $x")], "$x")
