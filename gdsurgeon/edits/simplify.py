@@ -17,6 +17,7 @@ from gdsurgeon.edits.naming import naming, of_nodes, of_olds, of_tensors
 from gdsurgeon.edits.simplifying.carry_out import become_constants, carry_out
 from gdsurgeon.edits.simplifying.conditions import conditions
 from gdsurgeon.edits.simplifying.control_edges import control_edges
+from gdsurgeon.edits.simplifying.decided_calls import decide_calls
 from gdsurgeon.edits.simplifying.draft import CHECKS, Draft, Pass
 from gdsurgeon.edits.simplifying.engines import left_out, spelt_out
 from gdsurgeon.edits.simplifying.equal_nodes import equal_nodes
@@ -158,6 +159,7 @@ class _Work:
         folded: the names of nodes that are constants now.
         counts: the nodes and edges that went, by the pass that took them.
         idle: nodes of which it does not matter what they draw.
+        as_written: whether calls have gone, which TensorFlow optimises by themselves.
         notes: what somebody should know.
     """
 
@@ -174,6 +176,7 @@ class _Work:
         self.folded: dict[str, None] = {}
         self.counts: Counter[str] = Counter()
         self.idle: list[str] = []
+        self.as_written = False
         self.notes: list[str] = []
         self.draft = self._new_draft()
         savers = fetched_by_savers(self.draft)
@@ -195,14 +198,14 @@ class _Work:
         sites = sorted(name for name in self.folded if name in self._graph and name in original)
         sites += sorted(name for name in intent.moved if name in original)
         idle = tuple(name for name in self.idle if name in original and name not in self._graph)
-        claim: Claim = SameOutputs(also=tuple(sites), deployed=True, idle=idle)
+        claim: Claim = SameOutputs(also=tuple(sites), deployed=True, idle=idle, as_written=self.as_written)
         if self._ends:
             names = dict.fromkeys([*(end.name for end in self._ends), *sites])
             pairs_ = tuple((name, intent.counterpart(name)) for name in names)
-            claim = SameGiven({}, pairs_, equation(()), deployed=True)
+            claim = SameGiven({}, pairs_, equation(()), deployed=True, as_written=self.as_written)
         told = _told(self.counts)
-        is_one = len(self.stages) == 1 and not self.folded and not (intent.moved or self._engine)
-        stages = () if is_one else self.stages
+        kinds = [stage.result.asked.edit for stage in self.stages if stage.result.asked is not None]
+        stages = () if kinds == ["simplify"] else self.stages
         facts: dict[str, Json] = {"passes": dict(self.counts)}
         return EditResult(intent, (claim,), _warnings(was, now), self.notes, told, facts, stages=stages)
 
@@ -213,7 +216,8 @@ class _Work:
             self.draft = self._new_draft()
             has_folded = self._fold()
             self.draft = self._new_draft()
-            if not self._same_shape() and not has_folded:
+            has_less = self._same_shape() or has_folded
+            if not self._decide() and not has_less:
                 break
             self.draft = self._new_draft()
         if self._engine:
@@ -266,6 +270,27 @@ class _Work:
         self.counts += Counter({"shapes": by_shape, "constants": len(values) - by_shape})
         self.folded |= dict.fromkeys(intent.changed)
         self._done(intent, asked)
+        return True
+
+    def _decide(self) -> bool:
+        """Has calls that choose by a constant be plain ones, and inlines these; False where there are none."""
+        if self._graph.is_body or "conditions" not in self._chosen:
+            return False
+        intent = decide_calls(self._graph)
+        if not intent.changed:
+            return False
+        self.counts["conditions"] += len(intent.changed)
+        self.as_written = True
+        self._done(intent, self._asked("decide_calls"))
+        names, ends = [node.name for node in self._kept], [end.name for end in self._ends]
+        if INLINE in self._chosen:
+            rest = [name for name in self._chosen if name != INLINE]
+            stage = inlined(self._graph, self._kept, lambda other: _after_inlining(other, ends, rest))
+            if stage is not None:
+                self.stages.append(stage)
+                self._before = written(self._graph)
+                self._kept = [self._graph[name] for name in names]
+                self._ends = [self._graph.output(name) for name in ends]
         return True
 
     def _shapes(self) -> Shapes:

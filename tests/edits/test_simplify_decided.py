@@ -1,0 +1,119 @@
+# ruff: noqa: E501 (a text of the source stands in one line here, too)
+"""simplify: what a constant decides, also one that is computed: conditionals of both versions."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+from support import graphs
+from support.desk import Desk
+from support.evaluating import Evaluations
+from support.expecting import refuse
+from support.graphs import BOOL, FLOAT, INT32, dtypes, encode_len, func, function, graph, library, node, placeholder
+from support.mutants import Mutant, check_caught
+from support.running import run
+from support.v1_control_flow import cond
+
+from gdsurgeon.edits.claims import EditResult, SameOutputs
+from gdsurgeon.edits.simplify import simplify
+from gdsurgeon.errors import NothingToDo
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.load import from_bytes
+from gdsurgeon.proof.accounting import check_accounted
+
+X = placeholder("x", FLOAT, (2,))
+BODIES = library(*(function(name, node("y", op, ["x"], T=FLOAT)) for name, op in zip("FGH", ("Neg", "Abs", "Tanh"), strict=True)))
+BRANCHES: dict[str, Any] = {"Tin": dtypes(FLOAT), "Tout": dtypes(FLOAT)}
+END = node("y", "Relu", ["c"], T=FLOAT)
+
+
+def true(name: str, value: bool = True) -> bytes:
+    return node(name, "Const", dtype=BOOL, value=encode_len(8, b"\x08\x0a\x12\x00\x58" + bytes([value])))
+
+
+def choosing(op: str, predicate: bytes, kind: bytes = BOOL) -> bytes:
+    """A graph in which a node C calls one of F, G and H."""
+    if op.endswith("Case"):
+        functions = [encode_len(9, func(name)[2:]) for name in "FGH"]
+        attrs: dict[str, Any] = {"branches": encode_len(1, b"".join(functions))}
+    else:
+        attrs = {"then_branch": func("F"), "else_branch": func("G"), "Tcond": kind}
+    call = node("c", op, ["p", "x"], **attrs, **BRANCHES)
+    return graphs.graph_bytes(X, predicate, call, END, trailer=BODIES + graphs.VERSIONS)
+
+
+def number(value: int) -> bytes:
+    return node("p", "Const", dtype=INT32, value=graphs.tensor([value], INT32, ()))
+
+
+CASES = {
+    "true": (choosing("StatelessIf", true("p")), "F"),
+    "false": (choosing("If", true("p", False)), "G"),
+    "a number": (choosing("StatelessIf", number(3), INT32), "F"),
+    "the second": (choosing("StatelessCase", number(1)), "G"),
+    "none of them": (choosing("Case", number(7)), "H"),
+}
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(("data", "called"), CASES.values(), ids=CASES)
+def test_what_a_constant_chooses_is_called(data: bytes, called: str) -> None:
+    found = from_bytes(data)
+    result = simplify(found, passes=["conditions", "functions"])
+    check_accounted(found, result, found.chunks())
+    assert graphs.ops(found)["c"].endswith("PartitionedCall")
+    assert [function.signature.name for function in found.functions] == [called]
+    assert isinstance(result.claims[0], SameOutputs)
+    assert result.claims[0].as_written
+    fed = {"x": [-1.5, 2.5]}
+    assert run(graphs.written(found), "y", **fed) == run(data, "y", **fed)
+
+
+def test_the_call_is_inlined() -> None:
+    found = from_bytes(CASES["true"][0])
+    result = simplify(found)
+    check_accounted(found, result, found.chunks())
+    assert sorted(graphs.ops(found).values()) == ["Neg", "Placeholder", "Relu"]
+    refuse(from_bytes(graphs.written(found)), "nothing to be made simpler", simplify, error=NothingToDo)
+
+
+def test_what_is_not_known_or_waits_stays() -> None:
+    data = choosing("StatelessIf", placeholder("p", BOOL, ()))
+    refuse(from_bytes(data), "nothing", partial(simplify, passes=["conditions"]), error=NothingToDo)
+    held = node("p", "Const", ["^x"], dtype=BOOL, value=encode_len(8, b"\x08\x0a\x12\x00\x58\x01"))
+    refuse(from_bytes(choosing("StatelessIf", held)), "nothing", partial(simplify, passes=["conditions"]), error=NothingToDo)
+
+
+def test_a_predicate_that_is_computed_decides_a_conditional_of_version_1() -> None:
+    inverse = [true("q", False), node("p", "LogicalNot", ["q"]), *cond()[1:]]
+    found = graph(*inverse, node("both", "LogicalAnd", ["p", "p"]), node("z", "Identity", ["both"], T=BOOL))
+    result = simplify(found, evaluate=Evaluations())
+    check_accounted(found, result, found.chunks())
+    assert not set(graphs.ops(found).values()) & {"Switch", "Merge"}
+
+
+@pytest.mark.tensorflow
+def test_the_command_proves_it(desk: Desk) -> None:
+    desk.put("m.pb", CASES["false"][0])
+    ran = desk.run("simplify", "m.pb", "-o", "n.pb")
+    assert "conditions 1" in ran.err
+    assert "bit-identical" in ran.err
+
+
+MUTANTS = [
+    Mutant("the other branch", "edits.simplifying.decided_calls", '"then_branch" if _is_true(value) else "else_branch"', '"else_branch" if _is_true(value) else "then_branch"', lambda: decided("true")),
+    Mutant("the first of those that there are not", "edits.simplifying.decided_calls", "else len(branches) - 1", "else 0", lambda: decided("none of them")),
+    Mutant("the predicate is an argument", "edits.simplifying.decided_calls", "graph.set_inputs(node, node.inputs[1:])", "graph.set_inputs(node, node.inputs[:1])", lambda: decided("the second")),
+]  # fmt: skip
+
+
+def decided(name: str) -> tuple[Graph, EditResult]:
+    found = from_bytes(CASES[name][0])
+    return found, simplify(found, passes=["conditions"])
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.mistake)
+def test_a_mistake_is_found(mutant: Mutant) -> None:
+    check_caught(mutant)
