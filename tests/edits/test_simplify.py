@@ -397,6 +397,8 @@ def test_a_weight_that_enters_a_loop_enters_it_still() -> None:
     check_accounted(after, result, after.chunks())
     check_same(before, after, ["out"], n=4)
     assert graphs.ops(after)["w/three"] == "Enter"  # no copy of a weight for an Enter
+    assert [name for name, op in graphs.ops(after).items() if op == "Const"] == ["zero", "start", "three", "w/one"]
+    assert len(graphs.written(after)) < len(graphs.written(before))
 
 
 def test_a_resource_is_no_output() -> None:
