@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Simplifies every model of a folder, with proof, and writes the nodes and bytes before and after as Markdown.
+"""Simplifies every model of a folder, and some of Keras, with proof, and writes what becomes of them as Markdown.
 
     python scripts/simplify_table.py FOLDER                                   print the page
     python scripts/simplify_table.py FOLDER -o docs/simplified-models.md      write it
 
-Each model that runs is to be simplified and proven (exit 0), and no file may be larger after; the script ends with 1
-where that is not so. Some minutes.
+Each model that runs is to be simplified and proven (exit 0), no file may be larger after, and no run slower (by the
+rule of `simplify --measure`, as written and optimised by Grappler); the script ends with 1 where that is not so. Those
+of Keras are made with random weights in a temporary folder (`scripts/keras_models.py`). Some ten minutes.
 """
 
 from __future__ import annotations
@@ -21,29 +22,40 @@ from math import exp, log
 from pathlib import Path
 from typing import NamedTuple
 
+import keras_models
+
 from gdsurgeon.cli.main import exit_code
 from gdsurgeon.cli.terminal import terminal
-from gdsurgeon.container.load import open_model
+from gdsurgeon.container.load import open_model, reads_of
 from gdsurgeon.container.wanted import ALL
+from gdsurgeon.edits.simplifying.measuring import Figures
+from gdsurgeon.errors import GdsurgeonError
+from gdsurgeon.feeds.overrides import Overrides
+from gdsurgeon.proof.models.side_times import SideTimes
+from gdsurgeon.proof.settings import Settings
 
 HEAD = """\
 # Simplified models
 
-What `simplify` makes of models that others have published, with no option, each proven by running: the outputs are
-bit-identical. Made by `scripts/simplify_table.py`; models that do not run are left out.
+What `simplify` makes, with no option, of models that others have published, and of some that Keras makes of random
+weights, each proven by running: the outputs are bit-identical. Nodes are those of the graph and of its functions. Run
+and Grappler: how many times as fast a run is after, as the graphs are written and optimised, by turns on one machine;
+below some milliseconds that is mostly noise. Made by `scripts/simplify_table.py`; models that do not run are left out.
 
-| model | nodes | simplified | | bytes | simplified |
-|---|--:|--:|--:|--:|--:|
+| model | nodes | simplified | | bytes | simplified | run | Grappler |
+|---|--:|--:|--:|--:|--:|--:|--:|
 """
 
 
 class Row(NamedTuple):
-    """What has become of a model: its nodes and bytes, before and after, and what was said where it was not proven."""
+    """What has become of a model: its nodes and bytes, before and after, what its runs take, and what was said where it
+    was not proven."""
 
     model: str
     nodes: tuple[int, int]
     sizes: tuple[int, int]
     fault: str = ""
+    figures: Figures | None = None
 
 
 def main() -> int:
@@ -52,21 +64,34 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("-o", dest="out", type=Path)
     parser.add_argument("--models", default="*", metavar="PATTERN", help="Some of the models.")
+    parser.add_argument("--keras", type=Path, metavar="DIR", help="Where the models of Keras are, or are made.")
+    parser.add_argument("--no-times", action="store_true", help="Measure nothing.")
     options = parser.parse_args()
-    paths = sorted(path for path in options.folder.iterdir() if fnmatch(path.name, options.models))
-    rows = [row for path in paths if (row := simplified(path)) is not None]
+    names = [name for name in keras_models.MODELS if fnmatch(name, options.models)]
+    with tempfile.TemporaryDirectory() as made:
+        paths = sorted(path for path in options.folder.iterdir() if fnmatch(path.name, options.models))
+        paths += keras_models.make(options.keras or Path(made), names)
+        found = (simplified(path, is_timed=not options.no_times) for path in paths)
+        rows = [row for row in found if row is not None]
     text = page(rows)
     if options.out is None:
         print(text, end="")
     else:
         options.out.write_text(text)
-    faulty = [row for row in rows if row.fault or row.sizes[1] > row.sizes[0]]
-    for row in faulty:
-        print(f"{row.model}: {row.fault or 'it is larger than before'}", file=sys.stderr)
+    faulty = [(row, fault) for row in rows if (fault := fault_of(row))]
+    for row, fault in faulty:
+        print(f"{row.model}: {fault}", file=sys.stderr)
     return 1 if faulty else 0
 
 
-def simplified(path: Path) -> Row | None:
+def fault_of(row: Row) -> str:
+    """What must not be so of a model, '' where all is well."""
+    if row.fault or row.sizes[1] > row.sizes[0]:
+        return row.fault or "it is larger than before"
+    return "its runs take longer" if row.figures is not None and row.figures.is_slower else ""
+
+
+def simplified(path: Path, *, is_timed: bool) -> Row | None:
     """What becomes of the model at PATH; None where it does not run."""
     if called("validate", str(path), "--samples", "1")[0]:
         return None
@@ -75,12 +100,26 @@ def simplified(path: Path) -> Row | None:
         code, said = called("simplify", str(path), "-o", str(out), "--samples", "1", "--no-v2-check")
         print(f"{path.name}: {code} {said[:100]}", file=sys.stderr, flush=True)
         after = out if code == 0 else path
-        return Row(path.name, (nodes(path), nodes(after)), (size(path), size(after)), said if code else "")
+        counted, sizes = (nodes(path), nodes(after)), (size(path), size(after))
+        figures = measured(path, after) if is_timed and not code else None
+        return Row(path.name, counted, sizes, said if code else "", figures)
+
+
+def measured(path: Path, after: Path) -> Figures | None:
+    """What both models take, by turns; None where they cannot be run again and again."""
+    graphs = [open_model(str(each), ALL).graph for each in (path, after)]
+    reads = [read for each in (path, after) for read in reads_of(str(each), ALL)]
+    try:
+        return SideTimes(Settings(reads=tuple(reads)), Overrides())(*graphs)
+    except GdsurgeonError as error:
+        print(f"{path.name}: not measured: {error.message}", file=sys.stderr)
+        return None
 
 
 def nodes(path: Path) -> int:
-    """The nodes of a model."""
-    return open_model(str(path), ALL).graph.node_count
+    """The nodes of a model and of its functions."""
+    graph = open_model(str(path), ALL).graph
+    return graph.node_count + sum(len(function.node_def) for function in graph.functions)
 
 
 def size(path: Path) -> int:
@@ -110,16 +149,35 @@ def page(rows: Sequence[Row]) -> str:
     """The table, and the geometric means below it."""
     lines = [
         f"| `{r.model}` | {r.nodes[0]:,} | {r.nodes[1]:,} | {r.nodes[1] / r.nodes[0]:.2f} "
-        f"| {r.sizes[0]:,} | {r.sizes[1]:,} |" + (f" {r.fault}" if r.fault else "")
+        f"| {r.sizes[0]:,} | {r.sizes[1]:,} | {' | '.join(faster(r))} |" + (f" {r.fault}" if r.fault else "")
         for r in rows
     ]
     large = [r for r in rows if r.nodes[0] >= 100]
     told = [
         f"{what}: {mean(r.nodes[1] / r.nodes[0] for r in some):.2f} of the nodes, "
-        f"{mean(r.sizes[1] / r.sizes[0] for r in some):.2f} of the bytes"
+        f"{mean(r.sizes[1] / r.sizes[0] for r in some):.2f} of the bytes{speeds(some)}"
         for what, some in ((f"All {len(rows)}", rows), (f"the {len(large)} of 100 nodes or more", large))
     ]
     return HEAD + "\n".join(lines) + "\n\nIn the geometric mean: " + "; ".join(told) + ".\n"
+
+
+def faster(row: Row) -> list[str]:
+    """How many times as fast a run is, as written and optimised."""
+    if row.figures is None:
+        return ["", ""]
+    return [f"{1 / times.ratio:.2f}" for times in row.figures.run]
+
+
+def speeds(rows: Sequence[Row]) -> str:
+    """How much faster it starts and runs, in the geometric mean."""
+    found = [row.figures for row in rows if row.figures is not None]
+    if not found:
+        return ""
+    ways = [
+        " and ".join(f"{mean(1 / getattr(figures, what)[way].ratio for figures in found):.2f} x" for way in (0, 1))
+        for what in ("start", "run")
+    ]
+    return f", starting {ways[0]} as fast as written and optimised, running {ways[1]}"
 
 
 if __name__ == "__main__":

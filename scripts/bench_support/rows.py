@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from bench_support.generate import rename_of
@@ -25,6 +25,7 @@ GRADIENTS = {
 """What is differentiated in the models, with respect to what."""
 KERAS = ("MobileNetV2", "ResNet50", "DenseNet169")
 POINTWISE_STEPS = 36
+AS_IT_IS = "as it is"
 
 
 @dataclass(frozen=True)
@@ -172,6 +173,20 @@ class Workshop:
         command = (sys.executable, helper("gradients.py"), "run", path, figures, feed)
         return Contender(column, command, note, figures=figures)
 
+    def simplified(self, model: Model) -> str:
+        """The file of MODEL, simplified."""
+        path = self.path(model)
+        out = f"{path}.simplified.pb"
+        if not os.path.exists(out):
+            self.runner.run((*self.gdsurgeon, "simplify", path, "-o", out))
+        return out
+
+    def timed(self, column: str, note: str, path: str, run: Sequence[str]) -> Contender:
+        """TensorFlow running a graph as RUN says (feed, fetch, optimiser): it measures that itself."""
+        figures = f"{path}.{run[-1]}.json"
+        command = (sys.executable, helper("run_times.py"), path, figures, *run)
+        return Contender(column, command, note, figures=figures)
+
     def peer(self, way: str, model: Model, column: str, note: str = "") -> Contender:
         path = self.path(model)
         command = (sys.executable, helper("peers.py"), way, path, self.output, *model.renaming)
@@ -314,6 +329,17 @@ def gradient_row(
     return Row(name, f"{work}: a run of the gradients, its peak", contenders, target)
 
 
+def simplified_row(shop: Workshop, name: str, model: Model, optimised: str) -> Row:
+    """A graph that TensorFlow runs, simplified, against what it was; it may not be slower, but for noise."""
+    run = ("image=1,224,224,3", "Identity", optimised)
+    contenders = [
+        shop.timed(GDSURGEON, "simplify", shop.simplified(model), run),
+        shop.timed(TENSORFLOW, AS_IT_IS, shop.path(model), run),
+    ]
+    work = f"TensorFlow runs {model}, its optimiser {optimised}"
+    return Row(name, work, contenders, Target(times=1 / 0.97, peer=contenders[1].label))
+
+
 def planning_row(shop: Workshop, nodes: int) -> Row:
     """Choosing checkpoints, against the same edit that keeps everything."""
     model = Model("tanh", nodes)
@@ -426,6 +452,12 @@ def row_makers(shop: Workshop, sizes: Sizes, with_import: bool) -> dict[str, Cal
             None,
             "a tensor of 4 MiB with 200 consumers",
         ),
+        "simplified-mobilenet": lambda: simplified_row(shop, "simplified-mobilenet", mobilenet, "off"),
+        "simplified-mobilenet-grappler": lambda: simplified_row(
+            shop, "simplified-mobilenet-grappler", mobilenet, "on"
+        ),
+        "simplified-resnet": lambda: simplified_row(shop, "simplified-resnet", resnet, "off"),
+        "simplified-resnet-grappler": lambda: simplified_row(shop, "simplified-resnet-grappler", resnet, "on"),
         "plan-chain": lambda: planning_row(shop, 10_000),
         "growth-nodes": lambda: growth_row(shop, "growth-nodes", short_chain, chain, "node"),
         "growth-bytes": lambda: growth_row(shop, "growth-bytes", medium, big, "byte"),

@@ -82,9 +82,12 @@ def test_where_all_makes_it_slower_nothing_is_done() -> None:
 def test_all_series_have_to_say_that_it_is_slower(monkeypatch: pytest.MonkeyPatch) -> None:
     series: list[list[list[float]]] = []
     monkeypatch.setattr(side_times, "measured", lambda *_: series.pop(0))
-    slow, noisy, same = [[1.0, 1.0, 1.0], [1.2, 1.2, 1.2]], [[1.0, 2.0, 1.0], [1.1, 1.0, 1.0]], [[1.0], [1.0]]
+    slow, noisy, same = [[1.0, 1.0, 1.0], [1.2, 1.2, 1.2]], [[1.0, 2.0, 2.0], [1.1, 1.5, 2.5]], [[1.0], [1.0]]
     pair = side_times._Pair(None, (), ())  # type: ignore[arg-type]
-    for found, slower, left in (([slow] * 3, True, 0), ([slow, slow, same], False, 0), ([noisy, slow], False, 1)):
+    for found, slower, left in (
+        ([slow] * 3, True, 0), ([slow, slow, same], False, 0), ([same, slow], False, 1),
+        ([noisy, slow, slow], False, 0),
+    ):  # fmt: skip
         series[:] = found
         assert (pair.ran(again=3)[1], len(series)) == (slower, left)
 

@@ -13,8 +13,8 @@ from gdsurgeon.graph.graph import Graph
 SLOWER = 1.03
 SERIES = 3
 """A graph counts as slower than another where its runs take more than `SLOWER` times as long in each of `SERIES` series
-of runs by turns: the ratio of the medians, and the median of the ratios of neighbours. The first series that does not
-say so ends them."""
+of runs by turns: the ratio of the medians, and the median of the ratios of neighbours. The first series that says
+so by neither ends them."""
 
 
 class Times(NamedTuple):

@@ -117,20 +117,23 @@ class _Pair(NamedTuple):
     def ran(self, *, again: int) -> tuple[Times, bool]:
         """Runs each, by turns; AGAIN: how many series have to say so before the second one counts as slower."""
         found: list[list[float]] = [[], []]
+        slower = 0
         for _ in range(again):
             some = measured(self.executor, self.work)
             for all_of_it, seconds in zip(found, some, strict=True):
                 all_of_it += seconds
-            if not _is_slower(some):
-                return _times(found), False
-        return _times(found), True
+            ratios = _ratios(some)
+            slower += min(ratios) > SLOWER
+            if max(ratios) <= SLOWER:
+                break
+        return _times(found), slower == again
 
 
 def _times(seconds: Sequence[Sequence[float]]) -> Times:
     return Times(*map(median, seconds))
 
 
-def _is_slower(seconds: Sequence[Sequence[float]]) -> bool:
-    """Whether a series says that the second graph is slower."""
+def _ratios(seconds: Sequence[Sequence[float]]) -> tuple[float, float]:
+    """How many times as long the second graph takes: by the median of neighbours, and by the medians."""
     ratios = [theirs / max(mine, 1e-9) for mine, theirs in zip(*seconds, strict=True)]
-    return median(ratios) > SLOWER and _times(seconds).ratio > SLOWER
+    return median(ratios), _times(seconds).ratio
