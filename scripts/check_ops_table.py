@@ -5,7 +5,8 @@
     python scripts/check_ops_table.py FOLDER --engine ... -o docs/check-ops-on-models.md   write it
 
 PATH is a wheel of the engine, or a folder or virtual environment with it, as `gdsurgeon check-ops --run-in` takes it;
-without one it has to be installed. Models that do not run in TensorFlow are left out.
+without one it has to be installed. Models that do not run in TensorFlow are left out. With --keep FILE what was found
+is kept in FILE after each model, and what is there is not asked for again.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ HEAD = """\
 What OpenCV, OpenVINO and TFLite make of models that others have published, and of some that Keras makes of random
 weights. Made by `scripts/check_ops_table.py`, which runs `check-ops --run`: each engine has run the model on the feeds
 of a proof, and what it gives was compared with what TensorFlow gives. The number is the largest difference over all
-outputs and samples, relative to the largest element of the output; 0: bit-identical. Behind an arrow: the same once
-`gdsurgeon simplify` has been over the model, where that changes what becomes of it.
+outputs and samples, relative to the largest element of the output; 0: bit-identical. Behind an arrow: what becomes of a
+model that the engine does not take as it is, once `gdsurgeon simplify` has been over it.
 
 - **differs**: it loads, runs, and gives something else (exit code 5): how far off it is, is below.
 - no: the engine does not load it or does not run it (4), for the reason below.
@@ -76,6 +77,7 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("-o", dest="out", type=Path)
     parser.add_argument("--engine", action="append", default=[], metavar="NAME[=PATH]", help="An engine to ask.")
+    parser.add_argument("--keep", type=Path, metavar="FILE", help="Where what was found is kept.")
     parser.add_argument("--models", default="*", metavar="PATTERN", help="Some of the models.")
     parser.add_argument("--keras", type=Path, metavar="DIR", help="Where the models of Keras are, or are made.")
     options = parser.parse_args()
@@ -86,7 +88,7 @@ def main() -> int:
             asked = [sys.executable, compat_table, "--make-keras", str(keras)]
             subprocess.run(asked, check=True, capture_output=True)
         paths = [*sorted(options.folder.iterdir()), *sorted(keras.glob("*.pb"))]
-        rows = [row for path in paths if fnmatch(path.name, options.models) and (row := row_of(path, engines))]
+        rows = list(found([path for path in paths if fnmatch(path.name, options.models)], engines, options.keep))
     text = page(rows, list(engines))
     if options.out is None:
         print(text, end="")
@@ -95,20 +97,36 @@ def main() -> int:
     return 0
 
 
-def row_of(path: Path, engines: dict[str, str]) -> Row | None:
-    """What becomes of the model at PATH; None where it does not run in TensorFlow."""
-    if called("validate", str(path), "--samples", "1").returncode:
-        return None
+def found(paths: Sequence[Path], engines: dict[str, str], keep: Path | None) -> Iterator[Row]:
+    """What becomes of each model that runs in TensorFlow; the file KEEP grows with it."""
+    kept = json.loads(keep.read_text()) if keep is not None and keep.exists() else {}
+    for path in paths:
+        if path.name not in kept:
+            runs = row_of(path, engines)
+            kept[path.name] = runs
+            if keep is not None:
+                keep.write_text(json.dumps(kept))
+        runs = {name: (Run(*run), Run(*simple) if simple else None) for name, (run, simple) in kept[path.name].items()}
+        if runs:
+            yield Row(path.name, runs)
+
+
+def row_of(path: Path, engines: dict[str, str]) -> dict[str, tuple[Run, Run | None]]:
+    """What becomes of the model at PATH by engine; nothing where it does not run in TensorFlow."""
     runs: dict[str, tuple[Run, Run | None]] = {}
     with tempfile.TemporaryDirectory() as folder:
         simple = Path(folder) / f"simple{path.suffix or '.tar'}"
-        has_changed = not called("simplify", str(path), "-o", str(simple), "--require-change").returncode
+        has_changed = None
         for name, place in engines.items():
             run = run_of(path, name, place)
-            runs[name] = run, run_of(simple, name, place) if has_changed else None
+            if run.code in (3, 7) and "shows nothing" not in run.said:
+                return {}
+            if run.code and has_changed is None:
+                has_changed = not called("simplify", str(path), "-o", str(simple), "--require-change").returncode
+            runs[name] = run, run_of(simple, name, place) if run.code and has_changed else None
             cells = [each.cell for each in runs[name] if each]
             print(path.name, name, *cells, run.said[:90], file=sys.stderr, flush=True)
-    return Row(path.name, runs)
+    return runs
 
 
 def run_of(path: Path, engine: str, place: str) -> Run:

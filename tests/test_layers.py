@@ -233,6 +233,14 @@ def test_the_table_of_releases_is_small_and_is_read_by_compat_alone(tmp_path: Pa
     ]
 
 
+def test_the_table_of_engines_is_read_by_check_ops_alone(tmp_path: Path) -> None:
+    names = ["gdsurgeon.ops.engines", "gdsurgeon.proof.engines"]
+    arguments = [*command("rename", tmp_path / "out.pb"), "--validate", "structure"]
+    assert python(RUN + LOADED.format(names=names), *arguments) == []
+    arguments = ["check-ops", str(FIXTURES / "tiny.pbtxt"), "--for", "tfjs"]
+    assert python(RUN + LOADED.format(names=[*names, "numpy", "tensorflow"]), *arguments) == ["gdsurgeon.ops.engines"]
+
+
 @pytest.mark.tensorflow
 def test_an_edit_with_its_proof_does_not_import_tensorflow_into_the_command(tmp_path: Path) -> None:
     out = tmp_path / "out.pb"

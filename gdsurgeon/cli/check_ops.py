@@ -59,11 +59,12 @@ def command(model: str, engine: str | None, as_json: bool, **options: Any) -> No
 def _request(model: str, engine: str, options: dict[str, Any]) -> CheckOpsRequest:
     """What the OPTIONS of the command ask for."""
     from gdsurgeon.operation.check_ops import CheckOpsRequest
-    from gdsurgeon.proof.engines import EngineRequest
 
     outputs = names_in(options["outputs"], "--outputs")
     run = None
     if options["run"]:
+        from gdsurgeon.proof.engines import EngineRequest
+
         if len(options["devices"]) > 1 or options["settings"].device != "cpu":
             raise UsageError("--device: engines are run on the CPU, and compared with TensorFlow on the CPU")
         run = EngineRequest(engine, options["run_in"], outputs, options["rtol"], options["atol"])
@@ -77,12 +78,13 @@ def _request(model: str, engine: str, options: dict[str, Any]) -> CheckOpsReques
 
 def _verdict(checked: CheckedOps, model: str) -> GdsurgeonError | None:
     """The error that it comes to; None where the engine has all, or gives the same."""
-    from gdsurgeon.proof.engines import told
     from gdsurgeon.text import counted, named
 
     name = printable(checked.graph.source_name)
     facts = {"engine": checked.engine.name, "model": shlex.quote(printable(model))}
     if checked.run is not None:
+        from gdsurgeon.proof.engines import told
+
         wrong = checked.run.wrong
         if not wrong:
             return None

@@ -152,12 +152,19 @@ NOT_THERE = {"convert": frozenset(("replace-model",)), "validate": frozenset(("r
 """Advice that would have somebody use an option that the command has not."""
 
 
+WITHOUT_LEVEL = frozenset(("check-ops",))
+"""Commands that run a model and have no option that says how far to go."""
+
+
 def hint_of(error: GdsurgeonError, command: str = "") -> str | None:
     """The second line of ERROR, as COMMAND says it; None where there is nothing to say."""
     argument = str(error.facts.get("argument", "names"))
     words = {"option": OPTIONS.get(argument, argument), **error.facts}
     codes = [code for code in error.advice if code not in NOT_THERE.get(command, ())]
-    return "; ".join(filter(None, [error.hint, *(HINTS[code].format_map(words) for code in codes)])) or None
+    hint = "; ".join(filter(None, [error.hint, *(HINTS[code].format_map(words) for code in codes)]))
+    if command in WITHOUT_LEVEL:
+        hint = "; ".join(part for part in hint.split("; ") if OPTIONS["level"] not in part)
+    return hint or None
 
 
 def worded(line: str) -> str:

@@ -6,7 +6,7 @@ import os
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gdsurgeon.analysis.queries.lacking_ops import LackingOp, OpsOfGraph, lacking_ops
 from gdsurgeon.container.load import open_model, reads_of
@@ -19,11 +19,12 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.served import tensor_meant
 from gdsurgeon.ops.engines import TITLES, Engine, engine
 from gdsurgeon.ops.kinds import CALLS, changes_variable, is_variable
-from gdsurgeon.proof.engines import EngineRequest, EngineRun, run_in_engine
-from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.progress import Progress, silent
 from gdsurgeon.proof.settings import Settings
 from gdsurgeon.text import listed
+
+if TYPE_CHECKING:
+    from gdsurgeon.proof.engines import EngineRequest, EngineRun
 
 
 @dataclass
@@ -128,6 +129,8 @@ def _say_what_may_help(error: EditError, checked: CheckedOps, model: str) -> Non
 def _run(request: CheckOpsRequest, wanted: EngineRequest, graph: Graph, progress: Progress) -> EngineRun:
     from gdsurgeon.analysis.checks.check import require_sound
     from gdsurgeon.feeds.given import as_meant
+    from gdsurgeon.proof.engines import run_in_engine
+    from gdsurgeon.proof.executor import Executor
 
     if wanted.place is not None and not os.path.exists(wanted.place):
         raise UsageError(Line("{run_in} {path}: there is no such wheel or folder", path=printable(wanted.place)))

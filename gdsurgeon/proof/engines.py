@@ -19,7 +19,7 @@ from gdsurgeon.proof.loading import await_loaded
 from gdsurgeon.proof.plan import FetchPlan, plan_with
 from gdsurgeon.proof.progress import Event
 from gdsurgeon.proof.subject import Feeds, Subject, SubjectOptions
-from gdsurgeon.proof.trial import DO_WITHOUT, ORIGINAL
+from gdsurgeon.proof.trial import ORIGINAL
 from gdsurgeon.runtime.engines.engine import NOT_TAKEN
 from gdsurgeon.runtime.engines.place import PACKAGES, engine_at
 from gdsurgeon.runtime.failures import TensorFlowMissing, WorkerDied
@@ -190,7 +190,7 @@ def _in_tensorflow(executor: Executor, graph: Graph, overrides: Overrides, outpu
             raise nothing_to_run(subject, name)
         subject.initialize()
     except ValidationError as error:
-        raise NotValidatedError(error.message, details=error.details, advice=DO_WITHOUT) from error
+        raise NotValidatedError(error.message, details=error.details, advice=error.advice) from error
     except Refused as refused:
         raise NotValidatedError(f"{name} cannot be initialised: {printable(refused.text)}") from refused
     return subject
@@ -269,7 +269,7 @@ class _InEngine:
             feeds, begun = here.start(sample, {})
             here.wait(begun)
         except ValidationError as error:
-            raise NotValidatedError(error.message, details=error.details) from error
+            raise NotValidatedError(error.message, details=error.details, advice=error.advice) from error
         bound = {name: here.executor.fetched(value) for name, value in feeds.items()}
         if not sample:
             self.found.feeds = here.describe_feeds(feeds)

@@ -57,6 +57,11 @@ def who_runs(runtime: str | None) -> str:
     return TITLES.get((runtime or "").partition(":")[0], "TensorFlow")
 
 
+def takes_files(runtime: str | None) -> bool:
+    """Whether what runs in the child has to be handed graphs as files."""
+    return (runtime or "").partition(":")[0] == "openvino"
+
+
 def port_of(target: str) -> int:
     """The port of the server TARGET, a 'grpc://host:port'; 0 where that is no such address."""
     _, _, port = target.rstrip("/").rpartition(":")

@@ -27,9 +27,9 @@ from gdsurgeon.resources import exhausted
 from gdsurgeon.runtime.base import MAX_GRAPH_BYTES, Device, Operation, SessionOptions, TensorSpec
 from gdsurgeon.runtime.checked import LoadedGraph, Runtime
 from gdsurgeon.runtime.differentiation.gradients import Derivation
-from gdsurgeon.runtime.engines.place import takes_files
 from gdsurgeon.runtime.failures import RuntimeFailure, TensorFlowError, TensorFlowMissing
 from gdsurgeon.runtime.lockdown import Opening, lock_in
+from gdsurgeon.runtime.process import takes_files
 from gdsurgeon.runtime.protocol import (
     Answer,
     Begun,

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from math import isfinite
+from typing import TYPE_CHECKING
 
 from gdsurgeon.analysis.queries.lacking_ops import LackingOp, Place
 from gdsurgeon.errors import Json, printable, quoted
 from gdsurgeon.operation.check_ops import CheckedOps
 from gdsurgeon.ops.dtypes import dtype_name
-from gdsurgeon.proof.engines import EngineOutput, EngineRun, agreement, described, told
-from gdsurgeon.runtime.likeness import AS_IT_IS, CHANNELS_FIRST
 from gdsurgeon.text import counted, labelled, listed
+
+if TYPE_CHECKING:
+    from gdsurgeon.proof.engines import EngineOutput, EngineRun
 
 MOST_LINES = 12
 
@@ -44,6 +46,8 @@ def _list(checked: CheckedOps, helps: Mapping[str, str]) -> Iterator[tuple[str, 
 
 
 def _run(run: EngineRun) -> Iterator[tuple[str, str]]:
+    from gdsurgeon.proof.engines import agreement, described, told
+
     for name, text in list(run.feeds.items())[:MOST_LINES]:
         yield "fed", f"{printable(name)}  {text}"
     for output in list(run.outputs.values())[:MOST_LINES]:
@@ -57,6 +61,8 @@ def _run(run: EngineRun) -> Iterator[tuple[str, str]]:
 
 
 def _form(output: EngineOutput) -> str:
+    from gdsurgeon.runtime.likeness import AS_IT_IS, CHANNELS_FIRST
+
     if output.form == AS_IT_IS:
         return ""
     dims = ",".join(map(str, output.given_shape))

@@ -129,3 +129,14 @@ def test_what_is_not_taken_comes_with_what_may_help(desk: Desk, engine: str) -> 
     assert "lacks StopGradient" in ran.err and "Hint: gdsurgeon simplify m.pb -o OUT" in ran.err
     ran = desk.run("check-ops", "m.pb", "--for", "opencv", "--run", "--run-in", str(desk.folder))
     assert ran.code == 7 and "Hint: pip install opencv-python-headless" in ran.err
+
+
+@pytest.mark.tensorflow
+def test_what_tensorflow_does_not_run_cannot_be_compared(desk: Desk, engine: str) -> None:
+    """No hint names an option that check-ops has not."""
+    desk.put("m.pb", graph_bytes(X, node("y", "NoSuchOp", ["x"], T=FLOAT)))
+    ran = desk.run("check-ops", "m.pb", "--for", "opencv", "--run", "--run-in", engine)
+    assert ran.code == 7 and "Op type not registered 'NoSuchOp'" in ran.err and "--op-lib" in ran.err
+    desk.put("m.pb", graph_bytes(X, node("y", "ReadFile", ["name"]), placeholder("name", graphs.STRING, ())))
+    again = desk.run("check-ops", "m.pb", "--for", "opencv", "--run", "--run-in", engine)
+    assert again.code == 7 and "Hint: --allow-ops" in again.err and "--validate" not in ran.err + again.err

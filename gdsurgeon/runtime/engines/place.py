@@ -55,11 +55,6 @@ def engine_at(engine: str, path: str | None) -> Iterator[tuple[str, tuple[str, .
         yield f"{engine}:{folder}", (folder,)
 
 
-def takes_files(opened: str | None) -> bool:
-    """Whether the engine that is called OPENED has to be handed graphs as files."""
-    return (opened or "").partition(":")[0] == "openvino"
-
-
 def is_in(engine: str, folder: str | None) -> bool:
     """Whether the module of ENGINE is in FOLDER, or where this Python looks for modules; it is not imported."""
     return importlib.machinery.PathFinder.find_spec(MODULES[engine], [folder] if folder else sys.path) is not None
