@@ -84,6 +84,8 @@ class ScriptEdits:
                 out.append(self._instruction(line, called, out))
             except GdsurgeonError as error:
                 error.place_at(called)
+                if isinstance(line, ScriptLine) and variables.are_left_in(line.words):
+                    error.hint = error.hint or "between ' and ' $VAR stands for itself: \" and \" have its value"
                 faults.append(error)
         terminal.command = "apply"
         try:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from gdsurgeon.cli.options import pair
 from gdsurgeon.cli.script import VARIABLE
 from gdsurgeon.errors import UsageError, printable, quoted
 from gdsurgeon.text import near_miss
+
+NAMED = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)")
+"""What names a variable in a text."""
 
 
 class Variables(Mapping[str, str]):
@@ -47,11 +50,15 @@ class Variables(Mapping[str, str]):
     def __len__(self) -> int:
         return len({*self._given, *os.environ})
 
+    def are_left_in(self, words: Iterable[str]) -> bool:
+        """Whether WORDS name one of them as it is named where it is to be replaced."""
+        return any(name in self for word in words for name in NAMED.findall(word))
+
     def check_used(self, called: str, text: str) -> None:
         """Raises UsageError where the script TEXT, which is CALLED so and was read, has used none of a name."""
         for name in self._given:
             if name not in self._used:
-                named = re.findall(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)", text)
+                named = NAMED.findall(text)
                 why = ": between ' and ', behind a backslash and in comments it stands for itself"
                 near = why if name in named else near_miss(name, [*dict.fromkeys(named)])
                 line = f"--set {printable(name)}: {printable(called)} uses no ${printable(name)}"

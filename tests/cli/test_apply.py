@@ -141,6 +141,13 @@ def test_what_is_set_is_a_variable_of_the_script_once(options: list[str], said: 
     check_refused(files, 2, (said,), "apply", "--check", "s.gds", *pairs)
 
 
+def test_a_variable_between_single_quotes_is_pointed_at(files: Desk) -> None:
+    name = script(files, "add-postprocessing --output scores --steps 'argmax | labels(file=$FILE)'")
+    hint = "Hint: between ' and ' $VAR stands for itself: \" and \" have its value"
+    unused = "--set FILE: s.gds uses no $FILE: between ' and '"
+    check_refused(files, 3, ("s.gds:1: labels: $FILE", unused, hint), *APPLY, name, "--set", "FILE=l.txt", *QUICK)
+
+
 def test_a_variable_of_the_environment_may_be_unused(files: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NAME", "a")
     assert files.run(*APPLY, script(files, "rename scores=b"), "-n", *QUICK).code == 0
