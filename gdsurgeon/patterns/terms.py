@@ -9,6 +9,8 @@ from typing import TypeAlias
 from gdsurgeon.graph.constants import Constant, constant
 from gdsurgeon.graph.node import Node, Output
 
+MOST_EQUAL = 64
+"""Elements of constants up to which two with the same values are one tensor to a pattern."""
 COMMUTATIVE = frozenset(
     """
     Add AddV2 BitwiseAnd BitwiseOr BitwiseXor Equal LogicalAnd LogicalOr Maximum Minimum Mul NotEqual SquaredDifference

@@ -15,6 +15,7 @@ from gdsurgeon.ops.kinds import CONTROL_FLOW, MERGE, NEXT_ITERATION, PLACEHOLDER
 from gdsurgeon.ops.op_defs import OpDef, arg_dtypes
 from gdsurgeon.patterns.terms import (
     COMMUTATIVE,
+    MOST_EQUAL,
     Anything,
     AttrTest,
     AttrVariable,
@@ -231,8 +232,9 @@ class PlainMatch:
         if isinstance(term, Anything):
             yield env
         elif isinstance(term, Variable):
-            if env.tensors.get(term.name, tensor) == tensor and self._is_kind(term, name):
-                yield env._replace(tensors={**env.tensors, term.name: tensor})
+            known = env.tensors.get(term.name, tensor)
+            if self._is_kind(term, name) and (known == tensor or self._is_equal(known[0], name)):
+                yield env._replace(tensors={**env.tensors, term.name: known})
         elif isinstance(term, Value):
             if self._is_value(term, name):
                 yield env
@@ -275,6 +277,13 @@ class PlainMatch:
     def _is_op(self, term: Op, name: str) -> bool:
         op = self.cells.op(name)
         return op in term.ops or (not term.ops and op not in CONTROL_FLOW and op not in PLACEHOLDERS)
+
+    def _is_equal(self, one: str, other: str) -> bool:
+        """Whether two nodes are small constants that hold the same."""
+        a, b = self.cells.value(one), self.cells.value(other)
+        if a is None or b is None or max(len(a.values), len(b.values)) > MOST_EQUAL:
+            return False
+        return (a.dtype, a.shape, *map(repr, a.values)) == (b.dtype, b.shape, *map(repr, b.values))
 
     def _is_kind(self, term: Variable, name: str) -> bool:
         if not term.kind:

@@ -31,7 +31,8 @@ def some_graph(chance: Random) -> Graph:
     for i, value in enumerate(NUMBERS):
         nodes.append(const(f"c{i}", [value]))
         names.append(f"c{i}")
-    nodes.append(const("axis", [0], INT32))
+    nodes += [const("c3", [0.5]), const("axis", [0], INT32)]
+    names.append("c3")
     for i in range(chance.randrange(4, 16)):
         name, recent = f"n{i}", names[-6:]
         kind = chance.random()
@@ -72,7 +73,7 @@ class RandomRule:
     def term(self, tensor: Output, depth: int, root: bool = False) -> str:
         chance, op = self.chance, tensor.node.op
         if op == "Const" and chance.random() < 0.5 and tensor.node.name != "axis":
-            return str(NUMBERS[int(tensor.node.name[1:])]) if chance.random() < 0.8 else "3"
+            return str((*NUMBERS, 0.5)[int(tensor.node.name[1:])]) if chance.random() < 0.8 else "3"
         if not root and (depth == 0 or chance.random() < 0.3 or op in ("Const", "Placeholder")):
             if chance.random() < 0.1:
                 return "_"

@@ -9,7 +9,7 @@ from gdsurgeon.graph.constants import Constant, TensorHeader, constant, constant
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.dtypes import FLOAT16
-from gdsurgeon.patterns.terms import HANDING_ON, AttrTest, AttrVariable, DTypeName, Op, Value, Variable
+from gdsurgeon.patterns.terms import HANDING_ON, MOST_EQUAL, AttrTest, AttrVariable, DTypeName, Op, Value, Variable
 
 BITS = Table.PORT_BITS
 NEAR, NEAR_HALF = 1e-5, 1e-3
@@ -22,6 +22,8 @@ class NodeFacts:
     def __init__(self, topology: Topology) -> None:
         self.topology = topology
         self._values: dict[int, Constant | None] = {}
+        self._firsts: dict[int, int] = {}
+        self._equal: dict[tuple[object, ...], int] = {}
 
     # -- constants -------------------------------------------------------------------------------------------
 
@@ -43,6 +45,16 @@ class NodeFacts:
         if number not in self._values:
             self._values[number] = constant(self.topology.node(number))
         return self._values[number]
+
+    def first(self, code: int) -> int:
+        """A tensor, or the first that was asked about of small constants that hold the same."""
+        if code not in self._firsts:
+            number = self.constant_node(code)
+            header = None if number is None else constant_header(self.topology.node(number))
+            found = self.value(code) if header is not None and header.elements <= MOST_EQUAL else None
+            held = None if found is None else (found.dtype, found.shape, *map(repr, found.values))
+            self._firsts[code] = code if held is None else self._equal.setdefault(held, code)
+        return self._firsts[code]
 
     def has_value(self, code: int, wanted: Value) -> bool:
         """Whether a tensor is a constant that holds WANTED."""

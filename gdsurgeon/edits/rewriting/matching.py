@@ -77,7 +77,7 @@ class Matcher:
         roots = {found.placed[each] for each in self._others[:index]}
         roots.add(found.root(self.rule.pattern[0]))
         for other in self._tables[term].fitting(found, taken):
-            both = found.joined(other) if other.placed[term] not in roots else None
+            both = found.joined(other, self.facts) if other.placed[term] not in roots else None
             if both is not None:
                 yield from self._with_others(both, index + 1, taken)
 
@@ -89,8 +89,7 @@ class _Table:
     """
 
     def __init__(self, matcher: Matcher, term: Op, names: frozenset[str]) -> None:
-        self._names = names
-        self._term = term
+        self._names, self._term, self._facts = names, term, matcher.facts
         self._rows: dict[tuple[object, ...], list[Found]] = {}
         self._starts: dict[tuple[object, ...], int] = {}
         for number in matcher._candidates(term):
@@ -100,8 +99,10 @@ class _Table:
                 self._rows.setdefault(self._key(found), []).append(found)
 
     def _key(self, found: Found) -> tuple[object, ...]:
+        tensors, nodes = found.tensors, found.nodes
         return tuple(
-            found.tensors.get(name[1:]) if name[0] == "$" else found.nodes.get(name) for name in sorted(self._names)
+            nodes.get(name) if name[0] != "$" else self._facts.first(tensors[name[1:]]) if name[1:] in tensors else None
+            for name in sorted(self._names)
         )
 
     def fitting(self, found: Found, taken: Container[int]) -> Iterator[Found]:

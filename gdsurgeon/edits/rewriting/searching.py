@@ -38,13 +38,16 @@ class Found:
         """The same, which stays when this is changed."""
         return Found(dict(self.tensors), dict(self.nodes), dict(self.attrs), dict(self.placed))
 
-    def joined(self, other: Found) -> Found | None:
+    def joined(self, other: Found, facts: NodeFacts) -> Found | None:
         """Both matches as one; None where a name stands for two things."""
-        for mine, its in ((self.tensors, other.tensors), (self.nodes, other.nodes), (self.attrs, other.attrs)):
+        for name in self.tensors.keys() & other.tensors.keys():
+            if facts.first(self.tensors[name]) != facts.first(other.tensors[name]):
+                return None
+        for mine, its in ((self.nodes, other.nodes), (self.attrs, other.attrs)):
             if any(mine.get(key, value) != value for key, value in its.items()):
                 return None
         return Found(
-            self.tensors | other.tensors, self.nodes | other.nodes, self.attrs | other.attrs, self.placed | other.placed
+            other.tensors | self.tensors, self.nodes | other.nodes, self.attrs | other.attrs, self.placed | other.placed
         )
 
     def root(self, term: Op | Ref) -> int:
@@ -107,7 +110,9 @@ class Search:
 
     def _variable(self, term: Variable, code: int, rest: Todo) -> Iterator[Found]:
         known = self._found.tensors.get(term.name)
-        if (known is not None and known != code) or not self.facts.is_kind(code, term):
+        if not self.facts.is_kind(code, term):
+            return
+        if known is not None and known != code and self.facts.first(known) != self.facts.first(code):
             return
         if known is not None:
             yield from self._matched(rest)
