@@ -77,7 +77,14 @@ class Behind:
             self._build.node("Identity", [tensor], {}, name)
 
     def _check(self, name: str) -> None:
-        if not is_valid_name(name):
-            raise EditError(f"rename: {quoted(name)} is not a legal node name ({NAME_RULE})")
-        if name in self._model or name in self._build.graph or name in {f"{n}{RAW_SUFFIX}" for n in self._taken}:
+        check_free("rename", name, self._model, self._build.graph)
+        if name in {f"{n}{RAW_SUFFIX}" for n in self._taken}:
             raise EditError(f"rename: {printable(self._model.source_name)} has {quoted(name)} already")
+
+
+def check_free(step: str, name: str, model: Graph, built: Graph) -> None:
+    """Raises EditError where NAME, which STEP gives to an output, is no name of a node, or taken in MODEL or BUILT."""
+    if not is_valid_name(name):
+        raise EditError(f"{step}: {quoted(name)} is not a legal node name ({NAME_RULE})")
+    if name in model or name in built:
+        raise EditError(f"{step}: {printable(model.source_name)} has {quoted(name)} already")

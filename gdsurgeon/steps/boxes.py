@@ -1,11 +1,13 @@
-"""Steps for detectors: of boxes that lie over each other the best one is kept."""
+"""Steps for detectors: of boxes over each other the best one is kept, and boxes come back from a letterbox."""
 
 from __future__ import annotations
 
 from math import inf
 from typing import NamedTuple
 
+from gdsurgeon.analysis.shapes.stated import compatible
 from gdsurgeon.edits.functions.definition import make_function, name_function
+from gdsurgeon.errors import printable
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.graph import graph_of
 from gdsurgeon.graph.node import Output
@@ -216,3 +218,48 @@ def _image_by_image(build: Builder, given: list[Output], limits: Limits) -> list
         },
     )
     return list(node.outputs)
+
+
+_OFFSETS = {"yxyx": (0, 1, 0, 1), "xyxy": (1, 0, 1, 0), "cxcywh": (1, 0, 4, 4)}
+_FACTORS = {"yxyx": (2, 3, 2, 3), "xyxy": (3, 2, 3, 2), "cxcywh": (3, 2, 3, 2)}
+"""For each number of a box what belongs to it of top, left, the factors of height and width, and 0."""
+
+
+@step(
+    "from-letterbox",
+    "Bring boxes back from a letterbox to the image that was put into it.",
+    Parameter("placement", TEXT, "the output that letterbox(placement=NAME) has made"),
+    Parameter("layout", choice(*_OFFSETS), "the four numbers of a box"),
+    sides=(BEHIND,),
+    example="from-letterbox(placed, layout=yxyx)",
+    explanation="""
+    (box - offset) / factor, in float32 as NumPy computes it. The value at hand is the boxes, [boxes,4] of one image or
+    [images,boxes,4], in pixels of what the model takes: rescale makes them of 0..1. They come out in pixels of the
+    image. Before nms it stands in a command, or a line of a script, of its own.""",
+)
+def from_letterbox(build: Builder, value: Value, *, placement: str, layout: str) -> Value:
+    if build.other is None:
+        raise Unfit("takes two outputs of a model: it belongs behind one")
+    placed = build.other(placement)
+    told = f"{printable(placement)} is {placed.told}"
+    if value.dtype != FLOAT32 or placed.dtype != FLOAT32:
+        raise Unfit(f"takes float32, and the boxes are {value.told}; {told}")
+    if value.shape is None or len(value.shape) not in (2, 3) or value.shape[-1] not in (4, -1):
+        raise Unfit(f"boxes are [boxes,4], or [images,boxes,4], and the value is {value.told}")
+    if placed.shape is None or len(placed.shape) not in (1, 2) or placed.shape[-1] not in (4, -1):
+        raise Unfit(f"a placement is [4], or [images,4], and {told}")
+    if len(placed.shape) == 2 and (len(value.shape) == 2 or not compatible(placed.shape[:1], value.shape[:1])):
+        raise Unfit(f"the boxes are {value.told}, and {told}: they are not of the same images")
+    last = len(placed.shape) - 1
+    ends = build.constant(INT32, [0, 0] * last + [0, 1], (last + 1, 2))
+    numbers = build.add("Pad", placed.tensor, ends)
+    offsets, factors = (
+        build.add(
+            "ExpandDims",
+            build.add("GatherV2", numbers, build.axes(*places[layout]), build.constant(INT32, last)),
+            build.constant(INT32, last),
+        )
+        for places in (_OFFSETS, _FACTORS)
+    )
+    tensor = build.add("RealDiv", build.add("Sub", value.tensor, offsets), factors)
+    return value.anew(tensor, FLOAT32, value.shape)

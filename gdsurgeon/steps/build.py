@@ -15,7 +15,7 @@ from gdsurgeon.graph.node import Output
 from gdsurgeon.graph.served import tensor_meant
 from gdsurgeon.ops.dtypes import STRING
 from gdsurgeon.ops.kinds import PLACEHOLDERS
-from gdsurgeon.steps.behind import Behind
+from gdsurgeon.steps.behind import Behind, check_free
 from gdsurgeon.steps.book import Written, written
 from gdsurgeon.steps.builder import Builder, empty_graph
 from gdsurgeon.steps.chain import Chain
@@ -35,7 +35,8 @@ INSERTED = "_inserted"
 def preprocessing(steps: Steps, model: Graph, *, input: str | Output = "", raw: str = "") -> Graph:
     """A graph for `gds.add_preprocessing`: what makes of raw values what an input of MODEL takes.
 
-    A step that decodes takes a text; or a vector of them, where the model's input has an open batch, and all items come
+    What steps give besides, such as the placement of a letterbox, becomes an output of the model. A step that decodes
+    takes a text; or a vector of them, where the model's input has an open batch, and all items come
     to have one shape. Otherwise the input's own type and shape come in, with height and width open where a step changes
     them.
 
@@ -67,8 +68,12 @@ def preprocessing(steps: Steps, model: Graph, *, input: str | Output = "", raw: 
         build, value = begin(name, suffix, given._replace(shape=(-1,)))
         value = chain.apply_to_batch(build, value)
     elif _is_item(value, wanted):
-        value = build.with_batch(value)
+        besides = {what: r._replace(value=build.with_batch(r.value)) for what, r in value.results.items()}
+        value = build.with_batch(value).but(results=besides)
     _check_fits(value, wanted, target, "takes")
+    for what, result in value.results.items():
+        check_free(what, result.name or "", model, build.graph)
+        build.node("Identity", [result.value.tensor], {}, result.name or "")
     return finish(build, value, name + suffix)
 
 

@@ -86,17 +86,23 @@ class Chain:
 def _mapped(build: Builder, batch: Output, item: Output, made: Value) -> Value:
     """What is MADE of one ITEM, of each item of BATCH: a function, and a node that calls it for each."""
     nodes = [node for node in graph_of(item).nodes() if node is not item.node]
-    function = make_function(nodes, [item], [made.tensor], attrs={})
+    every = [made, *(result.value for result in made.results.values())]
+    function = make_function(nodes, [item], [value.tensor for value in every], attrs={})
     name_function(function, build.scope)
     build.graph.functions.add(function)
-    assert made.shape is not None
-    tensor = build.add(
-        "MapDefun",
-        batch,
-        Targuments=[batch.dtype],
-        Tcaptured=[],
-        output_types=[made.dtype],
-        output_shapes=[made.shape],
-        f=function.signature.name,
-    )
-    return made.but(tensor=tensor, shape=(-1, *made.shape), layout=in_batch(made.layout), beside={})
+    called = {
+        "Targuments": [batch.dtype],
+        "Tcaptured": [],
+        "output_types": [value.dtype for value in every],
+        "output_shapes": [value.shape for value in every],
+        "f": function.signature.name,
+    }
+    whole = [
+        value.but(tensor=tensor, shape=(-1, *(value.shape or ())), layout=in_batch(value.layout), beside={})
+        for value, tensor in zip(every, build.node("MapDefun", [batch], called).outputs, strict=True)
+    ]
+    results = {
+        what: result._replace(value=value)
+        for (what, result), value in zip(made.results.items(), whole[1:], strict=True)
+    }
+    return whole[0].but(results=results)

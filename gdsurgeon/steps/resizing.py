@@ -6,13 +6,13 @@ from typing import Any
 
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.node import Output
-from gdsurgeon.ops.dtypes import FLOAT64, INT32
+from gdsurgeon.ops.dtypes import FLOAT32, FLOAT64, INT32
 from gdsurgeon.steps.builder import Builder
 from gdsurgeon.steps.kernels import KERNEL, height_and_width, kernel_of, resized
-from gdsurgeon.steps.kinds import FLAG, NUMBER, whole
+from gdsurgeon.steps.kinds import FLAG, NUMBER, TEXT, whole
 from gdsurgeon.steps.raw import layout_of
 from gdsurgeon.steps.step import EITHER, Arguments, Parameter, Raw, step
-from gdsurgeon.steps.value import Unfit, Value
+from gdsurgeon.steps.value import Result, Unfit, Value
 
 SIZE = (Parameter("height", whole(1), "in pixels"), Parameter("width", whole(1), "in pixels"))
 
@@ -72,24 +72,42 @@ def short_side(build: Builder, value: Value, *, size: int, **kernel: Any) -> Val
     return resized(build, value, target, chosen)
 
 
+LETTERBOX = "letterbox"
+"""What the placement of an image in a letterbox is called among the results."""
+
+
 @step(
-    "letterbox",
+    LETTERBOX,
     "Resize an image into a height and a width, its aspect ratio kept, and fill the rest.",
     *SIZE,
     *KERNEL,
     Parameter("pad", NUMBER, "the value of what is filled", 114.0),
     Parameter("centered", FLAG, "whether the image lies in the middle, or at the top on the left", True),
-    example="letterbox(640, 640, like=opencv, pad=114)",
+    Parameter("placement", TEXT, "the name of an output besides, which tells where the image lies", None),
+    example="letterbox(640, 640, like=opencv, pad=114, placement=placed)",
     explanation="""
     As detectors of the YOLO family have it: the image becomes as large as it can, its sides rounded, and what is left
-    is divided among both borders, the odd pixel at the bottom or on the right. """
+    is divided among both borders, the odd pixel at the bottom or on the right. The boxes of a detector lie in what it
+    is given: placement=NAME makes an output of four numbers for each image, top, left, and the factors of height and
+    width, by which they come back: y = (y - top) / factor of height, x = (x - left) / factor of width, which the step
+    from-letterbox computes behind the model. """
     + _LIKE,
     takes=any_size,
 )
 def letterbox(
-    build: Builder, value: Value, *, height: int, width: int, pad: float, centered: bool, **kernel: Any
+    build: Builder,
+    value: Value,
+    *,
+    height: int,
+    width: int,
+    pad: float,
+    centered: bool,
+    placement: str | None,
+    **kernel: Any,
 ) -> Value:
     value.require_image()
+    if placement is not None and LETTERBOX in value.results:
+        raise Unfit("there is the placement of another letterbox already")
     chosen = kernel_of(**kernel)
     there = height_and_width(build, value)
     exact = build.add("Cast", there, DstT=FLOAT64)
@@ -102,7 +120,26 @@ def letterbox(
     rest = build.add("Sub", build.axes(height, width), inner)
     before = build.add("FloorDiv", rest, build.constant(INT32, 2)) if centered else build.add("ZerosLike", rest)
     amounts = build.add("Pack", before, build.add("Sub", rest, before), axis=1)
-    return _padded(build, out, amounts, pad, (height, width))
+    out = _padded(build, out, amounts, pad, (height, width))
+    if placement is None:
+        return out
+    placed = _placement(build, value, before, inner)
+    return out.but(results={**out.results, LETTERBOX: Result(placed, name=placement)})
+
+
+def _placement(build: Builder, image: Value, before: Output, inner: Output) -> Value:
+    """Where an image lies that begins at BEFORE and has become INNER: [4], or [images,4] of a batch."""
+    assert image.shape is not None
+    sides = build.add("Cast", height_and_width(build, image), DstT=FLOAT32)
+    factors = build.add("RealDiv", build.add("Cast", inner, DstT=FLOAT32), sides)
+    numbers = build.add("ConcatV2", build.add("Cast", before, DstT=FLOAT32), factors, build.constant(INT32, 0))
+    placed = image.anew(numbers, FLOAT32, (4,)).but(results={}, name="")
+    if image.rank == 3:
+        return placed
+    count = build.add("Slice", build.add("Shape", image.tensor), build.axes(0), build.axes(1))
+    shape = build.add("ConcatV2", count, build.axes(1), build.constant(INT32, 0))
+    alike = build.add("Tile", build.add("ExpandDims", numbers, build.constant(INT32, 0)), shape)
+    return placed.but(tensor=alike, shape=(image.shape[0], 4))
 
 
 @step(

@@ -31,7 +31,8 @@ OWN = (
     "denormalize(mean=[1, 2, 3], std=[0.1, 2, 3])", "denormalize(like=keras-tf)", "denormalize(like=keras-torch)",
     "denormalize(like=keras-caffe)", "dequantize(0.5, 3)", "dequantize([1, 2, 3], zero-point=-7)",
     "nms(BOXES, yxyx, most=3)", "nms(BOXES, cxcywh, most=4, iou=0.2, per-class=false)",
-    "nms(BOXES, xyxy, score=0.1, background=true)", "rename(OWN)", "rename(scores=OWN_s)", "rename(scores=none)",
+    "nms(BOXES, xyxy, score=0.1, background=true)", "from-letterbox(BOXES, yxyx)", "from-letterbox(BOXES, cxcywh)",
+    "rename(OWN)", "rename(scores=OWN_s)", "rename(scores=none)",
     "rename(OWN, boxes=OWN_b, count=none)",
 )  # fmt: skip
 SHARED = (
@@ -43,6 +44,7 @@ GIVEN: tuple[tuple[str, tuple[int, ...], tuple[int, ...]], ...] = (
     ("float32", (4, 3), (4, 4)), ("float32", (2, 5, 3), (2, 5, 4)), ("float32", (6,), (6, 4)),
     ("float32", (2, 6), (2, 6, 4)), ("int32", (5, 3), (5, 4)), ("uint8", (2, 4, 4, 3), (4, 4)),
     ("float64", (3, 4), (3, 4)), ("int8", (3,), (3, 4)), ("float32", (1, 4, 4, 3), (2, 2)), ("float32", (0, 3), (0, 4)),
+    ("float32", (2, 5, 4), (2, 4)), ("float32", (5, 4), (4,)),
 )  # fmt: skip
 
 

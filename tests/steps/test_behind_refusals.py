@@ -73,6 +73,11 @@ SCORES: dict[str, str] = {
     "nms(y, yxyx)": "nms: 'y' is what the steps stand behind",
     "nms(boxes)": "nms: layout is missing, one of yxyx, xyxy, cxcywh: the four numbers of a box",
     "nms(boxes, yxyx, iou=2)": "nms: iou is 2, and takes a number from 0 to 1",
+    "from-letterbox(boxes, yxyx)": "from-letterbox: boxes are [boxes,4], or [images,boxes,4], and the value is float32 "
+                                   "[?,10]",
+    "from-letterbox(y, yxyx)": "from-letterbox: 'y' is what the steps stand behind",
+    "cast(int32) | from-letterbox(boxes, xyxy)": "from-letterbox: takes float32, and the boxes are int32 [?,10]; boxes "
+                                                 "is float32 [?,5]",
     "decode-image": "decode-image: it belongs in front of a model, not behind it",
 }  # fmt: skip
 
@@ -97,6 +102,20 @@ OTHERS: dict[tuple[str, str, Shape, str], str] = {
 def test_of_what_the_model_gives(case: tuple[str, str, Shape, str]) -> None:
     steps, dtype, shape, op = case
     assert refusal(steps, dtype, shape, op=op).startswith(OTHERS[case])
+
+
+PLACED: dict[tuple[Shape, Shape], str] = {
+    ((7, 4), (5,)): "a placement is [4], or [images,4], and boxes is float32 [5]",
+    ((7, 4), (2, 3, 4)): "a placement is [4], or [images,4], and boxes is float32 [2,3,4]",
+    ((7, 4), (7, 4)): "the boxes are float32 [7,4], and boxes is float32 [7,4]: they are not of the same images",
+    ((3, 7, 4), (2, 4)): "the boxes are float32 [3,7,4], and boxes is float32 [2,4]: they are not of the same images",
+    ((7, 5), (4,)): "boxes are [boxes,4], or [images,boxes,4], and the value is float32 [7,5]",
+}
+
+
+@pytest.mark.parametrize("case", PLACED, ids=str)
+def test_of_boxes_and_a_placement(case: tuple[Shape, Shape]) -> None:
+    assert refusal("from-letterbox(boxes, yxyx)", "float32", *case) == f"from-letterbox: {PLACED[case]}"
 
 
 BOXES: dict[tuple[Shape, Shape], str] = {
@@ -177,6 +196,7 @@ ALL = [
     ("denormalize(like=keras-tf) | round", (-1, 4, 4, 3), None),
     ("nms(boxes, cxcywh)", (-1, 9, 3), (-1, 9, 4)),
     ("nms(boxes, yxyx)", (9, 3), (9, 4)),
+    ("from-letterbox(boxes, cxcywh)", (-1, 9, 4), (-1, 4)),
     ("nms(boxes, yxyx, per-class=false)", (-1, 9, 3), (-1, 9, 4)),
     ("nms(boxes, yxyx, per-class=false)", (9,), (9, 4)),
 ]
@@ -200,6 +220,8 @@ def test_elsewhere_results_have_no_place() -> None:
         inserted("top-k(10) | cast(float32)", model(), "y")
     with pytest.raises(EditError, match="nms: takes two outputs of a model: it belongs behind one"):
         inserted("nms(boxes, yxyx)", model(), "y")
+    with pytest.raises(EditError, match="from-letterbox: takes two outputs of a model: it belongs behind one"):
+        inserted("from-letterbox(boxes, yxyx)", model(), "y")
     with pytest.raises(EditError, match="softmax: it belongs behind a model, not in front of it"):
         preprocessing("softmax", model())
 
