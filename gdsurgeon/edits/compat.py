@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
+from gdsurgeon.analysis.queries.called_shapes import called_shapes, given_shapes
 from gdsurgeon.analysis.queries.function_usage import used_functions
 from gdsurgeon.analysis.queries.unknown_to import Unknown, told, unknown_to
 from gdsurgeon.analysis.traversal.topology import topology_of
@@ -28,9 +29,10 @@ from gdsurgeon.edits.older.control_flow import is_wanting, lower
 from gdsurgeon.edits.older.defaults import same_value, spelt_out
 from gdsurgeon.edits.older.site import ROUNDING, Places, Rule, Site
 from gdsurgeon.errors import EditError, Json, NothingToDo, printable, quoted
+from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.node import Node
+from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.kinds import CALLS, CONVOLUTIONS, PRODUCTS
 from gdsurgeon.ops.op_defs import AttrDef
 from gdsurgeon.ops.releases import Release, release, releases
@@ -126,10 +128,11 @@ class _Work:
         """Does all of it. Raises EditError, and has changed the graph then."""
         if is_wanting(self.graph, self.release) or lists.is_wanting(self.graph, self.release):
             self._lower()
-        self._mend(self.graph, "")
+        called = called_shapes(self.graph) if len(self.graph.functions) else {}
+        self._mend(self.graph, "", {})
         for name in sorted(used_functions(self.graph)):
             if name in self.graph.functions:
-                self._mend_function(name)
+                self._mend_function(name, called)
         self._say_versions()
         left = unknown_to(self.graph, self.release)
         if left or self._reasons:
@@ -163,9 +166,9 @@ class _Work:
 
     # -- nodes ---------------------------------------------------------------------------------------------
 
-    def _mend(self, graph: Graph, function: str) -> None:
-        """Makes the nodes of a graph, or of the body of FUNCTION, older forms."""
-        places = Places(graph, self.release)
+    def _mend(self, graph: Graph, function: str, given: Mapping[Output, Shape]) -> None:
+        """Makes the nodes of a graph, or of the body of FUNCTION, older forms; GIVEN are shapes of tensors in it."""
+        places = Places(graph, self.release, given)
         for node in _nodes_of(graph, lambda op: op in RULES and not self._takes_all(op)):
             self._mend_node(places, node, function)
         for node in _nodes_of(graph, lambda op: not self.release.knows_as(op, self.newest)):
@@ -231,13 +234,13 @@ class _Work:
             return True
         return newer is not None and same_value(node.attr_bytes(key), newer)
 
-    def _mend_function(self, name: str) -> None:
+    def _mend_function(self, name: str, called: dict[str, list[Shape]]) -> None:
         """Makes the nodes of the body of a function older forms, where the release does not take one of them."""
         try:
             body = Body(self.graph, name)
         except EditError:
             return  # it takes types from its calls: what is wrong with it is left, and said
-        self._mend(body.graph, name)
+        self._mend(body.graph, name, given_shapes(body, called))
         if body.graph.is_edited:
             self.graph.functions.replace(body.function_def())
             self.bodies[name] = body

@@ -395,7 +395,7 @@ def _unfit_functions(graph: Graph, wanted: Release) -> Iterator[tuple[str, list[
             for node in function.node_def
             for line in _faults(_of_function(node), wanted, graph.functions, graph.store.versions.producer)
         ]
-        if lines or any(_leaves_out(node, wanted) for node in function.node_def):
+        if lines or any(_leaves_out(node, wanted) or wanted.takes_less(node.op) for node in function.node_def):
             yield name, lines
 
 

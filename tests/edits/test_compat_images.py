@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from support import graphs
 from support.expecting import expect, refuse
-from support.graphs import DOUBLE, FLOAT, INT32, UINT8, const, dtype, encode_len, graph, node, placeholder
+from support.function_defs import call
+from support.function_defs import function as define
+from support.graphs import DOUBLE, FLOAT, INT32, UINT8, const, dtype, encode_len, graph, library, node, placeholder
 from support.running import run
 
 from gdsurgeon.analysis.queries.unknown_to import told, unknown_to
@@ -131,6 +133,24 @@ def test_convolutions_of_several_groups(case: str, target: str) -> None:
         fed = np.random.default_rng(8).normal(size=(rows, 5, 6, 6)).astype(np.float32)
         now, before = (run(which, "y", x=fed)[0] for which in (found, graphs.graph_bytes(*in_groups(case))))
         np.testing.assert_allclose(now, before, rtol=1e-5, atol=1e-5)
+
+
+def test_groups_in_a_function_are_known_from_its_call() -> None:
+    """One that calls another, which convolves, as Keras has it."""
+    taken = {"a": FLOAT, "b": FLOAT}
+    inner = define("inner", taken, {"o": (FLOAT, "y:output:0")},
+                   node("y", "Conv2D", ["a", "b"], T=FLOAT, strides=ONES, padding="SAME"))  # fmt: skip
+    outer = define("outer", taken, {"o": (FLOAT, "c:output:0")}, call("c", "inner", ["a", "b"], [FLOAT] * 2, [FLOAT]))
+    records = [*in_groups("three channels")[:2], call("y", "outer", ["x", "w"], [FLOAT] * 2, [FLOAT])]
+    found = graph(*records, library(outer, inner))
+    wanted = release("1.15")
+    assert wanted is not None and told(unknown_to(found, wanted)) == [
+        "Conv2D takes one group of channels, and has 2: 1 node, 'y' in function 'inner'"
+    ]
+    result = compat(found, "1.15")
+    check_accounted(found, result, found.chunks())
+    ops = {each.name: each.op for each in found.functions["inner"].node_def}
+    assert ops["y"] == "ConcatV2" and ops["y/group_1"] == "Conv2D"
 
 
 def test_groups_that_are_not_known_are_not_told() -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from gdsurgeon.analysis.queries.called_shapes import called_shapes, given_shapes
 from gdsurgeon.analysis.queries.function_usage import used_functions
 from gdsurgeon.analysis.shapes.inference import infer_shapes
 from gdsurgeon.analysis.traversal.topology import topology_of
@@ -12,7 +13,7 @@ from gdsurgeon.errors import printable, quoted
 from gdsurgeon.graph.attrs import Shape, kind_of, plain
 from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.node import Node
+from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.dtypes import base_dtype, dtype_name
 from gdsurgeon.ops.op_defs import AttrDef, OpDef, arg_count
 from gdsurgeon.ops.releases import MATRICES_ONLY, ONE_GROUP, Release, names_with, releases
@@ -48,13 +49,14 @@ def unknown_to(graph: Graph, release: Release) -> list[Unknown]:
     topology = topology_of(graph)
     looked_at = topology.with_ops(op for op in topology.ops() if look.may_lack(op))
     out = [unknown for number in looked_at for unknown in look.at("", topology.node(number))]
-    out += look.too_much("", graph)
+    out += look.too_much("", graph, {})
+    called = called_shapes(graph) if look.asks_shapes(graph) else {}
     for name in sorted(used_functions(graph)):
         if name in graph.functions:
             body = Body(graph, name, {}, lenient=True)
             out += [unknown for node in body.graph.nodes() if node not in body.graph.ends
                     for unknown in look.at(name, node)]  # fmt: skip
-            out += look.too_much(name, body.graph)
+            out += look.too_much(name, body.graph, given_shapes(body, called))
     return out
 
 
@@ -100,14 +102,18 @@ class _Look:
             self._alike[op] = self._release.knows_as(op, self._newest)
         return self._definitions[op]
 
-    def too_much(self, function: str, graph: Graph) -> Iterator[Unknown]:
-        """The nodes of a graph whose inputs may be more than the kernels of the release take."""
+    def asks_shapes(self, graph: Graph) -> bool:
+        """Whether it follows from shapes in a function of GRAPH whether the release takes a node."""
+        return any(self._release.takes_less(node.op) for function in graph.functions for node in function.node_def)
+
+    def too_much(self, function: str, graph: Graph, given: Mapping[Output, Shape]) -> Iterator[Unknown]:
+        """The nodes of a graph whose inputs may be more than the kernels of the release take; GIVEN: known shapes."""
         topology = topology_of(graph)
         found = topology.with_ops(op for op in (*MATRICES_ONLY, *ONE_GROUP) if self._release.takes_less(op))
-        shapes = infer_shapes(graph) if found else None
+        shapes = infer_shapes(graph, given) if found else None
         for node in map(topology.node, found):
-            given = [shapes.shape(read) if shapes is not None else None for read in node.inputs]
-            text = _too_many_dims(node.op, given) if node.op in MATRICES_ONLY else _several_groups(node, given)
+            read = [shapes.shape(read) if shapes is not None else None for read in node.inputs]
+            text = _too_many_dims(node.op, read) if node.op in MATRICES_ONLY else _several_groups(node, read)
             if text:
                 yield Unknown(function, node.name, node.op, "dims", "", text)
 

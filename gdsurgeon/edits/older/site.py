@@ -43,11 +43,12 @@ class Rule(NamedTuple):
 
 
 class Places:
-    """A graph in which nodes are replaced: what is inferred of it, once, before the first is."""
+    """A graph in which nodes are replaced: what is inferred of it, once, before the first is; GIVEN: known shapes."""
 
-    def __init__(self, graph: Graph, release: Release) -> None:
+    def __init__(self, graph: Graph, release: Release, given: Mapping[Output, Shape] | None = None) -> None:
         self.graph = graph
         self.release = release
+        self._given = given
         self.unique = graph.unique_names()
         self.notes: dict[str, None] = {}
         self._shapes: Shapes | None = None
@@ -56,7 +57,7 @@ class Places:
     def shape(self, read: Output) -> Shape:
         """What is known of the shape of a tensor."""
         if self._shapes is None:
-            self._shapes = infer_shapes(self.graph)
+            self._shapes = infer_shapes(self.graph, self._given)
         try:
             return self._shapes.shape(read)
         except KeyError:  # it has come since
