@@ -18,6 +18,7 @@ from gdsurgeon.edits.older import (
     attrs,
     broadcasting,
     contraction,
+    diagonals,
     images,
     kernels,
     lists,
@@ -43,7 +44,19 @@ from gdsurgeon.wire.write import ChunkSource
 
 RULES: dict[str, Rule] = {
     rule.op: rule
-    for family in (arithmetic, arrays, attrs, broadcasting, contraction, images, kernels, padding, resizing, texts)
+    for family in (
+        arithmetic,
+        arrays,
+        attrs,
+        broadcasting,
+        contraction,
+        diagonals,
+        images,
+        kernels,
+        padding,
+        resizing,
+        texts,
+    )
     for rule in family.RULES
 }
 """The older forms that there are, by the op that they replace."""

@@ -36,6 +36,7 @@ FORMS: Mapping[str, tuple[str, ...]] = {
     "FusedBatchNormV3": ("FusedBatchNormV2",),
     "LeakyRelu": ("Maximum",),
     "LogSoftmax": ("Reshape",),
+    **{f"{op}V{version}": (op,) for op in ("MatrixDiag", "MatrixDiagPart", "MatrixSetDiag") for version in (2, 3)},
     "NonMaxSuppressionV3": ("GatherV2",),
     "NonMaxSuppressionV4": ("NonMaxSuppressionV3", "GatherV2"),
     "NonMaxSuppressionV5": ("NonMaxSuppressionV3", "GatherV2"),
@@ -63,6 +64,8 @@ LISTS: Mapping[str, tuple[str, ...]] = {
     "TensorListStack": ("TensorArrayGatherV3", "ExpandDims"),
 }
 """What lists of tensors may become, all of them, where the release has not got one such op, or has it otherwise."""
+RESPELT = {"GatherV2": ("batch_dims", "Taxis"), "MatrixBandPart": ("Tindex",)}
+"""Ops that read something else where the release lacks the first of these attrs, and the attrs that are others then."""
 BRANCHING = frozenset(("Case", "If", "StatelessCase", "StatelessIf"))
 CALLING = BRANCHING | {"PartitionedCall", "StatefulPartitionedCall", "StatelessWhile", "While"}
 """What is put in the place of its node where the release has not got one of them."""
@@ -156,7 +159,9 @@ def _node_intent(comparison: Comparison, wanted: Release, lowered: set[str]) -> 
     before, after = comparison.before, comparison.after
     lists = _has_other_lists(_ops_of(before), wanted)
     becoming = {name for name, altered in facts.altered.items() if "op" in altered} | lowered
-    becoming |= {name for name in facts.altered if _is_padded(before[name], wanted)}
+    becoming |= {
+        name for name in facts.altered if _is_padded(before[name], wanted) or _is_respelt(before[name], wanted)
+    }
     added = {name for name in facts.added if _scopes(name) & becoming}
     kept = {name for name in lowered if name in after and after[name].op in HANDS_ON and "op" in facts.altered[name]}
     intent.added = [*sorted(added), *kept]
@@ -193,7 +198,9 @@ def _wrong_results(old: Node, new: Node | None, lowered: set[str]) -> Iterator[s
     yield from (f"{where} no longer waits for {quoted(name)}" for name in sorted(lost))
     for index, read in enumerate(new.inputs):
         if old.op in BRANCHING:
-            if read.node.op != "Merge" or read.index or len(read.node.inputs) != _branches(old):
+            branches = old.attr("branches")
+            count = 2 if branches is None else len(branches.list.func)
+            if read.node.op != "Merge" or read.index or len(read.node.inputs) != count:
                 yield f"{where} reads {quoted(read.name)} for what comes of its branches"
             continue
         at, way = read, []
@@ -205,17 +212,28 @@ def _wrong_results(old: Node, new: Node | None, lowered: set[str]) -> Iterator[s
             yield f"{where} reads {quoted(read.name)}, which does not go round from {quoted(begins.name)}"
 
 
-def _branches(node: Node) -> int:
-    """How many branches a conditional has."""
-    value = node.attr("branches")
-    return 2 if value is None else len(value.list.func)
-
-
 def _is_padded(node: Node, wanted: Release) -> bool:
     """Whether a node pads by explicit_paddings, of which the release knows nothing."""
     definition = wanted.op_def(node.op)
     is_unknown = definition is not None and "explicit_paddings" not in definition.attrs
     return node.op in PADS and is_unknown and node.text_attr("padding") == "EXPLICIT"
+
+
+def _is_respelt(node: Node, wanted: Release) -> bool:
+    """Whether a node has an attr that says what it does, and of which the release knows nothing."""
+    key, definition = RESPELT.get(node.op, ("",))[0], wanted.op_def(node.op)
+    is_unknown = definition is not None and node.has_attr(key) and key not in definition.attrs
+    return is_unknown and not _says_nothing(node, key, releases()[-1])
+
+
+def _reads_respelt(old: Node, new: Node) -> bool:
+    """Whether a node reads what it read, as far as it goes: rows laid one behind the other, numbers made wider."""
+    if old.op == "MatrixBandPart":
+        found = [new.inputs[0], *(read.node.inputs[0] for read in new.inputs[1:] if read.node.op == "Cast")]
+        return [read.name for read in found] == [read.name for read in old.inputs]
+    rows, places = (read.node for read in new.inputs[:2])
+    read = [node.inputs[0].name for node, op in ((rows, "Reshape"), (places, "Add")) if node.op == op]
+    return read == [each.name for each in old.inputs[:2]]
 
 
 def _wrong_inputs(comparison: Comparison, wanted: Release) -> Iterator[str]:
@@ -229,6 +247,8 @@ def _wrong_inputs(comparison: Comparison, wanted: Release) -> Iterator[str]:
             yield f"{quoted(name)} does not read what it read, padded by its explicit_paddings"
         elif _is_padded(old, wanted) and [read.name for read in new.inputs[1:]] != [r.name for r in old.inputs[1:]]:
             yield f"{quoted(name)} does not read the filters that it read"
+        if _is_respelt(old, wanted) and not _reads_respelt(old, new):
+            yield f"{quoted(name)} does not read what it read"
         if (old.op, new.op) == ("ParseExampleV2", "ParseExample") and not _parses(old, new):
             yield f"{quoted(name)} does not parse by the keys and the defaults by which it parsed"
 
@@ -304,12 +324,14 @@ def _may_differ(what: str, old: Node, new: Node, wanted: Release, lists: bool) -
     if lists and what in ("attr T", "attr _output_shapes") and old.op in HANDS_ON | ROUND and VARIANT in _dtypes(old):
         return True
     if what in ("op", "inputs"):
-        return is_other or (what == "inputs" and _is_padded(old, wanted))
+        return is_other or (what == "inputs" and (_is_padded(old, wanted) or _is_respelt(old, wanted)))
     if what in ("attr padding", "attr explicit_paddings") and _is_padded(old, wanted):
         return True
     if not what.startswith("attr "):
         return False
     key = what[5:]
+    if key in RESPELT.get(old.op, ()) and _is_respelt(old, wanted):
+        return True
     has = wanted.op_def(new.op)
     if has is None:
         return False

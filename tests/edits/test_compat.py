@@ -28,7 +28,7 @@ from support.running import run
 
 from gdsurgeon.analysis.queries.unknown_to import told, unknown_to
 from gdsurgeon.edits.compat import RULES, compat
-from gdsurgeon.edits.older import padding, resizing, texts
+from gdsurgeon.edits.older import diagonals, padding, resizing, texts
 from gdsurgeon.edits.older.defaults import same_value, spelt_out
 from gdsurgeon.errors import NothingToDo
 from gdsurgeon.graph.graph import Graph
@@ -342,8 +342,8 @@ def others() -> list[bytes]:
     return out
 
 
-ELSEWHERE = {rule.op for family in (padding, resizing, texts) for rule in family.RULES}
-"""Those that `test_compat_images` and `test_compat_texts` run."""
+ELSEWHERE = {rule.op for family in (diagonals, padding, resizing, texts) for rule in family.RULES}
+"""Those that `test_compat_arrays`, `test_compat_images` and `test_compat_texts` run."""
 
 
 @pytest.mark.tensorflow
@@ -380,5 +380,6 @@ def test_older_forms_give_the_same_bit_for_bit() -> None:
         check_accounted(found, result, found.chunks())
         assert run(found, *wanted, **feeds) == run(old, *wanted, **feeds)
     assert RULES.keys() - seen == {
-        "BatchMatMulV3", "NotEqual", "TensorArrayV3", "DisableCopyOnRead", "StatelessCase", *ELSEWHERE,
+        "BatchMatMulV3", "NotEqual", "TensorArrayV3", "DisableCopyOnRead", "StatelessCase", "GatherV2",
+        "MatrixBandPart", *ELSEWHERE,
     }  # fmt: skip

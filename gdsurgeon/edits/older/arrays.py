@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from gdsurgeon.edits.older.site import Rule, Site
+from gdsurgeon.edits.older.broadcasting import shape_of
+from gdsurgeon.edits.older.site import Rule, Site, typed
+from gdsurgeon.graph.attrs import int_value
+from gdsurgeon.graph.node import Output
+from gdsurgeon.ops.dtypes import INT32, INT64
 
 
 def _ensure_shape(site: Site) -> str:
@@ -14,12 +18,58 @@ def _no_copy_on_read(site: Site) -> str:
     return site.become("NoOp", [])  # it says how a variable is read, and nothing of what
 
 
+def _gather(site: Site) -> str | None:
+    """A gather of each row of a batch: of all rows laid one behind the other, at places counted from the first."""
+    count = site.node.setting("batch_dims")
+    params, indices, _ = site.node.inputs
+    along, shape, places = site.value(2), site.shape(0), site.shape(1)
+    if not isinstance(count, int) or count == 0:
+        return None
+    if along is None or along.values != [count] or shape is None or places is None or count < 0:
+        return "batch_dims is the axis in what has an older form, and the ranks are known: set-shape says them"
+    rows, rank = count + 1, len(places)
+    dtype, kind = site.dtype(0), site.dtype(1)
+    whole = shape_of(site, params, "shape")
+    ends = {name: site.ints(name, [number]) for name, number in (("begin", 0), ("dims", count), ("next", count),
+            ("one", 1), ("behind", rows), ("rest", len(shape) - rows), ("all", -1))}  # fmt: skip
+
+    def part(name: str, begin: str, size: str) -> Output:
+        return site.add(name, "Slice", [whole, ends[begin], ends[size]], **typed(T=INT32, Index=INT32))
+
+    zero = site.ints("zero", 0)
+    batch = site.add("batch", "Prod", [part("batch/dims", "begin", "dims"), zero], **typed(T=INT32, Tidx=INT32))
+    width = site.add("width", "Squeeze", [part("width/dim", "next", "one")], **typed(T=INT32))
+    numbers = site.add("numbers", "Range", [zero, batch, site.ints("by", 1)], **typed(Tidx=INT32))
+    begins = site.add("begins", "Mul", [numbers, width], **typed(T=INT32))
+    ones = site.ints("ones", [1] * (rank - count))
+    outer = [part("outer", "begin", "dims"), ones, zero]
+    laid = site.add("laid", "ConcatV2", outer, N=int_value(2), **typed(T=INT32, Tidx=INT32))
+    offsets = site.add("offsets", "Reshape", [begins, laid], **typed(T=INT32, Tshape=INT32))
+    if kind != INT32:
+        offsets = site.add("offsets/cast", "Cast", [offsets], **typed(SrcT=INT32, DstT=kind))
+    counted = site.add("places", "Add", [indices, offsets], **typed(T=kind))
+    inner = [ends["all"], part("inner", "behind", "rest"), zero]
+    flat = site.add("flat/shape", "ConcatV2", inner, N=int_value(2), **typed(T=INT32, Tidx=INT32))
+    rows_of_all = site.add("flat", "Reshape", [params, flat], **typed(T=dtype, Tshape=INT32))
+    return site.become("GatherV2", [rows_of_all, counted, zero], drop=("batch_dims",), attrs=typed(Taxis=INT32))
+
+
+def _band(site: Site) -> str:
+    """The numbers of diagonals are int64 there."""
+    matrix, *numbers = site.node.inputs
+    wide = [site.add(name, "Cast", [number], **typed(SrcT=INT32, DstT=INT64))
+            for name, number in zip(("lower", "upper"), numbers, strict=True)]  # fmt: skip
+    return site.become("MatrixBandPart", [matrix, *wide], drop=("Tindex",))
+
+
 def _case(site: Site) -> str:
     return site.become("Case")  # which does not say that its functions do nothing but compute
 
 
 RULES = (
     Rule("EnsureShape", "Identity", "", _ensure_shape),
+    Rule("GatherV2", "GatherV2 of all rows", "batch_dims is the axis, places are in range", _gather),
+    Rule("MatrixBandPart", "MatrixBandPart by int64", "", _band),
     Rule("StatelessCase", "Case", "", _case),
     Rule("DisableCopyOnRead", "NoOp", "", _no_copy_on_read),
 )
