@@ -39,7 +39,7 @@ from gdsurgeon.edits.smaller import as_half, as_whole_numbers
 from gdsurgeon.errors import EditError, NothingToDo
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
-from gdsurgeon.ops.dtypes import BFLOAT16, FLOAT16
+from gdsurgeon.ops.dtypes import BFLOAT16, DTYPES, FLOAT16
 from gdsurgeon.proof.accounting import check_accounted
 from gdsurgeon.wire.fields import encode_len
 
@@ -152,6 +152,16 @@ def test_what_is_needed_as_it_is_stays_and_that_is_said(why: str) -> None:
     found = graph(X, *STAYS[why], const("other", WIDE), add("z", "other", "other"), trailer=trailer)
     result = shrink(found, "float16")
     assert result.intent.changed == ["other"] and any(why in note for note in result.notes), result.notes
+
+
+@pytest.mark.parametrize("number", [3, 4, 8, 9, 14, 18, 19])
+def test_constants_of_other_types_stay(number: int) -> None:
+    size = 512 * DTYPES[number].size
+    value = encode_len(8, b"\x08" + bytes([number]) + encode_len(2, shape_proto((8, 64))) + encode_len(4, bytes(size)))
+    other = node("o", "Const", dtype=dtype(number), value=value)
+    for to in ("float16", "bfloat16", "int8"):
+        found = graph(const("w", WIDE, shape=(8, 64)), add("z", "w", "w"), other)
+        assert shrink(found, to).intent.changed == ["w"]
 
 
 def test_vectors_and_what_is_kept_or_small_stay() -> None:
