@@ -25,7 +25,7 @@ from gdsurgeon.edits.simplifying.fixing import after_fixing, fixed
 from gdsurgeon.edits.simplifying.folding import Evaluate, Folding
 from gdsurgeon.edits.simplifying.folds import TOLERANCE, Folded, with_folds
 from gdsurgeon.edits.simplifying.identities import checks, identities, stop_gradients
-from gdsurgeon.edits.simplifying.inlining import inlined, joined, written
+from gdsurgeon.edits.simplifying.inlining import inlined, joined, written, written_size
 from gdsurgeon.edits.simplifying.neutral import neutral
 from gdsurgeon.edits.simplifying.pairs import pairs
 from gdsurgeon.edits.simplifying.roots import fetched_by_savers, initialising, lasting, served_nodes
@@ -133,7 +133,7 @@ def simplify(
     if fold_bn:
         ends = [graph.output(name) for name in named]
         result = with_folds(graph, result, ends, Folded(_named(graph, ends), tolerance, spells_out=bool(engine)))
-    result.told += _table(was, _ops_of(graph))
+    result.told += [*_table(was, now := _ops_of(graph)), *_totals(graph, was, now)]
     return result
 
 
@@ -372,6 +372,14 @@ def _table(was: Counter[str], now: Counter[str]) -> list[tuple[str, str]]:
     lines = [("ops", f"{printable(op):<{wide}}  {was[op]:,}  ->  {now[op]:,}") for op in changed[:MOST_OPS]]
     more = [("ops", f"and {counted(len(changed) - MOST_OPS, 'other op')}")] if len(changed) > MOST_OPS else []
     return lines + more
+
+
+def _totals(graph: Graph, was: Counter[str], now: Counter[str]) -> list[tuple[str, str]]:
+    """Nodes and bytes; not of a model, of which the graph is a part."""
+    told = [("nodes", f"{was.total():,}  ->  {now.total():,}")]
+    if not graph.is_body and graph.serving is None:
+        told.append(("bytes", f"{graph.source.size:,}  ->  {written_size(graph):,}"))
+    return told
 
 
 def _warnings(was: Counter[str], now: Counter[str]) -> list[str]:

@@ -51,6 +51,9 @@ def test_what_is_no_slower_is_measured_once() -> None:
     result, asked = made(found, lambda _: 1.02)
     assert asked == [graphs.names(found)] == [["x", "a", "s", "y"]]
     assert result.facts["measured"]["taken_back"] == []  # type: ignore[attr-defined]
+    sizes = [len(graphs.written(each)) for each in (found.pristine(), found)]
+    assert ("nodes", "8  ->  4") in result.told  # type: ignore[attr-defined]
+    assert ("bytes", f"{sizes[0]}  ->  {sizes[1]}") in result.told  # type: ignore[attr-defined]
     assert ("run", "1e+03 ms  ->  1e+03 ms: 1.00 x as fast; Grappler  1e+03 ms  ->  1.02e+03 ms: 1.02 x slower") in (
         result.told  # type: ignore[attr-defined]
     )

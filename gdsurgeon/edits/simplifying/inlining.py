@@ -102,15 +102,16 @@ def _pays(graph: Graph, names: list[str], passes: Passes) -> bool:
     """Whether the file is not larger for it at once, or after the other passes no larger than it is without."""
     tried = written(graph)
     inline(tried, names, keep_names=True)
-    if _size(tried) <= _size(graph):
+    if written_size(tried) <= written_size(graph):
         return True
     tried, other = written(tried), written(graph)
     passes(tried)
     passes(other)
-    return _size(tried) <= _size(other)
+    return written_size(tried) <= written_size(other)
 
 
-def _size(graph: Graph) -> int:
+def written_size(graph: Graph) -> int:
+    """The bytes of a graph as it would be written."""
     return ChunkSource(resolved(graph.chunks()), "").size
 
 
