@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import prod
 from typing import NamedTuple
 
 from gdsurgeon.errors import GdsurgeonError, Line, NotValidatedError, ValidationError, joined, printable
 from gdsurgeon.feeds.input_spec import input_seed
-from gdsurgeon.feeds.make.numbers import numbers, numbers_of_all_sizes
-from gdsurgeon.ops.dtypes import FLOAT16, FLOAT32, FLOAT64
+from gdsurgeon.proof.any_numbers import any_numbers
 from gdsurgeon.proof.executor import Executor, Refused
 from gdsurgeon.proof.loading import await_loaded
 from gdsurgeon.proof.models.profile import MeasuredGraph
@@ -53,7 +51,6 @@ FEW_REPEATS = 4
 _ROUNDING = 1e-5
 MOST_SHOWN = 8
 """Outputs of which a few values go into the report."""
-_FLOATS = (FLOAT16, FLOAT32, FLOAT64)
 _RECORDS = "recorded"
 
 
@@ -329,16 +326,8 @@ class Engine:
         return None if source.run in self._omitted else Result(*self._place(source, sample))
 
     def _any_numbers(self, source: AnyNumbers, sample: int) -> Tensor | Result:
-        dtype, shape = (info := self.given(source.fetch)).dtype, info.shape
-        if dtype not in _FLOATS:
-            return Result(*self._place(source.fetch, sample))
         seed = input_seed(self.executor.settings.seed + sample, f"piece {source.fetch.tensor}")
-        if not source.of_all_sizes:
-            return Tensor(dtype, shape, numbers(dtype, prod(shape), 0, seed, wide=True))
-        rows = prod(shape[:-1])
-        if shape and rows < source.rows:
-            shape = (shape[0] * -(-source.rows // max(rows, 1)), *shape[1:])
-        return Tensor(dtype, shape, numbers_of_all_sizes(dtype, prod(shape), seed, large=source.large))
+        return any_numbers(source, self.given(source.fetch), seed) or Result(*self._place(source.fetch, sample))
 
     def _place(self, fetch: Fetch, sample: int) -> tuple[str, int]:
         """The result in the executor that holds a tensor, and the place in it."""
