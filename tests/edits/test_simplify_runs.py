@@ -13,6 +13,7 @@ from support.drawing import Draw, below, pick
 from support.evaluating import by_tensorflow
 from support.graphs import BOOL, DOUBLE, FLOAT, INT32, add, const, dtypes, graph, identity, node, placeholder, scalar
 from support.running import run, values
+from support.v1_control_flow import while_loop
 
 from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.edits.simplify import simplify
@@ -21,7 +22,7 @@ from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.proof.accounting import check_accounted
 
 BASE = [
-    placeholder("x", FLOAT, (2, 2)), placeholder("p", BOOL, ()), scalar("one", 1), scalar("zero", 0),
+    placeholder("x", FLOAT, (2, 2)), placeholder("p", BOOL, ()), scalar("one", 1), scalar("nil", 0),
     const("turn", [1, 0], INT32), const("flat", [-1], INT32), const("square", [2, 2], INT32), scalar("one_1", 1),
     const("w", [1.5, -2, 0.25, 3], FLOAT, (2, 2)), const("w_1", [1.5, -2, 0.25, 3], FLOAT, (2, 2)),
     const("dims", [0, 1], INT32), const("none", [0, 0], INT32), const("rest", [-1, 2], INT32),
@@ -39,7 +40,23 @@ def models(draw: st.DrawFn) -> bytes:
         made = _step(draw, f"n{i}", values)
         records += made
         values.append(f"n{i}")
+    if draw(below(3)) == 0:
+        records += _loop(draw)
     return graphs.graph_bytes(*records)
+
+
+def _loop(draw: Draw) -> list[bytes]:
+    """A loop in which there are constants, products of such, and shapes of what goes round."""
+    inner = [
+        node("w/k", "Const", ["^w/i"], dtype=FLOAT, value=graphs.tensor([0.5], FLOAT, ())),
+        node("w/kk", "Mul", ["w/k", "w/k"], T=FLOAT), node("w/threes", "Mul", ["w/three", "w/three"], T=FLOAT),
+        node("w/shape", "Shape", ["w/v"], T=FLOAT, out_type=INT32),
+        node("w/filled", "Fill", ["w/shape", "w/kk"], T=FLOAT), identity("w/same", "w/v"),
+        node("w/shaped", "Reshape", ["w/v", "w/shape"], T=FLOAT),
+    ]  # fmt: skip
+    parts = ("w/k", "w/kk", "w/threes", "w/filled", "w/same", "w/shaped", "w/v", "w/three")
+    steps = [node(f"w/s{i}", pick(draw, _BINARY), [pick(draw, parts), pick(draw, parts)], T=FLOAT) for i in range(2)]
+    return while_loop(*inner, *steps, add("w/sum", *(f"w/s{i}" for i in range(2))), result="w/sum")
 
 
 def _step(draw: Draw, name: str, values: Sequence[str]) -> list[bytes]:
@@ -50,7 +67,7 @@ def _step(draw: Draw, name: str, values: Sequence[str]) -> list[bytes]:
     if kind < 3:
         return [node(name, pick(draw, _UNARY), [a, *waits], T=FLOAT)]
     if kind < 5:
-        other = pick(draw, (b, "one", "zero", "one_1"))
+        other = pick(draw, (b, "one", "nil", "one_1"))
         return [node(name, pick(draw, _BINARY), [a, other, *waits], T=FLOAT)]
     if kind == 5:
         return [node(name, "Transpose", [a, pick(draw, ("turn", "dims"))], T=FLOAT, Tperm=INT32)]
@@ -67,7 +84,7 @@ def _step(draw: Draw, name: str, values: Sequence[str]) -> list[bytes]:
         return [both, add(name, f"{name}/both", f"{name}/both:1", *waits)]
     if kind == 9:
         shape = node(f"{name}/shape", "Shape", [a], T=FLOAT, out_type=INT32)
-        filled = node(f"{name}/fill", "Fill", [f"{name}/shape", pick(draw, ("one", "zero"))], T=FLOAT)
+        filled = node(f"{name}/fill", "Fill", [f"{name}/shape", pick(draw, ("one", "nil"))], T=FLOAT)
         return [shape, filled, node(name, pick(draw, _BINARY), [b, f"{name}/fill", *waits], T=FLOAT)]
     if kind == 10:
         flat = node(f"{name}/flat", "Reshape", [a, pick(draw, ("square", "flat"))], T=FLOAT)
@@ -130,7 +147,8 @@ def test_random_graphs_give_what_they_gave(data: bytes) -> None:
 def both_ways(data: bytes, outputs: Sequence[str]) -> list[str]:
     """What OUTPUTS are with either predicate."""
     with run.session(data) as (executor, key):
-        return [repr(values(executor, key, outputs, [], {"p": p, **FED})) for p in (True, False)]
+        feeds = FED | ({"n": 3} if "out" in outputs else {})
+        return [repr(values(executor, key, outputs, [], {"p": p, **feeds})) for p in (True, False)]
 
 
 # -- what others have done wrong ------------------------------------------------------------------------------
