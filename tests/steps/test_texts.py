@@ -180,6 +180,7 @@ PARSED = {
     "parse-example(a, shape=[2])": ("float32", (-1, 2), [[1.5, 2], [5, 6]]),
     "parse-example([b, a], shape=[2])": ("float32", (-1, 4), [[3, 4, 1.5, 2], [7, 8, 5, 6]]),
     "parse-example(b, shape=[1, 2])": ("float32", (-1, 1, 2), [[[3, 4]], [[7, 8]]]),
+    "parse-example([b, a], shape=[1, 2])": ("float32", (-1, 1, 4), [[[3, 4, 1.5, 2]], [[7, 8, 5, 6]]]),
     "parse-example(n, type=int64)": ("int64", (-1,), [7, 1 << 60]),
     "parse-example([n, m], type=int64, default=-1)": ("int64", (-1, 2), [[7, -1], [1 << 60, -1]]),
     "parse-example(m, shape=[2], default=[1, 2])": ("float32", (-1, 2), [[1, 2], [1, 2]]),
