@@ -86,9 +86,9 @@ def top_k(build: Builder, value: Value, *, k: int) -> Value:
     The names become a constant of the graph, and the file is not needed again. Where it is known how many classes there
     are, there have to be as many names, unless other says what the rest are called. A class that has no name becomes
     other; without other it is an error when the model runs (GatherV2 says which class, and how many names there are).
-    first=1 is for files that do not name the class 0, the background: with other, which is its name. Behind top-k the
-    names are of its classes, behind nms too. Names are UTF-8, whole lines; empty lines at the end of a file do not
-    count.""",
+    first=1 is for files that do not name the class 0, the background: with other, which is its name. Behind top-k
+    the names are of its classes, behind nms too, and empty where there are no boxes any more. Names are UTF-8,
+    whole lines; empty lines at the end of a file do not count.""",
 )
 def labels(
     build: Builder,
@@ -110,7 +110,18 @@ def labels(
     named = _named(build, classes, texts, first, other)
     if beside is None or classes is value:
         return named
+    count = value.results.get("count")
+    named = named if count is None else _kept_alone(build, named, count.value)
     return value.but(results={**value.results, CLASSES: beside._replace(value=named)})
+
+
+def _kept_alone(build: Builder, names: Value, count: Value) -> Value:
+    """NAMES, [rows] or [images,rows], of which the first COUNT are there: behind them they are empty."""
+    assert names.shape is not None
+    ranks = build.add("Range", *(build.constant(INT32, number) for number in (0, names.shape[-1], 1)))
+    end = count.tensor if count.rank == 0 else build.add("ExpandDims", count.tensor, build.constant(INT32, -1))
+    empty = build.add("ZerosLike", names.tensor)
+    return names.but(tensor=build.add("Select", build.add("Less", ranks, end), names.tensor, empty))
 
 
 def _check_classes(value: Value) -> None:
