@@ -32,6 +32,7 @@ class Topology:
         self._codes: dict[int, tuple[int, ...]] = {}
         self._consumers: dict[bool, list[list[int]]] = {}
         self._ops: dict[int, str] = {}  # of the nodes that an edit has made another op
+        self._all_ops: frozenset[str] | None = None
         for node in graph.touched():
             if node.has_resolved_inputs:
                 self._codes[self.id_of(node)] = tuple(self._resolved(node))
@@ -72,10 +73,12 @@ class Topology:
             return self._added[number - self.rows].op
         return self._ops.get(number) or self.table.op(number)
 
-    def ops(self) -> set[str]:
+    def ops(self) -> frozenset[str]:
         """The ops of the nodes; some of nodes that were removed may be among them."""
-        added = {self.op(number) for number in range(self.rows, self.size)}
-        return {*self.table.op_names, *self._ops.values(), *added}
+        if self._all_ops is None:  # it is asked for each output of a graph
+            added = {self.op(number) for number in range(self.rows, self.size)}
+            self._all_ops = frozenset((*self.table.op_names, *self._ops.values(), *added))
+        return self._all_ops
 
     def with_ops(self, ops: Iterable[str]) -> list[int]:
         """The numbers of the nodes of OPS, ascending."""
@@ -115,6 +118,7 @@ class Topology:
     def set_op(self, number: int, op: str) -> None:
         """Has the node be another op, in this draft."""
         self._ops[number] = op
+        self._all_ops = None
 
     def leave_out(self, numbers: Iterable[int]) -> None:
         """Has nodes be gone, in this draft."""
