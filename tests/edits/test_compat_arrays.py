@@ -35,6 +35,8 @@ GATHERS = [
     scalar("one", 1, INT32), scalar("two", 2, INT32), node("wide", "Cast", ["j"], SrcT=INT32, DstT=INT64),
     node("two_dims", "GatherV2", ["p", "i", "two"], Tparams=FLOAT, Tindices=INT32, Taxis=INT32, batch_dims=2),
     node("one_dim", "GatherV2", ["p", "wide", "one"], Tparams=FLOAT, Tindices=INT64, Taxis=INT32, batch_dims=1),
+    placeholder("u"), placeholder("v", INT32),
+    node("any", "GatherV2", ["u", "v", "one"], Tparams=FLOAT, Tindices=INT32, Taxis=INT32, batch_dims=1),
     node("plain", "GatherV2", ["p", "j", "one"], Tparams=FLOAT, Tindices=INT32, Taxis=INT32, batch_dims=0),
 ]  # fmt: skip
 
@@ -61,7 +63,8 @@ def test_gathers_of_batches_give_the_same() -> None:
     rng = np.random.default_rng(3)
     for rows in (1, 4):
         fed = {"p": rng.normal(size=(2, rows, 5, 3)), "i": rng.integers(0, 5, (2, rows, 2)), "j": [[rows - 1, 0]] * 2}
-        names = ["two_dims", "one_dim", "plain"]
+        fed |= {"u": rng.normal(size=(3, 2)), "v": [[0], [1], [0]]}
+        names = ["two_dims", "one_dim", "any", "plain"]
         assert run(found, *names, **fed) == run(graphs.graph_bytes(*GATHERS), *names, **fed)
 
 
@@ -73,13 +76,9 @@ REFUSED = {
         X, *NUMBERS, scalar("r", 5), node("y", "MatrixDiagV3", ["x", "k", "n", "n", "r"], T=FLOAT),
     ],
     "diagonals: only the main diagonal": [M, *NUMBERS, node("y", "MatrixDiagPartV3", ["m", "one", "z"], T=FLOAT)],
-    "batch_dims is the axis in what has an older form": [
+    "along the axis batch_dims, a constant": [
         *GATHERS[:5],
         node("y", "GatherV2", ["p", "j", "two"], Tparams=FLOAT, Tindices=INT32, Taxis=INT32, batch_dims=1),
-    ],
-    "and the ranks are known": [
-        placeholder("u"), *GATHERS[:5],
-        node("y", "GatherV2", ["u", "j", "one"], Tparams=FLOAT, Tindices=INT32, Taxis=INT32, batch_dims=1),
     ],
 }  # fmt: skip
 
