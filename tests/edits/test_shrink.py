@@ -20,6 +20,8 @@ from support.graphs import (
     add,
     const,
     dtype,
+    dtypes,
+    func,
     function,
     graph,
     graph_bytes,
@@ -327,3 +329,13 @@ def test_errors_are_measured_and_a_tolerance_is_a_claim(desk: Desk) -> None:
     ran = desk.run("shrink", "model.pb", "--to", "int8", "--tolerance", str(needed / 10), "-o", "wrong.pb")
     assert ran.code == 5 and "raw: 40 of 40" in ran.err and "wrong.pb" not in desk.files(), ran.err
     assert ops(desk.files()["out.pb"])["w"] == "Mul"  # type: ignore[arg-type]
+
+
+@pytest.mark.tensorflow
+def test_a_tolerance_is_for_what_calls_a_function_that_is_another(desk: Desk) -> None:
+    values = np.random.default_rng(4).normal(size=512).astype(np.float32).tolist()
+    body = function("F", const("w", values), add("y", "x", "w:output:0"))
+    call = node("c", "PartitionedCall", ["x"], f=func("F"), Tin=dtypes(FLOAT), Tout=dtypes(FLOAT))
+    desk.put("model.pb", graph_bytes(placeholder("x", shape=(512,)), call, trailer=library(body)))
+    ran = desk.run("shrink", "model.pb", "--to", "float16", "--tolerance", "0.01", "-o", "out.pb")
+    assert ran.code == 0 and "within rtol 0.01" in ran.err, ran.err

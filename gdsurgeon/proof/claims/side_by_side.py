@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from gdsurgeon.analysis.queries.function_usage import calling
 from gdsurgeon.analysis.traversal.decisions import deciding_nodes
 from gdsurgeon.analysis.traversal.walks import depending_on
 from gdsurgeon.errors import Line, NotValidatedError, joined
@@ -107,6 +108,8 @@ def within_tolerance(context: TrialContext, trial: Trial) -> Trial:
         return trial
     intent = context.change.intent
     names = [*intent.added, *intent.changed, *(slot.node for slot in intent.rewired)]
+    others = [*intent.functions.added, *intent.functions.changed]
+    names += [node.name for node in calling(context.change.after, others)] if others else []
     reached = depending_on(context.change.after, names)
     for pair in trial.pairs:
         pair.exact = parse_tensor(pair.after).node not in reached
