@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 
 import click
 import numpy as np
@@ -120,6 +121,26 @@ def test_inputs_and_outputs_that_are_not_meant(there: Desk) -> None:
         "there and puts steps in front in one go\n"
     )
     assert "Did you mean" not in said("add-preprocessing", "--input", "nothing")
+
+
+def test_inputs_one_after_the_other(there: Desk) -> None:
+    """By two commands, and by two lines of a script: the same bytes."""
+    lines = [
+        ("add-preprocessing", "--input", "image", "--steps", "decode-image | resize(4, 4, like=keras) | divide(255)"),
+        ("add-preprocessing", "--input", "other", "--steps", "decode-csv(2)"),
+    ]
+    model = "model.pb"
+    for number, (command, *words) in enumerate(lines):
+        ran = there.run(command, model, *words, "-o", f"{number}.pb", *QUICK)
+        assert ran.code == 0, ran.err
+        model = f"{number}.pb"
+    there.put("both.gds", "\n".join(map(shlex.join, lines)).encode())
+    ran = there.run("apply", "model.pb", "both.gds", "-o", "out.pb", *QUICK)
+    assert ran.code == 0, ran.err
+    files = there.files()
+    assert files["out.pb"] == files["1.pb"]
+    signature = gds.signature(gds.load(str(there.folder / "out.pb")))
+    assert [found.spelt for found in signature.inputs] == ["string [?]", "string []"]
 
 
 def test_a_value_that_does_not_fit_is_refused_before_anything_is_written(there: Desk) -> None:
