@@ -24,6 +24,8 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import keras_models
+
 from gdsurgeon.cli.main import exit_code
 from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.container.load import open_model
@@ -57,6 +59,10 @@ KNOWN = {
 }
 """Models that give something else in a release, and why."""
 
+KERAS = ("keras_lstm", "keras_gru", "keras_bidirectional", "keras_groups", "keras_transformer", "keras_mobilenetv2",
+         "keras_resnet50")  # fmt: skip
+"""Those of `scripts/keras_models.py` that are tried."""
+
 
 class Run(NamedTuple):
     """What has become of a model for a release.
@@ -88,17 +94,19 @@ def main() -> int:
     parser.add_argument("--release", action="append", default=[], metavar="RELEASE=PATH", help="A release to ask.")
     parser.add_argument("--models", default="*", metavar="PATTERN", help="Some of the models.")
     parser.add_argument("--keras", type=Path, metavar="DIR", help="Where the models of Keras are, or are made.")
-    parser.add_argument("--make-keras", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--make-functions", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.make_keras is not None:
-        make_keras(options.make_keras)
+    if options.make_functions is not None:
+        for name, (function, *specs) in newer_functions().items():
+            _save(options.make_functions / f"tf_{name}.pb", function, *specs)
         return 0
     releases = dict(text.split("=", 1) for text in options.release)
     with tempfile.TemporaryDirectory() as made, contextlib.ExitStack() as stack:
         keras = options.keras or Path(made)
-        if not list(keras.glob("*.pb")):
-            keras.mkdir(exist_ok=True)
-            subprocess.run([sys.executable, __file__, "--make-keras", str(keras)], check=True, capture_output=True)
+        keras_models.make(keras, KERAS)
+        if not list(keras.glob("tf_*.pb")):
+            making = (sys.executable, __file__, "--make-functions", str(keras), str(options.folder))
+            subprocess.run(making, check=True, capture_output=True)
         paths = [*sorted(options.folder.iterdir()), *sorted(keras.glob("*.pb"))]
         folders = {name: stack.enter_context(unpacked(path)) for name, path in releases.items()}
         runs = [run for path in paths if fnmatch(path.name, options.models) for run in runs_of(path, releases, folders)]
@@ -201,55 +209,6 @@ def plain(text: str) -> str:
     text = re.sub(r"/\S+/(?=\w)", "", text)
     short = text if len(text) <= 160 else f"{text[:160]}..."
     return re.sub(r"[|<>*`]", " ", short).replace("_", r"\_")
-
-
-def make_keras(folder: Path) -> None:
-    """Writes frozen models of Keras with random weights, of all variables, and `newer_functions` into FOLDER."""
-    import keras
-    import numpy as np
-    import tensorflow as tf
-
-    def lstm() -> keras.Model:
-        given = keras.Input((7, 5))
-        return keras.Model(given, keras.layers.Dense(2)(keras.layers.LSTM(8)(given)))
-
-    def transformer() -> keras.Model:
-        given = keras.Input((12,), dtype="int32")
-        x = keras.layers.Embedding(50, 16)(given)
-        for _ in range(2):
-            x = keras.layers.LayerNormalization()(x + keras.layers.MultiHeadAttention(2, 8)(x, x))
-            x = keras.layers.LayerNormalization()(
-                x + keras.layers.Dense(16)(keras.layers.Dense(32, activation="gelu")(x))
-            )
-        x = keras.layers.GlobalAveragePooling1D()(x)
-        return keras.Model(given, keras.layers.Dense(3, activation="softmax")(x))
-
-    def recurrent(layer: keras.layers.Layer) -> keras.Model:
-        given = keras.Input((7, 5))
-        return keras.Model(given, layer(given))
-
-    makers = {
-        "keras_lstm": lstm,
-        "keras_gru": lambda: recurrent(keras.layers.GRU(8)),
-        "keras_bidirectional": lambda: recurrent(
-            keras.layers.Bidirectional(keras.layers.LSTM(8, return_sequences=True))
-        ),
-        "keras_groups": lambda: recurrent(keras.layers.Conv1D(10, 3, groups=5)),
-        "keras_transformer": transformer,
-        "keras_mobilenetv2": lambda: keras.applications.MobileNetV2(weights=None, input_shape=(96, 96, 3)),
-        "keras_resnet50": lambda: keras.applications.ResNet50(weights=None, input_shape=(64, 64, 3)),
-    }
-    rng = np.random.default_rng(0)
-    for name, make in makers.items():
-        model = make()
-        for weight in model.weights:
-            if "moving" in weight.path or weight.path.endswith(("beta", "gamma", "bias")):
-                weight.assign(rng.uniform(0.5, 1.5, weight.shape))
-        given = model.inputs[0]
-        spec = tf.TensorSpec([None, *given.shape[1:]], given.dtype, name="x")
-        _save(folder / f"{name}.pb", lambda x, model=model: model(x, training=False), spec)
-    for name, (function, *specs) in newer_functions().items():
-        _save(folder / f"tf_{name}.pb", function, *specs)
 
 
 def newer_functions() -> dict[str, Any]:

@@ -20,7 +20,9 @@ APPLICATIONS = {
     "keras_efficientnetb0": ("EfficientNetB0", 96),
 }
 """Of keras.applications, with the height and width of their pictures."""
-MODELS = ("keras_lstm", "keras_transformer", *APPLICATIONS)
+RECURRENT = ("keras_gru", "keras_bidirectional", "keras_groups")
+"""Single layers on a sequence."""
+MODELS = ("keras_lstm", "keras_transformer", *RECURRENT, *APPLICATIONS)
 
 
 def make(folder: Path, names: Sequence[str] = MODELS) -> list[Path]:
@@ -28,6 +30,7 @@ def make(folder: Path, names: Sequence[str] = MODELS) -> list[Path]:
 
     Those that are there already are left. Returns their paths.
     """
+    folder.mkdir(exist_ok=True)
     paths = [folder / f"{name}.pb" for name in names]
     missing = [path.stem for path in paths if not path.exists()]
     if missing:
@@ -56,6 +59,19 @@ def transformer() -> Any:
     return keras.Model(given, keras.layers.Dense(3, activation="softmax")(x))
 
 
+def layer(name: str) -> Any:
+    """A model of one of the layers `RECURRENT`."""
+    import keras
+
+    made = {
+        "keras_gru": lambda: keras.layers.GRU(8),
+        "keras_bidirectional": lambda: keras.layers.Bidirectional(keras.layers.LSTM(8, return_sequences=True)),
+        "keras_groups": lambda: keras.layers.Conv1D(10, 3, groups=5),
+    }
+    given = keras.Input((7, 5))
+    return keras.Model(given, made[name]()(given))
+
+
 def model_of(name: str) -> Any:
     """The model NAME."""
     import keras
@@ -63,6 +79,8 @@ def model_of(name: str) -> Any:
     if name in APPLICATIONS:
         application, side = APPLICATIONS[name]
         return getattr(keras.applications, application)(weights=None, input_shape=(side, side, 3))
+    if name in RECURRENT:
+        return layer(name)
     return {"keras_lstm": lstm, "keras_transformer": transformer}[name]()
 
 
@@ -74,7 +92,6 @@ def main() -> None:
     from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
     folder, *names = sys.argv[1:]
-    Path(folder).mkdir(parents=True, exist_ok=True)
     for name in names:
         keras.utils.set_random_seed(1)
         rng = np.random.default_rng(0)

@@ -46,6 +46,9 @@ below some milliseconds that is mostly noise. Made by `scripts/simplify_table.py
 |---|--:|--:|--:|--:|--:|--:|--:|
 """
 
+KERAS = ("keras_lstm", "keras_transformer", *keras_models.APPLICATIONS)
+"""Those of `scripts/keras_models.py` that are simplified."""
+
 
 class Row(NamedTuple):
     """What has become of a model: its nodes and bytes, before and after, what its runs take, and what was said where it
@@ -67,7 +70,7 @@ def main() -> int:
     parser.add_argument("--keras", type=Path, metavar="DIR", help="Where the models of Keras are, or are made.")
     parser.add_argument("--no-times", action="store_true", help="Measure nothing.")
     options = parser.parse_args()
-    names = [name for name in keras_models.MODELS if fnmatch(name, options.models)]
+    names = [name for name in KERAS if fnmatch(name, options.models)]
     with tempfile.TemporaryDirectory() as made:
         paths = sorted(path for path in options.folder.iterdir() if fnmatch(path.name, options.models))
         paths += keras_models.make(options.keras or Path(made), names)
