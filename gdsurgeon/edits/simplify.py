@@ -157,6 +157,8 @@ class _Work:
         draft: of the graph as it is now.
         stages: what has been done, in order.
         folded: the names of nodes that are constants now.
+        opened: those of shapes that are constants now, in which one dim follows from the rest.
+        reshapes: those of the nodes that read these.
         counts: the nodes and edges that went, by the pass that took them.
         idle: nodes of which it does not matter what they draw.
         as_written: whether calls have gone, which TensorFlow optimises by themselves.
@@ -174,6 +176,8 @@ class _Work:
         self._kept = _named(graph, ends)
         self.stages: list[Stage] = []
         self.folded: dict[str, None] = {}
+        self.opened: dict[str, None] = {}
+        self.reshapes: list[str] = []
         self.counts: Counter[str] = Counter()
         self.idle: list[str] = []
         self.as_written = False
@@ -197,6 +201,8 @@ class _Work:
         original = self._graph.pristine()
         sites = sorted(name for name in self.folded if name in self._graph and name in original)
         sites += sorted(name for name in intent.moved if name in original)
+        reshapes = (name for name in self.reshapes if name in self._graph and name in original)
+        sites = list(dict.fromkeys([*sites, *sorted(reshapes)]))
         idle = tuple(name for name in self.idle if name in original and name not in self._graph)
         claim: Claim = SameOutputs(also=tuple(sites), deployed=True, idle=idle, as_written=self.as_written)
         if self._ends:
@@ -261,14 +267,17 @@ class _Work:
             self.notes.append(f"{error.message}: they stay as they are")
             self._evaluate = None
             return self._fold()
-        if not values:
+        opened = folding.opened(self._room) if not values else {}
+        if not values and not opened:
             return False
-        asked = self._asked("fold_constants", max_growth=self._room, evaluate=self._evaluate)
-        self._room -= max(0, folding.price(values))
-        by_shape = sum(number in folding.known for number in values)
-        intent = become_constants(folding, values)
-        self.counts += Counter({"shapes": by_shape, "constants": len(values) - by_shape})
-        self.folded |= dict.fromkeys(intent.changed)
+        asked = self._asked("fold_constants", max_growth=self._room, evaluate=self._evaluate, opens=bool(opened))
+        self._room -= max(0, folding.price(values or opened))
+        by_shape = sum(number in folding.known or number in opened for number in values or opened)
+        name = self.draft.topology.name
+        self.reshapes += [name(user) for number in opened for user in folding.users[number]]
+        intent = become_constants(folding, values or opened)
+        self.counts += Counter({"shapes": by_shape, "constants": len(values or opened) - by_shape})
+        (self.folded if values else self.opened).update(dict.fromkeys(intent.changed))
         self._done(intent, asked)
         return True
 
@@ -324,7 +333,7 @@ class _Work:
         out = Intent()
         for stage in self.stages:
             out = out.then(stage.result.intent)
-        out.rewired = [slot for slot in out.rewired if slot.node not in self.folded]
+        out.rewired = [slot for slot in out.rewired if slot.node not in self.folded and slot.node not in self.opened]
         return out
 
 

@@ -13,7 +13,7 @@ from gdsurgeon.comparison.audit import audit
 from gdsurgeon.comparison.compare import Comparison
 from gdsurgeon.comparison.intent import Altered, Intent
 from gdsurgeon.errors import GdsurgeonError, quoted
-from gdsurgeon.graph.constants import Constant, constant_in, raw_value, tensor_value
+from gdsurgeon.graph.constants import Constant, constant, constant_in, raw_value, tensor_value
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.serving import Serving
@@ -41,6 +41,7 @@ def violations(
     outputs: Sequence[str] = (),
     max_growth: int = 0,
     evaluate: Callable[[bytes, Sequence[str]], Mapping[str, Value]] | None = None,
+    opens: bool = False,
 ) -> Iterator[str]:
     """See `gdsurgeon.specification.specify.violations`."""
     before, after, facts = comparison.before, comparison.after, comparison.facts
@@ -57,7 +58,10 @@ def violations(
         keys = dict.fromkeys([*before[name].attr_keys, *_ATTRS])
         intent.altered += [Altered(name, f"attr {key}", after[name].attr_bytes(key)) for key in keys]
     yield from _lost(comparison, found.same, {*folded}, kept)
-    if evaluate is not None:
+    for name in folded if opens else ():
+        if not _is_opened(comparison, found.same, name):
+            yield f"{quoted(name)} is a shape in which a dim is open, and does not follow from the rest"
+    if evaluate is not None and not opens:
         yield from _others(comparison, folded, found, evaluate)
     if after.source.size > before.source.size + max_growth:
         yield f"the file has grown by {after.source.size - before.source.size:,} bytes"
@@ -100,6 +104,19 @@ class _Fixed:
             yield "was of another type"
         if new.device != old.device:
             yield "is elsewhere"
+
+
+def _is_opened(comparison: Comparison, same: Equivalence, name: str) -> bool:
+    """Whether a constant is a shape with one dim open, for Reshapes alone, which the others leave no choice."""
+    row = same.table.rows[name]
+    for user in same.table.users(row):
+        reads, waited = same.edges(user)
+        places = [at for at, code in enumerate(reads) if code >> BITS == row]
+        if same.table.op(user) != "Reshape" or places != [1] or row in waited:
+            return False
+    value = constant(comparison.after[name])
+    dims = [dim for dim in value.values if isinstance(dim, int)] if value is not None and len(value.shape) == 1 else []
+    return dims.count(-1) == 1 and min(dims, default=0) == -1 and 0 not in dims
 
 
 def _lost(comparison: Comparison, same: Equivalence, folded: set[str], kept: set[str]) -> Iterator[str]:

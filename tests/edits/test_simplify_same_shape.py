@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from support import graphs
 from support.desk import Desk
+from support.evaluating import array
 from support.expecting import refuse
 from support.graphs import FLOAT, INT32, const, graph, node, placeholder, scalar
 from support.mutants import Mutant, check_caught, planted
@@ -191,3 +192,54 @@ def test_the_command_fixes_what_shape_says(desk: Desk) -> None:
     assert "fixed    x [5,4,3]" in ran.err
     assert "constants 1" in ran.err
     assert "bit-identical" in ran.err
+
+
+# -- a dim that follows from the rest -------------------------------------------------------------------------------
+
+
+FLATTEN = [
+    node("s", "Shape", ["x"], T=FLOAT, out_type=INT32),
+    *(const(name, [at], INT32) for name, at in (("n/begin", 0), ("n/end", 1), ("n/step", 1))),
+    node("n", "StridedSlice", ["s", "n/begin", "n/end", "n/step"], T=INT32, Index=INT32, shrink_axis_mask=1),
+    scalar("twelve", 12, INT32), node("dims", "Pack", ["n", "twelve"], T=INT32, N=2, axis=0),
+    node("last", "Reshape", ["x", "dims"], T=FLOAT),
+]  # fmt: skip
+
+
+def test_a_shape_of_which_one_dim_is_not_known_leaves_that_open() -> None:
+    found, result = simple(*FLATTEN)
+    assert graphs.names(found) == ["x", "dims", "last", "y"]
+    assert array(found["dims"]).tolist() == [-1, 12]
+    assert isinstance(result.claims[0], SameOutputs)
+    assert result.claims[0].also == ("last",)  # where it counts, for the shape itself is another
+
+
+def test_a_shape_that_others_read_or_that_is_empty_stays() -> None:
+    skip = partial(simplify, skip=["equal-nodes"])
+    other = node("z", "Fill", ["dims", "one"], T=FLOAT)
+    refuse(graph(X, *FLATTEN, END, scalar("one", 1), other), "nothing", skip, error=NothingToDo)
+    none = placeholder("x", FLOAT, (-1, 0, 3))
+    empty = [scalar("nothing", 0, INT32), node("dims", "Pack", ["n", "nothing"], T=INT32, N=2, axis=0)]
+    refuse(graph(none, *FLATTEN[:-3], *empty, FLATTEN[-1], END), "nothing", skip, error=NothingToDo)
+
+
+@pytest.mark.tensorflow
+def test_it_is_proven_at_the_reshape() -> None:
+    found, result = simple(*FLATTEN)
+    assert {output.before for output in prove(found, result).compared} == {"y", "last"}
+
+
+OPEN = [
+    Mutant("an open dim is for all", "edits.simplifying.folding", 'return self.top.op(user) == "Reshape" and places == [1]', "return True", lambda: opening(node("z", "Neg", ["dims"], T=INT32))),
+    Mutant("empty dims leave one open", "edits.simplifying.folding", "item is not None and item <= 0", "item is not None and item < 0", lambda: opening(scalar("nothing", 0, INT32), node("empty", "Pack", ["n", "nothing"], T=INT32, N=2, axis=0), node("z", "Reshape", ["w", "empty"], T=FLOAT))),
+]  # fmt: skip
+
+
+def opening(*records: bytes) -> tuple[Graph, EditResult]:
+    found = graph(X, placeholder("w", FLOAT, (-1, 0)), *FLATTEN, *records, END, *reshape("all", "x", -1, 4, 3), node("t", "Neg", ["all"], T=FLOAT))
+    return found, simplify(found)
+
+
+@pytest.mark.parametrize("mutant", OPEN, ids=lambda mutant: mutant.mistake)
+def test_a_mistake_in_opening_is_found(mutant: Mutant) -> None:
+    check_caught(mutant)

@@ -51,6 +51,7 @@ class Folding:
         self.users = self.top.consumers()
         self.known: dict[int, Tensor] = {}
         self.computed = bytearray(self.top.size)
+        self.shaped = bytearray(self.top.size)
         self._evaluate = evaluate
         self._sizes: dict[int, int] = {}
         self._shapes = shapes
@@ -59,7 +60,7 @@ class Folding:
     def _classify(self) -> None:
         """Finds what is computed of constants alone, and what the shapes say of the rest."""
         top, draft = self.top, self.draft
-        shaped = bytearray(top.size)
+        shaped = self.shaped
         for number in self.order:
             op = top.op(number)
             if not draft.harmless[number] or op in PLACEHOLDERS or draft.has_controls(number):
@@ -104,6 +105,35 @@ class Folding:
             if found or not lost:
                 return found
         return {}
+
+    def opened(self, room: int) -> dict[int, Tensor]:
+        """Shapes for Reshapes alone of which one dim is not known: it follows from the rest, and is -1."""
+        values: dict[int, Tensor] = {}
+        shapes = self._shapes
+        if shapes is None:
+            return values
+        for number in self.order:
+            if not self.shaped[number] or self.draft.kept[number] or self.top.op(number) == "Const":
+                continue
+            if all(self._only_shapes(user, number) for user in self.users[number]) and self.users[number]:
+                found = self._open(self.top.node(number), shapes)
+                if found is not None and self.top.name(number) not in self.refused:
+                    values[number] = found
+        return self._affordable(values, room)
+
+    def _only_shapes(self, user: int, number: int) -> bool:
+        """Whether USER reads a node as the shape that it reshapes something to, and as nothing else."""
+        places = [slot for slot, code in enumerate(self.top.inputs(user)) if code >> BITS == number]
+        return self.top.op(user) == "Reshape" and places == [1]
+
+    @staticmethod
+    def _open(node: Node, shapes: Shapes) -> Tensor | None:
+        items = shapes.value(node.output)
+        if items is None or node.output_count != 1 or items.count(None) != 1:
+            return None
+        if any(item is not None and item <= 0 for item in items):
+            return None
+        return whole_numbers(node.output.dtype, (len(items),), [-1 if item is None else item for item in items])
 
     def _fronts(self, room: int) -> list[int]:
         """The nodes that are read by what stays, and need not be computed."""
