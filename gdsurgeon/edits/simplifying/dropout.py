@@ -9,6 +9,8 @@ from gdsurgeon.edits.simplifying.draft import BITS, Draft
 OPS = frozenset(("Mul", "Select", "SelectV2"))
 """Ops by which elements are dropped."""
 _SUMS = frozenset(("Add", "AddV2"))
+MOST_SUMS = 4
+"""How many numbers may be added to what is drawn."""
 
 
 class Mask(NamedTuple):
@@ -62,7 +64,10 @@ def _always(draft: Draft, code: int) -> int | None:
 def _uniform(draft: Draft, code: int, plus: float) -> int | None:
     """The node that draws from [0, 1) for a tensor, to which PLUS is added; 0 may be left out."""
     added = 0.0
-    while not draft.has_controls(number := code >> BITS):
+    for _ in range(MOST_SUMS):
+        number = code >> BITS
+        if draft.has_controls(number):
+            break
         op, reads = draft.topology.op(number), draft.data(number)
         if op == "RandomUniform":
             return number if added == plus else None

@@ -123,8 +123,9 @@ class Folding:
 
     def _only_shapes(self, user: int, number: int) -> bool:
         """Whether USER reads a node as the shape that it reshapes something to, and as nothing else."""
-        places = [slot for slot, code in enumerate(self.top.inputs(user)) if code >> BITS == number]
-        return self.top.op(user) == "Reshape" and places == [1]
+        if self.top.op(user) != "Reshape":  # others may read very many
+            return False
+        return [slot for slot, code in enumerate(self.top.inputs(user)) if code >> BITS == number] == [1]
 
     @staticmethod
     def _open(node: Node, shapes: Shapes) -> Tensor | None:

@@ -13,6 +13,9 @@ from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.kinds import RESHAPES
 
+MOST_STEPS = 64
+"""How many Reshapes and the like one looks through."""
+
 
 class Passed(NamedTuple):
     """What was passed by.
@@ -106,7 +109,7 @@ def _reshaped(looked: _Looked) -> int | None:
     draft, result = looked.draft, looked.result
     code, found = looked.reads[0], None
     beside, passed = list(looked.beside), list(looked.beside)
-    while True:
+    for _ in range(MOST_STEPS):
         if _is_same_count(looked.shape(code), result):
             found, beside = code, list(passed)
         number = code >> BITS
