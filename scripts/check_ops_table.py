@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Has other engines run every model of a folder, and some of Keras, as they are and simplified, and writes a page.
+"""Has other engines run every model of a folder, and some of Keras, and writes a page.
 
     python scripts/check_ops_table.py FOLDER --engine opencv=PATH --engine tflite ...      print the page
     python scripts/check_ops_table.py FOLDER --engine ... -o docs/check-ops-on-models.md   write it
@@ -32,7 +32,7 @@ What OpenCV, OpenVINO and TFLite make of models that others have published, and 
 weights. Made by `scripts/check_ops_table.py`, which runs `check-ops --run`: each engine has run the model on the feeds
 of a proof, and what it gives was compared with what TensorFlow gives. The number is the largest difference over all
 outputs and samples, relative to the largest element of the output; 0: bit-identical. Behind an arrow: what becomes of a
-model that the engine does not take as it is, once `gdsurgeon simplify` has been over it.
+model that OpenCV does not take as it is, once `gdsurgeon simplify --for opencv` has been over it.
 
 - **differs**: it loads, runs, and gives something else (exit code 5): how far off it is, is below.
 - no: the engine does not load it or does not run it (4), for the reason below.
@@ -115,18 +115,22 @@ def row_of(path: Path, engines: dict[str, str]) -> dict[str, tuple[Run, Run | No
     """What becomes of the model at PATH by engine; nothing where it does not run in TensorFlow."""
     runs: dict[str, tuple[Run, Run | None]] = {}
     with tempfile.TemporaryDirectory() as folder:
-        simple = Path(folder) / f"simple{path.suffix or '.tar'}"
-        has_changed = None
         for name, place in engines.items():
             run = run_of(path, name, place)
             if run.code in (3, 7) and "shows nothing" not in run.said:
                 return {}
-            if run.code and has_changed is None:
-                has_changed = not called("simplify", str(path), "-o", str(simple), "--require-change").returncode
-            runs[name] = run, run_of(simple, name, place) if run.code and has_changed else None
+            simple = simplified(path, Path(folder)) if run.code and name == "opencv" else None
+            runs[name] = run, run_of(simple, name, place) if simple is not None else None
             cells = [each.cell for each in runs[name] if each]
             print(path.name, name, *cells, run.said[:90], file=sys.stderr, flush=True)
     return runs
+
+
+def simplified(path: Path, folder: Path) -> Path | None:
+    """The model at PATH, simplified for OpenCV; None where nothing is to be done. What comes of it is seen there."""
+    out = folder / f"simple{path.suffix or '.tar'}"
+    done = called("simplify", str(path), "--for", "opencv", "-o", str(out), "--require-change", "--level", "structure")
+    return None if done.returncode else out
 
 
 def run_of(path: Path, engine: str, place: str) -> Run:
@@ -159,7 +163,8 @@ def page(rows: Sequence[Row], engines: Sequence[str]) -> str:
     for name in engines:
         first = [row.runs[name][0] for row in rows]
         last = [row.runs[name][1] or row.runs[name][0] for row in rows]
-        lines.append(f"{versions[name]}: of {len(rows)} models {agreeing(first)} agree, simplified {agreeing(last)}.  ")
+        simple = f", simplified {agreeing(last)}" if last != first else ""
+        lines.append(f"{versions[name]}: of {len(rows)} models {agreeing(first)} agree{simple}.  ")
     lines += ["", "## What differs", "", "| model | engine | |", "|---|---|---|"]
     lines += list(table(rows, versions, 5))
     lines += ["", "## What is not taken", "", "| model | engine | |", "|---|---|---|"]

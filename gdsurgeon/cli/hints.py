@@ -133,6 +133,7 @@ HINTS: Mapping[str, str] = {
     "same-feeds": "--feeds FILE.npz has it fed what --save-feeds has kept, where seed and samples are not the same",
     "share-variables": "--variables share has the clone read those that there are",
     "simplify-first": "gdsurgeon simplify {model} -o OUT writes one of fewer ops, which engines take more often",
+    "simplify-for-opencv": "gdsurgeon simplify {model} --for opencv -o OUT writes one as its importer knows graphs",
     "slim": "gdsurgeon slim {model} -o OUT writes it for all loaders",
     "structure-only": "--validate structure does without running",
     "tar-stream": "'-' takes the tar stream of a SavedModel's folder from standard input",

@@ -122,7 +122,7 @@ def _say_what_may_help(error: EditError, checked: CheckedOps, model: str) -> Non
     error.advice = (
         *(("freeze-first",) if "op-freeze" in codes else ()),
         *(("inline-first",) if "op-inline" in codes else ()),
-        "simplify-first",
+        "simplify-for-opencv" if checked.engine.name == "opencv" else "simplify-first",
     )
 
 

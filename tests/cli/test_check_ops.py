@@ -126,7 +126,7 @@ def test_what_is_not_taken_comes_with_what_may_help(desk: Desk, engine: str) -> 
     desk.put("m.pb", graph_bytes(X, identity("i", "x"), stopped, does(load="fail('no')")))
     ran = desk.run("check-ops", "m.pb", "--for", "opencv", "--run", "--run-in", engine)
     assert ran.code == 4 and ran.errors == ["Error: OpenCV 9.8.7 does not load m.pb: no"]
-    assert "lacks StopGradient" in ran.err and "Hint: gdsurgeon simplify m.pb -o OUT" in ran.err
+    assert "lacks StopGradient" in ran.err and "Hint: gdsurgeon simplify m.pb --for opencv -o OUT" in ran.err
     ran = desk.run("check-ops", "m.pb", "--for", "opencv", "--run", "--run-in", str(desk.folder))
     assert ran.code == 7 and "Hint: pip install opencv-python-headless" in ran.err
 

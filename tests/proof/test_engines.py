@@ -10,7 +10,7 @@ from zipfile import ZipFile
 
 import pytest
 from support.engines import does, engine_in
-from support.graphs import FLOAT, STRING, add, graph, identity, node, placeholder, scalar
+from support.graphs import FLOAT, STRING, add, const, graph, identity, node, placeholder, scalar
 
 from gdsurgeon.errors import EditError, NotValidatedError, ValidationError
 from gdsurgeon.feeds.overrides import Overrides
@@ -18,6 +18,7 @@ from gdsurgeon.proof.engines import EngineRequest, EngineRun, agreement, run_in_
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.settings import Settings
 from gdsurgeon.runtime.engines.place import MODULES, PACKAGES, engine_at, is_in
+from gdsurgeon.runtime.likeness import CHANNELS_FIRST
 
 pytestmark = pytest.mark.tensorflow
 X = placeholder("x", shape=(-1, 3))
@@ -95,6 +96,27 @@ def test_a_batch_that_it_does_not_take(here: Executor, engine: str) -> None:
     found = ran(here, engine, does(run="x + x if len(x) == 1 else fail('one at a time')"))
     said = "with a batch of two: OpenCV 9.8.7 does not run model.pb: one at a time"
     assert found.samples == 2 and found.notes == [said] and not found.wrong
+
+
+def test_one_sample_that_differs_is_enough(here: Executor, engine: str) -> None:
+    """The first is a batch of one, the second of two."""
+    for which in (1, 2):
+        assert ran(here, engine, does(run=f"x + x + (len(x) == {which})")).wrong
+
+
+def test_images_are_given_channels_first(here: Executor, engine: str) -> None:
+    """Where a node says that they are not: then they come so, too."""
+    image, bias = placeholder("x", shape=(1, 2, 3, 4)), const("bias", [1, 2, 3, 4])
+    request = EngineRequest("opencv", engine)
+    last = node("y", "BiasAdd", ["x", "bias"], T=FLOAT, data_format="NHWC")
+    turned = does(run="x + np.arange(1, 5, dtype='f4').reshape(1, 4, 1, 1)")
+    (output,) = run_in_engine(here, graph(image, bias, last, turned), Overrides(), request).outputs.values()
+    assert output.agrees and (output.form, output.given_shape) == (CHANNELS_FIRST, (1, 4, 2, 3))
+    plain = does(run="x + np.arange(1, 5, dtype='f4')")
+    (output,) = run_in_engine(
+        here, graph(image, bias, add("y", "x", "bias"), plain), Overrides(), request
+    ).outputs.values()
+    assert output.agrees and output.form == ""
 
 
 def test_what_an_engine_cannot_be_given(here: Executor, engine: str) -> None:

@@ -33,6 +33,13 @@ def test_they_are_what_protobuf_reads(name: str) -> None:
     }
 
 
+def test_what_is_cut_off_is_no_graph() -> None:
+    data = graph_bytes(placeholder("x"), node("y", "Abs", ["x"]))
+    for cut in (1, len(data) // 2):
+        with pytest.raises(ValueError):
+            nodes_of(data[:-cut])
+
+
 @given(st.binary(max_size=40), st.integers(0, 200))
 def test_what_is_no_graph_is_refused_or_read(noise: bytes, cut: int) -> None:
     data = graph_bytes(placeholder("x"), node("y", "Abs", ["x"]))
