@@ -14,7 +14,7 @@ from support.tf_graphs import Builder
 
 import gdsurgeon as gds
 from gdsurgeon.analysis.traversal.topology import topology_of
-from gdsurgeon.edits.claims import EditResult
+from gdsurgeon.edits.claims import EditResult, SameOutputs, SameSites
 from gdsurgeon.edits.rewrite import MOST_ROUNDS, rewrite
 from gdsurgeon.edits.rewriting.matching import Matcher
 from gdsurgeon.edits.rewriting.rounds import look
@@ -279,6 +279,21 @@ def test_a_rule_does_not_match_its_own_result_for_ever() -> None:
     relus = [unary(f"r{i}", "Relu", f"r{i - 1}" if i else "a") for i in range(MOST_ROUNDS + 4)]
     _, result = done("Relu(Neg($x)) -> Neg(Relu($x))", X, unary("a", "Neg", "x"), *relus)
     assert any(f"after {MOST_ROUNDS} rounds" in warning for warning in result.warnings)
+
+
+def test_what_a_match_reads_is_named_for_the_proof_but_for_what_is_gone() -> None:
+    _, result = done("Minimum(Maximum($x, 0), 6) -> Relu6($x)", X, scalar("zero", 0.0), scalar("six", 6.0),
+                     binary("m", "Maximum", "x", "zero"), binary("y", "Minimum", "m", "six"))  # fmt: skip
+    outputs, sites = result.claims
+    assert isinstance(outputs, SameOutputs) and outputs.also == ("y",)
+    assert isinstance(sites, SameSites) and [site.inputs for site in sites.sites] == [("x",)]
+    _, result = done("Neg(Neg($x)) -> $x", *chain("Neg", 4), unary("e", "Neg", "n3"), unary("end", "Abs", "e"))
+    sites = result.claims[1]
+    assert isinstance(sites, SameSites)
+    assert [(site.inputs, site.outputs) for site in sites.sites] == [
+        (("x",), (("n1", "x"),)),
+        (("n1",), (("n3", "x"),)),
+    ]
 
 
 def test_rules_apply_one_after_the_other() -> None:

@@ -197,6 +197,7 @@ class Done:
     def sites(self) -> list[Site]:
         """Where it was done, as far as the file has what is given there."""
         gone = {node.name for node in self._removed}
+        moved = {tensor.name for tensor in self._stands}
         out: dict[Planned, Site] = {}
         for each, reads in self._sites.values():
             pairs = [
@@ -204,9 +205,9 @@ class Done:
                 for root in each.roots
                 if root.name in self._sites and (root in self._stands or root.node.name not in gone)
             ]
-            is_there = not any(name.partition(":")[0] in gone for name in reads)
-            if pairs:
-                out[each] = Site(reads if is_there else (), tuple(pairs))
+            if pairs:  # of what was read, constants may be gone
+                there = [name for name in reads if name in moved or name.partition(":")[0] not in gone]
+                out[each] = Site(tuple(there), tuple(pairs))
         return list(out.values())
 
 
