@@ -34,6 +34,13 @@ if TYPE_CHECKING:
     multiple=True,
     help="Rules of a file, one a line, or of the book.",
 )
+@click.option(
+    "--with",
+    "body",
+    metavar="BODY",
+    shell_complete=files,
+    help="A graph that takes the place of what matches: its placeholders are named like variables of the pattern.",
+)
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Replace at most N matches.")
 @click.option("--list", "only_list", is_flag=True, help="Only print what matches, and what is left for which reason.")
 @click.option("--json", "as_json", is_flag=True, help="With --list: print JSON.")
@@ -47,6 +54,7 @@ def command(
     request: Request,
     rule: str | None,
     sources: tuple[str, ...],
+    body: str | None,
     limit: int | None,
     only_list: bool,
     as_json: bool,
@@ -70,17 +78,20 @@ def command(
                          "a rule is given, and --rules: rules of both go into one file")  # fmt: skip
     if as_json and not only_list:
         raise UsageError("--json is for --list: --report writes what was done")
-    rules = _rules(rule, sources, only_list)
+    rules = _rules(rule, sources, only_list or body is not None)
     if only_list:
         if request.out is not None or request.in_place:
             raise UsageError("--list writes nothing: it goes with neither -o nor -i")
         _list(request, rules, as_json)
         return
+    from gdsurgeon.cli.parts import load_part
     from gdsurgeon.cli.run_edit import run_edit
     from gdsurgeon.edits.rewrite import OF_LARGEST, rewrite
 
+    part = load_part(body, request) if body is not None else None
+
     near = OF_LARGEST if tolerance is None else tolerance
-    run_edit("rewrite", request, lambda graph: rewrite(graph, rules, limit=limit, of_largest=near))
+    run_edit("rewrite", request, lambda graph: rewrite(graph, rules, part, limit=limit, of_largest=near))
 
 
 def _rules(rule: str | None, sources: tuple[str, ...], only_patterns: bool) -> list[Rule]:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.edits.claims import EditResult
+from gdsurgeon.edits.rewriting.calling import calling, function_of
 from gdsurgeon.edits.rewriting.carrying_out import Done, Planned
 from gdsurgeon.edits.rewriting.matching import Matcher
 from gdsurgeon.edits.rewriting.planning import check_terms
@@ -22,6 +23,7 @@ from gdsurgeon.patterns.check import rule_of
 from gdsurgeon.patterns.terms import Maker, Match, Op, Rule, walk
 from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import first_lines, near_miss
+from gdsurgeon.wire.protos import FunctionDef
 
 MOST_ROUNDS = 16
 """How often a rule goes over a graph at most: what it has made may match it again."""
@@ -34,7 +36,7 @@ MOST_TOLD = 8
 def rewrite(
     graph: Graph,
     pattern: str | Sequence[Rule],
-    replacement: str | Maker | None = None,
+    replacement: str | Maker | Graph | None = None,
     *,
     limit: int | None = None,
     of_largest: float = OF_LARGEST,
@@ -48,8 +50,9 @@ def rewrite(
     Args:
         graph: changed in place.
         pattern: a rule, ``PATTERN -> REPLACEMENT``, or a pattern alone; or rules, which apply one after the other.
-        replacement: what takes the place of the pattern: a text, or a function from a `Match` to one (or to None,
-            where the match is to stay).
+        replacement: what takes the place of the pattern: a text; a function from a `Match` to one (or to None, where
+            the match is to stay); or a graph, whose placeholders are called like variables of the pattern, and whose
+            results (what nobody reads) are the pattern's: it becomes a function, and each match a call.
         limit: matches of all rules that are replaced at most.
         of_largest: by how much what is given in the place of a match may differ, as a part of the largest element of
             that tensor: the proof compares them.
@@ -60,7 +63,11 @@ def rewrite(
             as it was.
         NothingToDo: all that matches is already what would take its place.
     """
+    body = replacement if isinstance(replacement, Graph) else None
     rules = _rules(pattern, replacement)
+    function = None if body is None else _function(graph, body)
+    if body is not None and function is not None:
+        rules = [calling(rule, body, function) for rule in rules]
     for rule in rules:
         check_terms(graph, rule)
     topology = topology_of(graph)
@@ -83,8 +90,12 @@ def rewrite(
         f"the rule {printable(name)} still matches after {MOST_ROUNDS} rounds: what it makes it matches again"
         for name in endless
     ]
+    intent = done.intent()
+    if function is not None:
+        graph.functions.add(function)
+        intent.functions.added.append(function.signature.name)
     return EditResult(
-        done.intent(),
+        intent,
         site_claims(done.sites(), of_largest),
         warnings,
         told=list(_told(rules, replaced, left)),
@@ -92,7 +103,19 @@ def rewrite(
     )
 
 
-def _rules(pattern: str | Sequence[Rule], replacement: str | Maker | None) -> list[Rule]:
+def _function(graph: Graph, body: Graph) -> FunctionDef | None:
+    """BODY as a function that GRAPH has not got."""
+    if graph.is_body:
+        raise EditError("a graph takes the place of nodes in a model, not in a function of it")
+    function = function_of(body)
+    if function.signature.name in graph.functions:
+        raise EditError(f"there is a function {quoted(function.signature.name)} already")
+    return function
+
+
+def _rules(pattern: str | Sequence[Rule], replacement: str | Maker | Graph | None) -> list[Rule]:
+    if isinstance(replacement, Graph):
+        return [rule_of(pattern, name="rule", only_pattern=True)] if isinstance(pattern, str) else list(pattern)
     if not isinstance(pattern, str):
         if replacement is not None:
             raise EditError("rules have what takes their place")

@@ -16,12 +16,14 @@ from gdsurgeon.graph.constants import tensor_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import UniqueNames, format_input, parse_tensor
 from gdsurgeon.graph.node import Output, same_dtype
-from gdsurgeon.ops.dtypes import REF, RESOURCE, VARIANT, base_dtype
-from gdsurgeon.ops.kinds import CONTROL_FLOW, PLACEHOLDERS
+from gdsurgeon.ops.dtypes import REF, RESOURCE, VARIANT, base_dtype, dtype_name
+from gdsurgeon.ops.kinds import CONTROL_FLOW, PLACEHOLDERS, UNSET_PLACEHOLDERS
 from gdsurgeon.ops.op_defs import Arg, OpDef, arg_dtypes
 from gdsurgeon.patterns.attrs import misfit, of_constant, spelt
 from gdsurgeon.patterns.check import replacement_of, rule_of
 from gdsurgeon.patterns.terms import AttrOf, AttrVariable, Maker, Match, Op, Ref, Rule, Term, Value, Variable, walk
+from gdsurgeon.specification import fused_function
+from gdsurgeon.specification.fused_function import Inside
 from gdsurgeon.specification.plain_match import Cell, Cells, Env, PlainMatch, Tensor, reader
 
 ROUNDS, WAYS = 16, 64
@@ -30,7 +32,7 @@ ROUNDS, WAYS = 16, 64
 def violations(
     comparison: Comparison,
     pattern: str | Sequence[Rule],
-    replacement: str | Maker | None = None,
+    replacement: str | Maker | Graph | None = None,
     limit: int | None = None,
     of_largest: float = 1e-4,
 ) -> Iterator[str]:
@@ -39,10 +41,21 @@ def violations(
     before = comparison.before
     cells = Cells(before)
     work = _Work(cells, _named(before), _Chosen(comparison))
-    rules = [*pattern] if not isinstance(pattern, str) else [_rule(pattern, replacement)]
+    intent = Intent()
+    if isinstance(replacement, Graph):
+        rules = [*pattern] if not isinstance(pattern, str) else [rule_of(pattern, only_pattern=True)]
+        added = comparison.facts.functions.added
+        if len(added) != 1:
+            yield f"{len(added)} functions were added, and one takes the place of the matches"
+            return
+        intent.functions.added = [added[0]]
+        placed = _Placed(replacement, added[0])
+        yield from fused_function.violations(comparison.after, added[0], placed.inside, {})
+        rules = [replace(rule, replacement=replacement_of(rule, placed.text), make=None) for rule in rules]
+    else:
+        rules = [*pattern] if not isinstance(pattern, str) else [_rule(pattern, replacement)]
     for rule in rules:
         work.apply(rule, limit)
-    intent = Intent()
     for name, cell in cells.cells.items():
         reads = [format_input(*tensor) for tensor in cell.reads]
         if name not in before:
@@ -60,6 +73,22 @@ def violations(
             intent.rewired += [Rewired(name, slot, old, new) for slot, (old, new) in slots if old != new]
     intent.removed = [name for name in cells.gone if name in before]
     yield from audit(comparison, intent)
+
+
+class _Placed:
+    """A graph that takes the place of matches, as the function NAME."""
+
+    def __init__(self, body: Graph, name: str) -> None:
+        inputs = [node.name for node in body.nodes() if node.op in UNSET_PLACEHOLDERS]
+        nodes = [node.name for node in body.nodes() if node.op not in UNSET_PLACEHOLDERS]
+        results = [o for n in nodes if n in _named(body) for o in body[n].outputs]
+        self.inside = Inside(body, nodes, inputs, [output.name for output in results], frozenset(), {})
+        op = "StatefulPartitionedCall" if self.inside.stateful else "PartitionedCall"
+        given = ", ".join(dtype_name(base_dtype(body[each].output.dtype)) for each in inputs)
+        made = ", ".join(dtype_name(base_dtype(output.dtype)) for output in results)
+        read = ", ".join(f"${each}" for each in inputs)
+        call = f'call={op}{{f="{name}", Tin=[{given}], Tout=[{made}]}}({read})'
+        self.text = f"({', '.join([call, *(f'call:{index}' for index in range(1, len(results)))])})"
 
 
 def _rule(pattern: str, replacement: str | Maker | None) -> Rule:
