@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from gdsurgeon.proof.progress import Event as Event
     from gdsurgeon.proof.proof import Proof as Proof
     from gdsurgeon.proof.settings import Settings as Settings
+    from gdsurgeon.runtime.evaluator import Evaluator as Evaluator
     from gdsurgeon.select import Selection as Selection
     from gdsurgeon.select import select_nodes as select_nodes
 
@@ -250,6 +251,7 @@ _OTHERS = (
     "proof.progress.Event",
     "proof.proof.Proof",
     "proof.settings.Settings",
+    "runtime.evaluator.Evaluator",
     "select.Selection",
 )
 

@@ -99,7 +99,7 @@ def simplify(
         skip: what is not to be done.
         shapes: (input, the only shape that it is to take from now on): what follows from it is constant, too.
         max_growth: bytes that constants may take beyond those of what they are computed of.
-        evaluate: computes what depends on constants alone, a `gdsurgeon.runtime.evaluator.Evaluator`; None: of that
+        evaluate: computes what depends on constants alone, a `gds.Evaluator`; None: of that
             only arithmetic on shapes is folded, which takes no TensorFlow.
         engine: one of `gdsurgeon.edits.simplifying.engines.ENGINES` for which constants are spelt out, and what it
             would not understand is left; '' is TensorFlow.
