@@ -280,6 +280,7 @@ def test_all_lines_are_idle(files: Desk) -> None:
     assert ran.code == 0, ran.err
     assert files.files()["out.pb"] == FILES[MODEL]
     assert "the graph is passed on as it is" in ran.err
+    assert "undo each other" not in ran.err
 
 
 # -- what is wrong -----------------------------------------------------------------------------------------------

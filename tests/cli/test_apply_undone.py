@@ -99,7 +99,9 @@ def test_lines_that_undo_each_other_change_nothing(lines: tuple[str, ...], files
     assert files.files()["out.pb"] == FILES[MODEL]
 
 
-@pytest.mark.parametrize("lines", [("rename scores=a", "rename a=b"), ("rename scores=a", "rename keep_prob=scores")])
+@pytest.mark.parametrize(
+    "lines", [("rename scores=a", "rename a=scorez"), ("rename scores=a", "rename keep_prob=scores")]
+)
 def test_lines_that_do_not(lines: tuple[str, ...], files: Desk) -> None:
     ran = files.run("apply", MODEL, script(files, *lines), "-o", "out.pb", "--require-change", *QUICK)
     assert ran.code == 0, ran.err
