@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from gdsurgeon.comparison.facts import FunctionChanges
 from gdsurgeon.comparison.intent import Intent
-from gdsurgeon.edits.claims import Claim, EditResult, SameOutputs, Unchanged
+from gdsurgeon.edits.claims import Claim, EditResult, SameOutputs, SameSites, Unchanged
 from gdsurgeon.errors import EditError, NothingToDo
 from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.graph import Graph
@@ -55,9 +55,12 @@ def in_functions(graph: Graph, names: Sequence[str], edit: Callable[[Graph], Edi
 
 
 def _claim(claims: Sequence[Claim]) -> Claim:
-    """What follows for the whole graph from what is claimed of bodies: that no value changes, or nothing."""
+    """What follows for the whole graph from what is claimed of bodies: that no value changes, or nothing.
+
+    Sites in a body have no tensors that could be fetched.
+    """
     same = [claim for claim in claims if isinstance(claim, SameOutputs)]
-    if len(same) < len(claims):
+    if len(same) + sum(isinstance(claim, SameSites) for claim in claims) < len(claims):
         return Unchanged()
     return SameOutputs(
         rtol=max(claim.rtol for claim in same),

@@ -389,6 +389,17 @@ def test_a_rule_in_the_body_of_a_function(desk: Desk) -> None:
 
 
 @pytest.mark.tensorflow
+@pytest.mark.parametrize(("rule", "code"), [("Neg($x) -> Sub(0, $x)", 0), ("Neg($x) -> Abs($x)", 5)])
+def test_in_functions_the_outputs_are_compared(rule: str, code: int, desk: Desk) -> None:
+    body = graphs.function("F", node("y", "Neg", ["x"], T=FLOAT))
+    call = node("c", "PartitionedCall", ["x"], f=graphs.func("F"), Tin=graphs.dtypes(FLOAT), Tout=graphs.dtypes(FLOAT))
+    desk.put("m.pb", graph_bytes(placeholder("x", shape=(2,)), call, trailer=graphs.library(body) + graphs.VERSIONS))
+    ran = desk.run("rewrite", "m.pb", "--in", "F", rule, "-o", "after.pb")
+    assert ran.code == code, ran.err
+    assert "edited(x) = original(x)" in ran.err
+
+
+@pytest.mark.tensorflow
 def test_a_wrong_rule_fails_with_the_name_of_its_site() -> None:
     m = Builder()
     m.placeholder("x", "float32", (1, 4))
