@@ -38,14 +38,16 @@ HEAD = """\
 # Simplified models
 
 What `simplify` makes, with no option, of models that others have published, and of some that Keras makes of random
-weights, each proven by running: the outputs are bit-identical. Nodes are those of the graph and of its functions. Run
-and Grappler: how many times as fast a run is after, as the graphs are written and optimised, by turns on one machine;
-below some milliseconds that is mostly noise. Made by `scripts/simplify_table.py`; models that do not run are left out.
+weights, each proven by running: the outputs are bit-identical. Nodes are those of the graph and of its functions.
+{times}Made by `scripts/simplify_table.py`; models that do not run are left out.
 
-| model | nodes | simplified | | bytes | simplified | run | Grappler |
-|---|--:|--:|--:|--:|--:|--:|--:|
 """
-
+TIMES = """\
+Run and Grappler: how many times as fast a run is after, as the graphs are written and optimised, by turns on one
+machine; below some milliseconds that is mostly noise.
+"""
+"""What is said of the times, where these were measured."""
+COLUMNS = ["model", "nodes", "simplified", "", "bytes", "simplified"]
 KERAS = ("keras_lstm", "keras_transformer", *keras_models.APPLICATIONS)
 """Those of `scripts/keras_models.py` that are simplified."""
 
@@ -150,18 +152,21 @@ def mean(ratios: Iterable[float]) -> float:
 
 def page(rows: Sequence[Row]) -> str:
     """The table, and the geometric means below it."""
-    lines = [
-        f"| `{r.model}` | {r.nodes[0]:,} | {r.nodes[1]:,} | {r.nodes[1] / r.nodes[0]:.2f} "
-        f"| {r.sizes[0]:,} | {r.sizes[1]:,} | {' | '.join(faster(r))} |" + (f" {r.fault}" if r.fault else "")
-        for r in rows
-    ]
+    is_timed = any(r.figures is not None for r in rows)
+    heads = [*COLUMNS, *(["run", "Grappler"] if is_timed else [])]
+    lines = [f"| {' | '.join(heads)} |".replace("|  |", "| |"), "|---|" + "--:|" * (len(heads) - 1)]
+    for r in rows:
+        cells = [f"`{r.model}`", f"{r.nodes[0]:,}", f"{r.nodes[1]:,}", f"{r.nodes[1] / r.nodes[0]:.2f}"]
+        cells += [f"{r.sizes[0]:,}", f"{r.sizes[1]:,}", *(faster(r) if is_timed else [])]
+        lines.append(f"| {' | '.join(cells)} |" + (f" {r.fault}" if r.fault else ""))
     large = [r for r in rows if r.nodes[0] >= 100]
     told = [
         f"{what}: {mean(r.nodes[1] / r.nodes[0] for r in some):.2f} of the nodes, "
         f"{mean(r.sizes[1] / r.sizes[0] for r in some):.2f} of the bytes{speeds(some)}"
         for what, some in ((f"All {len(rows)}", rows), (f"the {len(large)} of 100 nodes or more", large))
     ]
-    return HEAD + "\n".join(lines) + "\n\nIn the geometric mean: " + "; ".join(told) + ".\n"
+    head = HEAD.format(times=TIMES if is_timed else "")
+    return head + "\n".join(lines) + "\n\nIn the geometric mean: " + "; ".join(told) + ".\n"
 
 
 def faster(row: Row) -> list[str]:

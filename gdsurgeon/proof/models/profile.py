@@ -48,16 +48,22 @@ class Profile(NamedTuple):
         return {"seconds": self.seconds, "runs": self.runs, "node_seconds": self.node_seconds, "slowest": slowest}
 
 
-def measured(executor: Executor, work: Sequence[MeasuredGraph]) -> list[list[float]]:
+def measured(executor: Executor, work: Sequence[MeasuredGraph], least: float = 0.0) -> list[list[float]]:
     """The seconds of runs of each graph, by turns, so that a busy machine slows all of them; all have run before.
+
+    Who begins changes from turn to turn. LEAST: seconds that it is to take at least, where runs are so short that some
+    of them show nothing.
 
     Raises:
         Refused: TensorFlow refuses a run.
     """
     times: list[list[float]] = [[] for _ in work]
     started = time.monotonic()
-    while len(times[0]) < MOST_RUNS and (time.monotonic() - started < LONGEST_MEASURING or len(times[0]) < 3):
-        for seconds, item in zip(times, work, strict=True):
+    pairs = list(zip(times, work, strict=True))
+    while (taken := time.monotonic() - started) < least or (
+        len(times[0]) < MOST_RUNS and (taken < LONGEST_MEASURING or len(times[0]) < 3)
+    ):
+        for seconds, item in pairs if len(times[0]) % 2 else pairs[::-1]:
             seconds.append(sum(run.seconds for run in run_again(executor, item)))
     return times
 

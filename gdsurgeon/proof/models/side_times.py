@@ -25,6 +25,8 @@ from gdsurgeon.wire.write import read_chunks
 
 KEYS = ("before", "after")
 STARTS = 5
+LEAST = 0.3
+"""Seconds for a series of runs, at least."""
 LONGEST_STARTING = 8.0
 """Seconds for starting both graphs again and again; each is started twice at least."""
 
@@ -119,7 +121,7 @@ class _Pair(NamedTuple):
         found: list[list[float]] = [[], []]
         slower = 0
         for _ in range(again):
-            some = measured(self.executor, self.work)
+            some = measured(self.executor, self.work, LEAST)
             for all_of_it, seconds in zip(found, some, strict=True):
                 all_of_it += seconds
             ratios = _ratios(some)
