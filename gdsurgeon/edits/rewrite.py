@@ -98,6 +98,7 @@ def rewrite(
         intent,
         site_claims(done.sites(), of_largest),
         warnings,
+        _notes(replaced),
         told=list(_told(rules, replaced, left)),
         facts=_facts(replaced, left),
     )
@@ -219,6 +220,13 @@ def _needed_ops(rule: Rule) -> Iterator[str]:
         for term in walk(root):
             if isinstance(term, Op) and len(term.ops) == 1 and not term.optional:
                 yield term.ops[0]
+
+
+def _notes(replaced: Sequence[Planned]) -> list[str]:
+    """What cannot be compared by itself."""
+    hidden = sum(each.is_hidden for each in replaced)
+    where = "lies in a loop or a branch" if hidden == 1 else "lie in loops or branches"
+    return [f"{hidden:,} of {len(replaced):,} {where}: what the outputs show of it is compared"] if hidden else []
 
 
 def _told(rules: Sequence[Rule], replaced: Sequence[Planned], left: Sequence[Left]) -> Iterable[tuple[str, str]]:

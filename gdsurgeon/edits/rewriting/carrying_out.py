@@ -39,6 +39,7 @@ class Planned:
         replacement: what takes its place.
         bindings: what the names of the pattern stand for, to be told.
         members: the nodes that it has matched.
+        is_hidden: whether it lies in a loop or a branch, where nothing can be fetched.
     """
 
     rule: str
@@ -50,6 +51,7 @@ class Planned:
     replacement: Replacement
     bindings: dict[str, str]
     members: set[Node]
+    is_hidden: bool
 
 
 @dataclass(eq=False)

@@ -165,6 +165,10 @@ class Ground:
         waits = [producer for producer, port in self.topology.reads(root) if port < 0]
         return next(n for n in (*(code >> BITS for code in read), *waits) if self._frames[n] == self._frames[root])
 
+    def runs_once(self, number: int) -> bool:
+        """Whether a node is in no loop and in no branch."""
+        return self._flow is None or self._flow.runs_once(number)
+
     def is_free(self, number: int) -> bool:
         """Whether a root may go: nobody uses its name or waits for it, and it waits for nobody."""
         top = self.topology

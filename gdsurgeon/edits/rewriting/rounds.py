@@ -161,9 +161,17 @@ class _Look:
         if all(node in self.made for node in members) and len(going) + len(fates) <= len(replacement.nodes):
             return OWN
         return Planned(
-            self.rule.name, roots, fates, going, self._reads(place), self._anchor(place, read), replacement,
-            told_bindings(match), members,
-        )  # fmt: skip
+            rule=self.rule.name,
+            roots=roots,
+            fates=fates,
+            going=going,
+            reads=self._reads(place),
+            anchor=self._anchor(place, read),
+            replacement=replacement,
+            bindings=told_bindings(match),
+            members=members,
+            is_hidden=not self.ground.runs_once(place.roots[0][0]),
+        )
 
     def _reads(self, place: Place) -> list[Output]:
         """The tensors that what is replaced reads from outside of it."""
