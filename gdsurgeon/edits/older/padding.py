@@ -16,10 +16,20 @@ def _convolution(site: Site) -> str | None:
     definition = site.release.op_def(site.node.op)
     is_known = definition is not None and _KEY in definition.attrs
     if is_known or site.node.text_attr("padding") != "EXPLICIT":
-        return grouped(site) if site.node.op == "Conv2D" else None
+        done = grouped(site) if site.node.op == "Conv2D" else None
+        return _dilated(site) if done is None else done
     amounts = _amounts(site)
     padded = site.add("padded", "Pad", [site.node.inputs[0], amounts], **typed(T=site.dtype(0), Tpaddings=INT32))
     return _valid(site, padded)
+
+
+def _dilated(site: Site) -> str | None:
+    """Why a convolution with holes between its weights has no older form where these are not said."""
+    definition = site.release.op_def(site.node.op)
+    is_said = definition is not None and "dilations" in definition.attrs
+    if is_said or set(site.node.ints_attr("dilations")) <= {1}:
+        return None
+    return "SpaceToBatchND in front of it and BatchToSpaceND behind give the same without"
 
 
 def _largest(site: Site) -> str | None:
