@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gdsurgeon.graph.attrs import Plain, attr_value, plain
-from gdsurgeon.graph.constants import Constant, constant_in, header_of
+from gdsurgeon.graph.constants import Constant, TensorHeader, constant, constant_header, constant_in, header_of
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.dtypes import FLOAT16
@@ -60,16 +60,17 @@ class Cells:
         graph: the file.
         cells: the nodes that are others now.
         gone: the names of those that are there no longer.
-        added: the names of new ones, in the order in which they came.
+        added: the names of new ones, each with a number that grows as they come.
         tried: how often a term was held against a tensor.
     """
 
     graph: Graph
     cells: dict[str, Cell] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
-    added: list[str] = field(default_factory=list)
+    added: dict[str, int] = field(default_factory=dict)
     tried: int = 0
     _users: dict[str, set[str]] = field(default_factory=dict)
+    _count: int = 0
 
     def __contains__(self, name: str) -> bool:
         return name in self.cells or (name not in self.gone and name in self.graph)
@@ -91,12 +92,17 @@ class Cells:
         for control in cell.controls:
             self._users.setdefault(control, set()).add(name)
 
+    def add(self, name: str, cell: Cell) -> None:
+        """Adds the node NAME."""
+        self.put(name, cell)
+        self._count += 1
+        self.added[name] = self._count
+
     def drop(self, name: str) -> None:
         """Takes a node out."""
         self.cells.pop(name, None)
         self.gone.add(name)
-        if name in self.added:
-            self.added.remove(name)
+        self.added.pop(name, None)
 
     def users(self, name: str) -> list[str]:
         """Those that read a node or wait for it."""
@@ -116,7 +122,7 @@ class Cells:
     def row(self, name: str) -> int:
         """The place of a node in that order."""
         rows = self.graph.store.table.rows
-        return rows[name] if name in rows else len(rows) + self.added.index(name)
+        return rows[name] if name in rows else len(rows) + self.added[name]
 
     def definition(self, name: str) -> OpDef | None:
         """The signature of its op."""
@@ -140,7 +146,20 @@ class Cells:
     def value(self, name: str) -> Constant | None:
         """The value of the constant that a node is, or hands on, where that is small."""
         found = self.constant(name)
-        return None if found is None else constant_in(self.node(found).attrs.get("value", b""))
+        if found is None or found in self.cells:
+            return None if found is None else constant_in(self.cells[found].attrs.get("value", b""))
+        return constant(self.graph[found])
+
+    def header(self, name: str) -> TensorHeader | None:
+        """The header of the constant that a node is, or hands on."""
+        found = self.constant(name)
+        if found is None or found in self.cells:
+            return None if found is None else header_of(self.cells[found].attrs.get("value", b""))
+        return constant_header(self.graph[found])
+
+    def all_attrs(self, name: str) -> dict[str, bytes]:
+        """The attrs of a node, also what a constant holds."""
+        return self.cells[name].attrs if name in self.cells else _attrs_of(self.graph[name], ())
 
     def levels(self) -> dict[str, int]:
         """The longest way to each node from what reads nothing; loops are cut where they close."""
@@ -165,9 +184,13 @@ class Cells:
 
 
 def _cell(node: Node) -> Cell:
-    attrs = {key: node.attr_bytes(key) or b"" for key in node.attr_keys}
+    attrs = _attrs_of(node, ("value",) if node.op == "Const" else ())  # weights are not read
     reads = [(read.node.name, read.index) for read in node.inputs]
     return Cell(node.op, reads, [control.name for control in node.controls], attrs, node.device)
+
+
+def _attrs_of(node: Node, without: Collection[str]) -> dict[str, bytes]:
+    return {key: node.attr_bytes(key) or b"" for key in node.attr_keys if key not in without}
 
 
 class _Reader:
@@ -288,8 +311,7 @@ class PlainMatch:
     def _is_kind(self, term: Variable, name: str) -> bool:
         if not term.kind:
             return True
-        node = self.cells.constant(name)
-        header = None if node is None else header_of(self.cells.node(node).attrs.get("value", b""))
+        header = self.cells.header(name)
         if header is None or header.dims is None:
             return False
         wanted = term.dims

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import islice
 
 from gdsurgeon.comparison.audit import audit
@@ -126,11 +127,17 @@ class _Chosen:
     comparison: Comparison
 
     def is_left(self, env: Env) -> bool:
-        before, facts = self.comparison.before, self.comparison.facts
-        if not any(op in CONTROL_FLOW for op in before.store.table.op_names):
-            return False
-        touched = {*facts.altered, *facts.removed, *(slot.node for slot in facts.rewired)}
-        return touched.isdisjoint(env.placed.values())
+        return self.flows and self._touched.isdisjoint(env.placed.values())
+
+    @cached_property
+    def flows(self) -> bool:
+        """Whether there is control flow."""
+        return any(op in CONTROL_FLOW for op in self.comparison.before.store.table.op_names)
+
+    @cached_property
+    def _touched(self) -> set[str]:
+        facts = self.comparison.facts
+        return {*facts.altered, *facts.removed, *(slot.node for slot in facts.rewired)}
 
 
 class _Left(Exception):
@@ -249,8 +256,7 @@ class _Work:
                 continue
             name = names[number] = unique(f"{first}/{new.op}")
             controls = [] if reads else list(site.anchor)
-            cells.put(name, Cell(new.op, reads, controls, new.attrs, cells.node(first).device))
-            cells.added.append(name)
+            cells.add(name, Cell(new.op, reads, controls, new.attrs, cells.node(first).device))
             self._made.add(name)
         going = []
         for root, result in zip(site.roots, site.results, strict=True):
@@ -341,8 +347,7 @@ class _Site:
         after = self.work.chosen.comparison.after
         name = next((n for n in (f"{first}/Const", first) if n in after), None)
         controls = [] if name is None else [control.name for control in after[name].controls]
-        flows = any(op in CONTROL_FLOW for op in self.cells.graph.store.table.op_names)
-        return [c for c in controls if c in {n for n, _ in read}] if flows else []
+        return [c for c in controls if c in {n for n, _ in read}] if self.work.chosen.flows else []
 
     def _check(self, read: Sequence[Tensor | None]) -> None:
         """Nobody outside needs what goes, and nothing of it waits for another node."""
@@ -406,7 +411,7 @@ class _Site:
         op = self.cells.op(like) if term.same and like is not None else term.ops[0]
         definition = self.cells.graph.op_def(op)
         assert definition is not None
-        old = {} if like is None else self.cells.node(like).attrs
+        old = {} if like is None else self.cells.all_attrs(like)
         attrs = {key: data for key, data in old.items() if key in definition.attrs}
         given = {test.key: self._attr(definition, test.key, test.value) for test in term.attrs}
         inputs = term.inputs or ()
@@ -438,7 +443,7 @@ class _Site:
 
     def _attr(self, definition: OpDef, key: str, value: object) -> bytes:
         if isinstance(value, AttrOf):
-            held = self.cells.node(self.env.nodes[value.label]).attrs.get(value.key)
+            held = self.cells.all_attrs(self.env.nodes[value.label]).get(value.key)
             if held is None:
                 raise _Left
             return held
