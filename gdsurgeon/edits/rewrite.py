@@ -226,7 +226,11 @@ def _notes(replaced: Sequence[Planned]) -> list[str]:
     """What cannot be compared by itself."""
     hidden = sum(each.is_hidden for each in replaced)
     where = "lies in a loop or a branch" if hidden == 1 else "lie in loops or branches"
-    return [f"{hidden:,} of {len(replaced):,} {where}: what the outputs show of it is compared"] if hidden else []
+    out = [f"{hidden:,} of {len(replaced):,} {where}: what the outputs show of it is compared"] if hidden else []
+    beyond = {each.beyond: each.roots[0].name for each in replaced if each.beyond is not None}
+    for value, name in list(beyond.items())[:MOST_TOLD]:
+        out.append(f"{quoted(name)} clips at {value:g}, which the numbers that it is run on by itself do not reach")
+    return out
 
 
 def _told(rules: Sequence[Rule], replaced: Sequence[Planned], left: Sequence[Left]) -> Iterable[tuple[str, str]]:

@@ -10,6 +10,8 @@ from gdsurgeon.graph.names import parse_tensor
 AT_ONCE = 16
 """Sites of one trial: what they read and give is in memory together."""
 MOST_GROUPS = 8
+LARGEST_FED = 32
+"""What the numbers do not reach on which a site is run by itself."""
 
 
 def site_claims(sites: Sequence[Site], of_largest: float) -> tuple[Claim, ...]:

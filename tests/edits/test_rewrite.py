@@ -293,6 +293,14 @@ def test_what_a_match_reads_is_named_for_the_proof_but_for_what_is_gone() -> Non
     assert found == [(("x",), (("n1", "x"),)), (("n1",), (("n3", "x"),))]
 
 
+def test_what_the_numbers_of_the_proof_do_not_reach_is_told() -> None:
+    for edge, notes in ((6.0, 0), (100.0, 1)):
+        _, result = done("Minimum($x, $c:const) -> Neg(Maximum(Neg($x), Neg($c)))", X, scalar("c", edge),
+                         binary("y", "Minimum", "x", "c"))  # fmt: skip
+        assert len(result.notes) == notes
+    assert result.notes == ["'y' clips at 100, which the numbers that it is run on by itself do not reach"]
+
+
 def test_rules_apply_one_after_the_other() -> None:
     found = graph(X, unary("a", "Relu", "x"))
     rewrite(found, [rule_of("Relu($x) -> Neg($x)", name="a"), rule_of("Neg($x) -> Abs($x)", name="b")])

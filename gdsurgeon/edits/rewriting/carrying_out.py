@@ -40,6 +40,7 @@ class Planned:
         bindings: what the names of the pattern stand for, to be told.
         members: the nodes that it has matched.
         is_hidden: whether it lies in a loop or a branch, where nothing can be fetched.
+        beyond: a number by which it clips and which the numbers of the proof do not reach; None: there is none.
     """
 
     rule: str
@@ -52,6 +53,7 @@ class Planned:
     bindings: dict[str, str]
     members: set[Node]
     is_hidden: bool
+    beyond: float | None
 
 
 @dataclass(eq=False)

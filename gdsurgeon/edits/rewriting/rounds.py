@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from math import inf
 
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.edits.rewriting.carrying_out import GONE, IDENTITY, IN_PLACE, Planned
@@ -12,13 +13,15 @@ from gdsurgeon.edits.rewriting.ground import BITS, CONTROL, Ground, Place, codes
 from gdsurgeon.edits.rewriting.matching import MOST_WAYS, Matcher
 from gdsurgeon.edits.rewriting.planning import NewOutput, Planner, Replacement, Unfit
 from gdsurgeon.edits.rewriting.searching import Found
+from gdsurgeon.edits.sites import LARGEST_FED
 from gdsurgeon.errors import EditError, UsageError, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.patterns.check import replacement_of
-from gdsurgeon.patterns.terms import Match, Rule
+from gdsurgeon.patterns.terms import MOST_EQUAL, Match, Rule
 
 OWN = "it is what the rule has made"
+CLIPS = frozenset(("ClipByValue", "Maximum", "Minimum"))
 ALREADY = "it is that already"
 
 
@@ -171,7 +174,18 @@ class _Look:
             bindings=told_bindings(match),
             members=members,
             is_hidden=not self.ground.runs_once(place.roots[0][0]),
+            beyond=self._beyond(found),
         )
+
+    def _beyond(self, found: Found) -> float | None:
+        """By what a match clips that is beyond the numbers that it is run on."""
+        for number in found.members():
+            for code in self.topology.inputs(number) if self.topology.op(number) in CLIPS else ():
+                held = self.matcher.facts.value(code) if code & CONTROL != CONTROL else None
+                for value in held.values if held is not None and len(held.values) <= MOST_EQUAL else ():
+                    if isinstance(value, float) and LARGEST_FED <= abs(value) < inf:
+                        return value
+        return None
 
     def _reads(self, place: Place) -> list[Output]:
         """The tensors that what is replaced reads from outside of it."""
