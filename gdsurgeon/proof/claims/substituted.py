@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -171,8 +171,6 @@ def _trial(context: TrialContext, wanted: Substitution) -> Trial:
     edited = _edited(context, wanted)
     if wanted.key == ORIGINAL:
         wanted, edited = _rewired(context, wanted, edited)
-    given = _available(context, wanted, edited)
-    reference = _reference(context, wanted, edited, given)
     known = {change.intent.after(node.name) for node in input_nodes(change.before)}
     new_inputs = [spec.name for spec in edited.specs if spec.name not in known]
     run = TrialRun(edited, accused=change.called, turned=True)
@@ -198,23 +196,19 @@ def _trial(context: TrialContext, wanted: Substitution) -> Trial:
         return kind(f"{printable(graph.source_name)} {text}", advice=DO_WITHOUT)
 
     run.blame = edits_doing
-    held = TrialRun(reference, _fed(wanted, run, reference, given), blame=partial(blame, wanted.graph))
-    if observed is None and _is_given_early(edited, held, given.values()):
+    held, pairs, skipped = _held_against(context, wanted, run, blame)
+    if observed is None and _is_given_early(edited, held):
         held.beside = EDITED
     runs.append(held)
-    pairs, skipped = _pairs(wanted, edited, reference)
     is_rewired = REWIRED in (wanted.key, edited.key)
     loads = {REWIRED: f"{change.called} does not load where it is rewired"} if is_rewired else {}
     parts = [wanted.part] if wanted.part else []
     for number, claim in enumerate(wanted.claim.parts):
         part = _of_part(claim, f"{PART} {number}")
         loads |= _load_part(context, part)
-        theirs = _available(context, part, edited)
-        alone = _reference(context, part, edited, theirs)
-        beginning = TrialRun(alone, _fed(part, run, alone, theirs), blame=partial(blame, part.graph))
-        beginning.beside = EDITED if _is_fed(beginning) else None
-        runs.append(beginning)
-        found, left = _pairs(part, edited, alone)
+        alone, found, left = _held_against(context, part, run, blame)
+        alone.beside = EDITED if _is_fed(alone) else None
+        runs.append(alone)
         pairs, skipped = [*pairs, *found], [*skipped, *left]
         parts.append(part.part)
     return Trial(
@@ -226,9 +220,19 @@ def _trial(context: TrialContext, wanted: Substitution) -> Trial:
         samples=max(edited.calls, settings.samples if observed is not None else 1),
         conditions=[something_compared],
         skipped=skipped,
-        steady=None if is_rewired else reference.name,
+        steady=None if is_rewired else held.name,
         parts=parts,
     )
+
+
+def _held_against(
+    context: TrialContext, wanted: Substitution, run: TrialRun, blame: Callable[[Graph, RunRefusal], GdsurgeonError]
+) -> tuple[TrialRun, list[ComparedPair], list[tuple[str, str]]]:
+    """The run of the graph of WANTED on what RUN, of the edited graph, has; what is compared, and what is not."""
+    given = _available(context, wanted, run.subject)
+    subject = _reference(context, wanted, run.subject, given)
+    held = TrialRun(subject, _fed(wanted, run, subject, given), blame=partial(blame, wanted.graph))
+    return held, *_pairs(wanted, run.subject, subject)
 
 
 # -- the edited graph -----------------------------------------------------------------------------------------
@@ -265,18 +269,19 @@ def _overrides(context: TrialContext) -> Overrides:
     return overrides
 
 
-def _is_given_early(edited: Subject, held: TrialRun, given: Collection[str]) -> bool:
+def _is_given_early(edited: Subject, held: TrialRun) -> bool:
     """Whether HELD can be run while the edited graph is: it is given nothing of that, or what is soon there.
 
-    The first run of a graph is slow, and two graphs can have theirs at the same time. What is GIVEN is then made by a
-    run of its own, before the rest.
+    The first run of a graph is slow, and two graphs can have theirs at the same time. What it is given is then made by
+    a run of its own, before the rest.
     """
     if not _is_fed(held):
         return False
     plan, topology = edited.plan, topology_of(edited.graph)
-    if not given:
+    first = list(dict.fromkeys(source.tensor for source in held.fed.values() if isinstance(source, Fetch)))
+    if not first:
         return True
-    first, rest = [*dict.fromkeys(given)], [name for name in plan.fetches if name not in given]
+    rest = [name for name in plan.fetches if name not in first]
     if plan.keeps_state or plan.chance or len(plan.groups) != 1 or not rest:
         return False
 
