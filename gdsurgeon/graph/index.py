@@ -172,6 +172,8 @@ class Table:
         out.rows.add(rows)
         if self.unresolved or len(rows) != len(out.names) or not all(map(_is_regular, headers.values())):
             return None
+        if "" in rows or ":" in (joined := "".join(out.names)) or "^" in joined:  # no input can name such a node
+            return None
         for header in headers.values():
             before = self.rows.get(header.name)
             if before is not None:

@@ -204,3 +204,12 @@ def test_the_index_of_what_is_written_is_put_together_from_that_of_the_file(seed
 def test_the_index_of_a_node_that_is_there_twice_is_read() -> None:
     source = ChunkSource([SourceSpan(WHOLE.source, 0, len(PARTS["a"])), PARTS["a"]], "written")
     assert WrittenFinder(WHOLE.store.table, source).table(source) is None
+
+
+@pytest.mark.parametrize("name", ["", "a:1", "^a"])
+def test_the_index_of_a_node_that_no_input_can_name_is_read(name: str) -> None:
+    odd = node(name, "Neg", ["a"], T=FLOAT)
+    whole = graph(PARTS["a"], odd, trailer=b"")
+    kept = SourceSpan(whole.source, 0, whole.source.size)
+    source = ChunkSource([kept, identity("z", "a:1"), identity("w", "a", "^a")], "written")
+    assert WrittenFinder(whole.store.table, source).table(source) is None
