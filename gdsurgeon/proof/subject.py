@@ -196,7 +196,7 @@ class Subject:
         """
         if not self._settled:
             return self._settle(sample, bound, alongside)
-        shapes = self._doubled() if sample % 2 and self._varies_batch else None
+        shapes = self._doubled(bound) if sample % 2 and self._varies_batch else None
         if shapes is not None:
             try:
                 begun = self._begin(sample, shapes, bound, alongside)
@@ -212,12 +212,15 @@ class Subject:
         """Waits for RUNS. Raises Refused."""
         return [self.executor.wait(run) for run in runs]
 
-    def _doubled(self) -> dict[str, tuple[int, ...]] | None:
-        """The shapes for a batch of two where the inputs leave it open; None where none does."""
+    def _doubled(self, bound: Feeds) -> dict[str, tuple[int, ...]] | None:
+        """The shapes for a batch of two where the inputs that are not BOUND leave it open; None where none does."""
         free = {
             spec.name: (2 * shape[0], *shape[1:])
             for spec in self.specs
-            if (shape := self.shapes[spec.name]) and shape[0] == 1 and (spec.stated is None or spec.stated[0] < 0)
+            if spec.name not in bound
+            and (shape := self.shapes[spec.name])
+            and shape[0] == 1
+            and (spec.stated is None or spec.stated[0] < 0)
         }
         return self.shapes | free if free else None
 
