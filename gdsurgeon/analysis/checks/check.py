@@ -15,7 +15,9 @@ from gdsurgeon.errors import InputError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.names import NAME_RULE
+from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.records import batches
+from gdsurgeon.ops.dtypes import dtype_name, is_readable_as
 from gdsurgeon.ops.op_defs import arg_count, graph_def_version, table_version
 from gdsurgeon.text import and_more
 from gdsurgeon.wire.fields import LEN
@@ -96,12 +98,15 @@ def apply_repairs(graph: Graph, findings: Findings) -> bool:
 
 
 def check_edited(graph: Graph) -> list[str]:
-    """The faults that an edit has made: attrs that an op does not allow or needs and has not, inputs too few or many.
+    """The faults that an edit has made: attrs that an op does not allow or needs, inputs too few, too many or unlike.
 
     Looks at the nodes that were changed or added only; the rest is as it was when it was checked.
     """
     faults: list[str] = []
     for node in graph.touched():
+        is_new_copy = node.is_plain_copy and node.base_name is None
+        if node.is_rebuilt and not is_new_copy:
+            faults.extend(_unlike_inputs(node))
         if node.is_plain_copy:
             continue  # as sound as what it was copied from, or was before
         definition = node.op_def if node.is_rebuilt else None
@@ -119,6 +124,17 @@ def check_edited(graph: Graph) -> list[str]:
         if len(node.inputs) != wanted:
             faults.append(f"node {quoted(node.name)} has {len(node.inputs)} data inputs, and {node.op} takes {wanted}")
     return faults
+
+
+def _unlike_inputs(node: Node) -> Iterator[str]:
+    """The inputs of NODE that read what they cannot, such as a value where a variable's reference is wanted."""
+    inputs, dtypes = node.inputs, node.input_dtypes
+    if dtypes is None or len(dtypes) != len(inputs):
+        return
+    for slot, (output, wanted) in enumerate(zip(inputs, dtypes, strict=True)):
+        if not is_readable_as(output.dtype, wanted):
+            what = f"node {quoted(node.name)} ({node.op}) takes {dtype_name(wanted)} as input {slot}"
+            yield f"{what}, and {quoted(output.name)} is {dtype_name(output.dtype)}"
 
 
 def _check_fields(graph: Graph, findings: Findings) -> None:

@@ -487,3 +487,17 @@ def test_an_edit_that_leaves_a_node_without_what_its_op_needs_is_a_fault() -> No
         "node 'foo/c': AddV2 needs an attr 'T' (type), and it is missing",
         "node 'foo/bar/e' has 1 data inputs, and AddV2 takes 2",
     ]
+
+
+def test_an_edit_that_has_a_reference_read_as_what_it_is_not_is_a_fault() -> None:
+    variable = node("v", "VariableV2", dtype=FLOAT, shape=(2,))
+    assign = node("assign", "Assign", ["v", "x"], T=FLOAT)
+    found = graph(variable, placeholder("x", FLOAT, (2,)), assign, identity("read", "v"), placeholder("n", INT32, ()))
+    found.set_inputs(found["read"], [found["x"].output])
+    found.set_inputs(found["assign"], [found["v"].output, found["v"].output])
+    assert check_edited(found) == []
+    found.set_inputs(found["assign"], [found["x"].output, found["n"].output])
+    assert check_edited(found) == [
+        "node 'assign' (Assign) takes float32_ref as input 0, and 'x' is float32",
+        "node 'assign' (Assign) takes float32 as input 1, and 'n' is int32",
+    ]
