@@ -70,13 +70,15 @@ def main() -> int:
     parser.add_argument("-o", dest="out", type=Path)
     parser.add_argument("--models", default="*", metavar="PATTERN", help="Some of the models.")
     parser.add_argument("--keras", type=Path, metavar="DIR", help="Where the models of Keras are, or are made.")
+    parser.add_argument("--fold-bn", action="store_true", help="Fold batch norms, too: for a look, not for the page.")
     parser.add_argument("--no-times", action="store_true", help="Measure nothing.")
     options = parser.parse_args()
     names = [name for name in KERAS if fnmatch(name, options.models)]
     with tempfile.TemporaryDirectory() as made:
         paths = sorted(path for path in options.folder.iterdir() if fnmatch(path.name, options.models))
         paths += keras_models.make(options.keras or Path(made), names)
-        found = (simplified(path, is_timed=not options.no_times) for path in paths)
+        more = ["--fold-bn"] if options.fold_bn else []
+        found = (simplified(path, more, is_timed=not options.no_times) for path in paths)
         rows = [row for row in found if row is not None]
     text = page(rows)
     if options.out is None:
@@ -96,13 +98,13 @@ def fault_of(row: Row) -> str:
     return "its runs take longer" if row.figures is not None and row.figures.is_slower else ""
 
 
-def simplified(path: Path, *, is_timed: bool) -> Row | None:
-    """What becomes of the model at PATH; None where it does not run."""
+def simplified(path: Path, more: Sequence[str], *, is_timed: bool) -> Row | None:
+    """What becomes of the model at PATH with MORE arguments; None where it does not run."""
     if called("validate", str(path), "--samples", "1")[0]:
         return None
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / f"out{path.suffix}"
-        code, said = called("simplify", str(path), "-o", str(out), "--samples", "1", "--no-v2-check")
+        code, said = called("simplify", str(path), "-o", str(out), "--samples", "1", "--no-v2-check", *more)
         print(f"{path.name}: {code} {said[:100]}", file=sys.stderr, flush=True)
         after = out if code == 0 else path
         counted, sizes = (nodes(path), nodes(after)), (size(path), size(after))

@@ -1,6 +1,6 @@
 """Measures runs of a graph in TensorFlow, start-up left out.
 
-run_times.py MODEL FIGURES NAME=SHAPE FETCH on|off    with TensorFlow's optimiser on or off
+run_times.py MODEL FIGURES NAME=SHAPE FETCH on|off|on-1    with TensorFlow's optimiser on or off; on, and one thread
 
 The median time of 30 runs after five others, and the process's peak of memory, are written to FIGURES as JSON.
 """
@@ -20,17 +20,18 @@ v1 = tf.compat.v1
 RUNS, BEFORE = 30, 5
 
 
-def session_config(*, optimised: bool) -> v1.ConfigProto:
+def session_config(how: str) -> v1.ConfigProto:
     """How a session is to run."""
-    config = v1.ConfigProto()
-    if not optimised:
+    threads = 1 if how == "on-1" else 0
+    config = v1.ConfigProto(intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads)
+    if how == "off":
         config.graph_options.rewrite_options.disable_meta_optimizer = True
         config.graph_options.optimizer_options.opt_level = v1.OptimizerOptions.L0
     return config
 
 
 def main() -> None:
-    path, figures, feed, fetch, optimised = sys.argv[1:]
+    path, figures, feed, fetch, how = sys.argv[1:]
     name, _, shape = feed.partition("=")
     graph_def = v1.GraphDef()
     with open(path, "rb") as file:
@@ -40,7 +41,7 @@ def main() -> None:
         tf.import_graph_def(graph_def, name="")
     value = np.random.default_rng(0).random([int(size) for size in shape.split(",")], np.float32)
     times = []
-    with v1.Session(graph=graph, config=session_config(optimised=optimised == "on")) as session:
+    with v1.Session(graph=graph, config=session_config(how)) as session:
         call = session.make_callable(graph.get_tensor_by_name(f"{fetch}:0"), [graph.get_tensor_by_name(f"{name}:0")])
         for _ in range(BEFORE + RUNS):
             started = time.perf_counter()
