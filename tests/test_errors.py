@@ -16,7 +16,7 @@ from gdsurgeon.cli.hints import HINTS, OPTIONS, error_json, hint_of, worded
 from gdsurgeon.errors import EditError, InputError, Line, UsageError, joined
 
 PACKAGE = Path(gdsurgeon.__file__).parent
-ADVICE = re.compile(r"(?:advice=|advice = |advice \+= |DO_WITHOUT = |HOW_TO_PAIR = |Obstacle\()([^\n]*)")
+ADVICE = re.compile(r"(?:advice=|advice = |advice \+= |DO_WITHOUT = |HOW_TO_PAIR = |Obstacle\(|Help\()([^\n]*)")
 
 
 def modules() -> Iterator[tuple[Path, str]]:
@@ -58,7 +58,7 @@ def test_an_argument_of_another_package_is_called_what_it_is() -> None:
 
 
 def test_every_advice_has_words_and_all_words_are_used() -> None:
-    lines = [line.partition("facts=")[0] for _, text in modules() for line in ADVICE.findall(text)]
+    lines = [re.split("facts=|{", line)[0] for _, text in modules() for line in ADVICE.findall(text)]
     used = {code for line in lines for code in re.findall(r'"([a-z][a-z-]+)"', line)}
     assert used == set(HINTS)
 

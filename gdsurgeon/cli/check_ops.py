@@ -99,11 +99,12 @@ def _verdict(checked: CheckedOps, model: str) -> GdsurgeonError | None:
     lacking = checked.found.lacking
     if not lacking:
         return None
+    runs_here = checked.engine.name != "tfjs"
     return EditError(
         f"{checked.engine.called} lacks {counted(len(lacking), 'op')} of {name}",
         code="ops-lacking",
         facts=facts,
-        advice="run-there" if checked.engine.name != "tfjs" else (),
+        advice="run-there" if runs_here else (),
     )
 
 

@@ -51,7 +51,8 @@ ENGINES = ("opencv",)
     "--tolerance",
     type=click.FloatRange(0, min_open=True),
     metavar="X",
-    help="With --fold-bn: how far off a tensor may be, as a part of its largest element.  [default: 1e-4]",
+    help="With --fold-bn: how far off a place by itself may be, as a part of its largest element; behind others "
+    "ten times as much.  [default: 1e-4]",
 )
 @click.option("--measure", is_flag=True, help="Measure both graphs; take back a pass that makes it slower.")
 def command(

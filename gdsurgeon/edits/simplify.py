@@ -104,7 +104,8 @@ def simplify(
         engine: one of `gdsurgeon.edits.simplifying.engines.ENGINES` for which constants are spelt out, and what it
             would not understand is left; '' is TensorFlow.
         fold_bn: fold batch norms, paddings and gaps into convolutions, too.
-        tolerance: by how much a tensor may differ then, as a part of its largest element.
+        tolerance: by how much a tensor may differ then, as a part of its largest element, where a place is run by
+            itself; ten times as much where it lies behind others.
 
     Raises:
         EditError: there is no such pass, engine or tensor, an input does not take the shape that it is to have, or a

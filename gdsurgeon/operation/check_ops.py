@@ -119,11 +119,10 @@ def _say_what_may_help(error: EditError, checked: CheckedOps, model: str) -> Non
         error.details = (*error.details, f"by its list {checked.engine.called} lacks {listed(lacking, 6)}")
     codes = {found.code for _, found in checked.helps() if found}
     error.facts["model"] = shlex.quote(printable(model))
-    error.advice = (
-        *(("freeze-first",) if "op-freeze" in codes else ()),
-        *(("inline-first",) if "op-inline" in codes else ()),
-        "simplify-for-opencv" if checked.engine.name == "opencv" else "simplify-first",
-    )
+    is_opencv = checked.engine.name == "opencv"
+    error.advice = ("freeze-first",) if "op-freeze" in codes else ()
+    error.advice += ("inline-first",) if "op-inline" in codes else ()
+    error.advice += ("simplify-for-opencv",) if is_opencv else ("simplify-first",)
 
 
 def _run(request: CheckOpsRequest, wanted: EngineRequest, graph: Graph, progress: Progress) -> EngineRun:

@@ -7,11 +7,11 @@ Where that is all by which they differ, they are compared bit for bit by a proce
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from copy import copy
 from dataclasses import replace
 
-from gdsurgeon.edits.claims import Claim, SameGiven, SameOutputs
+from gdsurgeon.edits.claims import Claim, SameGiven, SameOutputs, SameSites
 from gdsurgeon.errors import NotValidatedError
 from gdsurgeon.proof.engine import Engine
 from gdsurgeon.proof.executor import Executor
@@ -19,7 +19,16 @@ from gdsurgeon.proof.models.compare_models import OPTIMIZED_TOLERANCE, optimized
 from gdsurgeon.proof.proof import Deployed, DiffersError, Proof
 from gdsurgeon.proof.restored import with_restoring
 from gdsurgeon.proof.subject import Subject
-from gdsurgeon.proof.trial import EDITED, ORIGINAL, Trial, TrialContext, both_load
+from gdsurgeon.proof.trial import (
+    EDITED,
+    ORIGINAL,
+    ComparedPair,
+    Fetch,
+    Trial,
+    TrialContext,
+    TrialRun,
+    both_load,
+)
 from gdsurgeon.wire.write import read_chunks
 
 KEYS = {ORIGINAL: "original, optimised", EDITED: "edited, optimised"}
@@ -72,9 +81,9 @@ def as_deployed(context: TrialContext, engine: Engine) -> Deployed:
     if not executor.is_barred(KEYS[EDITED], change.after):
         data = with_restoring(change.after, read_chunks(change.after.chunks()))
         executor.load_bytes(KEYS[EDITED], data, optimize=True)
-    runs = [replace(run, subject=_under(run.subject)) for run in engine.trial.runs]
+    pairs = _without_sites(context, engine.trial)
+    runs = [replace(run, subject=_under(run.subject, _fetched(engine.trial, pairs, run))) for run in engine.trial.runs]
     loads = {KEYS[key]: what for key, what in both_load(change).items()}
-    pairs = [replace(pair, exact=False) for pair in engine.trial.pairs]
     again_as = optimized_again(engine.trial)
     trial = replace(again_as, runs=runs, pairs=pairs, loads=loads, samples=1, first=None, otherwise=None)
     again = Engine(executor, trial)
@@ -88,11 +97,34 @@ def as_deployed(context: TrialContext, engine: Engine) -> Deployed:
     finally:
         for key in KEYS.values():
             executor.unload(key)
+    if proof.of_largest:
+        return Deployed(proof.of_largest, proof.largest_part, len(proof.compared), of_largest=True)
     return Deployed(OPTIMIZED_TOLERANCE, proof.largest_difference, len(proof.compared))
 
 
-def _under(subject: Subject) -> Subject:
-    """SUBJECT, run with the graph that TensorFlow optimises."""
+def _without_sites(context: TrialContext, trial: Trial) -> list[ComparedPair]:
+    """What is compared as it is deployed: no site, of which nobody asks then.
+
+    Grappler merges nodes as if none in the midst of what it merges was fetched, though it is told which are.
+    """
+    claims = context.change.result.claims
+    sites = {old for claim in claims if isinstance(claim, SameSites) for site in claim.sites for old, _ in site.outputs}
+    return [replace(pair, exact=False) for pair in trial.pairs if not (pair.inside and pair.before in sites)]
+
+
+def _fetched(trial: Trial, pairs: Sequence[ComparedPair], run: TrialRun) -> set[str]:
+    """The tensors that are still fetched of RUN: all but what is no longer among PAIRS, and nobody is fed."""
+    read = {source for other in trial.runs for source in other.fed.values() if isinstance(source, Fetch)}
+    gone = _ends(trial.pairs) - _ends(pairs) - read
+    return {name for name in run.subject.plan.fetches if Fetch(run.name, name) not in gone}
+
+
+def _ends(pairs: Sequence[ComparedPair]) -> set[Fetch]:
+    return {end for pair in pairs for end in (pair.mine, pair.theirs) if isinstance(end, Fetch)}
+
+
+def _under(subject: Subject, fetched: Collection[str]) -> Subject:
+    """SUBJECT, run with the graph that TensorFlow optimises, for what is FETCHED."""
     out = copy(subject)
-    out.key = KEYS.get(subject.key, subject.key)
+    out.key, out.plan = KEYS.get(subject.key, subject.key), subject.plan.only(fetched)
     return out

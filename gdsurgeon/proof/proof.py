@@ -114,16 +114,18 @@ class Deployed(NamedTuple):
     """How two graphs compare that TensorFlow has optimised (Grappler), as they are deployed.
 
     Attributes:
-        tolerance: as rtol and atol.
-        difference: the largest absolute difference.
+        tolerance: as rtol and atol; or as a part of the largest element of each tensor.
+        difference: the largest absolute difference; or such a part.
         compared: how many tensors were compared.
         why_not: why that could not be done, '' where it was.
+        of_largest: whether tolerance and difference are such parts.
     """
 
     tolerance: float
     difference: float = 0.0
     compared: int = 0
     why_not: str = ""
+    of_largest: bool = False
 
 
 class MemoryUse(NamedTuple):

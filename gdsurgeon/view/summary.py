@@ -336,6 +336,9 @@ def deployed(proof: Proof) -> str:
     same = "bit-identical"
     if found.difference:
         same = f"within rtol and atol {found.tolerance:g}: they differ by up to {found.difference:.3g}"
+    if found.difference and found.of_largest:
+        part = f"{found.difference:.2g} of the largest element of its tensor"
+        same = f"no output differs by more than {part} (allowed was {found.tolerance:g})"
     return f"optimised by Grappler, with the kernels that TensorFlow takes: {same}"
 
 

@@ -23,6 +23,8 @@ from gdsurgeon.text import counted
 
 TOLERANCE = 1e-4
 """By how much a tensor may differ by default where something was folded, as a part of its largest element."""
+BEHIND = 10
+"""How many times as much it may where all of the graph is computed: what is rounded in front of it adds up."""
 
 
 class Folded(NamedTuple):
@@ -30,7 +32,8 @@ class Folded(NamedTuple):
 
     Attributes:
         kept: nodes whose names have to stay.
-        tolerance: by how much a tensor may differ, as a part of its largest element.
+        tolerance: by how much a tensor may differ, as a part of its largest element; ten times that where more than a
+            place by itself is computed.
         spells_out: whether constants have all their elements, though one that is repeated would do.
     """
 
@@ -83,11 +86,11 @@ def _claims(graph: Graph, claims: Sequence[Claim], sites: Sites, tolerance: floa
         if isinstance(claim, SameOutputs):
             also = tuple(dict.fromkeys([*claim.also, *chosen_from(before), *nodes_of_sites(found)]))
             aside = {**claim.except_for, **reordered(before)}
-            yield replace(claim, of_largest=tolerance, also=also, except_for=aside)
+            yield replace(claim, of_largest=BEHIND * tolerance, also=also, except_for=aside)
         elif isinstance(claim, SameGiven):
             pairs = [pair for pair in claim.outputs if parse_tensor(pair[1]).node in graph]
             pairs += [pair for site in found for pair in site.outputs]
-            yield replace(claim, of_largest=tolerance, outputs=tuple(dict.fromkeys(pairs)))
+            yield replace(claim, of_largest=BEHIND * tolerance, outputs=tuple(dict.fromkeys(pairs)))
         else:
             yield claim
     yield from claims_apart(found, tolerance)

@@ -56,7 +56,7 @@ def same_sites_trial(context: TrialContext, claim: SameSites) -> Trial:
     beyond = " and on large ones" if any(site.channels is not None for site, _ in found) else ""
     is_fixed = not pairs or bool(source.plan.draws or source.plan.random)
     return Trial(
-        f"edited = original at each site by itself, on any numbers from -32 to 32{beyond}",
+        f"edited = original at each site by itself, on any numbers from -32 to 32{beyond}, within {claim.of_largest:g}",
         [] if is_fixed else runs,
         pairs,
         both_load(change),
