@@ -27,7 +27,7 @@ from gdsurgeon.proof.progress import Progress, silent
 from gdsurgeon.proof.restored import with_restoring
 from gdsurgeon.proof.settings import Settings, is_cpu
 from gdsurgeon.resources import MEMORY, is_memory_limited
-from gdsurgeon.runtime.base import SessionOptions
+from gdsurgeon.runtime.base import SessionOptions, TensorSpec
 from gdsurgeon.runtime.client import Pending, Worker
 from gdsurgeon.runtime.failures import (
     FileUnreadable,
@@ -215,6 +215,10 @@ class Executor(Closing):
     def unload(self, key: str) -> None:
         """Gives the graph's memory back."""
         self._worker.unload(key)
+
+    def signature(self, key: str, names: Sequence[str]) -> list[TensorSpec]:
+        """The dtype and the shape of tensors of the graph KEY, as TensorFlow infers them. Raises Refused."""
+        return self._wait(self._worker.signature(key, names))
 
     # -- running -------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from gdsurgeon.errors import printable
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.names import format_input, parse_tensor
 from gdsurgeon.proof.claims.side_by_side import something_compared
+from gdsurgeon.proof.loading import await_loaded
 from gdsurgeon.proof.plan import FetchPlan, plan_with
 from gdsurgeon.proof.statement import stated
 from gdsurgeon.proof.subject import Subject, SubjectOptions
@@ -71,10 +72,18 @@ def part_apart_trial(context: TrialContext, claim: SamePart, key: str) -> Trial:
 
 
 def _shapes(context: TrialContext, claim: SamePart) -> Overrides:
-    """The shapes of the tensors that the part reads now, as far as they are known; an open dimension is 1."""
+    """The shapes of the tensors that the part reads now, as far as they are known; an open dimension is 1.
+
+    TensorFlow knows more of them than is known here, and takes no feed of another shape.
+    """
     tensors = {name: context.change.after.tensor(tensor) for name, tensor in claim.inputs.items()}
     known = known_shapes(context.change.after, tensors.values())
     shapes = {name: known[tensor] for name, tensor in tensors.items()}
+    unknown = [name for name, shape in shapes.items() if shape is None]
+    if unknown:
+        await_loaded(context.executor, EDITED, both_load(context.change)[EDITED])
+        told = context.executor.signature(EDITED, [tensors[name].name for name in unknown])
+        shapes |= {name: spec.shape for name, spec in zip(unknown, told, strict=True)}
     return Overrides(
         shapes={n: tuple(max(dim, 1) for dim in shape) for n, shape in shapes.items() if shape is not None}
     )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from support.spoiling import proven
-from support.tf_graphs import Builder
+from support.spoiling import caught, proven, spoilt
+from support.tf_graphs import Builder, body_node
 
 import gdsurgeon as gds
+from gdsurgeon.edits.claims import EditResult
+from gdsurgeon.graph.graph import Graph
 from gdsurgeon.proof.executor import Executor
 
 pytestmark = pytest.mark.tensorflow
@@ -25,3 +27,28 @@ def test_a_batch_that_the_edited_graph_does_not_take_is_not_counted(executor: Ex
     part.node("out", "Abs", ["in"], T="float32")
     proof = proven(executor, m, lambda g: gds.insert(g, "n", part.graph()))
     assert proof.samples == 2 and proof.batches == [1]
+
+
+def test_a_part_behind_what_draws_in_a_function_is_fed_in_the_shape_that_tensorflow_knows(executor: Executor) -> None:
+    m = Builder()
+    m.placeholder("x", "float32", (-1, 4))
+    noise = m.function("noise", {"a": "float32"}, {"b": "float32"})
+    body_node(noise, "shape", "Shape", ["a"], T="float32", out_type="int32")
+    body_node(noise, "drawn", "RandomUniform", ["shape:output:0"], T="int32", dtype="float32")
+    body_node(noise, "sum", "AddV2", ["a", "drawn:output:0"], T="float32")
+    noise.ret["b"] = "sum:z:0"
+    call = m.graph_def.node.add(name="noisy", op="StatefulPartitionedCall", input=["x"])
+    call.attr["f"].func.name = "noise"
+    call.attr["Tin"].list.type.append(1)
+    call.attr["Tout"].list.type.append(1)
+    m.node("y", "Neg", ["noisy"], T="float32")
+    m.node("beside", "Exp", ["x"], T="float32")
+    part = Builder()
+    part.placeholder("in", "float32")
+    part.node("out", "Abs", ["in"], T="float32")
+
+    def edit(g: Graph) -> EditResult:
+        return gds.insert(g, "noisy", part.graph())
+
+    assert {"out", "beside"} <= {output.after for output in proven(executor, m, edit).compared}
+    assert caught(executor, m, spoilt(edit, lambda g, _: g.set_op(g["out"], "Neg"))).exit_code == 5
