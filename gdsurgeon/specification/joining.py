@@ -77,11 +77,12 @@ class Joined:
         self._comparison = comparison
         self._part = part
         own = [node.name for node in part.nodes() if node.name not in stands]
-        numbered = _by_stem(comparison.facts.added, {*own})
+        given = names or {}
+        numbered = _by_stem(comparison.facts.added, {*own, *given.values()})
         self.names: dict[str, str] = {}
         for name in own:
             is_taken = name in comparison.before or name in taken
-            self.names[name] = (names or {}).get(name) or (numbered.get(name, name) if is_taken else name)
+            self.names[name] = given.get(name) or (numbered.get(name, name) if is_taken else name)
         self._copies = Copies(part, self.names, stands, False)
         self._functions = CameAlong(comparison, part)
 

@@ -15,6 +15,7 @@ from gdsurgeon.edits.copying.parts import Mapped
 from gdsurgeon.errors import EditError, GdsurgeonError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes, load
+from gdsurgeon.proof.accounting import check_accounted
 
 
 def model(*more: bytes, trailer: bytes = graphs.VERSIONS) -> Graph:
@@ -242,3 +243,13 @@ def test_on_the_fixtures() -> None:
     with pytest.raises(EditError):
         add_postprocessing(load(str(FIXTURES / "while_v1.pb")), part)
     sound(found)
+
+
+def test_a_node_that_gets_a_number_beside_an_output_that_has_one() -> None:
+    found = graph(placeholder("x", FLOAT, (2,)), identity("c", "x"), identity("c_1", "c"))
+    part = graph(
+        placeholder("c_1", FLOAT, None), identity("c", "c_1"), node("c_1_postprocessed", "Abs", ["c"], T=FLOAT)
+    )
+    result = add_postprocessing(found, part)
+    assert inputs(found)["c_2"] == ["c_1_raw"] and inputs(found)["c_1"] == ["c_2"]
+    check_accounted(found, result, found.chunks())
