@@ -231,7 +231,7 @@ class _Inlining:
         """
         users = self.graph.users(call)
         is_read = any(read.node is call for user in users for read in user.inputs)
-        above = {output.node for output in results}
+        above = dict.fromkeys(output.node for output in results)
         loose = [node for node in effects if node not in above]
         keeper: Node | None = None
         if loose or not is_read:

@@ -494,3 +494,15 @@ def test_signatures_keep_the_shapes_that_are_known(desk: Desk, saved_models: Shi
     (before,), (after,) = (read(folder).meta_graphs for folder in (path, "out"))
     for key, definition in after.signature_def.items():
         assert definition == before.signature_def[key]
+
+
+def test_what_waits_for_a_call_waits_for_its_results_in_their_order() -> None:
+    places = range(9)
+    outputs = {f"o{i}": (FLOAT, f"n{i}:y:0") for i in places}
+    many = function("many", {"x": FLOAT}, outputs, *(neg(f"n{i}", "x") for i in places))
+    read = [neg(f"y{i}", f"c:{i}") for i in places]
+    waits = node("z", "NoOp", ["^c"])
+    found = graph(X, call("c", "many", ["x"], [FLOAT], [FLOAT] * 9), *read, waits, trailer=library(many))
+    inline(found)
+    (done,) = found["z"].controls
+    assert [control.name for control in done.controls] == [f"c/n{i}" for i in places]
