@@ -17,6 +17,12 @@ HEADINGS = ("Options", "Selection", "Model", "Output", "Proof", "Feeds", "Messag
 """In the order of the help; a command's own options are the first."""
 
 
+def told(error: click.ClickException) -> str:
+    """What a mistake in a command line is called: as click has it, but for the names of its own types."""
+    message = error.format_message().replace("is not a valid integer range", "is not a valid integer")
+    return message.replace("is not a valid float range", "is not a valid float").rstrip(".")
+
+
 class SharedOption(click.Option):
     """An option that many commands have; HEADING is one of `HEADINGS`.
 

@@ -210,10 +210,16 @@ def _exit_code(arguments: list[str]) -> int:
         return _left(ended)
     except click.UsageError as error:
         where = error.ctx.command_path if error.ctx is not None else "gdsurgeon"
-        raise UsageError(error.format_message().rstrip("."), hint=f"{where} --help") from error
+        raise UsageError(_told(error), hint=f"{where} --help") from error
     except click.ClickException as error:
-        raise UsageError(error.format_message()) from error
+        raise UsageError(_told(error)) from error
     return 0
+
+
+def _told(error: click.ClickException) -> str:
+    from gdsurgeon.cli.command import told
+
+    return told(error)
 
 
 def _left(ended: SystemExit) -> int:

@@ -33,7 +33,7 @@ def command(request: Request, only_check: bool) -> None:
     """
     if only_check:
         if request.out is not None or request.in_place:
-            raise UsageError("--check writes nothing: it goes with neither -o nor -i")
+            raise UsageError("--check (--list) writes nothing: it goes with neither -o nor -i")
         _check(request)
         return
     from gdsurgeon.cli.run_edit import run_edit

@@ -79,6 +79,8 @@ def command(
     if as_json and not only_list:
         raise UsageError("--json is for --list: --report writes what was done")
     rules = _rules(rule, sources, only_list or body is not None)
+    if rule is not None and body is not None and rules[0].replacement is not None:
+        raise UsageError("--with BODY takes the place of what matches: give the pattern alone, without '->'")
     if only_list:
         if request.out is not None or request.in_place:
             raise UsageError("--list writes nothing: it goes with neither -o nor -i")

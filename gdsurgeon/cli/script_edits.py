@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gdsurgeon.cli.command import told
 from gdsurgeon.cli.options import edit_options
 from gdsurgeon.cli.script import Fault, ScriptLine, read_script
 from gdsurgeon.cli.script_file import check_names_edits, read_text
@@ -156,13 +157,13 @@ class ScriptEdits:
         except click.NoSuchOption as error:
             if error.option_name in self._context.help_option_names:
                 raise UsageError(f"{quoted(name)} is asked for help: gdsurgeon help {printable(name)}") from error
-            raise UsageError(error.format_message().rstrip(".")) from error
+            raise UsageError(told(error)) from error
         except (click.ClickException, UsageError) as error:
             if arguments and self._is_model(arguments[0]):
                 raise UsageError(f"a line is written without MODEL: leave {quoted(arguments[0])} out") from error
             if isinstance(error, UsageError):
                 raise
-            raise UsageError(error.format_message().rstrip(".")) from error
+            raise UsageError(told(error)) from error
 
     def _is_model(self, word: str) -> bool:
         """Whether WORD names the model that the script is applied to."""

@@ -22,7 +22,7 @@ from gdsurgeon.graph.node import check_reads
 from gdsurgeon.patterns.check import rule_of
 from gdsurgeon.patterns.terms import Maker, Match, Op, Rule, walk
 from gdsurgeon.specification.asked import edit
-from gdsurgeon.text import first_lines, near_miss
+from gdsurgeon.text import first_lines, named, near_miss
 from gdsurgeon.wire.protos import FunctionDef
 
 MOST_ROUNDS = 16
@@ -210,8 +210,15 @@ def _nothing(graph: Graph, rules: Sequence[Rule], left: Sequence[Left]) -> EditE
     ops = topology_of(graph).ops()
     missing = [op for rule in rules for op in _needed_ops(rule) if op not in ops]
     name = printable(graph.source_name)
-    why = f": it has no {printable(missing[0])}.{near_miss(missing[0], ops)}" if missing else ""
+    why = _why_not(list(dict.fromkeys(missing)), ops)
     return EditError(f"nothing in {name} matches{why}", code="nothing-matched", facts={"missing_ops": missing})
+
+
+def _why_not(missing: list[str], ops: Iterable[str]) -> str:
+    """What is said of the ops that rules need and a graph lacks: of several none alone is the reason."""
+    if len(missing) == 1:
+        return f": it has no {printable(missing[0])}.{near_miss(missing[0], ops)}"
+    return f": it has none of {named(missing)}" if missing else ""
 
 
 def _needed_ops(rule: Rule) -> Iterator[str]:

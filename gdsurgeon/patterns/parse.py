@@ -308,8 +308,10 @@ class _Parser:
             return word == "true"
         if word in DTYPES:
             return DTypeName(int(DTYPES[word]))
-        what = f"there is no dtype {quoted(word)}.{near_miss(word, DTYPES)}" if word else "a value is missing"
-        raise self.error(f"{what}; texts are in quotes" if word else what, start)
+        if not word:
+            raise self.error("a value is missing", start)
+        near = near_miss(word, DTYPES)
+        raise self.error(f"there is no dtype {quoted(word)}, and texts stand in double quotes.{near}", start)
 
     # -- characters ----------------------------------------------------------------------------------------
 

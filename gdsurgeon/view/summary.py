@@ -182,7 +182,7 @@ def _outputs(earlier: Sequence[Piece], last: Proof) -> Iterator[tuple[str, str]]
         line = returned(output)
         line += f"  ({place}not compared: {printable(output.reason)})" if output.comparison is None else ""
         yield ("behind" if output.inside else "returned"), line
-    yield from more_outputs(len(found))
+    yield from more_outputs([output for _, output in found])
 
 
 def _shown(proof: Proof) -> str:
@@ -238,10 +238,12 @@ def _not(missing: list[str]) -> str:
     return f"; not {listed(map(printable, missing), 3)}" if missing else ""
 
 
-def more_outputs(count: int) -> Iterator[tuple[str, str]]:
-    """How many outputs are not listed, of COUNT."""
-    if count > MOST_LINES:
-        yield "returned", f"and {counted(count - MOST_LINES, 'output')} more"
+def more_outputs(outputs: Sequence[OutputProof]) -> Iterator[tuple[str, str]]:
+    """How many of OUTPUTS are not listed."""
+    rest = outputs[MOST_LINES:]
+    if rest:
+        inside = any(output.inside for output in rest)
+        yield "behind" if inside else "returned", f"and {counted(len(rest), 'tensor' if inside else 'output')} more"
 
 
 def left_out(proof: Proof) -> Iterator[tuple[str, str]]:

@@ -82,7 +82,7 @@ def _proof(verdict: Verdict, proof: Proof, error: GdsurgeonError | None) -> Iter
         yield "fed", f"and {counted(len(proof.feeds) - MOST_LINES, 'input')} more"
     for output in proof.outputs[:MOST_LINES]:
         yield ("behind" if output.inside else "returned"), _returned(output, verdict.statistics.get(output.after))
-    yield from more_outputs(len(proof.outputs))
+    yield from more_outputs(proof.outputs)
     yield from left_out(proof)
     if proof.chance:
         yield "random", chance(proof, two=verdict.request.other is not None or bool(verdict.request.devices))

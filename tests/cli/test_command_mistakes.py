@@ -46,6 +46,12 @@ def test_an_option_that_is_almost_one(files: Desk, name: str) -> None:
     check_refused(files, 2, ("--outptu", "--output"), *good(name), "--outptu", "x")
 
 
+def test_what_is_no_number(files: Desk) -> None:
+    said = ("Error: Invalid value for '--samples': 'ten' is not a valid integer\n",)
+    check_refused(files, 2, said, *good("remove"), "--samples", "ten")
+    check_refused(files, 2, ("'1e' is not a valid float\n",), *good("remove"), "--timeout", "1e")
+
+
 @for_each
 def test_a_model_that_is_not_there(files: Desk, name: str) -> None:
     out = () if name in QUERIES else ("-o", "out.pb", *QUICK)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from support.desk import Desk
+from support.desk import Desk, check_refused
 from support.expecting import check_graph, refuse
 from support.graphs import (
     BOOL,
@@ -200,4 +200,4 @@ def test_what_is_wrong_is_listed(desk: Desk) -> None:
     desk.put("sound.pb", graph_bytes(X))
     ran = desk.run("repair", "sound.pb", "--check")
     assert ran.code == 0 and "nothing is wrong" in ran.err
-    assert desk.run("repair", "sound.pb", "--check", "-o", "out.pb").code == 2
+    check_refused(desk, 2, ("--check (--list) writes nothing",), "repair", "sound.pb", "--list", "-o", "out.pb")

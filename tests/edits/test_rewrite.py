@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from support import graphs
-from support.desk import Desk
+from support.desk import Desk, check_refused
 from support.graphs import FLOAT, INT32, const, graph, graph_bytes, identity, node, placeholder, scalar
 from support.mutants import account
 from support.tf_graphs import Builder
@@ -218,6 +218,9 @@ def test_nothing_matches() -> None:
     with pytest.raises(EditError, match=r"it has no Sigmoyd\. Did you mean 'Sigmoid'") as raised:
         rewrite(graph(X, SIGMOID, MUL), "Sigmoyd($x) -> $x")
     assert (raised.value.exit_code, raised.value.code) == (4, "nothing-matched")
+    rules = [rule_of(f"{op}($x) -> $x") for op in ("Erf", "Erfc", "Erf")]
+    with pytest.raises(EditError, match=r"it has none of Erf, Erfc$"):
+        rewrite(graph(X, SIGMOID, MUL), rules)
     with pytest.raises(NothingToDo):
         rewrite(graph(X, SIGMOID, MUL), "Sigmoid|Relu($x) -> Sigmoid($x)")
 
@@ -479,6 +482,14 @@ def test_the_command_with_a_graph(desk: Desk) -> None:
     ran = desk.run("rewrite", "m.pb", "Mul($x, Sigmoid($x))", "--with", "swish.pb", *QUICK)
     assert ran.code == 0, ran.err
     assert gds.load(str(desk.folder / "after.pb"))["y"].op == "PartitionedCall"
+
+
+def test_what_takes_the_place_is_said_once(desk: Desk) -> None:
+    desk.put("m.pb", graph_bytes(X, SIGMOID, MUL))
+    source = swish_body().source
+    desk.put("swish.pb", source.read(0, source.size))
+    said = ("--with BODY takes the place of what matches: give the pattern alone",)
+    check_refused(desk, 2, said, "rewrite", "m.pb", "Mul($x, Sigmoid($x)) -> $x", "--with", "swish.pb", "-o", "no.pb")
 
 
 @pytest.mark.tensorflow

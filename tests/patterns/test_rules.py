@@ -71,7 +71,7 @@ WRONG = [
     ("Relu($x:3..1) -> $x", 9, "LOW..HIGH"),
     ("Relu(:) -> $x", 6, "a term is an op"),
     ("Relu($x):y -> $x", 10, "index of an output"),
-    ("Relu{T=flot}($x) -> $x", 8, "there is no dtype 'flot'. Did you mean 'float'?"),
+    ("Relu{T=flot}($x) -> $x", 8, "there is no dtype 'flot', and texts stand in double quotes. Did you mean 'float'?"),
     ('Relu{a="b}($x) -> $x', 8, "does not end"),
     ("Relu{=n}($x) -> $x", 1, "stands in replacements"),
     ("Relu{a=n.T}($x) -> $x", 6, "stands in replacements"),

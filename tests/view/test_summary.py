@@ -240,6 +240,9 @@ def test_many_outputs_are_counted() -> None:
         ("returned", "and 3 outputs more"),
         ("proven", "a = b: 11 outputs, 2 samples, bit-identical (CPU, 0.0 s)"),
     ]
+    for output in proof.outputs[1:]:
+        output.inside = True
+    assert ("behind", "and 3 tensors more") in entries(proof)
 
 
 def test_what_was_not_run_is_said() -> None:
