@@ -43,6 +43,7 @@ from gdsurgeon.runtime.client import Pending
 from gdsurgeon.runtime.compare import Comparison
 from gdsurgeon.runtime.protocol import OutputInfo, Result, RunSummary
 from gdsurgeon.runtime.tensor import Tensor, joined_tensors, reversed_elements
+from gdsurgeon.text import first_lines
 
 REPEATS = 16
 """How often all is run once more where an output differs and the original differs from itself, until it does not."""
@@ -51,6 +52,8 @@ FEW_REPEATS = 4
 _ROUNDING = 1e-5
 MOST_SHOWN = 8
 """Outputs of which a few values go into the report."""
+MOST_TOLD = 20
+"""Outputs that differ of which an error tells by how much; a report has all."""
 _RECORDS = "recorded"
 
 
@@ -463,13 +466,17 @@ class Engine:
         error = DiffersError(
             f"{complaint} {len(wrong)} of {len(compared)} {what} (feed {sample + 1})",
             self.proof,
-            details=tuple(
-                f"{_called(known.get(name, name), name)}: {difference(found, of_largest=bool(self.trial.of_largest))}"
-                for name, found in self._worst.items()
+            details=first_lines(
+                [self._told(known.get(name, name), name) for name in self._worst], MOST_TOLD, f"other {what}"
             ),
             advice=self.trial.advice,
         )
         raise error if self.trial.accuse is None else self.trial.accuse(self, error, [output.after for output in wrong])
+
+    def _told(self, before: str, after: str) -> str:
+        """By how much an output differs at most, in a line."""
+        found = difference(self._worst[after], of_largest=bool(self.trial.of_largest))
+        return f"{_called(before, after)}: {found}"
 
 
 def _called(before: str, after: str) -> str:

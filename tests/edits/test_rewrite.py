@@ -493,6 +493,17 @@ def test_what_takes_the_place_is_said_once(desk: Desk) -> None:
 
 
 @pytest.mark.tensorflow
+def test_of_many_differences_the_first_are_told() -> None:
+    names = [f"n{i}" for i in range(30)]
+    found = graph(X, *(unary(name, "Exp", before) for before, name in zip(["x", *names], names, strict=False)))
+    result = rewrite(found, "Exp($x) -> Tanh($x)")
+    with pytest.raises(DiffersError, match="does not hold for 30 of 30 tensors") as raised:
+        gds.prove(found, result)
+    assert raised.value.details[0].startswith("n29: ") and len(raised.value.details) == 21
+    assert raised.value.details[-1] == "and 10 other tensors"
+
+
+@pytest.mark.tensorflow
 @pytest.mark.parametrize("op", ["Mul", "AddV2"])
 def test_a_graph_in_the_place_of_matches_is_proven(op: str) -> None:
     m = Builder()
