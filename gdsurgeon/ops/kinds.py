@@ -160,6 +160,15 @@ def is_random(op: str) -> bool:
     return seeded and op not in _SEED_FOR_OTHERS
 
 
+IN_PLACE = frozenset(("InplaceAdd", "InplaceSub", "InplaceUpdate"))
+"""Ops that write into the tensor that is their input 0, whoever else reads it."""
+
+
+def hides_state(op: str) -> bool:
+    """Whether the op draws, or writes into what it reads, though TensorFlow may not call it stateful."""
+    return op in _DRAWS_WITHOUT_SEED or op in IN_PLACE
+
+
 _BLOCKING = (
     r"Queue(Dequeue|Enqueue)|Barrier(TakeMany|InsertMany)|(Unstage|MapUnstage|OrderedMapUnstage)|Stage$|MapStage$"
     r"|TakeGrad|AccumulatorTakeGradient|ReaderRead|IteratorGetNext|MutexLock|_Recv|_HostRecv|Collective|Nccl|RecordInput"

@@ -9,7 +9,7 @@ from gdsurgeon.graph.constants import Constant, constant
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.node import Node
-from gdsurgeon.ops.kinds import CONTROL_FLOW, MERGE, NEXT_ITERATION, PASSES_ON
+from gdsurgeon.ops.kinds import CONTROL_FLOW, IN_PLACE, MERGE, NEXT_ITERATION, PASSES_ON, hides_state
 from gdsurgeon.ops.op_defs import OpDef, op_def
 from gdsurgeon.specification.sharing import named_by_node
 
@@ -54,6 +54,7 @@ class Equivalence:
         self._proven: set[tuple[int, int]] = set()
         self._quiet: dict[str, bool] = {}
         self._constants: dict[int, Constant | None] = {}
+        self._written = self._overwritten()
         for row in self.rows():
             self._look(row)
 
@@ -118,16 +119,29 @@ class Equivalence:
     def is_quiet(self, row: int) -> bool:
         """Whether a row computes, and does nothing else."""
         op = self.table.op(row)
+        if row in self._written:
+            return False
         if op not in self._quiet:
-            self._quiet[op] = op not in CONTROL_FLOW and _is_stateless(self.graph.op_def(op))
+            self._quiet[op] = op not in CONTROL_FLOW and not hides_state(op) and _is_stateless(self.graph.op_def(op))
         if not self._quiet[op]:
             return False
         definition = self.graph.op_def(op)
         if definition is not None and not definition.takes_functions and op not in self.graph.functions:
             return True
         inner = self.graph.functions.reachable(named_by_node(self.graph[self.table.names[row]]))
-        return all(_is_stateless(op_def(node.op)) or node.op in self.graph.functions
+        return all((_is_stateless(op_def(node.op)) and not hides_state(node.op)) or node.op in self.graph.functions
                    for name in inner for node in self.graph.functions[name].node_def)  # fmt: skip
+
+    def _overwritten(self) -> set[int]:
+        """The rows whose memory an op that works in place may write into: it hands its input 0 on, changed."""
+        rows = (row for row in range(len(self.table.names)) if self.table.op(row) in IN_PLACE)
+        pending = [code >> BITS for row in rows for code in self.edges(row)[0][:1]]
+        seen = set(pending)
+        while pending:
+            new = {code >> BITS for code in self.edges(pending.pop())[0]} - seen
+            seen |= new
+            pending += new
+        return seen
 
     # -- the walk ----------------------------------------------------------------------------------------
 
@@ -193,6 +207,8 @@ class Equivalence:
 
     def _hand_on(self, row: int, port: int, code: int) -> None:
         code = self.normal(code)
+        if code >> BITS in self._written:
+            return
         definition = self.graph.op_def(self.table.op(code >> BITS))
         if definition is not None and not any(arg.is_ref for arg in definition.outputs):
             self._same[row << BITS | port] = code
@@ -291,8 +307,8 @@ class Equivalence:
         return int(value.values[0]) ^ negated
 
     def _is_alike(self, mine: Node, its: Node) -> bool:
-        row = self.table.rows[mine.name]
-        if (mine.op, mine.device) != (its.op, its.device) or not self.is_quiet(row) or mine.op.startswith("Placeh"):
+        quiet = all(self.is_quiet(self.table.rows[node.name]) for node in (mine, its))
+        if (mine.op, mine.device) != (its.op, its.device) or not quiet or mine.op.startswith("Placeh"):
             return False
         definition = mine.op_def
         if definition is None or definition.takes_functions or mine.op in self.graph.functions:

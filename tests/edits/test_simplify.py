@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -114,6 +115,22 @@ def test_the_value_of_a_reference_is_read_once() -> None:
     read = identity("v/read", "v")
     change = node("change", "AssignAdd", ["v", "x"], T=FLOAT)
     stays(X, variable, read, change, add("y", "v/read", "change"))
+
+
+def test_what_is_written_into_in_place_is_read_by_nobody_else() -> None:
+    """TensorFlow calls no op stateful that writes into what it reads: no other may read it."""
+    fixed = [const("at", [0], INT32), const("row", [1.0, 2.0, 3.0], FLOAT, (1, 3)), scalar("one", 1.0)]
+    twice = [unary("Neg", "a", "x"), unary("Neg", "b", "x")]
+    stays(X, *fixed[:2], *twice, node("y", "InplaceAdd", ["a", "at", "row"], T=FLOAT), identity("z", "b"))
+    passed = [unary("Neg", "a", "x"), node("b", "Mul", ["a", "one"], T=FLOAT), unary("Abs", "z", "a")]
+    stays(X, *fixed, *passed, node("y", "InplaceUpdate", ["b", "at", "row"], T=FLOAT))
+
+
+def test_what_draws_without_being_called_stateful_is_drawn_twice() -> None:
+    ratio = graphs.encode_len(1, graphs.encode_len(4, struct.pack("<4f", 1, 1.5, 1.5, 1)))
+    image = placeholder("image", FLOAT, (1, 20, 20, 1))
+    pools = [node(name, "FractionalMaxPool", ["image"], T=FLOAT, pooling_ratio=ratio) for name in ("a", "b")]
+    stays(image, *pools, node("y", "Sub", ["a", "b"], T=FLOAT))
 
 
 @pytest.mark.tensorflow

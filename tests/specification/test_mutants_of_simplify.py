@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import struct
+
 import numpy as np
 import pytest
 from support.evaluating import Evaluations
@@ -145,6 +147,16 @@ def turning() -> tuple[Graph, EditResult]:
     return found, simplify(found, evaluate=lambda _, names: {name: from_numpy(np.float32(6)) for name in names})
 
 
+def written() -> tuple[Graph, EditResult]:
+    """A tensor that is written into in place, one of the same values, and a pool that draws where it looks; and a copy."""
+    fixed = [const("at", [0], INT32), const("row", [1.0, 2.0, 3.0], FLOAT, (1, 3)), placeholder("image", FLOAT, (1, 9, 9, 1))]
+    ratio = encode_len(1, encode_len(4, struct.pack("<4f", 1, 1.5, 1.5, 1)))
+    pools = [node(name, "FractionalMaxPool", ["image"], T=FLOAT, pooling_ratio=ratio) for name in ("p", "q")]
+    twice = [node(name, "Neg", ["x"], T=FLOAT) for name in ("a", "b")]
+    return simplified(X, *fixed, *twice, node("c", "InplaceAdd", ["a", "at", "row"], T=FLOAT), *pools, identity("i", "b"),
+                      node("y", "Sub", ["c", "i"], T=FLOAT), node("z", "Sub", ["p", "q"], T=FLOAT))  # fmt: skip
+
+
 LASTING = "return not (is_random(op) and not _takes_resource(draft.graph, op))"
 MUTANTS = [
     Mutant("values of constants do not count", EQUAL, "summed.update(span.source.read(start, min(_STEP, span.end - start)))", "pass", weights),
@@ -172,6 +184,8 @@ MUTANTS = [
     Mutant("an output is folded", FOLDING, 'if self.top.op(number) == "Const" or self.draft.kept[number]:', 'if self.top.op(number) == "Const":', outputs),
     Mutant("what is in a loop is folded", FOLDING, "if not draft.harmless[number] or op in PLACEHOLDERS", 'if op in PLACEHOLDERS | {"Merge", "Exit"}', turning),
     Mutant("inputs are taken for constants", FOLDING, "or op in PLACEHOLDERS or draft", "or draft", fed),
+    Mutant("what is written into is merged", DRAFT, "if self._written[number]:", "if False:", written),
+    Mutant("what draws is merged", DRAFT, "_is_pure(definition) and not hides_state(op)", "_is_pure(definition)", written),
     Mutant("a node is forgotten", f"{PASSES}.carry_out", "graph.set_controls(node, controls)", "graph.set_controls(node, [])", reads),
 ]  # fmt: skip
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator
 
+from gdsurgeon.analysis.queries.side_effects import ops_in_functions
 from gdsurgeon.analysis.queries.state import has_state
 from gdsurgeon.analysis.traversal.order import topological_order
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.graph.constants import Constant, constant
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
-from gdsurgeon.ops.kinds import CONTROL_FLOW
+from gdsurgeon.ops.kinds import CONTROL_FLOW, IN_PLACE, hides_state
 from gdsurgeon.ops.op_defs import OpDef
 
 BITS, CONTROL = Table.PORT_BITS, Table.CONTROL_PORT
@@ -49,6 +50,7 @@ class Draft:
         self._waited: dict[int, int] = {}  # what to wait for in the place of a node
         self._ops: dict[str, bool] = {}
         self._constants: dict[int, Constant | None] = {}
+        self._written = self._may_be_written()
         self.refresh()
 
     def refresh(self) -> None:
@@ -59,6 +61,12 @@ class Draft:
         for number in self._order:
             if self.is_pure(number) or (top.op(number) in CHECKS and not self.keeps_checks):
                 self.harmless[number] = all(self.harmless[producer] for producer in top.producers(number))
+
+    def _may_be_written(self) -> bytearray:
+        """For each node whether what it gives may be in the memory that somebody writes into, in place."""
+        top = self.topology
+        targets = (list(top.inputs(number))[:1] for number in top.with_ops(IN_PLACE))
+        return top.upstream((code >> BITS for codes in targets for code in codes if code >= 0), control=False)
 
     # -- looking -----------------------------------------------------------------------------------------
 
@@ -86,18 +94,25 @@ class Draft:
 
     def is_pure(self, number: int) -> bool:
         """Whether the node computes, and does nothing else: no state, no chance, no control flow, no reference."""
+        if self._written[number]:
+            return False
         op = self.topology.op(number)
         if op not in self._ops:
             definition = self.graph.op_def(op)
-            self._ops[op] = op not in CONTROL_FLOW and _is_pure(definition)
+            self._ops[op] = op not in CONTROL_FLOW and _is_pure(definition) and not hides_state(op)
         if not self._ops[op]:
             return False
         definition = self.graph.op_def(op)
         calls = definition is not None and (definition.takes_functions or op in self.graph.functions)
-        return not calls or not has_state(self.topology.node(number))
+        if not calls:
+            return True
+        node = self.topology.node(number)
+        return not has_state(node) and not any(map(hides_state, ops_in_functions(node)))
 
     def gives_reference(self, code: int) -> bool:
-        """Whether a tensor may be a reference to a variable, and not a value."""
+        """Whether a tensor may be a reference to a variable, or written into, and not a value."""
+        if self._written[code >> BITS]:
+            return True
         definition = self.graph.op_def(self.topology.op(code >> BITS))
         return definition is None or any(output.is_ref for output in definition.outputs)
 
