@@ -97,7 +97,9 @@ def known_release(target: str) -> Release:
     found = release(target)
     if found is None:
         first, last = releases()[0].name, releases()[-1].name
-        near = near_miss(target, [each.name for each in releases()])
+        # A number that is too small or too large is no slip of the pen: 1.3 is not meant to be 1.13.
+        is_number = target.replace(".", "").isdecimal()
+        near = "" if is_number else near_miss(target, [each.name for each in releases()])
         raise EditError(
             f"there is no table of TensorFlow {quoted(target)}: there is one of each from {first} to {last}.{near}",
             code="no-such-release",

@@ -280,6 +280,8 @@ def test_there_are_releases_of_which_there_is_no_table() -> None:
     words = r"no table of TensorFlow '0\.12': there is one of each from 1\.4 to"
     error = refuse(graph(X), words, lambda g: compat(g, "0.12"))
     assert error.code == "no-such-release" and "2.3" in error.facts["releases"]
+    assert "Did you mean" not in refuse(graph(X), "TensorFlow '1.3'", lambda g: compat(g, "1.3")).message
+    assert "Did you mean '1.15'?" in refuse(graph(X), "'v1.15'", lambda g: compat(g, "v1.15")).message
     json.dumps(error.facts)
 
 
