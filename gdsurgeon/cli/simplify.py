@@ -14,11 +14,12 @@ from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from gdsurgeon.edits.claims import EditResult
     from gdsurgeon.graph.graph import Graph
     from gdsurgeon.operation.edit import Request
+    from gdsurgeon.runtime.evaluator import Evaluator
 
 ENGINES = ("opencv",)
 
@@ -87,20 +88,12 @@ def command(
     """
     from gdsurgeon.cli.run_edit import run_edit
     from gdsurgeon.edits.simplify import simplify
-    from gdsurgeon.runtime.evaluator import Evaluator
 
     if tolerance is not None and not fold_bn:
         raise UsageError("--tolerance is of --fold-bn: all else is bit-identical")
     ends, wanted = names_in(outputs, "--outputs"), names_in(passes, "--passes")
     without = names_in(skip, "--skip") + (["checks"] if keep_checks else [])
-    settings = request.settings
-    # In a script the edit is made when all lines are read: the process ends with the whole.
-    evaluator = (
-        click.get_current_context()
-        .find_root()
-        .with_resource(Evaluator(settings.timeout, settings.op_libraries, verbose=settings.verbose))
-    )
-
+    evaluator = _evaluator(request)
     near = {} if tolerance is None else {"tolerance": tolerance}
 
     def made(graph: Graph, skipped: Sequence[str] = ()) -> EditResult:
@@ -121,10 +114,24 @@ def command(
             **near,
         )
 
-    def made_no_slower(graph: Graph) -> EditResult:
-        from gdsurgeon.edits.simplifying.measuring import measured
-        from gdsurgeon.operation.measuring import side_times
+    how = (lambda graph: _no_slower(graph, made, request, ends)) if measure else made
+    run_edit("simplify", replace(request, evaluator=evaluator), how)
 
-        return measured(graph, made, side_times(request, ends, terminal.tell))
 
-    run_edit("simplify", replace(request, evaluator=evaluator), made_no_slower if measure else made)
+def _no_slower(
+    graph: Graph, made: Callable[[Graph, Sequence[str]], EditResult], request: Request, ends: Sequence[str]
+) -> EditResult:
+    """What was MADE of the graph, but for passes that make it slower."""
+    from gdsurgeon.edits.simplifying.measuring import measured
+    from gdsurgeon.operation.measuring import side_times
+
+    return measured(graph, made, side_times(request, ends, terminal.tell))
+
+
+def _evaluator(request: Request) -> Evaluator:
+    """What computes constants, until the command ends: in a script the edit is made when all lines are read."""
+    from gdsurgeon.runtime.evaluator import Evaluator
+
+    settings = request.settings
+    evaluator = Evaluator(settings.timeout, settings.op_libraries, verbose=settings.verbose)
+    return click.get_current_context().find_root().with_resource(evaluator)

@@ -18,7 +18,6 @@ from gdsurgeon.edits.rewriting.rounds import ALREADY, OWN, Left, Round, look, ma
 from gdsurgeon.edits.sites import site_claims
 from gdsurgeon.errors import EditError, Json, NothingToDo, printable, quoted
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.node import check_reads
 from gdsurgeon.patterns.check import rule_of
 from gdsurgeon.patterns.terms import Maker, Match, Op, Rule, walk
 from gdsurgeon.specification.asked import edit
@@ -66,18 +65,13 @@ def rewrite(
     body = replacement if isinstance(replacement, Graph) else None
     rules = _rules(pattern, replacement)
     function = None if body is None else _function(graph, body)
-    if body is not None and function is not None:
-        rules = [calling(rule, body, function) for rule in rules]
+    rules = rules if body is None or function is None else [calling(rule, body, function) for rule in rules]
     for rule in rules:
         check_terms(graph, rule)
     topology = topology_of(graph)
-    for number in topology.numbers():
-        if topology.reads_missing(number):
-            check_reads(topology.node(number))
+    topology.check_reads(topology.numbers())
     done = Done(graph)
-    replaced: list[Planned] = []
-    left: list[Left] = []
-    endless: list[str] = []
+    replaced, left, endless = list[Planned](), list[Left](), list[str]()
     for rule in rules:
         done.made = set()
         found = _to_the_end(done, rule, limit, replaced)
@@ -86,10 +80,6 @@ def rewrite(
             endless.append(rule.name)
     if not replaced:
         raise _nothing(graph, rules, left)
-    warnings = [
-        f"the rule {printable(name)} still matches after {MOST_ROUNDS} rounds: what it makes it matches again"
-        for name in endless
-    ]
     intent = done.intent()
     if function is not None:
         graph.functions.add(function)
@@ -97,11 +87,14 @@ def rewrite(
     return EditResult(
         intent,
         site_claims(done.sites(), of_largest),
-        warnings,
+        [f"the rule {printable(name)} {_ENDLESS}" for name in endless],
         _notes(replaced),
         told=list(_told(rules, replaced, left)),
         facts=_facts(replaced, left),
     )
+
+
+_ENDLESS = f"still matches after {MOST_ROUNDS} rounds: what it makes it matches again"
 
 
 def _function(graph: Graph, body: Graph) -> FunctionDef | None:

@@ -35,7 +35,7 @@ from gdsurgeon.errors import EditError, Json, NothingToDo, NotValidatedError, pr
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import parse_tensor
-from gdsurgeon.graph.node import Node, Output, check_reads
+from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.specification.asked import Asked, edit
 from gdsurgeon.text import counted, near_miss
@@ -116,16 +116,11 @@ def simplify(
     ends = list(dict.fromkeys(graph.output(item) for item in outputs))
     named = [end.name for end in ends]
     topology = topology_of(graph)
-    for number in topology.numbers():
-        if topology.reads_missing(number):
-            check_reads(topology.node(number))
+    topology.check_reads(topology.numbers())
     was = _ops_of(graph)
     fixing = fixed(graph, shapes)
     start = graph.pristine() if fixing is None else written(graph)
-    first = None
-    if INLINE in chosen:
-        rest = [name for name in chosen if name != INLINE]
-        first = inlined(graph, _named(graph, ends), lambda other: _after_inlining(other, named, rest))
+    first = _inlined(graph, ends, chosen) if INLINE in chosen else None
     before = start if first is None else written(graph)
     work = _Work(before, graph, [graph.output(name) for name in named], chosen, Folds(evaluate, max_growth), engine)
     result = work.done(was, may_be_nothing=fold_bn)
@@ -136,6 +131,12 @@ def simplify(
         result = with_folds(graph, result, ends, Folded(_named(graph, ends), tolerance, spells_out=bool(engine)))
     result.told += [*_table(was, now := _ops_of(graph)), *_totals(graph, was, now)]
     return result
+
+
+def _inlined(graph: Graph, ends: Sequence[Output], chosen: Sequence[str]) -> Stage | None:
+    """What was inlined, where the file is not larger for it after the other CHOSEN passes; None: nothing."""
+    named, rest = [end.name for end in ends], [name for name in chosen if name != INLINE]
+    return inlined(graph, _named(graph, ends), lambda other: _after_inlining(other, named, rest))
 
 
 def _after_inlining(graph: Graph, ends: Sequence[str], passes: Sequence[str]) -> None:

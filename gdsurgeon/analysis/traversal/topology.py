@@ -10,7 +10,7 @@ from functools import cached_property
 from gdsurgeon.graph.columns import places
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
-from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.graph.node import Node, Output, check_reads
 from gdsurgeon.ops.kinds import MERGE, NEXT_ITERATION
 
 
@@ -251,6 +251,12 @@ class Topology:
                     seen[producer] = 1
                     pending.append(producer)
         return seen
+
+    def check_reads(self, numbers: Iterable[int]) -> None:
+        """Raises EditError where one of the nodes NUMBERS reads, or waits for, a node that is not there."""
+        for number in numbers:
+            if self.reads_missing(number):
+                check_reads(self.node(number))
 
     def downstream(self, numbers: Iterable[int], consumers: list[list[int]]) -> bytearray:
         """For each node whether it depends on one of NUMBERS; they are part of the answer."""

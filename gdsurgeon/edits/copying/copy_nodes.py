@@ -26,7 +26,7 @@ from gdsurgeon.edits.functions.copies import (
 from gdsurgeon.errors import EditError, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import check_name
-from gdsurgeon.graph.node import Node, Output, check_reads
+from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.kinds import ENTER, LOOP_COND, MERGE, NEXT_ITERATION
 from gdsurgeon.select import own_nodes
 
@@ -79,9 +79,7 @@ def plan_copy_nodes(
     _check_names(graph, names)
     replaced = dict(replace or {})
     top = topology or topology_of(graph)
-    for node in originals:
-        if top.reads_missing(top.id_of(node)):
-            check_reads(node)
+    top.check_reads(map(top.id_of, originals))
     frames = while_frames(top)
     _check_loops(top, frames, originals, replaced)
     spelling = respell or (lambda text: text)
