@@ -98,8 +98,12 @@ def as_deployed(context: TrialContext, engine: Engine) -> Deployed:
         for key in KEYS.values():
             executor.unload(key)
     if proof.of_largest:
-        return Deployed(proof.of_largest, proof.largest_part, len(proof.compared), of_largest=True)
-    return Deployed(OPTIMIZED_TOLERANCE, proof.largest_difference, len(proof.compared))
+        tolerance, difference = proof.of_largest, proof.largest_part
+    else:
+        tolerance, difference = OPTIMIZED_TOLERANCE, proof.largest_difference
+    return Deployed(
+        tolerance, difference, len(proof.compared), of_largest=bool(proof.of_largest), is_exact=proof.is_exact
+    )
 
 
 def _without_sites(context: TrialContext, trial: Trial) -> list[ComparedPair]:

@@ -119,6 +119,7 @@ class Deployed(NamedTuple):
         compared: how many tensors were compared.
         why_not: why that could not be done, '' where it was.
         of_largest: whether tolerance and difference are such parts.
+        is_exact: whether all is bit-identical; a zero may have another sign where nothing differs.
     """
 
     tolerance: float
@@ -126,6 +127,7 @@ class Deployed(NamedTuple):
     compared: int = 0
     why_not: str = ""
     of_largest: bool = False
+    is_exact: bool = True
 
 
 class MemoryUse(NamedTuple):
@@ -167,6 +169,7 @@ class Proof(Data):
         timing: how long both graphs take, where that was asked.
         memory: what memory the gradients take, and what time, where that was asked.
         largest_difference: the largest absolute difference of all outputs and samples that were compared.
+        is_exact: whether all that was compared is bit-identical.
         needed: the tolerance, as both rtol and atol, within which all floats are that were compared.
         largest_part: the largest difference as a part of the largest element of its tensor.
         batches: the batch sizes of the samples.
@@ -203,6 +206,7 @@ class Proof(Data):
     atol: float = 0.0
     largest_difference: float = 0.0
     of_largest: float = 0.0
+    is_exact: bool = True
     largest_part: float = 0.0
     timing: Timing | None = None
     memory: MemoryUse | None = None
@@ -251,6 +255,7 @@ class Proof(Data):
             if output.comparison is not None:
                 self.largest_difference = max(self.largest_difference, output.comparison.max_abs or 0.0)
                 self.needed = max(self.needed, output.comparison.needed or 0.0)
+                self.is_exact = self.is_exact and output.comparison.equal
                 self.largest_part = max(self.largest_part, part_of_largest(output.comparison) or 0.0)
                 count = output.comparison.count
                 self.elements[output.after] = self.elements.get(output.after, 0) + count
@@ -333,6 +338,7 @@ def merged(proofs: Sequence[Proof], *, apart: bool = False) -> Proof:
         out.rtol, out.atol = max(out.rtol, proof.rtol), max(out.atol, proof.atol)
         out.of_largest = max(out.of_largest, proof.of_largest)
         out.largest_part = max(out.largest_part, proof.largest_part)
+        out.is_exact = out.is_exact and proof.is_exact
         out.onednn_difference = max(out.onednn_difference, proof.onednn_difference)
         out.deployed = worse(out.deployed, proof.deployed)
     out.judged = (any if apart else all)(proof.judged for proof in proofs)

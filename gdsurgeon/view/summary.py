@@ -323,7 +323,7 @@ def equality(proof: Proof) -> str:
         part = f"{proof.largest_part:.2g} of the largest element of its tensor (allowed was {proof.of_largest:g})"
         return f"nothing differs by more than {part}"
     if not proof.rtol and not proof.atol:
-        return "bit-identical"
+        return "equal, but for the signs of zeros" if proof.of_largest and not proof.is_exact else "bit-identical"
     if not proof.largest_difference:
         return f"equal (allowed were rtol {proof.rtol:g}, atol {proof.atol:g})"
     return f"within rtol {proof.rtol:g}, atol {proof.atol:g}: they differ by up to {proof.largest_difference:.3g}"
@@ -335,7 +335,7 @@ def deployed(proof: Proof) -> str:
     assert found is not None
     if found.why_not:
         return f"optimised by Grappler the two were not compared: {printable(found.why_not)}"
-    same = "bit-identical"
+    same = "bit-identical" if found.is_exact else "equal, but for the signs of zeros"
     if found.difference:
         same = f"within rtol and atol {found.tolerance:g}: they differ by up to {found.difference:.3g}"
     if found.difference and found.of_largest:

@@ -8,15 +8,17 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from support.paths import FIXTURES
 
 from gdsurgeon.cli.main import exit_code
 from gdsurgeon.operation.validate import Checked, ValidateRequest, Verdict
-from gdsurgeon.proof.proof import OutputProof, Proof
-from gdsurgeon.runtime.compare import Comparison
+from gdsurgeon.proof.proof import OutputProof, Proof, merged
+from gdsurgeon.runtime.compare import Comparison, compare
+from gdsurgeon.runtime.tensor import from_numpy
 from gdsurgeon.text import change, listed, ops, size
-from gdsurgeon.view.summary import chance, proof_entries
+from gdsurgeon.view.summary import chance, equality, proof_entries
 from gdsurgeon.view.verdict import verdict_lines
 
 LABELS = "ant bee cat dog elk fox gnu hen ibis jay".split()
@@ -467,3 +469,12 @@ def test_the_time_of_a_validation_is_that_of_all_of_it() -> None:
     proof = Proof("run", samples=2, device="CPU", seconds=1.0, outputs=[OutputProof("y", "y", 1, ())])
     verdict = Verdict(ValidateRequest("m.pb"), graphs=[Checked("m.pb", 1, 1)], proof=proof, seconds=3.0)
     assert verdict_lines(verdict)[-1].endswith("3.0 s)")
+
+
+@pytest.mark.parametrize(("zero", "text"), [(0.0, "bit-identical"), (-0.0, "equal, but for the signs of zeros")])
+def test_a_zero_of_another_sign_is_not_bit_identical(zero: float, text: str) -> None:
+    """Within a part of the largest element it may have one; 0 is the difference of the two."""
+    proof = Proof("run", of_largest=1e-4)
+    one, other = (from_numpy(np.array([value, 1.0], np.float32)) for value in (0.0, zero))
+    proof.note([OutputProof("y", "y", 1, (2,), comparison=compare(one, other))])
+    assert equality(proof) == equality(merged([Proof("run"), proof])) == text
