@@ -103,7 +103,7 @@ CASES = {
         ((MODEL, "--for", "tflite", "--run", "--outputs", "score"), "'scores'"),
     ),
     "clone-scope": Case((MODEL, "tower", "copy"), ((MODEL,), (MODEL, "tower")), ((MODEL, "towr", "copy"), "'tower'")),
-    "compat": Case((MODEL, "--target", "1.15"), ((MODEL,),), ((MODEL, "--target", "1.155"), "'1.15'")),
+    "compat": Case((MODEL, "--target", "1.15"), ((MODEL,),), ((MODEL, "--target", "v1.15"), "'1.15'")),
     "control": Case((MODEL, "--add", "called=^guard"), ((MODEL,),), ((MODEL, "--add", "called=^gard"), "'guard'")),
     "diff": Case((MODEL, "./model.pb"), ((MODEL,),), ((MODEL, "./model.pb", "--in", "f"), "'F'")),
     "extract": Case(
