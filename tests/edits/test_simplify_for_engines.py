@@ -107,6 +107,16 @@ def test_random_graphs_are_accounted_for(drawn: Any) -> None:
     check_accounted(found, result, found.chunks())
 
 
+@pytest.mark.parametrize("entries", [[], [""], ["x"], ["loc:@other"], ["x", "loc:@a"]])
+def test_a_copy_belongs_nowhere(entries: list[str]) -> None:
+    """Whatever stands beside the names of nodes in that attr, or nothing."""
+    a = const("a", [1, 2], _class=entries)
+    found = from_bytes(graph_bytes(a, const("other", [3, 4]), node("b", "MyCustomOp", ["a", "a", "other"])))
+    result = for_opencv(found)
+    check_accounted(found, result, found.chunks())
+    assert "_class" not in found["a_1"].attr_keys
+
+
 def _read_twice() -> tuple[Graph, EditResult]:
     found = graph(X, splat("k", 2.5, (2, 3)), add("a", "x", "k"), node("y", "Mul", ["a", "k"], T=FLOAT))
     return found, for_opencv(found)

@@ -9,6 +9,7 @@ from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.errors import EditError, quoted
 from gdsurgeon.graph.constants import constant_header, raw_value
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.index import COLOCATION_ATTR
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.dtypes import DTYPES
 from gdsurgeon.text import near_miss
@@ -50,6 +51,7 @@ def spelt_out(graph: Graph) -> Intent:
         slots = [(user, slot) for user in readers for slot, read in enumerate(user.inputs) if read.node is node]
         for user, slot in slots[1:]:
             copy = graph.add_copy(unique(node.name), node, after=node)
+            graph.set_attr(copy, COLOCATION_ATTR, None)  # what another engine does not ask for
             graph.set_controls(copy, node.controls)
             graph.set_slots({user: {slot: copy.output}})
             intent.added.append(copy.name)
