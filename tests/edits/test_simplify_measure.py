@@ -99,6 +99,7 @@ def test_all_series_have_to_say_that_it_is_slower(monkeypatch: pytest.MonkeyPatc
 def test_both_graphs_are_measured(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(side_times, "STARTS", 2)
     monkeypatch.setattr(side_times, "LEAST", 0.0)
+    monkeypatch.setattr(side_times, "SLOWER", float("inf"))  # two runs of a few nodes say nothing of that
     desk.put("model.pb", graph_bytes(*MODEL))
     ran = desk.run("simplify", "model.pb", "--measure", "--report", "r.json", "-o", "out.pb", "--outputs", "y")
     assert ran.code == 0, ran.err
@@ -106,7 +107,7 @@ def test_both_graphs_are_measured(desk: Desk, monkeypatch: pytest.MonkeyPatch) -
     found = report["edit"]["measured"]
     assert all(found[what][way][when] > 0 for what in ("start", "run") for way in ("as_written", "optimized")
                for when in ("before", "after"))  # fmt: skip
-    assert report["edit"]["passes"]["identities"] == 1 or found["taken_back"]
+    assert report["edit"]["passes"]["identities"] == 1 and not found["taken_back"] and not found["slower"]
     assert "Grappler" in ran.err and "start" in ran.err
 
 
