@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from math import isnan
+from math import isnan, prod
 from struct import unpack_from
 
 from gdsurgeon.ops.dtypes import DTYPES, STRING, dtype_name
 from gdsurgeon.ops.numpy_dtypes import numpy_dtype
 from gdsurgeon.runtime.tensor import Array, Tensor
 
-_BLOCK = 1 << 20  # elements compared at a time: the float64 copies must not need many times the tensor
+_BLOCK = 1 << 20
+"""Bytes that are looked at at a time, to see whether they are the same."""
+_ELEMENTS = 1 << 15
+"""Elements compared at a time: their float64 copies are to stay in the cache of the processor."""
 
 
 @dataclass(frozen=True)
@@ -94,11 +97,10 @@ def _compare_inexact(a: Tensor, b: Tensor, rtol: float, atol: float) -> Comparis
     size = DTYPES[a.dtype].size
     wide = np.complex128 if DTYPES[a.dtype].is_complex else np.float64
     for raw_x, raw_y in _blocks(a, b):
-        largest_of_all = max(largest_of_all, _largest(raw_x.astype(wide)), _largest(raw_y.astype(wide)))
-        unlike = (_words(raw_x, size) != _words(raw_y, size)).any(axis=1)
-        x, y = raw_x[unlike].astype(wide), raw_y[unlike].astype(wide)
-        numbers = ~(np.isnan(x) & np.isnan(y))
-        x, y = x[numbers], y[numbers]
+        x, y = raw_x.astype(wide), raw_y.astype(wide)
+        largest_of_all = max(largest_of_all, _largest(x), _largest(y))
+        unlike = np.logical_and(_unlike(raw_x, raw_y, size), ~(np.isnan(x) & np.isnan(y)))
+        x, y = x[unlike], y[unlike]
         if not x.size:
             continue
         differing += x.size
@@ -134,26 +136,39 @@ def _channel_part(a: Tensor, b: Tensor, channels: int) -> float:
     import numpy as np
 
     wide = np.complex128 if DTYPES[a.dtype].is_complex else np.float64
-    x, y = (np.moveaxis(each.numpy(), channels, 0).reshape(each.shape[channels], -1) for each in (a, b))
-    worst = 0.0
-    with np.errstate(all="ignore"):
-        for mine, theirs in zip(x, y, strict=True):
-            one, other = mine.astype(wide), theirs.astype(wide)
-            gap = np.where((one == other) | (np.isnan(one) & np.isnan(other)), 0.0, np.abs(one - other))
-            most = float(gap.max(initial=0.0))
-            if np.isnan(gap).any() or most == np.inf:
-                return float("inf")
-            if most:
-                worst = max(worst, most / max(_largest(one), _largest(other)))
-    return worst
+    gaps, most = np.zeros(a.shape[channels]), np.zeros(a.shape[channels])
+    for raw_x, raw_y in zip(_by_channel(a, channels), _by_channel(b, channels), strict=True):
+        x, y = raw_x.astype(wide), raw_y.astype(wide)
+        with np.errstate(all="ignore"):
+            gap = np.where((x == y) | (np.isnan(x) & np.isnan(y)), 0.0, np.abs(x - y))
+            np.maximum(gaps, gap.max(axis=(0, 2), initial=0.0), out=gaps)
+            for each in (x, y):
+                np.maximum(most, _magnitudes(each).max(axis=(0, 2), initial=0.0), out=most)
+    if not np.isfinite(gaps).all():
+        return float("inf")
+    return float((gaps / np.where(gaps > 0, most, 1.0)).max(initial=0.0))
+
+
+def _by_channel(tensor: Tensor, channels: int) -> Iterator[Array]:
+    """Blocks of TENSOR's elements: what comes before the channel, the channel, what comes after it."""
+    inner = prod(tensor.shape[channels:][1:])
+    array = tensor.numpy().reshape(-1, tensor.shape[channels], inner)
+    step = max(1, _ELEMENTS // max(1, tensor.shape[channels] * inner))
+    return (array[i : i + step] for i in range(0, len(array), step))
 
 
 def _largest(array: Array) -> float:
     """The largest finite magnitude in ARRAY; 0 where there is none."""
+    return float(_magnitudes(array).max(initial=0.0))
+
+
+def _magnitudes(array: Array) -> Array:
+    """How large the elements of ARRAY are, 0 in the place of what is not finite."""
     import numpy as np
 
-    magnitudes = np.abs(array)
-    return float(np.max(magnitudes, where=np.isfinite(magnitudes), initial=0.0))
+    out = np.abs(array)
+    finite = np.isfinite(out)
+    return out if finite.all() else np.where(finite, out, 0.0)
 
 
 def _is_nan(tensor: Tensor) -> bool:
@@ -174,7 +189,7 @@ def _compare_exact(a: Tensor, b: Tensor) -> Comparison:
     differing = 0
     max_abs = max_rel = 0.0
     for raw_x, raw_y in _blocks(a, b):
-        unlike = (_words(raw_x, size) != _words(raw_y, size)).any(axis=1)
+        unlike = _unlike(raw_x, raw_y, size)
         x, y = raw_x[unlike], raw_y[unlike]
         if not x.size:
             continue
@@ -192,9 +207,15 @@ def _compare_exact(a: Tensor, b: Tensor) -> Comparison:
 
 def _blocks(a: Tensor, b: Tensor) -> Iterator[tuple[Array, Array]]:
     x, y = a.numpy().reshape(-1), b.numpy().reshape(-1)
-    return ((x[i : i + _BLOCK], y[i : i + _BLOCK]) for i in range(0, x.size, _BLOCK))
+    return ((x[i : i + _ELEMENTS], y[i : i + _ELEMENTS]) for i in range(0, x.size, _ELEMENTS))
 
 
-def _words(array: Array, size: int) -> Array:
-    """ARRAY as rows of bytes, one row for each element of SIZE bytes."""
-    return array.view("u1").reshape(-1, size)
+def _unlike(x: Array, y: Array, size: int) -> Array:
+    """Which elements, of SIZE bytes, have other bits."""
+    import numpy as np
+
+    word = min(size, 8)
+    unlike: Array = np.not_equal(x.view(f"u{word}"), y.view(f"u{word}"))
+    if word < size:
+        unlike = np.logical_or.reduce(unlike.reshape(len(x), -1), axis=1)
+    return unlike

@@ -112,6 +112,7 @@ def test_complex_and_half_and_small() -> None:
 
 def test_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_BLOCK", 7)
+    monkeypatch.setattr(module, "_ELEMENTS", 7)
     x = np.arange(100, dtype=np.float32)
     y = x.copy()
     y[[3, 50, 99]] += [1, 2, 3]
@@ -124,3 +125,30 @@ def test_the_largest_of_all_elements_is_told_where_some_differ() -> None:
     assert both([1, -8, math.inf], [1.5, -8, math.inf]).largest == 8
     assert both([1, -8], [1, -8]).largest == 0
     assert both([math.nan, 2], [3, 2]).largest == 3
+
+
+@pytest.mark.parametrize("channels", [-3, -2, -1, 1, 2])
+@pytest.mark.parametrize("elements", [1, 7, 1000])
+def test_a_channel_is_measured_by_its_own_largest(
+    channels: int, elements: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_ELEMENTS", elements)
+    x = np.random.default_rng(0).standard_normal((3, 4, 5)).astype(np.float32) + 3
+    others = tuple(axis for axis in range(3) if axis != channels % 3)
+    x[np.abs(x) == np.abs(x).max(axis=others, keepdims=True)] *= np.float32(1000)
+    y = x.copy()
+    y[1, 2, 3] *= np.float32(1.25)
+    gap, most = (np.abs(each).max(axis=others) for each in (x.astype(float) - y, np.maximum(np.abs(x), np.abs(y))))
+    a, b = from_numpy(x), from_numpy(y)
+    assert compare(a, b, channels=channels).channel_part == pytest.approx((gap / most).max())
+    y[2, 0, 0] = math.nan
+    assert compare(a, from_numpy(y), channels=channels).channel_part == math.inf
+    x[2, 0, 0] = math.nan
+    assert compare(from_numpy(x), from_numpy(y), channels=channels).channel_part == pytest.approx((gap / most).max())
+
+
+def test_channels_where_one_is_all_zeros_or_infinite() -> None:
+    x, y = np.float32([[0, 1, math.inf], [0, 2, 1]]), np.float32([[0, 1, math.inf], [0, 2.5, 1]])
+    assert compare(from_numpy(x), from_numpy(y), channels=1).channel_part == pytest.approx(0.2)
+    y[0, 2] = -math.inf
+    assert compare(from_numpy(x), from_numpy(y), channels=1).channel_part == math.inf

@@ -24,11 +24,11 @@ _WIDE_BITS: dict[int, tuple[int, int]] = {
     dtypes.FLOAT32: (0x81FFFFFF, 0x40000000), dtypes.FLOAT64: (0x801FFFFFFFFFFFFF, 0x3FE0000000000000),
     dtypes.FLOAT16: (0x87FF, 0x3800), dtypes.BFLOAT16: (0x80FF, 0x3F00),
 }  # fmt: skip
-# The same of either sign, between 1/8 and 2, and between 2 and 32.
-_SIZES: dict[int, tuple[str, int, tuple[int, int]]] = {
-    dtypes.FLOAT32: ("I", 0x81FFFFFF, (0x3E000000, 0x40000000)),
-    dtypes.FLOAT64: ("Q", 0x803FFFFFFFFFFFFF, (0x3FC0000000000000, 0x4000000000000000)),
-    dtypes.FLOAT16: ("H", 0x8FFF, (0x3000, 0x4000)),
+# The same of either sign, between 2 and 32, and between 1/8 and 2.
+_SIZES: dict[int, tuple[int, tuple[int, int]]] = {
+    dtypes.FLOAT32: (0x81FFFFFF, (0x40000000, 0x3E000000)),
+    dtypes.FLOAT64: (0x803FFFFFFFFFFFFF, (0x4000000000000000, 0x3FC0000000000000)),
+    dtypes.FLOAT16: (0x8FFF, (0x4000, 0x3000)),
 }
 _LARGE: dict[int, int] = {dtypes.FLOAT32: 20 << 23, dtypes.FLOAT64: 20 << 52}
 """What is added to the bits of a number to have it 2 to the power of 20 times as large."""
@@ -39,6 +39,8 @@ INTEGERS: dict[int, str] = {
     if dtype.is_integer and dtype not in BYTES and (code := dtypes.NUMBERS[dtype.numpy].code)
 }
 """How `array` spells the integers that are more than a byte or have a sign, quantised ones included."""
+_BLOCK = 1 << 16
+"""Bytes that are made at a time; a multiple of every element's."""
 _MOST = 100_000
 """Indices stay below this, however many there are to choose from."""
 
@@ -71,23 +73,30 @@ def numbers_of_all_sizes(dtype: int, count: int, seed: int, *, large: bool = Fal
 
     LARGE: these times 2 to the power of 20, but for float16.
     """
-    code, mask, fixed = _SIZES[dtype]
+    mask, fixed = _SIZES[dtype]
     more = _LARGE.get(dtype, 0) if large else 0
-    fixed = (fixed[0] + more, fixed[1] + more)
-    chance = random.Random(seed)
-    low, high = (array(code, _patterned(chance, count, dtypes.element_size(dtype), mask, bits)) for bits in fixed)
-    high[1::2] = low[1::2]
-    return high.tobytes()
+    size = dtypes.element_size(dtype)
+    return _patterned(random.Random(seed), count, size, mask, *(bits + more for bits in fixed))
 
 
-def _patterned(chance: random.Random, count: int, size: int, mask: int, fixed: int) -> bytes:
-    """COUNT words of SIZE bytes, random under MASK; by arithmetic on one long integer, which is fast."""
-    if not count:
-        return b""
-    bits = int.from_bytes(chance.randbytes(count * size), "little")
-    masks = int.from_bytes(mask.to_bytes(size, "little") * count, "little")
-    fixes = int.from_bytes(fixed.to_bytes(size, "little") * count, "little")
-    return (bits & masks | fixes).to_bytes(count * size, "little")
+def _patterned(chance: random.Random, count: int, size: int, mask: int, *fixed: int) -> bytes:
+    """COUNT words of SIZE bytes, random under MASK, and with the bits of each of FIXED by turns.
+
+    By arithmetic on long integers, which is fast.
+    """
+    out = bytearray()
+    for start in range(0, count * size, _BLOCK):
+        length = min(_BLOCK, count * size - start)
+        bits = chance.getrandbits(8 * length) & _repeated(size, mask) | _repeated(size, *fixed)
+        out += bits.to_bytes(_BLOCK, "little")[:length]
+    return bytes(out)
+
+
+@lru_cache(maxsize=32)
+def _repeated(size: int, *words: int) -> int:
+    """WORDS of SIZE bytes, by turns, for as long as a block is."""
+    pattern = b"".join(word.to_bytes(size, "little") for word in words)
+    return int.from_bytes(pattern * (_BLOCK // len(pattern)), "little")
 
 
 def packed_floats(dtype: int, values: Iterable[float]) -> bytes:
