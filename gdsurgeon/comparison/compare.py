@@ -14,7 +14,8 @@ from gdsurgeon.graph.attrs import attr_value
 from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.functions import FunctionLibrary
 from gdsurgeon.graph.graph import Graph, graph_of
-from gdsurgeon.graph.index import COLOCATION, COLOCATION_ATTR
+from gdsurgeon.graph.index import COLOCATION, COLOCATION_ATTR, Copied
+from gdsurgeon.graph.names import parse_input, plain_tensor
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.records import Record
 from gdsurgeon.values import Data
@@ -69,7 +70,7 @@ def compare_written(
         InputError: CHUNKS spell no GraphDef.
     """
     renamed = renamed or {}
-    written = as_written(before, chunks)
+    written = as_written(before, chunks, {*renamed, *renamed.values()})
     after = written.graph
     names = dict.fromkeys(written.lost)
     back = {new: old for old, new in renamed.items()}
@@ -89,7 +90,7 @@ def compare_written(
 
 
 def _displaced(
-    before: Graph, order: Sequence[tuple[int, int] | str], renamed: Renamed
+    before: Graph, order: Sequence[Copied | str], renamed: Renamed
 ) -> Iterator[tuple[str, tuple[Value, Value]]]:
     """The nodes that come after one that comes after them in the file of BEFORE; that one was behind, and is in front.
 
@@ -102,8 +103,11 @@ def _displaced(
     moved = {**dict.fromkeys(renamed, -1), **{new: table.rows[old] for old, new in renamed.items()}}
     last = -1
     for part in order:
-        row = part[0] if not isinstance(part, str) else moved[part] if part in moved else table.rows.get(part, -1)
-        end = row + 1 if isinstance(part, str) else part[1]
+        if isinstance(part, Copied):
+            row, end = part.first, part.last
+        else:
+            row = moved[part] if part in moved else table.rows.get(part, -1)
+            end = row + 1
         for displaced in range(row, min(end, last)) if row >= 0 else ():
             name = part if isinstance(part, str) else table.names[displaced]
             yield f"place of {name}", (f"before {table.names[last]}", f"after {table.names[last]}")
@@ -158,9 +162,11 @@ def _node_facts(before: Graph, after: Graph, renamed: Renamed, names: Iterable[s
     for name in names:
         # The name that a node had may be another's now: then that is not what has become of it.
         is_left = name not in renamed and name in taken
-        if not is_left and _is_same(before, after, name, spelling.spelt):
+        inputs = None if is_left else _inputs_alone(before, after, name, spelling.spelt)
+        if inputs is not None:
             if name in renamed:
                 out.renamed[name] = renamed[name]
+            _note_inputs(out, renamed.get(name, name), *inputs)
             continue
         old, new = before.find(name), None if is_left else after.find(renamed.get(name, name))
         if old is None and new is not None:
@@ -181,6 +187,8 @@ def _node_facts(before: Graph, after: Graph, renamed: Renamed, names: Iterable[s
 
 def _names_now(renamed: Renamed) -> Callable[[str], str]:
     """What gives the name that a node, a tensor or a control input of the graph before has now."""
+    if not renamed:
+        return str
 
     def spelt(text: str) -> str:
         control = "^" if text[:1] == "^" else ""
@@ -190,21 +198,47 @@ def _names_now(renamed: Renamed) -> Callable[[str], str]:
     return spelt
 
 
-def _is_same(before: Graph, after: Graph, name: str, spelt: Callable[[str], str]) -> bool:
-    """Whether the node NAME differs in names at most that others have now; False where that takes a closer look."""
+def _inputs_alone(
+    before: Graph, after: Graph, name: str, spelt: Callable[[str], str]
+) -> tuple[list[str], list[str]] | None:
+    """The inputs of the node NAME before, in the names that there are now, and those that it has.
+
+    None where more may be different than names and inputs: that takes a closer look.
+    """
     old, new = before.store.record(name), after.store.record(spelt(name))
     if old is None or new is None or max(old.end - old.body, new.end - new.body) > LARGE:
-        return False
+        return None
     node = message("tensorflow.NodeDef")
     try:
         was, now = node.FromString(bytes(old.buffer()[:])), node.FromString(bytes(new.buffer()[:]))
     except decode_error():
-        return False
+        return None
     if COLOCATION_ATTR in was.attr:
-        return False
+        return None
+    mine, its = list(map(spelt, was.input[:])), now.input[:]
     was.name = spelt(was.name)
-    was.input[:] = [spelt(text) for text in was.input]
-    return bool(was == now)
+    was.input[:] = its
+    if was != now or (mine != its and None in map(parse_input, (*mine, *its))):
+        return None
+    return mine, its
+
+
+def _note_inputs(out: Facts, name: str, was: Sequence[str], now: Sequence[str]) -> None:
+    """Notes how the inputs WAS and NOW of the node NAME differ."""
+    if was == now:
+        return
+    altered: dict[str, tuple[Value, Value]] = {}
+    mine, its = ([plain_tensor(text) for text in texts if text[0] != "^"] for texts in (was, now))
+    if len(mine) == len(its):
+        slots = enumerate(zip(mine, its, strict=True))
+        out.rewired += [Rewired(name, slot, old, new) for slot, (old, new) in slots if old != new]
+    else:
+        altered["inputs"] = tuple(mine), tuple(its)
+    waited, waits = (tuple(sorted({text[1:] for text in texts if text[0] == "^"})) for texts in (was, now))
+    if waited != waits:
+        altered["controls"] = waited, waits
+    if altered:
+        out.altered[name] = altered
 
 
 class Spelling(NamedTuple):

@@ -1,13 +1,14 @@
 """The graph that a writer has made, read from what is written and not from what the writer remembers.
 
 Most of it are stretches of the file that was edited. Of these the nodes are known without being read: a stretch that
-holds whole records of the file holds these nodes. All else is read as a reader of the output would.
+holds whole records of the file holds these nodes. All else is read as a reader of the output would; a record that is
+then the file's of that name, byte for byte, is that node, too.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -17,7 +18,7 @@ from gdsurgeon.graph.records import Batch, Layout, Record, batches, record_at
 from gdsurgeon.graph.store import Store
 from gdsurgeon.wire.fields import Field
 from gdsurgeon.wire.source import Source, SourceSlice
-from gdsurgeon.wire.write import Chunk, ChunkSource, SourceSpan
+from gdsurgeon.wire.write import Chunk, ChunkSource, Places, SourceSpan, resolved
 
 
 class Written(NamedTuple):
@@ -25,59 +26,63 @@ class Written(NamedTuple):
 
     Attributes:
         graph: it.
-        lost: the names of the nodes of the file of which the bytes were not copied whole.
-        order: what its nodes are, in their order: rows of the file that were copied, from and to; the names of others.
+        lost: the names of the nodes of the file that are not there as they were, byte for byte.
+        order: what its nodes are, in their order: rows of the file; the names of others.
         doubled: the names of nodes that are there more often than in the file.
         is_same_beside: whether all that the file holds beside its nodes was copied once, and nothing is there besides.
     """
 
     graph: Graph
     lost: list[str]
-    order: list[tuple[int, int] | str]
+    order: list[Copied | str]
     doubled: list[str]
     is_same_beside: bool
 
     @property
     def fresh(self) -> list[str]:
-        """The names of the nodes that were not copied whole from the file; one that is there twice comes twice."""
+        """The names of the nodes that are not the file's as they were; one that is there twice comes twice."""
         return [part for part in self.order if isinstance(part, str)]
 
 
-def as_written(before: Graph, chunks: Sequence[Chunk]) -> Written:
+def as_written(before: Graph, chunks: Sequence[Chunk], anew: Container[str] = ()) -> Written:
     """The graph that CHUNKS spell, of which BEFORE is the file that was edited.
+
+    Args:
+        before: the file.
+        chunks: what is written.
+        anew: names that another node may have there: what has one of them, and is not a copy, counts as another.
 
     Raises:
         InputError: they spell no GraphDef.
     """
-    finder = WrittenFinder(before.store.table, ChunkSource(chunks, before.source_name))
+    finder = WrittenFinder(before.store.table, ChunkSource(chunks, before.source_name), anew)
     graph = Graph(finder.source, text=before.text)
     graph.store = Store(finder.source, finder)
     return Written(graph, list(finder.lost()), finder.order, list(finder.doubled()), finder.is_same_beside)
 
 
 class WrittenFinder:
-    """Finds the nodes of what is written: among the records that were copied whole, and those that were not.
+    """Finds the nodes of what is written: among the records of the file, and those that are others.
 
     Args:
         table: of the file that was edited.
         source: what is written.
+        anew: see `as_written`.
     """
 
-    def __init__(self, table: Table, source: ChunkSource) -> None:
+    def __init__(self, table: Table, source: ChunkSource, anew: Container[str] = ()) -> None:
         self._table = table
         self.source = source
+        self._anew = anew
         self._fresh: dict[str, Record] = {}
         self._again: list[str] = []
-        self.order: list[tuple[int, int] | str] = []
-        self._kept = [*_copied(table, source)]
-        rows = sorted((first, last) for piece in self._kept for first, last in [piece.rows] if first < last)
-        self._rows = rows
+        self.order: list[Copied | str] = []
         self._others: list[Field] = []
         self._read()
+        kept = [part for part in self.order if isinstance(part, Copied)]
+        self._rows = rows = sorted((part.first, part.last) for part in kept)
         count = sum(last - first for first, last in rows) + len(self._fresh) + len(self._again)
-        ends = [
-            self._table.ends[piece.rows[1] - 1] + piece.shift for piece in self._kept if piece.rows[0] < piece.rows[1]
-        ]
+        ends = [self._table.ends[part.last - 1] + part.shift for part in kept]
         ends += [record.end for record in self._fresh.values()]
         self.layout = Layout(count, max(ends, default=0), tuple(sorted(self._others, key=lambda field: field.start)))
 
@@ -85,10 +90,10 @@ class WrittenFinder:
         """Reads what is between the pieces that were copied."""
         position = fresh = 0
         kept: list[Field] = []
-        for piece in self._kept:
+        for piece in _copied(self._table, self.source):
             fresh += self._read_between(position, piece.start + piece.shift)
             if piece.rows[0] < piece.rows[1]:
-                self.order.append(piece.rows)
+                self._keep(Copied(*piece.rows, piece.shift))
             kept += piece.others
             self._others += [_shifted(field, piece.shift) for field in piece.others]
             position = piece.end + piece.shift
@@ -100,24 +105,44 @@ class WrittenFinder:
         count = 0
         for item in batches(SourceSlice(self.source, start, end)) if end > start else ():
             if isinstance(item, Batch):
-                places = pairwise(item.run.bounds)
                 base = start + item.run.base
-                for name, (first, last) in zip(item.names, places, strict=True):
-                    self._note(name, record_at(self.source, base + first, base + last))
+                for name, (first, last) in zip(item.names, pairwise(item.run.bounds), strict=True):
+                    self._take(name, base + first, base + last, item.run.buf[first:last])
             elif isinstance(item, Record):
-                record = item._replace(
-                    source=self.source, start=start + item.start, body=start + item.body, end=start + item.end
-                )
-                self._note(record.header().name, record)
+                self._take(item.header().name, start + item.start, start + item.end)
             else:
                 count += 1
                 self._others.append(_shifted(item, start))
         return count
 
-    def _note(self, name: str, record: Record) -> None:
+    def _take(self, name: str, start: int, end: int, data: bytes | None = None) -> None:
+        """Notes the node NAME, of which the record is from START to END; DATA are its bytes, where they are at hand."""
+        row = self._table.rows.get(name, -1)
+        if row >= 0 and name not in self._anew and self._is_that_of(row, start, end, data):
+            self._keep(Copied(row, row + 1, start - self._table.starts[row]))
+            return
+        record = record_at(self.source, start, end)
         if self._fresh.setdefault(name, record) is not record:
             self._again.append(name)
         self.order.append(name)
+
+    def _is_that_of(self, row: int, start: int, end: int, data: bytes | None) -> bool:
+        """Whether a record has the bytes of the one of ROW in the file."""
+        first, last = self._table.starts[row], self._table.ends[row]
+        if last - first != end - start:
+            return False
+        if data is not None:
+            return self._table.source.read(first, last - first) == data
+        mine, its = SourceSpan(self._table.source, first, last), SourceSpan(self.source, start, end)
+        return [*resolved([mine])] == [*resolved([its])]  # of large ones nothing is read
+
+    def _keep(self, part: Copied) -> None:
+        """Notes rows of the file; they are one part with those before where they go on in both places."""
+        before = self.order[-1] if self.order else ""
+        if isinstance(before, Copied) and (before.last, before.shift) == (part.first, part.shift):
+            self.order[-1] = before._replace(last=part.last)
+        else:
+            self.order.append(part)
 
     def doubled(self) -> Iterator[str]:
         """The nodes that are written more often than the file has them, each as often as it is too much."""
@@ -131,7 +156,7 @@ class WrittenFinder:
             at = max(at, last)
 
     def lost(self) -> Iterator[str]:
-        """The nodes of the file of which the records were not copied whole, in its order."""
+        """The nodes of the file of which the records are not there as they were, in its order."""
         at = 0
         for first, last in [*self._rows, (len(self._table.names), 0)]:
             for row in range(at, first):
@@ -140,8 +165,7 @@ class WrittenFinder:
 
     def table(self, source: Source) -> Table | None:
         """The table of SOURCE, which has the bytes that are written; None where these have to be read for it."""
-        shifts = {piece.rows: piece.shift for piece in self._kept}
-        parts = [self._fresh[part] if isinstance(part, str) else Copied(*part, shifts[part]) for part in self.order]
+        parts = [self._fresh[part] if isinstance(part, str) else part for part in self.order]
         return self._table.spliced(source, parts, self.layout)
 
     # -- a finder for the store ----------------------------------------------------------------------------
@@ -166,7 +190,7 @@ class WrittenFinder:
         return self._table.record(row) if self._is_kept(row) else None
 
     def _is_kept(self, row: int) -> bool:
-        """Whether the node at ROW of the file was copied whole."""
+        """Whether the node at ROW of the file is there as it was."""
         at = bisect_right(self._rows, (row, len(self._table.names))) - 1
         return row >= 0 and at >= 0 and row < self._rows[at][1]
 
@@ -197,11 +221,13 @@ def _copied(table: Table, source: ChunkSource) -> Iterator[_Copied]:
     """The stretches of the file that were copied, in the order in which they are written."""
     fields = sorted(table.layout.others, key=lambda field: field.start)
     field_starts, field_ends = [field.start for field in fields], [field.end for field in fields]
-    for piece, position in zip(source.pieces, source.starts, strict=False):
-        if not isinstance(piece, SourceSpan) or piece.source is not table.source:
-            continue
-        rows = bisect_left(table.starts, piece.start), bisect_right(table.ends, piece.end)
-        beside = bisect_left(field_starts, piece.start), bisect_right(field_ends, piece.end)
+    places = Places(table.source)
+    spans = (
+        (piece, at) for piece, at in zip(source.pieces, source.starts, strict=False) if isinstance(piece, SourceSpan)
+    )
+    for start, end, position in (stretch for piece, at in spans for stretch in places.of(piece, at)):
+        rows = bisect_left(table.starts, start), bisect_right(table.ends, end)
+        beside = bisect_left(field_starts, start), bisect_right(field_ends, end)
         firsts, lasts = [], []
         if rows[0] < rows[1]:
             firsts.append(table.starts[rows[0]])
@@ -210,7 +236,7 @@ def _copied(table: Table, source: ChunkSource) -> Iterator[_Copied]:
             firsts.append(field_starts[beside[0]])
             lasts.append(field_ends[beside[1] - 1])
         if firsts:
-            yield _Copied(min(firsts), max(lasts), position - piece.start, rows, fields[beside[0] : beside[1]])
+            yield _Copied(min(firsts), max(lasts), position - start, rows, fields[beside[0] : beside[1]])
 
 
 def _shifted(field: Field, by: int) -> Field:

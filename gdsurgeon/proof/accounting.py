@@ -32,18 +32,20 @@ def check_accounted(graph: Graph, result: EditResult, chunks: Sequence[Chunk]) -
         ValidationError: something is different that was not intended, or something intended is not there.
     """
     stages = result.stages or (Stage(graph.pristine(), result),)
+    before = graph.pristine()
     for at, stage in enumerate(stages):
-        is_last = at + 1 == len(stages)
+        following = stages[at + 1].before if at + 1 < len(stages) else None
         asked = stage.result.asked or result.asked
-        _check(
-            stage.before,
-            replace(stage.result, asked=asked),
-            chunks if is_last else list(resolved(stages[at + 1].before.chunks())),
-        )
+        written = chunks if following is None else list(resolved(following.chunks()))
+        after = _check(before, replace(stage.result, asked=asked), written)
+        if following is not None:
+            # What was read of it stands for it: it is the same bytes, and known by now.
+            after.serving = following.serving
+            before = after
 
 
-def _check(before: Graph, result: EditResult, chunks: Sequence[Chunk]) -> None:
-    """Compares BEFORE, as it is in its file, with what an edit of it is written as."""
+def _check(before: Graph, result: EditResult, chunks: Sequence[Chunk]) -> Graph:
+    """Compares BEFORE, as it is in its file, with what an edit of it is written as; returns what is read of that."""
     inside = {name: inner.intent.renamed for name, (_, inner) in result.inside.items()}
     comparison = compare_written(before, chunks, result.intent.renamed, inside)
     faults = list(unaccounted(comparison, result))
@@ -52,6 +54,7 @@ def _check(before: Graph, result: EditResult, chunks: Sequence[Chunk]) -> None:
     faults = list(unasked(comparison, result))
     if faults:
         raise ValidationError("the result is not what was asked for:", details=tuple(faults[:MOST_DETAILS]))
+    return comparison.after
 
 
 def unaccounted(comparison: Comparison, result: EditResult) -> Iterator[str]:

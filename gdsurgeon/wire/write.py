@@ -7,7 +7,9 @@ import os
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 from itertools import accumulate
+from operator import itemgetter
 from typing import NamedTuple
 
 from gdsurgeon.errors import InputError, printable
@@ -153,6 +155,58 @@ def resolved(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
             yield from resolved(chunk.source.spelt(chunk.start, chunk.end))
         else:
             yield chunk
+
+
+class Places:
+    """Where the bytes of other sources lie in one that is put together of them.
+
+    Args:
+        source: it; one that is not put together has its own bytes.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+
+    @cached_property
+    def _held(self) -> dict[Source, list[tuple[int, int, int]]]:
+        """For each other source its stretches that are there, from and to, and where each is."""
+        out: dict[Source, list[tuple[int, int, int]]] = {}
+        at = 0
+        for chunk in resolved([SourceSpan(self._source, 0, self._source.size)]):
+            if not isinstance(chunk, bytes):
+                out.setdefault(chunk.source, []).append((chunk.start, chunk.end, at))
+            at += size_of((chunk,))
+        return {source: list(_apart(stretches)) for source, stretches in out.items()}
+
+    def of(self, span: SourceSpan, position: int) -> Iterator[tuple[int, int, int]]:
+        """The stretches of the source, from and to, that are bytes of SPAN; and where, of SPAN being at POSITION."""
+        if span.source is self._source:
+            yield span.start, span.end, position
+            return
+        for chunk in resolved([span]):
+            if not isinstance(chunk, bytes):
+                yield from self._within(chunk, position)
+            position += size_of((chunk,))
+
+    def _within(self, span: SourceSpan, position: int) -> Iterator[tuple[int, int, int]]:
+        held = self._held.get(span.source, [])
+        i = max(bisect_right(held, span.start, key=itemgetter(0)) - 1, 0)
+        while i < len(held) and held[i][0] < span.end:
+            start, end, at = held[i]
+            first, last = max(start, span.start), min(end, span.end)
+            if first < last:
+                yield at + first - start, at + last - start, position + first - span.start
+            i += 1
+
+
+def _apart(stretches: list[tuple[int, int, int]]) -> Iterator[tuple[int, int, int]]:
+    """STRETCHES in their order, of what is in several of them the first."""
+    reached = 0
+    for start, end, at in sorted(stretches):
+        if end > reached:
+            first = max(start, reached)
+            yield first, end, at + first - start
+            reached = end
 
 
 class ChunkSource:

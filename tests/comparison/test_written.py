@@ -11,7 +11,8 @@ from support.graphs import FLOAT, VERSIONS, const, function, graph, identity, li
 
 from gdsurgeon.comparison.compare import compare_files, compare_written
 from gdsurgeon.comparison.facts import Facts
-from gdsurgeon.comparison.written import WrittenFinder
+from gdsurgeon.comparison.written import WrittenFinder, as_written
+from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.wire.fields import encode_len
@@ -199,6 +200,46 @@ def test_the_index_of_what_is_written_is_put_together_from_that_of_the_file(seed
     assert (found is None) == (bool(read.unresolved) or bool(whole.store.table.unresolved))
     if found is not None:
         assert columns(found) == columns(read)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_was_put_together_is_compared_as_a_file_is(seed: int) -> None:
+    """Two files that are made of a third have what they have copied of it in common; the rest is read."""
+    rng = random.Random(seed)
+    names = [f"n{i}" for i in range(rng.randrange(2, 30))]
+    records = {name: random_record(rng, name, names) for name in names}
+    whole = graph(*records.values(), trailer=VERSIONS)
+    ends = dict(zip(names, accumulate(map(len, records.values())), strict=True))
+
+    def put_together(before: dict[str, bytes]) -> tuple[list[Chunk], dict[str, bytes]]:
+        """Chunks, and the records that they spell: those BEFORE, others, and fewer."""
+        chunks: list[Chunk] = []
+        spelt: dict[str, bytes] = {}
+        for name, record in before.items():
+            kind = rng.choice(["as it was"] * 5 + ["another", "gone"])
+            if kind != "gone":
+                spelt[name] = record if kind == "as it was" else random_record(rng, name, names)
+                is_copied = spelt[name] == records[name] and rng.random() < 0.7
+                span = SourceSpan(whole.source, ends[name] - len(records[name]), ends[name])
+                chunks.append(span if is_copied else spelt[name])
+        return [*chunks, SourceSpan(whole.source, ends[names[-1]], whole.source.size)], spelt
+
+    first, was = put_together(records)
+    middle = Graph(ChunkSource(first, "middle.pb"))
+    second, now = put_together(was)
+    found = as_written(middle, second)
+    assert found.fresh == [name for name in now if now[name] != was[name]]
+    assert found.lost == [name for name in was if now.get(name) != was[name]]
+    assert found.is_same_beside
+    of_files = compare_written(from_bytes(read_chunks(first)), [read_chunks(second)]).facts
+    assert compare_written(middle, second).facts == of_files
+
+
+def test_nodes_that_exchange_their_names_and_are_alike_have_done_so() -> None:
+    found = graph(const("a", [1]), const("b", [1]), identity("y", "a"))
+    found.rename({found["a"]: "b", found["b"]: "a"})
+    facts = compare_written(found.pristine(), found.chunks(), {"a": "b", "b": "a"}).facts
+    assert facts == Facts(renamed={"a": "b", "b": "a"})
 
 
 def test_the_index_of_a_node_that_is_there_twice_is_read() -> None:
