@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from functools import cached_property
 
 from gdsurgeon.comparison.compare import is_same_attr
-from gdsurgeon.graph.constants import Constant, constant
+from gdsurgeon.graph.constants import Constant, constant, constant_header
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
-from gdsurgeon.graph.node import Node
+from gdsurgeon.graph.records import Record
 from gdsurgeon.ops.kinds import CONTROL_FLOW, IN_PLACE, MERGE, NEXT_ITERATION, PASSES_ON, hides_state
 from gdsurgeon.ops.op_defs import OpDef, op_def
 from gdsurgeon.specification.sharing import named_by_node
+from gdsurgeon.wire.messages import decode_error, message
+from gdsurgeon.wire.scan import LARGE
 
 BITS, PORT = Table.PORT_BITS, Table.CONTROL_PORT
 _SAME_AS_INPUT = {
@@ -31,6 +34,7 @@ _INTEGERS = {3: (32, 1), 4: (8, 0), 5: (16, 1), 6: (8, 1), 9: (64, 1), 17: (16, 
              29: (4, 1), 30: (4, 0)}  # fmt: skip
 """Bits of the integers that a DataType holds: of floats all of these; and whether there are negative ones."""
 _SILENT = frozenset(("_class", "_output_shapes"))
+_ANY, _NONE = -1, -2
 
 
 class Equivalence:
@@ -45,18 +49,18 @@ class Equivalence:
     """
 
     def __init__(self, graph: Graph, rules: Collection[str]) -> None:
-        self.graph, self.table, self.rules = graph, graph.store.table, rules
+        self.graph, self.table, self.rules = graph, graph.store.table, frozenset(rules)
         size = len(self.table.names)
         self.free, self.dead, self.branching = bytearray(size), bytearray(size), bytearray(size)
         self._same: dict[int, int] = {}
         self._stands: dict[int, int] = {}
         self._taken: dict[int, int] = {}
         self._proven: set[tuple[int, int]] = set()
-        self._quiet: dict[str, bool] = {}
         self._constants: dict[int, Constant | None] = {}
+        self._ops = [_OpFacts(graph, op) for op in self.table.op_names]
+        self._flows = any(op in CONTROL_FLOW for op in self.table.op_names)
         self._written = self._overwritten()
-        for row in self.rows():
-            self._look(row)
+        self._walk()
 
     # -- what is asked -----------------------------------------------------------------------------------
 
@@ -74,7 +78,7 @@ class Equivalence:
 
     def waits_beside(self, reads: Iterable[int], rows: Sequence[int]) -> set[int]:
         """The same of a node that reads READS: what it reads it waits for in any case."""
-        waited = self.waits(rows)
+        waited = self.waits(rows) if rows else set()
         for code in reads if waited else ():
             waited -= {self.normal(code), self.stand(code >> BITS), code >> BITS << BITS | PORT}
         return waited
@@ -99,7 +103,7 @@ class Equivalence:
             if "equal-nodes" not in self.rules or a & PORT != b & PORT:
                 return False
             (mine, my_waits), (its, its_waits) = self.edges(a >> BITS), self.edges(b >> BITS)
-            if not self._is_alike(self._node(a), self._node(b)) or len(mine) != len(its):
+            if len(mine) != len(its) or not self._is_alike(a >> BITS, b >> BITS):
                 return False
             waited, other = self.waits_beside(mine, my_waits), self.waits_beside(its, its_waits)
             lone = sorted(waited - other), sorted(other - waited)
@@ -118,15 +122,10 @@ class Equivalence:
 
     def is_quiet(self, row: int) -> bool:
         """Whether a row computes, and does nothing else."""
-        op = self.table.op(row)
-        if row in self._written:
+        op = self._ops[self.table.ops[row]]
+        if not op.is_quiet or row in self._written:
             return False
-        if op not in self._quiet:
-            self._quiet[op] = op not in CONTROL_FLOW and not hides_state(op) and _is_stateless(self.graph.op_def(op))
-        if not self._quiet[op]:
-            return False
-        definition = self.graph.op_def(op)
-        if definition is not None and not definition.takes_functions and op not in self.graph.functions:
+        if not op.calls:
             return True
         inner = self.graph.functions.reachable(named_by_node(self.graph[self.table.names[row]]))
         return all((_is_stateless(op_def(node.op)) and not hides_state(node.op)) or node.op in self.graph.functions
@@ -134,7 +133,8 @@ class Equivalence:
 
     def _overwritten(self) -> set[int]:
         """The rows whose memory an op that works in place may write into: it hands its input 0 on, changed."""
-        rows = (row for row in range(len(self.table.names)) if self.table.op(row) in IN_PLACE)
+        ops = self.numbered(IN_PLACE)
+        rows = (row for row, op in enumerate(self.table.ops) if op in ops) if ops else ()
         pending = [code >> BITS for row in rows for code in self.edges(row)[0][:1]]
         seen = set(pending)
         while pending:
@@ -145,37 +145,75 @@ class Equivalence:
 
     # -- the walk ----------------------------------------------------------------------------------------
 
-    def rows(self) -> Iterator[int]:
+    @cached_property
+    def rows(self) -> Sequence[int]:
         """The rows, those first that others read; loops are cut where they close."""
-        size, table = len(self.table.names), self.table
-        left = [0] * size
-        users: list[list[int]] = [[] for _ in range(size)]
-        ready: list[int] = []
-        for row in range(size):
-            merges = table.op(row) in MERGE
-            for code in table.inputs(row):
-                if code >= 0 and not (merges and table.op(code >> BITS) in NEXT_ITERATION):
-                    left[row] += 1
-                    users[code >> BITS].append(row)
-            if not left[row]:
-                ready.append(row)
+        table, ops = self.table, self.table.ops
+        merges, closing = self.numbered(MERGE), self.numbered(NEXT_ITERATION)
+        if all(ops[row] in merges and ops[producer] in closing for producer, row in table.forward_edges()):
+            return range(len(table.names))
+        left = [0] * len(table.names)
+        users: list[list[int]] = [[] for _ in left]
+        for code, row in zip(table.edges, table.readers(), strict=True):
+            if code >= 0 and not (ops[row] in merges and ops[code >> BITS] in closing):
+                left[row] += 1
+                users[code >> BITS].append(row)
+        ready = [row for row, count in enumerate(left) if not count]
         for row in ready:  # grows while it is walked
-            yield row
             for user in users[row]:
                 left[user] -= 1
                 if not left[user]:
                     ready.append(user)
+        return ready
+
+    def numbered(self, ops: Collection[str]) -> set[int]:
+        """The numbers that the table has for those of OPS that are there."""
+        return {number for number, op in enumerate(self.table.op_names) if op in ops}
+
+    def _walk(self) -> None:
+        """Says what is so of each row: of most it takes no closer look."""
+        same, free, branching = self._same, self.free, self.branching
+        ops, offsets, edges = self.table.ops, self.table.offsets, self.table.edges
+        triggers = [self._trigger(number) for number in range(len(self._ops))]
+        for row in self.rows:
+            trigger, is_free = triggers[ops[row]], True
+            for code in edges[offsets[row] : offsets[row + 1]] if trigger != _ANY else ():
+                if code < 0:
+                    continue
+                producer = same.get(code, code) >> BITS
+                if ops[producer] == trigger or branching[code >> BITS]:
+                    trigger = _ANY
+                    break
+                if is_free and not free[producer]:
+                    is_free = code & PORT == PORT and self._is_free_to_wait(producer)
+            if trigger == _ANY:
+                self._look(row)
+            else:
+                free[row] = is_free and self.is_quiet(row)
+
+    def _trigger(self, number: int) -> int:
+        """The number of the op that a row of the op NUMBER must read to give what something before it gives.
+
+        _ANY where that may be any, or there is more to be said of it; _NONE where it never does.
+        """
+        op, rules = self.table.op_names[number], self.rules
+        if op in CONTROL_FLOW or (op in REFUSING and "checks" in rules) or _SAME_AS_INPUT.get(op) in rules:
+            return _ANY
+        if (op == "NoOp" and "control-edges" in rules) or (op == "IdentityN" and "identities" in rules):
+            return _ANY
+        if "neutral" in rules and (op in _ALL or op in ("AddN", "Cast", "Transpose")):
+            return _ANY
+        if "pairs" in rules and (op in _ONCE or op in _UNDONE or op in ("Cast", "Transpose")):
+            return number
+        if "neutral" in rules and op in _UNIT:
+            return next(iter(self.numbered(("Const",))), _NONE)
+        return _NONE
 
     def _look(self, row: int) -> None:
         """Says what is so of ROW; of what it depends on that is said."""
         op = self.table.op(row)
         reads, waited = self.edges(row)
-        self.branching[row] = op in CONTROL_FLOW or any(self.branching[code >> BITS] for code in reads)
-        self.branching[row] |= any(self.branching[other] for other in waited)
-        closes = op in MERGE and any(self.table.op(code >> BITS) in NEXT_ITERATION for code in reads)
-        dead = [self._is_dead(code) for code in reads]
-        joins = op in MERGE and not closes
-        self.dead[row] = (all(dead) if joins and dead else any(dead)) or any(map(self.dead.__getitem__, waited))
+        dead = self._follow(row, op, reads, waited) if self._flows else []
         if self.dead[row]:
             return
         if op == "NoOp" and not reads:
@@ -184,7 +222,7 @@ class Equivalence:
                 (self._stands[row],) = awaited
         is_free = all(map(self._is_free, reads)) and not self.waits(waited)
         self.free[row] = is_free and (self.is_quiet(row) or (op in REFUSING and "checks" in self.rules))
-        if joins and dead.count(False) == 1 and any(dead) and not waited:
+        if any(dead) and dead.count(False) == 1 and not waited:
             self._hand_on(row, 0, reads[dead.index(False)])
         elif op == "Switch" and "conditions" in self.rules and len(reads) == 2:
             side = self._predicate(reads[1])
@@ -193,6 +231,17 @@ class Equivalence:
                 self._hand_on(row, side, reads[0])
         elif reads and not self.waits_beside(reads, waited):
             self._find(row, op, reads)
+
+    def _follow(self, row: int, op: str, reads: Sequence[int], waited: Sequence[int]) -> list[bool]:
+        """Says of ROW what control flow has to do with it; returns which of READS are dead, if it joins them."""
+        branching, dead = self.branching, self.dead
+        branching[row] = op in CONTROL_FLOW or any(branching[code >> BITS] for code in reads)
+        branching[row] |= any(branching[other] for other in waited)
+        closes = op in MERGE and any(self.table.op(code >> BITS) in NEXT_ITERATION for code in reads)
+        found = [self._is_dead(code) for code in reads]
+        joins = op in MERGE and not closes
+        dead[row] = (all(found) if joins and found else any(found)) or any(map(dead.__getitem__, waited))
+        return found if joins else []
 
     def _is_dead(self, code: int) -> bool:
         row = code >> BITS
@@ -209,10 +258,9 @@ class Equivalence:
         code = self.normal(code)
         if code >> BITS in self._written:
             return
-        definition = self.graph.op_def(self.table.op(code >> BITS))
-        if definition is not None and not any(arg.is_ref for arg in definition.outputs):
+        producer = code >> BITS
+        if self._ops[self.table.ops[producer]].gives_values:
             self._same[row << BITS | port] = code
-            producer = code >> BITS
             self._stands[row] = code if self.table.op(producer) in CONTROL_FLOW else self.stand(producer)
 
     def _find(self, row: int, op: str, reads: list[int]) -> None:
@@ -232,13 +280,12 @@ class Equivalence:
             self._hand_on(row, 0, found)
 
     def _neutral(self, row: int, op: str, reads: list[int]) -> int | None:
-        values = [self._value(code) for code in reads]
         units = _UNIT.get(op, ()) if len(reads) == 2 else ()
         for slot in ((0, 1) if op in _EITHER else (1,)) if units else ():
-            value = values[slot]
-            if value is not None and value.shape == () and str(value.values[0]) in units and self._is_free(reads[slot]):
+            value = self._scalar(reads[slot])
+            if value is not None and str(value.values[0]) in units and self._is_free(reads[slot]):
                 return reads[1 - slot]
-        value = values[1] if len(values) > 1 else None
+        value = self._value(reads[1]) if len(reads) > 1 and (op in _ALL or op == "Transpose") else None
         if value is not None and all(map(self._is_free, reads[1:])):
             same = op in _ALL and set(value.values) <= {_ALL[op]}
             if same or (op == "Transpose" and [*value.values] == [*range(len(value.values))]):
@@ -273,9 +320,6 @@ class Equivalence:
 
     # -- the nodes ---------------------------------------------------------------------------------------
 
-    def _node(self, code: int) -> Node:
-        return self.graph[self.table.names[code >> BITS]]
-
     def _value(self, code: int) -> Constant | None:
         row = self.normal(code) >> BITS
         if self.table.op(row) != "Const":
@@ -284,6 +328,12 @@ class Equivalence:
             self._constants[row] = constant(self.graph[self.table.names[row]])
         found = self._constants[row]
         return found if found is not None and (found.values or 0 in found.shape) else None
+
+    def _scalar(self, code: int) -> Constant | None:
+        """The value of a constant that is one element; of others none is decoded."""
+        row = self.normal(code) >> BITS
+        header = constant_header(self.graph[self.table.names[row]]) if self.table.op(row) == "Const" else None
+        return self._value(code) if header is not None and header.dims == () else None
 
     def _types(self, row: int) -> tuple[int, int]:
         node = self.graph[self.table.names[row]]
@@ -306,15 +356,50 @@ class Equivalence:
             return None
         return int(value.values[0]) ^ negated
 
-    def _is_alike(self, mine: Node, its: Node) -> bool:
-        quiet = all(self.is_quiet(self.table.rows[node.name]) for node in (mine, its))
-        if (mine.op, mine.device) != (its.op, its.device) or not quiet or mine.op.startswith("Placeh"):
+    def _is_alike(self, mine: int, its: int) -> bool:
+        """Whether two rows compute the same of what they read."""
+        op = self.table.op(mine)
+        if self.table.op(its) != op or not (self.is_quiet(mine) and self.is_quiet(its)) or op.startswith("Placeh"):
             return False
-        definition = mine.op_def
-        if definition is None or definition.takes_functions or mine.op in self.graph.functions:
+        if self._ops[self.table.ops[mine]].calls:
             return False
-        keys = {*mine.attr_keys, *its.attr_keys} - _SILENT
-        return all(is_same_attr(mine, its, key) for key in keys)
+        if _is_spelt_alike(self.table.record(mine), self.table.record(its)):
+            return True
+        one, other = (self.graph[self.table.names[row]] for row in (mine, its))
+        keys = {*one.attr_keys, *other.attr_keys} - _SILENT
+        return one.device == other.device and all(is_same_attr(one, other, key) for key in keys)
+
+
+def _is_spelt_alike(mine: Record, its: Record) -> bool:
+    """Whether two records are the same but for names, inputs and what says nothing; False: that takes a closer look."""
+    if max(mine.end - mine.body, its.end - its.body) > LARGE:
+        return False
+    try:
+        nodes = [message("tensorflow.NodeDef").FromString(bytes(record.buffer()[:])) for record in (mine, its)]
+    except decode_error():
+        return False
+    for node in nodes:
+        node.name = ""
+        del node.input[:]
+        for key in _SILENT:
+            node.attr.pop(key, None)
+    return bool(nodes[0] == nodes[1])
+
+
+class _OpFacts:
+    """What is so of an op in a graph.
+
+    Attributes:
+        is_quiet: whether it computes and does nothing else, but for functions that it may call.
+        calls: whether it calls functions, or is one, or not known.
+        gives_values: whether it is known to give no references.
+    """
+
+    def __init__(self, graph: Graph, op: str) -> None:
+        definition = graph.op_def(op)
+        self.is_quiet = op not in CONTROL_FLOW and not hides_state(op) and _is_stateless(definition)
+        self.calls = definition is None or definition.takes_functions or op in graph.functions
+        self.gives_values = definition is not None and not any(arg.is_ref for arg in definition.outputs)
 
 
 def _is_stateless(definition: OpDef | None) -> bool:

@@ -79,18 +79,16 @@ class _Fixed:
 
     def __init__(self, same: Equivalence) -> None:
         self.same = same
-        size = len(same.table.names)
+        table, ops, size = same.table, same.table.ops, len(same.table.names)
         self.shaped, self.computed = bytearray(size), bytearray(size)
-        for row in same.rows():
-            op = same.table.op(row)
-            reads, waited = same.edges(row)
-            if waited or not same.free[row] or op in PLACEHOLDERS:
+        inputs, constants, of_shapes = map(same.numbered, (PLACEHOLDERS, ("Const",), _SHAPE_ALONE))
+        for row in same.rows:
+            if not same.free[row] or ops[row] in inputs:
                 continue
-            if op == "Const":
-                self.shaped[row] = self.computed[row] = 1
-            elif reads:
-                producers = [code >> BITS for code in reads]
-                self.shaped[row] = op in _SHAPE_ALONE or all(map(self.shaped.__getitem__, producers))
+            producers = [code >> BITS for code in table.inputs(row) if code >= 0]
+            is_shaped = ops[row] in of_shapes or all(map(self.shaped.__getitem__, producers))
+            if is_shaped and (producers or ops[row] in constants) and not same.edges(row)[1]:
+                self.shaped[row] = 1
                 self.computed[row] = all(map(self.computed.__getitem__, producers))
 
     def faults(self, old: Node, new: Node) -> Iterator[str]:
@@ -125,7 +123,7 @@ def _lost(comparison: Comparison, same: Equivalence, folded: set[str], kept: set
     for name in gone:
         row = same.table.rows[name]
         users = [same.table.names[user] for user in same.table.users(row)]
-        if comparison.before[name].op in PLACEHOLDERS or name in kept or not same.free[row]:
+        if same.table.op(row) in PLACEHOLDERS or name in kept or not same.free[row]:
             yield f"{quoted(name)} is more than what reads it, and gone"
         elif not users or not all(user in gone or user in folded for user in users):
             yield f"{quoted(name)} is read by others, or was by nobody, and gone"

@@ -75,15 +75,14 @@ def _lost(comparison: Comparison, same: Equivalence, outputs: Sequence[str]) -> 
         yield f"{quoted(name)} is an output, and gone"
     for name in comparison.facts.removed:
         row = same.table.rows[name]
-        node = comparison.before[name]
-        if node.op in PLACEHOLDERS:
+        if same.table.op(row) in PLACEHOLDERS:
             yield f"{quoted(name)} is an input, and gone"
         elif name in named:
             yield f"{quoted(name)} is what the model serves or restores, and gone"
         elif not outputs and not same.dead[row]:
-            if _lasts(same, row, node):
+            if _lasts(same, row):
                 yield f"{quoted(name)} did something that lasts, and is gone"
-            elif not serving.called and _is_output(same, row, node):
+            elif not serving.called and _is_output(same, row):
                 yield f"{quoted(name)} was read by nobody: an output, and gone"
 
 
@@ -96,10 +95,10 @@ def served_tensors(serving: Serving) -> Iterator[str]:
     yield from serving.keys
 
 
-def _lasts(same: Equivalence, row: int, node: Node) -> bool:
+def _lasts(same: Equivalence, row: int) -> bool:
     is_read = any(True for _ in same.table.users(row))
     waited = same.edges(row)[1]
-    if not is_read and node.op == "NoOp" and same.waits(waited):
+    if not is_read and same.table.op(row) == "NoOp" and same.waits(waited):
         return True  # somebody may run it to have done what it waits for
     if not is_read and same.graph.serving is not None and any(is_lasting(same, other) for other in waited):
         return True  # what a saver fetches
@@ -116,23 +115,24 @@ def is_lasting(same: Equivalence, row: int) -> bool:
     return not draws
 
 
-def _is_output(same: Equivalence, row: int, node: Node) -> bool:
+def _is_output(same: Equivalence, row: int) -> bool:
     """Whether somebody could fetch what nobody reads, and would."""
-    dtypes = node.output_dtypes
-    if row not in same.table.unread or node.op == "Const" or same.branching[row] or dtypes == []:
+    if row not in same.table.unread or same.table.op(row) == "Const" or same.branching[row]:
         return False
-    return dtypes is None or not all(base_dtype(dtype) in (RESOURCE, VARIANT) for dtype in dtypes)
+    dtypes = same.graph[same.table.names[row]].output_dtypes
+    is_value = dtypes is None or not all(base_dtype(dtype) in (RESOURCE, VARIANT) for dtype in dtypes)
+    return is_value and dtypes != []
 
 
-def _code(comparison: Comparison, same: Equivalence, text: str) -> int | None:
+def _code(same: Equivalence, text: str) -> int | None:
     """The code of a tensor of the file, None where that has no such node."""
     ref = parse_tensor(text)
     row = same.table.rows.get(ref.node)
-    return None if row is None or ref.node not in comparison.before else row << BITS | ref.port
+    return None if row is None else row << BITS | ref.port
 
 
 def _may_read(comparison: Comparison, same: Equivalence, slot: Rewired) -> bool:
-    old, new = (_code(comparison, same, text) for text in (slot.old, slot.new))
+    old, new = (_code(same, text) for text in (slot.old, slot.new))
     if old is None or new is None:
         return False
     if same.is_same(old, new):
@@ -157,7 +157,7 @@ def _of_a_merge(what: str) -> bool:
 def _waits(comparison: Comparison, same: Equivalence, old: Node, new: Node) -> Iterator[str]:
     """A node waits for all that it has to, by an edge or because it reads it, and for nothing else."""
     rows = same.table.rows
-    read = [code for output in new.inputs if (code := _code(comparison, same, output.name)) is not None]
+    read = [code for output in new.inputs if (code := _code(same, output.name)) is not None]
     waited = [rows[control.name] for control in old.controls]
     had, needed = same.waits(waited), same.waits_beside(read, waited)
     now = same.waits([rows[control.name] for control in new.controls if control.name in rows])
