@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 from gdsurgeon.graph.attrs import Plain, attr_value, plain
 from gdsurgeon.graph.constants import Constant, TensorHeader, constant, constant_header, constant_in, header_of
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.dtypes import FLOAT16
 from gdsurgeon.ops.kinds import CONTROL_FLOW, MERGE, NEXT_ITERATION, PLACEHOLDERS
@@ -81,7 +83,11 @@ class Cells:
 
     def op(self, name: str) -> str:
         """Its op."""
-        return self.cells[name].op if name in self.cells else self.graph[name].op
+        if name in self.cells:
+            return self.cells[name].op
+        table = self.graph.store.table
+        row = table.rows.get(name)
+        return self.graph[name].op if row is None else table.op(row)
 
     def put(self, name: str, cell: Cell) -> None:
         """Has the node NAME be CELL."""
@@ -106,18 +112,37 @@ class Cells:
 
     def users(self, name: str) -> list[str]:
         """Those that read a node or wait for it."""
-        found = {user.name for user in self.graph.users(self.graph[name])} if name in self.graph else set()
-        found |= self._users.get(name, set())
-        return sorted(user for user in found if user in self and self._reads(user, name))
+        return sorted({*self._readers(name)})
 
-    def _reads(self, user: str, name: str) -> bool:
-        cell = self.node(user)
-        return name in cell.controls or any(read == name for read, _ in cell.reads)
+    def is_used(self, name: str) -> bool:
+        """Whether any reads a node or waits for it."""
+        return any(True for _ in self._readers(name))
+
+    def _readers(self, name: str) -> Iterator[str]:
+        table = self.graph.store.table
+        row = table.rows.get(name)
+        for user in table.users(row) if row is not None else ():
+            if table.names[user] not in self.cells and table.names[user] not in self.gone:
+                yield table.names[user]
+        for other in self._users.get(name, ()):
+            cell = self.cells.get(other)
+            if cell is not None and (name in cell.controls or any(read == name for read, _ in cell.reads)):
+                yield other
 
     def names(self) -> Iterator[str]:
         """All nodes: those of the file in its order, then the new ones."""
         yield from (name for name in self.graph.names() if name not in self.gone)
         yield from self.added
+
+    def with_ops(self, wanted: Callable[[str], bool]) -> Iterator[str]:
+        """Those whose op is WANTED, in that order."""
+        table = self.graph.store.table
+        ops = {number for number, op in enumerate(table.op_names) if wanted(op)}
+        rows = {row for row, op in enumerate(table.ops) if op in ops}
+        rows |= {table.rows[name] for name in self.cells if name in table.rows}
+        found = (table.names[row] for row in sorted(rows))
+        yield from (name for name in found if name not in self.gone and wanted(self.op(name)))
+        yield from (name for name in self.added if wanted(self.op(name)))
 
     def row(self, name: str) -> int:
         """The place of a node in that order."""
@@ -177,9 +202,13 @@ class Cells:
         return out
 
     def _above(self, name: str) -> list[str]:
-        cell = self.node(name)
-        found = [*(read for read, _ in cell.reads), *cell.controls]
-        is_head = cell.op in MERGE
+        table = self.graph.store.table
+        if name in self.cells:
+            found = [*(read for read, _ in self.cells[name].reads), *self.cells[name].controls]
+        else:
+            codes = table.inputs(table.rows[name])
+            found = [table.names[code >> Table.PORT_BITS] for code in codes if code >= 0]
+        is_head = self.op(name) in MERGE
         return [each for each in found if not (is_head and self.op(each) in NEXT_ITERATION)]
 
 
@@ -224,7 +253,7 @@ class PlainMatch:
         first = self.rule.pattern[0] if term is None else term
         assert isinstance(first, Op)
         if first not in self._firsts:
-            self._firsts[first] = [name for name in self.cells.names() if self._is_op(first, name)]
+            self._firsts[first] = list(self.cells.with_ops(partial(_is_of, first)))
         return self._firsts[first]
 
     def ways(self, root: str, taken: Collection[str]) -> Iterator[Env]:
@@ -298,8 +327,7 @@ class PlainMatch:
     # -- conditions ------------------------------------------------------------------------------------------
 
     def _is_op(self, term: Op, name: str) -> bool:
-        op = self.cells.op(name)
-        return op in term.ops or (not term.ops and op not in CONTROL_FLOW and op not in PLACEHOLDERS)
+        return _is_of(term, self.cells.op(name))
 
     def _is_equal(self, one: str, other: str) -> bool:
         """Whether two nodes are small constants that hold the same."""
@@ -360,6 +388,11 @@ class PlainMatch:
             if have is None or not _holds(test, have):
                 return None
         return out
+
+
+def _is_of(term: Op, op: str) -> bool:
+    """Whether an op is one that TERM may be."""
+    return op in term.ops or (not term.ops and op not in CONTROL_FLOW and op not in PLACEHOLDERS)
 
 
 def _holds(test: AttrTest, have: object) -> bool:

@@ -212,21 +212,27 @@ class _Work:
         cells = self.cells
         unique = UniqueNames(lambda name: name in cells)
         going: list[str] = []
-        loose: list[str] = []
+        loose: dict[str, None] = {}  # each once: what many read is not asked for again with each of them
         for site in sites:
-            loose += [read for name in (*site.fates, *site.going) for read, _ in cells.node(name).reads]
+            loose |= {read: None for name in (*site.fates, *site.going) for read, _ in cells.node(name).reads}
             going += [*site.going, *self._put(site, unique)]
         for name in dict.fromkeys(going):
             cells.drop(name)
         while loose:
-            name = loose.pop()
-            if name not in cells or name in self.named or not self._may_go(name) or cells.users(name):
-                continue
-            if name in cells.graph and any(n.name in cells for n in cells.graph.colocated_with(cells.graph[name])):
-                continue
-            cell = cells.node(name)
-            loose += [*(read for read, _ in cell.reads), *cell.controls]
-            cells.drop(name)
+            names, loose = loose, {}
+            for name in names:
+                loose |= self._dropped(name)
+
+    def _dropped(self, name: str) -> dict[str, None]:
+        """Takes NAME out where nobody needs it any longer; returns what it has read, which may go then."""
+        cells = self.cells
+        if name not in cells or name in self.named or not self._may_go(name) or cells.is_used(name):
+            return {}
+        if name in cells.graph and any(n.name in cells for n in cells.graph.colocated_with(cells.graph[name])):
+            return {}
+        cell = cells.node(name)
+        cells.drop(name)
+        return dict.fromkeys([*(read for read, _ in cell.reads), *cell.controls])
 
     def _may_go(self, name: str) -> bool:
         op, definition = self.cells.op(name), self.cells.definition(name)
