@@ -15,7 +15,7 @@ from gdsurgeon.graph.serving import Serving
 from gdsurgeon.graph.store import Store
 from gdsurgeon.graph.writing import replaced_beside, replaced_nodes, spliced
 from gdsurgeon.ops.op_defs import OpDef
-from gdsurgeon.text import an
+from gdsurgeon.text import an, near_miss
 from gdsurgeon.wire.output import OutputFile
 from gdsurgeon.wire.source import Source
 from gdsurgeon.wire.text import is_text_name, to_text
@@ -125,13 +125,20 @@ class Graph:
         """The node NAME. Raises EditError where there is none; see `missing`."""
         node = self.find(name)
         if node is None:
-            raise EditError(self.missing(name))
+            line, is_told = self._missing(name)
+            raise EditError(line, advice=() if is_told or self.is_body else "look")
         return node
 
     def missing(self, name: str) -> str:
         """The sentence that says that there is no node NAME: with what became of it, or else with its near miss."""
+        return self._missing(name)[0]
+
+    def _missing(self, name: str) -> tuple[str, bool]:
+        """See `missing`; and whether the sentence says what became of it, or what may be meant."""
         known = [*self.names(), *(self.serving.tensors if self.serving is not None else ())]
-        return no_node(name, self.became(name), self.source_name, self.node_count, known)
+        became = self.became(name)
+        near = "" if became else near_miss(name, known)
+        return no_node(name, became, self.source_name, self.node_count, near), bool(became or near)
 
     def find(self, name: str) -> Node | None:
         """The node that is called NAME now, or None.

@@ -172,3 +172,11 @@ def test_what_is_read_cannot_be_removed() -> None:
     with pytest.raises(EditError, match=r"'z' cannot be removed: 'n' reads it"):
         graph.remove([graph["z"]])
     assert not graph.is_changed
+
+
+def test_where_no_name_is_near_it_says_where_to_look(desk: Desk) -> None:
+    desk.put("model.pb", MODEL)
+    far, near = desk.run("set-shape", "model.pb", "nothing=4"), desk.run("set-shape", "model.pb", "wyde=4")
+    assert far.code == near.code == 4
+    assert "has no node 'nothing' (6 nodes)" in far.err and "Hint: gdsurgeon inspect MODEL shows inputs" in far.err
+    assert "Did you mean 'wide'?" in near.err and "Hint" not in near.err
