@@ -176,7 +176,7 @@ def test_what_is_read_cannot_be_removed() -> None:
 
 def test_where_no_name_is_near_it_says_where_to_look(desk: Desk) -> None:
     desk.put("model.pb", MODEL)
-    far, near = desk.run("set-shape", "model.pb", "nothing=4"), desk.run("set-shape", "model.pb", "wyde=4")
+    far, near = (desk.run("set-shape", "model.pb", f"{name}=4", *QUICK) for name in ("nothing", "wyde"))
     assert far.code == near.code == 4
     assert "has no node 'nothing' (6 nodes)" in far.err and "Hint: gdsurgeon inspect MODEL shows inputs" in far.err
     assert "Did you mean 'wide'?" in near.err and "Hint" not in near.err
