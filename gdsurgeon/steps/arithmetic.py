@@ -27,7 +27,8 @@ BIG = 100.0
     Parameter("saturate", FLAG, "whether what an integer type cannot hold becomes the nearest that it can", True),
     example="cast(float32)",
     explanation="""
-    Fractions are cut off where integers are made: round rounds. What does not fit an integer type becomes its least
+    Fractions are cut off where integers are made: round rounds. Of values of -1..1 that would leave nothing, and is
+    refused. What does not fit an integer type becomes its least
     or largest value; with saturate=false it is what the op Cast makes of it, which differs between machines.""",
 )
 def cast(build: Builder, value: Value, *, type: DType, saturate: bool) -> Value:
@@ -36,6 +37,8 @@ def cast(build: Builder, value: Value, *, type: DType, saturate: bool) -> Value:
     if type == value.dtype:
         return value
     if type.is_integer and not value.dtype.is_integer and value.dtype != BOOL:
+        if value.is_fraction:
+            raise Unfit(f"cuts fractions off, and the values are {value.bounds}: rescale(255), or round, comes before")
         value = value.but(low=_cut(value.low), high=_cut(value.high))
     if type.is_integer and value.dtype != BOOL:
         low, high = limits(value.dtype, type)
@@ -74,7 +77,9 @@ def within_type(value: Value) -> Value:
 def _clipped(build: Builder, value: Value, low: float, high: float) -> Value:
     numbers = [build.constant(value.dtype, n if value.dtype.is_float else int(n)) for n in (low, high)]
     tensor = build.add("ClipByValue", value.tensor, *numbers)
-    return value.but(tensor=tensor, low=min(max(value.low, low), high), high=max(min(value.high, high), low))
+    is_whole = value.is_whole and all(isfinite(end) and end == trunc(end) for end in (low, high))
+    least, most = min(max(value.low, low), high), max(min(value.high, high), low)
+    return value.but(tensor=tensor, low=least, high=most, is_whole=is_whole)
 
 
 def check_not_small(value: Value, by: float) -> None:
@@ -102,7 +107,7 @@ def rescale(build: Builder, value: Value, *, scale: float, offset: float) -> Val
     if offset:
         tensor = build.add("AddV2", tensor, build.number(value, offset))
     ends = sorted((_line(value.low, scale, offset), _line(value.high, scale, offset)))
-    return value.but(tensor=tensor, low=ends[0], high=ends[1])
+    return value.but(tensor=tensor, low=ends[0], high=ends[1], is_whole=False)
 
 
 def _line(end: float, scale: float, offset: float) -> float:
@@ -128,7 +133,7 @@ def divide(build: Builder, value: Value, *, by: float) -> Value:
     check_not_small(value, by)
     tensor = build.add("RealDiv", value.tensor, build.number(value, by))
     low, high = sorted((value.low / by, value.high / by))
-    return value.but(tensor=tensor, low=low, high=high)
+    return value.but(tensor=tensor, low=low, high=high, is_whole=False)
 
 
 def deviations(literal: Literal) -> object:
@@ -209,7 +214,7 @@ def _normalized(build: Builder, value: Value, mean: Sequence[float] | None, std:
         tensor = build.add("RealDiv", value.tensor, along_channels(build, value, "std", std))
         ends = [end / number for end in (value.low, value.high) for number in std]
         value = value.but(tensor=tensor, low=min(ends), high=max(ends))
-    return value
+    return value.but(is_whole=False)
 
 
 def along_channels(build: Builder, value: Value, what: str, numbers: Sequence[float]) -> Output:
@@ -249,4 +254,4 @@ def round_values(build: Builder, value: Value) -> Value:
     if value.dtype.is_integer:
         raise Unfit(f"gets whole numbers: {value.told}")
     low, high = (float(round(end)) if isfinite(end) else end for end in (value.low, value.high))
-    return value.but(tensor=build.add("Round", value.tensor), low=low, high=high)
+    return value.but(tensor=build.add("Round", value.tensor), low=low, high=high, is_whole=True)

@@ -236,6 +236,8 @@ def _check_fits(value: Value, wanted: Raw, target: Output, takes: str) -> None:
     told = f"the steps give {value.told}, and {quoted(target.name)} {takes} {typed(wanted.dtype, wanted.shape)}"
     if wanted.dtype == STRING:
         told += ": the model decodes texts itself"
+    elif wanted.dtype.is_integer and value.is_fraction:
+        told += f": the values are {value.bounds}, of which cast({wanted.dtype.name}) leaves nothing"
     elif value.dtype != wanted.dtype:
         told += f": cast({wanted.dtype.name}) is missing"
     raise EditError(told, code="steps-unfit")

@@ -23,7 +23,7 @@ from gdsurgeon.graph.constants import tensor_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.graph.node import Node, Output
-from gdsurgeon.ops.dtypes import FLOAT32, INT32, DType
+from gdsurgeon.ops.dtypes import BOOL, FLOAT32, INT32, DType
 from gdsurgeon.ops.op_defs import AttrDef, op_def
 from gdsurgeon.steps.value import Unfit, Value, in_batch
 from gdsurgeon.text import listed
@@ -125,7 +125,8 @@ class Builder:
         """VALUE as DTYPE, as the op Cast makes it."""
         if value.dtype == dtype:
             return value
-        return value.but(tensor=self.add("Cast", value.tensor, DstT=dtype), dtype=dtype)
+        is_whole = value.is_whole or value.dtype == BOOL or value.dtype.is_integer or dtype.is_integer
+        return value.but(tensor=self.add("Cast", value.tensor, DstT=dtype), dtype=dtype, is_whole=is_whole)
 
     def floating(self, value: Value) -> Value:
         """VALUE for arithmetic: floating point as it is, other numbers as float32. Raises Unfit."""

@@ -70,7 +70,7 @@ def _restored(build: Builder, value: Value, mean: Sequence[float] | None, std: S
     if mean is not None:
         tensor = build.add("AddV2", value.tensor, along_channels(build, value, "mean", mean))
         value = value.but(tensor=tensor, low=value.low + min(mean), high=value.high + max(mean))
-    return value
+    return value.but(is_whole=False)
 
 
 @step(
@@ -103,4 +103,4 @@ def dequantize(build: Builder, value: Value, *, scale: tuple[float, ...], zero_p
         value = value.but(tensor=tensor, low=value.low - max(zero_point), high=value.high - min(zero_point))
     tensor = build.add("Mul", value.tensor, along_channels(build, value, "scale", scale))
     ends = [end * number for end in (value.low, value.high) for number in scale]
-    return value.but(tensor=tensor, low=min(ends), high=max(ends))
+    return value.but(tensor=tensor, low=min(ends), high=max(ends), is_whole=False)

@@ -23,7 +23,7 @@ from gdsurgeon.steps.value import CLASSES, LOG_PROBABILITIES, PROBABILITIES, Unf
 def softmax(build: Builder, value: Value) -> Value:
     value = _scores(build, value)
     tensor = build.add("Softmax", value.tensor)
-    return value.but(tensor=tensor, low=0.0, high=1.0).being(PROBABILITIES)
+    return value.but(tensor=tensor, low=0.0, high=1.0, is_whole=False).being(PROBABILITIES)
 
 
 @step(
@@ -39,7 +39,7 @@ def softmax(build: Builder, value: Value) -> Value:
 def log_softmax(build: Builder, value: Value) -> Value:
     value = _scores(build, value)
     tensor = build.add("LogSoftmax", value.tensor)
-    return value.but(tensor=tensor, low=-inf, high=0.0).being(LOG_PROBABILITIES)
+    return value.but(tensor=tensor, low=-inf, high=0.0, is_whole=False).being(LOG_PROBABILITIES)
 
 
 def _scores(build: Builder, value: Value) -> Value:
@@ -75,7 +75,7 @@ def sigmoid(build: Builder, value: Value) -> Value:
     if value.low >= 0 and value.high <= 1:
         raise Unfit(f"the values are {value.bounds} already")
     value = build.floating(value)
-    return value.but(tensor=build.add("Sigmoid", value.tensor), low=0.0, high=1.0)
+    return value.but(tensor=build.add("Sigmoid", value.tensor), low=0.0, high=1.0, is_whole=False)
 
 
 @step(

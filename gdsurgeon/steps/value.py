@@ -49,6 +49,7 @@ class Value:
         colour: one of `COLOURS`, or ''.
         low, high: between these it lies.
         is_reversed: whether a step has reversed its channels.
+        is_whole: whether its numbers are known to be whole, of whatever type they are.
         rate: samples of a sound in a second; 0 where that is not known.
         beside: what else the steps have by now, by name, such as the sample rate that the file of a sound states.
         said: a tensor, and what its numbers are: see `PROBABILITIES`. It is true of that tensor, and no longer of what
@@ -65,6 +66,7 @@ class Value:
     low: float = -inf
     high: float = inf
     is_reversed: bool = False
+    is_whole: bool = False
     rate: int = 0
     beside: Mapping[str, Value] = field(default_factory=dict)
     said: tuple[Output, str] | None = None
@@ -153,6 +155,11 @@ class Value:
             raise Unfit("needs an image, and gets a tensor of unknown rank")
         if self.rank not in (3, 4):
             raise Unfit(f"needs an image, which has 3 dimensions (4 in a batch), and gets {self.told}")
+
+    @property
+    def is_fraction(self) -> bool:
+        """Whether its numbers are known to be fractions: without what is behind the point next to nothing is left."""
+        return self.dtype.is_float and -1 <= self.low <= self.high <= 1 and not self.is_whole
 
     @property
     def bounds(self) -> str:

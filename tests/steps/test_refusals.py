@@ -46,6 +46,11 @@ FLOATS = {
     "transpose([0, 2, 1])": "transpose: orders 3 dimensions, and gets float32 [?,8,6,3]",
     "reshape([-1, 8, 6, 3])": "reshape: what comes in does not follow from what goes out",
     "cast(uint8) | round": "round: gets whole numbers: uint8 [?,8,6,3]",
+    "decode-image | rescale(1/255) | cast(uint8) | cast(float32)":
+        "cast (step 3): cuts fractions off, and the values are 0..1: rescale(255), or round, comes before",
+    "decode-image | normalize(like=keras-tf) | to-nchw | cast(int8)":
+        "cast: cuts fractions off, and the values are -1..1",
+    "decode-image | cast(float32) | divide(255) | cast(int32)": "cast (step 4): cuts fractions off",
     "clip(2, 1)": "clip: 2 lies above 1",
     "cast(uint8) | clip(0, 0.5)": "clip: 0..0.5 is no interval of uint8",
     "cast(uint8) | pad(top=1, value=-1)": "pad: -1 is no uint8",
@@ -77,6 +82,11 @@ OTHERS = {
     ("reverse-channels", "float32", (-1, 8, 6, 1)): "reverse-channels: is for 3 channels, and the value has 1",
     ("to-nchw", "float32", (-1, 8)): "to-nchw: needs an image",
     ("normalize(mean=[1, 2])", "float32", (-1, 5)): "normalize: mean is for 2 channels, and the value has 5",
+    ("decode-image | resize(8, 6, like=tf1) | rescale(1/255)", "uint8", (-1, 8, 6, 3)):
+        "the steps give float32 [?,8,6,3], and 'x' takes uint8 [?,8,6,3]: the values are 0..1, of which cast(uint8) "
+        "leaves nothing",
+    ("decode-image | resize(8, 6, like=tf1)", "uint8", (-1, 8, 6, 3)):
+        "the steps give float32 [?,8,6,3], and 'x' takes uint8 [?,8,6,3]: cast(uint8) is missing",
 }  # fmt: skip
 
 
@@ -117,6 +127,11 @@ def test_of_what_comes_in(case: tuple[str, str]) -> None:
         "decode-image(batch=false) | resize(8, 6, like=tf1)",
         "short-side(8, like=tf1) | center-crop(8, 6)",
         "letterbox(8, 6, like=tf1)",
+        "decode-image | resize(8, 6, like=tf1) | rescale(1/255) | rescale(255) | cast(uint8) | cast(float32)",
+        "decode-image | resize(8, 6, like=tf1) | divide(255) | round | to-nchw | to-nhwc | cast(int8) | cast(float32)",
+        "decode-image | resize(8, 6, like=tf1) | cast(uint8) | cast(float32) | clip(0, 1) | cast(bool) | cast(float32)",
+        "cast(uint8) | cast(float32) | clip(0, 1) | cast(uint8) | cast(float32)",
+        "rescale(1/255) | cast(uint8) | cast(float32)",
     ],
 )
 def test_what_may_be_meant_is_built(steps: str) -> None:
