@@ -11,7 +11,7 @@ from gdsurgeon.cli.command import Command, proof_option
 from gdsurgeon.cli.complete import listed, nodes
 from gdsurgeon.cli.options import edit_options, names_in
 from gdsurgeon.cli.terminal import terminal
-from gdsurgeon.errors import UsageError
+from gdsurgeon.errors import NothingToDo, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -92,7 +92,10 @@ def command(
     if tolerance is not None and not fold_bn:
         raise UsageError("--tolerance is of --fold-bn: all else is bit-identical")
     ends, wanted = names_in(outputs, "--outputs"), names_in(passes, "--passes")
-    without = names_in(skip, "--skip") + (["checks"] if keep_checks else [])
+    without = names_in(skip, "--skip")
+    if keep_checks and not fold_bn:
+        _check_more_than_checks(wanted, without)
+    without += ["checks"] * keep_checks
     evaluator = _evaluator(request)
     near = {} if tolerance is None else {"tolerance": tolerance}
 
@@ -101,6 +104,8 @@ def command(
 
         shapes = list(as_meant(request.overrides, graph).shapes.items())
         left = [*without, *skipped]
+        if skipped and wanted and {*wanted} <= {*left}:
+            raise NothingToDo("nothing would change: none of the passes is left")
         return simplify(
             graph,
             ends,
@@ -116,6 +121,12 @@ def command(
 
     how = (lambda graph: _no_slower(graph, made, request, ends)) if measure else made
     run_edit("simplify", replace(request, evaluator=evaluator), how)
+
+
+def _check_more_than_checks(wanted: Sequence[str], without: Sequence[str]) -> None:
+    """Raises UsageError where of WANTED passes, but for those WITHOUT which it is, nothing but checks is left."""
+    if {*wanted} - {*without} == {"checks"}:
+        raise UsageError("nothing is left to be done: --passes checks and --keep-checks cancel out")
 
 
 def _no_slower(

@@ -31,7 +31,7 @@ from gdsurgeon.edits.simplifying.pairs import pairs
 from gdsurgeon.edits.simplifying.roots import fetched_by_savers, initialising, lasting, served_nodes
 from gdsurgeon.edits.simplifying.same_shape import same_shape
 from gdsurgeon.edits.simplifying.unread import unread
-from gdsurgeon.errors import EditError, Json, NothingToDo, NotValidatedError, printable, quoted
+from gdsurgeon.errors import Json, Line, NothingToDo, NotValidatedError, UsageError, printable, quoted
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import parse_tensor
@@ -108,11 +108,14 @@ def simplify(
             itself; ten times as much where it lies behind others.
 
     Raises:
-        EditError: there is no such pass, engine or tensor, an input does not take the shape that it is to have, or a
-            node reads what is not there; the graph is as it was.
+        UsageError: there is no such pass or engine, or no pass is left to be done.
+        EditError: there is no such tensor, an input does not take the shape that it is to have, or a node reads what is
+            not there; the graph is as it was.
         NothingToDo: there is nothing to be made simpler.
     """
-    chosen = _chosen(passes, [*skip, *left_out(engine, has_shapes=bool(shapes))])
+    chosen = _chosen(passes, skip, left_out(engine, has_shapes=bool(shapes)))
+    if not chosen and not fold_bn and (passes or not engine):
+        raise _nothing_left(passes, skip, engine)
     ends = list(dict.fromkeys(graph.output(item) for item in outputs))
     named = [end.name for end in ends]
     topology = topology_of(graph)
@@ -339,11 +342,24 @@ class _Work:
         return out
 
 
-def _chosen(passes: Sequence[str], skip: Sequence[str]) -> list[str]:
+def _chosen(passes: Sequence[str], skip: Sequence[str], unfit: Sequence[str]) -> list[str]:
+    """The passes that are done, in their order, without those that are UNFIT. Raises UsageError: there is no such."""
     for name in (*passes, *skip):
         if name not in PASSES:
-            raise EditError(f"there is no pass {quoted(name)}.{near_miss(name, PASSES)}")
-    return [name for name in PASSES if name in (passes or PASSES) and name not in skip]
+            raise UsageError(f"there is no pass {quoted(name)}.{near_miss(name, PASSES)}")
+    return [name for name in PASSES if name in (passes or PASSES) and name not in (*skip, *unfit)]
+
+
+def _nothing_left(passes: Sequence[str], skip: Sequence[str], engine: str) -> UsageError:
+    """The error for PASSES (all, where there are none) all of which are left out: by SKIP, or for an ENGINE."""
+    asked = [name for name in PASSES if name in (passes or PASSES)]
+    others = ",".join(name for name in asked if name not in skip)
+    against = ["{skip} {skipped}"] * any(name in skip for name in asked)
+    against += ["{engine} {name}, which leaves {others} out,"] * bool(others)
+    what = "{passes} {asked}" if passes else "all passes"
+    line = f"nothing is left to be done: {what} and {' and '.join(against)} cancel out"
+    skipped = ",".join(name for name in asked if name in skip)
+    return UsageError(Line(line, asked=",".join(asked), skipped=skipped, name=engine, others=others))
 
 
 def _inferred(graph: Graph) -> Shapes:

@@ -26,7 +26,12 @@ _UNIT = {"Mul": ("1.0", "1"), "RealDiv": ("1.0", "1"), "Div": ("1.0", "1"), "Sub
          "AddV2": ("-0.0", "0")}  # fmt: skip
 _EITHER = frozenset(("Mul", "Add", "AddV2"))
 _ALL = {"Tile": 1, "Pad": 0, "PadV2": 0, "MirrorPad": 0}
+_REDUCING = frozenset(("All", "Any", "Max", "Mean", "Min", "Prod", "Sum"))
+_PACKING = {"Pack": "Unpack", "Unpack": "Pack"}
+"""What undoes what."""
 _ONCE = frozenset(("Abs", "Ceil", "Floor", "Relu", "Relu6", "Rint", "Round"))
+_SPLITS = {"Split": 1, "SplitV": 0}
+"""Which of their inputs is split."""
 _UNDONE = frozenset(("Neg", "LogicalNot"))
 _SHAPING = frozenset(("Reshape", "ExpandDims", "Squeeze"))
 _FLOATS = {19: 11, 14: 8, 1: 24, 2: 53}
@@ -201,11 +206,13 @@ class Equivalence:
             return _ANY
         if (op == "NoOp" and "control-edges" in rules) or (op == "IdentityN" and "identities" in rules):
             return _ANY
-        if "neutral" in rules and (op in _ALL or op in ("AddN", "Cast", "Transpose")):
+        if "neutral" in rules and (op in (*_ALL, *_SPLITS, "AddN", "Cast", "Transpose")):
             return _ANY
         if "pairs" in rules and (op in _ONCE or op in _UNDONE or op in ("Cast", "Transpose")):
             return number
-        if "neutral" in rules and op in _UNIT:
+        if "pairs" in rules and op in _PACKING:
+            return next(iter(self.numbered((_PACKING[op],))), _NONE)
+        if "neutral" in rules and (op in _UNIT or op in _REDUCING):
             return next(iter(self.numbered(("Const",))), _NONE)
         return _NONE
 
@@ -265,8 +272,9 @@ class Equivalence:
 
     def _find(self, row: int, op: str, reads: list[int]) -> None:
         """Looks whether a row gives what something before it gives."""
-        if op == "IdentityN" and "identities" in self.rules and all(map(self._is_free, reads)):
-            for port, code in enumerate(reads):
+        several = reads if op == "IdentityN" and "identities" in self.rules else self._packed(row, op, reads)
+        if several and all(map(self._is_free, several)):
+            for port, code in enumerate(several):
                 self._hand_on(row, port, code)
             self._stands.pop(row, None)
             return
@@ -285,19 +293,25 @@ class Equivalence:
             value = self._scalar(reads[slot])
             if value is not None and str(value.values[0]) in units and self._is_free(reads[slot]):
                 return reads[1 - slot]
-        value = self._value(reads[1]) if len(reads) > 1 and (op in _ALL or op == "Transpose") else None
+        value = self._value(reads[1]) if len(reads) > 1 and op in (*_ALL, *_REDUCING, "Transpose") else None
         if value is not None and all(map(self._is_free, reads[1:])):
             same = op in _ALL and set(value.values) <= {_ALL[op]}
+            same |= op in _REDUCING and value.shape == (0,)
             if same or (op == "Transpose" and [*value.values] == [*range(len(value.values))]):
                 return reads[0]
         if op == "AddN" and len(reads) == 1:
             return reads[0]
+        if op in _SPLITS and self._setting(row, "num_split") == 1:
+            at = _SPLITS[op]
+            return reads[at] if all(map(self._is_free, reads[:at] + reads[at + 1 :])) else None
         if op == "Cast":
             given, got = self._types(row)
             return reads[0] if given and given == got else None
         return None
 
     def _pair(self, row: int, op: str, reads: list[int]) -> int | None:
+        if op == "Pack":
+            return self._unpacked(row, reads)
         inner = self.normal(reads[0])
         first, waited = self.edges(inner >> BITS)
         if self.table.op(inner >> BITS) != op or self.waits_beside(first, waited) or not first or inner & PORT:
@@ -318,6 +332,27 @@ class Equivalence:
             return first[0] if back_again else None
         return None
 
+    def _packed(self, row: int, op: str, reads: list[int]) -> list[int]:
+        """What has gone into the Pack of which a row is the Unpack; [] where it is none."""
+        inner = self.normal(reads[0]) >> BITS
+        if op != "Unpack" or "pairs" not in self.rules or self.table.op(inner) != "Pack":
+            return []
+        first, waited = self.edges(inner)
+        return first if self._is_undone(inner, row, len(first)) and not self.waits_beside(first, waited) else []
+
+    def _unpacked(self, row: int, reads: list[int]) -> int | None:
+        """What comes apart in the Unpack of which a row is the Pack; None where that is none, or of another order."""
+        inner = self.normal(reads[0]) >> BITS
+        parts = [self.normal(code) for code in reads]
+        if self.table.op(inner) != "Unpack" or parts != [inner << BITS | port for port in range(len(parts))]:
+            return None
+        first, waited = self.edges(inner)
+        return first[0] if self._is_undone(row, inner, len(parts)) and not self.waits_beside(first, waited) else None
+
+    def _is_undone(self, pack: int, unpack: int, count: int) -> bool:
+        """Whether a Pack of COUNT tensors and an Unpack go along the same axis, and the Unpack gives as many."""
+        return (self._setting(pack, "axis"), count) == (self._setting(unpack, "axis"), self._setting(unpack, "num"))
+
     # -- the nodes ---------------------------------------------------------------------------------------
 
     def _value(self, code: int) -> Constant | None:
@@ -334,6 +369,9 @@ class Equivalence:
         row = self.normal(code) >> BITS
         header = constant_header(self.graph[self.table.names[row]]) if self.table.op(row) == "Const" else None
         return self._value(code) if header is not None and header.dims == () else None
+
+    def _setting(self, row: int, key: str) -> object:
+        return self.graph[self.table.names[row]].setting(key)
 
     def _types(self, row: int) -> tuple[int, int]:
         node = self.graph[self.table.names[row]]

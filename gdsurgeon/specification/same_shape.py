@@ -21,7 +21,8 @@ from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.specification.equivalence import BITS, PORT, Equivalence
 from gdsurgeon.specification.simplify import is_lasting, served_tensors
 
-_SAME_ELEMENTS = frozenset(("BroadcastTo", "EnsureShape", "ExpandDims", "Reshape", "Slice", "Squeeze", "StridedSlice"))
+_SUMMING = frozenset(("All", "Any", "Max", "Mean", "Min", "Prod", "Sum"))
+_SAME_ELEMENTS = _SUMMING | {"BroadcastTo", "EnsureShape", "ExpandDims", "Reshape", "Slice", "Squeeze", "StridedSlice"}
 
 
 def violations(comparison: Comparison, outputs: Sequence[str] = ()) -> Iterator[str]:
@@ -125,13 +126,18 @@ def _number(same: Equivalence, code: int) -> float | None:
 
 
 def _may_be_whole(node: Node) -> bool:
-    """Whether a slice may be one of everything: it begins at 0, goes on by 1, and leaves and adds no dim."""
+    """Whether a slice may be one of everything: it begins at 0, goes on by 1, and leaves and adds no dim.
+
+    And whether a sum may be one of single elements: its dims stay, or nobody says which go.
+    """
     values = [found.values if (found := constant(read.node)) is not None else None for read in node.inputs[1:]]
     if node.op == "Slice":
         return values[0] is not None and not any(values[0])
     if node.op == "StridedSlice":
         masks = [node.setting(f"{key}_mask") for key in ("ellipsis", "new_axis", "shrink_axis")]
         return not any(masks) and values[2] is not None and all(step == 1 for step in values[2])
+    if node.op in _SUMMING:
+        return bool(node.setting("keep_dims")) or values[0] is None  # of a scalar nothing says so
     return True
 
 

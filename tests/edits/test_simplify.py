@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from support import graphs
 from support.counting import is_linear
-from support.desk import Desk
+from support.desk import Desk, check_refused
 from support.expecting import expect, refuse
 from support.graphs import (
     BOOL,
@@ -39,8 +39,8 @@ from support.running import run
 from support.v1_control_flow import LOOP, cond, taken_both_ways, while_loop
 
 from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs
-from gdsurgeon.edits.simplify import simplify
-from gdsurgeon.errors import NothingToDo
+from gdsurgeon.edits.simplify import PASSES, simplify
+from gdsurgeon.errors import NothingToDo, UsageError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.graph.serving import Restoring, Served, Serving
@@ -352,7 +352,7 @@ def test_colocations_with_what_is_gone_are_given_up() -> None:
 def test_nothing_to_do_and_no_such_pass(desk: Desk) -> None:
     stays(X, unary("Relu", "y", "x"))
     found = graph(X, identity("a", "x"), unary("Relu", "y", "a"))
-    refuse(found, "no pass 'identitys'. Did you mean 'identities'", only("identitys"))
+    refuse(found, "no pass 'identitys'. Did you mean 'identities'", only("identitys"), error=UsageError)
     refuse(found, "no node 'z'", lambda g: simplify(g, ["z"]))
     expect(found, only("identities"), [X, unary("Relu", "y", "x")], command="simplify --passes identities")
     desk.put("m.pb", graphs.graph_bytes(X, identity("a", "x"), unary("Relu", "y", "a")))
@@ -422,3 +422,29 @@ def test_a_resource_is_no_output() -> None:
     found = graph(X, placeholder("r", RESOURCE), identity("s", "r", kind=RESOURCE), unary("Relu", "y", "x"))
     simplify(found)
     assert graphs.names(found) == ["x", "r", "y"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("--passes neutral --skip neutral", "--passes neutral and --skip neutral cancel out"),
+        ("--passes identities,pairs --skip pairs,unread,identities", "pairs and --skip identities,pairs cancel"),
+        ("--passes checks --keep-checks", "--passes checks and --keep-checks cancel out"),
+        ("--passes shapes --for opencv", "--passes shapes and --for opencv, which leaves shapes out, cancel out"),
+        (f"--skip {','.join(PASSES)}", f"all passes and --skip {','.join(PASSES)} cancel out"),
+        ("--passes idle", "there is no pass 'idle'"),
+        ("--skip inlin", "there is no pass 'inlin'. Did you mean 'inline'?"),
+    ],
+)
+def test_what_cancels_out_is_a_wrong_use(desk: Desk, options: str, said: str) -> None:
+    desk.put("m.pb", graphs.graph_bytes(X, identity("a", "x"), unary("Relu", "y", "a")))
+    check_refused(desk, 2, (said,), "simplify", "m.pb", *options.split(), "-o", "n.pb", "--validate", "structure")
+
+
+def test_what_leaves_something_to_be_done_is_none() -> None:
+    found = graph(X, identity("a", "x"), unary("Relu", "y", "a"))
+    simplify(found, passes=["identities", "pairs"], skip=["pairs"])
+    assert graphs.names(found) == ["x", "y"]
+    with pytest.raises(UsageError, match="nothing is left to be done: passes unread and skip unread cancel out"):
+        simplify(found, passes=["unread"], skip=["unread"])
+    assert not simplify(found, passes=["unread"], skip=["unread"], fold_bn=True).intent.removed

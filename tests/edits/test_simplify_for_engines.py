@@ -32,7 +32,7 @@ from gdsurgeon.cli.simplify import ENGINES as OFFERED
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.simplify import simplify
 from gdsurgeon.edits.simplifying.engines import ENGINES
-from gdsurgeon.errors import EditError, NothingToDo
+from gdsurgeon.errors import NothingToDo, UsageError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.proof.accounting import check_accounted
@@ -89,7 +89,7 @@ def test_equal_nodes_and_shapes_are_left() -> None:
 
 
 def test_an_engine_that_there_is_not() -> None:
-    with pytest.raises(EditError, match=r"no engine 'opencv5'.*'opencv'"):
+    with pytest.raises(UsageError, match=r"no engine 'opencv5'.*'opencv'"):
         simplify(graph(X, identity("y", "x")), engine="opencv5")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 
 from gdsurgeon.analysis.queries.side_effects import ops_in_functions
 from gdsurgeon.analysis.queries.state import has_state
@@ -165,6 +165,16 @@ class Draft:
         self._instead[number << BITS] = source
         self._waited[number] = producer
         return True
+
+    def bypass_each(self, number: int, sources: Sequence[int]) -> None:
+        """Has those who read output i of a node read SOURCES[i]; left alone where somebody could tell."""
+        if self.is_named(number) or self.has_controls(number) or self.is_waited_for(number):
+            return
+        alike = {self.harmless[source >> BITS] for source in sources}
+        if alike == {1} and not any(map(self.gives_reference, sources)):
+            for port, source in enumerate(sources):
+                self._instead[number << BITS | port] = source
+            self._waited[number] = sources[0] >> BITS
 
     def stand_in(self, number: int, other: int) -> None:
         """Has all who read or wait for a node read OTHER, which gives the same."""

@@ -6,7 +6,7 @@ from gdsurgeon.analysis.queries.constant_values import values_of
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.comparison.facts import Rewired
 from gdsurgeon.comparison.intent import Intent
-from gdsurgeon.errors import EditError, quoted
+from gdsurgeon.errors import UsageError, quoted
 from gdsurgeon.graph.constants import constant_header, raw_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import COLOCATION_ATTR
@@ -27,12 +27,12 @@ def left_out(engine: str, *, has_shapes: bool) -> tuple[str, ...]:
     """The passes that are not done for ENGINE; HAS_SHAPES: whether inputs have one shape, and all shapes are constant.
 
     Raises:
-        EditError: it is none of `ENGINES`, nor ''.
+        UsageError: it is none of `ENGINES`, nor ''.
     """
     if not engine:
         return ()
     if engine not in ENGINES:
-        raise EditError(f"there is no engine {quoted(engine)}.{near_miss(engine, ENGINES)}")
+        raise UsageError(f"there is no engine {quoted(engine)}.{near_miss(engine, ENGINES)}")
     return ("equal-nodes",) if has_shapes else ("equal-nodes", "shapes")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from gdsurgeon.edits.simplifying.draft import BITS, Draft
+from gdsurgeon.edits.simplifying.draft import Draft
 
 IDENTITIES = frozenset(("Identity", "Snapshot"))
 STOPS = frozenset(("StopGradient", "PreventGradient"))
@@ -17,13 +17,7 @@ def identities(draft: Draft) -> None:
     """Identity, Snapshot, IdentityN."""
     _pass_by(draft, IDENTITIES)
     for number in draft.with_ops(("IdentityN",)):
-        sources = draft.data(number)
-        may_go = not (draft.is_named(number) or draft.has_controls(number) or draft.is_waited_for(number))
-        alike = {draft.harmless[source >> BITS] for source in sources}
-        if may_go and alike == {1} and not any(map(draft.gives_reference, sources)):
-            for port, source in enumerate(sources):
-                draft.read_instead(number << BITS | port, source)
-            draft.wait_instead(number, sources[0] >> BITS)
+        draft.bypass_each(number, draft.data(number))
     draft.settle("identities")
 
 

@@ -83,13 +83,32 @@ def _filled(wanted: int) -> _Rule:
     return rule
 
 
+def _over_nothing(draft: Draft, number: int, reads: list[int]) -> int | None:
+    """That there is no axis along which elements become one: TensorFlow hands on what it is given, bit for bit."""
+    del number
+    value = draft.constant(reads[1]) if len(reads) == 2 else None
+    return 0 if value is not None and value.shape == (0,) else None
+
+
+def _into_one(draft: Draft, number: int, reads: list[int]) -> int | None:
+    """That a tensor is split into one part."""
+    del reads
+    node = draft.topology.node(number)
+    return _SPLIT[node.op] if node.setting("num_split") == 1 else None
+
+
 def _in_order(draft: Draft, number: int, reads: list[int]) -> int | None:
     del number
     value = draft.constant(reads[1]) if len(reads) > 1 else None
     return 0 if value is not None and list(value.values) == list(range(len(value.values))) else None
 
 
+REDUCTIONS = ("All", "Any", "Max", "Mean", "Min", "Prod", "Sum")
+"""Ops that make one of the elements along some axes, and of one element that element."""
+_SPLIT = {"Split": 1, "SplitV": 0}
+"""Which input is split."""
 _RULES: dict[str, _Rule] = {
+    **dict.fromkeys(REDUCTIONS, _over_nothing),
     "Add": _plus,
     "AddN": _of_one,
     "AddV2": _plus,
@@ -100,6 +119,8 @@ _RULES: dict[str, _Rule] = {
     "Pad": _filled(0),
     "PadV2": _filled(0),
     "RealDiv": _by(1),
+    "Split": _into_one,
+    "SplitV": _into_one,
     "Sub": _by(0),
     "Tile": _filled(1),
     "Transpose": _in_order,

@@ -1,4 +1,4 @@
-"""Pairs that cancel: a Transpose and the one back, a Cast to a wider type and back, and what is done twice."""
+"""Pairs that cancel: Transposes, Casts to a wider type and back, a Pack and its Unpack, and what is done twice."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ RESHAPES = frozenset(("ExpandDims", "Reshape", "Squeeze"))
 
 def pairs(draft: Draft) -> None:
     """Who reads the second of a pair reads what the first reads; a Reshape of a Reshape reads what that one does."""
+    _unpack(draft)
     for number in draft.with_ops(_SECOND):
         reads = draft.data(number)
         inner = reads[0] >> BITS if reads and not reads[0] & CONTROL else -1
@@ -26,6 +27,25 @@ def pairs(draft: Draft) -> None:
     draft.settle("pairs")
     for number in draft.with_ops(("Reshape",)):
         _read_past(draft, number)
+
+
+def _unpack(draft: Draft) -> None:
+    """Who reads what comes out of an Unpack of a Pack reads what went in."""
+    for number in draft.with_ops(("Unpack",)):
+        reads = draft.data(number)
+        inner = reads[0] >> BITS if reads and not reads[0] & CONTROL else -1
+        if inner < 0 or draft.topology.op(inner) != "Pack" or draft.has_controls(inner):
+            continue
+        sources = draft.data(inner)
+        if _are_alike(draft, inner, number, len(sources)):
+            draft.bypass_each(number, sources)
+    draft.settle("pairs")
+
+
+def _are_alike(draft: Draft, pack: int, unpack: int, count: int) -> bool:
+    """Whether a Pack and an Unpack are of COUNT tensors along one axis."""
+    packs, unpacks = draft.topology.node(pack), draft.topology.node(unpack)
+    return unpacks.setting("num") == packs.setting("N") == count and packs.setting("axis") == unpacks.setting("axis")
 
 
 def _read_past(draft: Draft, number: int) -> None:
@@ -82,6 +102,14 @@ def _cast_back(draft: Draft, number: int, inner: int) -> int | None:
     return draft.data(inner)[0]
 
 
+def _packed_again(draft: Draft, number: int, inner: int) -> int | None:
+    """A Pack of all that comes out of an Unpack, in its order."""
+    reads = draft.data(number)
+    if draft.topology.op(inner) != "Unpack" or reads != [inner << BITS | port for port in range(len(reads))]:
+        return None
+    return draft.data(inner)[0] if _are_alike(draft, number, inner, len(reads)) else None
+
+
 _DIGITS = {"half": 11, "bfloat16": 8, "float32": 24, "float64": 53}
 """Bits of the integers that a type of floats has all of."""
 
@@ -107,5 +135,6 @@ _SECOND: dict[str, _Rule] = {
     **dict.fromkeys(sorted(TWICE_IS_ONCE), _once),
     **dict.fromkeys(sorted(TWICE_IS_NOTHING), _nothing),
     "Cast": _cast_back,
+    "Pack": _packed_again,
     "Transpose": _back,
 }

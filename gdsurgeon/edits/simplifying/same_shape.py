@@ -9,6 +9,7 @@ from typing import NamedTuple
 from gdsurgeon.analysis.shapes.inference import Shapes
 from gdsurgeon.edits.simplifying.draft import BITS, CONTROL, Draft
 from gdsurgeon.edits.simplifying.dropout import OPS, Mask, keeps_all
+from gdsurgeon.edits.simplifying.neutral import REDUCTIONS
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.kinds import RESHAPES
@@ -176,5 +177,6 @@ RULES: dict[str, _Rule] = {
     "BroadcastTo": _is_known,
     "Slice": _whole_slice,
     "StridedSlice": _whole_strided_slice,
+    **dict.fromkeys(REDUCTIONS, _is_known),
 }
 """When the output of an op is its first input, whose shape is given."""
