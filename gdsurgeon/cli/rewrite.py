@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
@@ -9,13 +11,15 @@ import click
 from gdsurgeon.cli.bodies import in_bodies
 from gdsurgeon.cli.command import Command, proof_option
 from gdsurgeon.cli.complete import files
+from gdsurgeon.cli.hints import HINTS
 from gdsurgeon.cli.options import edit_options
 from gdsurgeon.cli.terminal import terminal
-from gdsurgeon.errors import UsageError, printable
+from gdsurgeon.errors import GdsurgeonError, UsageError, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
+    from gdsurgeon.edits.claims import EditResult
     from gdsurgeon.edits.rewrite import Listed
     from gdsurgeon.graph.graph import Graph
     from gdsurgeon.operation.edit import Request
@@ -78,13 +82,17 @@ def command(
                          "a rule is given, and --rules: rules of both go into one file")  # fmt: skip
     if as_json and not only_list:
         raise UsageError("--json is for --list: --report writes what was done")
-    rules = _rules(rule, sources, only_list or body is not None)
+    with _hinting(rule):
+        rules = _rules(rule, sources, only_list or body is not None)
     if rule is not None and body is not None and rules[0].replacement is not None:
         raise UsageError("--with BODY takes the place of what matches: give the pattern alone, without '->'")
     if only_list:
         if request.out is not None or request.in_place:
             raise UsageError("--list writes nothing: it goes with neither -o nor -i")
-        _list(request, rules, as_json)
+        with _hinting(rule):
+            count = _list(request, rules, as_json)
+        if not count and _is_robbed(rule):
+            terminal.note(HINTS["single-quotes"])
         return
     from gdsurgeon.cli.parts import load_part
     from gdsurgeon.cli.run_edit import run_edit
@@ -93,7 +101,32 @@ def command(
     part = load_part(body, request) if body is not None else None
 
     near = OF_LARGEST if tolerance is None else tolerance
-    run_edit("rewrite", request, lambda graph: rewrite(graph, rules, part, limit=limit, of_largest=near))
+
+    def edit(graph: Graph) -> EditResult:
+        with _hinting(rule):
+            return rewrite(graph, rules, part, limit=limit, of_largest=near)
+
+    run_edit("rewrite", request, edit)
+
+
+_EMPTY = re.compile(r"[(,]\s*[,):]|->\s*$")
+"""What is left of a rule where the shell has put nothing in the place of $x: an argument, or a side, that is empty."""
+
+
+@contextmanager
+def _hinting(rule: str | None) -> Iterator[None]:
+    """Has an error say how a RULE of the command line is quoted, where it looks as if the shell had read it first."""
+    try:
+        yield
+    except GdsurgeonError as error:
+        if _is_robbed(rule):
+            error.advice += ("single-quotes",)
+        raise
+
+
+def _is_robbed(rule: str | None) -> bool:
+    """Whether a RULE looks as if the shell had put something in the place of its variables."""
+    return rule is not None and "$" not in rule and _EMPTY.search(rule) is not None
 
 
 def _rules(rule: str | None, sources: tuple[str, ...], only_patterns: bool) -> list[Rule]:
@@ -105,8 +138,8 @@ def _rules(rule: str | None, sources: tuple[str, ...], only_patterns: bool) -> l
     return [each for source in sources for each in rules_in(source, only_patterns=only_patterns)]
 
 
-def _list(request: Request, rules: list[Rule], as_json: bool) -> None:
-    """Prints the matches in the graph, or in the bodies that are meant."""
+def _list(request: Request, rules: list[Rule], as_json: bool) -> int:
+    """Prints the matches in the graph, or in the bodies that are meant; returns how many there are."""
     from gdsurgeon.container.load import open_model
     from gdsurgeon.edits.rewrite import listed
     from gdsurgeon.graph.body import Body
@@ -118,9 +151,10 @@ def _list(request: Request, rules: list[Rule], as_json: bool) -> None:
         import json
 
         terminal.answer(json.dumps([_described(*each) for each in found], indent=2))
-        return
+        return len(found)
     for line in _lines(found, many=len(rules) > 1):
         terminal.answer(line)
+    return len(found)
 
 
 def _described(function: str, each: Listed) -> dict[str, object]:

@@ -13,7 +13,7 @@ from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.rewriting.calling import calling, function_of
 from gdsurgeon.edits.rewriting.carrying_out import Done, Planned
 from gdsurgeon.edits.rewriting.matching import Matcher
-from gdsurgeon.edits.rewriting.planning import check_terms
+from gdsurgeon.edits.rewriting.planning import check_pattern, check_terms
 from gdsurgeon.edits.rewriting.rounds import ALREADY, OWN, Left, Round, look, match_of, told_bindings
 from gdsurgeon.edits.sites import site_claims
 from gdsurgeon.errors import EditError, Json, NothingToDo, printable, quoted
@@ -142,8 +142,10 @@ def matches(graph: Graph, pattern: str | Rule) -> Iterator[Match]:
 
     Raises:
         UsageError: it is none; the line says at which column.
+        EditError: an op has not got an attr that it asks for.
     """
     rule = rule_of(pattern, name="rule", only_pattern=True) if isinstance(pattern, str) else pattern
+    check_pattern(graph, rule)
     topology = topology_of(graph)
     matcher = Matcher(topology, rule, frozenset(map(topology.id_of, graph.ends)))
     for root in matcher.roots():

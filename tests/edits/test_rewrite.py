@@ -121,7 +121,7 @@ def test_conditions_of_attrs_and_constants() -> None:
     nodes = [X, const("w", [1.0] * 9, FLOAT, (3, 3, 1, 1)), node("y", "Conv2D", ["x", "w"], **conv)]
     for test in ('padding="SAME"', "strides=[1,2,2,1]", 'data_format="NHWC"', "T=float", 'padding!="VALID"', "T=$t"):
         done(f"Conv2D{{{test}}}($x, $w:const) -> $x", *nodes)
-    for test in ('padding="VALID"', "strides=[1,2,2]", "T=half", "nothing=1", "use_cudnn_on_gpu=false"):
+    for test in ('padding="VALID"', "strides=[1,2,2]", "T=half", "_nothing=1", "use_cudnn_on_gpu=false"):
         assert "nothing in" in left(f"Conv2D{{{test}}}($x, $w:const) -> $x", *nodes)
     for kind in ("[3,?,1,1]", "0..1", "1..1"):
         done(f"Conv2D($x, $w:{kind}) -> $x", *nodes)

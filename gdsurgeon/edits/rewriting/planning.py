@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.attrs import Plain, attr_value, plain, said_by_inputs, type_value
 from gdsurgeon.graph.constants import tensor_value
@@ -226,8 +227,31 @@ class Planner:
         return _misfit(self._place, self._text, term, what)
 
 
+def check_pattern(graph: Graph, rule: Rule) -> None:
+    """Refuses an attr in a pattern that none of its ops has, nor a node of them in this graph. Raises EditError."""
+    for term in (term for root in rule.pattern for term in walk(root) if isinstance(term, Op)):
+        for test in term.attrs:
+            what = _lacking_attr(graph, term.ops, test.key)
+            if what:
+                raise _misfit(rule.place, rule.text, test, what)
+
+
+def _lacking_attr(graph: Graph, ops: Sequence[str], key: str) -> str:
+    """That none of OPS has an attr KEY; '' where one has, or may have: what an op is may not be known here."""
+    definitions = [graph.op_def(op) for op in ops]
+    keys = dict.fromkeys(key for each in definitions if each is not None for key in each.attrs)
+    if not ops or None in definitions or key in keys or key.startswith("_"):
+        return ""
+    topology = topology_of(graph)
+    if any(topology.node(number).has_attr(key) for number in topology.with_ops(ops)):
+        return ""  # of a later TensorFlow
+    what = f"{ops[0]} has no attr {key}" if len(ops) == 1 else f"{' and '.join(ops)} have no attr {key}"
+    return f"{what}.{near_miss(key, keys)}"
+
+
 def check_terms(graph: Graph, rule: Rule) -> None:
-    """Refuses a replacement that fits no graph with the functions of this one. Raises EditError."""
+    """Refuses a rule that fits no graph with the functions of this one. Raises EditError."""
+    check_pattern(graph, rule)
     for root in rule.replacement or ():
         for term in walk(root):
             if not isinstance(term, Op) or not term.ops:
