@@ -15,7 +15,7 @@ from gdsurgeon.graph.served import tensor_now
 from gdsurgeon.graph.serving import INIT, Served
 from gdsurgeon.wire.fields import LEN, Field, encode_varint
 from gdsurgeon.wire.messages import decode_error, message
-from gdsurgeon.wire.protos import FunctionDef, MetaGraphDef, SavedObjectGraph, SignatureDef, TensorInfo
+from gdsurgeon.wire.protos import CollectionDef, FunctionDef, MetaGraphDef, SavedObjectGraph, SignatureDef, TensorInfo
 from gdsurgeon.wire.source import Source, SourceSlice, fields_of
 from gdsurgeon.wire.write import Chunk, ChunkSource, SourceSpan, size_of
 
@@ -170,6 +170,16 @@ class MetaGraph:
         respell(part, lambda text: tensor_now(self.graph, text))
         return part.object_graph_def
 
+    def members_lost(self) -> dict[str, int]:
+        """How many members of each collection are gone with the nodes that they name, where any are."""
+        part = message("tensorflow.MetaGraphDef")()
+        for key, collection in self.around.collection_def.items():
+            part.collection_def[key].CopyFrom(collection)
+        before = {key: _members(collection) for key, collection in part.collection_def.items()}
+        respell(part, lambda text: tensor_now(self.graph, text))
+        after = {key: _members(collection) for key, collection in part.collection_def.items()}
+        return {key: before[key] - count for key, count in sorted(after.items()) if count < before[key]}
+
     def _signatures_now(self) -> Mapping[str, SignatureDef]:
         """The signatures that it has, with what they name as it is called now."""
         part = self._parsed(b"".join(self._bytes(field) for field in self._fields if field.number == _SIGNATURES))
@@ -198,6 +208,11 @@ def _replacements(signatures: Mapping[str, SignatureDef], around: Around) -> byt
         else:
             added.signature_def[key].CopyFrom(definition)
     return added.SerializeToString(deterministic=True)
+
+
+def _members(collection: CollectionDef) -> int:
+    kind = collection.WhichOneof("kind")
+    return len(getattr(collection, kind).value) if kind is not None else 0
 
 
 def _is_graph(field: Field) -> bool:

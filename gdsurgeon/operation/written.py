@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gdsurgeon.container.load import Model
 from gdsurgeon.edits.claims import EditResult
-from gdsurgeon.errors import OutputError, printable
+from gdsurgeon.errors import OutputError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.serving import INIT
+from gdsurgeon.text import named
 from gdsurgeon.wire.output import Output
 from gdsurgeon.wire.write import Chunk, SourceSpan, read_chunks, size_of
 
 if TYPE_CHECKING:
     from gdsurgeon.container.container import Container
 
+MOST_COLLECTIONS = 8
+"""Collections of which it is told how many members are gone."""
 LARGEST = (1 << 31) - 1
 """Bytes of the largest GraphDef that TensorFlow can load."""
 
@@ -116,12 +119,23 @@ def _in_container(container: Container, result: EditResult, *, as_v1: bool) -> t
     saver = saver_around(meta)
     if saver is not None and meta.has_objects:
         result.notes.append("without the model's objects: all loaders run the graph, and the signatures that it has")
+    _tell_what_collections_lose(container, result)
     chunks = container.chunks(Around(signatures, objects, as_v1, saver))
     check_written(container, chunks, touched)
     if objects is None:
         return chunks, None
     result.warnings.extend(unseen(objects, touched))
     return chunks, [key for key in touched if key != INIT]
+
+
+def _tell_what_collections_lose(container: Container, result: EditResult) -> None:
+    """Has RESULT tell which collections of a model have fewer members, since nodes are gone."""
+    lost = container.meta.members_lost() if result.intent.removed else {}
+    if not lost:
+        return
+    counts = named([f"{count:,} of {quoted(key)}" for key, count in lost.items()], MOST_COLLECTIONS, str)
+    result.told.append(("removed", f"from collections: {counts}"))
+    result.facts["collections"] = lost
 
 
 def _as_text(graph: Graph, chunks: list[Chunk], output: Output) -> tuple[list[Chunk], bytes]:
