@@ -81,6 +81,8 @@ def _verdict(checked: CheckedOps, model: str) -> GdsurgeonError | None:
     from gdsurgeon.text import counted, named
 
     name = printable(checked.graph.source_name)
+    if checked.refusal is not None:
+        return checked.refusal
     facts = {"engine": checked.engine.name, "model": shlex.quote(printable(model))}
     if checked.run is not None:
         from gdsurgeon.proof.engines import told

@@ -15,6 +15,8 @@ from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.errors import EditError, UsageError, printable
 
 if TYPE_CHECKING:
+    from gdsurgeon.analysis.queries.unknown_to import Unknown
+    from gdsurgeon.graph.graph import Graph
     from gdsurgeon.operation.edit import Request
 
 
@@ -29,11 +31,13 @@ if TYPE_CHECKING:
     shell_complete=files,
     help="Run the result in this TensorFlow, too: a wheel, or a folder with one.",
 )
+@click.option("--json", "as_json", is_flag=True, help="With --check: print JSON.")
 def command(
     request: Request,
     target: str,
     only_check: bool,
     run_in: str | None,
+    as_json: bool,
     rtol: float | None,
     atol: float | None,
 ) -> None:
@@ -49,19 +53,21 @@ def command(
       gdsurgeon compat model.pb --target 1.15 --check
       gdsurgeon compat model.pb --target 1.15 -o older.pb
     """
+    if as_json and not only_check:
+        raise UsageError("--json is for --check: --report writes what was done")
     if only_check:
         if request.out is not None or request.in_place:
             raise UsageError("--check writes nothing: it goes with neither -o nor -i")
         if run_in is not None:
             raise UsageError("--check runs nothing: it does not go with --run-in")
-        _check(request, target)
+        _check(request, target, as_json=as_json)
         return
     if run_in is not None:
         if not os.path.exists(run_in):
             raise UsageError(f"--run-in {printable(run_in)}: there is no such wheel or folder")
         if request.level not in ("load", "run"):
             raise UsageError(f"--run-in runs the result, and --validate {request.level} says not to")
-        request.run_in = run_in
+        request.run_in, request.target = run_in, target
         request.others = (*request.others, run_in)
     from gdsurgeon.cli.run_edit import run_edit
     from gdsurgeon.edits.compat import compat
@@ -69,23 +75,49 @@ def command(
     run_edit("compat", request, lambda graph: compat(graph, target, rtol=rtol, atol=atol))
 
 
-def _check(request: Request, target: str) -> None:
-    """Tells what the release TARGET does not know. Raises EditError: that is something."""
-    from gdsurgeon.analysis.queries.unknown_to import told, unknown_to, unknown_version
+def _check(request: Request, target: str, *, as_json: bool) -> None:
+    """Prints what the release TARGET does not know. Raises EditError: that is something."""
+    from gdsurgeon.analysis.queries.unknown_to import unknown_to, unknown_version
     from gdsurgeon.container.load import open_model
     from gdsurgeon.edits.compat import known_release
 
     wanted = known_release(target)
     graph = open_model(request.model, request.wanted).graph
-    version = unknown_version(graph, wanted)
-    found = [*told(unknown_to(graph, wanted)), *([version] if version else [])]
-    name = printable(graph.source_name)
-    if found:
-        raise EditError(
-            f"TensorFlow {wanted.name} does not know all of {name}:",
+    unknown, version = unknown_to(graph, wanted), unknown_version(graph, wanted)
+    error = None
+    if unknown or version:
+        error = EditError(
+            f"TensorFlow {wanted.name} does not know all of {printable(graph.source_name)}",
             code="not-compatible",
-            details=tuple(found),
             facts={"target": wanted.name, "model": shlex.quote(printable(request.model))},
             advice="make-older",
         )
-    terminal.summary([f"TensorFlow {wanted.name} knows all of {name}: {graph.node_count:,} nodes"])
+    terminal.answer((_json if as_json else _text)(graph, wanted.name, unknown, version, error))
+    if error is not None:
+        raise error
+
+
+def _text(graph: Graph, target: str, unknown: list[Unknown], version: str, error: EditError | None) -> str:
+    from gdsurgeon.analysis.queries.op_usage import op_counts
+    from gdsurgeon.analysis.queries.unknown_to import told
+    from gdsurgeon.view.findings import findings
+
+    entries = [("target", f"TensorFlow {target} {'does not know' if error is not None else 'knows'} all of it")]
+    entries += [("unknown", line) for line in (*told(unknown), *([version] if version else []))]
+    return "\n".join(findings(graph.source_name, graph.node_count, len(op_counts(graph)), entries))
+
+
+def _json(graph: Graph, target: str, unknown: list[Unknown], version: str, error: EditError | None) -> str:
+    import json
+
+    from gdsurgeon.cli.hints import error_json
+
+    found = {
+        "model": graph.source_name,
+        "target": target,
+        "unknown": [each._asdict() for each in unknown],
+        "version": version or None,
+        "error": error_json(error, "compat") if error is not None else None,
+        "exit_code": error.exit_code if error is not None else 0,
+    }
+    return json.dumps(found, indent=2)

@@ -198,6 +198,8 @@ def _check_own(command: click.Command, context: click.Context) -> None:
         if name in _of_the_whole() and source is click.core.ParameterSource.COMMANDLINE:
             option = max(parameter.opts, key=len)
             raise UsageError(Line("{option} is for the whole script: apply takes it, and no line", option=option))
+        if name in ("only_check", "only_list") and source is click.core.ParameterSource.COMMANDLINE:
+            raise UsageError(f"{max(parameter.opts, key=len)} makes no edit: a script holds edits, a line each")
 
 
 @functools.cache

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gdsurgeon.analysis.queries.lacking_ops import LackingOp, OpsOfGraph, lacking_ops
 from gdsurgeon.container.load import open_model, reads_of
 from gdsurgeon.container.wanted import ALL, Wanted
-from gdsurgeon.edits.simplifying.draft import CHECKS
-from gdsurgeon.edits.simplifying.identities import IDENTITIES, STOPS
+from gdsurgeon.edits.simplifying.going import HANDING_ON, is_read, may_all_go
 from gdsurgeon.errors import EditError, Json, Line, UsageError, printable, quoted
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
@@ -62,18 +61,20 @@ class CheckedOps:
         graph: the model's.
         engine: as the list has it.
         found: what the list lacks.
-        run: what the engine made of it; None where it was not run.
+        run: what the engine made of it; None where it was not run, or to no end.
+        refusal: why the engine does not take it, or does not run it; None where it does, or was not asked.
     """
 
     graph: Graph
     engine: Engine
     found: OpsOfGraph
     run: EngineRun | None = None
+    refusal: EditError | None = None
 
     def helps(self) -> Iterator[tuple[LackingOp, Help | None]]:
         """What is lacking, each with what helps."""
         for lacking in self.found.lacking:
-            yield lacking, _help(self.engine, lacking)
+            yield lacking, _help(self, lacking)
 
 
 def check_ops(model: str, engine: str, **options: object) -> CheckedOps:
@@ -97,7 +98,7 @@ def carry_out(request: CheckOpsRequest, progress: Progress = silent) -> CheckedO
 
     Raises:
         InputError: the model cannot be read.
-        EditError, ValidationError, NotValidatedError: see `gdsurgeon.proof.engines.run_in_engine`.
+        UsageError, ValidationError, NotValidatedError: see `gdsurgeon.proof.engines.run_in_engine`.
     """
     graph = open_model(request.model, request.wanted).graph
     asked = engine(request.engine)
@@ -106,9 +107,10 @@ def carry_out(request: CheckOpsRequest, progress: Progress = silent) -> CheckedO
         try:
             checked.run = _run(request, request.run, graph, progress)
         except EditError as error:
-            if error.code == "not-loadable":
-                _say_what_may_help(error, checked, request.model)
-            raise
+            if error.code != "not-loadable":
+                raise
+            _say_what_may_help(error, checked, request.model)
+            checked.refusal = error
     return checked
 
 
@@ -119,10 +121,10 @@ def _say_what_may_help(error: EditError, checked: CheckedOps, model: str) -> Non
         error.details = (*error.details, f"by its list {checked.engine.called} lacks {listed(lacking, 6)}")
     codes = {found.code for _, found in checked.helps() if found}
     error.facts["model"] = shlex.quote(printable(model))
-    is_opencv = checked.engine.name == "opencv"
     error.advice = ("freeze-first",) if "op-freeze" in codes else ()
     error.advice += ("inline-first",) if "op-inline" in codes else ()
-    error.advice += ("simplify-for-opencv",) if is_opencv else ("simplify-first",)
+    if may_all_go(checked.graph, checked.found.lacking):
+        error.advice += ("simplify-for-opencv",) if checked.engine.name == "opencv" else ("simplify-first",)
 
 
 def _run(request: CheckOpsRequest, wanted: EngineRequest, graph: Graph, progress: Progress) -> EngineRun:
@@ -142,17 +144,17 @@ def _run(request: CheckOpsRequest, wanted: EngineRequest, graph: Graph, progress
         return run_in_engine(executor, graph, as_meant(request.overrides, graph), wanted)
 
 
-def _help(asked: Engine, lacking: LackingOp) -> Help | None:
+def _help(checked: CheckedOps, lacking: LackingOp) -> Help | None:
     op = lacking.op
     if op in CALLS:
         return Help("op-inline", {})
-    if op in STOPS | CHECKS | IDENTITIES | {"IdentityN"}:
+    if op in HANDING_ON and is_read(checked.graph, lacking):
         return Help("op-simplify", {})
     if is_variable(op) or changes_variable(op) or op == "ReadVariableOp":
         return Help("op-freeze", {})
     if lacking.is_select:
         return Help("op-select", {})
-    return _older(asked, op)
+    return _older(checked.engine, op)
 
 
 def _older(asked: Engine, op: str) -> Help | None:

@@ -20,6 +20,7 @@ from gdsurgeon.errors import (
     NothingToDo,
     UsageError,
     joined,
+    printable,
 )
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
@@ -70,6 +71,7 @@ class Request(Data):
         v2_check: whether tf.saved_model.load is asked, too, where those objects are others.
         prove_each: of several edits, prove one after the other, and not all at once.
         run_in: a wheel of another release, or a folder into which one was unpacked, that is to run the result, too.
+        target: the release that this is meant to be; '' where any is.
         becomes: what takes the place of the suffix of the model's name where no output is named.
         mends: whether the model may be broken, for the edit puts it right.
         evaluator: what the edit has constants computed by, to which TensorFlow's process is lent.
@@ -92,6 +94,7 @@ class Request(Data):
     as_v1: bool = False
     v2_check: bool = True
     run_in: str = ""
+    target: str = ""
     becomes: str = ".edited{suffix}"
     settings: Settings = field(default_factory=Settings)
     overrides: Overrides = field(default_factory=Overrides)
@@ -327,13 +330,23 @@ def _proven(request: Request, made: _Made, proving: Proving, staged: str, listen
         if what.served is not None:
             proof.served = _served(request, proving, made.model, what.served, staged)
         if request.run_in:
-            proof.released = proving.check_released(made.model.graph, edited, request.run_in)
+            released = proving.check_released(made.model.graph, edited, request.run_in)
+            proof.released = released.told
+            proof.warnings += _other_release(released.version, request.target)
     except GdsurgeonError as error:
         error.warnings = tuple(made.outcome(made.unproven).warnings)
         if isinstance(error, DiffersError):
             listener.differing(error, made.outcome(error.proof))
         raise
     return proof
+
+
+def _other_release(version: str, target: str) -> list[str]:
+    """What there is to warn of where a result is for the release TARGET, and was run in that of a VERSION."""
+    if not target or version.split(".")[:2] == target.split(".")[:2]:
+        return []
+    line = "{run_in} is TensorFlow {version}, and {target} is {wanted}: it is not shown that this runs it"
+    return [Line(line, version=printable(version), wanted=printable(target))]
 
 
 def checkpoint_of(graph: Graph) -> AbstractContextManager[CopiedCheckpoint | None]:

@@ -21,6 +21,7 @@ from gdsurgeon.values import Closing
 from gdsurgeon.wire.write import Chunk, read_chunks
 
 if TYPE_CHECKING:
+    from gdsurgeon.proof.released import Released
     from gdsurgeon.proof.served import Folders
     from gdsurgeon.runtime.evaluator import Evaluator
 
@@ -122,7 +123,7 @@ class Proving(Closing):
         keys = keys if self._level == "run" else ()
         return check_served(self._executor, graph, self._overrides, folders, keys)
 
-    def check_released(self, graph: Graph, edited: str | bytes, path: str) -> str:
+    def check_released(self, graph: Graph, edited: str | bytes, path: str) -> Released:
         """What another release makes of the edited GRAPH; see `gdsurgeon.proof.released.check_released`.
 
         EDITED is as in `prove`, PATH a wheel or a folder of the release.

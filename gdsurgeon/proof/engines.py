@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from math import inf, isfinite, prod
 
 from gdsurgeon.analysis.queries.signature import input_nodes
-from gdsurgeon.errors import EditError, GdsurgeonError, Line, NotValidatedError, ValidationError, printable
+from gdsurgeon.errors import EditError, GdsurgeonError, Line, NotValidatedError, UsageError, ValidationError, printable
 from gdsurgeon.feeds.given import check_names
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
@@ -21,7 +21,7 @@ from gdsurgeon.proof.progress import Event
 from gdsurgeon.proof.subject import Feeds, Subject, SubjectOptions
 from gdsurgeon.proof.trial import ORIGINAL
 from gdsurgeon.runtime.engines.engine import NOT_TAKEN
-from gdsurgeon.runtime.engines.place import PACKAGES, engine_at
+from gdsurgeon.runtime.engines.place import PACKAGES, NotThere, engine_at
 from gdsurgeon.runtime.failures import TensorFlowMissing, WorkerDied
 from gdsurgeon.runtime.likeness import Likeness
 from gdsurgeon.runtime.tensor import Tensor
@@ -138,7 +138,9 @@ def run_in_engine(executor: Executor, graph: Graph, overrides: Overrides, reques
         What it gave, nearer than is allowed or not.
 
     Raises:
-        EditError: the engine does not load the graph, or does not run it; the code is ``not-loadable``.
+        EditError: the engine does not load the graph, or does not run it; the code is ``not-loadable``, and the facts
+            are which ``engine`` it is, and ``why``.
+        UsageError: what was named has no engine in it.
         ValidationError: it does not answer in time.
         NotValidatedError: it is not here, or TensorFlow itself does not run the graph, or nothing can be compared.
     """
@@ -155,6 +157,10 @@ def run_in_engine(executor: Executor, graph: Graph, overrides: Overrides, reques
                 other.called = {ORIGINAL: name}
                 found = EngineRun(f"{title} {_version(other)}")
                 return _InEngine(other, here, request, found).run()
+    except NotThere as missing:
+        line = "{run_in} {path}: {why}; it takes a wheel of {package}, or a folder with one"
+        facts = {"path": printable(request.place or ""), "why": printable(str(missing))}
+        raise UsageError(Line(line, package=PACKAGES[request.engine], **facts)) from missing
     except TensorFlowMissing as missing:
         where = f" as {printable(request.place)}" if request.place is not None else ""
         raise NotValidatedError(
@@ -253,14 +259,14 @@ class _InEngine:
         except Refused as refused:
             done = "load" if refused.code == NOT_TAKEN else what
             line = f"{self.found.called} does not {done} {self.name}: {printable(refused.text)}"
-            raise self._refusal(line) from refused
+            raise self._refusal(line, refused.text) from refused
         except GdsurgeonError as error:
             if isinstance(error.__cause__, WorkerDied):
-                raise self._refusal(error.message) from error
+                raise self._refusal(error.message, error.message) from error
             raise
 
-    def _refusal(self, message: str) -> EditError:
-        return EditError(message, code="not-loadable")
+    def _refusal(self, message: str, why: str) -> EditError:
+        return EditError(message, code="not-loadable", facts={"engine": self.found.called, "why": why})
 
     def _sample(self, sample: int) -> None:
         """Runs both on one feed, and compares."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import NamedTuple
 
 from gdsurgeon.errors import GdsurgeonError, Line, UsageError, ValidationError, printable, quoted
 from gdsurgeon.feeds.overrides import Overrides
@@ -23,6 +24,13 @@ RTOL, ATOL = 1e-3, 1e-4
 RELEASED = "the other release"
 
 
+class Released(NamedTuple):
+    """What another release has made of a graph: its VERSION, and what it has shown, in words, with its name."""
+
+    version: str
+    told: str
+
+
 def check_released(
     executor: Executor,
     graph: Graph,
@@ -31,7 +39,7 @@ def check_released(
     load: Callable[[Executor], None],
     *,
     runs: bool = True,
-) -> str:
+) -> Released:
     """Has the release in PATH run the edited graph on what this TensorFlow is fed, and compares what both give.
 
     Args:
@@ -60,14 +68,16 @@ def check_released(
                     load(other)
                     load(executor)
                     other.loaded(EDITED)
-                    return f"{name} {_compared(executor, other, graph, overrides) if runs else 'loads it'}"
+                    told = _compared(executor, other, graph, overrides) if runs else "loads it"
+                    return Released(other.runtime_version(), f"{name} {told}")
                 except Refused as refused:
                     raise ValidationError(f"{name} does not take the result: {printable(refused.text)}") from refused
                 except GdsurgeonError as error:
                     raise ValidationError(f"in {name}: {error.message}", details=error.details) from error
     except TensorFlowMissing as missing:
-        line = Line("{run_in} {path}: {reason}", path=printable(path), reason=printable(str(missing)))
-        raise UsageError(line) from missing
+        line = "{run_in} {path}: {reason}; it takes a wheel of a release, or a folder with one"
+        facts = {"path": printable(path), "reason": printable(str(missing))}
+        raise UsageError(Line(line, **facts)) from missing
 
 
 def _compared(executor: Executor, other: Executor, graph: Graph, overrides: Overrides) -> str:

@@ -15,6 +15,7 @@ from gdsurgeon.runtime.failures import TensorFlowMissing
 from gdsurgeon.runtime.process import PRELOADED
 
 _LIBRARIES = re.compile(r"(_pywrap_tensorflow_internal\.so|libtensorflow_(framework|cc)\.so[.0-9]*|\.libs/[^/]+)$")
+_TENSORFLOW = re.compile(r"(_pywrap_tensorflow_internal\.so|libtensorflow_(framework|cc)\.so[.0-9]*)$")
 _MISSED = "int _Py_CheckRecursionLimit = 1000; void *_PyThreadState_Current;"
 """What wheels of 1.x want of the Python for which they were made, and what Pythons of today have no more."""
 
@@ -27,7 +28,7 @@ def unpacked(path: str) -> Iterator[str]:
         path: a wheel, or a folder into which one was unpacked or installed.
 
     Raises:
-        TensorFlowMissing: it is neither.
+        TensorFlowMissing: it is neither, or has no library of TensorFlow in it; the text says so.
     """
     with tempfile.TemporaryDirectory(prefix="gdsurgeon-release-") as folder:
         try:
@@ -37,9 +38,16 @@ def unpacked(path: str) -> Iterator[str]:
                 with zipfile.ZipFile(path) as wheel:
                     wheel.extractall(folder, [name for name in wheel.namelist() if _LIBRARIES.search(name)])
         except (OSError, zipfile.BadZipFile) as error:
-            raise TensorFlowMissing(f"{path} is neither a wheel nor a folder of TensorFlow: {error}") from error
+            raise TensorFlowMissing(f"it is neither a wheel nor a folder of TensorFlow: {error}") from error
+        if not _has_library(folder):
+            raise TensorFlowMissing("it holds no library of TensorFlow")
         _make_up(folder)
         yield folder
+
+
+def _has_library(folder: str) -> bool:
+    places = os.walk(folder, followlinks=True)
+    return any(_TENSORFLOW.search(name) for _, _, names in places for name in names)
 
 
 def _make_up(folder: str) -> None:

@@ -7,10 +7,11 @@ from math import isfinite
 from typing import TYPE_CHECKING
 
 from gdsurgeon.analysis.queries.lacking_ops import LackingOp, Place
-from gdsurgeon.errors import Json, printable, quoted
+from gdsurgeon.errors import EditError, Json, printable, quoted
 from gdsurgeon.operation.check_ops import CheckedOps
 from gdsurgeon.ops.dtypes import dtype_name
-from gdsurgeon.text import counted, labelled, listed
+from gdsurgeon.text import counted, listed
+from gdsurgeon.view.findings import findings
 
 if TYPE_CHECKING:
     from gdsurgeon.proof.engines import EngineOutput, EngineRun
@@ -32,9 +33,12 @@ def _place(place: Place) -> str:
 
 def lines(checked: CheckedOps, helps: Mapping[str, str]) -> list[str]:
     """What was found, a line each; HELPS: what helps, by op."""
-    graph, found, run = checked.graph, checked.found, checked.run
-    head = f"{printable(graph.source_name)}  {counted(found.nodes, 'node')}, {counted(found.ops, 'op type')}"
-    return [head, *labelled([*_list(checked, helps), *(_run(run) if run is not None else [])])]
+    found, entries = checked.found, [*_list(checked, helps)]
+    if checked.run is not None:
+        entries += _run(checked.run)
+    if checked.refusal is not None:
+        entries.append(("refused", checked.refusal.message))
+    return findings(checked.graph.source_name, found.nodes, found.ops, entries)
 
 
 def _list(checked: CheckedOps, helps: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -87,15 +91,24 @@ def as_json(checked: CheckedOps, helps: Mapping[str, str], error: Mapping[str, J
             }
             for each in checked.found.lacking
         ],
-        "run": _run_json(checked.run) if checked.run is not None else None,
+        "run": _run_json(checked.run) if checked.run is not None else _refused_json(checked.refusal),
         "error": error,
         "exit_code": error["exit"] if error is not None else 0,
     }
 
 
+def _refused_json(refusal: EditError | None) -> dict[str, Json] | None:
+    """The engine that does not take the model, with its reason."""
+    if refusal is None:
+        return None
+    return {"engine": refusal.facts["engine"], "refused": refusal.facts["why"], "samples": 0, "feeds": {}, "notes": [],
+            "outputs": []}  # fmt: skip
+
+
 def _run_json(run: EngineRun) -> dict[str, Json]:
     return {
         "engine": run.called,
+        "refused": None,
         "samples": run.samples,
         "feeds": run.feeds,
         "notes": run.notes,

@@ -361,7 +361,7 @@ def report(outcome: Outcome, command: str, error: Mapping[str, Json] | None = No
         "before": signature_json(outcome.before),
         "after": signature_json(outcome.after),
         "edit": _edit_json(outcome.result),
-        **({"steps": [_step_json(step) for step in outcome.steps]} if outcome.steps[1:] else {}),
+        **({"steps": [_step_json(step) for step in outcome.steps]} if command == "apply" else {}),
         "claims": [type(claim).__name__ for claim in outcome.result.claims],
         "proof": outcome.proof.as_json(),
         "warnings": outcome.warnings,

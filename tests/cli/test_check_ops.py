@@ -8,7 +8,7 @@ import pytest
 from support import graphs
 from support.desk import Desk, check_refused
 from support.engines import does, engine_in
-from support.graphs import FLOAT, add, graph_bytes, identity, node, placeholder
+from support.graphs import FLOAT, add, const, graph_bytes, node, placeholder
 from support.paths import ROOT
 
 X = placeholder("x", shape=(-1, 3))
@@ -121,14 +121,48 @@ def test_a_run_says_what_an_engine_gives(desk: Desk, engine: str) -> None:
 
 
 @pytest.mark.tensorflow
-def test_what_is_not_taken_comes_with_what_may_help(desk: Desk, engine: str) -> None:
-    stopped = node("y", "StopGradient", ["i"], T=FLOAT)
-    desk.put("m.pb", graph_bytes(X, identity("i", "x"), stopped, does(load="fail('no')")))
-    ran = desk.run("check-ops", "m.pb", "--for", "opencv", "--run", "--run-in", engine)
+def test_what_is_not_taken_is_told_with_what_may_help(desk: Desk, engine: str) -> None:
+    stopped = node("s", "StopGradient", ["x"], T=FLOAT)
+    desk.put("m.pb", graph_bytes(X, stopped, add("y", "s", "s"), does(load="fail('no')")))
+    call = ("check-ops", "m.pb", "--for", "opencv", "--run", "--run-in")
+    ran = desk.run(*call, engine)
     assert ran.code == 4 and ran.errors == ["Error: OpenCV 9.8.7 does not load m.pb: no"]
     assert "lacks StopGradient" in ran.err and "Hint: gdsurgeon simplify m.pb --for opencv -o OUT" in ran.err
-    ran = desk.run("check-ops", "m.pb", "--for", "opencv", "--run", "--run-in", str(desk.folder))
-    assert ran.code == 7 and "Hint: pip install opencv-python-headless" in ran.err
+    assert ran.out.decode().splitlines()[-1] == "  refused  OpenCV 9.8.7 does not load m.pb: no"
+    assert "gdsurgeon simplify takes it away" in ran.out.decode()
+    found = json.loads(desk.run(*call, engine, "--json").out)
+    assert (found["run"]["engine"], found["run"]["refused"]) == ("OpenCV 9.8.7", "no")
+    assert [each["op"] for each in found["lacking"]] == ["StopGradient"] and found["exit_code"] == 4
+    said = ("there is no module cv2 in it; it takes a wheel of opencv-python-headless, or a folder with one",)
+    ran = check_refused(desk, 2, said, *call, str(desk.folder))
+    assert "Hint" not in ran.err
+
+
+STAYING = {
+    "an op that nothing takes away": [node("y", "Erfc", ["x"], T=FLOAT)],
+    "an output": [node("y", "StopGradient", ["x"], T=FLOAT)],
+    "one of two": [node("s", "StopGradient", ["x"], T=FLOAT), node("y", "Erfc", ["s"], T=FLOAT)],
+}
+GOING = {
+    "an op of constants": [const("c", [1, 2, 3]), node("e", "Erfc", ["c"], T=FLOAT), add("y", "x", "e")],
+    "an op of shapes": [node("s", "Shape", ["x"], T=FLOAT, out_type=graphs.INT32),
+                        node("f", "Cast", ["s"], SrcT=graphs.INT32, DstT=FLOAT), node("y", "Erfc", ["f"], T=FLOAT)],
+    "nothing that is lacking": [add("y", "x", "x")],
+}  # fmt: skip
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("records", [*STAYING.values(), *GOING.values()], ids=[*STAYING, *GOING])
+def test_simplify_is_named_where_it_may_help(desk: Desk, engine: str, records: list[bytes]) -> None:
+    desk.put("m.pb", graph_bytes(X, *records, does(load="fail('no')")))
+    ran = desk.run("check-ops", "m.pb", "--for", "opencv", "--run", "--run-in", engine)
+    assert ran.code == 4 and ("simplify m.pb" in ran.err) == (records in GOING.values()), ran.err
+
+
+def test_an_output_keeps_its_name_so_simplify_does_not_take_it_away(desk: Desk) -> None:
+    desk.put("m.pb", graph_bytes(X, *STAYING["an output"]))
+    said = desk.run("check-ops", "m.pb", "--for", "opencv").out.decode()
+    assert "StopGradient: 1 node, 'y'\n" in said
 
 
 @pytest.mark.tensorflow

@@ -6,7 +6,7 @@ import json
 
 import pytest
 from support import graphs
-from support.desk import Desk
+from support.desk import Desk, check_refused
 from support.expecting import expect, refuse
 from support.graphs import (
     DOUBLE,
@@ -120,11 +120,19 @@ def test_kernels_that_take_two_dims_are_told() -> None:
 def test_check_tells_and_writes_nothing(desk: Desk) -> None:
     desk.put("model.pb", graphs.graph_bytes(X, add("y", "x", "x"), trailer=OLD))
     ran = desk.run("compat", "model.pb", "--target", "1.4", "--check")
-    assert ran.code == 4
-    assert "there is no op 'AddV2' (1.5 is the first to have it): 1 node, 'y'" in ran.err
+    assert ran.code == 4 and ran.errors == ["Error: TensorFlow 1.4 does not know all of model.pb"]
+    assert ran.out.decode().splitlines() == [
+        "model.pb  2 nodes, 2 op types",
+        "  target   TensorFlow 1.4 does not know all of it",
+        "  unknown  there is no op 'AddV2' (1.5 is the first to have it): 1 node, 'y'",
+    ]
     assert "Hint: gdsurgeon compat model.pb --target 1.4 -o OUT" in ran.err
     ran = desk.run("compat", "model.pb", "--target", "1.15", "--check")
-    assert (ran.code, ran.err.strip()) == (0, "TensorFlow 1.15 knows all of model.pb: 2 nodes")
+    assert (ran.code, ran.err) == (0, "") and "  target   TensorFlow 1.15 knows all of it" in ran.out.decode()
+    found = json.loads(desk.run("compat", "model.pb", "--target", "1.4", "--check", "--json").out)
+    assert [(each["node"], each["op"], each["kind"]) for each in found["unknown"]] == [("y", "AddV2", "op")]
+    assert found["error"]["code"] == "not-compatible" and found["exit_code"] == 4
+    check_refused(desk, 2, ("--json is for --check",), "compat", "model.pb", "--target", "1.4", "--json")
     assert list(desk.files()) == ["model.pb"]
     assert desk.run("compat", "model.pb", "--target", "1.15", "--check", "-o", "out.pb").code == 2
 

@@ -195,9 +195,18 @@ def test_what_is_wrong_is_listed(desk: Desk) -> None:
         "old.pb", graph_bytes(X, V, node("a", "AssignAdd", ["v", "x"], T=FLOAT), add("b", "x", "nobody"), *table())
     )
     ran = desk.run("repair", "old.pb", "--list")
-    assert ran.code == 4 and ran.err.count("\n  ") == 3, ran.err
-    assert "'a' (AssignAdd) wants a variable" in ran.err and "'t' (HashTableV2)" in ran.err and "'nobody'" in ran.err
+    assert (ran.code, ran.err) == (4, "Error: old.pb is to be mended\n")
+    head, *faults = ran.out.decode().splitlines()
+    assert head == "old.pb  8 nodes, 6 op types" and all(line.startswith("  fault    ") for line in faults)
+    assert "'a' (AssignAdd) wants a variable" in faults[0] and "'t' (HashTableV2)" in faults[1]
+    assert "'nobody' (cannot be mended)" in faults[2] and len(faults) == 3
+    ran = desk.run("repair", "old.pb", "--list", "--json")
+    found = json.loads(ran.out)
+    assert [(each["node"], each["mendable"]) for each in found["faults"]] == [("a", True), ("t", False), ("", False)]
+    assert ran.code == found["exit_code"] == found["error"]["exit"] == 4
     desk.put("sound.pb", graph_bytes(X))
     ran = desk.run("repair", "sound.pb", "--check")
-    assert ran.code == 0 and "nothing is wrong" in ran.err
+    assert (ran.code, ran.err) == (0, "") and "  faults   none that is known here" in ran.out.decode()
+    assert json.loads(desk.run("repair", "sound.pb", "--check", "--json").out)["faults"] == []
+    check_refused(desk, 2, ("--json is for --list",), "repair", "sound.pb", "--json")
     check_refused(desk, 2, ("--check (--list) writes nothing",), "repair", "sound.pb", "--list", "-o", "out.pb")

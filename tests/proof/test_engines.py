@@ -12,7 +12,7 @@ import pytest
 from support.engines import does, engine_in
 from support.graphs import FLOAT, STRING, add, const, graph, identity, node, placeholder, scalar
 
-from gdsurgeon.errors import EditError, NotValidatedError, ValidationError
+from gdsurgeon.errors import EditError, NotValidatedError, UsageError, ValidationError
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.proof.engines import EngineRequest, EngineRun, agreement, run_in_engine, told
 from gdsurgeon.proof.executor import Executor
@@ -139,12 +139,12 @@ def test_what_shows_nothing(here: Executor, engine: str) -> None:
 def test_an_engine_that_is_not_there(here: Executor, tmp_path: Path) -> None:
     wheel = tmp_path / "some.whl"
     wheel.write_bytes(b"no zip")
-    for place, said in ((str(tmp_path), "there is no module cv2 in"), (str(wheel), "is no wheel")):
-        with pytest.raises(NotValidatedError, match=f"OpenCV cannot be run here.*{said}") as caught:
+    for place, said in ((str(tmp_path), "there is no module cv2 in it"), (str(wheel), "it is no wheel")):
+        with pytest.raises(UsageError, match=f"run_in .*{said}.*; it takes a wheel of opencv-python-headless"):
             ran(here, place)
-        assert caught.value.advice == ("get-engine",) and caught.value.facts == {"package": "opencv-python-headless"}
-    with pytest.raises(NotValidatedError, match="OpenCV cannot be imported: out of order"):
+    with pytest.raises(NotValidatedError, match="OpenCV cannot be imported: out of order") as caught:
         ran(here, engine_in(tmp_path, "raise OSError('out of order')"))
+    assert caught.value.advice == ("get-engine",) and caught.value.facts == {"package": "opencv-python-headless"}
     with pytest.raises(NotValidatedError, match=r"TensorFlow\.js is not run from here"):
         run_in_engine(here, graph(X, TWICE), Overrides(), EngineRequest("tfjs"))
 

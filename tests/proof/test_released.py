@@ -12,8 +12,9 @@ import pytest
 from support.desk import Desk
 from support.graphs import FLOAT, INT32, STRING, add, graph, graph_bytes, node, placeholder, scalar, versions
 
-from gdsurgeon.errors import GdsurgeonError, UsageError, ValidationError
+from gdsurgeon.errors import UsageError, ValidationError
 from gdsurgeon.feeds.overrides import Overrides
+from gdsurgeon.ops.releases import releases
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.released import check_released
 from gdsurgeon.proof.settings import Settings
@@ -43,7 +44,7 @@ def released(executor: Executor, *records: bytes, there: tuple[bytes, ...] = (),
     def load(which: Executor) -> None:
         which.load_bytes(EDITED, graph_bytes(*(there if there and which is not executor else records)))
 
-    return check_released(executor, graph(*records), Overrides(), installed(), load, **options)
+    return check_released(executor, graph(*records), Overrides(), installed(), load, **options).told
 
 
 @pytest.mark.tensorflow
@@ -72,6 +73,10 @@ def test_the_command_runs_the_result_there(desk: Desk) -> None:
     desk.put("model.pb", graph_bytes(X, add("y", "x", "x"), trailer=versions(24)))
     ran = desk.run("compat", "model.pb", "--target", "1.4", "-o", "out.pb", "--run-in", installed())
     assert ran.code == 0 and "  run in   TensorFlow 2." in ran.err
+    assert "Warning: --run-in is TensorFlow 2." in ran.err and ", and --target is 1.4: it is not shown that" in ran.err
+    newest = releases()[-1].name
+    ran = desk.run("compat", "model.pb", "--target", newest, "-o", "new.pb", "--run-in", installed())
+    assert ran.code == 0 and ("--target is" in ran.err) != (f"TensorFlow {newest}." in ran.err)
     ran = desk.run(
         "compat", "out.pb", "--target", "1.4", "-o", "same.pb", "--run-in", installed(), "--report", "r.json"
     )
@@ -92,7 +97,7 @@ def test_a_folder_without_tensorflow(here: Executor, tmp_path: Path) -> None:
     (tmp_path / "some.whl").write_bytes(b"no zip")
     with pytest.raises(UsageError, match="neither a wheel nor a folder"):
         check_released(here, graph(X), Overrides(), str(tmp_path / "some.whl"), lambda _: None)
-    with pytest.raises(GdsurgeonError, match="it holds no library of TensorFlow"):
+    with pytest.raises(UsageError, match="it holds no library of TensorFlow; it takes a wheel of a release"):
         check_released(here, graph(X), Overrides(), str(tmp_path), lambda _: None)
 
 

@@ -20,6 +20,10 @@ PACKAGES = {"opencv": "opencv-python-headless", "openvino": "openvino", "tflite"
 """What pip calls them."""
 
 
+class NotThere(TensorFlowMissing):
+    """What was named has no engine in it; the text says what it has not."""
+
+
 @contextmanager
 def engine_at(engine: str, path: str | None) -> Iterator[tuple[str, tuple[str, ...]]]:
     """The name by which `gdsurgeon.runtime.engines.opened` opens ENGINE, and what its process has to be able to read.
@@ -30,7 +34,8 @@ def engine_at(engine: str, path: str | None) -> Iterator[tuple[str, tuple[str, .
             installed for this Python.
 
     Raises:
-        TensorFlowMissing: it is not there.
+        NotThere: it is not in PATH.
+        TensorFlowMissing: it is not installed.
     """
     if path is None:
         if not is_in(engine, None):
@@ -41,7 +46,7 @@ def engine_at(engine: str, path: str | None) -> Iterator[tuple[str, tuple[str, .
         inside = sysconfig.get_path("purelib", vars={"base": path, "platbase": path})
         folder = next((each for each in (path, inside) if is_in(engine, each)), "")
         if not folder:
-            raise TensorFlowMissing(f"there is no module {MODULES[engine]} in {path}")
+            raise NotThere(f"there is no module {MODULES[engine]} in it")
         yield f"{engine}:{os.path.abspath(folder)}", (folder,)
         return
     with tempfile.TemporaryDirectory(prefix="gdsurgeon-engine-") as folder:
@@ -49,9 +54,9 @@ def engine_at(engine: str, path: str | None) -> Iterator[tuple[str, tuple[str, .
             with zipfile.ZipFile(path) as wheel:
                 wheel.extractall(folder)
         except (OSError, zipfile.BadZipFile) as error:
-            raise TensorFlowMissing(f"{path} is no wheel: {error}") from error
+            raise NotThere(f"it is no wheel: {error}") from error
         if not is_in(engine, folder):
-            raise TensorFlowMissing(f"there is no module {MODULES[engine]} in {path}")
+            raise NotThere(f"there is no module {MODULES[engine]} in it")
         yield f"{engine}:{folder}", (folder,)
 
 

@@ -1,0 +1,13 @@
+"""What a command that changes nothing has found in a model, for people: what was looked at, and a line for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gdsurgeon.errors import printable
+from gdsurgeon.text import counted, labelled
+
+
+def findings(model: str, nodes: int, ops: int, entries: Iterable[tuple[str, str]]) -> list[str]:
+    """The lines: the MODEL with the number of its NODES and of their OPS, then ENTRIES, each with its label."""
+    return [f"{printable(model)}  {counted(nodes, 'node')}, {counted(ops, 'op type')}", *labelled(entries)]
