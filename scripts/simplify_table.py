@@ -4,9 +4,10 @@
     python scripts/simplify_table.py FOLDER                                   print the page
     python scripts/simplify_table.py FOLDER -o docs/simplified-models.md      write it
 
-Each model that runs is to be simplified and proven (exit 0), no file may be larger after, and no run slower (by the
-rule of `simplify --measure`, as written and optimised by Grappler); the script ends with 1 where that is not so. Those
-of Keras are made with random weights in a temporary folder (`scripts/keras_models.py`). Some ten minutes.
+Each model that runs is to be simplified and proven (exit 0), no file may be larger after, and no run slower than
+0.97 x, as written and optimised by Grappler (nor by the rule of `simplify --measure`); the script ends with 1 where
+that is not so. Those of Keras are made with random weights in a temporary folder (`scripts/keras_models.py`). Some ten
+minutes.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from gdsurgeon.cli.main import exit_code
 from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.container.load import open_model, reads_of
 from gdsurgeon.container.wanted import ALL
-from gdsurgeon.edits.simplifying.measuring import Figures
+from gdsurgeon.edits.simplifying.measuring import Figures, Times
 from gdsurgeon.errors import GdsurgeonError
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.proof.models.side_times import SideTimes
@@ -44,9 +45,12 @@ weights, each proven by running: the outputs are bit-identical. Nodes are those 
 """
 TIMES = """\
 Run and Grappler: how many times as fast a run is after, as the graphs are written and optimised, by turns on one
-machine; below some milliseconds that is mostly noise.
+machine; below some milliseconds that is mostly noise. What came out below 0.97 was measured three times, and the median
+counts.
 """
 """What is said of the times, where these were measured."""
+LEAST = 0.97
+"""How many times as fast a run is to be, at least."""
 COLUMNS = ["model", "nodes", "simplified", "", "bytes", "simplified"]
 KERAS = ("keras_lstm", "keras_transformer", *keras_models.APPLICATIONS)
 """Those of `scripts/keras_models.py` that are simplified."""
@@ -95,7 +99,8 @@ def fault_of(row: Row) -> str:
     """What must not be so of a model, '' where all is well."""
     if row.fault or row.sizes[1] > row.sizes[0]:
         return row.fault or "it is larger than before"
-    return "its runs take longer" if row.figures is not None and row.figures.is_slower else ""
+    is_slower = row.figures is not None and (row.figures.is_slower or slowest(row.figures) < LEAST)
+    return "its runs take longer" if is_slower else ""
 
 
 def simplified(path: Path, more: Sequence[str], *, is_timed: bool) -> Row | None:
@@ -113,14 +118,33 @@ def simplified(path: Path, more: Sequence[str], *, is_timed: bool) -> Row | None
 
 
 def measured(path: Path, after: Path) -> Figures | None:
-    """What both models take, by turns; None where they cannot be run again and again."""
+    """What both models take, by turns; None where they cannot be run again and again.
+
+    Where a run is slower after: the median of three.
+    """
     graphs = [open_model(str(each), ALL).graph for each in (path, after)]
     reads = [read for each in (path, after) for read in reads_of(str(each), ALL)]
+    measure = SideTimes(Settings(reads=tuple(reads)), Overrides())
     try:
-        return SideTimes(Settings(reads=tuple(reads)), Overrides())(*graphs)
+        found = [measure(*graphs)]
+        if slowest(found[0]) < LEAST:
+            found += [measure(*graphs), measure(*graphs)]
+        start, run = ((middle(found, what, 0), middle(found, what, 1)) for what in ("start", "run"))
+        return Figures(start, run, is_slower=all(each.is_slower for each in found))
     except GdsurgeonError as error:
         print(f"{path.name}: not measured: {error.message}", file=sys.stderr)
         return None
+
+
+def slowest(figures: Figures) -> float:
+    """How many times as fast a run is, in the way in which it has become slower."""
+    return 1 / figures.worst
+
+
+def middle(found: Sequence[Figures], what: str, way: int) -> Times:
+    """The median by how many times as fast it is, of what was found."""
+    times: list[Times] = sorted((getattr(figures, what)[way] for figures in found), key=lambda each: each.ratio)
+    return times[len(times) // 2]
 
 
 def nodes(path: Path) -> int:
