@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from struct import pack
+
 from gdsurgeon.graph.attrs import attr_value, func_value, shape_value
 from gdsurgeon.graph.constants import Constant
 from gdsurgeon.ops.op_defs import AttrDef
@@ -47,12 +49,21 @@ def _item(kind: str, value: object, wrong: ValueError) -> object:
     if kind == "int" and isinstance(value, int) and not isinstance(value, bool) and -(1 << 63) <= value < 1 << 63:
         return value
     if kind == "float" and isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
+        return _float(value, wrong)
     if kind == "string" and isinstance(value, str):
         return value.encode()
     if kind == "type" and isinstance(value, DTypeName):
         return value.number
     raise wrong
+
+
+def _float(value: float, wrong: ValueError) -> float:
+    """VALUE, which a float32 holds but for rounding."""
+    try:
+        pack("<f", value)
+    except OverflowError:
+        raise wrong from None
+    return float(value)
 
 
 def of_constant(attr: AttrDef, found: Constant | None) -> bytes:

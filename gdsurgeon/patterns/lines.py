@@ -19,6 +19,7 @@ def rules_in_text(lines: Sequence[str], called: str, *, only_patterns: bool = Fa
         UsageError: a line is no rule, or there is none; a line is named ``FILE:LINE:COLUMN``.
     """
     out: list[Rule] = []
+    names: set[str] = set()
     for number, line in enumerate(lines, 1):
         text = _without_comment(line)
         if not text.strip():
@@ -26,8 +27,9 @@ def rules_in_text(lines: Sequence[str], called: str, *, only_patterns: bool = Fa
         place = f"{printable(called)}:{number}:"
         found = _NAMED.match(text)
         name = found[1] if found is not None else f"rule {number}"
-        if any(rule.name == name for rule in out):
+        if name in names:
             raise UsageError(f"{place}1: there is a rule {quoted(name)} before", code="bad-rule")
+        names.add(name)
         body = text if found is None else " " * found.end() + text[found.end() :]
         out.append(rule_of(body, name=name, place=place, only_pattern=only_patterns))
     if not out:

@@ -36,10 +36,10 @@ _SPACE = re.compile(r"[ \t\r\n]*")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_>]*")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LABEL = re.compile(r"[a-z][A-Za-z0-9_]*")
-_NUMBER = re.compile(r"[+-]?(?:inf|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?![\w.])")
-_LOW = re.compile(r"[+-]?(?:inf|(?:\d+(?:\.(?!\.)\d*)?|\.\d+)(?:[eE][+-]?\d+)?)")
-_WHOLE = re.compile(r"[+-]?\d+")
-_PORT = re.compile(r"\d{1,6}(?![\w.])")
+_NUMBER = re.compile(r"[+-]?(?:inf|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?![\w.])", re.ASCII)
+_LOW = re.compile(r"[+-]?(?:inf|(?:\d+(?:\.(?!\.)\d*)?|\.\d+)(?:[eE][+-]?\d+)?)", re.ASCII)
+_WHOLE = re.compile(r"[+-]?\d{1,20}", re.ASCII)  # longer ones are of no type of integers
+_PORT = re.compile(r"\d{1,6}(?![\w.])", re.ASCII)
 _RELATIONS = ("!=", "<=", ">=", "=", "<", ">")
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 from gdsurgeon.errors import InputError, printable, reason
 from gdsurgeon.patterns.book import in_book
 from gdsurgeon.patterns.lines import rules_in_text
 from gdsurgeon.patterns.terms import Rule
 
 BUILTIN = "builtin:"
+_LINE_END = re.compile(r"\r\n|\r|\n")
+"""What ends a line to editors; str.splitlines knows more, which may stand in a text or a comment."""
 LARGEST_FILE = 1 << 20
 """Bytes of a file of rules that are read."""
 
@@ -37,4 +41,4 @@ def rules_in(source: str, *, only_patterns: bool = False) -> list[Rule]:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise InputError(f"{printable(source)} is no text") from None
-    return rules_in_text(text.splitlines(), source, only_patterns=only_patterns)
+    return rules_in_text(_LINE_END.split(text), source, only_patterns=only_patterns)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from math import inf
 from typing import NamedTuple
 
 from gdsurgeon.graph.attrs import Plain, attr_value, plain
@@ -12,7 +13,7 @@ from gdsurgeon.graph.constants import Constant, TensorHeader, constant, constant
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.node import Node
-from gdsurgeon.ops.dtypes import FLOAT16
+from gdsurgeon.ops.dtypes import FLOAT16, STRING
 from gdsurgeon.ops.kinds import CONTROL_FLOW, MERGE, NEXT_ITERATION, PLACEHOLDERS
 from gdsurgeon.ops.op_defs import OpDef, arg_dtypes
 from gdsurgeon.patterns.terms import (
@@ -312,8 +313,13 @@ class PlainMatch:
         if len(reads) < len(term.inputs) or (len(reads) > len(term.inputs) and not term.rest):
             return
         yield from self._each(term.inputs, reads, env, taken)
-        if len(reads) == len(term.inputs) == 2 and reads[0] != reads[1] and self.cells.op(name) in COMMUTATIVE:
+        if len(reads) == len(term.inputs) == 2 and reads[0] != reads[1] and self._is_commutative(name):
             yield from self._each(term.inputs, [reads[1], reads[0]], env, taken)
+
+    def _is_commutative(self, name: str) -> bool:
+        """Whether a node gives the same with its inputs exchanged: of two texts Add makes one."""
+        op = self.cells.op(name)
+        return op in COMMUTATIVE and (op != "Add" or self.cells.dtype((name, 0)) != STRING)
 
     def _each(
         self, terms: Sequence[Term], tensors: Sequence[Tensor], env: Env, taken: Collection[str]
@@ -367,7 +373,7 @@ class PlainMatch:
             want = term.values[at] if term.shape else term.values[0]
             if isinstance(have, bytes) or isinstance(have, bool) != isinstance(want, bool):
                 return False
-            if have != want and not abs(have - want) <= near * abs(want):
+            if have != want and (isinstance(have, int) or not _are_near(have, want, near)):
                 return False
         return True
 
@@ -406,6 +412,10 @@ def _holds(test: AttrTest, have: object) -> bool:
     return {"<": below, "<=": below or equal, ">": not below and not equal, ">=": not below}[test.relation]
 
 
+def _are_near(have: float, want: float, near: float) -> bool:
+    return abs(want) != inf and abs(have - want) <= near * abs(want)
+
+
 def _same(have: object, want: object) -> bool:
     if isinstance(want, list):
         return isinstance(have, list) and len(have) == len(want) and all(map(_same, have, want))
@@ -416,5 +426,5 @@ def _same(have: object, want: object) -> bool:
     if isinstance(have, bool) != isinstance(want, bool):
         return False
     if isinstance(have, int | float) and isinstance(want, int | float):
-        return have == want or abs(have - want) <= 1e-5 * abs(want)
+        return have == want or (isinstance(have, float) and _are_near(have, want, 1e-5))
     return False

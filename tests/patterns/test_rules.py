@@ -98,6 +98,13 @@ WRONG = [
 ]  # fmt: skip
 
 
+def test_numbers_of_any_length() -> None:
+    (_, long, floating) = rule_of(f"Foo($x, {'9' * 5000}, 1{'0' * 30})", only_pattern=True).pattern[0].inputs  # type: ignore
+    assert (long.values, floating.values) == ((float("inf"),), (1e30,))
+    with pytest.raises(UsageError, match="column 9"):
+        rule_of("Mul($x, \u0661) -> $x")  # a digit elsewhere
+
+
 @pytest.mark.parametrize(("text", "column", "what"), WRONG, ids=[text[:40] for text, *_ in WRONG])
 def test_what_is_wrong_is_told_with_its_column(text: str, column: int, what: str) -> None:
     with pytest.raises(UsageError) as raised:
@@ -116,6 +123,11 @@ def test_a_file_has_a_rule_a_line() -> None:
         rules_in_text(["a: Relu($x) -> $x", "a: Neg($x) -> $x"], "my.rules")
     with pytest.raises(UsageError, match="has no rule"):
         rules_in_text(["# nothing"], "my.rules")
+
+
+def test_lines_end_where_editors_say_so(tmp_path: Path) -> None:
+    (tmp_path / "my.rules").write_bytes("# one\u2028line\r\nRelu($x) -> $x # and\x0bmore\rNeg($x) -> $x\n".encode())
+    assert [rule.name for rule in rules_in(str(tmp_path / "my.rules"))] == ["rule 2", "rule 3"]
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ MUTANTS = [
     Mutant("the limit is off by one", ROUNDS, "if count == most:", "if count == most + 1:", by("Abs($x) -> Relu($x)", 1)),
     Mutant("a name is lost", GROUND, "if number in self.named or any(", "if any(", by("Neg($x) -> $x")),
     Mutant("inputs change places", PLANNING, "return [found[at] for at in range(len(terms))]", "return [found[at] for at in range(len(terms))][::-1]", LEAST),
-    Mutant("any value is taken", FACTS, "return value == wanted or abs(value - wanted) <= near * abs(wanted)", "return True", DOUBLE),
+    Mutant("any value is taken", FACTS, "return value == wanted or (isfinite(wanted) and abs(value - wanted) <= near * abs(wanted))", "return True", DOUBLE),
     Mutant("an attr is not looked at", FACTS, "elif not holds(test, node.setting(test.key)):", "elif False:", ATTR),
     Mutant("attrs are not taken over", PLANNING, "attrs = {key: data for key, data in copied.items() if data is not None}", "attrs = {}", LEAKY),
     Mutant("another value is made", PLANNING, "value = tensor_value(dtype, term.shape, term.values)", "value = tensor_value(dtype, term.shape, [v + 1 for v in term.values])", LEAST),

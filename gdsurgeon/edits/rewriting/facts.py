@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import isfinite
 
 from gdsurgeon.analysis.traversal.topology import Topology
 from gdsurgeon.graph.constants import Constant, TensorHeader, constant, constant_header
@@ -13,7 +14,7 @@ from gdsurgeon.patterns.terms import HANDING_ON, MOST_EQUAL, AttrTest, AttrVaria
 
 BITS = Table.PORT_BITS
 NEAR, NEAR_HALF = 1e-5, 1e-3
-"""By how much of it a constant may be off the number in a pattern; of float16."""
+"""By how much of it a constant of floats may be off the number in a pattern; of float16."""
 
 
 class NodeFacts:
@@ -119,7 +120,12 @@ def _is_near(value: object, wanted: float, near: float) -> bool:
         return False
     if isinstance(wanted, bool) or isinstance(value, bool):
         return isinstance(value, bool) and value == wanted
-    return value == wanted or abs(value - wanted) <= near * abs(wanted)
+    return value == wanted if isinstance(value, int) else _is_close(value, wanted, near)
+
+
+def _is_close(value: float, wanted: float, near: float) -> bool:
+    """Whether a float is a number but for rounding; none but itself is close to one that has no end."""
+    return value == wanted or (isfinite(wanted) and abs(value - wanted) <= near * abs(wanted))
 
 
 def holds(test: AttrTest, have: object) -> bool:
@@ -147,6 +153,8 @@ def _is_equal(have: object, wanted: object) -> bool:
         return have == wanted.encode() or have == wanted
     if isinstance(have, bool) or isinstance(wanted, bool):
         return have is wanted or (isinstance(wanted, bool) and have == wanted)
-    if isinstance(have, int | float) and isinstance(wanted, int | float):
-        return have == wanted or abs(have - wanted) <= NEAR * abs(wanted)
+    if isinstance(have, int) and isinstance(wanted, int | float):
+        return have == wanted
+    if isinstance(have, float) and isinstance(wanted, int | float):
+        return _is_close(have, wanted, NEAR)
     return False

@@ -8,11 +8,16 @@ from typing import Protocol
 
 from gdsurgeon.analysis.traversal.topology import Topology
 from gdsurgeon.edits.rewriting.facts import NodeFacts
+from gdsurgeon.errors import EditError, quoted
 from gdsurgeon.graph.index import Table
+from gdsurgeon.ops.dtypes import STRING
 from gdsurgeon.ops.kinds import CONTROL_FLOW, PLACEHOLDERS
 from gdsurgeon.patterns.terms import COMMUTATIVE, Anything, Op, Ref, Term, Value, Variable
 
 BITS, CONTROL = Table.PORT_BITS, Table.CONTROL_PORT
+
+MOST_TRIED = 1 << 20
+"""How often terms are held against tensors below one node: sums of sums have very many orders of what they add."""
 
 Todo = tuple[Term, int, "Todo"] | None
 """Terms that have yet to match, each with the code of its tensor."""
@@ -82,9 +87,11 @@ class Search:
         self.count = count
         self.taken = taken
         self._found = Found()
+        self._tried, self._where = 0, ""
 
     def ways(self, term: Op, number: int) -> Iterator[Found]:
         """The ways in which TERM matches at a node; the inputs of commutative ops as they come, then the other way."""
+        self._where = quoted(self.topology.name(number))
         return self._matched((term, number << BITS | term.port, None))
 
     def _matched(self, todo: Todo) -> Iterator[Found]:
@@ -94,6 +101,9 @@ class Search:
             return
         term, code, rest = todo
         self.count.tried += 1
+        self._tried += 1
+        if self._tried > MOST_TRIED:
+            raise EditError(f"{self._where} may match in too many ways: more than {MOST_TRIED:,} steps find no end")
         if isinstance(term, Op):
             yield from self._op(term, code, rest)
         elif isinstance(term, Variable):
@@ -153,8 +163,13 @@ class Search:
         if len(reads) < wanted or (len(reads) > wanted and not term.rest) or min(reads, default=0) < 0:
             return
         yield _pushed(term.inputs, reads, rest)
-        if wanted == len(reads) == 2 and reads[0] != reads[1] and self.topology.op(number) in COMMUTATIVE:
+        if wanted == len(reads) == 2 and reads[0] != reads[1] and self._is_commutative(number):
             yield _pushed(term.inputs, reads[::-1], rest)
+
+    def _is_commutative(self, number: int) -> bool:
+        """Whether a node gives the same with its inputs exchanged; an Add of texts puts one behind the other."""
+        op = self.topology.op(number)
+        return op in COMMUTATIVE and (op != "Add" or self.topology.node(number).plain_attr("T") != STRING)
 
 
 def _pushed(terms: Iterable[Term], codes: list[int], rest: Todo) -> Todo:
