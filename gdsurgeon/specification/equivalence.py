@@ -120,6 +120,11 @@ class Equivalence:
             pending += [*zip(mine, its, strict=True), *zip(*lone, strict=True)]
         return True
 
+    def is_dead(self, code: int) -> bool:
+        """Whether a tensor is never there, since a constant predicate takes the other side."""
+        row = code >> BITS
+        return bool(self.dead[row]) or (row in self._taken and self._taken[row] != code & PORT)
+
     def edges(self, row: int) -> tuple[list[int], list[int]]:
         """The codes that a row reads, and the rows that it waits for."""
         codes = [code for code in self.table.inputs(row) if code >= 0]
@@ -245,14 +250,10 @@ class Equivalence:
         branching[row] = op in CONTROL_FLOW or any(branching[code >> BITS] for code in reads)
         branching[row] |= any(branching[other] for other in waited)
         closes = op in MERGE and any(self.table.op(code >> BITS) in NEXT_ITERATION for code in reads)
-        found = [self._is_dead(code) for code in reads]
+        found = [self.is_dead(code) for code in reads]
         joins = op in MERGE and not closes
         dead[row] = (all(found) if joins and found else any(found)) or any(map(dead.__getitem__, waited))
         return found if joins else []
-
-    def _is_dead(self, code: int) -> bool:
-        row = code >> BITS
-        return bool(self.dead[row]) or (row in self._taken and self._taken[row] != code & PORT)
 
     def _is_free(self, code: int) -> bool:
         return bool(self.free[self.normal(code) >> BITS])

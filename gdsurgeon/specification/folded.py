@@ -27,6 +27,8 @@ _GLOBAL = "BatchNormWithGlobalNormalization"
 _WHERE = frozenset(("padding", "explicit_paddings", "dilations"))
 _ASIDE = frozenset(("_class", "_output_shapes"))
 _LONGEST = 64
+_ROUNDINGS = 8 * 2.0**-52
+"""What a number may be off by, as a part of it, behind a node that is computed in float64, here and in the edit."""
 
 Pads = tuple[tuple[int, int], tuple[int, int]]
 
@@ -42,6 +44,7 @@ class Form(NamedTuple):
         conv: the convolution.
         source: what it weighs; past paddings and shuffling.
         weights: with the factors of the channels, in float64.
+        rounding: by how much each of these may be off, since a factor is a difference here.
         offset: of each channel.
         peak: the largest number on the way to it.
         pads: what is put around the source, beside what the convolution says itself; None: nothing.
@@ -52,6 +55,7 @@ class Form(NamedTuple):
     conv: Node
     source: Output
     weights: Array
+    rounding: Array
     offset: Array
     peak: float
     pads: Pads | None
@@ -143,7 +147,7 @@ class Fold:
         was, now = self._was, self._now
         precision = float(np.finfo(_kind(now.conv.inputs[1])).eps)
         for what, exact, found, slack in (
-            ("weights", was.weights, now.weights, 0.0), ("sums", was.offset, now.offset, was.peak * 1e-12)
+            ("weights", was.weights, now.weights, was.rounding), ("sums", was.offset, now.offset, was.peak * 1e-12)
         ):  # fmt: skip
             if exact.shape != found.shape:
                 yield f"{name} has {what} of another shape"
@@ -229,15 +233,19 @@ def _form(node: Node) -> Form:
     count, axis, rank = _channels(conv, filters)
     shape = [count if place == axis else 1 for place in range(rank)]
     with np.errstate(all="ignore"):
-        zeros, ones, peak = np.zeros(shape), np.ones(shape), 0.0
+        zeros, ones, peak, off = np.zeros(shape), np.ones(shape), 0.0, np.zeros(shape)
         for link, slot in links:
+            before = np.abs(ones - zeros)
             zeros, ones = _computed(link, slot, zeros), _computed(link, slot, ones)
             peak = max(peak, float(np.abs(zeros).max(initial=0)))
+            gain = np.where(before > 0, np.abs(ones - zeros) / np.where(before > 0, before, 1), 0)
+            off = off * gain + np.maximum(np.abs(zeros), np.abs(ones)) * _ROUNDINGS
     if zeros.shape != tuple(shape) or ones.shape != tuple(shape):
         raise NotFolded("it computes more than a number a channel")
     factor = (ones - zeros).reshape(-1)
     source, pads, gaps = _around(conv, shuffled, path)
-    return Form(conv, source, _by_channel(conv, filters, factor), zeros.reshape(-1), peak, pads, gaps, path)
+    weights, rounding = _by_channel(conv, filters, factor), _by_channel(conv, np.abs(filters), off.reshape(-1))
+    return Form(conv, source, weights, rounding, zeros.reshape(-1), peak, pads, gaps, path)
 
 
 def _around(conv: Node, shuffled: Node | None, path: list[Node]) -> tuple[Output, Pads | None, tuple[int, int] | None]:

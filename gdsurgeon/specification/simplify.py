@@ -135,7 +135,7 @@ def _may_read(comparison: Comparison, same: Equivalence, slot: Rewired) -> bool:
     old, new = (_code(same, text) for text in (slot.old, slot.new))
     if old is None or new is None:
         return False
-    if same.is_same(old, new):
+    if same.is_same(old, new) or (same.is_dead(old) and same.is_dead(new)):
         return True
     shapes = comparison.before[slot.node].op == "Reshape" and slot.slot == 0 and "pairs" in same.rules
     return shapes and same.is_same(same.elements(old), same.elements(new))

@@ -279,6 +279,17 @@ def test_a_decided_conditional_is_its_side(value: bool) -> None:
     assert run(before, "y", x=[1.0, 2.0]) == was
 
 
+def test_what_is_never_computed_may_be_read_from_before() -> None:
+    """Which input of a Merge has come is read: the Switch stays, and what is neutral on its dead side goes."""
+    taken = node("p", "Const", dtype=BOOL, value=tensor_of_bool(True))
+    sides = [node("s", "Switch", ["x", "p"], T=FLOAT), node("f", "Mul", ["s", "one"], T=FLOAT),
+             node("t", "Neg", ["s:1"], T=FLOAT), node("m", "Merge", ["f", "t"], T=FLOAT, N=2)]  # fmt: skip
+    found = graph(X, ONE, taken, *sides, node("i", "Cast", ["m:1"], SrcT=INT32, DstT=FLOAT), add("y", "m", "i"))
+    result = simplify(found)
+    check_accounted(found, result, found.chunks())
+    assert graphs.inputs(found)["m"] == ["s", "t"]
+
+
 @pytest.mark.tensorflow
 def test_a_conditional_keeps_its_branches_and_a_loop_its_frame() -> None:
     found = graph(*cond())

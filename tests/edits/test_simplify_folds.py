@@ -24,7 +24,7 @@ from support.folding import (
     statistics,
     whole,
 )
-from support.graphs import FLOAT, const, function, graph, identity, library, node, placeholder, scalar, versions
+from support.graphs import DOUBLE, FLOAT, const, function, graph, identity, library, node, placeholder, scalar, versions
 from support.running import run
 from support.v1_control_flow import while_loop
 
@@ -33,6 +33,7 @@ from gdsurgeon.analysis.queries.constant_values import values_of
 from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs, SameSites, Site
 from gdsurgeon.edits.simplify import simplify
 from gdsurgeon.errors import NothingToDo
+from gdsurgeon.graph.constants import raw_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.proof.accounting import check_accounted
 
@@ -213,6 +214,28 @@ def test_the_oldest_spelling() -> None:
     folded(other)
     for name in ("n/weights", "n/bias"):
         assert (array(found, name) == array(other, name)).all()
+
+
+def test_numbers_that_are_rounded_where_they_are_computed() -> None:
+    """Of float64 the last bits differ by the way by which one computes; and large means leave small factors exact."""
+    def doubles(name: str, values: Sequence[float], shape: Sequence[int]) -> bytes:
+        value = raw_value(2, shape, np.array(values, "<f8").tobytes())
+        return node(name, "Const", dtype=DOUBLE, value=value.SerializeToString())
+
+    chance = np.random.default_rng(3)
+    records = [doubles("w", chance.uniform(-1, 1, 300).tolist(), (10, 30))]
+    records += [doubles(f"n/{part}", chance.uniform(0.1, 1, 30).tolist(), (30,))
+                for part in ("variance", "mean", "gamma", "beta")]  # fmt: skip
+    types = {"T": DOUBLE}
+    made = [node("c", "MatMul", ["x", "w"], **types), doubles("n/epsilon", [0.001], ()),
+            node("n/sum", "AddV2", ["n/variance", "n/epsilon"], **types), node("n/root", "Rsqrt", ["n/sum"], **types),
+            node("n/mul", "Mul", ["n/root", "n/gamma"], **types), node("n/mul_1", "Mul", ["c", "n/mul"], **types),
+            node("n/mul_2", "Mul", ["n/mean", "n/mul"], **types),
+            node("n/sub", "Sub", ["n/beta", "n/mul_2"], **types), node("n", "AddV2", ["n/mul_1", "n/sub"], **types),
+            node("y", "Relu", ["n"], **types)]  # fmt: skip
+    folded(graph(placeholder("x", DOUBLE, (-1, 10)), *records, *made))
+    far = [const("n/mean", [1e9, 1, 1]), const("n/variance", [1e6] * 3), const("n/gamma", [1e-3] * 3), N[1]]
+    folded(graph(image(), *C, *far, N[-1], relu("n")))
 
 
 # -- what stays -----------------------------------------------------------------------------------------------

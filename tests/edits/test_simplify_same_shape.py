@@ -68,6 +68,9 @@ STAYS: dict[str, list[bytes]] = {
     "a Slice from the second on": [const("b", [1, 0, 0], INT32), const("s", [-1, 4, -1], INT32),
                                    node("last", "Slice", ["x", "b", "s"], T=FLOAT, Index=INT32)],
     "a StridedSlice of the first": sliced("last", "x", [0, 0], [1, 4], begin_mask=3),
+    "EnsureShape of what is not known": [node("last", "EnsureShape", ["x"], T=FLOAT, shape=(2, 4, 3))],
+    "a Reshape of what EnsureShape refuses": [node("a", "EnsureShape", ["x"], T=FLOAT, shape=(2, 4, 3)),
+                                              *reshape("last", "a", 2, 12)],
     "a new axis for an old one": sliced("last", "x", [0, 0], [1, 1], new_axis_mask=1, shrink_axis_mask=2),
 }  # fmt: skip
 

@@ -10,7 +10,7 @@ from gdsurgeon.analysis.shapes.inference import Shapes
 from gdsurgeon.edits.simplifying.draft import BITS, CONTROL, Draft
 from gdsurgeon.edits.simplifying.dropout import OPS, Mask, keeps_all
 from gdsurgeon.edits.simplifying.neutral import REDUCTIONS
-from gdsurgeon.graph.attrs import Shape
+from gdsurgeon.graph.attrs import Shape, shape_of
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.kinds import RESHAPES
 
@@ -109,12 +109,14 @@ def _reshaped(looked: _Looked) -> int | None:
     """The first of the tensors with the same elements that has the same shape."""
     draft, result = looked.draft, looked.result
     code, found = looked.reads[0], None
+    if _may_refuse(looked, looked.number):
+        return None
     beside, passed = list(looked.beside), list(looked.beside)
     for _ in range(MOST_STEPS):
         if _is_same_count(looked.shape(code), result):
             found, beside = code, list(passed)
         number = code >> BITS
-        if draft.topology.op(number) not in RESHAPES or draft.has_controls(number):
+        if draft.topology.op(number) not in RESHAPES or draft.has_controls(number) or _may_refuse(looked, number):
             break
         above = draft.data(number)
         if not above or not all(draft.harmless[other >> BITS] for other in above[1:]):
@@ -123,6 +125,20 @@ def _reshaped(looked: _Looked) -> int | None:
         code = above[0]
     looked.beside = beside
     return found
+
+
+def _may_refuse(looked: _Looked, number: int) -> bool:
+    """Whether a node is an EnsureShape that does more than to say what is known: some inputs do not come through it."""
+    if looked.draft.topology.op(number) != "EnsureShape":
+        return False
+    given = looked.shape(looked.draft.data(number)[0])
+    value = looked.draft.topology.node(number).attr("shape")
+    wanted = shape_of(value.shape) if value is not None else None
+    if wanted is None:
+        return False
+    if given is None or len(given) != len(wanted):
+        return True
+    return any(dim not in (-1, known) for known, dim in zip(given, wanted, strict=True))
 
 
 def _is_same_count(a: Shape, b: Shape) -> bool:
