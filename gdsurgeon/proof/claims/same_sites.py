@@ -8,6 +8,8 @@ from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.edits.claims import SameSites, Site
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import parse_tensor
+from gdsurgeon.graph.placeholders import placeholder_shape
+from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.proof.plan import plan_with
 from gdsurgeon.proof.subject import Subject, fetching
 from gdsurgeon.proof.trial import (
@@ -75,7 +77,8 @@ def _alone(
     rows: dict[str, int] = {}
     for site, read in sites:
         for tensor in read:
-            rows[tensor] = min(LEAST_ROWS if site.any_rows else 0, rows.get(tensor, LEAST_ROWS))
+            least = LEAST_ROWS if site.any_rows and _takes_more(context.change.before, tensor) else 0
+            rows[tensor] = min(least, rows.get(tensor, LEAST_ROWS))
     for tensor, least in rows.items():
         fed[tensor] = AnyNumbers(Fetch(ORIGINAL, tensor), of_all_sizes=True, large=large, rows=least)
     what = ", large numbers" if large else ""
@@ -100,6 +103,13 @@ def _alone(
         reported_as=None,
     )
     return [first, second], pairs
+
+
+def _takes_more(graph: Graph, tensor: str) -> bool:
+    """Whether more rows can be fed than there are: an input may have said how many it takes."""
+    node = graph[parse_tensor(tensor).node]
+    shape = placeholder_shape(node) if node.op in PLACEHOLDERS else None
+    return not shape or shape[0] < 0
 
 
 def _first_inputs(graph: Graph, sites: Sequence[Site]) -> list[list[str]]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from support import graphs
 from support.folding import conv, fused, image, numbers, relu, spelt_out, whole
-from support.graphs import FLOAT, const, graph_bytes, node
+from support.graphs import FLOAT, const, graph_bytes, node, placeholder
 
 from gdsurgeon.edits.simplify import simplify
 from gdsurgeon.errors import ValidationError
@@ -48,6 +48,13 @@ MODELS = {
 MODELS["merged"] = graph_bytes(
     image(), *conv("c", "x", (3, 3, 4, 4)), *fused("n", "c", 4), node("s", "Sigmoid", ["n"], T=FLOAT),
     node("m", "Mul", ["n", "s"], T=FLOAT), *conv("d", "m", (3, 3, 4, 4)), *fused("o", "d", 4), relu("o"),
+)  # fmt: skip
+
+
+# So many rows as it says, and no more.
+MODELS["two rows"] = graph_bytes(
+    placeholder("x", FLOAT, (2, 4)), numbers("w", [4, 3]), node("c", "MatMul", ["x", "w"], T=FLOAT),
+    *spelt_out("n", "c", 3), relu("n"),
 )  # fmt: skip
 
 
@@ -91,6 +98,11 @@ def test_a_right_fold_is_proven_and_each_wrong_channel_found(executor: Executor,
         for channel in range(4):
             with pytest.raises(ValidationError, match="differs"):
                 proven(executor, model, name, channel)
+
+
+@pytest.mark.tensorflow
+def test_an_input_that_says_how_many_rows_it_takes_is_given_these(executor: Executor) -> None:
+    assert "n, large numbers" in [output.after for output in proven(executor, "two rows").compared]
 
 
 @pytest.mark.tensorflow
