@@ -84,6 +84,7 @@ class Body:
         data = reader.graph_def().SerializeToString(deterministic=True)
         source = BytesSource(data, f"the function {name} of {owner.source_name}")
         self.graph = Graph(source, functions=owner.functions)
+        self.graph.owner = owner
         self.arguments = [self.graph[name] for name in reader.arguments]
         self.results = [self.graph[name] for name in reader.results]
         self.control_results = {key: self.graph[node] for key, node in reader.control_results.items()}

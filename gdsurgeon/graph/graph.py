@@ -38,6 +38,7 @@ class Graph:
 
     Attributes:
         ends: the nodes that stand for the arguments and results of a function, in order, where this is the body of one.
+        owner: the graph in whose library that function is; None: this is no body.
         serving: what the model around it says, by the names of the file; see `gdsurgeon.graph.served.serving_of`.
         became: says what edits before have made of a node, by the name that it had; '' where they made nothing of it.
     """
@@ -58,6 +59,7 @@ class Graph:
         self._derived: dict[object, tuple[int, Serving | None, object]] = {}
         self._borrowed = functions
         self.ends: dict[Node, None] = {}
+        self.owner: Graph | None = None
         self.mended: tuple[str, ...] = ()  # what `gdsurgeon.graph.uniquely` had to put right, a line each
         self.serving: Serving | None = None
         self.became: Callable[[str], str] = lambda _: ""

@@ -12,6 +12,7 @@ from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.records import Record
 from gdsurgeon.ops.kinds import CONTROL_FLOW, IN_PLACE, MERGE, NEXT_ITERATION, PASSES_ON, hides_state
 from gdsurgeon.ops.op_defs import OpDef, op_def
+from gdsurgeon.specification.overwriting import overwriting
 from gdsurgeon.specification.sharing import named_by_node
 from gdsurgeon.wire.messages import decode_error, message
 from gdsurgeon.wire.scan import LARGE
@@ -142,10 +143,22 @@ class Equivalence:
                    for name in inner for node in self.graph.functions[name].node_def)  # fmt: skip
 
     def _overwritten(self) -> set[int]:
-        """The rows whose memory an op that works in place may write into: it hands its input 0 on, changed."""
-        ops = self.numbered(IN_PLACE)
-        rows = (row for row, op in enumerate(self.table.ops) if op in ops) if ops else ()
-        pending = [code >> BITS for row in rows for code in self.edges(row)[0][:1]]
+        """The rows whose memory an op that works in place may write into: it hands its input 0 on, changed.
+
+        Also where that is in a function: then all that a call takes may be it, and all that the function gives.
+        """
+        whole = self.graph if self.graph.owner is None else self.graph.owner
+        callers = whole.derived(overwriting)
+        writing = self.numbered(IN_PLACE)
+        calling = {number for number, op in enumerate(self._ops) if op.calls} if callers else set()
+        pending: list[int] = []
+        for row, op in enumerate(self.table.ops) if writing or calling else ():
+            if op in writing:
+                pending += [code >> BITS for code in self.edges(row)[0][:1]]
+            elif op in calling and callers & {*named_by_node(self.graph[self.table.names[row]])}:
+                pending += [code >> BITS for code in self.edges(row)[0]]
+        if self.graph.ends and (callers or IN_PLACE & {*whole.store.table.op_names}):
+            pending += [self.table.rows[end.name] for end in self.graph.ends]
         seen = set(pending)
         while pending:
             new = {code >> BITS for code in self.edges(pending.pop())[0]} - seen

@@ -25,6 +25,7 @@ from gdsurgeon.patterns.check import replacement_of, rule_of
 from gdsurgeon.patterns.terms import AttrOf, AttrVariable, Maker, Match, Op, Ref, Rule, Term, Value, Variable, walk
 from gdsurgeon.specification import fused_function
 from gdsurgeon.specification.fused_function import Inside
+from gdsurgeon.specification.overwriting import overwritten
 from gdsurgeon.specification.plain_match import Cell, Cells, Env, PlainMatch, Tensor, reader
 
 ROUNDS, WAYS = 16, 64
@@ -150,6 +151,7 @@ class _Work:
         self.became: set[str] = set()  # nodes that are others now
         self.stands: dict[Tensor, Tensor] = {}
         self.done = 0
+        self.written: set[str] = set()  # what may be in memory that somebody writes into
         self._made: set[str] = set()
         self._levels: dict[str, int] | None = None
 
@@ -171,6 +173,7 @@ class _Work:
 
     def _sites(self, rule: Rule, most: int | None) -> list[_Site]:
         self._levels = None
+        self.written = overwritten(self.cells)
         match = PlainMatch(self.cells, rule, {node.name for node in self.cells.graph.ends})
         roots = match.roots()
         alone = [site for root in roots if (site := self._at(match, root, ())) is not None]
@@ -370,6 +373,9 @@ class _Site:
                     if tensor[0] == root and tensor not in results and user not in inside:
                         raise _Left
         if any(cells.dtype((name, 0)) > REF for name in inside):
+            raise _Left
+        given = {tensor[0] for tensor in read if tensor is not None} | {name for name, _ in self.roots}
+        if not given.isdisjoint(self.work.written):
             raise _Left
         if len({name for name, _ in self.roots}) > 1:
             first = min(self.work.level(name) for name, _ in self.roots)

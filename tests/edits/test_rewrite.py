@@ -74,6 +74,15 @@ def test_the_node_of_the_result_becomes_the_new_one() -> None:
     assert result.facts["replaced"] == [{"rule": "rule", "nodes": ["y"], "bindings": {"$x": "x"}}]
 
 
+def test_what_may_be_written_into_in_place_is_not_read_for_something_else() -> None:
+    fixed = [scalar("one", 1.0), const("at", [0], INT32, (1,)), const("row", [1.0, 2.0], FLOAT, (1, 2))]
+    nodes = [X, *fixed, binary("m", "Mul", "x", "one"), unary("z", "Abs", "x")]
+    write = node("y", "InplaceAdd", ["i", "at", "row"], T=FLOAT)
+    assert "'m' may be written into in place" in left("Mul($x, 1) -> $x", *nodes, identity("i", "m"), write)
+    after, _ = done("Mul($x, 1) -> $x", *nodes, unary("i", "Neg", "m"), write)
+    assert after["i"] == ["Neg", "x"]
+
+
 def test_new_nodes_are_where_the_old_ones_were_and_attrs_that_begin_with_an_underscore_stay() -> None:
     found = graph(X, unary("y", "Relu6", "x", device="/cpu:0", _note="hi", _output_shapes=b"\x0a\x00"))
     rewrite(found, "Relu6($x) -> Minimum(Maximum($x, 0), 6)")

@@ -13,6 +13,7 @@ from support import graphs
 from support.counting import is_linear
 from support.desk import Desk, check_refused
 from support.expecting import expect, refuse
+from support.function_defs import function as many
 from support.graphs import (
     BOOL,
     FLOAT,
@@ -39,6 +40,7 @@ from support.running import run
 from support.v1_control_flow import LOOP, cond, taken_both_ways, while_loop
 
 from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs
+from gdsurgeon.edits.in_functions import in_functions
 from gdsurgeon.edits.simplify import PASSES, simplify
 from gdsurgeon.errors import NothingToDo, UsageError
 from gdsurgeon.graph.graph import Graph
@@ -124,6 +126,39 @@ def test_what_is_written_into_in_place_is_read_by_nobody_else() -> None:
     stays(X, *fixed[:2], *twice, node("y", "InplaceAdd", ["a", "at", "row"], T=FLOAT), identity("z", "b"))
     passed = [unary("Neg", "a", "x"), node("b", "Mul", ["a", "one"], T=FLOAT), unary("Abs", "z", "a")]
     stays(X, *fixed, *passed, node("y", "InplaceUpdate", ["b", "at", "row"], T=FLOAT))
+
+
+WRITES = graphs.function(
+    "W", const("at", [0], INT32), const("row", [1.0, 2.0, 3.0], FLOAT, (1, 3)),
+    node("y", "InplaceAdd", ["x", "at:output:0", "row:output:0"], T=FLOAT),
+)  # fmt: skip
+"""A function that writes into what it is given."""
+F1 = dtypes(FLOAT)
+
+
+def test_what_a_function_writes_into_in_place_is_read_by_nobody_else() -> None:
+    twice = [unary("Neg", "a", "x"), unary("Neg", "b", "x"), scalar("one", 1.0)]
+    passed = [node("c", "Mul", ["a", "one"], T=FLOAT), unary("Abs", "z", "a")]
+    outer = graphs.function("V", node("y", "PartitionedCall", ["x"], f=func("W"), Tin=F1, Tout=F1))
+    for called in ("W", "V"):
+        body = library(WRITES, outer)
+        call = node("y", "PartitionedCall", ["a"], f=func(called), Tin=F1, Tout=F1)
+        stays(X, *twice[:2], call, identity("z", "b"), body, passes=["equal-nodes"])
+        call = node("y", called, ["c"])
+        stays(X, twice[0], twice[2], *passed, call, body, passes=["neutral"])
+
+
+def test_what_a_function_gives_and_others_write_into_is_read_by_nobody_else() -> None:
+    results = {"o": (FLOAT, "a:y:0"), "p": (FLOAT, "b:y:0")}
+    several = many("F", {"x": FLOAT}, results, unary("Neg", "a", "x"), unary("Neg", "b", "x"))
+    fixed = [const("at", [0], INT32), const("row", [1.0, 2.0, 3.0], FLOAT, (1, 3))]
+    call = node("c", "PartitionedCall", ["x"], f=func("F"), Tin=F1, Tout=dtypes(FLOAT, FLOAT))
+    edit = partial(in_functions, names=["F"], edit=partial(simplify, passes=["equal-nodes"]))
+    for written in (node("d", "InplaceAdd", ["c", "at", "row"], T=FLOAT), node("d", "W", ["c"])):
+        found = graph(X, *fixed, call, written, add("y", "d", "c:1"), library(several, WRITES))
+        refuse(found, "nothing to be made simpler", edit, error=NothingToDo)
+    plain = graph(X, call, add("y", "c", "c:1"), library(several))
+    assert edit(plain).intent.functions.changed == ["F"]
 
 
 def test_what_draws_without_being_called_stateful_is_drawn_twice() -> None:

@@ -50,6 +50,14 @@ def by(rule: str, limit: int | None = None) -> Case:
     return case
 
 
+def written() -> tuple[Graph, EditResult]:
+    """A product with 1 that is written into in place, and one that is not."""
+    fixed = [scalar("one", 1.0), const("at", [0], INT32, (1,)), const("row", [1.0, 2.0], FLOAT, (1, 2)), placeholder("x")]
+    products = [node(name, "Mul", ["x", "one"], T=FLOAT) for name in ("a", "b")]
+    found = graph(*fixed, *products, identity("i", "a"), node("y", "InplaceAdd", ["i", "at", "row"], T=FLOAT), node("z", "Neg", ["b"], T=FLOAT))
+    return found, rewrite(found, "Mul($x, 1) -> $x")
+
+
 DOUBLE, TWICE = by("Mul($x, 2) -> AddV2($x, $x)"), by("Neg(Neg($x)) -> $x")
 LEAKY, LEAST = by("n=LeakyRelu{alpha=0.5}($x) -> LeakyRelu{=n}(Relu($x))"), by("Abs($x) -> Sub($x, 1)")
 OUTSIDE, ATTR = by("Abs|Neg(Tanh|Mul($x, ...)) -> Relu($x)"), by("Abs|LeakyRelu{alpha>=0.4}($x) -> Relu($x)")
@@ -57,6 +65,7 @@ FIRST, SAME = by("Neg(Neg($x)) -> $x", 1), by("n=Abs($x) -> n(Relu($x))")
 
 MUTANTS = [
     Mutant("only one way of a product is tried", SEARCHING, "if wanted == len(reads) == 2", "if wanted == len(reads) == 3", by("Mul($x, $c:scalar) -> AddV2($x, $x)")),
+    Mutant("what is written into is another", GROUND, "if self._written else ()", "if False else ()", written),
     Mutant("what waits goes", GROUND, "            if any(port < 0 for _, port in top.reads(number)):", "            if False:", OUTSIDE),
     Mutant("the limit is off by one", ROUNDS, "if count == most:", "if count == most + 1:", by("Abs($x) -> Relu($x)", 1)),
     Mutant("a name is lost", GROUND, "if number in self.named or any(", "if any(", by("Neg($x) -> $x")),

@@ -39,6 +39,7 @@ from gdsurgeon.runtime.tensor import from_numpy
 
 PASSES = "edits.simplifying"
 FOLDING = f"{PASSES}.folding"
+WRITTEN = "analysis.queries.in_place"
 DRAFT, EQUAL, PAIRS, NEUTRAL = f"{PASSES}.draft", f"{PASSES}.equal_nodes", f"{PASSES}.pairs", f"{PASSES}.neutral"
 
 
@@ -157,6 +158,17 @@ def written() -> tuple[Graph, EditResult]:
                       node("y", "Sub", ["c", "i"], T=FLOAT), node("z", "Sub", ["p", "q"], T=FLOAT))  # fmt: skip
 
 
+def written_by_calls() -> tuple[Graph, EditResult]:
+    """A tensor that a function which is called by another writes into, and one of the same values."""
+    fixed = [const("at", [0], INT32), const("row", [1.0, 2.0, 3.0], FLOAT, (1, 3))]
+    writes = function("W", *fixed, node("y", "InplaceAdd", ["x", "at:output:0", "row:output:0"], T=FLOAT))
+    ends = {"Tin": dtypes(FLOAT), "Tout": dtypes(FLOAT)}
+    outer = function("V", node("y", "PartitionedCall", ["x"], f=func("W"), **ends))
+    twice = [node(name, "Neg", ["x"], T=FLOAT) for name in ("a", "b")]
+    call = node("c", "If", ["p", "a"], then_branch=func("V"), else_branch=func("V"), Tcond=BOOL, **ends)
+    return simplified(X, placeholder("p", BOOL, ()), *twice, call, identity("i", "b"), node("y", "Sub", ["c", "i"], T=FLOAT), library(writes, outer))
+
+
 LASTING = "return not (is_random(op) and not _takes_resource(draft.graph, op))"
 MUTANTS = [
     Mutant("values of constants do not count", EQUAL, "summed.update(span.source.read(start, min(_STEP, span.end - start)))", "pass", weights),
@@ -185,6 +197,8 @@ MUTANTS = [
     Mutant("what is in a loop is folded", FOLDING, "if not draft.harmless[number] or op in PLACEHOLDERS", 'if op in PLACEHOLDERS | {"Merge", "Exit"}', turning),
     Mutant("inputs are taken for constants", FOLDING, "or op in PLACEHOLDERS or draft", "or draft", fed),
     Mutant("what is written into is merged", DRAFT, "if self._written[number]:", "if False:", written),
+    Mutant("what functions write into is merged", WRITTEN, "if not writing.isdisjoint(functions_of(topology.node(number))):", "if False:", written_by_calls),
+    Mutant("functions of functions are forgotten", WRITTEN, "return graph.functions.reaching(writing) if writing else set()", "return set(writing)", written_by_calls),
     Mutant("what draws is merged", DRAFT, "_is_pure(definition) and not hides_state(op)", "_is_pure(definition)", written),
     Mutant("a node is forgotten", f"{PASSES}.carry_out", "graph.set_controls(node, controls)", "graph.set_controls(node, [])", reads),
 ]  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from gdsurgeon.analysis.queries.in_place import in_written_memory
 from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.analysis.traversal.control_flow import ControlFlow, control_flow_of, while_frames
 from gdsurgeon.analysis.traversal.order import levels
@@ -50,6 +51,7 @@ class Ground:
         self.topology = topology
         self.ends = frozenset(map(topology.id_of, graph.ends))
         self.named = frozenset(topology.id_of(node) for node in (*output_nodes(graph), *served_nodes(graph)))
+        self._written = in_written_memory(graph, topology)
         self._flows = bool(topology.ops() & CONTROL_FLOW)
         self._flow: ControlFlow | None = control_flow_of(graph) if self._flows else None
         self._frames = while_frames(topology).of if self._flows else []
@@ -116,7 +118,11 @@ class Ground:
                         tensor = f"{top.name(number)}:{port}"
                         return f"{quoted(tensor)} is read by {quoted(top.name(user))}, and is no result of the rule"
         shared = next((n for n in changing if (top.node(n).output_dtypes or [0])[0] > REF), None)
-        return f"{quoted(top.name(shared))} is a reference" if shared is not None else ""
+        if shared is not None:
+            return f"{quoted(top.name(shared))} is a reference"
+        ends = (*(number for number, _ in place.roots), *(code >> BITS for code in read)) if self._written else ()
+        written = next((number for number in ends if number in self._written), None)
+        return f"{quoted(top.name(written))} may be written into in place" if written is not None else ""
 
     def _why_elsewhere(self, place: Place, members: set[int]) -> str:
         if self._flow is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 
+from gdsurgeon.analysis.queries.in_place import written_into
 from gdsurgeon.analysis.queries.side_effects import ops_in_functions
 from gdsurgeon.analysis.queries.state import has_state
 from gdsurgeon.analysis.traversal.order import topological_order
@@ -12,7 +13,7 @@ from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.graph.constants import Constant, constant
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
-from gdsurgeon.ops.kinds import CONTROL_FLOW, IN_PLACE, hides_state
+from gdsurgeon.ops.kinds import CONTROL_FLOW, hides_state
 from gdsurgeon.ops.op_defs import OpDef
 
 BITS, CONTROL = Table.PORT_BITS, Table.CONTROL_PORT
@@ -64,9 +65,7 @@ class Draft:
 
     def _may_be_written(self) -> bytearray:
         """For each node whether what it gives may be in the memory that somebody writes into, in place."""
-        top = self.topology
-        targets = (list(top.inputs(number))[:1] for number in top.with_ops(IN_PLACE))
-        return top.upstream((code >> BITS for codes in targets for code in codes if code >= 0), control=False)
+        return self.topology.upstream(written_into(self.graph, self.topology), control=False)
 
     # -- looking -----------------------------------------------------------------------------------------
 

@@ -1,0 +1,44 @@
+"""Who writes into what others may read: ops that do so and are not called stateful, in a file and in its functions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gdsurgeon.graph.attrs import attr_value, functions_in
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.ops.buffers import may_have
+from gdsurgeon.ops.kinds import IN_PLACE
+
+if TYPE_CHECKING:
+    from gdsurgeon.specification.plain_match import Cells
+
+
+def overwriting(graph: Graph) -> set[str]:
+    """The functions in which an op works in place, and those that call one of them."""
+    library = graph.functions
+    found = [each.signature.name for each in library if not IN_PLACE.isdisjoint(node.op for node in each.node_def)]
+    return library.reaching(found) if found else set()
+
+
+def overwritten(cells: Cells) -> set[str]:
+    """The nodes that may give memory which one writes into: those who write, with all that hands on as it is."""
+    graph = cells.graph
+    whole = graph if graph.owner is None else graph.owner
+    callers = whole.derived(overwriting)
+    anybody = callers or IN_PLACE & {*whole.store.table.op_names}
+    if not anybody and not any(cell.op in IN_PLACE for cell in cells.cells.values()):
+        return set()
+    pending = [end.name for end in graph.ends] if anybody else []
+    for name in cells.names():
+        cell = cells.node(name)
+        if cell.op in IN_PLACE:
+            pending += [read for read, _ in cell.reads[:1]]
+        elif callers & {cell.op, *(f.name for data in cell.attrs.values() for f in functions_in(attr_value(data)))}:
+            pending += [read for read, _ in cell.reads]
+    seen = set(pending)
+    while pending:
+        name = pending.pop()
+        new = {read for read, _ in cells.node(name).reads} - seen if may_have(cells.op(name), 0, ()) else set()
+        seen |= new
+        pending += new
+    return seen
