@@ -93,6 +93,7 @@ class SameGiven(Claim):
         beside: tensors of the edited graph that must be there in the same run.
         constants: values (serialised AttrValues) that constants of the edited graph have.
         parts: graphs that were added, each held against what it gives on its own for what it is given there.
+        sites: tensors of the original among `outputs` that are none, and are compared for what was done there.
         of_largest, as_written, deployed: as in `SameOutputs`.
     """
 
@@ -103,6 +104,7 @@ class SameGiven(Claim):
     beside: tuple[str, ...] = ()
     constants: Mapping[str, bytes] = field(default_factory=dict)
     parts: Sequence[SamePart] = ()
+    sites: tuple[str, ...] = ()
     of_largest: float = 0.0
     as_written: bool = False
     deployed: bool = False

@@ -211,9 +211,10 @@ class _Work:
         idle = tuple(name for name in self.idle if name in original and name not in self._graph)
         claim: Claim = SameOutputs(also=tuple(sites), deployed=True, idle=idle, as_written=self.as_written)
         if self._ends:
-            names = dict.fromkeys([*(end.name for end in self._ends), *sites])
-            pairs_ = tuple((name, intent.counterpart(name)) for name in names)
-            claim = SameGiven({}, pairs_, equation(()), deployed=True, as_written=self.as_written)
+            ends = [end.name for end in self._ends]
+            named = tuple((name, intent.counterpart(name)) for name in dict.fromkeys([*ends, *sites]))
+            inside = tuple(name for name in sites if name not in ends)
+            claim = SameGiven({}, named, equation(()), sites=inside, deployed=True, as_written=self.as_written)
         told = _told(self.counts)
         kinds = [stage.result.asked.edit for stage in self.stages if stage.result.asked is not None]
         stages = () if kinds == ["simplify"] else self.stages

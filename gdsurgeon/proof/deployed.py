@@ -113,7 +113,7 @@ def _without_sites(context: TrialContext, trial: Trial) -> list[ComparedPair]:
     """
     claims = context.change.result.claims
     sites = {old for claim in claims if isinstance(claim, SameSites) for site in claim.sites for old, _ in site.outputs}
-    return [replace(pair, exact=False) for pair in trial.pairs if not (pair.inside and pair.before in sites)]
+    return [replace(pair, exact=False) for pair in trial.pairs if not (pair.site and pair.before in sites)]
 
 
 def _fetched(trial: Trial, pairs: Sequence[ComparedPair], run: TrialRun) -> set[str]:

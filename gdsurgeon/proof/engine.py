@@ -346,7 +346,15 @@ class Engine:
             info = self.given(pair.theirs)
             reason = pair.reason or self._excused.get(pair.before, "")
             outputs.append(
-                OutputProof(pair.before, pair.after, info.dtype, info.shape, reason=reason, inside=pair.inside)
+                OutputProof(
+                    pair.before,
+                    pair.after,
+                    info.dtype,
+                    info.shape,
+                    reason=reason,
+                    inside=pair.inside or pair.site,
+                    site=pair.site,
+                )
             )
         pending: dict[tuple[str, str, int | None], list[tuple[OutputProof, tuple[int, int]]]] = {}
         for (mine, i), (theirs, j), output, channels in self._comparable(outputs, sample):

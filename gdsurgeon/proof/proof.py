@@ -64,7 +64,8 @@ class OutputProof(Data):
         dtype, shape: of the value that it returned.
         value: a few elements of it, as text; '' where it is big.
         comparison: None where it was run and not compared; then `reason` says why.
-        inside: whether it is no output itself: an output was decided by it.
+        inside: whether it is no output itself: an output was decided by it, or it is a site.
+        site: whether it is compared for what the edit has done there.
     """
 
     before: str
@@ -75,6 +76,7 @@ class OutputProof(Data):
     comparison: Comparison | None = None
     reason: str = ""
     inside: bool = False
+    site: bool = False
 
     @property
     def elements(self) -> int:

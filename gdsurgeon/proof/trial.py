@@ -231,7 +231,8 @@ class ComparedPair:
         mine: the one that is right; None where there is none, and the other is only run.
         theirs: the one that is to be the same.
         reason: why they are not compared, '' where they are.
-        inside: whether it is no output itself: an output was decided by it.
+        inside: whether it is no output itself: an output was decided by it, or it is a site.
+        site: whether it is compared for what the edit has done there.
         exact: whether no tolerance is allowed for them.
         channels: the axis along which their channels are, where these are held against their own largest elements.
         excuse: why they may differ, where they do: then they are as if they were not compared.
@@ -243,6 +244,7 @@ class ComparedPair:
     theirs: Fetch
     reason: str = ""
     inside: bool = False
+    site: bool = False
     exact: bool = False
     channels: int | None = None
     excuse: str = ""

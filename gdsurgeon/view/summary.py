@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
@@ -181,7 +182,7 @@ def _outputs(earlier: Sequence[Piece], last: Proof) -> Iterator[tuple[str, str]]
     for place, output in found[:MOST_LINES]:
         line = returned(output)
         line += f"  ({place}not compared: {printable(output.reason)})" if output.comparison is None else ""
-        yield ("behind" if output.inside else "returned"), line
+        yield output_label(output), line
     yield from more_outputs([output for _, output in found])
 
 
@@ -202,6 +203,11 @@ def _elsewhere(proof: Proof) -> Iterator[tuple[str, str]]:
         yield "served", f"tf.saved_model.load {proof.served}"
     if proof.released:
         yield "run in", proof.released
+
+
+def output_label(output: OutputProof) -> str:
+    """What stands before the line of an output, of what it was decided by, or of a place inside that was compared."""
+    return "inside" if output.site else "behind" if output.inside else "returned"
 
 
 def returned(output: OutputProof) -> str:
@@ -242,8 +248,8 @@ def more_outputs(outputs: Sequence[OutputProof]) -> Iterator[tuple[str, str]]:
     """How many of OUTPUTS are not listed."""
     rest = outputs[MOST_LINES:]
     if rest:
-        inside = any(output.inside for output in rest)
-        yield "behind" if inside else "returned", f"and {counted(len(rest), 'tensor' if inside else 'output')} more"
+        label = min(map(output_label, rest))
+        yield label, f"and {counted(len(rest), 'output' if label == 'returned' else 'tensor')} more"
 
 
 def left_out(proof: Proof) -> Iterator[tuple[str, str]]:
@@ -268,11 +274,12 @@ def chance(proof: Proof, *, two: bool = True) -> str:
 
 
 def compared_counts(proof: Proof) -> str:
-    """``1 output``, and what decided it where that was compared too."""
-    inside = sum(output.inside for output in proof.compared)
-    where = "inside" if proof.of_largest else "behind it"
-    behind = f" and {counted(inside, 'tensor')} {where}" if inside else ""
-    return counted(len(proof.compared) - inside, "output") + behind
+    """``1 output``, and what decided it or was compared inside, where there is such."""
+    labels = Counter(map(output_label, proof.compared))
+    told = [counted(labels["returned"], "output")]
+    told += [f"{counted(labels['behind'], 'tensor')} behind it"] if labels["behind"] else []
+    told += [f"{counted(labels['inside'], 'tensor')} inside"] if labels["inside"] else []
+    return " and ".join(filter(None, (", ".join(told[:-1]), told[-1])))
 
 
 def proven_counts(proof: Proof) -> str:

@@ -19,6 +19,7 @@ from gdsurgeon.view.summary import (
     equality,
     left_out,
     more_outputs,
+    output_label,
     proven_counts,
     reached,
     returned,
@@ -81,7 +82,7 @@ def _proof(verdict: Verdict, proof: Proof, error: GdsurgeonError | None) -> Iter
     if len(proof.feeds) > MOST_LINES:
         yield "fed", f"and {counted(len(proof.feeds) - MOST_LINES, 'input')} more"
     for output in proof.outputs[:MOST_LINES]:
-        yield ("behind" if output.inside else "returned"), _returned(output, verdict.statistics.get(output.after))
+        yield output_label(output), _returned(output, verdict.statistics.get(output.after))
     yield from more_outputs(proof.outputs)
     yield from left_out(proof)
     if proof.chance:

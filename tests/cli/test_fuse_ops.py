@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -168,6 +169,17 @@ def test_a_random_op_is_said_to_be_of_one_seed(command: Command) -> None:
     command.put("model.pb", graph(*records))
     code, said, _ = command("--select", "^[rn]$", "--name", "call")
     assert code == 0 and "'r': random, and given the same seed in both graphs" in said
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("op", ["FractionalAvgPool", "FractionalMaxPool"])
+def test_a_random_op_whose_seed_counts_only_when_it_is_told_so_is_told(command: Command, op: str) -> None:
+    ratio = encode_len(1, encode_len(4, struct.pack("<4f", 1, 1.5, 1.5, 1)))
+    records = [placeholder("x", FLOAT, (1, 20, 20, 1)), node("r", op, ["x"], T=FLOAT, pooling_ratio=ratio),
+               neg("n", "r"), identity("y", "n")]  # fmt: skip
+    command.put("model.pb", graph(*records))
+    code, said, _ = command("--select", "^[rn]$", "--name", "call")
+    assert code == 0 and "'r': random, and given the same seed in both graphs" in said, said
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,15 @@ from __future__ import annotations
 from gdsurgeon.analysis.queries.function_usage import functions_of
 from gdsurgeon.graph.node import Node
 
+DETERMINISTIC = "deterministic"
+"""Attr of ops without which their seeds do not count."""
+
 
 def is_seeded(node: Node) -> bool:
     """Whether a random op has a seed, so that equal sessions give equal values."""
+    definition = node.op_def
+    if definition is not None and DETERMINISTIC in definition.attrs and not node.plain_attr(DETERMINISTIC):
+        return False
     return any(node.plain_attr(key) for key in ("seed", "seed2"))
 
 

@@ -65,8 +65,12 @@ def after_fixing(stage: Stage, between: Graph, graph: Graph, later: EditResult) 
 def _narrowed(claims: Sequence[Claim], graph: Graph, later: EditResult) -> Iterator[Claim]:
     for claim in claims:
         if isinstance(claim, SameOutputs):
+            outputs = unrenamed_outputs(graph)
             sites = tuple((name, later.intent.counterpart(name)) for name in claim.also)
-            pairs = tuple(dict.fromkeys((*unrenamed_outputs(graph), *sites)))
-            yield SameGiven({}, pairs, equation(()), as_written=claim.as_written, deployed=claim.deployed)
+            pairs = tuple(dict.fromkeys((*outputs, *sites)))
+            inside = tuple(name for name in claim.also if name not in {old for old, _ in outputs})
+            yield SameGiven(
+                {}, pairs, equation(()), sites=inside, as_written=claim.as_written, deployed=claim.deployed
+            )
         else:
             yield claim

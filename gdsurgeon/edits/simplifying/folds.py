@@ -89,8 +89,10 @@ def _claims(graph: Graph, claims: Sequence[Claim], sites: Sites, tolerance: floa
             yield replace(claim, of_largest=BEHIND * tolerance, also=also, except_for=aside)
         elif isinstance(claim, SameGiven):
             pairs = [pair for pair in claim.outputs if parse_tensor(pair[1]).node in graph]
+            ends = {old for old, _ in claim.outputs} - {*claim.sites}
             pairs += [pair for site in found for pair in site.outputs]
-            yield replace(claim, of_largest=BEHIND * tolerance, outputs=tuple(dict.fromkeys(pairs)))
+            inside = tuple(old for old, _ in dict.fromkeys(pairs) if old not in ends)
+            yield replace(claim, of_largest=BEHIND * tolerance, outputs=tuple(dict.fromkeys(pairs)), sites=inside)
         else:
             yield claim
     yield from claims_apart(found, tolerance)

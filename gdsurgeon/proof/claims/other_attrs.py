@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.op_usage import op_usage
+from gdsurgeon.analysis.queries.side_effects import DETERMINISTIC
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.edits.functions.definition import NO_OPTIMIZER_OF_ITS_OWN
-from gdsurgeon.graph.attrs import bytes_value, int_value
+from gdsurgeon.graph.attrs import bool_value, bytes_value, int_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.ops.kinds import CALLS, is_random
@@ -36,13 +37,20 @@ def as_written() -> OtherAttrs:
     return OtherAttrs(CALLS, {"config_proto": bytes_value(NO_OPTIMIZER_OF_ITS_OWN)})
 
 
-def of_one_seed(graph: Graph) -> OtherAttrs | None:
-    """Random ops that all draw the same numbers, in a graph as outside of it; None where one of GRAPH takes no seed."""
-    ops = frozenset(usage.op for usage in op_usage(graph) if is_random(usage.op))
-    definitions = map(op_def, ops)
-    if any(found is None or not {"seed", "seed2"} <= found.attrs.keys() for found in definitions):
-        return None
-    return OtherAttrs(ops, {"seed": int_value(1), "seed2": int_value(1)})
+def of_one_seed(graph: Graph) -> list[OtherAttrs]:
+    """Random ops that all draw the same numbers, in a graph as outside of it; none where one of GRAPH takes no seed.
+
+    Some take one only where they are told to be deterministic.
+    """
+    definitions = {usage.op: op_def(usage.op) for usage in op_usage(graph) if is_random(usage.op)}
+    told: dict[bool, list[str]] = {}
+    for op, found in definitions.items():
+        if found is None or not {"seed", "seed2"} <= found.attrs.keys():
+            return []
+        told.setdefault(DETERMINISTIC in found.attrs, []).append(op)
+    seeds = {"seed": int_value(1), "seed2": int_value(1)}
+    values = {False: seeds, True: {DETERMINISTIC: bool_value(True), **seeds}}
+    return [OtherAttrs(frozenset(ops), values[is_told]) for is_told, ops in told.items()]
 
 
 def load_with(context: TrialContext, others: Sequence[OtherAttrs]) -> None:

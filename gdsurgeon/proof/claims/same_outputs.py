@@ -37,14 +37,14 @@ def same_outputs_trial(context: TrialContext, claim: SameOutputs) -> Trial:
     if others:
         load_with(context, others)
     plan, inside = same_outputs_plan(context, claim)
-    trial = within_tolerance(context, side_by_side_trial(context, plan, claim, inside))
+    trial = within_tolerance(context, side_by_side_trial(context, plan, claim, inside, _sites(context, claim, inside)))
     if not claim.judged:
         return replace(trial, judged=False, steady=None, conditions=[])
     if claim.even_alone:
         trial.otherwise = partial(alone_trial, context)
-    seeds = of_one_seed(context.change.after) if plan.random else None
-    if seeds is not None:
-        trial.otherwise = partial(_seeded_trial, context, claim, [*others, seeds], trial.runs[0].subject)
+    seeds = of_one_seed(context.change.after) if plan.random else []
+    if seeds:
+        trial.otherwise = partial(_seeded_trial, context, claim, [*others, *seeds], trial.runs[0].subject)
     return trial
 
 
@@ -60,11 +60,16 @@ def _seeded_trial(
     plan, inside = same_outputs_plan(context, claim)
     names = listed(map(quoted, plan.random_ops), 3)
     plan = replace(plan, random=set(), draws=[])
-    trial = within_tolerance(context, side_by_side_trial(context, plan, claim, inside))
+    trial = within_tolerance(context, side_by_side_trial(context, plan, claim, inside, _sites(context, claim, inside)))
     trial.runs[0].subject.settle_as(original)
     trial.warnings = [f"{names}: random, and given the same seed in both graphs"]
     trial.accuse = lambda *_: NotValidatedError(why, advice=DO_WITHOUT)
     return replace(trial, steady=None, planned=None)
+
+
+def _sites(context: TrialContext, claim: SameOutputs, inside: Collection[str]) -> set[str]:
+    """What is compared besides the outputs, and what these are decided by."""
+    return {*claim.also} - {*inside} - {node.name for node in output_nodes(context.change.before)}
 
 
 def same_outputs_plan(context: TrialContext, claim: SameOutputs) -> tuple[FetchPlan, set[str]]:
@@ -80,18 +85,19 @@ def same_outputs_plan(context: TrialContext, claim: SameOutputs) -> tuple[FetchP
     skipped = [skipped for skipped in plan.skipped if skipped.name in served]
     plan.skipped = skipped + [Skipped(name, reason) for name, reason in barred.items()]
     kept = {name for name in plan.fetches if name not in barred and _is_paired(context, name, served)}
-    inside += claim.also if claim.of_largest else ()  # sites, where it is about these
     return plan.only(kept), {name for name in inside if name not in served}
 
 
-def side_by_side_trial(context: TrialContext, plan: FetchPlan, claim: SameOutputs, inside: Collection[str]) -> Trial:
-    """The trial of what PLAN fetches of the original; the nodes INSIDE are no outputs."""
+def side_by_side_trial(
+    context: TrialContext, plan: FetchPlan, claim: SameOutputs, inside: Collection[str], sites: Collection[str] = ()
+) -> Trial:
+    """The trial of what PLAN fetches of the original; the nodes INSIDE are no outputs, and SITES neither."""
     change = context.change
     original = context.original(plan)
     renamed = " under the new names" if change.intent.renamed or change.intent.moved else ""
     statement = f"edited(x) = original(x){renamed}"
     aside = {} if claim.of_largest else claim.except_for
-    pairs = counterpart_pairs(context, plan, inside, aside)
+    pairs = counterpart_pairs(context, plan, inside, aside, sites)
     for pair in pairs if claim.of_largest else ():  # rounding may well leave them as they are
         pair.excuse = claim.except_for.get(pair.before, "")
     return Trial(

@@ -84,7 +84,7 @@ def _alone(
     what = ", large numbers" if large else ""
     mine, theirs = f"sites{what}", f"other sites{what}"
     pairs = [
-        ComparedPair(old + what, new + what, Fetch(mine, old), Fetch(theirs, new), inside=True, channels=site.channels)
+        ComparedPair(old + what, new + what, Fetch(mine, old), Fetch(theirs, new), site=True, channels=site.channels)
         for site, _ in sites
         for old, new in site.outputs
         if old in places

@@ -79,6 +79,7 @@ def counterpart_pairs(
     plan: FetchPlan,
     inside: Collection[str] = (),
     set_aside: Mapping[str, str] | None = None,
+    sites: Collection[str] = (),
 ) -> list[ComparedPair]:
     """Each fetch of the original with its counterpart.
 
@@ -87,6 +88,7 @@ def counterpart_pairs(
         plan: that of the original.
         inside: its nodes that are no outputs.
         set_aside: fetches that are not compared, and why, beside those that depend on chance.
+        sites: nodes that are no outputs either, and compared for what the edit has done there.
     """
     reasons = chance_reasons(plan) | dict(set_aside or {})
     return [
@@ -97,6 +99,7 @@ def counterpart_pairs(
             Fetch(EDITED, context.after(name)),
             reason=reasons.get(name, ""),
             inside=parse_tensor(name).node in inside or name in plan.beside,
+            site=parse_tensor(name).node in sites,
         )
         for name in plan.fetches
     ]
@@ -118,7 +121,7 @@ def within_tolerance(context: TrialContext, trial: Trial) -> Trial:
 
 def something_compared(proof: Proof) -> None:
     """Raises NotValidatedError where nothing was compared; a pass has to rest on something."""
-    if not any(not output.inside for output in proof.compared):
+    if not any(not o.inside or (o.site and not proof.of_largest) for o in proof.compared):
         found = dict.fromkeys(o.reason for o in proof.outputs if o.reason)
         reasons = joined("; ", found or ["no output has a counterpart that can be run"])
         raise NotValidatedError(Line("nothing could be compared: {reasons}", reasons=reasons), advice=DO_WITHOUT)

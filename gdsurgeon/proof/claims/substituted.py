@@ -469,12 +469,15 @@ def _pairs(
     out: list[ComparedPair] = []
     reasons = {**dict(reference.plan.reasons), **dict(edited.plan.reasons)}
     chance, mine, theirs = chance_reasons(edited.plan), reference.places(), edited.places()
+    sites = frozenset(wanted.claim.sites)
     for inside, pairs in ((False, wanted.claim.outputs), (True, wanted.deciding)):
         for tensor, after in pairs:
+            is_site = not inside and tensor in sites
             if after in theirs and tensor in mine:
                 ends = Fetch(reference.name, tensor), Fetch(EDITED, after)
-                out.append(ComparedPair(tensor, after, *ends, reason=chance.get(after, ""), inside=inside))
-            elif not inside:
+                why = chance.get(after, "")
+                out.append(ComparedPair(tensor, after, *ends, reason=why, inside=inside or is_site, site=is_site))
+            elif not (inside or is_site):
                 reason = reasons.get(parse_tensor(after).node) or reasons.get(parse_tensor(tensor).node)
                 skipped.append((after, reason or "a value that cannot be fetched"))
     return out, skipped
