@@ -23,7 +23,7 @@ from gdsurgeon.edits.simplifying.engines import left_out, spelt_out
 from gdsurgeon.edits.simplifying.equal_nodes import equal_nodes
 from gdsurgeon.edits.simplifying.fixing import after_fixing, fixed
 from gdsurgeon.edits.simplifying.folding import Evaluate, Folding
-from gdsurgeon.edits.simplifying.folds import TOLERANCE, Folded, with_folds
+from gdsurgeon.edits.simplifying.folds import FOLD_BN, TOLERANCE, Folded, with_folds
 from gdsurgeon.edits.simplifying.identities import checks, identities, stop_gradients
 from gdsurgeon.edits.simplifying.inlining import inlined, joined, written, written_size
 from gdsurgeon.edits.simplifying.neutral import neutral
@@ -96,7 +96,7 @@ def simplify(
         graph: changed in place.
         outputs: tensors that it is there for; by default what nobody reads, or what a model's signatures give.
         passes: what is to be done, some of `PASSES`; all by default.
-        skip: what is not to be done.
+        skip: what is not to be done; `fold-bn` among these is FOLD_BN taken back.
         shapes: (input, the only shape that it is to take from now on): what follows from it is constant, too.
         max_growth: bytes that constants may take beyond those of what they are computed of.
         evaluate: computes what depends on constants alone, a `gds.Evaluator`; None: of that
@@ -113,6 +113,8 @@ def simplify(
             not there; the graph is as it was.
         NothingToDo: there is nothing to be made simpler.
     """
+    fold_bn = fold_bn and FOLD_BN not in skip
+    skip = [name for name in skip if name != FOLD_BN]
     chosen = _chosen(passes, skip, left_out(engine, has_shapes=bool(shapes)))
     if not chosen and not fold_bn and (passes or not engine):
         raise _nothing_left(passes, skip, engine)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import pytest
 from support import graphs
 from support.desk import Desk
+from support.folding import ints
 from support.graphs import FLOAT, add, const, graph, graph_bytes, identity, node, placeholder, scalar
 
 from gdsurgeon.edits.simplify import simplify
@@ -72,6 +73,29 @@ def test_two_passes_that_make_it_slower_are_taken_back() -> None:
     result, _ = made(found, lambda names: (1.5, 1.2, 1.0)[("b" in names) + ("m" in names)])
     assert graphs.names(found) == ["x", "a", "b", "one", "m", "s", "y"]
     assert result.facts["measured"]["taken_back"] == ["neutral", "equal-nodes"]  # type: ignore[attr-defined]
+
+
+FOLDING = [
+    placeholder("x", FLOAT, (1, 4, 4, 2)), const("k", [1.0] * 4, FLOAT, (1, 1, 2, 2)),
+    node("conv", "Conv2D", ["x", "k"], T=FLOAT, strides=ints((1, 1, 1, 1)), padding="SAME"),
+    const("by", [1.5, 2.0]), identity("i", "conv"), node("y", "Mul", ["i", "by"], T=FLOAT),
+]  # fmt: skip
+"""There is something to do for identities, and a factor to be folded."""
+
+
+def test_folds_that_make_it_slower_are_taken_back() -> None:
+    found = graph(*FOLDING)
+
+    def measure(_: Graph, after: Graph) -> Figures:
+        return figures(1.0 if "by" in graphs.names(after) else 1.5)
+
+    result = measured(found, lambda g, skip: simplify(g, skip=skip, fold_bn=True), measure)
+    check_accounted(found, result, found.chunks())
+    assert graphs.names(found) == ["x", "k", "conv", "by", "y"]
+    assert result.notes == ["the pass fold-bn is taken back: it makes a run slower"]
+    alone = graph(*FOLDING[:4], node("y", "Mul", ["conv", "by"], T=FLOAT))
+    with pytest.raises(NothingToDo, match=r"is left \(fold-bn\)"):
+        measured(alone, lambda g, skip: simplify(g, skip=skip, fold_bn=True), measure)
 
 
 def test_where_all_makes_it_slower_nothing_is_done() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from gdsurgeon.analysis.queries.ranked import chosen_from, reordered
 from gdsurgeon.edits.claims import Claim, EditResult, SameGiven, SameOutputs, Stage
@@ -21,6 +21,8 @@ from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.specification.asked import Asked
 from gdsurgeon.text import counted
 
+FOLD_BN = "fold-bn"
+"""What the folds are called among the passes, where one is skipped or taken back."""
 TOLERANCE = 1e-4
 """By how much a tensor may differ by default where something was folded, as a part of its largest element."""
 BEHIND = 10
@@ -60,7 +62,8 @@ def with_folds(graph: Graph, result: EditResult, ends: Sequence[Output], how: Fo
     sites = Sites(graph, how.kept, [node for node in how.kept if node not in firsts], spells_out=how.spells_out)
     while shuffles(sites) + paddings(sites) + batch_norms(sites):
         pass
-    told, facts = [*result.told, *_told(sites)], {**result.facts, "folds": _facts(sites)}
+    passes = cast("dict[str, Json]", result.facts["passes"]) | {FOLD_BN: sites.folded.total()}
+    told, facts = [*result.told, *_told(sites)], {**result.facts, "passes": passes, "folds": _facts(sites)}
     if not graph.is_changed:
         raise NothingToDo("nothing would change: there is nothing to be made simpler")
     if not sites.found:
