@@ -71,9 +71,9 @@ def command(
     """Make a graph smaller that gives the same, bit for bit.
 
     Passes, again and again until nothing is left to do: inline, unread, control-edges, conditions, checks,
-    stop-gradients, identities, neutral, pairs, equal-nodes, same-shape, dropout, shapes, constants, functions.
-    Inputs and outputs keep their names; --shape has an input take that shape alone. Proven by running: all outputs, and
-    what became constants, are bit-identical.
+    stop-gradients, identities, neutral, pairs, equal-nodes, same-shape, dropout, shapes, constants, bodies,
+    functions. Inputs and outputs keep their names; --shape has an input take that shape alone. Proven by running: all
+    outputs, and what became constants, are bit-identical.
 
     With --fold-bn, batch norms, paddings and gaps go into convolutions and products: outputs are the same but for
     rounding, and so is each place that is computed otherwise, where it is and by itself.

@@ -14,11 +14,12 @@ from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import Claim, EditResult, SameGiven, SameOutputs, Stage, equation
 from gdsurgeon.edits.functions.unused import drop_unused_functions
 from gdsurgeon.edits.naming import naming, of_nodes, of_olds, of_tensors
+from gdsurgeon.edits.simplifying.bodies import How, in_bodies
 from gdsurgeon.edits.simplifying.carry_out import become_constants, carry_out
 from gdsurgeon.edits.simplifying.conditions import conditions
 from gdsurgeon.edits.simplifying.control_edges import control_edges
 from gdsurgeon.edits.simplifying.decided_calls import decide_calls
-from gdsurgeon.edits.simplifying.draft import CHECKS, Draft, Pass
+from gdsurgeon.edits.simplifying.draft import CHECKS, Draft, Pass, to_the_end
 from gdsurgeon.edits.simplifying.engines import left_out, spelt_out
 from gdsurgeon.edits.simplifying.equal_nodes import equal_nodes
 from gdsurgeon.edits.simplifying.fixing import after_fixing, fixed
@@ -44,6 +45,8 @@ FUNCTIONS = "functions"
 """The pass that takes functions out of the library which nobody calls; it comes last."""
 INLINE = "inline"
 """The pass that comes first, and once: what it leaves are calls that stay."""
+BODIES = "bodies"
+"""The pass that has the others go over the functions of calls that stay."""
 SAME_SHAPE = "same-shape"
 """The pass that takes away what changes no shape, as far as shapes are known."""
 DROPOUT = "dropout"
@@ -63,6 +66,7 @@ PASSES: dict[str, Pass | None] = {
     DROPOUT: None,
     "shapes": None,
     "constants": None,
+    BODIES: None,
     FUNCTIONS: None,
 }
 """What is done, in this order, again and again; what is constant then, and functions, come after the rest."""
@@ -168,7 +172,8 @@ class _Work:
         reshapes: those of the nodes that read these.
         counts: the nodes and edges that went, by the pass that took them.
         idle: nodes of which it does not matter what they draw.
-        as_written: whether calls have gone, which TensorFlow optimises by themselves.
+        as_written: whether calls have gone or call others, which TensorFlow optimises by themselves.
+        lost: the checks that went in bodies of functions, by their ops.
         notes: what somebody should know.
     """
 
@@ -176,6 +181,7 @@ class _Work:
         self, before: Graph, graph: Graph, ends: Sequence[Output], chosen: Sequence[str], folds: Folds, engine: str
     ) -> None:
         self._before, self._graph, self._chosen, self._ends = before, graph, chosen, ends
+        self._passes = {name: found for name in chosen if (found := PASSES[name]) is not None}
         self._evaluate = folds.evaluate if "constants" in chosen else None
         self._room = folds.max_growth
         self._engine = engine
@@ -188,6 +194,7 @@ class _Work:
         self.counts: Counter[str] = Counter()
         self.idle: list[str] = []
         self.as_written = False
+        self.lost: Counter[str] = Counter()
         self.notes: list[str] = []
         self.draft = self._new_draft()
         savers = fetched_by_savers(self.draft)
@@ -221,7 +228,7 @@ class _Work:
         kinds = [stage.result.asked.edit for stage in self.stages if stage.result.asked is not None]
         stages = () if kinds == ["simplify"] else self.stages
         facts: dict[str, Json] = {"passes": dict(self.counts)}
-        return EditResult(intent, (claim,), _warnings(was, now), self.notes, told, facts, stages=stages)
+        return EditResult(intent, (claim,), _warnings(was + self.lost, now), self.notes, told, facts, stages=stages)
 
     def _run(self) -> None:
         """Does all that is to be done, functions last."""
@@ -231,7 +238,7 @@ class _Work:
             has_folded = self._fold()
             self.draft = self._new_draft()
             has_less = self._same_shape() or has_folded
-            if not self._decide() and not has_less:
+            if not self._decide() and not has_less and not (self._in_bodies() and self._decide()):
                 break
             self.draft = self._new_draft()
         if self._engine:
@@ -252,14 +259,10 @@ class _Work:
         draft.roots += initialising(draft) if self._ends else lasting(draft)
 
     def _pass(self) -> None:
-        """Runs the passes, until none of them finds anything. Each turn leaves fewer nodes or edges than there were."""
+        """Runs the passes, until none of them finds anything."""
         draft = self.draft
         self._root()
-        done = -1
-        while done != draft.counts.total():
-            done = draft.counts.total()
-            for each in (found for name in self._chosen if (found := PASSES[name]) is not None):
-                each(draft)
+        to_the_end(draft, self._passes.values())
         self.counts += draft.counts
         self._done(carry_out(draft), self._asked("simplify", passes=tuple(self._chosen)))
 
@@ -309,6 +312,27 @@ class _Work:
                 self._kept = [self._graph[name] for name in names]
                 self._ends = [self._graph.output(name) for name in ends]
         return True
+
+    def _in_bodies(self) -> bool:
+        """Has the passes go over the bodies of functions; False where they find nothing."""
+        if BODIES not in self._chosen:
+            return False
+        how = How(self._passes, "checks" not in self._chosen, self._evaluate)
+        changed: set[str] = set()
+        try:
+            for done in in_bodies(self._graph, how):
+                self.counts += done.counts
+                self.lost += done.checks
+                changed |= done.result.inside.keys()
+                self.stages.append(Stage(self._before, done.result))
+                self._before = written(self._graph)
+        except NotValidatedError as error:
+            self.notes.append(f"{error.message}: they stay as they are")
+            self._evaluate = None
+        if changed:
+            self.counts[BODIES] = max(self.counts[BODIES], len(changed))
+            self.as_written = True
+        return bool(changed)
 
     def _shapes(self) -> Shapes:
         return self._graph.derived(_inferred)

@@ -1,4 +1,4 @@
-"""The stage of simplify in which If and Case become calls of what a constant chooses."""
+"""The stage of simplify in which If and Case become calls of what a constant chooses, and loops of no turns go."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from gdsurgeon.comparison.audit import audit
 from gdsurgeon.comparison.compare import Comparison
 from gdsurgeon.comparison.intent import Altered, Intent
 from gdsurgeon.errors import quoted
-from gdsurgeon.graph.constants import constant
+from gdsurgeon.graph.constants import constant, constant_in
+from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
+from gdsurgeon.ops.kinds import hides_state
 from gdsurgeon.wire.messages import message
 
 _STATELESS = frozenset(("StatelessIf", "StatelessCase"))
@@ -22,6 +24,12 @@ def violations(comparison: Comparison, outputs: Sequence[str] = ()) -> Iterator[
     for name in comparison.facts.altered:
         old, new = comparison.before[name], comparison.after[name]
         function = _function(old)
+        if not function and _hands_on(comparison.before, old):
+            intent.changed.append(name)
+            given = {key: old.attr_bytes(key) for key in ("T", "_class") if old.has_attr(key)}
+            keys = dict.fromkeys([*old.attr_keys, *new.attr_keys])
+            intent.altered += [Altered(name, f"attr {key}", given.get(key)) for key in keys]
+            intent.altered += [Altered(name, "op", "IdentityN"), Altered(name, "attrs", tuple(sorted(given)))]
         if not function:
             continue
         intent.changed.append(name)
@@ -36,6 +44,28 @@ def violations(comparison: Comparison, outputs: Sequence[str] = ()) -> Iterator[
         if message("tensorflow.AttrValue").FromString(new.attr_bytes("f") or b"").func.SerializeToString() != function:
             yield f"{quoted(name)} calls another function than it does in any case"
     yield from audit(comparison, intent)
+
+
+def _hands_on(graph: Graph, node: Node) -> bool:
+    """Whether a loop makes no turn whatever it is given: its condition returns a constant, and does nothing."""
+    condition = node.attr("cond") if node.op in ("StatelessWhile", "While") else None
+    called = condition.func.name if condition is not None else ""
+    function = graph.functions.get(called)
+    if function is None or len(function.signature.output_arg) != 1:
+        return False
+    inside = (each.op for name in graph.functions.reachable([called]) for each in graph.functions[name].node_def)
+    if any((found := graph.op_def(op)) is None or found.is_stateful or hides_state(op) for op in inside):
+        return False
+    nodes = {inner.name: inner for inner in function.node_def}
+    text = function.ret[function.signature.output_arg[0].name]
+    while True:
+        inner = nodes.get(text.partition(":")[0])
+        if inner is None or inner.op not in ("Const", "Identity") or len(inner.input) != (inner.op == "Identity"):
+            return False
+        if inner.op == "Const":
+            held = constant_in(inner.attr["value"].SerializeToString())
+            return held is not None and held.shape == () and len(held.values) == 1 and not held.values[0]
+        text = inner.input[0]
 
 
 def _function(node: Node) -> bytes:

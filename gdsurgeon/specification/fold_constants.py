@@ -165,7 +165,8 @@ def _piece(comparison: Comparison, found: _Fixed, names: Sequence[str]) -> bytes
         new = list(dict.fromkeys(new))
         seen |= dict.fromkeys(new)
         pending += new
-    definition.versions.CopyFrom(comparison.before.store.versions)
+    owner = comparison.before.owner
+    definition.versions.CopyFrom((comparison.before if owner is None else owner).store.versions)
     return bytes(definition.SerializeToString())
 
 

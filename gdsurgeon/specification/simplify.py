@@ -82,7 +82,7 @@ def _lost(comparison: Comparison, same: Equivalence, outputs: Sequence[str]) -> 
         elif not outputs and not same.dead[row]:
             if _lasts(same, row):
                 yield f"{quoted(name)} did something that lasts, and is gone"
-            elif not serving.called and _is_output(same, row):
+            elif not serving.called and not comparison.before.ends and _is_output(same, row):
                 yield f"{quoted(name)} was read by nobody: an output, and gone"
 
 

@@ -41,7 +41,9 @@ SPECIFIED = frozenset(
     )
 )
 """The edits that have a specification, in the module of their name: a function ``violations``."""
-STAGES = frozenset(("fold_batch_norms", "decide_calls", "fold_constants", "same_shape", "spelt_constants"))
+STAGES = frozenset(
+    ("fold_batch_norms", "decide_calls", "fold_constants", "same_shape", "simplify_bodies", "spelt_constants")
+)
 """Likewise the stages of edits that are done in several."""
 
 

@@ -11,6 +11,7 @@ from support import graphs
 from support.desk import Desk
 from support.evaluating import Evaluations
 from support.expecting import refuse
+from support.function_defs import function as many
 from support.graphs import BOOL, FLOAT, INT32, dtypes, encode_len, func, function, graph, library, node, placeholder
 from support.mutants import Mutant, check_caught
 from support.running import run
@@ -102,9 +103,59 @@ def test_the_command_proves_it(desk: Desk) -> None:
     assert "bit-identical" in ran.err
 
 
+# -- loops of no turns ----------------------------------------------------------------------------------------
+
+GIVEN = {"i": INT32, "x": FLOAT}
+TURN = many("turn", GIVEN, {"o": (INT32, "i"), "p": (FLOAT, "y:y:0")}, node("y", "Neg", ["x"], T=FLOAT))
+SAID = [node("t", "AsString", ["x"], T=FLOAT), node("said", "PrintV2", ["t:output:0"])]
+
+
+def looping(*condition: bytes, returned: str = "k:output:0", op: str = "StatelessWhile", **attrs: Any) -> bytes:
+    """A graph with a loop that goes on as long as CONDITION, the body of a function, gives it."""
+    asked = many("asked", GIVEN, {"go": (BOOL, returned)}, *condition, stateful=op == "While")
+    loop = node("c", op, ["zero", "x"], T=dtypes(INT32, FLOAT), cond=func("asked"), body=func("turn"), parallel_iterations=10, **attrs)
+    records = [X, node("zero", "Const", dtype=INT32, value=graphs.tensor([0], INT32, ())), loop]
+    end = [node("e", "Identity", ["c:1"], T=FLOAT), node("y", "Relu", ["e"], T=FLOAT)]
+    return graphs.graph_bytes(*records, *end, trailer=library(asked, TURN) + graphs.VERSIONS)
+
+
+@pytest.mark.tensorflow
+def test_a_loop_of_no_turns_hands_on_what_it_is_given() -> None:
+    handed = node("n", "Identity", ["k:output:0"], T=BOOL)
+    for data in (looping(true("k", False)), looping(true("k", False), handed, returned="n:output:0", op="While")):
+        found = from_bytes(data)
+        result = simplify(found, passes=["conditions", "functions"])
+        check_accounted(found, result, found.chunks())
+        assert (found["c"].op, list(found.functions)) == ("IdentityN", [])
+        assert set(found["c"].attr_keys) == {"T"}
+        fed = {"x": [-1.5, 2.5]}
+        assert run(graphs.written(found), "y", **fed) == run(data, "y", **fed)
+        found = from_bytes(data)
+        check_accounted(found, simplify(found), found.chunks())
+        assert graphs.names(found) == ["x", "y"]
+
+
+def test_a_loop_that_may_turn_stays_and_what_its_condition_does() -> None:
+    given = node("k", "Less", ["i", "i"], T=INT32)
+    said = looping(*SAID, true("k", False), op="While")
+    for data in (looping(true("k")), looping(given, returned="k:z:0"), said, looping(true("k", False), _XlaMustCompile=True)):
+        refuse(from_bytes(data), "nothing", partial(simplify, passes=["conditions"]), error=NothingToDo)
+
+
+@pytest.mark.tensorflow
+def test_a_condition_that_is_computed_of_constants_is_one(desk: Desk) -> None:
+    desk.put("m.pb", looping(true("t"), node("k", "LogicalNot", ["t:output:0"]), returned="k:y:0"))
+    ran = desk.run("simplify", "m.pb", "-o", "n.pb")
+    assert "conditions 1" in ran.err and "bit-identical" in ran.err, ran.err
+    assert graphs.names(from_bytes((desk.folder / "n.pb").read_bytes())) == ["x", "y"]
+
+
 MUTANTS = [
     Mutant("the other branch", "edits.simplifying.decided_calls", '"then_branch" if _is_true(value) else "else_branch"', '"else_branch" if _is_true(value) else "then_branch"', lambda: decided("true")),
     Mutant("the first of those that there are not", "edits.simplifying.decided_calls", "else len(branches) - 1", "else 0", lambda: decided("none of them")),
+    Mutant("every loop goes", "edits.simplifying.decided_calls", "and not value.shape and not _is_true(value)", "and not value.shape", lambda: loop(true("k"))),
+    Mutant("what a condition prints goes", "edits.simplifying.decided_calls", "if have_state(graph, [condition.name]):", "if False:", lambda: loop(*SAID, true("k", False), op="While")),
+    Mutant("what a loop was stays", "edits.simplifying.decided_calls", "_drop_attrs(graph, node, _KEPT_OF_WHILES)", "pass", lambda: loop(true("k", False))),
     Mutant("the predicate is an argument", "edits.simplifying.decided_calls", "graph.set_inputs(node, node.inputs[1:])", "graph.set_inputs(node, node.inputs[:1])", lambda: decided("the second")),
 ]  # fmt: skip
 
@@ -112,6 +163,11 @@ MUTANTS = [
 def decided(name: str) -> tuple[Graph, EditResult]:
     found = from_bytes(CASES[name][0])
     return found, simplify(found, passes=["conditions"])
+
+
+def loop(*condition: bytes, **options: Any) -> tuple[Graph, EditResult]:
+    found = from_bytes(looping(*condition, **options))
+    return found, simplify(found, passes=["conditions", "identities"])
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.mistake)

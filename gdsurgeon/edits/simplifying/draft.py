@@ -236,6 +236,15 @@ class Draft:
 Pass = Callable[[Draft], None]
 
 
+def to_the_end(draft: Draft, passes: Iterable[Pass]) -> None:
+    """Runs PASSES until none finds anything. Each turn leaves fewer nodes or edges than there were."""
+    each_turn, done = list(passes), -1
+    while done != draft.counts.total():
+        done = draft.counts.total()
+        for each in each_turn:
+            each(draft)
+
+
 def _is_pure(definition: OpDef | None) -> bool:
     if definition is None or definition.is_stateful:
         return False

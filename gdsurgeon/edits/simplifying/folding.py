@@ -271,6 +271,6 @@ def bare_record(node: Node) -> bytes:
 
 
 def versions(graph: Graph) -> bytes:
-    """What a graph says of versions, as it stands in its file."""
-    store = graph.store
+    """What a graph says of versions, as it stands in its file; of a body what the graph around it says."""
+    store = (graph if graph.owner is None else graph.owner).store
     return b"".join(store.source.read(field.start, field.end - field.start) for field in store.fields(VERSIONS))

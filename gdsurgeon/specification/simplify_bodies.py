@@ -1,0 +1,55 @@
+"""The stages of simplify that go over the bodies of functions: each is held to what holds of a graph.
+
+A body is run by whoever calls it; what XLA compiles, what stands for something else and what is derived stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from gdsurgeon.comparison.audit import audit
+from gdsurgeon.comparison.compare import Comparison
+from gdsurgeon.comparison.facts import FunctionChanges
+from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.errors import quoted
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.specification import fold_constants, simplify
+from gdsurgeon.specification.fold_constants import Value
+from gdsurgeon.specification.sharing import calling_nodes, named_by_node
+from gdsurgeon.wire.protos import FunctionDef
+
+_STANDS_FOR = frozenset(("_implements", "api_implements"))
+
+
+def violations(
+    comparison: Comparison,
+    passes: Sequence[str] = (),
+    folds: bool = False,
+    evaluate: Callable[[bytes, Sequence[str]], Mapping[str, Value]] | None = None,
+) -> Iterator[str]:
+    """See `gdsurgeon.specification.specify.violations`."""
+    derived = _derived(comparison.before)
+    for name, inside in comparison.inside.items():
+        if folds:
+            found = fold_constants.violations(inside, evaluate=evaluate)
+        else:
+            found = simplify.violations(inside, passes=passes)
+        yield from (f"in the function {quoted(name)} {fault}" for fault in found)
+        if name in derived or _is_looked_into(comparison.before.functions[name]):
+            yield f"the function {quoted(name)} is looked into, and another"
+    yield from audit(comparison, Intent(functions=FunctionChanges(changed=[*comparison.inside])))
+
+
+def _is_looked_into(function: FunctionDef) -> bool:
+    """Whether somebody takes it for another, or compiles it as a whole."""
+    attrs = {key: value.b for key, value in function.attr.items()}
+    return bool(_STANDS_FOR & attrs.keys()) or attrs.get("_XlaMustCompile", False)
+
+
+def _derived(graph: Graph) -> set[str]:
+    """The functions that SymbolicGradient comes to, in a file and in its library."""
+    named = [name for node in calling_nodes(graph) if node.op == "SymbolicGradient" for name in named_by_node(node)]
+    for function in graph.functions:
+        inner = [node for node in function.node_def if node.op == "SymbolicGradient"]
+        named += [value.func.name for node in inner for value in node.attr.values()]
+    return set(graph.functions.reachable(named))

@@ -1,0 +1,186 @@
+# ruff: noqa: E501 (a text of the source stands in one line here, too)
+"""simplify: the passes go over the bodies of functions that stay, and what is constant in one becomes so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from support import graphs
+from support.desk import Desk
+from support.evaluating import Evaluations
+from support.function_defs import function
+from support.graphs import (
+    BOOL,
+    FLOAT,
+    INT32,
+    const,
+    dtypes,
+    func,
+    graph,
+    graph_bytes,
+    identity,
+    library,
+    node,
+    placeholder,
+    scalar,
+)
+from support.mutants import Mutant, check_caught
+from support.running import run
+
+from gdsurgeon.edits.claims import EditResult, SameOutputs
+from gdsurgeon.edits.simplify import simplify
+from gdsurgeon.errors import NothingToDo
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.load import from_bytes
+from gdsurgeon.proof.accounting import check_accounted
+
+X = placeholder("x", FLOAT, (2,))
+P = placeholder("p", BOOL, ())
+F1 = dtypes(FLOAT)
+BODY = [
+    const("a", [1.0, 2.0]), const("b", [3.0, 4.0]), node("c", "Mul", ["a:output:0", "b:output:0"], T=FLOAT),
+    identity("d", "x"), node("e", "AddV2", ["d:output:0", "c:z:0"], T=FLOAT), scalar("one", 1.0),
+    node("f", "Mul", ["e:z:0", "one:output:0"], T=FLOAT), node("g", "Neg", ["f:z:0"], T=FLOAT),
+    node("h", "Neg", ["f:z:0"], T=FLOAT), node("y", "AddV2", ["g:y:0", "h:y:0"], T=FLOAT), node("k", "Tanh", ["x"], T=FLOAT),
+]  # fmt: skip
+"""Something for each: a product of constants, an Identity, a product with 1, two that are equal, one that nobody reads."""
+LESS = ["c", "e", "g", "y"]
+
+
+def body(name: str, *nodes: bytes, returned: str = "y:z:0", **options: Any) -> Any:
+    return function(name, {"x": FLOAT}, {"o": (FLOAT, returned)}, *(nodes or BODY), **options)
+
+
+def chosen(*functions: Any, **attrs: Any) -> list[bytes]:
+    """A graph in which an If calls the first of FUNCTIONS or the last."""
+    ends = {"then_branch": func(functions[0].signature.name), "else_branch": func(functions[-1].signature.name)}
+    call = node("c", "If", ["p", "x"], Tcond=BOOL, Tin=F1, Tout=F1, **ends, **attrs)
+    return [P, X, call, identity("y", "c"), library(*functions)]
+
+
+def simplified(*records: bytes, **options: Any) -> tuple[Graph, EditResult]:
+    found = graph(*records)
+    result = simplify(found, evaluate=Evaluations(), **options)
+    check_accounted(found, result, found.chunks())
+    return found, result
+
+
+def nodes_of(found: Graph, name: str = "F") -> list[str]:
+    return [n.name for n in found.functions.get(name).node_def]  # type: ignore[union-attr]
+
+
+@pytest.mark.tensorflow
+def test_a_body_is_a_graph() -> None:
+    other = body("G", node("y", "Abs", ["x"], T=FLOAT), returned="y:y:0")
+    records = chosen(body("F"), other)
+    found, result = simplified(*records)
+    assert nodes_of(found) == LESS
+    assert nodes_of(found, "G") == ["y"]
+    assert result.intent.functions.changed == ["F"]
+    assert result.claims == (SameOutputs(as_written=True, deployed=True),)
+    assert result.told[0] == ("passes", "unread 2, identities 1, neutral 1, equal-nodes 1, constants 1, bodies 1")
+    for p in (True, False):
+        fed = {"x": [1.5, -2.0], "p": p}
+        assert run(found, "y", **fed) == run(graph_bytes(*records), "y", **fed)
+    with pytest.raises(NothingToDo):
+        simplify(from_bytes(graphs.written(found)), evaluate=Evaluations())
+
+
+def test_bodies_in_bodies() -> None:
+    some = node("s", "Sum", ["x", "axis:output:0"], T=FLOAT, Tidx=INT32)
+    positive = node("p", "Greater", ["s:output:0", "zero:output:0"], T=FLOAT)
+    call = node("y", "If", ["p:z:0", "x"], Tcond=BOOL, Tin=F1, Tout=F1, then_branch=func("F"), else_branch=func("F"))
+    outer = body("G", const("axis", [0], INT32), some, scalar("zero", 0.0), positive, call, returned="y:output:0")
+    found, result = simplified(*chosen(outer), library(body("F")))
+    assert (nodes_of(found), len(nodes_of(found, "G"))) == (LESS, 5)
+    assert result.intent.functions.changed == ["F"]
+
+
+def test_what_somebody_looks_into_stays() -> None:
+    looked = body("F")
+    looked.attr["api_implements"].s = b"some"
+    compiled = body("F")
+    compiled.attr["_XlaMustCompile"].b = True
+    for records in (chosen(looked), chosen(compiled), chosen(body("F"), _XlaMustCompile=True)):
+        with pytest.raises(NothingToDo):
+            simplified(*records)
+    derived = node("d", "SymbolicGradient", ["x", "x"], f=func("F"), Tin=dtypes(FLOAT, FLOAT), Tout=F1)
+    with pytest.raises(NothingToDo):
+        simplified(X, derived, identity("y", "d"), library(body("F")))
+
+
+def test_what_lasts_and_what_is_waited_for_stays() -> None:
+    said = node("said", "PrintV2", ["t:output:0"])
+    nodes = [node("t", "AsString", ["x"], T=FLOAT), said, identity("d", "x"), node("y", "Abs", ["d:output:0", "^said"], T=FLOAT)]
+    found, _ = simplified(*chosen(body("F", *nodes, returned="y:y:0", effects=["said"], stateful=True)))
+    assert nodes_of(found) == ["t", "said", "y"]
+
+
+def test_bodies_can_be_left() -> None:
+    with pytest.raises(NothingToDo):
+        simplified(*chosen(body("F")), skip=["bodies"])
+    found, _ = simplified(*chosen(body("F")), skip=["constants"])
+    assert nodes_of(found) == ["a", "b", *LESS]
+
+
+def test_checks_that_go_in_a_body_are_said() -> None:
+    check = [node("d", "CheckNumerics", ["x"], T=FLOAT, message="no"), node("y", "Abs", ["d:output:0"], T=FLOAT)]
+    _, result = simplified(*chosen(body("F", *check, returned="y:y:0")))
+    assert result.warnings == ["1 CheckNumerics gone: what was refused in a run is computed now"]
+
+
+@pytest.mark.tensorflow
+def test_the_command_proves_it(desk: Desk) -> None:
+    desk.put("m.pb", graph_bytes(*chosen(body("F"))))
+    ran = desk.run("simplify", "m.pb", "-o", "n.pb")
+    assert "bodies 1" in ran.err and "bit-identical" in ran.err, ran.err
+    assert nodes_of(from_bytes((desk.folder / "n.pb").read_bytes())) == LESS
+
+
+# -- mistakes -------------------------------------------------------------------------------------------------
+
+
+def plain() -> tuple[Graph, EditResult]:
+    return _made(*chosen(body("F")))
+
+
+def _made(*records: bytes) -> tuple[Graph, EditResult]:
+    found = graph(*records, node("end", "Abs", ["i"], T=FLOAT), identity("i", "x"))
+    return found, simplify(found, evaluate=Evaluations())
+
+
+def factors() -> tuple[Graph, EditResult]:
+    nodes = [scalar("two", 2.0), identity("d", "x"), node("y", "Mul", ["d:output:0", "two:output:0"], T=FLOAT)]
+    return _made(*chosen(body("F", *nodes)))
+
+
+def effects() -> tuple[Graph, EditResult]:
+    nodes = [identity("t", "x"), identity("said", "t:output:0"), node("y", "Abs", ["t:output:0"], T=FLOAT)]
+    return _made(*chosen(body("F", *nodes, returned="y:y:0", effects=["said"])))
+
+
+def derived() -> tuple[Graph, EditResult]:
+    node_ = node("d", "SymbolicGradient", ["x", "x"], f=func("F"), Tin=dtypes(FLOAT, FLOAT), Tout=F1)
+    return _made(X, node_, identity("y", "d"), library(body("F")))
+
+
+def looked_into() -> tuple[Graph, EditResult]:
+    looked = body("F")
+    looked.attr["api_implements"].s = b"some"
+    return _made(*chosen(looked))
+
+
+BODIES = "edits.simplifying.bodies"
+MUTANTS = [
+    Mutant("what a call waits for goes", BODIES, "(*body.graph.ends, *body.control_results.values())", "body.graph.ends", effects),
+    Mutant("constants are others", "edits.simplifying.literal", "data = bytes(value.data)", "data = bytes(value.data)[::-1]", plain),
+    Mutant("all sums are neutral", "edits.simplifying.neutral", "return found == wanted and copysign(1, found) == copysign(1, wanted)", "return True", factors),
+    Mutant("what is derived is another", BODIES, "if node.op == _SYMBOLIC or node.plain_attr(XLA_MUST_COMPILE) else ()", "if False else ()", derived),
+    Mutant("what stands for others is another", BODIES, "if STANDS_FOR & set(function.attr) or", "if", looked_into),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.mistake)
+def test_a_mistake_is_found(mutant: Mutant) -> None:
+    check_caught(mutant)
