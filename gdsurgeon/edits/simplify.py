@@ -238,7 +238,7 @@ class _Work:
             has_folded = self._fold()
             self.draft = self._new_draft()
             has_less = self._same_shape() or has_folded
-            if not self._decide() and not has_less and not (self._in_bodies() and self._decide()):
+            if not self._decide() and not has_less and not self._in_bodies():
                 break
             self.draft = self._new_draft()
         if self._engine:

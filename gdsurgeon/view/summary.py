@@ -248,7 +248,8 @@ def more_outputs(outputs: Sequence[OutputProof]) -> Iterator[tuple[str, str]]:
     """How many of OUTPUTS are not listed."""
     rest = outputs[MOST_LINES:]
     if rest:
-        label = min(map(output_label, rest))
+        labels = {*map(output_label, rest)}
+        label = next(each for each in ("inside", "behind", "returned") if each in labels)
         yield label, f"and {counted(len(rest), 'output' if label == 'returned' else 'tensor')} more"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 from support import graphs
 from support.counting import is_linear
+from support.desk import Desk
 from support.evaluating import Evaluations, array, by_tensorflow
 from support.expecting import refuse
 from support.graphs import FLOAT, INT32, STRING, add, const, graph, identity, node, placeholder, scalar
@@ -289,3 +291,17 @@ def test_a_constant_of_no_elements_has_its_shape() -> None:
     found, _ = folded(*records, evaluate=by_tensorflow)
     assert array(found["t"]).shape == (0, 4)
     assert run(found, "y", x=[[0.5, 1.5, 2.5, 3.5]]) == [[[0.5, 1.5, 2.5, 3.5]]]
+
+
+@pytest.mark.tensorflow
+def test_constants_that_are_compared_are_no_outputs(desk: Desk) -> None:
+    twice = [node("c", "Mul", ["a", "a"], T=FLOAT), node("d", "Neg", ["a"], T=FLOAT)]
+    sums = [add("e", "x", "c"), add("f", "e", "d"), node("y", "Relu", ["f"], T=FLOAT)]
+    desk.put("m.pb", graphs.graph_bytes(placeholder("x", FLOAT, (2,)), const("a", [1.5, 2.0]), *twice, *sums))
+    for more in ((), ("--outputs", "y"), ("--shape", "x=2")):
+        ran = desk.run("simplify", "m.pb", "-n", "--max-growth", "999", *more, "--report", "r.json")
+        assert "1 output and 2 tensors inside" in ran.err, ran.err
+        report = json.loads((desk.folder / "r.json").read_text())
+        assert report["proof"]["compared"] == 1
+        found = {each["original"]: each["inside"] for each in report["proof"]["outputs"]}
+        assert found == {"y": False, "c": True, "d": True}

@@ -6,19 +6,38 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import graphs
 from support.drawing import Draw, below, pick
 from support.evaluating import by_tensorflow
-from support.graphs import BOOL, DOUBLE, FLOAT, INT32, add, const, dtypes, graph, identity, node, placeholder, scalar
+from support.function_defs import NO_OPTIMIZER, function
+from support.graphs import (
+    BOOL,
+    DOUBLE,
+    FLOAT,
+    INT32,
+    add,
+    const,
+    dtypes,
+    func,
+    graph,
+    identity,
+    library,
+    node,
+    placeholder,
+    scalar,
+)
 from support.running import run, values
 from support.v1_control_flow import while_loop
 
 from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.edits.simplify import simplify
 from gdsurgeon.errors import NothingToDo
+from gdsurgeon.graph.body import expanded_args
 from gdsurgeon.graph.load import from_bytes
+from gdsurgeon.graph.node import Output
+from gdsurgeon.graph.placeholders import placeholder_shape
 from gdsurgeon.proof.accounting import check_accounted
 
 BASE = [
@@ -33,14 +52,14 @@ _BINARY = ("Mul", "RealDiv", "Sub", "AddV2", "Maximum")
 
 
 @st.composite
-def models(draw: st.DrawFn) -> bytes:
-    """A graph of a dozen steps, each of a few nodes, of tensors that all have one shape; a conditional may be in it."""
+def models(draw: st.DrawFn, *, loops: bool = True) -> bytes:
+    """A graph of a dozen steps, each of a few nodes, of tensors that all have one shape; conditionals may be in it."""
     values, records = ["x", "w", "w_1"], list(BASE)
     for i in range(draw(below(12)) + 2):
         made = _step(draw, f"n{i}", values)
         records += made
         values.append(f"n{i}")
-    if draw(below(3)) == 0:
+    if loops and draw(below(3)) == 0:
         records += _loop(draw)
     return graphs.graph_bytes(*records)
 
@@ -142,6 +161,57 @@ def test_random_graphs_give_what_they_gave(data: bytes) -> None:
         if n.name in before and not found.users(n) and n.op not in ("Const", "Placeholder")
     ]
     assert both_ways(after, outputs) == both_ways(data, outputs)
+
+
+@pytest.mark.tensorflow
+@settings(max_examples=8)
+@given(models(loops=False))
+def test_random_functions_give_what_they_gave(data: bytes) -> None:
+    called, outputs = as_a_function(data)
+    found = from_bytes(called)
+    try:
+        result = simplify(found, skip=["inline"], evaluate=by_tensorflow)
+    except NothingToDo:
+        return
+    check_accounted(found, result, found.chunks())
+    after = graphs.written(found)
+    assert check(from_bytes(after)).faults == []
+    assert len(after) <= len(called)
+    assert both_ways(after, outputs) == both_ways(called, outputs)
+    with pytest.raises(NothingToDo):
+        simplify(from_bytes(after), skip=["inline"], evaluate=by_tensorflow)
+
+
+def as_a_function(data: bytes) -> tuple[bytes, list[str]]:
+    """A graph that calls a function which is the graph DATA, and its outputs."""
+    whole = from_bytes(data)
+    taken = [n for n in whole.nodes() if n.op == "Placeholder"]
+    unread = [n for n in whole.nodes() if not whole.users(n) and n.op not in ("Const", "Placeholder")]
+    given = [n.output for n in unread]
+    body = [n for n in graphs.parsed(data).node if n.op != "Placeholder"]
+    for each in body:
+        reads = whole[each.name].inputs
+        waits = [text for text in each.input if text[0] == "^" and whole[text[1:]] not in taken]
+        del each.input[:]
+        each.input.extend([*map(_spelt, reads), *waits])
+    ins = {n.name: bytes([0x30, n.output.dtype]) for n in taken}
+    outs = {f"o{i}": (bytes([0x30, tensor.dtype]), _spelt(tensor)) for i, tensor in enumerate(given)}
+    made = function("F", ins, outs)
+    made.node_def.extend(body)
+    ends = {"Tin": dtypes(*ins.values()), "Tout": dtypes(*(kind for kind, _ in outs.values()))}
+    call = node("c", "PartitionedCall", [n.name for n in taken], f=func("F"), config_proto=NO_OPTIMIZER, **ends)
+    last = [identity(f"y{i}", f"c:{i}", kind=kind) for i, (kind, _) in enumerate(outs.values())]
+    inputs = [placeholder(n.name, ins[n.name], placeholder_shape(n)) for n in taken]
+    return graphs.graph_bytes(*inputs, call, *last, library(made)), [f"y{i}" for i in range(len(last))]
+
+
+def _spelt(tensor: Output) -> str:
+    """A tensor as bodies spell it."""
+    if tensor.node.op == "Placeholder":
+        return tensor.node.name
+    assert tensor.node.op_def is not None
+    arg, place = expanded_args(tensor.node.op_def, tensor.node.plain_attr)[tensor.index]
+    return f"{tensor.node.name}:{arg}:{place}"
 
 
 def both_ways(data: bytes, outputs: Sequence[str]) -> list[str]:
