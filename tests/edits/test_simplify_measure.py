@@ -98,6 +98,11 @@ def test_folds_that_make_it_slower_are_taken_back() -> None:
         measured(alone, lambda g, skip: simplify(g, skip=skip, fold_bn=True), measure)
 
 
+def test_the_only_pass_that_was_asked_for_makes_it_slower() -> None:
+    with pytest.raises(NothingToDo, match=r"is left \(identities\)"):
+        measured(graph(*MODEL), lambda g, skip: simplify(g, passes=["identities"], skip=skip), lambda *_: figures(2.0))
+
+
 def test_where_all_makes_it_slower_nothing_is_done() -> None:
     found = graph(*MODEL)
     before = graphs.written(found)

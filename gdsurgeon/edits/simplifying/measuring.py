@@ -7,7 +7,7 @@ from typing import NamedTuple, cast
 
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.simplifying.inlining import written
-from gdsurgeon.errors import Json, NothingToDo
+from gdsurgeon.errors import Json, NothingToDo, UsageError
 from gdsurgeon.graph.graph import Graph
 
 SLOWER = 1.03
@@ -77,7 +77,7 @@ def measured(graph: Graph, simplify: Simplify, measure: Measure) -> EditResult:
         for name in done:
             try:
                 tried[name] = _tried(graph, simplify, measure, [*skipped, name])
-            except NothingToDo:
+            except (NothingToDo, UsageError):  # nothing is left without it
                 continue
             if not tried[name][0].is_slower:
                 break
