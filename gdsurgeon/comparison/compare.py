@@ -21,7 +21,7 @@ from gdsurgeon.graph.records import Record
 from gdsurgeon.values import Data
 from gdsurgeon.wire.messages import decode_error, message
 from gdsurgeon.wire.node_record import other_fields
-from gdsurgeon.wire.protos import FunctionDef
+from gdsurgeon.wire.protos import FunctionDef, NodeDef
 from gdsurgeon.wire.scan import DEBUG_INFO, LARGE, LIBRARY, VERSIONS
 from gdsurgeon.wire.write import Chunk
 
@@ -161,20 +161,19 @@ def _node_facts(before: Graph, after: Graph, renamed: Renamed, names: Iterable[s
     taken = frozenset(renamed.values())
     for name in names:
         # The name that a node had may be another's now: then that is not what has become of it.
-        is_left = name not in renamed and name in taken
-        inputs = None if is_left else _inputs_alone(before, after, name, spelling.spelt)
+        is_left, now = name not in renamed and name in taken, renamed.get(name, name)
+        was_there, is_there = before.store.has(name), not is_left and after.store.has(now)
+        if not (was_there and is_there):
+            out.removed += [name] if was_there else []
+            out.added += [now] if is_there else []
+            continue
+        inputs = _inputs_alone(before, after, name, spelling.spelt)
         if inputs is not None:
             if name in renamed:
                 out.renamed[name] = renamed[name]
-            _note_inputs(out, renamed.get(name, name), *inputs)
+            _note_inputs(out, now, *inputs)
             continue
-        old, new = before.find(name), None if is_left else after.find(renamed.get(name, name))
-        if old is None and new is not None:
-            out.added.append(new.name)
-        elif old is not None and new is None:
-            out.removed.append(name)
-        if old is None or new is None:
-            continue
+        old, new = before[name], after[now]
         if old.name != new.name:
             out.renamed[name] = new.name
         out.rewired += spelling.rewired(old, new)
@@ -205,15 +204,9 @@ def _inputs_alone(
 
     None where more may be different than names and inputs: that takes a closer look.
     """
-    old, new = before.store.record(name), after.store.record(spelt(name))
-    if old is None or new is None or max(old.end - old.body, new.end - new.body) > LARGE:
-        return None
-    node = message("tensorflow.NodeDef")
-    try:
-        was, now = node.FromString(bytes(old.buffer()[:])), node.FromString(bytes(new.buffer()[:]))
-    except decode_error():
-        return None
-    if COLOCATION_ATTR in was.attr:
+    new, old = after.store.record(spelt(name)), before.store.record(name)
+    was, now = (None if record is None else node_of(record) for record in (old, new))
+    if was is None or now is None or COLOCATION_ATTR in was.attr:
         return None
     mine, its = list(map(spelt, was.input[:])), now.input[:]
     was.name = spelt(was.name)
@@ -221,6 +214,16 @@ def _inputs_alone(
     if was != now or (mine != its and None in map(parse_input, (*mine, *its))):
         return None
     return mine, its
+
+
+def node_of(record: Record) -> NodeDef | None:
+    """The node of a record as a message; None where that is large, or protobuf cannot read it."""
+    if record.end - record.body > LARGE:
+        return None
+    try:
+        return message("tensorflow.NodeDef").FromString(bytes(record.buffer()[:]))
+    except decode_error():
+        return None
 
 
 def _note_inputs(out: Facts, name: str, was: Sequence[str], now: Sequence[str]) -> None:

@@ -182,6 +182,9 @@ class WrittenFinder:
         del name
         return False
 
+    def has(self, name: str) -> bool:
+        return name in self._fresh or self._is_kept(self._table.rows.get(name, -1))
+
     def record(self, name: str) -> Record | None:
         fresh = self._fresh.get(name)
         if fresh is not None:

@@ -33,6 +33,9 @@ class Finder(Protocol):
     def is_ambiguous(self, name: str) -> bool:
         """Whether several nodes have the name."""
 
+    def has(self, name: str) -> bool:
+        """Whether there is a node NAME, where `record` can tell."""
+
     def record(self, name: str) -> Record | None:
         """The record of the node NAME, or None where there is none."""
 
@@ -58,6 +61,9 @@ class SearchFinder:
 
     def is_ambiguous(self, name: str) -> bool:
         return name in self._search.duplicates
+
+    def has(self, name: str) -> bool:
+        return self.record(name) is not None
 
     def record(self, name: str) -> Record | None:
         return self._search.records.get(name) if name in self._search.mentions else self._search.others[name]
@@ -92,6 +98,9 @@ class IndexFinder:
 
     def is_ambiguous(self, name: str) -> bool:
         return name in self._ambiguous
+
+    def has(self, name: str) -> bool:
+        return name in self._table.rows
 
     def record(self, name: str) -> Record | None:
         row = self._table.rows.get(name)
@@ -167,7 +176,7 @@ class Store:
     def has(self, name: str) -> bool:
         """Whether a node has the name."""
         if self._search is not None and self._search.has_record(name):
-            return self._search.record(name) is not None
+            return self._search.has(name)
         return name in self.table.rows
 
     def record(self, name: str) -> Record | None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 
-from gdsurgeon.comparison.compare import is_same_attr
-from gdsurgeon.graph.constants import Constant, constant, constant_header
+from gdsurgeon.comparison.compare import is_same_attr, node_of
+from gdsurgeon.graph.constants import Constant, constant
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.records import Record
@@ -14,8 +14,6 @@ from gdsurgeon.ops.kinds import CONTROL_FLOW, IN_PLACE, MERGE, NEXT_ITERATION, P
 from gdsurgeon.ops.op_defs import OpDef, op_def
 from gdsurgeon.specification.overwriting import overwriting
 from gdsurgeon.specification.sharing import named_by_node
-from gdsurgeon.wire.messages import decode_error, message
-from gdsurgeon.wire.scan import LARGE
 
 BITS, PORT = Table.PORT_BITS, Table.CONTROL_PORT
 _SAME_AS_INPUT = {
@@ -63,6 +61,7 @@ class Equivalence:
         self._taken: dict[int, int] = {}
         self._proven: set[tuple[int, int]] = set()
         self._constants: dict[int, Constant | None] = {}
+        self._scalars: dict[int, bool] = {}
         self._ops = [_OpFacts(graph, op) for op in self.table.op_names]
         self._flows = any(op in CONTROL_FLOW for op in self.table.op_names)
         self._written = self._overwritten()
@@ -381,8 +380,9 @@ class Equivalence:
     def _scalar(self, code: int) -> Constant | None:
         """The value of a constant that is one element; of others none is decoded."""
         row = self.normal(code) >> BITS
-        header = constant_header(self.graph[self.table.names[row]]) if self.table.op(row) == "Const" else None
-        return self._value(code) if header is not None and header.dims == () else None
+        if row not in self._scalars:
+            self._scalars[row] = self.table.op(row) == "Const" and _is_scalar(self.table.record(row))
+        return self._value(code) if self._scalars[row] else None
 
     def _setting(self, row: int, key: str) -> object:
         return self.graph[self.table.names[row]].setting(key)
@@ -424,18 +424,21 @@ class Equivalence:
 
 def _is_spelt_alike(mine: Record, its: Record) -> bool:
     """Whether two records are the same but for names, inputs and what says nothing; False: that takes a closer look."""
-    if max(mine.end - mine.body, its.end - its.body) > LARGE:
-        return False
-    try:
-        nodes = [message("tensorflow.NodeDef").FromString(bytes(record.buffer()[:])) for record in (mine, its)]
-    except decode_error():
-        return False
+    nodes = [node_of(record) for record in (mine, its)]
     for node in nodes:
+        if node is None:
+            return False
         node.name = ""
         del node.input[:]
         for key in _SILENT:
             node.attr.pop(key, None)
     return bool(nodes[0] == nodes[1])
+
+
+def _is_scalar(record: Record) -> bool:
+    """Whether a constant may be one element; of a large one nobody asks."""
+    node = node_of(record)
+    return node is not None and not node.attr["value"].tensor.tensor_shape.dim
 
 
 class _OpFacts:

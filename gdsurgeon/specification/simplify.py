@@ -62,6 +62,8 @@ def violations(
 
 def _used(graph: Graph) -> set[str]:
     """The functions that a node of a file calls, directly or through others, with their gradients."""
+    if not graph.functions:
+        return set()
     named = dict.fromkeys(name for node in calling_nodes(graph) for name in named_by_node(node))
     return set(graph.functions.reachable(named, gradients=True))
 
