@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.analysis.traversal.walks import between, forward_walk, members, serving_alone
-from gdsurgeon.errors import EditError, Line, NothingToDo, printable, quoted
+from gdsurgeon.errors import EditError, Line, NothingToDo, UsageError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import parse_tensor, scope_prefix
 from gdsurgeon.graph.node import Node
@@ -84,6 +84,7 @@ def select_nodes(graph: Graph, selection: Selection) -> list[Node]:
 
     Raises:
         EditError: a name, scope, op, pattern or walk means no node.
+        UsageError: a pattern is no regular expression.
         NothingToDo: none of all that is named means a node, or nothing is left after the exclusion.
     """
     topology = topology_of(graph)
@@ -248,11 +249,11 @@ def matching_ends() -> Iterator[None]:
 
 
 def compiled(pattern: str) -> re.Pattern[str]:
-    """PATTERN as a regular expression. Raises EditError where it is none."""
+    """PATTERN as a regular expression. Raises UsageError where it is none."""
     try:
         return re.compile(pattern)
     except re.error as error:
-        raise EditError(f"{quoted(pattern)} is not a regular expression: {error}") from error
+        raise UsageError(f"{quoted(pattern)} is not a regular expression: {error}") from error
 
 
 def under_scope(topology: Topology, scope: str) -> Iterator[int]:
@@ -323,11 +324,11 @@ def substituted(pattern: str, replacement: str, names: Iterable[str]) -> list[tu
     """Those of NAMES in which PATTERN is found, with what `re.sub` makes of them.
 
     Raises:
-        EditError: it is no substitution.
+        UsageError: it is no substitution.
     """
     try:
         with matching_ends():
             substitute = re.compile(pattern).subn
             return [(name, new) for name in names for new, count in (substitute(replacement, name),) if count]
     except (re.error, IndexError) as error:
-        raise EditError(f"{quoted(pattern)} with {quoted(replacement)} is not a substitution: {error}") from error
+        raise UsageError(f"{quoted(pattern)} with {quoted(replacement)} is not a substitution: {error}") from error

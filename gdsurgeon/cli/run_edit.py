@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from gdsurgeon.operation.edit import Outcome, Request
     from gdsurgeon.operation.sequence import Edit, Instruction
 
-REPORTED = (3, 4, 5, 7)
-"""Exit codes of what is wrong with the model, the edit or the result: a report says so."""
+REPORTED = (2, 3, 4, 5, 7)
+"""Exit codes of what is wrong with what was asked, the model, the edit or the result: a report says so."""
 
 
 def run_edit(command: str, request: Request, edit: Edit | Sequence[Instruction]) -> None:
@@ -68,6 +68,8 @@ def report_failure(request: Request, command: str, error: GdsurgeonError) -> Non
     """Writes the report of an edit that has come to nothing, unless that is done or would replace what is read."""
     if request.report is None or error.exit_code not in REPORTED:
         return
+    if isinstance(error, UsageError) and not _is_clear_where(request):
+        return
     from gdsurgeon.operation.paths import check_replaces_nothing
 
     kept = [request.model, *request.others, *([request.out] if request.out is not None else [])]
@@ -86,6 +88,21 @@ def report_failure(request: Request, command: str, error: GdsurgeonError) -> Non
         )
     except (UsageError, OutputError) as other:
         terminal.warn([other.message])
+
+
+def _is_clear_where(request: Request) -> bool:
+    """Whether nothing is wrong with where REQUEST has things written: what else is wrong a report may tell."""
+    from gdsurgeon.operation.paths import check_apart, output_path
+
+    try:
+        out = output_path(
+            request.model, request.out, in_place=request.in_place, backup=request.backup, dry_run=request.dry_run,
+            becomes=request.becomes,
+        )  # fmt: skip
+        check_apart(out, request.backup, request.report, request.model, request.others)
+    except UsageError:
+        return False
+    return True
 
 
 def _write(path: str, report: Mapping[str, Json]) -> None:

@@ -100,9 +100,12 @@ def command(
     near = {} if tolerance is None else {"tolerance": tolerance}
 
     def made(graph: Graph, skipped: Sequence[str] = ()) -> EditResult:
-        from gdsurgeon.feeds.given import as_meant
+        from gdsurgeon.analysis.queries.signature import input_nodes
+        from gdsurgeon.feeds.given import as_meant, check_names
+        from gdsurgeon.feeds.overrides import Overrides
 
-        shapes = list(as_meant(request.overrides, graph).shapes.items())
+        meant = as_meant(request.overrides, graph)
+        check_names(Overrides(shapes=meant.shapes), [node.name for node in input_nodes(graph)])
         left = [*without, *skipped]
         if skipped and wanted and {*wanted} <= {*left}:
             raise NothingToDo("nothing would change: none of the passes is left")
@@ -111,7 +114,7 @@ def command(
             ends,
             passes=wanted,
             skip=left,
-            shapes=shapes,
+            shapes=list(meant.shapes.items()),
             max_growth=max_growth,
             evaluate=evaluator,
             engine=engine or "",

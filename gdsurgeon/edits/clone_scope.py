@@ -18,7 +18,7 @@ from gdsurgeon.edits.copying.copy_nodes import plan_copy_nodes
 from gdsurgeon.edits.copying.node_copy import NodeCopy
 from gdsurgeon.edits.naming import naming, of_tensors
 from gdsurgeon.edits.reroute import check_can_replace
-from gdsurgeon.errors import EditError, Line, quoted
+from gdsurgeon.errors import EditError, Line, UsageError, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import UniqueNames, scope_prefix
 from gdsurgeon.graph.node import Node, Output
@@ -65,6 +65,7 @@ def clone_scope(
         with_slots: whether the slots of optimisers, and the steps that need them, are cloned.
 
     Raises:
+        UsageError: one of the scopes is empty, they are one, or a pattern is none.
         EditError: there is no such scope or tensor, TARGET is in use, types differ, a tensor of INPUTS is not read
             under SOURCE, a shared node is not constant, a while loop lies only in part under SOURCE, or functions
             restore variables, and something else with them; the graph is as it was.
@@ -133,9 +134,9 @@ def _served(graph: Graph, edges: Boundary, nodes: Container[Node]) -> list[Outpu
 def _free_scope(graph: Graph, source: str, target: str, unique: bool) -> str:
     """TARGET as a prefix, in use by nobody."""
     if not scope_prefix(target):
-        raise EditError("the scope of the clone is empty: name one")
+        raise UsageError("the scope of the clone is empty: name one")
     if scope_prefix(target) == scope_prefix(source):
-        raise EditError(f"{quoted(source)} cannot be cloned onto itself")
+        raise UsageError(f"{quoted(source)} cannot be cloned onto itself")
     stem = scope_prefix(target)[:-1]
     used = {name[len(stem) :].split("/", 1)[0] for name in graph.names() if name.startswith(stem)}
     if "" not in used:
@@ -150,7 +151,7 @@ def _free_scope(graph: Graph, source: str, target: str, unique: bool) -> str:
 
 def _under(topology: Topology, source: str) -> list[Node]:
     if not scope_prefix(source):
-        raise EditError("the scope to clone is empty: name one")
+        raise UsageError("the scope to clone is empty: name one")
     found = list(under_scope(topology, source))
     if not found:
         scope, became = scope_prefix(source)[:-1], topology.graph.became(scope_prefix(source))

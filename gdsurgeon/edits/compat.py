@@ -29,7 +29,7 @@ from gdsurgeon.edits.older import (
 from gdsurgeon.edits.older.control_flow import is_wanting, lower
 from gdsurgeon.edits.older.defaults import same_value, spelt_out
 from gdsurgeon.edits.older.site import ROUNDING, Places, Rule, Site
-from gdsurgeon.errors import EditError, Json, NothingToDo, printable, quoted
+from gdsurgeon.errors import EditError, Json, NothingToDo, UsageError, printable, quoted
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.graph import Graph
@@ -78,7 +78,8 @@ def compat(graph: Graph, target: str, *, rtol: float | None = None, atol: float 
             nearly all of them not by a bit), and by what kernels round where products of matrices leave functions.
 
     Raises:
-        EditError: there is no such release, or something has no older form; all of it is in the details, and the graph
+        UsageError: there is no such release.
+        EditError: something has no older form; all of it is in the details, and the graph
             is as it was.
         NothingToDo: TARGET knows all of it.
     """
@@ -93,14 +94,14 @@ def compat(graph: Graph, target: str, *, rtol: float | None = None, atol: float 
 
 
 def known_release(target: str) -> Release:
-    """The release TARGET. Raises EditError: the table has none of that name."""
+    """The release TARGET. Raises UsageError: the table has none of that name."""
     found = release(target)
     if found is None:
         first, last = releases()[0].name, releases()[-1].name
         # A number that is too small or too large is no slip of the pen: 1.3 is not meant to be 1.13.
         is_number = target.replace(".", "").isdecimal()
         near = "" if is_number else near_miss(target, [each.name for each in releases()])
-        raise EditError(
+        raise UsageError(
             f"there is no table of TensorFlow {quoted(target)}: there is one of each from {first} to {last}.{near}",
             code="no-such-release",
             facts={"target": target, "releases": [each.name for each in releases()]},

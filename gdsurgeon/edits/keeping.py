@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from gdsurgeon.errors import EditError, printable, quoted
+from gdsurgeon.errors import EditError, UsageError, printable, quoted
 from gdsurgeon.text import near_miss
 
 
@@ -15,7 +15,7 @@ class Keeping:
         found: those that were asked for and are held.
 
     Raises:
-        EditError: the text is no pattern.
+        UsageError: the text is no pattern.
     """
 
     def __init__(self, text: str) -> None:
@@ -25,7 +25,7 @@ class Keeping:
         try:
             self._pattern = re.compile(text) if text else None
         except re.error as error:
-            raise EditError(f"{quoted(text)} is no pattern: {printable(str(error))}", code="no-pattern") from None
+            raise UsageError(f"{quoted(text)} is no pattern: {printable(str(error))}", code="no-pattern") from None
 
     def holds(self, name: str) -> bool:
         """Whether the constant NAME is to be left as it is."""

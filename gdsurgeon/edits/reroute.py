@@ -12,7 +12,7 @@ from gdsurgeon.comparison.facts import Rewired
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.naming import naming, of_tensors
-from gdsurgeon.errors import EditError, printable, quoted
+from gdsurgeon.errors import EditError, UsageError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.node import Node, Output, same_dtype
@@ -46,6 +46,7 @@ def reroute(
         exclude: a regular expression; consumers whose names match are left alone.
 
     Raises:
+        UsageError: ONLY or EXCLUDE is no regular expression.
         EditError: no such tensor, dtypes or known shapes differ, nothing would change, or a cycle would come about;
             the graph is as it was.
     """
@@ -87,7 +88,7 @@ def _consumer_filter(only: str | None, exclude: str | None) -> Callable[[str], b
         wanted = re.compile(only) if only is not None else None
         unwanted = re.compile(exclude) if exclude is not None else None
     except re.error as error:
-        raise EditError(f"{quoted(str(error.pattern))} is not a regular expression: {error}") from error
+        raise UsageError(f"{quoted(str(error.pattern))} is not a regular expression: {error}") from error
 
     def allowed(name: str) -> bool:
         if wanted is not None and not wanted.search(name):

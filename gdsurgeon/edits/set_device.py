@@ -10,7 +10,7 @@ from gdsurgeon.comparison.facts import FunctionChanges
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.edits.naming import naming, of_selection
-from gdsurgeon.errors import EditError, NothingToDo, printable, quoted
+from gdsurgeon.errors import EditError, NothingToDo, UsageError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
 from gdsurgeon.select import Selection, one_node, select_nodes
@@ -50,7 +50,8 @@ def set_device(
             functions.
 
     Raises:
-        EditError: not exactly one of CLEAR, PAIRS and DEVICE; no such node; not a device; OLD matches nothing; nothing
+        UsageError: what is no device.
+        EditError: not exactly one of CLEAR, PAIRS and DEVICE; no such node; OLD matches nothing; nothing
             would change; the graph is as it was.
     """
     if (clear, bool(pairs), device is not None).count(True) != 1:
@@ -91,7 +92,7 @@ def _device(text: str | None) -> Device:
     text = text or ""
     device = parse_device(_slashed(text))
     if device is None:
-        raise EditError(f"{quoted(text)} is not a device: /cpu:0, /device:GPU:1, /job:worker/task:0/gpu:0, ...")
+        raise UsageError(f"{quoted(text)} is not a device: /cpu:0, /device:GPU:1, /job:worker/task:0/gpu:0, ...")
     return device
 
 

@@ -17,7 +17,7 @@ from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.edits.keeping import Keeping
 from gdsurgeon.edits.smaller import Smaller, as_half, as_whole_numbers
-from gdsurgeon.errors import EditError, InputError, Json, NothingToDo, quoted
+from gdsurgeon.errors import EditError, InputError, Json, NothingToDo, UsageError, quoted
 from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.constants import constant_header, raw_value
@@ -73,12 +73,13 @@ def shrink(graph: Graph, to: str, *, keep: str = "", least: int = LEAST, toleran
         tolerance: by how much outputs may differ, relative and absolute; None: that is measured and nothing claimed.
 
     Raises:
-        EditError: there is no such form, KEEP is no pattern or found in no name, or constants overflow or underflow:
-            all of them are named, and the graph is as it was.
+        UsageError: there is no such form, or KEEP is no pattern.
+        EditError: KEEP is found in no name, or constants overflow or underflow: all of them are named, and the
+            graph is as it was.
         NothingToDo: nothing would be smaller.
     """
     if to not in FORMS:
-        raise EditError(f"weights are stored as {', '.join(FORMS)}, and not as {quoted(to)}", code="no-such-form")
+        raise UsageError(f"weights are stored as {', '.join(FORMS)}, and not as {quoted(to)}", code="no-such-form")
     work = _Work(FORMS[to], Keeping(keep), least)
     bodies = [] if graph.is_body else list(_bodies(graph, work))
     found = work.found_in(graph)

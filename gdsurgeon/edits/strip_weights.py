@@ -41,7 +41,8 @@ def strip_weights(graph: Graph, *, keep_strings: bool = False, keep: str = "") -
         keep: a pattern; constants whose names it is found in stay.
 
     Raises:
-        EditError: KEEP is no pattern or found in no name, or variables have values beside the graph.
+        UsageError: KEEP is no pattern.
+        EditError: KEEP is found in no name, or variables have values beside the graph.
         NothingToDo: there is nothing that would go.
     """
     rule = _Rule(keep_strings, Keeping(keep))

@@ -51,7 +51,8 @@ def unfreeze(graph: Graph, pattern: str) -> Unfrozen:
     What reads a constant reads the variable by the same name; `bundle_of` has the values, under that name.
 
     Raises:
-        EditError: PATTERN is no regular expression or matches no such constant; one lies in a while loop, or has a
+        UsageError: PATTERN is no regular expression.
+        EditError: PATTERN matches no such constant; one lies in a while loop, or has a
             value that cannot be copied; GRAPH is as it was.
     """
     constants, left = _matching(graph, pattern)

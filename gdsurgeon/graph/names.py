@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from gdsurgeon.errors import EditError, printable, quoted
+from gdsurgeon.errors import EditError, UsageError, printable, quoted
 from gdsurgeon.text import counted
 
 NAME_RULE = "letters, digits and . first, then also _ - / and, between such parts, >"
@@ -91,11 +91,11 @@ def under_scope(names: Iterable[str], old: str, new: str) -> Iterator[tuple[str,
     """Those of NAMES below the scope OLD, or exactly that, with what they become below NEW.
 
     Raises:
-        EditError: OLD is empty.
+        UsageError: OLD is empty.
     """
     before, after = scope_prefix(old), scope_prefix(new)
     if not before:
-        raise EditError("the scope to rename is empty: name one")
+        raise UsageError("the scope to rename is empty: name one")
     for name in names:
         if name.startswith(before):
             yield name, after + name[len(before) :]

@@ -508,3 +508,23 @@ def test_a_body_that_is_put_in_twice(files: Desk) -> None:
     files.put("more.pb", part("picture", "points"))
     lines = ("insert tower/scaled other.pb", "insert tower/scaled more.pb --scope again", "rename points=p")
     assert applied(files, *lines) == one_by_one(files, *lines)
+
+
+def test_the_report_has_each_edit_also_where_there_is_one(files: Desk) -> None:
+    for script, edits in (("rename scores=b", 1), ("rename scores=scores", 0), ("rename scores=b\nrename image=i", 2)):
+        files.put("s.gds", script.encode())
+        assert files.run("apply", MODEL, "s.gds", "-o", "out.pb", *QUICK, "--report", "r.json").code == 0
+        steps = json.loads((files.folder / "r.json").read_text())["steps"]
+        assert [step["asked"] for step in steps] == ["rename"] * edits
+    assert files.run("rename", MODEL, "scores=b", "-o", "out.pb", *QUICK, "--report", "r.json").code == 0
+    assert "steps" not in json.loads((files.folder / "r.json").read_text())
+
+
+@pytest.mark.parametrize(("script", "code"), [(b"rename score\n", 2), (b"foo bar\n", 2), (b"\xff\xfe", 3), (None, 3)])
+def test_a_script_that_cannot_be_read_is_reported(files: Desk, script: bytes | None, code: int) -> None:
+    if script is not None:
+        files.put("s.gds", script)
+    assert files.run("apply", MODEL, "s.gds", "-o", "out.pb", "--report", "r.json").code == code
+    report = json.loads((files.folder / "r.json").read_text())
+    assert (report["command"], report["passed"], report["error"]["exit"]) == ("apply", False, code)
+    assert report["error"]["message"].startswith("s.gds")

@@ -62,9 +62,9 @@ MISTAKES = [
     Mistake("near-miss-node", 4, "rename model.pb whol=q", ("'whol'", "Did you mean 'whole'?")),
     Mistake("near-miss-tensor", 4, "reroute model.pb whol=x", ("'whol'", "Did you mean 'whole'?")),
     Mistake("rename-a-tensor", 4, "rename model.pb x:0=q", ("'x:0'", "index")),
-    Mistake("regex-syntax", 4, "rename model.pb --regex (=q", ("'('", "not")),
-    Mistake("regex-group", 4, r"rename model.pb --regex y=\1", ("'y'", "not")),
-    Mistake("only-syntax", 4, "reroute model.pb x=y --only (", ("'('", "not a regular expression")),
+    Mistake("regex-syntax", 2, "rename model.pb --regex (=q", ("'('", "not")),
+    Mistake("regex-group", 2, r"rename model.pb --regex y=\1", ("'y'", "not")),
+    Mistake("only-syntax", 2, "reroute model.pb x=y --only (", ("'('", "not a regular expression")),
     # The command line itself.
     Mistake("misspelt-command", 2, "renam model.pb y=q", ("'renam'", "Did you mean 'rename'?", "Hint: ")),
     Mistake("no-such-command", 2, "transmogrify model.pb", ("'transmogrify'", "Hint: ")),

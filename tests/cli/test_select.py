@@ -186,7 +186,7 @@ def test_a_name_in_a_file_that_is_missing(command: Select, tmp_path: Path) -> No
     [
         (4, ["--op", "Convolution"], "--op 'Convolution' matched 0 nodes"),
         (4, ["--scope", "bar"], "--scope 'bar' matched 0 nodes"),
-        (4, ["--select", "["], "is not a regular expression"),
+        (2, ["--select", "["], "is not a regular expression"),
         (4, ["--exclude", "."], "the selection is empty"),
         (4, ["--between", "foo/bar/h=a"], "--between 'foo/bar/h'='a' matched 0 nodes"),
         (4, ["--node", "foo/bar"], "has no node 'foo/bar'"),

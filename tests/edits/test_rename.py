@@ -13,12 +13,12 @@ from support.paths import FIXTURES
 
 from gdsurgeon.edits.claims import SameOutputs
 from gdsurgeon.edits.rename import rename
-from gdsurgeon.errors import EditError
+from gdsurgeon.errors import GdsurgeonError
 from gdsurgeon.graph.load import from_bytes, load
 
 
-def refused(words: str, *records: bytes, **options: Any) -> EditError:
-    return refuse(graph(*(records or g8())), words, lambda g: rename(g, **options))
+def refused(words: str, *records: bytes, **options: Any) -> GdsurgeonError:
+    return refuse(graph(*(records or g8())), words, lambda g: rename(g, **options), error=GdsurgeonError)
 
 
 def splitter() -> list[bytes]:

@@ -10,14 +10,14 @@ from support.graphs import FLOAT, INT32, add, const, g8, graph, identity, inputs
 from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.comparison.facts import Rewired
 from gdsurgeon.edits.reroute import reroute
-from gdsurgeon.errors import EditError
+from gdsurgeon.errors import EditError, GdsurgeonError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.proof.accounting import check_accounted
 
 
 def refused(found: Graph, words: str, *pairs: tuple[str, str], **options: object) -> None:
-    refuse(found, words, lambda g: reroute(g, pairs, **options))  # type: ignore[arg-type]
+    refuse(found, words, lambda g: reroute(g, pairs, **options), error=GdsurgeonError)  # type: ignore[arg-type]
 
 
 def split() -> list[bytes]:

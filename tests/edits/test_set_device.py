@@ -15,7 +15,7 @@ from support.paths import FIXTURES
 from gdsurgeon.cli.main import exit_code
 from gdsurgeon.edits.claims import SameOutputs
 from gdsurgeon.edits.set_device import set_device
-from gdsurgeon.errors import EditError
+from gdsurgeon.errors import EditError, GdsurgeonError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.select import Selection
@@ -36,7 +36,7 @@ def devices(found: Graph) -> list[str]:
 
 
 def refused(found: Graph, words: str, **options: Any) -> None:
-    refuse(found, words, lambda g: set_device(g, **options))
+    refuse(found, words, lambda g: set_device(g, **options), error=GdsurgeonError)
 
 
 def with_functions() -> Graph:

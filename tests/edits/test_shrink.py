@@ -38,7 +38,7 @@ from gdsurgeon.analysis.queries.constant_values import values_of
 from gdsurgeon.analysis.queries.ranked import chosen_from
 from gdsurgeon.edits.shrink import shrink
 from gdsurgeon.edits.smaller import as_half, as_whole_numbers
-from gdsurgeon.errors import EditError, NothingToDo
+from gdsurgeon.errors import EditError, NothingToDo, UsageError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.ops.dtypes import BFLOAT16, DTYPES, FLOAT16
@@ -174,7 +174,7 @@ def test_vectors_and_what_is_kept_or_small_stay() -> None:
     assert shrink(found(), "float16", keep="^v$").intent.changed == ["w"]
     refuse(found(), "would be smaller", lambda g: shrink(g, "float16", least=513), error=NothingToDo)
     refuse(found(), "no constant is called 'u'", lambda g: shrink(g, "float16", keep="u"))
-    refuse(found(), "as float16, bfloat16, int8, and not as 'int4'", lambda g: shrink(g, "int4"))
+    refuse(found(), "as float16, bfloat16, int8, and not as 'int4'", lambda g: shrink(g, "int4"), error=UsageError)
 
 
 def test_what_overflows_or_underflows_is_refused_by_name_all_at_once() -> None:

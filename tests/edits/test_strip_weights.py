@@ -27,7 +27,7 @@ from support.graphs import (
 )
 
 from gdsurgeon.edits.strip_weights import strip_weights
-from gdsurgeon.errors import NothingToDo
+from gdsurgeon.errors import NothingToDo, UsageError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.wire.fields import encode_len
 
@@ -145,7 +145,7 @@ def test_strings_and_what_fills_a_table_go_unless_they_are_to_stay() -> None:
     assert stripped(look_up()) == {"keys", "values", "word"}
     assert stripped(look_up(), keep_strings=True) == set()
     assert stripped(look_up(), keep="^wo") == {"keys", "values"}
-    refuse(look_up(), "no pattern", lambda found: strip_weights(found, keep="("))
+    refuse(look_up(), "no pattern", lambda found: strip_weights(found, keep="("), error=UsageError)
     refuse(
         look_up(), "no constant is called 'wrd'. Did you mean 'word'", lambda found: strip_weights(found, keep="wrd")
     )

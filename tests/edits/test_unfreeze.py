@@ -143,21 +143,21 @@ def test_names_that_are_taken(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize(
-    ("pattern", "what"),
+    ("code", "pattern", "what"),
     [
-        ("nothing", "'nothing' matched 0 floating-point constants"),
-        ("axis", "'axis' matched 0 floating-point constants"),
-        ("(", "is not a regular expression"),
-        ("big", "is a constant whose value cannot be copied"),
+        (4, "nothing", "'nothing' matched 0 floating-point constants"),
+        (4, "axis", "'axis' matched 0 floating-point constants"),
+        (2, "(", "is not a regular expression"),
+        (4, "big", "is a constant whose value cannot be copied"),
     ],
 )
-def test_what_stays_frozen(desk: Desk, pattern: str, what: str) -> None:
+def test_what_stays_frozen(desk: Desk, code: int, pattern: str, what: str) -> None:
     big = TensorProto(dtype=1, float_val=[1])
     big.tensor_shape.dim.add(size=1 << 36)
     axis = TensorProto(dtype=3, int_val=[1])
     desk.put("model.pb", G + kept("big", big.SerializeToString()) + kept("axis", axis.SerializeToString(), 3))
     quick = ("--validate", "structure", "-o", "out")
-    check_refused(desk, 4, (what,), "to-savedmodel", "model.pb", "--unfreeze", pattern, *quick)
+    check_refused(desk, code, (what,), "to-savedmodel", "model.pb", "--unfreeze", pattern, *quick)
 
 
 def test_in_a_loop(desk: Desk) -> None:

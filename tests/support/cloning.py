@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.clone_scope import clone_scope
-from gdsurgeon.errors import EditError
+from gdsurgeon.errors import GdsurgeonError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from support import graphs
@@ -41,8 +42,9 @@ def cloned(records: Sequence[bytes], source: str = "s", target: str = "t", **opt
     return found, result
 
 
-def refused(records: Sequence[bytes], words: str, source: str = "s", target: str = "t", **options: Any) -> EditError:
-    return refuse(graph(*records), re.escape(words), lambda g: clone_scope(g, source, target, **options))
+def refused(records: Sequence[bytes], words: str, source: str = "s", target: str = "t", **options: Any) -> Any:
+    edit = partial(clone_scope, source=source, target=target, **options)
+    return refuse(graph(*records), re.escape(words), edit, error=GdsurgeonError)
 
 
 def layer(scope: str, source: str, *, weights: Sequence[float] = (2, 3)) -> list[bytes]:

@@ -77,6 +77,7 @@ class Case(NamedTuple):
         good: arguments with which it does something.
         poor: calls that lack an argument.
         unknown: arguments that name what is not there, and what is said.
+        code: what these end with.
     """
 
     good: tuple[str, ...]
@@ -103,7 +104,7 @@ CASES = {
         ((MODEL, "--for", "tflite", "--run", "--outputs", "score"), "'scores'"),
     ),
     "clone-scope": Case((MODEL, "tower", "copy"), ((MODEL,), (MODEL, "tower")), ((MODEL, "towr", "copy"), "'tower'")),
-    "compat": Case((MODEL, "--target", "1.15"), ((MODEL,),), ((MODEL, "--target", "v1.15"), "'1.15'")),
+    "compat": Case((MODEL, "--target", "1.15"), ((MODEL,),), ((MODEL, "--target", "v1.15"), "'1.15'"), code=2),
     "control": Case((MODEL, "--add", "called=^guard"), ((MODEL,),), ((MODEL, "--add", "called=^gard"), "'guard'")),
     "diff": Case((MODEL, "./model.pb"), ((MODEL,),), ((MODEL, "./model.pb", "--in", "f"), "'F'")),
     "extract": Case(

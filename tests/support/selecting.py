@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gdsurgeon.errors import EditError
+from gdsurgeon.errors import GdsurgeonError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.select import Selection, select_nodes
 from support.graphs import FLOAT, INT32, add, const, graph, identity, node
@@ -22,7 +22,7 @@ def picked(records: list[bytes], **selection: Any) -> list[str]:
 
 def refused(records: list[bytes], **selection: Any) -> str:
     found = graph(*records)
-    with pytest.raises(EditError) as caught:
+    with pytest.raises(GdsurgeonError) as caught:
         select_nodes(found, Selection(**selection))
     assert not found.is_changed
     return caught.value.message
