@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from copy import copy
 from dataclasses import replace
 
-from gdsurgeon.edits.claims import Claim, SameGiven, SameOutputs, SameSites
+from gdsurgeon.edits.claims import Claim, SameGiven, SameOutputs
 from gdsurgeon.errors import NotValidatedError
 from gdsurgeon.proof.engine import Engine
 from gdsurgeon.proof.executor import Executor
@@ -81,7 +81,7 @@ def as_deployed(context: TrialContext, engine: Engine) -> Deployed:
     if not executor.is_barred(KEYS[EDITED], change.after):
         data = with_restoring(change.after, read_chunks(change.after.chunks()))
         executor.load_bytes(KEYS[EDITED], data, optimize=True)
-    pairs = _without_sites(context, engine.trial)
+    pairs = _without_sites(engine.trial)
     runs = [replace(run, subject=_under(run.subject, _fetched(engine.trial, pairs, run))) for run in engine.trial.runs]
     loads = {KEYS[key]: what for key, what in both_load(change).items()}
     again_as = optimized_again(engine.trial)
@@ -106,14 +106,13 @@ def as_deployed(context: TrialContext, engine: Engine) -> Deployed:
     )
 
 
-def _without_sites(context: TrialContext, trial: Trial) -> list[ComparedPair]:
+def _without_sites(trial: Trial) -> list[ComparedPair]:
     """What is compared as it is deployed: no site, of which nobody asks then.
 
-    Grappler merges nodes as if none in the midst of what it merges was fetched, though it is told which are.
+    What is fetched is not optimised away; and Grappler merges nodes as if none in the midst of what it merges was
+    fetched, though it is told which are.
     """
-    claims = context.change.result.claims
-    sites = {old for claim in claims if isinstance(claim, SameSites) for site in claim.sites for old, _ in site.outputs}
-    return [replace(pair, exact=False) for pair in trial.pairs if not (pair.site and pair.before in sites)]
+    return [replace(pair, exact=False) for pair in trial.pairs if not pair.site]
 
 
 def _fetched(trial: Trial, pairs: Sequence[ComparedPair], run: TrialRun) -> set[str]:
