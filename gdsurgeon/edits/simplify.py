@@ -8,7 +8,6 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.signature import output_nodes
-from gdsurgeon.analysis.shapes.inference import Shapes, infer_shapes
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import Claim, EditResult, SameGiven, SameOutputs, Stage, equation
@@ -234,13 +233,16 @@ class _Work:
         """Does all that is to be done, functions last."""
         while True:
             self._pass()
-            self.draft = self._new_draft()
+            self.draft.renew()
             has_folded = self._fold()
-            self.draft = self._new_draft()
+            self.draft.renew()
             has_less = self._same_shape() or has_folded
-            if not self._decide() and not has_less and not self._in_bodies():
+            if self._decide() or (not has_less and self._in_bodies()):
+                self.draft = self._new_draft()
+            elif has_less:
+                self.draft.renew()
+            else:
                 break
-            self.draft = self._new_draft()
         if self._engine:
             self._done(spelt_out(self._graph), self._asked("spelt_constants"))
             self.draft = self._new_draft()
@@ -268,7 +270,7 @@ class _Work:
 
     def _fold(self) -> bool:
         """Folds what is constant; False where nothing is."""
-        shapes = self._shapes() if "shapes" in self._chosen else None
+        shapes = self.draft.shapes() if "shapes" in self._chosen else None
         if self._graph.is_body or (shapes is None and self._evaluate is None):
             return False
         folding = Folding(self.draft, shapes, self._evaluate, self._refused)
@@ -334,15 +336,12 @@ class _Work:
             self.as_written = True
         return bool(changed)
 
-    def _shapes(self) -> Shapes:
-        return self._graph.derived(_inferred)
-
     def _same_shape(self) -> bool:
         """Takes away what changes no shape, and drops nothing; False where nothing is such."""
         if self._graph.is_body or not {SAME_SHAPE, DROPOUT} & {*self._chosen}:
             return False
         self._root()
-        moved, idle = same_shape(self.draft, self._shapes(), self._chosen)
+        moved, idle = same_shape(self.draft, self.draft.shapes(), self._chosen)
         if not moved:
             return False
         unread(self.draft)
@@ -387,11 +386,6 @@ def _nothing_left(passes: Sequence[str], skip: Sequence[str], engine: str) -> Us
     line = f"nothing is left to be done: {what} and {' and '.join(against)} cancel out"
     skipped = ",".join(name for name in asked if name in skip)
     return UsageError(Line(line, asked=",".join(asked), skipped=skipped, name=engine, others=others))
-
-
-def _inferred(graph: Graph) -> Shapes:
-    """The shapes of a graph; what attrs state of them does not count."""
-    return infer_shapes(graph, use_stated=False)
 
 
 def _named(graph: Graph, ends: Sequence[Output]) -> list[Node]:

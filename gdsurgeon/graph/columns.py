@@ -53,6 +53,8 @@ class Rows:
             self._looked += len(self._parts)
             if self._looked > self._PAYS * self._apart:
                 self._put_together()
+        if len(self._parts) == 1:
+            return self._parts[0].get(name, default)
         for names in reversed(self._parts):
             row = names.get(name)
             if row is not None:

@@ -100,6 +100,10 @@ class Graph:
             self._derived[make] = self.version, self.serving, found
         return found  # type: ignore[return-value]
 
+    def know(self, make: Callable[[Graph], T], found: T) -> None:
+        """Says what MAKE would say of this graph as it is now: of who has come to know it by another way."""
+        self._derived[make] = self.version, self.serving, found
+
     def prefetch(self, names: Iterable[str]) -> None:
         """Says which few names an edit is going to ask for, so that a big file need not be indexed for them."""
         self.store.prefetch(names)
@@ -232,10 +236,9 @@ class Graph:
 
     def colocated_with(self, node: Node) -> list[Node]:
         """The nodes that ask to be colocated with NODE."""
-        candidates: dict[Node, None] = {}
-        if node.base_name is not None:
-            candidates = dict.fromkeys(self.base_node(name) for name in self.store.colocated(node.base_name))
-        candidates.update(self._overlay.colocated.get(node, {}))
+        names = () if node.base_name is None else self.store.colocated(node.base_name)
+        later = self._overlay.colocated.get(node, ())
+        candidates = dict.fromkeys((*map(self.base_node, names), *later)) if names or later else ()
         return [c for c in candidates if self._overlay.has(c) and node in c.colocated]
 
     # -- changing: the primitives on which every edit is written -------------------------------------------
@@ -472,7 +475,7 @@ class Graph:
     def chunks(self) -> list[Chunk]:
         """The serialised graph: spans of the source, and fresh bytes for what has changed."""
         overlay = self._overlay
-        nodes = replaced_nodes(self.store, overlay.touched, overlay.removed, overlay.added)
+        nodes = replaced_nodes(self.store, overlay.touched, overlay.removed, overlay.added, overlay.records)
         if self._borrowed is not None:
             return spliced(self.store, nodes) + self._borrowed.chunks()
         return spliced(self.store, nodes + replaced_beside(self.store, self.functions, overlay.versions))

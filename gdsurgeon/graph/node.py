@@ -287,6 +287,13 @@ class Node:
             return self.record.data[start:end]
         return self.record.source.read(self.record.body + start, end - start)
 
+    def attr_size(self, key: str) -> int:
+        """Bytes of the serialised AttrValue of attr KEY; 0 where there is none."""
+        if key in self._attrs:
+            return len(self._attrs[key] or b"")
+        start, end = self.header.attrs.get(key, (0, 0)) if self.record is not None else (0, 0)
+        return end - start
+
     def attr(self, key: str) -> AttrValue | None:
         """The AttrValue message of attr KEY (a copy), or None. Raises InputError where it cannot be decoded."""
         data = self.attr_bytes(key)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from gdsurgeon.graph.names import format_input, parse_input
 from gdsurgeon.graph.node import Node
+from gdsurgeon.wire.write import Chunk
 
 
 class Overlay:
@@ -22,6 +23,7 @@ class Overlay:
         users: for a node those that read it, or wait for it, or have done so.
         colocated: likewise those that are colocated with it.
         versions: what the file says of versions now, a serialised VersionDef; None: what it said.
+        records: of touched and added nodes what is written, as far as that was asked for and is still so.
     """
 
     def __init__(self) -> None:
@@ -35,6 +37,7 @@ class Overlay:
         self.users: dict[Node, dict[Node, None]] = {}
         self.colocated: dict[Node, dict[Node, None]] = {}
         self.versions: bytes | None = None
+        self.records: dict[Node, list[Chunk]] = {}
 
     @property
     def is_changed(self) -> bool:
@@ -48,6 +51,7 @@ class Overlay:
     def touch(self, node: Node) -> None:
         """Notes that NODE has changed."""
         self.version += 1
+        self.records.pop(node, None)
         if node.base_name is not None:
             self.touched.setdefault(node)
 
@@ -75,6 +79,7 @@ class Overlay:
     def drop(self, node: Node) -> None:
         """Takes NODE out."""
         self.version += 1
+        self.records.pop(node, None)
         self.forget_name(node)
         if node.base_name is None:
             self.added.pop(node, None)
@@ -94,6 +99,7 @@ class Overlay:
     def learn_name(self, node: Node) -> None:
         """Notes the name that NODE has now."""
         self.version += 1
+        self.records.clear()  # others spell it
         if node.base_name is not None:
             self.left.add(node.base_name)
             self.respelt[node.base_name] = node.name

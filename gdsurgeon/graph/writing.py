@@ -38,7 +38,11 @@ def spliced(store: Store, replacements: Iterable[Replacement]) -> list[Chunk]:
 
 
 def replaced_nodes(
-    store: Store, touched: Iterable[Node], removed: Iterable[Node], added: Mapping[Node, Node | None]
+    store: Store,
+    touched: Iterable[Node],
+    removed: Iterable[Node],
+    added: Mapping[Node, Node | None],
+    records: dict[Node, list[Chunk]],
 ) -> list[Replacement]:
     """What comes in the place of nodes, and after them.
 
@@ -46,11 +50,19 @@ def replaced_nodes(
         store: the file.
         touched, removed: nodes of the file.
         added: other nodes, each with the node of the file that it follows; None: it comes at the end.
+        records: what of these was encoded before; what is missing is added.
     """
+
+    def record(node: Node) -> list[Chunk]:
+        found = records.get(node)
+        if found is None:
+            found = records[node] = encoded(node)
+        return found
+
     out: list[Replacement] = []
     for node in touched:
         assert node.record is not None
-        out.append((node.record.start, node.record.end, encoded(node)))
+        out.append((node.record.start, node.record.end, record(node)))
     for node in removed:
         assert node.record is not None
         out.append((node.record.start, node.record.end, []))
@@ -59,7 +71,7 @@ def replaced_nodes(
         following.setdefault(after, []).append(node)
     for after, nodes in following.items():
         end = store.layout.end_of_nodes if after is None or after.record is None else after.record.end
-        out.append((end, end, [chunk for node in nodes for chunk in encoded(node)]))
+        out.append((end, end, [chunk for node in nodes for chunk in record(node)]))
     return out
 
 

@@ -95,6 +95,15 @@ def numbers() -> tuple[Graph, EditResult]:
     return simplified(X, *cube, *rolled, *turned, *casts, *units, *undone, *ends)
 
 
+def large_weights() -> tuple[Graph, EditResult]:
+    """Weights of some thousand numbers, of which the last is another."""
+    many = [float(i) for i in range(2000)]
+    weights = [const("v", many), const("w", [*many[:-1], 7])]
+    records = [node(f"add_{name}", "AddV2", ["z", name], T=FLOAT) for name in "vw"]
+    return simplified(placeholder("z", FLOAT, (2000,)), *weights, *records, identity("i", "add_w"),
+                      node("y", "Sub", ["add_v", "i"], T=FLOAT))  # fmt: skip
+
+
 def branches() -> tuple[Graph, EditResult]:
     """A conditional with equal constants on both sides, and one without a condition."""
     too = node("c/too", "Const", ["^c/switch_f"], dtype=FLOAT, value=tensor([2], FLOAT, ()))
@@ -171,13 +180,14 @@ def written_by_calls() -> tuple[Graph, EditResult]:
 
 LASTING = "return not (is_random(op) and not _takes_resource(draft.graph, op))"
 MUTANTS = [
-    Mutant("values of constants do not count", EQUAL, "summed.update(span.source.read(start, min(_STEP, span.end - start)))", "pass", weights),
-    Mutant("attrs do not count", EQUAL, "key = (rough, _attrs(node))", "key = (rough, ())", weights),
-    Mutant("devices do not count", EQUAL, "rough = (op, node.device, *_read", "rough = (op, *_read", weights),
+    Mutant("values of constants do not count", EQUAL, "return node.attr_bytes(key)", 'return node.attr_bytes(key) if key != "value" else b""', weights),
+    Mutant("large values of constants do not count", EQUAL, "summed.update(span.source.read(start, min(_STEP, span.end - start)))", "pass", large_weights),
+    Mutant("attrs do not count", EQUAL, "key = self._keys[number] = (self._reads[number], self._attrs[place])", "key = self._keys[number] = (self._reads[number], ())", weights),
+    Mutant("devices do not count", EQUAL, "yield node.device", "yield None", weights),
     Mutant("another output of an equal node", DRAFT, "self._equals[code >> BITS] << BITS | code & CONTROL", "self._equals[code >> BITS] << BITS", weights),
-    Mutant("what nodes wait for does not count", EQUAL, "yield from sorted(code >> BITS << BITS | CONTROL for code in waits)", "return", branches),
+    Mutant("what nodes wait for does not count", EQUAL, "return (op, *reads, *sorted(waits), *size)", "return (op, *reads, *size)", branches),
     Mutant("nodes with a state are merged", DRAFT, "if definition is None or definition.is_stateful:", "if definition is None:", reads),
-    Mutant("edges from what lasts go", DRAFT, "self.harmless[number] = all(self.harmless[producer] for producer in top.producers(number))", "self.harmless[number] = 1", reads),
+    Mutant("edges from what lasts go", DRAFT, "top.downstream(self._doing, self._readers)", "top.downstream([], self._readers)", reads),
     Mutant("references are taken for values", DRAFT, "return definition is None or any(output.is_ref for output in definition.outputs)", "return False", references),
     Mutant("a branch is waited for no longer", DRAFT, "if self.topology.op(producer) in CONTROL_FLOW and self.is_waited_for(number):", "if False:", branches),
     Mutant("every sum is neutral", NEUTRAL, "-0.0 if dtype.is_float else 0", "0.0", numbers),

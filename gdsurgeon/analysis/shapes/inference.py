@@ -92,7 +92,7 @@ def infer_shapes(
             over for all that does not depend on a given tensor, with its conflicts left out.
         wanted: the tensors that are asked for: the walk leaves out what they do not depend on.
     """
-    return _Inference(graph, dict(given or {}), use_stated, settle, base).run(wanted)
+    return Inference(graph, dict(given or {}), use_stated, settle, base).run(wanted)
 
 
 def shape_of_tensor(graph: Graph, tensor: Output) -> Shape:
@@ -108,7 +108,13 @@ def _asked_for(_graph: Graph) -> dict[str, Shape]:
     return {}
 
 
-class _Inference:
+Known = tuple[Sequence[Shape], Sequence[Value]]
+"""The shapes of what a node gives, and the values."""
+
+
+class Inference:
+    """A walk that infers shapes, node by node; see `infer_shapes`."""
+
     def __init__(
         self, graph: Graph, given: dict[Output, Shape], use_stated: bool, settle: Settle | None, base: Shapes | None
     ) -> None:
@@ -133,10 +139,35 @@ class _Inference:
             if self.base is not None and not self.concerned[number]:
                 self._take_over(number, self.base)
                 continue
-            self._infer(number)
+            self.infer(number)
             if number in self.given:
                 self._set_given(number)
         return self.found
+
+    def keep_up(self, topology: Topology, order: Sequence[int]) -> None:
+        """Goes on with the graph as it is now."""
+        self.top = self.found._topology = topology
+        self.found._order = order
+
+    def known_of(self, number: int) -> Known:
+        """The shapes of what a node gives, and the values, as far as they were inferred."""
+        return self.found._shapes.get(number, ()), self.found._values.get(number, ())
+
+    def take_back(self, number: int) -> Known:
+        """What was inferred of a node, which is known no longer."""
+        known = self.known_of(number)
+        self.found._shapes.pop(number, None)
+        self.found._values.pop(number, None)
+        self._known_dtypes.pop(number << Table.PORT_BITS, None)
+        return known
+
+    def put_back(self, number: int, known: Known) -> None:
+        """Has be known of a node again what was."""
+        shapes, values = known
+        if shapes:
+            self.found._shapes[number] = shapes
+        if values:
+            self.found._values[number] = values
 
     def _take_over(self, number: int, base: Shapes) -> None:
         if number in base._shapes:
@@ -144,7 +175,8 @@ class _Inference:
         if number in base._values:
             self.found._values[number] = base._values[number]
 
-    def _infer(self, number: int) -> None:
+    def infer(self, number: int) -> None:
+        """Infers what a node gives, of what it reads."""
         op = self.top.op(number)
         rule = RULES.get(op)
         if rule is None:

@@ -58,8 +58,14 @@ def control_flow(topology: Topology) -> ControlFlow:
         return ControlFlow(frames, branches, [frozenset()] * size, topology)
     heads = loop_heads(topology)
     sides: list[Sides] = [frozenset()] * size
+    ops = topology.op_of_each()
     for number in topological_order(topology):
-        op = topology.op(number)
+        op = ops[number]
+        if op not in CONTROL_FLOW:
+            above = topology.producers(number)
+            if not [p for p in above if sides[p] or ops[p] in SWITCH]:  # as it is with nearly all
+                frames[number] = max([frames[p] for p in above], default=0)
+                continue
         reads = [(p, port) for p, port in topology.reads(number) if not topology.is_loop_back(p, number)]
         frame = max((frames[p] for p, _ in reads), default=0) + (op in ENTER) - (op in EXIT)
         entered = [sides[p] | _side(topology, p, port, frames[p]) for p, port in reads]

@@ -14,7 +14,23 @@ def topological_order(topology: Topology) -> list[int]:
 
     What lies on an illegal cycle or behind one is missing; linear in nodes and edges.
     """
-    return producers_first(topology.numbers(), topology.size, _without_loops(topology))
+    consumers = topology.consumers()
+    heads = frozenset(topology.with_ops(MERGE))
+    waiting = [0] * topology.size
+    for readers in consumers:
+        for reader in readers:
+            waiting[reader] += 1
+    for head in heads:
+        waiting[head] -= sum(topology.is_loop_back(producer, head) for producer in set(topology.producers(head)))
+    order = [number for number in topology.numbers() if not waiting[number]]
+    for number in order:  # grows while it is walked; see `producers_first`
+        for consumer in consumers[number]:
+            if consumer in heads and topology.is_loop_back(number, consumer):
+                continue
+            waiting[consumer] -= 1
+            if not waiting[consumer]:
+                order.append(consumer)
+    return order
 
 
 def producers_first(numbers: Iterable[int], size: int, producers: Callable[[int], Iterable[int]]) -> list[int]:

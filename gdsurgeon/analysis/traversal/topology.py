@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from copy import copy
 from functools import cached_property
 
@@ -73,6 +73,14 @@ class Topology:
             return self._added[number - self.rows].op
         return self._ops.get(number) or self.table.op(number)
 
+    def op_of_each(self) -> list[str]:
+        """The op of each node, the nodes that are gone among them."""
+        names = self.table.op_names
+        out = [names[i] for i in self.table.ops] + [node.op for node in self._added]
+        for number, op in self._ops.items():
+            out[number] = op
+        return out
+
     def ops(self) -> frozenset[str]:
         """The ops of the nodes; some of nodes that were removed may be among them."""
         if self._all_ops is None:  # it is asked for each output of a graph
@@ -96,7 +104,7 @@ class Topology:
             return iter(range(self.size))
         return (n for n in range(self.size) if n not in self.gone)
 
-    def inputs(self, number: int) -> Iterable[int]:
+    def inputs(self, number: int) -> Sequence[int]:
         """The codes of a node's inputs."""
         codes = self._codes.get(number)
         if codes is not None:
@@ -106,14 +114,34 @@ class Topology:
     def draft(self) -> Topology:
         """A copy in which `set_inputs`, `set_op` and `leave_out` try an edit out."""
         out = copy(self)
-        out._codes, out._consumers, out._ops = dict(self._codes), {}, dict(self._ops)
+        out._codes, out._consumers, out._ops = dict(self._codes), dict(self._consumers), dict(self._ops)
+        out.__dict__.pop("_new_users", None)
         return out
+
+    def is_now_the_graph(self, changed: Iterable[int]) -> None:
+        """Says that the graph has become what this draft of it is, CHANGED being the nodes that read something else."""
+        control = Table.CONTROL_PORT
+        for number in changed:  # a node has its control inputs behind the others, each once
+            codes = self._codes[number]
+            waits = dict.fromkeys(code for code in codes if code & control == control)
+            if waits:
+                self._codes[number] = (*(code for code in codes if code not in waits), *waits)
+        for known in (self._codes, self._ops):
+            for number in known.keys() & self.gone:
+                del known[number]
+        self.__dict__.pop("_new_users", None)
+        self.graph.know(Topology, self)
 
     def set_inputs(self, number: int, codes: Iterable[int]) -> None:
         """Has the node read something else, in this draft and not in the graph."""
+        before = self._codes.get(number, ())
         self._codes[number] = tuple(codes)
         self._consumers.clear()
-        self.__dict__.pop("_new_users", None)
+        if "_new_users" in self.__dict__:
+            for producer in self._producers(before):
+                self._new_users[producer].pop(number, None)
+            for producer in self._producers(self._codes[number]):
+                self._new_users.setdefault(producer, {})[number] = None
 
     def set_op(self, number: int, op: str) -> None:
         """Has the node be another op, in this draft."""
@@ -124,7 +152,6 @@ class Topology:
         """Has nodes be gone, in this draft."""
         self.gone = self.gone.union(numbers)
         self._consumers.clear()
-        self.__dict__.pop("_new_users", None)
 
     def reads_missing(self, number: int) -> bool:
         """Whether an input of a node names a node that there is not."""
@@ -132,8 +159,12 @@ class Topology:
 
     def producers(self, number: int) -> list[int]:
         """The numbers of the nodes that a node reads or waits for."""
+        return self._producers(self.inputs(number))
+
+    @staticmethod
+    def _producers(codes: Iterable[int]) -> list[int]:
         bits = Table.PORT_BITS
-        return [code >> bits for code in self.inputs(number) if code >= 0]
+        return [code >> bits for code in codes if code >= 0]
 
     def data_producers(self, number: int) -> list[int]:
         """The numbers of the nodes whose outputs a node reads."""
@@ -173,12 +204,12 @@ class Topology:
         return found
 
     @cached_property
-    def _new_users(self) -> dict[int, list[int]]:
+    def _new_users(self) -> dict[int, dict[int, None]]:
         """The users of each node among those whose inputs the table does not know."""
-        out: dict[int, list[int]] = {}
+        out: dict[int, dict[int, None]] = {}
         for number in self._codes:
-            for producer in dict.fromkeys(self.producers(number)):
-                out.setdefault(producer, []).append(number)
+            for producer in self.producers(number):
+                out.setdefault(producer, {})[number] = None
         return out
 
     def unread(self) -> list[int]:

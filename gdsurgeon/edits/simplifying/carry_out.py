@@ -52,8 +52,11 @@ def _become_identity(graph: Graph, node: Node) -> None:
 def become_constants(folding: Folding, values: Mapping[int, Tensor]) -> Intent:
     """Has nodes be the constants that they give; what nobody else has read goes."""
     graph, topology = folding.graph, folding.top
-    going = [topology.node(number) for number in folding.idle(values)]
+    idle = folding.idle(values)
+    going = [topology.node(number) for number in idle]
     intent = Intent(removed=[node.name for node in going])
+    folding.draft.become_constants(values)
+    folding.draft.remove(idle, "constants")
     for number, value in values.items():
         node = topology.node(number)
         intent.changed.append(node.name)

@@ -14,14 +14,14 @@ def control_edges(draft: Draft) -> None:
     node alone.
     """
     top = draft.topology
-    for number in draft.order():
+    for number in draft.again("control-edges", top.ops()):
         codes = list(top.inputs(number))
-        if any(code & CONTROL == CONTROL for code in codes):
+        if [code for code in codes if code & CONTROL == CONTROL]:
             needed = list(_needed(draft, codes))
             if needed != codes:
                 draft.counts["control-edges"] += len(codes) - len(needed)
                 draft.set_inputs(number, needed)
-    for number in draft.with_ops(("NoOp",)):
+    for number in draft.again("control-edges of NoOps", ("NoOp",)):
         awaited = list(top.inputs(number))
         if len(awaited) == 1 and not draft.is_named(number) and top.users(number):
             draft.wait_instead(number, awaited[0] >> BITS)

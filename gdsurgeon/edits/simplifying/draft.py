@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from gdsurgeon.analysis.queries.in_place import written_into
 from gdsurgeon.analysis.queries.side_effects import ops_in_functions
 from gdsurgeon.analysis.queries.state import has_state
+from gdsurgeon.analysis.shapes.kept import KeptShapes
+from gdsurgeon.analysis.traversal.agenda import Agenda
 from gdsurgeon.analysis.traversal.order import topological_order
 from gdsurgeon.analysis.traversal.topology import topology_of
+from gdsurgeon.analysis.traversal.walks import members
 from gdsurgeon.graph.constants import Constant, constant
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
@@ -20,13 +24,16 @@ BITS, CONTROL = Table.PORT_BITS, Table.CONTROL_PORT
 CHECKS = frozenset(("Assert", "CheckNumerics", "CheckNumericsV2"))
 """Ops that do nothing but refuse what they read."""
 
+T = TypeVar("T")
+
 
 class Draft:
     """What has become of a graph.
 
     Attributes:
-        graph: as it is in its file; it stays so.
+        graph: as it was when this was made or renewed; it stays so.
         topology: the edges as they are now.
+        ops: the op of each node.
         kept: for each node whether its name has to stay, and give what it gave.
         roots: the nodes that have to stay with all that they depend on; whoever makes a draft says which.
         gone: for each node whether it is gone.
@@ -39,6 +46,7 @@ class Draft:
     def __init__(self, graph: Graph, kept: Iterable[int], *, keeps_checks: bool) -> None:
         self.graph = graph
         self.topology = topology_of(graph).draft()
+        self.ops = self.topology.op_of_each()
         self.kept = self.topology.flags(kept)
         self.roots: list[int] = []
         self.gone = self.topology.flags(self.topology.gone)
@@ -46,22 +54,67 @@ class Draft:
         self.keeps_checks = keeps_checks
         self.counts: Counter[str] = Counter()
         self.changed: set[int] = set()
+        self.harmless = bytearray(self.topology.size)
         self._instead: dict[int, int] = {}
         self._equals: dict[int, int] = {}  # the node that gives what a node gives
         self._waited: dict[int, int] = {}  # what to wait for in the place of a node
-        self._ops: dict[str, bool] = {}
+        self._pure: dict[str, bool | None] = {}
+        self._references: dict[str, bool] = {}
         self._constants: dict[int, Constant | None] = {}
+        self._inferred: KeptShapes | None = None
+        self._memories: dict[Callable[[], object], object] = {}
+        self._news: list[int] = []  # the nodes that have changed, in the order in which they did, some again and again
+        self._looked: dict[str, int] = {}  # how many of these there were when somebody last looked at them
+        self._is_placed = 0  # how many there were when the order was found
+        self._readers: list[list[int]] = []  # of each node, as they were then
+        self._later_readers: dict[int, list[int]] = {}
+        self._beside: set[int] = set()  # the nodes beside which others stand, and these
+        self._standing: set[int] = set()
+        self._find_colocations()
         self._written = self._may_be_written()
         self.refresh()
 
     def refresh(self) -> None:
         """Looks again at what depends on control flow and effects; other passes leave that as it is."""
-        top = self.topology
-        self.harmless = bytearray(top.size)
+        top, before = self.topology, self.harmless
         self._order = topological_order(top)
-        for number in self._order:
-            if self.is_pure(number) or (top.op(number) in CHECKS and not self.keeps_checks):
-                self.harmless[number] = all(self.harmless[producer] for producer in top.producers(number))
+        self._places = [-1] * top.size
+        for place, number in enumerate(self._order):
+            self._places[number] = place
+        self._readers, self._later_readers = top.consumers(), {}
+        self._doing = [number for number in self._order if not self._only_computes(number)]
+        self.harmless = top.flags(self._order)
+        for number in members(top.downstream(self._doing, self._readers)):
+            self.harmless[number] = 0
+        if self.harmless != before:
+            self.note(n for n, (was, now) in enumerate(zip(before, self.harmless, strict=True)) if was != now)
+        self._is_placed = len(self._news)
+
+    def renew(self) -> None:
+        """Goes on with the graph, which has become what this draft of it is."""
+        self.topology.is_now_the_graph(self.changed)
+        self.topology = self.topology.draft()
+        self.note(self.merges)
+        self.merges, self.changed, self.counts = {}, set(), Counter()
+        before, self._written = self._written, self._may_be_written()
+        if self._written != before:
+            self.note(n for n, (was, now) in enumerate(zip(before, self._written, strict=True)) if was != now)
+        if self._is_placed < len(self._news):
+            self.refresh()
+
+    def _only_computes(self, number: int) -> bool:
+        return self.is_pure(number) or (self.ops[number] in CHECKS and not self.keeps_checks)
+
+    def _find_colocations(self) -> None:
+        table, id_of = self.topology.table, self.topology.id_of
+        for name, rows in table.colocations.items():
+            if name in table.rows:
+                self._beside.add(table.rows[name])
+                self._standing.update(rows)
+        for node in self.graph.touched():
+            if node.has_resolved_colocations:
+                self._beside.update(id_of(other) for other in node.colocated if other.exists)
+                self._standing.add(id_of(node))
 
     def _may_be_written(self) -> bytearray:
         """For each node whether what it gives may be in the memory that somebody writes into, in place."""
@@ -73,14 +126,24 @@ class Draft:
         """The nodes that are there, producers first."""
         return [number for number in self._order if not self.gone[number]]
 
+    def place(self, number: int) -> int:
+        """Where a node is in that order; -1 where it is in or behind a cycle, and so in none."""
+        return self._places[number]
+
     def with_ops(self, ops: Container[str]) -> list[int]:
         """The nodes of OPS, producers first: what is said of one may be what is asked of the next."""
-        op = self.topology.op
-        return [number for number in self._order if not self.gone[number] and op(number) in ops]
+        wanted = {op for op in self.topology.ops() if op in ops}
+        op = self.ops
+        return [number for number in self._order if op[number] in wanted and not self.gone[number]] if wanted else []
+
+    def not_pure(self) -> list[int]:
+        """The nodes that do more than compute, and perhaps some that do not, producers first."""
+        return [number for number in self._doing if not self.gone[number]]
 
     def data(self, number: int) -> list[int]:
         """The codes of the tensors that a node reads, as they are after what this pass has done."""
-        return [self.now(code) for code in self.topology.inputs(number) if code & CONTROL != CONTROL]
+        codes = [code for code in self.topology.inputs(number) if code & CONTROL != CONTROL]
+        return list(map(self.now, codes)) if self._instead or self._equals else codes
 
     def has_controls(self, number: int) -> bool:
         """Whether a node waits for something."""
@@ -95,41 +158,132 @@ class Draft:
         """Whether the node computes, and does nothing else: no state, no chance, no control flow, no reference."""
         if self._written[number]:
             return False
-        op = self.topology.op(number)
-        if op not in self._ops:
-            definition = self.graph.op_def(op)
-            self._ops[op] = op not in CONTROL_FLOW and _is_pure(definition) and not hides_state(op)
-        if not self._ops[op]:
-            return False
-        definition = self.graph.op_def(op)
-        calls = definition is not None and (definition.takes_functions or op in self.graph.functions)
-        if not calls:
-            return True
+        op = self.ops[number]
+        if op not in self._pure:
+            self._pure[op] = self._is_pure_op(op)
+        found = self._pure[op]
+        if found is not None:
+            return found
         node = self.topology.node(number)
         return not has_state(node) and not any(map(hides_state, ops_in_functions(node)))
+
+    def _is_pure_op(self, op: str) -> bool | None:
+        """Whether all nodes of OP compute and do nothing else; None where that depends on the functions they call."""
+        definition = self.graph.op_def(op)
+        if op in CONTROL_FLOW or not (_is_pure(definition) and not hides_state(op)):
+            return False
+        return None if self.takes_functions(op) else True
+
+    def takes_functions(self, op: str) -> bool:
+        """Whether an op calls functions, or is one."""
+        definition = self.graph.op_def(op)
+        return definition is not None and (definition.takes_functions or op in self.graph.functions)
 
     def gives_reference(self, code: int) -> bool:
         """Whether a tensor may be a reference to a variable, or written into, and not a value."""
         if self._written[code >> BITS]:
             return True
-        definition = self.graph.op_def(self.topology.op(code >> BITS))
-        return definition is None or any(output.is_ref for output in definition.outputs)
+        op = self.ops[code >> BITS]
+        if op not in self._references:
+            self._references[op] = _gives_reference(self.graph.op_def(op))
+        return self._references[op]
 
     def constant(self, code: int) -> Constant | None:
         """The value of a tensor that is a small constant, else None."""
         number = code >> BITS
+        if self.ops[number] != "Const":
+            return None
         if number not in self._constants:
-            is_one = self.topology.op(number) == "Const"
-            self._constants[number] = constant(self.topology.node(number)) if is_one else None
+            self._constants[number] = constant(self.topology.node(number))
         return self._constants[number]
 
     def is_named(self, number: int) -> bool:
         """Whether others stand beside a node, or its name has to stay: then it is no pass's to take."""
         if self.kept[number]:
             return True
+        if number not in self._beside:
+            return False
         node = self.topology.node(number)
         beside = (other for other in self.graph.colocated_with(node) if other is not node)
         return any(not self.gone[self.topology.id_of(other)] for other in beside)
+
+    # -- looking again -----------------------------------------------------------------------------------
+
+    def note(self, numbers: Iterable[int]) -> None:
+        """Says that something about nodes is different now: who looks at what is near them looks again."""
+        self._news.extend(numbers)
+
+    def note_alone(self, numbers: Iterable[int]) -> None:
+        """Says that nodes have other readers or neighbours now, which nobody else can see."""
+        self._news.extend([~number for number in numbers])
+
+    def news(self, what: str) -> list[int] | None:
+        """The nodes about which something is different since WHAT has last asked; None: it asks for the first time.
+
+        Of those of which nobody else can see that, -1 minus their number.
+        """
+        start = self._looked.get(what)
+        self._looked[what] = len(self._news)
+        return None if start is None else self._news[start:]
+
+    def again(self, what: str, ops: Container[str], reach: int = 1, through: Container[str] = ()) -> Iterator[int]:
+        """The nodes of OPS, producers first, of which WHAT has to be said anew: all, and later those near what changed.
+
+        What changes while they are looked at counts for those behind it.
+
+        Args:
+            what: who looks at them.
+            ops: those that it looks at.
+            reach: how many edges may lie between a node and what it depends on.
+            through: edges to nodes of these do not count.
+        """
+        news = self.news(what)
+        if news is None:
+            yield from self.with_ops(ops)
+            return
+        if not any(op in ops for op in self.topology.ops()):
+            return
+        agenda = Agenda(self._order, self._places)
+        told = len(self._news)
+        agenda.add(self._near(news, ops, reach, through))
+        for number in agenda:
+            if not self.gone[number]:
+                yield number
+            if told < len(self._news):
+                news, told = self._news[told:], len(self._news)
+                agenda.add(self._near(news, ops, reach, through))
+
+    def _near(self, numbers: Iterable[int], ops: Container[str], reach: int, through: Container[str]) -> list[int]:
+        """Those of OPS among NUMBERS and what depends on them within REACH edges, but for those to THROUGH."""
+        found = {number for number in numbers if number >= 0}
+        alone = [~number for number in numbers if number < 0]
+        front, op = list(found), self.ops
+        for _ in range(reach):
+            further: list[int] = []
+            for number in front:  # grows while it is walked
+                for user in (*self._readers[number], *self._later_readers.get(number, ())):
+                    if user not in found:
+                        found.add(user)
+                        (front if op[user] in through else further).append(user)
+            front = further
+        return [number for number in (*found, *alone) if op[number] in ops]
+
+    def shapes(self) -> KeptShapes:
+        """The shapes of the tensors of the graph; what attrs state of them does not count."""
+        edited = self.news("shapes")
+        if self._inferred is None:
+            self._inferred = KeptShapes(self.topology, self._order, self._places)
+        elif edited:
+            edited = [number for number in edited if number >= 0]
+            self.note(self._inferred.keep_up(self.topology, self._order, self._places, edited))
+            self.news("shapes")  # which it has just said itself
+        return self._inferred
+
+    def remembered(self, make: Callable[[], T]) -> T:
+        """What MAKE has made when a pass first asked for it: what it keeps from one time to the next."""
+        if make not in self._memories:
+            self._memories[make] = make()
+        return self._memories[make]  # type: ignore[return-value]
 
     # -- changing ----------------------------------------------------------------------------------------
 
@@ -148,6 +302,10 @@ class Draft:
             self._instead[step] = code
         return code
 
+    def has_replacement(self, number: int) -> bool:
+        """Whether a node is about to go, since another gives the same."""
+        return number in self._equals
+
     def bypass(self, number: int, source: int, beside: Iterable[int] = ()) -> bool:
         """Has those who read output 0 of a node read SOURCE, a code, and those who wait for it wait for that.
 
@@ -161,8 +319,8 @@ class Draft:
             return False  # they say which branch or iteration is alive
         if self.topology.op(producer) in CONTROL_FLOW and self.is_waited_for(number):
             return False  # what waits for a branch would run in any case
-        self._instead[number << BITS] = source
-        self._waited[number] = producer
+        self.read_instead(number << BITS, source)
+        self.wait_instead(number, producer)
         return True
 
     def bypass_each(self, number: int, sources: Sequence[int]) -> None:
@@ -172,32 +330,49 @@ class Draft:
         alike = {self.harmless[source >> BITS] for source in sources}
         if alike == {1} and not any(map(self.gives_reference, sources)):
             for port, source in enumerate(sources):
-                self._instead[number << BITS | port] = source
-            self._waited[number] = sources[0] >> BITS
+                self.read_instead(number << BITS | port, source)
+            self.wait_instead(number, sources[0] >> BITS)
 
     def stand_in(self, number: int, other: int) -> None:
         """Has all who read or wait for a node read OTHER, which gives the same."""
         self._equals[number] = other
-        self._waited[number] = other
+        self.wait_instead(number, other)
 
     def read_instead(self, code: int, source: int) -> None:
         """Has those who read the tensor CODE read SOURCE."""
         self._instead[code] = source
+        self._news.append(code >> BITS)
 
     def wait_instead(self, number: int, other: int) -> None:
         """Has those who wait for a node wait for OTHER."""
         self._waited[number] = other
+        self._news.append(number)
 
     def become_identity(self, number: int, source: int) -> None:
         """Makes a Merge the Identity of the only input that it has left."""
         self.topology.set_op(number, "Identity")
+        self.ops[number] = "Identity"
         self.merges[number] = None
         self.set_inputs(number, [source])
 
+    def become_constants(self, numbers: Iterable[int]) -> None:
+        """Says that nodes of the graph are constants."""
+        for number in numbers:
+            self._part(number)
+            self.topology.set_op(number, "Const")
+            self.ops[number] = "Const"
+            self.set_inputs(number, ())
+
     def set_inputs(self, number: int, codes: Iterable[int]) -> None:
         """Has a node read and wait for something else, CODES."""
+        before = set(self.topology.producers(number))
         self.topology.set_inputs(number, codes)
         self.changed.add(number)
+        now = set(self.topology.producers(number))
+        for producer in now - before:
+            self._later_readers.setdefault(producer, []).append(number)
+        self.note((number,))
+        self.note_alone(before - now)
 
     def settle(self, what: str) -> None:
         """Ends a pass: those who read what it has replaced read the replacement, and what it has replaced is gone.
@@ -228,9 +403,17 @@ class Draft:
         going = [number for number in numbers if not self.gone[number]]
         for number in going:
             self.gone[number] = 1
+            self.note_alone(self.topology.producers(number))
+            self._part(number)
         if going:
             self.topology.leave_out(going)
             self.counts[what] += len(going)
+
+    def _part(self, number: int) -> None:
+        """Notes beside which nodes one stands no longer."""
+        if number in self._standing:
+            others = (other for other in self.topology.node(number).colocated if other.exists)
+            self.note_alone(map(self.topology.id_of, others))
 
 
 Pass = Callable[[Draft], None]
@@ -249,3 +432,7 @@ def _is_pure(definition: OpDef | None) -> bool:
     if definition is None or definition.is_stateful:
         return False
     return not any(arg.is_ref for arg in (*definition.inputs, *definition.outputs))
+
+
+def _gives_reference(definition: OpDef | None) -> bool:
+    return definition is None or any(output.is_ref for output in definition.outputs)

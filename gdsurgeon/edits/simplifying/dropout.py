@@ -8,6 +8,7 @@ from gdsurgeon.edits.simplifying.draft import BITS, Draft
 
 OPS = frozenset(("Mul", "Select", "SelectV2"))
 """Ops by which elements are dropped."""
+DRAWS = "RandomUniform"
 _SUMS = frozenset(("Add", "AddV2"))
 MOST_SUMS = 4
 """How many numbers may be added to what is drawn."""
@@ -69,7 +70,7 @@ def _uniform(draft: Draft, code: int, plus: float) -> int | None:
         if draft.has_controls(number):
             break
         op, reads = draft.topology.op(number), draft.data(number)
-        if op == "RandomUniform":
+        if op == DRAWS:
             return number if added == plus else None
         numbers = [_number(draft, other) for other in reads] if op in _SUMS else []
         slot = next((slot for slot, found in enumerate(numbers) if found in (0, 1)), None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from hashlib import blake2b
 
-from gdsurgeon.edits.simplifying.draft import BITS, CONTROL, Draft
+from gdsurgeon.edits.simplifying.draft import CONTROL, Draft
 from gdsurgeon.graph.constants import constant_span
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.kinds import PLACEHOLDERS
@@ -13,6 +13,8 @@ from gdsurgeon.ops.kinds import PLACEHOLDERS
 UNSAYING = frozenset(("_class", "_output_shapes"))
 """Attrs that say nothing of what a node gives."""
 _NEVER = PLACEHOLDERS | {"NoOp"}
+_SHORT = 1 << 12
+"""Bytes of a value up to which it is kept as it is."""
 _STEP = 1 << 20
 """Bytes of a value that are read at a time."""
 
@@ -21,64 +23,108 @@ _Key = tuple[object, ...]
 
 def equal_nodes(draft: Draft) -> None:
     """Nodes of one op that read the same, with the same attrs, on the same device."""
-    top = draft.topology
-    alone: dict[_Key, int] = {}  # of nodes that nothing was compared with yet
-    found: dict[_Key, int] = {}
-    seen: set[_Key] = set()
+    alike = draft.remembered(_Alike)
+    alike.begin()
+    ops = {op for op in draft.topology.ops() if op not in _NEVER and not draft.takes_functions(op)}
     is_other_order = False
-    for number in draft.order():
-        op = top.op(number)
-        if op in _NEVER or number in draft.merges or not draft.is_pure(number):
+    for number in draft.again("equal-nodes", ops):
+        if number in draft.merges or not draft.is_pure(number):
             continue
-        node = top.node(number)
-        definition = node.op_def
-        if definition is None or definition.takes_functions or op in draft.graph.functions:
-            continue
-        rough = (op, node.device, *_read(draft, number), *_size(node))
-        if rough not in seen:
-            seen.add(rough)
-            alone[rough] = number
-            continue
-        if rough in alone:
-            other = alone.pop(rough)
-            found[rough, _attrs(top.node(other))] = other
-        key = (rough, _attrs(node))
-        first = found.setdefault(key, number)
+        first = alike.first(draft, number)
         if first == number:
             continue
         if not draft.is_named(number):
             draft.stand_in(number, first)
         elif not draft.is_named(first):
             draft.stand_in(first, number)
-            found[key] = number
+            alike.put_first(number)
             is_other_order = True
     draft.settle("equal-nodes")
     if is_other_order:
         draft.refresh()
 
 
-def _read(draft: Draft, number: int) -> Iterator[int]:
-    """What a node reads, in order, and what it waits for."""
-    yield from draft.data(number)
-    waits = {code for code in draft.topology.inputs(number) if code & CONTROL == CONTROL}
-    yield from sorted(code >> BITS << BITS | CONTROL for code in waits)
+class _Alike:
+    """Which nodes are the same, from one time to the next.
+
+    Of most nodes there is no second that reads the same: attrs are looked at where there is.
+    """
+
+    def __init__(self) -> None:
+        self._reads: dict[int, _Key] = {}  # what each node was found to read, when it was looked at last
+        self._attrs: dict[tuple[int, str], _Key] = {}
+        self._keys: dict[int, _Key] = {}  # of the nodes whose attrs were looked at
+        self._alone: dict[_Key, int] = {}  # by what it reads the one node that does, or _SEVERAL
+        self._same: dict[_Key, dict[int, None]] = {}  # by their key nodes that were the same when they were looked at
+        self._firsts: dict[_Key, int] = {}  # by their key the node that comes first
+
+    def begin(self) -> None:
+        """Has nodes be compared anew: which comes first may be another now."""
+        self._firsts = {}
+
+    def put_first(self, number: int) -> None:
+        """Has those behind a node that are the same as it be compared with that."""
+        self._firsts[self._keys[number]] = number
+
+    def first(self, draft: Draft, number: int) -> int:
+        """The first of the nodes that are the same as a node; itself, where no other comes before it."""
+        reads = self._reads[number] = _read(draft, number)
+        other = self._alone.setdefault(reads, number)
+        if other not in (number, _SEVERAL):
+            if self._still_reads(draft, other, reads):
+                self._alone[reads] = _SEVERAL
+                self._same.setdefault(self._key(draft, other), {})[other] = None
+            else:
+                self._alone[reads] = number
+        if self._alone[reads] == number:
+            return number
+        key = self._key(draft, number)
+        if key not in self._firsts:
+            self._firsts[key] = self._first_of_others(draft, number, key)
+        self._same[key][number] = None
+        return self._firsts[key]
+
+    def _first_of_others(self, draft: Draft, number: int, key: _Key) -> int:
+        """The same of those that were looked at before; those behind the node have to be looked at again."""
+        reads = self._reads[number]
+        others = [n for n in self._same.get(key, ()) if n != number and self._still_reads(draft, n, reads)]
+        self._same[key] = dict.fromkeys(others)
+        draft.note_alone(n for n in others if draft.place(n) > draft.place(number))
+        return min((*others, number), key=draft.place)
+
+    def _still_reads(self, draft: Draft, number: int, reads: _Key) -> bool:
+        return self._reads[number] == reads and not draft.gone[number] and not draft.has_replacement(number)
+
+    def _key(self, draft: Draft, number: int) -> _Key:
+        """What a node reads, with its attrs and its device."""
+        place = number, draft.ops[number]
+        if place not in self._attrs:
+            self._attrs[place] = tuple(_attrs(draft.topology.node(number)))
+        key = self._keys[number] = (self._reads[number], self._attrs[place])
+        return key
 
 
-def _size(node: Node) -> tuple[object, ...]:
-    """Of a constant what can be said without reading its value."""
-    if node.op != "Const":
-        return ()
-    span = constant_span(node)
-    return (node.attr_bytes("dtype"), None if span is None else span.end - span.start)
+_SEVERAL = -1
 
 
-def _attrs(node: Node) -> _Key:
-    return tuple((key, _value(node, key)) for key in sorted(node.attr_keys) if key not in UNSAYING)
+def _read(draft: Draft, number: int) -> _Key:
+    """The op, what a node reads, in order, and what it waits for; of a constant, how long it is."""
+    op, codes = draft.ops[number], draft.topology.inputs(number)
+    reads = draft.data(number)
+    waits = {code for code in codes if code & CONTROL == CONTROL} if len(codes) > len(reads) else ()
+    size = (draft.topology.node(number).attr_size("value"),) if op == "Const" else ()
+    return (op, *reads, *sorted(waits), *size)
+
+
+def _attrs(node: Node) -> Iterator[object]:
+    yield node.device
+    yield from ((key, _value(node, key)) for key in sorted(node.attr_keys) if key not in UNSAYING)
 
 
 def _value(node: Node, key: str) -> bytes | None:
     """What an attr holds; of a constant's value, which may be large, what tells it from others."""
-    span = constant_span(node) if (node.op, key) == ("Const", "value") else None
+    is_large = (node.op, key) == ("Const", "value") and node.attr_size(key) > _SHORT
+    span = constant_span(node) if is_large else None
     if span is None:
         return node.attr_bytes(key)
     summed = blake2b()

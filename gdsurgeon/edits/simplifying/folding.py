@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from gdsurgeon.analysis.shapes.inference import Shapes
+from gdsurgeon.analysis.shapes.kept import KeptShapes
 from gdsurgeon.edits.simplifying.draft import BITS, Draft
 from gdsurgeon.edits.simplifying.literal import constant_record, whole_numbers
 from gdsurgeon.graph.graph import Graph
@@ -44,14 +44,15 @@ class Folding:
         refused: names of nodes that are not folded; those that turn out too large, or do not run, come to them.
     """
 
-    def __init__(self, draft: Draft, shapes: Shapes | None, evaluate: Evaluate | None, refused: set[str]) -> None:
+    def __init__(self, draft: Draft, shapes: KeptShapes | None, evaluate: Evaluate | None, refused: set[str]) -> None:
         self.draft, self.graph, self.top = draft, draft.graph, draft.topology
         self.refused = refused
-        self.order = draft.order()
         self.users = self.top.consumers()
         self.known: dict[int, Tensor] = {}
         self.computed = bytearray(self.top.size)
         self.shaped = bytearray(self.top.size)
+        self.of_shapes: list[int] = []
+        self.fixed: list[int] = []
         self._evaluate = evaluate
         self._sizes: dict[int, int] = {}
         self._shapes = shapes
@@ -60,25 +61,29 @@ class Folding:
     def _classify(self) -> None:
         """Finds what is computed of constants alone, and what the shapes say of the rest."""
         top, draft = self.top, self.draft
-        shaped = self.shaped
-        for number in self.order:
-            op = top.op(number)
+        computed, shaped, ops = self.computed, self.shaped, draft.ops
+        for number in draft.order():
+            op = ops[number]
             if not draft.harmless[number] or op in PLACEHOLDERS or draft.has_controls(number):
                 continue
             if op == "Const":
-                self.computed[number] = shaped[number] = 1
+                computed[number] = shaped[number] = 1
                 continue
-            reads = [code >> BITS for code in draft.data(number)]
-            shaped[number] = bool(reads) and (op in OF_SHAPES or all(map(shaped.__getitem__, reads)))
-            if shaped[number] and self._shapes is not None:
-                value = self._said(top.node(number), self._shapes)
-                if value is not None:
-                    self.known[number] = value
-            if self._evaluate is not None and all(self.computed[n] or n in self.known for n in reads):
-                self.computed[number] = self._may_run(op)
+            reads = [code >> BITS for code in top.inputs(number)]
+            if reads and (op in OF_SHAPES or all(map(shaped.__getitem__, reads))):
+                shaped[number] = 1
+                self.of_shapes.append(number)
+                if self._shapes is not None:
+                    value = self._said(top.node(number), self._shapes)
+                    if value is not None:
+                        self.known[number] = value
+            if self._evaluate is not None and all(computed[n] or n in self.known for n in reads):
+                computed[number] = self._may_run(op)
+            if computed[number] or number in self.known:
+                self.fixed.append(number)
 
     @staticmethod
-    def _said(node: Node, shapes: Shapes) -> Tensor | None:
+    def _said(node: Node, shapes: KeptShapes) -> Tensor | None:
         """What SHAPES say that a node of one output gives, where they say all of it."""
         output = node.output
         shape, items = shapes.shape(output), shapes.value(output)
@@ -112,8 +117,8 @@ class Folding:
         shapes = self._shapes
         if shapes is None:
             return values
-        for number in self.order:
-            if not self.shaped[number] or self.draft.kept[number] or self.top.op(number) == "Const":
+        for number in self.of_shapes:
+            if self.draft.kept[number]:
                 continue
             if all(self._only_shapes(user, number) for user in self.users[number]) and self.users[number]:
                 found = self._open(self.top.node(number), shapes)
@@ -128,7 +133,7 @@ class Folding:
         return [slot for slot, code in enumerate(self.top.inputs(user)) if code >> BITS == number] == [1]
 
     @staticmethod
-    def _open(node: Node, shapes: Shapes) -> Tensor | None:
+    def _open(node: Node, shapes: KeptShapes) -> Tensor | None:
         items = shapes.value(node.output)
         if items is None or node.output_count != 1 or items.count(None) != 1:
             return None
@@ -139,23 +144,26 @@ class Folding:
     def _fronts(self, room: int) -> list[int]:
         """The nodes that are read by what stays, and need not be computed."""
         draft, fronts = self.draft, []
-        needed = bytearray(self.top.size)
+        needed = bytearray(b"\1") * self.top.size
         most = self._upper_bounds()
-        for number in reversed(self.order):
-            is_fixed = self.computed[number] or number in self.known
-            needed[number] = not is_fixed or draft.kept[number] or any(map(needed.__getitem__, self.users[number]))
-            if needed[number] and is_fixed and self._may_be_front(number, most[number] + room):
+        for number in reversed(self.fixed):
+            needed[number] = draft.kept[number] or any(map(needed.__getitem__, self.users[number]))
+            if needed[number] and self._may_be_front(number, most[number] + room):
                 needed[number] = 0  # as far as what it reads is concerned
                 fronts.append(number)
         return fronts
 
-    def _upper_bounds(self) -> list[int]:
+    def _upper_bounds(self) -> dict[int, int]:
         """For what is fixed the bytes of all that it is computed of, some of these counted more than once."""
-        most = [0] * self.top.size
-        for number in self.order:
-            if self.computed[number] or number in self.known:
-                most[number] = self._size(number) + sum(most[code >> BITS] for code in self.draft.data(number))
+        most: dict[int, int] = {}
+        for number in self.fixed:
+            reads = [code >> BITS for code in self.top.inputs(number)]
+            most[number] = self._size(number) + sum(most[n] if n in most else self._bound(n) for n in reads)
         return most
+
+    def _bound(self, number: int) -> int:
+        """The bytes of a constant; 0 for what is not fixed, but by a shape."""
+        return self._size(number) if self.computed[number] else 0
 
     def _may_be_front(self, number: int, most: int) -> bool:
         if self.top.op(number) == "Const" or self.draft.kept[number]:

@@ -15,26 +15,26 @@ CHECKED = frozenset(("CheckNumerics", "CheckNumericsV2"))
 
 def identities(draft: Draft) -> None:
     """Identity, Snapshot, IdentityN."""
-    _pass_by(draft, IDENTITIES)
-    for number in draft.with_ops(("IdentityN",)):
+    _pass_by(draft, IDENTITIES, "identities")
+    for number in draft.again("identities of several", ("IdentityN",)):
         draft.bypass_each(number, draft.data(number))
     draft.settle("identities")
 
 
 def stop_gradients(draft: Draft) -> None:
     """StopGradient and PreventGradient."""
-    _pass_by(draft, STOPS)
+    _pass_by(draft, STOPS, "stop-gradients")
     draft.settle("stop-gradients")
 
 
 def checks(draft: Draft) -> None:
     """CheckNumerics; an Assert goes where nobody has to wait for it."""
-    _pass_by(draft, CHECKED)
+    _pass_by(draft, CHECKED, "checks")
     draft.settle("checks")
 
 
-def _pass_by(draft: Draft, ops: Container[str]) -> None:
-    for number in draft.with_ops(ops):
+def _pass_by(draft: Draft, ops: Container[str], what: str) -> None:
+    for number in draft.again(what, ops):
         sources = draft.data(number)
         if len(sources) == 1:
             draft.bypass(number, sources[0])

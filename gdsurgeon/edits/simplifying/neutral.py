@@ -12,7 +12,7 @@ from gdsurgeon.ops.dtypes import DTYPES
 
 def neutral(draft: Draft) -> None:
     """What the values of constants show to be neutral, bit for bit."""
-    for number in draft.with_ops(_RULES):
+    for number in draft.again("neutral", _RULES):
         reads = draft.data(number)
         slot = _RULES[draft.topology.op(number)](draft, number, reads)
         if slot is not None and slot < len(reads):

@@ -15,7 +15,7 @@ RESHAPES = frozenset(("ExpandDims", "Reshape", "Squeeze"))
 def pairs(draft: Draft) -> None:
     """Who reads the second of a pair reads what the first reads; a Reshape of a Reshape reads what that one does."""
     _unpack(draft)
-    for number in draft.with_ops(_SECOND):
+    for number in draft.again("pairs", _SECOND, reach=2):
         reads = draft.data(number)
         inner = reads[0] >> BITS if reads and not reads[0] & CONTROL else -1
         if inner < 0 or draft.has_controls(inner):
@@ -25,13 +25,13 @@ def pairs(draft: Draft) -> None:
         if source is not None:
             draft.bypass(number, source, [*first[1:], *reads[1:]])
     draft.settle("pairs")
-    for number in draft.with_ops(("Reshape",)):
+    for number in draft.again("pairs of reshapes", ("Reshape",), reach=2, through=RESHAPES):
         _read_past(draft, number)
 
 
 def _unpack(draft: Draft) -> None:
     """Who reads what comes out of an Unpack of a Pack reads what went in."""
-    for number in draft.with_ops(("Unpack",)):
+    for number in draft.again("pairs of Unpacks", ("Unpack",), reach=2):
         reads = draft.data(number)
         inner = reads[0] >> BITS if reads and not reads[0] & CONTROL else -1
         if inner < 0 or draft.topology.op(inner) != "Pack" or draft.has_controls(inner):

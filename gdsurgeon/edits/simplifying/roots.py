@@ -28,7 +28,8 @@ def served_nodes(graph: Graph) -> Iterator[Node]:
 
 def lasting(draft: Draft) -> list[int]:
     """The nodes that do something which lasts, and those that there are to have it done."""
-    return [number for number in draft.order() if _is_end(draft, number) or _lasts(draft, number)]
+    ends = [number for number in draft.with_ops(("NoOp",)) if _is_end(draft, number)]
+    return ends + [number for number in draft.not_pure() if _lasts(draft, number)]
 
 
 def fetched_by_savers(draft: Draft) -> list[int]:

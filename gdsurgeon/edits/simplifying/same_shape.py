@@ -6,9 +6,9 @@ from collections.abc import Callable, Container, Sequence
 from math import prod
 from typing import NamedTuple
 
-from gdsurgeon.analysis.shapes.inference import Shapes
+from gdsurgeon.analysis.shapes.kept import KeptShapes
 from gdsurgeon.edits.simplifying.draft import BITS, CONTROL, Draft
-from gdsurgeon.edits.simplifying.dropout import OPS, Mask, keeps_all
+from gdsurgeon.edits.simplifying.dropout import DRAWS, OPS, Mask, keeps_all
 from gdsurgeon.edits.simplifying.neutral import REDUCTIONS
 from gdsurgeon.graph.attrs import Shape, shape_of
 from gdsurgeon.graph.node import Node, Output
@@ -30,18 +30,19 @@ class Passed(NamedTuple):
     idle: list[str]
 
 
-def same_shape(draft: Draft, shapes: Shapes, passes: Container[str]) -> Passed:
+def same_shape(draft: Draft, shapes: KeptShapes, passes: Container[str]) -> Passed:
     """Has those who read what gives what it reads read that, by those of PASSES that need shapes."""
     found: dict[int, int] = {}
     idle: list[int] = []
-    for number in draft.with_ops(OPS) if "dropout" in passes else ():
+    for number in draft.with_ops(OPS) if "dropout" in passes and DRAWS in draft.topology.ops() else ():
         mask = keeps_all(draft, number)
         if mask is None or not _is_as_large(draft, shapes, number, mask):
             continue
         if draft.bypass(number, mask.kept, mask.beside):
             found[number] = mask.kept
             idle.append(mask.drawing)
-    for number in draft.with_ops(RULES.keys() | RESHAPES) if "same-shape" in passes else ():
+    passed_by = RULES.keys() | RESHAPES if "same-shape" in passes else ()
+    for number in draft.again("same-shape", passed_by, reach=2, through=RESHAPES):
         reads = draft.data(number)
         if not reads:
             continue
@@ -54,7 +55,7 @@ def same_shape(draft: Draft, shapes: Shapes, passes: Container[str]) -> Passed:
     return Passed(moved, [draft.topology.name(number) for number in idle])
 
 
-def _is_as_large(draft: Draft, shapes: Shapes, number: int, mask: Mask) -> bool:
+def _is_as_large(draft: Draft, shapes: KeptShapes, number: int, mask: Mask) -> bool:
     """Whether what comes of a mask and of what it keeps has the shape of that."""
     drawing = draft.data(mask.drawing)
     if not drawing or draft.has_controls(mask.drawing) or not draft.harmless[drawing[0] >> BITS]:
@@ -67,7 +68,7 @@ def _is_as_large(draft: Draft, shapes: Shapes, number: int, mask: Mask) -> bool:
     return kept is not None and kept == now and min(kept, default=0) >= 0
 
 
-def _shape(draft: Draft, shapes: Shapes, code: int) -> Shape:
+def _shape(draft: Draft, shapes: KeptShapes, code: int) -> Shape:
     return shapes.shape(Output(draft.topology.node(code >> BITS), code & CONTROL))
 
 
@@ -83,7 +84,7 @@ class _Looked:
         beside: the codes of what it, and what was looked through, reads besides.
     """
 
-    def __init__(self, draft: Draft, shapes: Shapes, number: int, reads: Sequence[int]) -> None:
+    def __init__(self, draft: Draft, shapes: KeptShapes, number: int, reads: Sequence[int]) -> None:
         self.draft, self.shapes, self.number, self.reads = draft, shapes, number, reads
         self.node: Node = draft.topology.node(number)
         self.beside = list(reads[1:])
