@@ -14,7 +14,8 @@ from gdsurgeon.comparison.compare import Comparison, compare_written
 from gdsurgeon.edits.claims import EditResult, Stage
 from gdsurgeon.errors import ValidationError, quoted
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.specification.specify import violations
+from gdsurgeon.specification.asked import Asked
+from gdsurgeon.specification.specify import stage_violations, violations
 from gdsurgeon.wire.write import Chunk, resolved
 
 MOST_DETAILS = 100
@@ -33,15 +34,19 @@ def check_accounted(graph: Graph, result: EditResult, chunks: Sequence[Chunk]) -
     """
     stages = result.stages or (Stage(graph.pristine(), result),)
     before = graph.pristine()
+    done: list[tuple[Asked, int]] = []
     for at, stage in enumerate(stages):
         following = stages[at + 1].before if at + 1 < len(stages) else None
         asked = stage.result.asked or result.asked
         written = chunks if following is None else list(resolved(following.chunks()))
         after = _check(before, replace(stage.result, asked=asked), written)
+        done += [(asked, after.source.size - before.source.size)] if asked is not None else []
         if following is not None:
             # What was read of it stands for it: it is the same bytes, and known by now.
             after.serving = following.serving
             before = after
+    if result.asked is not None and result.stages:
+        _refuse_unasked(stage_violations(result.asked, done))
 
 
 def _check(before: Graph, result: EditResult, chunks: Sequence[Chunk]) -> Graph:
@@ -51,10 +56,14 @@ def _check(before: Graph, result: EditResult, chunks: Sequence[Chunk]) -> Graph:
     faults = list(unaccounted(comparison, result))
     if faults:
         raise ValidationError("the result differs from what the edit says of it:", details=tuple(faults[:MOST_DETAILS]))
-    faults = list(unasked(comparison, result))
+    _refuse_unasked(unasked(comparison, result))
+    return comparison.after
+
+
+def _refuse_unasked(found: Iterator[str]) -> None:
+    faults = list(found)
     if faults:
         raise ValidationError("the result is not what was asked for:", details=tuple(faults[:MOST_DETAILS]))
-    return comparison.after
 
 
 def unaccounted(comparison: Comparison, result: EditResult) -> Iterator[str]:

@@ -95,7 +95,10 @@ class Equivalence:
             reads, waited = self.edges(code >> BITS)
             if self.waits_beside(reads, waited) or not all(self._is_free(read) for read in reads[1:]):
                 break
-            code = self.normal(reads[0])
+            above = self.normal(reads[0])
+            if not self._gives_value(above):
+                break
+            code = above
         return code
 
     def is_same(self, first: int, second: int) -> bool:
@@ -276,12 +279,15 @@ class Equivalence:
 
     def _hand_on(self, row: int, port: int, code: int) -> None:
         code = self.normal(code)
-        if code >> BITS in self._written:
-            return
         producer = code >> BITS
-        if self._ops[self.table.ops[producer]].gives_values:
+        if self._gives_value(code):
             self._same[row << BITS | port] = code
             self._stands[row] = code if self.table.op(producer) in CONTROL_FLOW else self.stand(producer)
+
+    def _gives_value(self, code: int) -> bool:
+        """Whether a tensor is no reference, and nobody writes into it: who reads it later reads the same."""
+        producer = code >> BITS
+        return producer not in self._written and self._ops[self.table.ops[producer]].gives_values
 
     def _find(self, row: int, op: str, reads: list[int]) -> None:
         """Looks whether a row gives what something before it gives."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 
 from gdsurgeon.comparison.compare import Comparison
@@ -45,6 +45,8 @@ STAGES = frozenset(
     ("fold_batch_norms", "decide_calls", "fold_constants", "same_shape", "simplify_bodies", "spelt_constants")
 )
 """Likewise the stages of edits that are done in several."""
+STAGED = frozenset(("simplify",))
+"""Edits of which the stages are held against the request, too, in the module of their name with `_stages` behind it."""
 
 
 def violations(comparison: Comparison, asked: Asked) -> Iterator[str]:
@@ -56,3 +58,14 @@ def violations(comparison: Comparison, asked: Asked) -> Iterator[str]:
     """
     if asked.edit in SPECIFIED or asked.edit in STAGES:
         yield from import_module(f"gdsurgeon.specification.{asked.edit}").violations(comparison, **asked.arguments)
+
+
+def stage_violations(asked: Asked, stages: Sequence[tuple[Asked, int]]) -> Iterator[str]:
+    """What the stages of an edit did that was not asked for, a line each.
+
+    Args:
+        asked: of the edit; nothing is said where its stages have no specification.
+        stages: what each of them says that was asked of it, with the bytes by which the graph has grown.
+    """
+    if asked.edit in STAGED:
+        yield from import_module(f"gdsurgeon.specification.{asked.edit}_stages").violations(asked, stages)

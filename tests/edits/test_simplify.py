@@ -107,8 +107,8 @@ def test_identities_go() -> None:
 
 
 def test_an_identity_that_is_an_output_or_a_neighbour_stays() -> None:
-    beside = unary("Relu", "y", "x", _class=["loc:@a"])
-    stays(X, identity("a", "x"), beside)
+    beside = unary("Neg", "z", "x", _class=["loc:@a"])
+    stays(X, identity("a", "x"), unary("Relu", "y", "a"), beside)
     stays(X, identity("y", "x"))
 
 

@@ -67,6 +67,12 @@ STAYS: dict[str, list[bytes]] = {
     "a Reshape that fixes the batch": reshape("last", "x", 2, -1, 3),
     "a Slice from the second on": [const("b", [1, 0, 0], INT32), const("s", [-1, 4, -1], INT32),
                                    node("last", "Slice", ["x", "b", "s"], T=FLOAT, Index=INT32)],
+    "a Slice of less": [const("b", [0, 0, 0], INT32), const("s", [-1, 3, -1], INT32),
+                        node("last", "Slice", ["x", "b", "s"], T=FLOAT, Index=INT32)],
+    "a StridedSlice backwards": [
+        *sliced("last", "x", [0, 0], [0, 4], begin_mask=3, end_mask=3)[:2], const("last/step", [1, -1], INT32),
+        sliced("last", "x", [0, 0], [0, 4], begin_mask=3, end_mask=3)[3],
+    ],
     "a StridedSlice of the first": sliced("last", "x", [0, 0], [1, 4], begin_mask=3),
     "EnsureShape of what is not known": [node("last", "EnsureShape", ["x"], T=FLOAT, shape=(2, 4, 3))],
     "a Reshape of what EnsureShape refuses": [node("a", "EnsureShape", ["x"], T=FLOAT, shape=(2, 4, 3)),

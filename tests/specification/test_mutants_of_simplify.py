@@ -157,6 +157,33 @@ def turning() -> tuple[Graph, EditResult]:
     return found, simplify(found, evaluate=lambda _, names: {name: from_numpy(np.float32(6)) for name in names})
 
 
+def granted() -> tuple[Graph, EditResult]:
+    """Two constants of which one alone may be made larger; the second is one only when a predicate is known."""
+    arrays = {"p": from_numpy(np.array(True)), "t": from_numpy(np.arange(297, dtype=np.float32)),
+              "u": from_numpy(np.arange(297, dtype=np.float32) / 3)}  # fmt: skip
+    sides = [node("s", "Switch", ["b", "p"], T=FLOAT), node("u", "Tile", ["s:1", "times"], T=FLOAT),
+             node("v", "Neg", ["s"], T=FLOAT), node("m", "Merge", ["v", "u"], T=FLOAT, N=2)]  # fmt: skip
+    found = graph(placeholder("x"), const("a", [1, 2, 3]), const("b", [4, 5, 6]), const("times", [99], INT32),
+                  scalar("one", 1), scalar("two", 2), node("p", "Less", ["one", "two"], T=FLOAT),
+                  node("t", "Tile", ["a", "times"], T=FLOAT), *sides, add("y", "x", "t"), add("z", "x", "m"))  # fmt: skip
+    return found, simplify(found, evaluate=lambda _, names: {name: arrays[name] for name in names}, max_growth=1500)
+
+
+def chosen() -> tuple[Graph, EditResult]:
+    """Some passes alone, for one output."""
+    nodes = [const("a", [1, 2, 3]), const("b", [4, 5, 6]), node("c", "Mul", ["a", "b"], T=FLOAT), add("d", "x", "c")]
+    found = graph(X, *nodes, identity("i", "d"), node("y", "Relu", ["i"], T=FLOAT), node("z", "Abs", ["i"], T=FLOAT))
+    return found, simplify(found, ["y"], passes=["unread", "identities", "constants"], skip=["identities"], evaluate=Evaluations())
+
+
+def overwritten() -> tuple[Graph, EditResult]:
+    """What a variable of version 1 was before it is changed, in two shapes."""
+    dims = [const("flat", [-1], INT32), const("tall", [3, 2], INT32)]
+    variable = [node("v", "VariableV2", dtype=FLOAT, shape=(2, 3)), node("change", "AssignAdd", ["v", "x", "^a"], T=FLOAT)]
+    shapes = [node("a", "Reshape", ["v", "flat"], T=FLOAT), node("b", "Reshape", ["a", "tall", "^change"], T=FLOAT)]
+    return simplified(X, *variable, *dims, *shapes, node("y", "Relu", ["b"], T=FLOAT), scalar("k", 1))
+
+
 def written() -> tuple[Graph, EditResult]:
     """A tensor that is written into in place, one of the same values, and a pool that draws where it looks; and a copy."""
     fixed = [const("at", [0], INT32), const("row", [1.0, 2.0, 3.0], FLOAT, (1, 3)), placeholder("image", FLOAT, (1, 9, 9, 1))]
@@ -210,6 +237,10 @@ MUTANTS = [
     Mutant("what functions write into is merged", WRITTEN, "if not writing.isdisjoint(functions_of(topology.node(number))):", "if False:", written_by_calls),
     Mutant("functions of functions are forgotten", WRITTEN, "return graph.functions.reaching(writing) if writing else set()", "return set(writing)", written_by_calls),
     Mutant("what draws is merged", DRAFT, "_is_pure(definition) and not hides_state(op)", "_is_pure(definition)", written),
+    Mutant("room is used twice", "edits.simplify", "self._room -= max(0, folding.price(values or opened))", "pass", granted),
+    Mutant("a pass is done that was not to be", "edits.simplify", "if name in (passes or PASSES) and name not in (*skip, *unfit)", "if name in (passes or PASSES)", chosen),
+    Mutant("outputs are forgotten", "edits.simplify", '{"outputs": tuple(end.name for end in self._ends), **arguments}', "arguments", chosen),
+    Mutant("what a reference refers to is read later", PAIRS, "if source != start and not draft.gives_reference(source):", "if source != start:", overwritten),
     Mutant("a node is forgotten", f"{PASSES}.carry_out", "graph.set_controls(node, controls)", "graph.set_controls(node, [])", reads),
 ]  # fmt: skip
 

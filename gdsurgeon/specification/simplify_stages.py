@@ -1,0 +1,67 @@
+"""simplify as a whole: its stages are such as were asked for, for the outputs that were said, and grow no more.
+
+What each of them does is held against what it says of itself, which nobody else has asked of it: here that is held
+against the request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from gdsurgeon.errors import quoted
+from gdsurgeon.graph.names import parse_tensor
+from gdsurgeon.specification.asked import Asked
+
+_PASSES = frozenset(
+    """
+    inline unread control-edges conditions checks stop-gradients identities neutral pairs equal-nodes same-shape dropout
+    shapes constants bodies functions
+    """.split()
+)
+_OF_PASSES = {
+    "decide_calls": {"conditions"}, "fold_constants": {"constants", "shapes"}, "inline": {"inline"},
+    "same_shape": {"dropout", "same-shape"}, "simplify": set(_PASSES), "simplify_bodies": {"bodies"},
+}  # fmt: skip
+_OF_ARGUMENTS = {"fold_batch_norms": "fold_bn", "set_shape": "shapes", "spelt_constants": "engine"}
+
+
+def violations(asked: Asked, stages: Sequence[tuple[Asked, int]]) -> Iterator[str]:
+    """What of the stages of an edit was not asked for, a line each.
+
+    Args:
+        asked: of all of it.
+        stages: what each says that was asked of it, with the bytes by which the graph has grown.
+    """
+    given = asked.arguments
+    chosen = _chosen(given)
+    wanted = _tensors(given.get("outputs", ()))
+    grown = 0
+    for stage, more in stages:
+        passes = _OF_PASSES.get(stage.edit)
+        if not (chosen & passes if passes is not None else given.get(_OF_ARGUMENTS.get(stage.edit, ""))):
+            yield f"{stage.edit} was done, and nobody asked for that"
+        for name in sorted({*_texts(stage.arguments.get("passes", ()))} - chosen):
+            yield f"the pass {quoted(name)} was done, and nobody asked for that"
+        if _tensors(stage.arguments.get("outputs", given.get("outputs", ()))) != wanted:
+            yield f"{stage.edit} was done for other outputs than those that were said"
+        grown += max(more, 0) if stage.edit == "fold_constants" else 0
+    most = given.get("max_growth", 0)
+    if isinstance(most, int) and grown > most:
+        yield f"constants have made the file {grown:,} bytes larger, of which {most:,} were granted"
+
+
+def _chosen(given: dict[str, object]) -> set[str]:
+    """The passes that were asked for; an engine does not stand all of them."""
+    without = {*_texts(given.get("skip", ()))}
+    if given.get("engine"):
+        without |= {"equal-nodes"} if given.get("shapes") else {"equal-nodes", "shapes"}
+    return ({*_texts(given.get("passes", ()))} or set(_PASSES)) - without
+
+
+def _texts(value: object) -> Iterator[str]:
+    yield from (text for text in (value if isinstance(value, (list, tuple)) else ()) if isinstance(text, str))
+
+
+def _tensors(value: object) -> set[tuple[str, int]]:
+    found = map(parse_tensor, _texts(value))
+    return {(ref.node, ref.port) for ref in found}
