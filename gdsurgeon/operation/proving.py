@@ -6,6 +6,7 @@ And while the modules are loaded by which the edit is proven: here is imported w
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from gdsurgeon.errors import GdsurgeonError, ValidationError
@@ -98,22 +99,18 @@ class Proving(Closing):
         Raises:
             ValidationError, NotValidatedError, UsageError: see `prove` and `prove_loads`.
         """
-        from gdsurgeon.proof.accounting import check_accounted
-
         self._executor.progress(Event("proving"))
-        last = steps[-1]
+        fault = cache(partial(_unaccounted, steps[-1], chunks))
         try:
-            proof = self._run(steps, edited, each=each)
+            proof = self._run(steps, edited, fault, each=each)
         except ValidationError:
             raise
         except GdsurgeonError:
-            check_accounted(last.after, last.result, chunks)  # that it could not be run may be the edit's doing
+            if (found := fault()) is not None:  # that it could not be run may be the edit's doing
+                raise found from None
             raise
-        try:
-            check_accounted(last.after, last.result, chunks)
-        except GdsurgeonError as error:
-            error.place_at(last.called)
-            raise
+        if (found := fault()) is not None:
+            raise found
         return proof
 
     def check_served(self, graph: Graph, folders: Folders, keys: Sequence[str]) -> str:
@@ -140,7 +137,8 @@ class Proving(Closing):
         runs = self._level == "run"
         return check_released(self._executor, graph, self._overrides, path, load, runs=runs)
 
-    def _run(self, steps: Sequence[Step], edited: str | bytes, *, each: bool) -> Proof:
+    def _run(self, steps: Sequence[Step], edited: str | bytes, meanwhile: Callable[[], object], *, each: bool) -> Proof:
+        """Runs what was edited; see `prove_pieces`."""
         from gdsurgeon.feeds.given import as_meant
         from gdsurgeon.proof.pieces import prove_pieces
         from gdsurgeon.proof.prove import prove_loads
@@ -156,6 +154,19 @@ class Proving(Closing):
 
         if self._level == "load":
             load_last()
+            meanwhile()
             return prove_loads(self._executor)
         overrides = as_meant(self._overrides, steps[0].before)
-        return prove_pieces(self._executor, steps, load_last, overrides, each=each)
+        return prove_pieces(self._executor, steps, load_last, overrides, each=each, meanwhile=meanwhile)
+
+
+def _unaccounted(last: Step, chunks: Sequence[Chunk]) -> GdsurgeonError | None:
+    """What is wrong with the differences that the LAST edit makes, which is written as CHUNKS; None: nothing."""
+    from gdsurgeon.proof.accounting import check_accounted
+
+    try:
+        check_accounted(last.after, last.result, chunks)
+    except GdsurgeonError as error:
+        error.place_at(last.called)
+        return error
+    return None

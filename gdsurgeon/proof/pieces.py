@@ -21,7 +21,13 @@ from gdsurgeon.proof.trial import EDITED, ORIGINAL
 
 
 def prove_pieces(
-    executor: Executor, steps: Sequence[Step], load_last: Callable[[], None], overrides: Overrides, *, each: bool
+    executor: Executor,
+    steps: Sequence[Step],
+    load_last: Callable[[], None],
+    overrides: Overrides,
+    *,
+    each: bool,
+    meanwhile: Callable[[], object] = lambda: None,
 ) -> Proof:
     """Checks by execution what is claimed of STEPS.
 
@@ -31,6 +37,7 @@ def prove_pieces(
         load_last: has it load the graph after the last step as EDITED.
         overrides: what the user says of feeds, by the names before the first edit or after the last one.
         each: prove one edit after the other.
+        meanwhile: called, perhaps several times, when TensorFlow loads graphs and nothing is waited for yet.
 
     Raises:
         ValidationError, NotValidatedError, UsageError: see `prove`.
@@ -53,6 +60,7 @@ def prove_pieces(
         else:
             load_last()
         said = overrides if is_whole else _said_of(overrides, steps, piece)
+        meanwhile()
         try:
             proof = prove(executor, Change(before, after, result_of(piece)), said)
             check_shown(piece, proof)

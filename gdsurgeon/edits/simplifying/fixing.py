@@ -69,8 +69,6 @@ def _narrowed(claims: Sequence[Claim], graph: Graph, later: EditResult) -> Itera
             sites = tuple((name, later.intent.counterpart(name)) for name in claim.also)
             pairs = tuple(dict.fromkeys((*outputs, *sites)))
             inside = tuple(name for name in claim.also if name not in {old for old, _ in outputs})
-            yield SameGiven(
-                {}, pairs, equation(()), sites=inside, as_written=claim.as_written, deployed=claim.deployed
-            )
+            yield SameGiven({}, pairs, equation(()), sites=inside, as_written=claim.as_written, deployed=claim.deployed)
         else:
             yield claim
