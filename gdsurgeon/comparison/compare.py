@@ -14,10 +14,11 @@ from gdsurgeon.graph.attrs import attr_value
 from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.functions import FunctionLibrary
 from gdsurgeon.graph.graph import Graph, graph_of
-from gdsurgeon.graph.index import COLOCATION, COLOCATION_ATTR, Copied
+from gdsurgeon.graph.index import COLOCATION, Copied
 from gdsurgeon.graph.names import parse_input, plain_tensor
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.records import Record
+from gdsurgeon.ops.attr_names import COLOCATION_ATTR
 from gdsurgeon.values import Data
 from gdsurgeon.wire.messages import decode_error, message
 from gdsurgeon.wire.node_record import other_fields

@@ -9,16 +9,15 @@ from gdsurgeon.comparison.intent import Copies, Intent
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.attrs import attr_value, functions_in
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.index import COLOCATION_ATTR
 from gdsurgeon.graph.names import format_input, parse_tensor
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.placeholders import placeholder_shape
+from gdsurgeon.ops.attr_names import BY_NODE_NAME, COLOCATION_ATTR, FRAME_NAME, SHARED_NAME, VAR_NAME
 from gdsurgeon.ops.kinds import ENTER
 from gdsurgeon.text import an, or_nothing
 from gdsurgeon.wire.protos import FunctionDef
 
-FRAME_NAME, SHARED_NAME = "frame_name", "shared_name"
-_NAMES = frozenset((COLOCATION_ATTR, FRAME_NAME, SHARED_NAME, "var_name", "container", "use_node_name_sharing"))
+_NAMES = frozenset((COLOCATION_ATTR, FRAME_NAME, SHARED_NAME, VAR_NAME, "container", BY_NODE_NAME))
 """Attrs that hold names, which a copy spells in its own way."""
 
 
@@ -74,7 +73,7 @@ def _plain(function: FunctionDef, renamed: Mapping[str, str]) -> FunctionDef:
     """FUNCTION without names of its own, those of other functions as RENAMED."""
     out = respelt(function, "", renamed)
     for node in out.node_def:
-        for key in (SHARED_NAME, "container", "use_node_name_sharing"):
+        for key in (SHARED_NAME, "container", BY_NODE_NAME):
             node.attr.pop(key, None)
     return out
 

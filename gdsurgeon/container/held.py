@@ -9,9 +9,9 @@ from gdsurgeon.container.objects import ObjectGraph, SignatureFunction
 from gdsurgeon.errors import EditError, InputError, quoted
 from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.index import COLOCATION_ATTR
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.serving import Served
+from gdsurgeon.ops.attr_names import COLOCATION_ATTR
 from gdsurgeon.ops.kinds import CALLS
 
 

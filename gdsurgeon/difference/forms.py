@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from gdsurgeon.graph.attrs import attr_value, functions_in, plain, shape_of
 from gdsurgeon.graph.constants import TENSOR, decode_tensor, read_tensor_header
-from gdsurgeon.graph.index import COLOCATION_ATTR
 from gdsurgeon.graph.records import Record
+from gdsurgeon.ops.attr_names import ASIDE
 from gdsurgeon.ops.dtypes import BOOL, INT32, INT64, STRING
 from gdsurgeon.ops.kinds import is_variable
 from gdsurgeon.ops.op_defs import OpDef, op_def
@@ -37,9 +37,6 @@ STRUCTURAL = frozenset(
 )
 """Attrs that say what a layer is: others come and go with versions of TensorFlow."""
 
-NOTES = frozenset(("_output_shapes", COLOCATION_ATTR))
-"""Attrs that are no part of what is computed: what an exporter knew of shapes, and names of other nodes."""
-
 MOST_COUNTED = 8
 """Elements up to which whole numbers and texts are structure (axes, sizes, permutations) and no weights."""
 _COUNTED = frozenset((BOOL, INT32, INT64, STRING))
@@ -58,7 +55,7 @@ class Form(NamedTuple):
     Attributes:
         op: the op.
         device: what it asks for, or ''.
-        attrs: serialised AttrValues by key, without `NOTES`, functions, those that the op has by default, and what
+        attrs: serialised AttrValues by key, without `ASIDE`, functions, those that the op has by default, and what
             `tensor` tells and a constant's value.
         functions: the functions that each of the other attrs names.
         tensor: of a constant or a variable; None: it is none, or cannot be read.
@@ -115,7 +112,7 @@ def _form(header: Header, data: Buffer) -> Form:
         named = tuple(func.name for func in functions_in(value))
         if named:
             functions[key] = named
-        elif key not in NOTES and not _is_default(definition, key, value):
+        elif key not in ASIDE and not _is_default(definition, key, value):
             attrs[key] = raw
             if key in STRUCTURAL:
                 given.add(key)
@@ -151,7 +148,7 @@ def _variable(header: Header, data: Buffer, attrs: dict[str, bytes]) -> Form:
 
 def _constant(header: Header, data: Buffer) -> Form:
     attrs = {
-        k: bytes(data[s:e]) for k, (s, e) in header.attrs.items() if k not in NOTES and k not in ("value", "dtype")
+        k: bytes(data[s:e]) for k, (s, e) in header.attrs.items() if k not in ASIDE and k not in ("value", "dtype")
     }
     start, end = header.attrs.get("value", (0, 0))
     tensor = _tensor(data, start, end)

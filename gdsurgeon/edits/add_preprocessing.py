@@ -13,12 +13,13 @@ from gdsurgeon.edits.naming import naming, of_field, of_nodes
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Use
+from gdsurgeon.ops.attr_names import STATED_SHAPES
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import an
 
 SUFFIX = "_preprocessed"
-_PLACEHOLDER_ATTRS = ("dtype", "shape", "_output_shapes")
+_PLACEHOLDER_ATTRS = ("dtype", "shape", STATED_SHAPES)
 
 
 @naming(mapped=of_field("model", of_nodes))

@@ -18,6 +18,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.literals import Literal, parse_literal
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.placeholders import placeholder_shape
+from gdsurgeon.ops.attr_names import STATED_SHAPES
 from gdsurgeon.ops.dtypes import BOOL, DTYPES, NUMBERS, STRING, dtype_name
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.specification.asked import edit
@@ -57,7 +58,7 @@ def freeze_input(graph: Graph, values: Mapping[str, object]) -> EditResult:
     for node, value, dtype in frozen:
         graph.set_op(node, "Const")
         graph.set_inputs(node, [])
-        for key in ("shape", "_output_shapes"):
+        for key in ("shape", STATED_SHAPES):
             if node.has_attr(key):
                 graph.set_attr(node, key, None)
         graph.set_attr(node, "dtype", type_value(dtype).SerializeToString())

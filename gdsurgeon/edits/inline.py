@@ -20,10 +20,10 @@ from gdsurgeon.graph.closure import closure
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import UniqueNames
 from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.ops.attr_names import FRAME_NAME, STATED_SHAPES
 from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import near_miss
 
-FRAME_NAME, STATED_SHAPES = "frame_name", "_output_shapes"
 MOST_NODES = 2_000_000
 """Nodes that inlining may make: functions that call the next one twice, a few dozen deep, would make more than there is
 memory for."""

@@ -14,8 +14,8 @@ from gdsurgeon.edits.naming import naming, of_selection
 from gdsurgeon.errors import EditError, InputError, NothingToDo, printable, quoted
 from gdsurgeon.graph.attrs import functions_in, kind_of
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.index import COLOCATION_ATTR
 from gdsurgeon.graph.node import Node
+from gdsurgeon.ops.attr_names import COLOCATION_ATTR
 from gdsurgeon.ops.op_defs import OpDef
 from gdsurgeon.select import Selection, one_node, select_nodes
 from gdsurgeon.specification.asked import edit

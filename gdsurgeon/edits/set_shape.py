@@ -22,6 +22,7 @@ from gdsurgeon.graph.constants import raw_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.placeholders import SCALAR_MEANS_UNKNOWN_BEFORE, placeholder_shape
+from gdsurgeon.ops.attr_names import STATED_SHAPES
 from gdsurgeon.ops.dtypes import INT32, INT64
 from gdsurgeon.ops.kinds import ENTER, PLACEHOLDERS, UNSET_PLACEHOLDERS
 from gdsurgeon.ops.op_defs import op_def
@@ -34,8 +35,6 @@ OPEN = 1
 """Stands for an open batch where it is said how many times it is the old one."""
 ROWS = 3
 """Rows of the batch that an input with an open one is proven with."""
-STALE = "_output_shapes"
-"""An attr in which programs note the shapes that they inferred; TensorFlow refuses a graph where they are wrong."""
 
 
 @naming(shapes=of_olds(of_nodes))
@@ -73,7 +72,7 @@ def set_shape(
         )
     topology = topology_of(graph)
     behind = [topology.node(n) for n in members(forward_walk(topology, [topology.id_of(node) for node in new]))]
-    stale = [node for node in behind if STALE in node.attr_keys]
+    stale = [node for node in behind if STATED_SHAPES in node.attr_keys]
     plan = _planned(graph, found.fixes)
     warnings = [*found.warnings, *_not_looked_at(graph, behind)]
 
@@ -81,7 +80,7 @@ def set_shape(
     for node, shape in new.items():
         graph.set_attr(node, "shape", shape_value(shape).SerializeToString(deterministic=True))
     for node in stale:
-        graph.set_attr(node, STALE, None)
+        graph.set_attr(node, STATED_SHAPES, None)
     for item in plan:
         item.apply(graph, intent)
     notes = _notes(stale, found.fixes)
@@ -197,7 +196,7 @@ def _notes(stale: Sequence[Node], fixes: Sequence[Fix]) -> list[str]:
     out: list[str] = []
     if stale:
         names = named([node.name for node in stale], MOST_SHOWN)
-        out.append(f"{STALE} taken from {counted(len(stale), 'node')}: {names}")
+        out.append(f"{STATED_SHAPES} taken from {counted(len(stale), 'node')}: {names}")
     return [*out, *first_lines(fixes, MOST_SHOWN, "other Reshapes likewise", _reshaped)]
 
 

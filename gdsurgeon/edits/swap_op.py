@@ -13,6 +13,7 @@ from gdsurgeon.errors import EditError, InputError, Json, NothingToDo, printable
 from gdsurgeon.graph.attrs import Plain, kind_of, plain, said_by_inputs
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, same_dtype
+from gdsurgeon.ops.attr_names import STATED_SHAPES
 from gdsurgeon.ops.dtypes import base_dtype, dtype_name
 from gdsurgeon.ops.kinds import CONTROL_FLOW
 from gdsurgeon.ops.op_defs import AttrDef, OpDef, arg_dtypes, op_names
@@ -24,7 +25,6 @@ from gdsurgeon.wire.protos import AttrValue
 Attrs = Mapping[str, AttrValue]
 """AttrValues by key."""
 
-STALE = "_output_shapes"
 """An attr that says what the old op gave."""
 
 
@@ -120,7 +120,7 @@ class _Swap:
         self.inputs = arg_dtypes(definition.inputs, definition, self._read)
         self.outputs = arg_dtypes(definition.outputs, definition, self._read)
         self._check(sources)
-        stays = {*definition.attrs, *(key for key in node.attr_keys if key.startswith("_") and key != STALE)}
+        stays = {*definition.attrs, *(key for key in node.attr_keys if key.startswith("_") and key != STATED_SHAPES)}
         self.dropped = [key for key in node.attr_keys if key not in stays]
 
     def _read(self, key: str) -> Plain | None:
@@ -199,7 +199,7 @@ def _notes(swaps: Sequence[_Swap], selected: int) -> list[str]:
         for key in swap.inferred:
             found.setdefault(f"attr {quoted(key)} follows from the inputs", []).append(swap.node.name)
         for key in swap.dropped:
-            stale = "says what the old op gave" if key == STALE else "is none of the new op's"
+            stale = "says what the old op gave" if key == STATED_SHAPES else "is none of the new op's"
             found.setdefault(f"attr {quoted(key)} {stale} and goes", []).append(swap.node.name)
     out = [f"{what}: {quoted(who[0]) if len(who) == 1 else counted(len(who), 'node')}" for what, who in found.items()]
     if len(swaps) < selected:

@@ -15,6 +15,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import UniqueNames, format_input, is_valid_name
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.writing import node_def
+from gdsurgeon.ops.attr_names import STATED_SHAPES
 from gdsurgeon.ops.dtypes import base_dtype
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.ops.op_defs import AttrReader, OpDef, arg_dtypes
@@ -45,7 +46,7 @@ def argument_shape(function: FunctionDef, index: int) -> TensorShapeProto | None
     attrs = function.arg_attr[index].attr if index in function.arg_attr else {}
     if "_user_specified_shape" in attrs:
         return attrs["_user_specified_shape"].shape
-    shapes = attrs["_output_shapes"].list.shape if "_output_shapes" in attrs else ()
+    shapes = attrs[STATED_SHAPES].list.shape if STATED_SHAPES in attrs else ()
     return shapes[0] if shapes else None
 
 
@@ -122,7 +123,7 @@ class Body:
             if node in self._retyped:
                 _retype(arg, self._retyped[node])
                 out.resource_arg_unique_id.pop(place, None)
-                for key in ("_handle_dtypes", "_handle_shapes", "_output_shapes"):
+                for key in ("_handle_dtypes", "_handle_shapes", STATED_SHAPES):
                     if place in out.arg_attr:
                         out.arg_attr[place].attr.pop(key, None)
         self._put_nodes(out)

@@ -27,6 +27,7 @@ from gdsurgeon.graph.records import (
     records_with,
     scanned,
 )
+from gdsurgeon.ops.attr_names import COLOCATION_ATTR
 from gdsurgeon.wire.fields import Field
 from gdsurgeon.wire.messages import decode_error, message
 from gdsurgeon.wire.node_record import Header
@@ -36,7 +37,6 @@ from gdsurgeon.wire.source import Source
 _Value = TypeVar("_Value")
 
 COLOCATION = b"loc:@"
-COLOCATION_ATTR = "_class"
 
 
 def colocated_names(attr: bytes) -> list[str]:

@@ -9,10 +9,11 @@ from typing import NamedTuple, Protocol
 from gdsurgeon.errors import EditError, InputError, printable, quoted
 from gdsurgeon.graph.attrs import Plain, attr_value, plain
 from gdsurgeon.graph.functions import FunctionLibrary
-from gdsurgeon.graph.index import COLOCATION_ATTR, colocated_names
+from gdsurgeon.graph.index import colocated_names
 from gdsurgeon.graph.names import CONTROL, format_input, parse_input
 from gdsurgeon.graph.records import Record
 from gdsurgeon.graph.store import Store
+from gdsurgeon.ops.attr_names import COLOCATION_ATTR
 from gdsurgeon.ops.dtypes import base_dtype
 from gdsurgeon.ops.op_defs import OpDef, arg_count, arg_dtypes
 from gdsurgeon.text import counted

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gdsurgeon.graph.index import COLOCATION_ATTR, colocated_names
+from gdsurgeon.graph.index import colocated_names
 from gdsurgeon.graph.names import parse_input
 from gdsurgeon.graph.records import Layout, Record, record_at, records_with, scanned
+from gdsurgeon.ops.attr_names import COLOCATION_ATTR
 from gdsurgeon.wire.fields import Field
 from gdsurgeon.wire.node_record import Header
 from gdsurgeon.wire.scan import Run, is_node

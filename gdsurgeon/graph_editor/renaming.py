@@ -9,7 +9,6 @@ from functools import cached_property
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.edits.copying.copy_nodes import plan_copy_nodes
 from gdsurgeon.edits.copying.fresh_names import (
-    SHARED_NAME,
     fresh_frame_names,
     fresh_shared_names,
     has_nameless_variables,
@@ -20,6 +19,7 @@ from gdsurgeon.edits.functions.merge import plan_function_merge, respell_functio
 from gdsurgeon.graph.attrs import string_value
 from gdsurgeon.graph.graph import Graph, graph_of
 from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.ops.attr_names import SHARED_NAME
 
 
 @dataclass

@@ -12,8 +12,7 @@ from gdsurgeon.edits.copying.placeholders import known_shapes
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.graph import Graph, graph_of
-from gdsurgeon.graph.index import COLOCATION_ATTR
-from gdsurgeon.graph.names import UniqueNames
+from gdsurgeon.graph.names import UniqueNames, free_scope
 from gdsurgeon.graph.node import Node, Output, check_typed
 from gdsurgeon.graph_editor.control_outputs import ControlOutputs
 from gdsurgeon.graph_editor.lists import transform_tree
@@ -23,6 +22,7 @@ from gdsurgeon.graph_editor.refusal import Refusal, refusals
 from gdsurgeon.graph_editor.renaming import Renaming, plan_renaming
 from gdsurgeon.graph_editor.subgraph import SubGraphView, make_view
 from gdsurgeon.graph_editor.view import node_outputs
+from gdsurgeon.ops.attr_names import COLOCATION_ATTR
 from gdsurgeon.ops.kinds import MERGE, NEXT_ITERATION
 from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.protos import NodeDef

@@ -10,6 +10,7 @@ from gdsurgeon.graph.constants import Constant, constant
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.records import Record
+from gdsurgeon.ops.attr_names import ASIDE
 from gdsurgeon.ops.kinds import CONTROL_FLOW, IN_PLACE, MERGE, NEXT_ITERATION, PASSES_ON, hides_state
 from gdsurgeon.ops.op_defs import OpDef, op_def
 from gdsurgeon.specification.overwriting import overwriting
@@ -37,7 +38,6 @@ _FLOATS = {19: 11, 14: 8, 1: 24, 2: 53}
 _INTEGERS = {3: (32, 1), 4: (8, 0), 5: (16, 1), 6: (8, 1), 9: (64, 1), 17: (16, 0), 22: (32, 0), 23: (64, 0),
              29: (4, 1), 30: (4, 0)}  # fmt: skip
 """Bits of the integers that a DataType holds: of floats all of these; and whether there are negative ones."""
-_SILENT = frozenset(("_class", "_output_shapes"))
 _ANY, _NONE = -1, -2
 
 
@@ -424,7 +424,7 @@ class Equivalence:
         if _is_spelt_alike(self.table.record(mine), self.table.record(its)):
             return True
         one, other = (self.graph[self.table.names[row]] for row in (mine, its))
-        keys = {*one.attr_keys, *other.attr_keys} - _SILENT
+        keys = {*one.attr_keys, *other.attr_keys} - ASIDE
         return one.device == other.device and all(is_same_attr(one, other, key) for key in keys)
 
 
@@ -436,7 +436,7 @@ def _is_spelt_alike(mine: Record, its: Record) -> bool:
             return False
         node.name = ""
         del node.input[:]
-        for key in _SILENT:
+        for key in ASIDE:
             node.attr.pop(key, None)
     return bool(nodes[0] == nodes[1])
 

@@ -12,12 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from gdsurgeon.comparison.compare import Comparison, is_same_attr
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.node import Node, Output
-from gdsurgeon.wire.messages import message
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[Any]
+from gdsurgeon.ops.attr_names import ASIDE
+from gdsurgeon.ops.dtypes import FLOAT32, FLOAT64
+from gdsurgeon.specification.elements import Array, elements
 
 FILTERED = {"Conv2D": 0, "Conv2DBackpropInput": 2, "Conv3D": 0, "DepthwiseConv2dNative": 0, "MatMul": 0}
 """Ops with weights as their input 1, and which input they weigh."""
@@ -25,7 +22,6 @@ _BINARY = frozenset(("Add", "AddV2", "Sub", "Mul", "Div", "RealDiv"))
 _NORMS = ("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3")
 _GLOBAL = "BatchNormWithGlobalNormalization"
 _WHERE = frozenset(("padding", "explicit_paddings", "dilations"))
-_ASIDE = frozenset(("_class", "_output_shapes"))
 _LONGEST = 64
 _ROUNDINGS = 8 * 2.0**-52
 """What a number may be off by, as a part of it, behind a node that is computed in float64, here and in the edit."""
@@ -130,10 +126,10 @@ class Fold:
 
     def _attrs(self, name: str) -> Iterator[str]:
         was, now = self._was.conv, self._now.conv
-        keys = {*was.attr_keys, *now.attr_keys} - _ASIDE - _WHERE
+        keys = {*was.attr_keys, *now.attr_keys} - ASIDE - _WHERE
         differing = [key for key in sorted(keys) if not is_same_attr(was, now, key)]
         if now is not self._new:
-            own = {key for key in (*self._old.attr_keys, *self._new.attr_keys) if key.startswith("_")} - _ASIDE
+            own = {key for key in (*self._old.attr_keys, *self._new.attr_keys) if key.startswith("_")} - ASIDE
             differing += [key for key in sorted(own) if not is_same_attr(self._old, self._new, key)]
             kind = self._new.plain_attr("T")
             differing += ["T"] if kind != was.plain_attr("T") else []

@@ -9,8 +9,8 @@ from gdsurgeon.comparison.copies import is_copied_attr
 from gdsurgeon.errors import EditError, quoted
 from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.index import COLOCATION_ATTR
 from gdsurgeon.graph.node import Node
+from gdsurgeon.ops.attr_names import COLOCATION_ATTR
 
 
 class Inside(NamedTuple):

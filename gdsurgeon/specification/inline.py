@@ -11,8 +11,8 @@ from gdsurgeon.comparison.intent import Altered, Intent
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.closure import closure
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.index import COLOCATION_ATTR
 from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.ops.attr_names import COLOCATION_ATTR
 from gdsurgeon.ops.kinds import CALLS
 from gdsurgeon.specification.inlined_calls import Inlined, InlinedCalls, function_of
 from gdsurgeon.specification.sharing import calling_nodes, named_by_node

@@ -13,9 +13,8 @@ from gdsurgeon.graph.closure import closure
 from gdsurgeon.graph.constants import constant
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.node import Node
+from gdsurgeon.ops.attr_names import STATED_SHAPES
 from gdsurgeon.ops.dtypes import INT32, INT64
-
-NOTED = "_output_shapes"
 
 
 def violations(
@@ -30,10 +29,10 @@ def violations(
             intent.changed.append(name)
             intent.altered += [Altered(name, "attr shape", shape_value(shape).SerializeToString(deterministic=True))]
     for name in _behind(before.store.table, intent.changed):
-        if before[name].has_attr(NOTED):
+        if before[name].has_attr(STATED_SHAPES):
             intent.changed.append(name)
-            intent.altered.append(Altered(name, f"attr {NOTED}", None))
-            if after[name].has_attr(NOTED):
+            intent.altered.append(Altered(name, f"attr {STATED_SHAPES}", None))
+            if after[name].has_attr(STATED_SHAPES):
                 yield f"{quoted(name)} still notes the shapes that it gave before"
     if fix_batch:
         yield from _opened(comparison, intent, {dims[0] for name in wanted if (dims := _shape(before[name]))})

@@ -12,11 +12,10 @@ from gdsurgeon.graph.attrs import functions_in
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.node import Node
+from gdsurgeon.ops.attr_names import BY_NODE_NAME, SHARED_NAME, VAR_NAME
 from gdsurgeon.ops.kinds import ASSIGNMENTS, IDENTITY, TEMPORARY, holds_state
 from gdsurgeon.ops.op_defs import op_def
 from gdsurgeon.wire.protos import FunctionDef, NodeDef
-
-SHARED_NAME, VAR_NAME, BY_NODE_NAME = "shared_name", "var_name", "use_node_name_sharing"
 
 
 def called_pairs(copies: Copies, after: Graph) -> list[tuple[str, str]]:

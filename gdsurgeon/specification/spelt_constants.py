@@ -10,13 +10,9 @@ from gdsurgeon.comparison.audit import audit
 from gdsurgeon.comparison.compare import Comparison
 from gdsurgeon.comparison.intent import Altered, Intent, made
 from gdsurgeon.errors import quoted
-from gdsurgeon.graph.index import COLOCATION_ATTR
 from gdsurgeon.graph.node import Node
-from gdsurgeon.ops.dtypes import DTYPES, FLOAT16
-from gdsurgeon.wire.messages import message
-
-Elements = tuple[int, tuple[int, ...], bytes]
-"""Of a tensor the DataType, the dims and the elements as they lie in memory."""
+from gdsurgeon.ops.attr_names import COLOCATION_ATTR
+from gdsurgeon.specification.elements import elements
 
 
 def violations(comparison: Comparison, outputs: Sequence[str] = ()) -> Iterator[str]:

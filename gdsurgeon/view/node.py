@@ -15,8 +15,8 @@ from gdsurgeon.analysis.shapes.stated import typed
 from gdsurgeon.errors import EditError, InputError, Json, Line, printable, quoted
 from gdsurgeon.graph.attrs import Shape, format_shape, kind_of, shape_of
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.index import COLOCATION_ATTR
 from gdsurgeon.graph.node import Node
+from gdsurgeon.ops.attr_names import COLOCATION_ATTR
 from gdsurgeon.ops.dtypes import STRING, base_dtype, dtype_name
 from gdsurgeon.ops.kinds import is_variable
 from gdsurgeon.ops.op_defs import table_version

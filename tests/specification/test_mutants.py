@@ -248,7 +248,7 @@ MUTANTS = [
         "set-shape: height and width are exchanged", "edits.set_shape", "\"shape\", shape_value(shape)", "\"shape\", shape_value(shape[:-2] + shape[:-3:-1])", of(lambda g: gds.set_shape(g, [("image", (1, 4, 6))]), lambda: wide()),
     ),
     Mutant(
-        "set-shape: stale shapes stay", "edits.set_shape", "stale = [node for node in behind if STALE in node.attr_keys]", "stale = []", of(opened, reshapes),
+        "set-shape: stale shapes stay", "edits.set_shape", "stale = [node for node in behind if STATED_SHAPES in node.attr_keys]", "stale = []", of(opened, reshapes),
     ),
     Mutant(
         "set-shape: a shared constant is changed for all", "edits.set_shape", "alone = {use.node for use in uses} == set(nodes)", "alone = True or {use.node for use in uses} == set(nodes)", of(opened, reshapes),

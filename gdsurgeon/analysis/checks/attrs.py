@@ -13,8 +13,9 @@ from gdsurgeon.graph.attrs import (
     plain,
 )
 from gdsurgeon.graph.constants import MOST_DIMS, MOST_ELEMENTS, TENSOR, TensorHeader, read_tensor_header
-from gdsurgeon.graph.index import COLOCATION_ATTR, colocated_names
+from gdsurgeon.graph.index import colocated_names
 from gdsurgeon.ops import dtypes
+from gdsurgeon.ops.attr_names import COLOCATION_ATTR, STATED_SHAPES
 from gdsurgeon.ops.op_defs import Arg, AttrDef, OpDef, Run, arg_runs
 from gdsurgeon.text import listed
 from gdsurgeon.wire.fields import LEN, Buffer, WireError, read_field
@@ -23,7 +24,6 @@ from gdsurgeon.wire.protos import AttrValue, TensorShapeProto
 
 MOST_TENSORS = (1 << 31) - 1
 
-OUTPUT_SHAPES = "_output_shapes"
 """The attr by which an exporter says which shapes the outputs have: an importer holds it to be true."""
 
 TEXT = 2
@@ -251,11 +251,11 @@ class _Check:
 
     def _compare_shapes(self, outputs: int) -> None:
         """Whether there is a shape for each output, where a node says which shapes they have."""
-        value = self._values.get(OUTPUT_SHAPES)
+        value = self._values.get(STATED_SHAPES)
         if value is not None and kinds_in(value) in ((), ("list()",), ("list(shape)",)):
             shapes = len(value.list.shape)
             if shapes < outputs:
-                self._fault(OUTPUT_SHAPES, f"it has {outputs} outputs, and its {OUTPUT_SHAPES} are {shapes}")
+                self._fault(STATED_SHAPES, f"it has {outputs} outputs, and its {STATED_SHAPES} are {shapes}")
 
     def _tensors_of(self, args: tuple[Arg, ...]) -> tuple[Run, ...] | None:
         unsure = self._faulty | self._open

@@ -15,9 +15,9 @@ from gdsurgeon.analysis.checks.check import debug_infos
 from gdsurgeon.errors import InputError
 from gdsurgeon.graph.constants import SMALL, TENSOR, packed_strings, read_tensor_header
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.index import COLOCATION_ATTR
 from gdsurgeon.graph.records import Record, parsed_nodes
 from gdsurgeon.ops import dtypes
+from gdsurgeon.ops.attr_names import COLOCATION_ATTR
 from gdsurgeon.wire.fields import LEN, Buffer, WireError, fields, read_varint
 from gdsurgeon.wire.protos import NodeDef
 

@@ -18,6 +18,7 @@ from gdsurgeon.graph.attrs import Shape, shape_of
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.ops.attr_names import STATED_SHAPES
 
 _REGISTERED = (array_rules, math_rules, window_rules)  # importing them fills RULES
 _LARGEST = (1 << 63) - 1
@@ -257,7 +258,7 @@ class Inference:
     @staticmethod
     def _stated(node: Node) -> list[Shape]:
         try:
-            value = node.attr("_output_shapes")
+            value = node.attr(STATED_SHAPES)
         except InputError:
             return []
         return [shape_of(proto) for proto in value.list.shape] if value is not None else []

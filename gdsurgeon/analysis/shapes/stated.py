@@ -6,6 +6,7 @@ from gdsurgeon.graph.attrs import Shape, format_shape, shape_of
 from gdsurgeon.graph.constants import constant_header
 from gdsurgeon.graph.node import Output, same_dtype
 from gdsurgeon.graph.placeholders import placeholder_shape
+from gdsurgeon.ops.attr_names import STATED_SHAPES
 from gdsurgeon.ops.dtypes import base_dtype, dtype_name
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 
@@ -20,7 +21,7 @@ def stated_shape(output: Output) -> Shape:
     if node.op == "Const":
         header = constant_header(node)
         return header.dims if header is not None else None
-    value = node.attr("_output_shapes")
+    value = node.attr(STATED_SHAPES)
     if value is not None and output.index < len(value.list.shape):
         return shape_of(value.list.shape[output.index])
     return None

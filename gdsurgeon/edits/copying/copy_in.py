@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.edits.copying.fresh_names import (
-    NODE_NAME_SHARING,
     clashing_node_names,
     frame_names,
     fresh_frame_names,
@@ -21,6 +20,7 @@ from gdsurgeon.edits.functions.merge import plan_function_merge
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import UniqueNames, check_name
 from gdsurgeon.graph.node import Node, Output, check_reads
+from gdsurgeon.ops.attr_names import BY_NODE_NAME
 
 
 def copy_in(
@@ -74,7 +74,7 @@ def plan_copy(
     nameless = nameless_variables(plan)
     if nameless and not has_nameless_variables(topology_of(graph)):
         nameless = {}
-    if any(node.has_attr(NODE_NAME_SHARING) for node in originals):
+    if any(node.has_attr(BY_NODE_NAME) for node in originals):
         nameless |= clashing_node_names(topology_of(graph), plan)
     renamed = {node.name: name for node, name in plan.items() if name != node.name and node not in forced}
     stands = {node.output: tensor for node, tensor in replace.items()}

@@ -8,10 +8,8 @@ from gdsurgeon.analysis.traversal.topology import Topology
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import UniqueNames
 from gdsurgeon.graph.node import Node
+from gdsurgeon.ops.attr_names import BY_NODE_NAME, FRAME_NAME, SHARED_NAME, VAR_NAME
 from gdsurgeon.ops.kinds import ENTER, TEMPORARY
-
-FRAME_NAME, SHARED_NAME, VAR_NAME = "frame_name", "shared_name", "var_name"
-NODE_NAME_SHARING = "use_node_name_sharing"
 
 Respell = Callable[[str], str]
 
@@ -55,7 +53,7 @@ def shared_names_in_use(topology: Topology, without: Container[Node] = ()) -> se
 
 def shared_name(node: Node) -> str:
     """The name by which a node shares; its own, where it asks for that; '' where it does not share by name."""
-    return node.text_attr(SHARED_NAME) or (node.name if node.plain_attr(NODE_NAME_SHARING) else "")
+    return node.text_attr(SHARED_NAME) or (node.name if node.plain_attr(BY_NODE_NAME) else "")
 
 
 def clashing_node_names(topology: Topology, names: Mapping[Node, str]) -> dict[Node, str]:
@@ -63,7 +61,7 @@ def clashing_node_names(topology: Topology, names: Mapping[Node, str]) -> dict[N
 
     NAMES are the names of the copies.
     """
-    sharing = [n for n in names if n.plain_attr(NODE_NAME_SHARING) and not n.text_attr(SHARED_NAME)]
+    sharing = [n for n in names if n.plain_attr(BY_NODE_NAME) and not n.text_attr(SHARED_NAME)]
     if not sharing:
         return {}
     used = shared_names_in_use(topology)

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from gdsurgeon.comparison.intent import Altered, Intent, made
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.index import COLOCATION_ATTR
 from gdsurgeon.graph.names import CONTROL, format_input, parse_input
 from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.ops.attr_names import COLOCATION_ATTR
 from gdsurgeon.wire.protos import GraphDef, NodeDef
 
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 
 from gdsurgeon.comparison.facts import FunctionChanges
 from gdsurgeon.comparison.intent import Intent
-from gdsurgeon.edits.copying.fresh_names import SHARED_NAME, respelt_attrs
+from gdsurgeon.edits.copying.fresh_names import respelt_attrs
 from gdsurgeon.edits.functions.merge import FunctionMerge, respell_functions
 from gdsurgeon.errors import printable, quoted
 from gdsurgeon.graph.attrs import shape_value, string_value
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.index import COLOCATION_ATTR
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.placeholders import SCALAR_MEANS_UNKNOWN_BEFORE, placeholder_shape
+from gdsurgeon.ops.attr_names import COLOCATION_ATTR, SHARED_NAME
 from gdsurgeon.ops.kinds import TABLE_INITIALIZERS
 
 

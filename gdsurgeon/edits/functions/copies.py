@@ -9,10 +9,9 @@ from gdsurgeon.edits.functions.merge import FunctionMerge, respelt
 from gdsurgeon.graph.functions import FunctionLibrary
 from gdsurgeon.graph.names import UniqueNames
 from gdsurgeon.graph.node import Node
+from gdsurgeon.ops.attr_names import SHARED_NAME
 from gdsurgeon.ops.op_defs import op_def
 from gdsurgeon.wire.protos import FunctionDef
-
-SHARED_NAME = "shared_name"
 
 
 def plan_function_copies(library: FunctionLibrary, nodes: Iterable[Node], shared: Mapping[str, str]) -> FunctionMerge:

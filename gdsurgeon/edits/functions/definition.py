@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.body import BodyArg, expanded_args
-from gdsurgeon.graph.index import COLOCATION, COLOCATION_ATTR
+from gdsurgeon.graph.index import COLOCATION
 from gdsurgeon.graph.names import UniqueNames
 from gdsurgeon.graph.node import Node, Output, check_typed
 from gdsurgeon.graph.writing import node_def
+from gdsurgeon.ops.attr_names import COLOCATION_ATTR
 from gdsurgeon.ops.dtypes import REF, base_dtype
 from gdsurgeon.ops.kinds import CONTROL_FLOW, OF_A_STEP, PLACEHOLDERS
 from gdsurgeon.wire.messages import message

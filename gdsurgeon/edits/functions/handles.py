@@ -12,6 +12,7 @@ from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.constants import tensor_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.ops.attr_names import STATED_SHAPES
 from gdsurgeon.ops.dtypes import BOOL, INT32, RESOURCE
 from gdsurgeon.wire.protos import AttrValue
 
@@ -208,7 +209,7 @@ class Handles:
             graph.set_op(node, _WITHOUT_REF[op])
         elif op in _PASS_ON:
             _set(graph, node, "T", type_value(held.dtype))
-            graph.set_attr(node, "_output_shapes", None)
+            graph.set_attr(node, STATED_SHAPES, None)
         elif op in _LIST:
             self._convert_call(graph, node, slots)
         for key in _NOTES:

@@ -18,6 +18,7 @@ from gdsurgeon.graph.attrs import shape_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.serving import Served
+from gdsurgeon.ops.attr_names import STATED_SHAPES
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.wire.protos import FunctionDef
 
@@ -88,4 +89,4 @@ def _describe(function: FunctionDef, graph: Graph, inputs: Mapping[str, Output])
     for place, (name, tensor) in enumerate(inputs.items()):
         attrs = function.arg_attr[place].attr
         attrs["_user_specified_name"].s = name.encode()
-        attrs["_output_shapes"].list.shape.add().CopyFrom(shape_value(shapes.shape(tensor)).shape)
+        attrs[STATED_SHAPES].list.shape.add().CopyFrom(shape_value(shapes.shape(tensor)).shape)

@@ -17,6 +17,7 @@ from gdsurgeon.errors import EditError, quoted
 from gdsurgeon.graph.attrs import Shape, shape_value, type_value, types_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.ops.attr_names import STATED_SHAPES
 from gdsurgeon.ops.dtypes import DTYPES, FLOAT32, INT32, RESOURCE, VARIANT, dtype_name
 from gdsurgeon.ops.kinds import ENTER, EXIT, IDENTITY, MERGE, NEXT_ITERATION, SWITCH
 from gdsurgeon.ops.releases import Release, releases
@@ -25,8 +26,7 @@ from gdsurgeon.wire.protos import AttrValue
 
 MADE_BY = frozenset(("TensorListFromTensor", "TensorListReserve"))
 LISTS = MADE_BY | {"TensorListGetItem", "TensorListLength", "TensorListSetItem", "TensorListStack"}
-_STATED = "_output_shapes"
-_ATTRS = ("Tshape", "element_dtype", "num_elements", "resize_if_index_out_of_bounds", "shape_type", _STATED)
+_ATTRS = ("Tshape", "element_dtype", "num_elements", "resize_if_index_out_of_bounds", "shape_type", STATED_SHAPES)
 _WRITTEN = 3
 """The input of TensorArrayWriteV3 that is the flow that it goes on from."""
 _PASSED = ENTER | EXIT | IDENTITY | MERGE | NEXT_ITERATION | SWITCH
@@ -131,8 +131,8 @@ class _Arrays:
 
     def _retype(self, node: Node, slots: list[int], now: int) -> None:
         """Has a node hand on what is of the dtype NOW, and was a list; what is stated of its shape was so of that."""
-        if node.has_attr(_STATED):
-            self.graph.set_attr(node, _STATED, None)
+        if node.has_attr(STATED_SHAPES):
+            self.graph.set_attr(node, STATED_SHAPES, None)
         value = node.attr("T")
         if node.op == "IdentityN" and value is not None:
             dtypes = [now if slot in slots else dtype for slot, dtype in enumerate(value.list.type)]

@@ -14,10 +14,11 @@ from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import UniqueNames
 from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.ops.attr_names import STATED_SHAPES
 from gdsurgeon.ops.dtypes import base_dtype
 from gdsurgeon.ops.kinds import CONTROL_FLOW, PLACEHOLDERS
 
-STALE = frozenset(("_output_shapes", "_gradient_op_type"))
+STALE = frozenset((STATED_SHAPES, "_gradient_op_type"))
 """Attrs that say what the old op gave, or what its gradient is."""
 
 IN_PLACE, IDENTITY, GONE = "in place", "identity", "gone"

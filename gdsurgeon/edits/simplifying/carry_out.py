@@ -13,6 +13,7 @@ from gdsurgeon.edits.simplifying.folding import Folding
 from gdsurgeon.edits.simplifying.literal import constant_attrs
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.ops.attr_names import STATED_SHAPES
 from gdsurgeon.runtime.tensor import Tensor
 
 
@@ -44,7 +45,7 @@ def carry_out(draft: Draft) -> Intent:
 
 def _become_identity(graph: Graph, node: Node) -> None:
     graph.set_op(node, "Identity")
-    for key in ("N", "_output_shapes"):
+    for key in ("N", STATED_SHAPES):
         if node.has_attr(key):
             graph.set_attr(node, key, None)
 

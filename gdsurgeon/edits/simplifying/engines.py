@@ -9,8 +9,8 @@ from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.errors import UsageError, quoted
 from gdsurgeon.graph.constants import constant_header, raw_value
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.index import COLOCATION_ATTR
 from gdsurgeon.graph.node import Node
+from gdsurgeon.ops.attr_names import COLOCATION_ATTR
 from gdsurgeon.ops.dtypes import DTYPES
 from gdsurgeon.text import near_miss
 

@@ -8,10 +8,9 @@ from hashlib import blake2b
 from gdsurgeon.edits.simplifying.draft import CONTROL, Draft
 from gdsurgeon.graph.constants import constant_span
 from gdsurgeon.graph.node import Node
+from gdsurgeon.ops.attr_names import ASIDE
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 
-UNSAYING = frozenset(("_class", "_output_shapes"))
-"""Attrs that say nothing of what a node gives."""
 _NEVER = PLACEHOLDERS | {"NoOp"}
 _SHORT = 1 << 12
 """Bytes of a value up to which it is kept as it is."""
@@ -118,7 +117,7 @@ def _read(draft: Draft, number: int) -> _Key:
 
 def _attrs(node: Node) -> Iterator[object]:
     yield node.device
-    yield from ((key, _value(node, key)) for key in sorted(node.attr_keys) if key not in UNSAYING)
+    yield from ((key, _value(node, key)) for key in sorted(node.attr_keys) if key not in ASIDE)
 
 
 def _value(node: Node, key: str) -> bytes | None:

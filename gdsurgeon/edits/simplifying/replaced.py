@@ -15,6 +15,7 @@ from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.constants import raw_value, tensor_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output, Use
+from gdsurgeon.ops.attr_names import ASIDE, STATED_SHAPES
 from gdsurgeon.ops.dtypes import FLOAT32, FLOAT64
 
 if TYPE_CHECKING:
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 
 FEW = 16
 """Elements up to which a constant of equal ones is written out."""
-_OF_PLACE = frozenset(("_class", "_output_shapes"))
-"""Attrs that say something of a node and not of what it computes."""
 
 
 class Sites:
@@ -119,7 +118,7 @@ def only_use(sites: Sites, node: Node) -> Use | None:
 
 def computing(node: Node) -> dict[str, bytes]:
     """The attrs of a node that say what it computes."""
-    held = {key: node.attr_bytes(key) for key in node.attr_keys if key not in _OF_PLACE}
+    held = {key: node.attr_bytes(key) for key in node.attr_keys if key not in ASIDE}
     return {key: value for key, value in held.items() if value is not None}
 
 
@@ -161,7 +160,7 @@ class Replacement:
         """Makes the node that stays an OP that reads INPUTS."""
         graph, last = self.sites.graph, self.last
         for key in last.attr_keys:
-            if key not in attrs and (not key.startswith("_") or key == "_output_shapes"):
+            if key not in attrs and (not key.startswith("_") or key == STATED_SHAPES):
                 graph.set_attr(last, key, None)
         graph.set_op(last, op)
         graph.set_inputs(last, inputs)

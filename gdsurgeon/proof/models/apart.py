@@ -24,6 +24,7 @@ from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.writing import node_def
 from gdsurgeon.ops import dtypes
+from gdsurgeon.ops.attr_names import COLOCATION_ATTR, STATED_SHAPES
 from gdsurgeon.ops.dtypes import base_dtype
 from gdsurgeon.ops.kinds import CONTROL_FLOW, PLACEHOLDERS, holds_state, is_random
 from gdsurgeon.ops.reach import is_pure
@@ -141,8 +142,8 @@ class _Pair:
             copy.name, copy.device = name, ""
             del copy.input[:]
             copy.input.extend(reads)
-            copy.attr.pop("_class", None)
-            copy.attr.pop("_output_shapes", None)
+            copy.attr.pop(COLOCATION_ATTR, None)
+            copy.attr.pop(STATED_SHAPES, None)
             self.graph.node.append(copy)
         self.outputs = min(a.output_count or 0, b.output_count or 0)
 
@@ -155,7 +156,7 @@ class _Pair:
                 copy = node_def(read.node)
                 copy.name, copy.device = self._names[called], ""
                 del copy.input[:]
-                copy.attr.pop("_class", None)
+                copy.attr.pop(COLOCATION_ATTR, None)
                 self.graph.node.append(copy)
                 held = constant(read.node)
                 self.edges += [] if held is None else [x for x in held.values[:4] if isinstance(x, (int, float))]
