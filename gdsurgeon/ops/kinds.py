@@ -55,12 +55,15 @@ RESHAPES = frozenset(("EnsureShape", "ExpandDims", "Reshape", "Squeeze"))
 
 CALLS = frozenset(("PartitionedCall", "StatefulPartitionedCall"))
 """Ops that run a function as it is: their inputs are its arguments, and their outputs its results."""
+IFS = frozenset(("If", "StatelessIf"))
+CASES = frozenset(("Case", "StatelessCase"))
+WHILES = frozenset(("While", "StatelessWhile"))
 CALLED: dict[str, tuple[tuple[str, ...], int]] = {
     **dict.fromkeys((*CALLS, "BatchFunction"), (("f",), 0)),
     "RemoteCall": (("f",), 1),
-    **dict.fromkeys(("If", "StatelessIf"), (("then_branch", "else_branch"), 1)),
-    **dict.fromkeys(("Case", "StatelessCase"), (("branches",), 1)),
-    **dict.fromkeys(("While", "StatelessWhile"), (("cond", "body"), 0)),
+    **dict.fromkeys(IFS, (("then_branch", "else_branch"), 1)),
+    **dict.fromkeys(CASES, (("branches",), 1)),
+    **dict.fromkeys(WHILES, (("cond", "body"), 0)),
 }
 """Where ops hand their inputs over to functions: the attrs that name these, the first input that is an argument."""
 LOWERED = (CALLED.keys() - {"BatchFunction", "RemoteCall"}) | {"SymbolicGradient"}
@@ -192,6 +195,15 @@ CONVOLUTIONS = frozenset(
 """Convolutions and their gradients."""
 PRODUCTS = frozenset(("MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum", "_MklMatMul"))
 """Products of matrices."""
+FUSED_BATCH_NORMS = frozenset(("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"))
+"""Batch norms: of input 0, with the scale, the offset, the mean and the variance of each channel."""
+SUMS = frozenset(("Add", "AddV2"))
+COMMUTATIVE = SUMS | frozenset(
+    """
+    BitwiseAnd BitwiseOr BitwiseXor Equal LogicalAnd LogicalOr Maximum Minimum Mul NotEqual SquaredDifference
+    """.split()
+)
+"""Ops of two inputs, of which either may come first."""
 
 # Attrs by which this package marks nodes.
 

@@ -11,12 +11,6 @@ from gdsurgeon.graph.node import Node, Output
 
 MOST_EQUAL = 64
 """Elements of constants up to which two with the same values are one tensor to a pattern."""
-COMMUTATIVE = frozenset(
-    """
-    Add AddV2 BitwiseAnd BitwiseOr BitwiseXor Equal LogicalAnd LogicalOr Maximum Minimum Mul NotEqual SquaredDifference
-    """.split()
-)
-"""Ops of two inputs, of which either may come first."""
 HANDING_ON = frozenset(("Identity", "Enter"))
 """Ops that hand a constant on, so that what they give is one."""
 

@@ -14,10 +14,9 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.dtypes import FLOAT16, STRING
-from gdsurgeon.ops.kinds import CONTROL_FLOW, MERGE, NEXT_ITERATION, PLACEHOLDERS
+from gdsurgeon.ops.kinds import COMMUTATIVE, CONTROL_FLOW, MERGE, NEXT_ITERATION, PLACEHOLDERS
 from gdsurgeon.ops.op_defs import OpDef, arg_dtypes
 from gdsurgeon.patterns.terms import (
-    COMMUTATIVE,
     MOST_EQUAL,
     Anything,
     AttrTest,

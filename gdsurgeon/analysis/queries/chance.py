@@ -11,12 +11,10 @@ from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.errors import EditError
 from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.ops.kinds import CALLED, is_random
+from gdsurgeon.ops.kinds import CALLED, IFS, WHILES, is_random
 
 MOST_CALLS = 100
 """Calls inside one another that are looked into; what lies deeper is believed to draw."""
-_IF = frozenset(("If", "StatelessIf"))
-_WHILE = frozenset(("While", "StatelessWhile"))
 _Arguments = tuple[bool | None, ...]
 """Of the arguments of a function, those that are decided."""
 
@@ -46,11 +44,11 @@ class _Search:
         attrs, first = CALLED.get(node.op, ((), 0))
         arguments = [decided(topology, producer, known) for producer in topology.data_producers(number)]
         names = functions_of(node)
-        if node.op in _IF and arguments and arguments[0] is not None:
+        if node.op in IFS and arguments and arguments[0] is not None:
             taken = node.attr(attrs[not arguments[0]])
             names = [taken.func.name] if taken is not None else names
         # What a loop passes on is another thing in each round.
-        passed = () if node.op in _WHILE else tuple(arguments[first:])
+        passed = () if node.op in WHILES else tuple(arguments[first:])
         return any(self._function_draws(topology.graph, name, passed, depth) for name in names)
 
     def _function_draws(self, graph: Graph, name: str, passed: _Arguments, depth: int) -> bool:

@@ -14,13 +14,23 @@ from typing import NamedTuple
 from gdsurgeon.graph.functions import resolve_op
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops.dtypes import BOOL, DTYPES, base_dtype
-from gdsurgeon.ops.kinds import CONVOLUTIONS, PRODUCTS, READS_SHAPE, RESTORES, SAVES, SWITCH
+from gdsurgeon.ops.kinds import (
+    CASES,
+    CONVOLUTIONS,
+    FUSED_BATCH_NORMS,
+    IFS,
+    PRODUCTS,
+    READS_SHAPE,
+    RESTORES,
+    SAVES,
+    SWITCH,
+)
 from gdsurgeon.ops.op_defs import Arg, AttrReader, OpDef, arg_dtypes
 from gdsurgeon.wire.protos import FunctionDef
 
 _DATA = (
-    CONVOLUTIONS | PRODUCTS | READS_SHAPE
-    | frozenset("BiasAdd FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3 LookupTableFind LookupTableFindV2".split())
+    CONVOLUTIONS | PRODUCTS | READS_SHAPE | FUSED_BATCH_NORMS
+    | frozenset(("BiasAdd", "LookupTableFind", "LookupTableFindV2"))
 )  # fmt: skip
 """Ops whose results are no arithmetic of shapes, or are the same whatever the values are that they read."""
 
@@ -32,7 +42,7 @@ _DECIDING = {
     "LinSpace": (0, 1, 2),
     "LoopCond": (0,),
     "Range": (0, 1, 2),
-    **dict.fromkeys(("Case", "If", "StatelessCase", "StatelessIf"), (0,)),
+    **dict.fromkeys(CASES | IFS, (0,)),
 }
 """Inputs that decide, beside those that take whole numbers alone."""
 _DIVISIONS = frozenset(("Div", "FloorDiv", "FloorMod", "Mod", "TruncateDiv", "TruncateMod"))

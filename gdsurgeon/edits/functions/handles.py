@@ -14,6 +14,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.attr_names import STATED_SHAPES
 from gdsurgeon.ops.dtypes import BOOL, INT32, RESOURCE
+from gdsurgeon.ops.kinds import CALLS, CASES, IFS, WHILES
 from gdsurgeon.wire.protos import AttrValue
 
 
@@ -42,10 +43,8 @@ _WITHOUT_REF = {
 """What a reference is passed on by, and what passes a value on."""
 
 _PASS_ON = frozenset(("Enter", "Exit", "Identity", "Merge", "NextIteration", "Switch"))
-_CALLS = {"PartitionedCall": "Tin", "StatefulPartitionedCall": "Tin"}
-_LOOPS = {"While": "T", "StatelessWhile": "T"}
-_CHOICES = {"If": "Tin", "StatelessIf": "Tin", "Case": "Tin", "StatelessCase": "Tin"}
-_LIST = {**_CALLS, **_LOOPS, **_CHOICES}
+_CHOICES = IFS | CASES
+_LIST = dict.fromkeys(CALLS | _CHOICES, "Tin") | dict.fromkeys(WHILES, "T")
 """The attr that lists the dtypes of what is passed on to functions."""
 _NOTES = ("_read_only_resource_inputs", "_handle_dtypes", "_handle_shapes")
 
@@ -160,7 +159,7 @@ class Handles:
         at = _argument(node, slot)
         if at < 0:
             raise EditError(f"{quoted(node.name)}{place.called} decides by a variable's handle")
-        out = [at] if node.op in _LOOPS else []
+        out = [at] if node.op in WHILES else []
         for name in _functions(node):
             inner = self._body(name)
             assert inner.body is not None
@@ -222,7 +221,7 @@ class Handles:
         for slot, held in slots.items():
             dtypes.list.type[_argument(node, slot)] = held.dtype
         _set(graph, node, _LIST[node.op], dtypes)
-        shapes = node.attr("output_shapes") if node.op in _LOOPS else None
+        shapes = node.attr("output_shapes") if node.op in WHILES else None
         if shapes is not None and shapes.list.shape:
             for slot, held in slots.items():
                 shapes.list.shape[slot].CopyFrom(shape_value(held.shape).shape)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from gdsurgeon.edits.older.site import Rule, Site
 from gdsurgeon.graph.attrs import Shape
+from gdsurgeon.ops.kinds import CALLS, CASES, IFS, WHILES
 
 HARMLESS: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("If", "StatelessIf", "Case", "StatelessCase"), ("output_shapes",)),
-    **dict.fromkeys(("While", "StatelessWhile"), ("output_shapes", "parallel_iterations")),
-    **dict.fromkeys(("PartitionedCall", "StatefulPartitionedCall"), ("config", "config_proto", "executor_type")),
+    **dict.fromkeys(IFS | CASES, ("output_shapes",)),
+    **dict.fromkeys(WHILES, ("output_shapes", "parallel_iterations")),
+    **dict.fromkeys(CALLS, ("config", "config_proto", "executor_type")),
     "VarHandleOp": ("debug_name",),
 }
 """Attrs that state shapes, or say how something is run, by op: without them the values are the same."""

@@ -21,14 +21,11 @@ from gdsurgeon.graph.constants import tensor_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.dtypes import BOOL, INT32, dtype_name
-from gdsurgeon.ops.kinds import CALLS
+from gdsurgeon.ops.kinds import CALLS, CASES, IFS, WHILES
 from gdsurgeon.ops.releases import Release
 from gdsurgeon.wire.protos import AttrValue
 
-WHILE = frozenset(("While", "StatelessWhile"))
-IF = frozenset(("If", "StatelessIf"))
-CASE = frozenset(("Case", "StatelessCase"))
-LOWERED = WHILE | IF | CASE | CALLS
+LOWERED = WHILES | IFS | CASES | CALLS
 MOST_ROUNDS = 1000
 """Loops in loops, calls in calls: functions that call each other for ever are refused before."""
 
@@ -87,7 +84,7 @@ class _Lowering:
 
     def carry_out(self) -> None:
         """Makes the node the results of what it was."""
-        form = self._while if self.node.op in WHILE else self._if if self.node.op in IF else self._case
+        form = self._while if self.node.op in WHILES else self._if if self.node.op in IFS else self._case
         results, ends = form()
         controls = [*self.node.controls, *ends]
         keys = [key for key in self.node.attr_keys if not key.startswith("_") or key.startswith("_lower")]

@@ -11,8 +11,8 @@ from gdsurgeon.edits.rewriting.facts import NodeFacts
 from gdsurgeon.errors import EditError, quoted
 from gdsurgeon.graph.index import Table
 from gdsurgeon.ops.dtypes import STRING
-from gdsurgeon.ops.kinds import CONTROL_FLOW, PLACEHOLDERS
-from gdsurgeon.patterns.terms import COMMUTATIVE, Anything, Op, Ref, Term, Value, Variable
+from gdsurgeon.ops.kinds import COMMUTATIVE, CONTROL_FLOW, PLACEHOLDERS
+from gdsurgeon.patterns.terms import Anything, Op, Ref, Term, Value, Variable
 
 BITS, CONTROL = Table.PORT_BITS, Table.CONTROL_PORT
 

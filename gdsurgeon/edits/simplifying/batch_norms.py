@@ -10,7 +10,6 @@ from gdsurgeon.edits.claims import Site
 from gdsurgeon.edits.simplifying.channels import (
     AFFINE,
     CANCELLED,
-    FUSED,
     GLOBAL,
     QUOTIENTS,
     Affine,
@@ -26,6 +25,7 @@ from gdsurgeon.graph.attrs import string_value, type_value
 from gdsurgeon.graph.constants import constant_header
 from gdsurgeon.graph.node import Node, Use
 from gdsurgeon.ops.dtypes import DTYPES, FLOAT32, FLOAT64, dtype_name
+from gdsurgeon.ops.kinds import FUSED_BATCH_NORMS
 
 if TYPE_CHECKING:
     from gdsurgeon.edits.simplifying.channels import Array
@@ -52,7 +52,7 @@ WEIGHTED = {
     "DepthwiseConv2dNative": _Weighted(4, 0, (2, 3)),
     "MatMul": _Weighted(2, 0, (1,)),
 }
-MULTIPLYING = FUSED | QUOTIENTS | {GLOBAL, "Mul"}
+MULTIPLYING = FUSED_BATCH_NORMS | QUOTIENTS | {GLOBAL, "Mul"}
 SHARED = "the weights are read elsewhere, too"
 MOST_SUMS = 4
 """Sums with constants that may stand between a convolution and what multiplies."""
@@ -89,7 +89,7 @@ def batch_norms(sites: Sites) -> int:
             sites.skip(first, str(unfit))
     for chain, weights, offset in chains:
         _put(sites, chain, weights, offset)
-    for node in sites.with_ops(FUSED | {GLOBAL}):
+    for node in sites.with_ops(FUSED_BATCH_NORMS | {GLOBAL}):
         if node.name not in sites.skipped:
             sites.skip(node, "what it normalises comes from nothing that has weights")
     return len(chains)
@@ -112,7 +112,7 @@ def _first_gain(sites: Sites, conv: Node) -> Node | None:
 
 def _is_by_constants(use: Use) -> bool:
     """Whether a node is a batch norm of what it reads, or computes with constants alone beside that."""
-    if use.node.op in FUSED or use.node.op == GLOBAL:
+    if use.node.op in FUSED_BATCH_NORMS or use.node.op == GLOBAL:
         return use.slot == 0
     others = [read for slot, read in enumerate(use.node.inputs) if slot != use.slot]
     return all(expression(other) is not None for other in others)
@@ -140,10 +140,10 @@ def _chain(sites: Sites, conv: Node, first: Node) -> _Chain | None:
             break
         does, node = found, use.node
         links.append(node)
-        if node.op in FUSED:
+        if node.op in FUSED_BATCH_NORMS:
             _check_first_alone(sites, node)
     if not does.gains:
-        if first.op in FUSED or first.op == GLOBAL:
+        if first.op in FUSED_BATCH_NORMS or first.op == GLOBAL:
             raise Unfit("it waits for something, or is on another device")
         return None
     if conv.controls or sites.runs_in_a_loop((conv, *links)):

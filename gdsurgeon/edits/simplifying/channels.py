@@ -9,17 +9,16 @@ from gdsurgeon.analysis.queries.constant_values import values_of
 from gdsurgeon.errors import InputError
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.dtypes import DTYPES, FLOAT32, FLOAT64
+from gdsurgeon.ops.kinds import FUSED_BATCH_NORMS, SUMS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Array = NDArray[Any]
 
-FUSED = frozenset(("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"))
 GLOBAL = "BatchNormWithGlobalNormalization"
-SUMS = frozenset(("Add", "AddV2"))
 QUOTIENTS = frozenset(("Div", "RealDiv"))
-AFFINE = FUSED | SUMS | QUOTIENTS | {GLOBAL, "BiasAdd", "Mul", "Sub"}
+AFFINE = FUSED_BATCH_NORMS | SUMS | QUOTIENTS | {GLOBAL, "BiasAdd", "Mul", "Sub"}
 """Ops that may multiply each channel with a number, and add one."""
 MOST_NODES = 32
 """Nodes of an expression of constants: those of a batch norm are a dozen."""
@@ -72,7 +71,7 @@ def after(done: Affine, node: Node, slot: int, layout: Layout) -> Affine | None:
     import numpy as np
 
     with np.errstate(all="ignore"):
-        if node.op in FUSED or node.op == GLOBAL:
+        if node.op in FUSED_BATCH_NORMS or node.op == GLOBAL:
             return _normalised(done, node, layout) if slot == 0 else None
         if node.op == "BiasAdd":
             value = _vector(node.inputs[1], layout) if slot == 0 and _is_laid_out(node, layout) else None

@@ -13,6 +13,7 @@ from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.constants import Constant, constant
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
+from gdsurgeon.ops.kinds import IFS
 from gdsurgeon.wire.messages import message
 
 CALLS = {
@@ -69,7 +70,7 @@ def _chosen(node: Node) -> bytes | None:
     value = constant(reads[0].node) if reads and not reads[0].node.controls else None
     if value is None or value.shape or node.plain_attr(_COMPILED):
         return None
-    if node.op in ("If", "StatelessIf"):
+    if node.op in IFS:
         return node.attr_bytes("then_branch" if _is_true(value) else "else_branch")
     branches = attr_value(node.attr_bytes("branches") or b"").list.func
     index = value.values[0]

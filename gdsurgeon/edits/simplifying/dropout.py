@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from gdsurgeon.edits.simplifying.draft import BITS, Draft
+from gdsurgeon.ops.kinds import SUMS
 
 OPS = frozenset(("Mul", "Select", "SelectV2"))
 """Ops by which elements are dropped."""
 DRAWS = "RandomUniform"
-_SUMS = frozenset(("Add", "AddV2"))
 MOST_SUMS = 4
 """How many numbers may be added to what is drawn."""
 
@@ -47,7 +47,7 @@ def _ones(draft: Draft, code: int) -> int | None:
         return None
     if draft.topology.op(number) == "Cast":
         return _always(draft, reads[0])
-    if draft.topology.op(number) != "Floor" or draft.topology.op(reads[0] >> BITS) not in _SUMS:
+    if draft.topology.op(number) != "Floor" or draft.topology.op(reads[0] >> BITS) not in SUMS:
         return None
     return _uniform(draft, reads[0], 1)
 
@@ -72,7 +72,7 @@ def _uniform(draft: Draft, code: int, plus: float) -> int | None:
         op, reads = draft.topology.op(number), draft.data(number)
         if op == DRAWS:
             return number if added == plus else None
-        numbers = [_number(draft, other) for other in reads] if op in _SUMS else []
+        numbers = [_number(draft, other) for other in reads] if op in SUMS else []
         slot = next((slot for slot, found in enumerate(numbers) if found in (0, 1)), None)
         if slot is None:
             break

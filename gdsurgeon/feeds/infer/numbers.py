@@ -14,6 +14,7 @@ from gdsurgeon.feeds.infer.content import Content, for_step
 from gdsurgeon.feeds.infer.roles import ANY, KEEPING, THRESHOLD, role_content
 from gdsurgeon.feeds.make.numbers import BYTES, INTEGERS, numbers, packed_floats, scaled
 from gdsurgeon.ops import dtypes
+from gdsurgeon.ops.kinds import COMMUTATIVE, FUSED_BATCH_NORMS
 
 
 def number_content(start: Outlet, dtype: int) -> Content:
@@ -200,9 +201,9 @@ def _highest_at(step: Step) -> int:
     if step.op in _COLOURS and step.slot == 0:
         return 1
     at = _CONSTANTS.get(step.op)
-    if at is None or (step.slot != 0 and not (step.op in _COMMUTATIVE and step.slot == 1)):
+    if at is None or (step.slot != 0 and not (step.op in COMMUTATIVE and step.slot == 1)):
         return 0
-    found = step.place.constant(1 - step.slot if step.op in _COMMUTATIVE else at)
+    found = step.place.constant(1 - step.slot if step.op in COMMUTATIVE else at)
     numbers = [item for item in found.values if not isinstance(item, bytes)] if found is not None else []
     if not numbers:
         return 0
@@ -217,9 +218,8 @@ def _highest_at(step: Step) -> int:
     return 255 if mean > 50 else 1 if 0.3 <= mean <= 0.7 else 0
 
 
-_COMMUTATIVE = frozenset(("Mul", "Add", "AddV2"))
 # By op the data input with the constant that says something: what is taken away, or what is divided by.
 _CONSTANTS = {
-    "Sub": 1, "Add": 1, "AddV2": 1, "BiasAdd": 1, "RealDiv": 1, "Div": 1, "Mul": 1, "FusedBatchNorm": 3,
-    "FusedBatchNormV2": 3, "FusedBatchNormV3": 3, "BatchNormWithGlobalNormalization": 1,
+    "Sub": 1, "Add": 1, "AddV2": 1, "BiasAdd": 1, "RealDiv": 1, "Div": 1, "Mul": 1,
+    **dict.fromkeys(FUSED_BATCH_NORMS, 3), "BatchNormWithGlobalNormalization": 1,
 }  # fmt: skip

@@ -9,7 +9,7 @@ from gdsurgeon.analysis.shapes.stated import compatible
 from gdsurgeon.feeds.infer.consumers import Outlet, Step, following
 from gdsurgeon.feeds.infer.content import Content, for_step
 from gdsurgeon.graph.attrs import Shape
-from gdsurgeon.ops.kinds import MERGE, PASSES_ON, RESHAPES
+from gdsurgeon.ops.kinds import CASES, MERGE, PASSES_ON, RESHAPES
 
 ANY = range(1 << 31)
 """All data inputs of an op."""
@@ -104,7 +104,7 @@ def _bound_at(step: Step) -> int | None:
         return _at_least_one(place.dims(0), -1)
     if op == "DynamicPartition" and slot == 1:
         return max(place.number("num_partitions"), 1)
-    if op in ("Case", "StatelessCase") and slot == 0:
+    if op in CASES and slot == 0:
         branches = place.attr("branches")
         return max(len(branches.list.func), 1) if branches is not None else 1
     if op == "CropAndResize" and slot == 2:

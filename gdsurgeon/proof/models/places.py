@@ -11,7 +11,7 @@ from gdsurgeon.graph.constants import constant, constant_header
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Node
-from gdsurgeon.ops.kinds import EXIT, IDENTITY, LOOP_COND, TABLE_INITIALIZERS
+from gdsurgeon.ops.kinds import EXIT, IDENTITY, IFS, LOOP_COND, TABLE_INITIALIZERS
 from gdsurgeon.proof.models.coverage import Channels, Lookup, Loop, Place, Places
 from gdsurgeon.proof.plan import plan_with
 from gdsurgeon.proof.settings import Settings
@@ -21,7 +21,7 @@ MOST_PLACES = 256
 """Places of a kind that are looked at: what is computed there is held in memory."""
 _SIGN = ("Relu", "Elu", "Selu", "LeakyRelu", "Abs", "Sign", "Softplus")
 _TRUTH = ("Less", "LessEqual", "Greater", "GreaterEqual", "Equal", "NotEqual", "LogicalAnd", "LogicalOr", "LogicalNot")
-_CHOICE = ("Select", "SelectV2", "Where", "If", "StatelessIf", "Switch", "RefSwitch")
+_CHOICE = ("Select", "SelectV2", "Where", *IFS, "Switch", "RefSwitch")
 _RECTIFIERS = ("Relu", "Relu6")
 _GATHERS = ("Gather", "GatherV2")
 _FINDS = ("LookupTableFind", "LookupTableFindV2")
