@@ -16,11 +16,12 @@ from gdsurgeon.checkpoint.stored import Checkpoint, Part, StoredTensor
 from gdsurgeon.checkpoint.strings import encode_strings
 from gdsurgeon.checkpoint.table import Table
 from gdsurgeon.errors import InputError, printable, quoted
-from gdsurgeon.ops.dtypes import AS_IN_MEMORY, CONTENT, DTYPES, ELEMENT_FIELDS, STRING, DType, dtype_name
-from gdsurgeon.wire.fields import LEN, Buffer, Field, WireError, fields, read_varint
+from gdsurgeon.ops.dtypes import DTYPES, ELEMENT_FIELDS, STRING, DType, dtype_name
+from gdsurgeon.ops.elements import numbers_in
+from gdsurgeon.wire.fields import LEN, Buffer, Field, WireError, fields
 from gdsurgeon.wire.messages import decode_error, message
 from gdsurgeon.wire.source import BytesSource, Source, Window, open_source
-from gdsurgeon.wire.write import SourceSpan
+from gdsurgeon.wire.write import SourceSpan, read_chunks
 
 _DATA, _TENSOR = 2, 3
 """Fields: the SavedSlice of a SavedTensorSlices, and the TensorProto of that."""
@@ -159,20 +160,18 @@ def _elements(record: SourceSpan, dtype: DType, count: int) -> SourceSpan:
     window = Window(record.source, record.start, record.end)
     slot = _find(window, 0, len(window), _DATA)
     tensor = _find(window, slot.value, slot.end, _TENSOR)
-    number = ELEMENT_FIELDS.get(dtype.field, 0)
-    found = [f for f in fields(window, tensor.value, tensor.end) if f.number in (CONTENT, number)]
-    start = record.start
     if dtype == STRING:
-        strings = [window[field.value : field.end] for field in found if field.number == number]
+        found = fields(window, tensor.value, tensor.end)
+        strings = [window[f.value : f.end] for f in found if f.number == ELEMENT_FIELDS[STRING.field]]
         if len(strings) != count:
-            raise WireError(f"{len(strings):,} strings where {count:,} are announced", start)
+            raise WireError(f"{len(strings):,} strings where {count:,} are announced", record.start)
         return _decoded(encode_strings(strings)[0], record.source)
-    if len(found) == 1 and (found[0].number == CONTENT or dtype.field in AS_IN_MEMORY) and found[0].wire_type == LEN:
-        span = SourceSpan(record.source, start + found[0].value, start + found[0].end)
-    else:
-        span = _decoded(b"".join(_unpacked(window, field, dtype) for field in found), record.source)
+    chunks = numbers_in(SourceSpan(record.source, record.start + tensor.value, record.start + tensor.end), dtype)
+    span = chunks[0] if len(chunks) == 1 else read_chunks(chunks)
+    if isinstance(span, bytes):
+        span = _decoded(span, record.source)
     if span.end - span.start != count * dtype.size:
-        raise WireError(f"{span.end - span.start:,} bytes where {count * dtype.size:,} are announced", start)
+        raise WireError(f"{span.end - span.start:,} bytes where {count * dtype.size:,} are announced", record.start)
     return span
 
 
@@ -185,19 +184,3 @@ def _find(window: Buffer, start: int, end: int, number: int) -> Field:
 
 def _decoded(data: bytes, source: Source) -> SourceSpan:
     return SourceSpan(BytesSource(data, source.name), 0, len(data))
-
-
-def _unpacked(window: Buffer, field: Field, dtype: DType) -> bytes:
-    """The elements of a field that holds varints, packed or one alone; or what one holds that is as in memory."""
-    data = window[field.value : field.end]
-    if dtype.field in AS_IN_MEMORY or field.number == CONTENT:
-        return data
-    mask = (1 << 8 * dtype.size) - 1
-    return b"".join((number & mask).to_bytes(dtype.size, "little") for number in _varints(data))
-
-
-def _varints(data: bytes) -> Iterable[int]:
-    at = 0
-    while at < len(data):
-        number, at = read_varint(data, at, len(data))
-        yield number

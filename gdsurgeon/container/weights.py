@@ -11,15 +11,13 @@ from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.constants import TENSOR, raw_value
 from gdsurgeon.graph.serving import Key
-from gdsurgeon.ops.dtypes import STRING, base_dtype, dtype_name
+from gdsurgeon.ops.dtypes import CONTENT, ELEMENT_FIELDS, STRING, base_dtype, dtype_name
 from gdsurgeon.text import near_miss
 from gdsurgeon.wire.fields import LEN, encode_len, encode_varint
 from gdsurgeon.wire.node_record import ATTR, DEVICE, KEY, NAME, OP, VALUE, encode_attr
 from gdsurgeon.wire.scan import NODE
 from gdsurgeon.wire.source import Source
 from gdsurgeon.wire.write import Chunk, ChunkSource, size_of
-
-_CONTENT, _STRINGS = 4, 8
 
 
 def weights(prefix: str, keys: Mapping[str, Key], wanted: Mapping[str, tuple[int, str]]) -> Source:
@@ -62,11 +60,11 @@ def _constant(name: str, checkpoint: Checkpoint, key: Key, dtype: int, device: s
     value: list[Chunk]
     if stored.dtype == STRING:
         shape = stored.shape
-        value = [encode_len(_STRINGS, text) for text in stored.strings()]
+        value = [encode_len(ELEMENT_FIELDS[STRING.field], text) for text in stored.strings()]
     else:
         found = checkpoint.stretch(key.tensor, parse_slice_spec(key.slice)[1])
         shape = found.shape
-        value = _wrapped(_CONTENT, found.chunks) if size_of(found.chunks) else []
+        value = _wrapped(CONTENT, found.chunks) if size_of(found.chunks) else []
     tensor = raw_value(stored.dtype, shape).tensor
     tensor_chunks = _wrapped(TENSOR, [tensor.SerializeToString(), *value])
     entry = [encode_len(KEY, b"value"), *_wrapped(VALUE, tensor_chunks)]

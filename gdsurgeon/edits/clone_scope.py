@@ -20,7 +20,7 @@ from gdsurgeon.edits.naming import naming, of_tensors
 from gdsurgeon.edits.reroute import check_can_replace
 from gdsurgeon.errors import EditError, Line, UsageError, quoted
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.names import UniqueNames, scope_prefix
+from gdsurgeon.graph.names import UniqueNames, free_scope, scope_prefix
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.kinds import ASSIGNMENTS, PASSES_ON, TENSOR_ARRAYS, is_variable
 from gdsurgeon.select import compiled, is_constant, matching_ends, scopes, under_scope
@@ -138,15 +138,10 @@ def _free_scope(graph: Graph, source: str, target: str, unique: bool) -> str:
     if scope_prefix(target) == scope_prefix(source):
         raise UsageError(f"{quoted(source)} cannot be cloned onto itself")
     stem = scope_prefix(target)[:-1]
-    used = {name[len(stem) :].split("/", 1)[0] for name in graph.names() if name.startswith(stem)}
-    if "" not in used:
-        return stem + "/"
-    if not unique:
+    free = free_scope(graph.names(), stem)
+    if free != stem and not unique:
         raise EditError(f"the scope {quoted(stem)} is in use", advice="unique-scope")
-    number = 1
-    while f"_{number}" in used:
-        number += 1
-    return f"{stem}_{number}/"
+    return free + "/"
 
 
 def _under(topology: Topology, source: str) -> list[Node]:

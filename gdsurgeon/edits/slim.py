@@ -9,11 +9,12 @@ from gdsurgeon.analysis.traversal.walks import members
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameGiven, equation
 from gdsurgeon.edits.copying.replacing import drop_colocations
-from gdsurgeon.edits.copying.saver import add_restoring, add_saving, free_scope, restored_once, saver_in
+from gdsurgeon.edits.copying.saver import add_restoring, add_saving, restored_once, saver_in
 from gdsurgeon.edits.functions.unused import drop_unused_functions
 from gdsurgeon.edits.signatures import pairs, signature_of, told
 from gdsurgeon.errors import EditError, Line, printable, quoted
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.names import free_scope
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.served import serving_of, tensor_now
 from gdsurgeon.graph.serving import Key, Restoring, Served, Serving
@@ -57,7 +58,7 @@ def slim(graph: Graph, *, signatures: Sequence[str] = ()) -> EditResult:
     for number in members(loading):
         kept[number] = 1
     keys = _keys(serving, [topology.node(n) for n in members(kept)], topology, loading)
-    scope = free_scope(graph, SCOPE)
+    scope = free_scope(graph.names(), SCOPE)
 
     going = [topology.node(number) for number in topology.numbers() if not kept[number]]
     intent = Intent(removed=[node.name for node in going])

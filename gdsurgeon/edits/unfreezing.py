@@ -5,28 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from gdsurgeon.analysis.queries.constant_values import values_of
 from gdsurgeon.analysis.traversal.control_flow import while_frames
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.checkpoint.bundle import index_path, shard_path
 from gdsurgeon.checkpoint.write import Item, build_bundle
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.container.files import CHECKPOINT
-from gdsurgeon.edits.copying.saver import add_restoring, add_saving, free_scope, saver_in
-from gdsurgeon.errors import EditError, quoted
+from gdsurgeon.edits.copying.saver import add_restoring, add_saving, saver_in
+from gdsurgeon.errors import EditError, InputError, quoted
 from gdsurgeon.graph.attrs import bytes_value, shape_value, type_value
-from gdsurgeon.graph.constants import TENSOR, Constant, constant_header, decode_tensor
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.names import UniqueNames
+from gdsurgeon.graph.names import UniqueNames, free_scope
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.serving import Key, Saver
-from gdsurgeon.ops.dtypes import CONTENT, DTYPES, FLOATING
+from gdsurgeon.ops.dtypes import FLOATING
 from gdsurgeon.select import compiled, matching_ends
-from gdsurgeon.wire.fields import LEN, fields
-from gdsurgeon.wire.write import Chunk, SourceSpan, size_of
+from gdsurgeon.wire.write import Chunk, size_of
 
 SCOPE = "save"
-LARGEST_LIST = 1 << 28
-"""Bytes of a constant that is not written as its bytes lie in memory: it is decoded whole."""
 
 
 class Unfrozen(NamedTuple):
@@ -64,7 +61,7 @@ def unfreeze(graph: Graph, pattern: str) -> Unfrozen:
         graph.set_op(node, "ReadVariableOp")
         graph.set_attr(node, "value", None)
         graph.set_inputs(node, [handle.output])
-    scope = free_scope(graph, SCOPE)
+    scope = free_scope(graph.names(), SCOPE)
     keys = {handle: Key(node.name) for node, handle in zip(constants, handles, strict=True)}
     made = [*handles, *add_restoring(graph, keys, scope), *add_saving(graph, keys, scope)]
     intent = Intent(added=[node.name for node in made], changed=[node.name for node in constants])
@@ -115,45 +112,10 @@ def _handle(graph: Graph, node: Node, item: Item, unique: UniqueNames) -> Node:
     return graph.add(name, "VarHandleOp", attrs=attrs, device=node.device, after=node)
 
 
-# -- values -----------------------------------------------------------------------------------------------------
-
-
 def _item(node: Node) -> Item:
     """The value of a constant, to be stored under its name; its bytes are those of the file, where they lie in one."""
-    header = constant_header(node)
-    if header is None or header.dims is None or min(header.dims, default=0) < 0:
-        raise EditError(f"{quoted(node.name)} is a constant without a value of a known shape")
-    dtype = DTYPES[header.dtype]
-    size = header.elements * dtype.size
-    if header.content_bytes == size:
-        return Item(node.name, dtype, header.dims, _content(node))
-    found = None
-    if size <= LARGEST_LIST and header.content_bytes == 0:
-        value = node.attr("value")
-        found = decode_tensor(value.tensor) if value is not None else None
-    if found is None:
-        raise EditError(f"{quoted(node.name)} is a constant whose value cannot be copied")
-    return Item(node.name, dtype, header.dims, [_packed(found)])
-
-
-def _content(node: Node) -> list[Chunk]:
-    """The bytes of the elements of a constant that is written as they lie in memory."""
-    value = node.header.attrs.get("value") if node.record is not None and "value" not in node.changed_attrs else None
-    if value is None or node.record is None:
-        changed = node.attr("value")
-        return [changed.tensor.tensor_content] if changed is not None else []
-    record, buffer = node.record, node.record.buffer()
-    for attr in fields(buffer, *value):
-        if attr.number == TENSOR and attr.wire_type == LEN:
-            for field in fields(buffer, attr.value, attr.end):
-                if field.number == CONTENT and field.wire_type == LEN and record.data is None:
-                    return [SourceSpan(record.source, record.body + field.value, record.body + field.end)]
-                if field.number == CONTENT and field.wire_type == LEN:
-                    return [buffer[field.value : field.end]]
-    return []
-
-
-def _packed(value: Constant) -> bytes:
-    import struct
-
-    return struct.pack(f"<{len(value.values)}{DTYPES[value.dtype].code}", *value.values)
+    try:
+        value = values_of(node)
+    except InputError as error:
+        raise EditError(error.message) from error
+    return Item(node.name, value.dtype, value.shape, value.chunks())

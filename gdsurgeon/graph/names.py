@@ -128,6 +128,12 @@ class UniqueNames:
         return candidate
 
 
+def free_scope(names: Iterable[str], scope: str) -> str:
+    """SCOPE, or SCOPE_1, SCOPE_2, ...: the first that none of the nodes NAMES is in, or is called."""
+    used = {scope + name[len(scope) :].partition("/")[0] for name in names if name.startswith(scope)}
+    return UniqueNames(used.__contains__)(scope)
+
+
 def plain_tensor(text: str) -> str:
     """A tensor without a needless ``:0``; what is none stays as it is."""
     found = parse_input(text)

@@ -263,7 +263,7 @@ class Transformer:
             raise TypeError(f"a Graph is expected, not {type(dst_graph).__name__}")
         scope = scope_finalize(dst_scope)
         if scope and not reuse_dst_scope:
-            scope = _fresh_scope(dst_graph, scope)
+            scope = free_scope(dst_graph.names(), scope[:-1]) + "/"
         order = _ordered(view.nodes)
         info = TransformerInfo(view, dst_graph, scope, scope_finalize(src_scope))
         self._check_placeholders(info)
@@ -332,17 +332,6 @@ class Transformer:
 
 def _tensor(given: Node | Output) -> Output:
     return given.output if isinstance(given, Node) else given
-
-
-def _fresh_scope(graph: Graph, scope: str) -> str:
-    """SCOPE, or SCOPE_1, SCOPE_2, ... where nodes of GRAPH are in it already."""
-    stem = scope[:-1]
-    used = {name[len(stem) :].split("/", 1)[0] for name in graph.names() if name.startswith(stem)}
-    suffix, number = "", 0
-    while suffix in used:
-        number += 1
-        suffix = f"_{number}"
-    return f"{stem}{suffix}/"
 
 
 def _ordered(nodes: Sequence[Node]) -> list[Node]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 COLOCATION_ATTR = "_class"
 """With which nodes a node has to be, as strings."""
 STATED_SHAPES = "_output_shapes"
-"""The shapes of the outputs, as programs note those that they inferred; TensorFlow refuses a graph where they are wrong."""
+"""The shapes of outputs, as programs note those that they inferred; TensorFlow refuses a graph where they are wrong."""
 ASIDE = frozenset((COLOCATION_ATTR, STATED_SHAPES))
 """Attrs that are no part of what is computed: names of other nodes, and what an exporter knew of shapes."""
 

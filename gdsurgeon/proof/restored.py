@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
+from gdsurgeon.graph.names import free_scope
 from gdsurgeon.graph.served import serving_of
 from gdsurgeon.graph.serving import Key, Restoring
 from gdsurgeon.ops.kinds import is_variable
@@ -46,6 +47,4 @@ def _apart(graph: Graph) -> dict[str, Key]:
 
 
 def _scope(graph: Graph) -> str:
-    from gdsurgeon.edits.copying.saver import free_scope
-
-    return free_scope(graph, "restored_by_gdsurgeon")
+    return free_scope(graph.names(), "restored_by_gdsurgeon")

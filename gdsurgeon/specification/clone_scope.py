@@ -16,7 +16,7 @@ from gdsurgeon.graph.closure import closure
 from gdsurgeon.graph.constants import constant, tensor_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
-from gdsurgeon.graph.names import format_input
+from gdsurgeon.graph.names import UniqueNames, format_input, free_scope
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.serving import Key, Serving
 from gdsurgeon.ops.dtypes import STRING
@@ -63,7 +63,7 @@ def violations(
     before, after, facts = comparison.before, comparison.after, comparison.facts
     old, new = source.strip("/"), target.strip("/")
     if unique:
-        new = _free(before, new)
+        new = free_scope(before.store.names, new)
     under = {name: new + name[len(old) :] for name in before.store.names if name == old or name.startswith(old + "/")}
     left = _left(before, under, shares=variables == "share", with_slots=with_slots)
     names = {name: copy for name, copy in under.items() if not any(re.search(pattern, name) for pattern in share)}
@@ -179,21 +179,19 @@ def _say_new_saver(
     serving = serving.before or serving
     table = before.store.table
     found = each_once(before, serving, (table.rows[name] for name in serving.keys))
-    taken = {item.key.tensor.encode() for item in found}
+    unique = UniqueNames({item.key.tensor for item in found}.__contains__)
     saved: list[Saved] = []
     clones: dict[str, list[Saved]] = {}
     seen: set[Key] = set()
     for item in found:
         key = item.key
         if key in seen:
-            key = key._replace(tensor=_untaken(item.name, taken).decode())
-            taken.add(key.tensor.encode())
+            key = key._replace(tensor=unique(item.name))
         seen.add(item.key)
         saved.append(item._replace(key=key))
         if table.rows[item.name] in own:
             alike = clones.setdefault(key.tensor, [])
-            its = alike[0].key.tensor if alike else _untaken(spelt(key.tensor), taken).decode()
-            taken.add(its.encode())
+            its = alike[0].key.tensor if alike else unique(spelt(key.tensor))
             alike.append(Saved(names[item.name], item.name, key._replace(tensor=its)))
     say_saver(before, [*saved, *sorted(chain(*clones.values()), key=lambda item: table.rows[item.original])], intent)
     say_gone(before, restoring_rows(before, serving), intent)
@@ -228,12 +226,12 @@ class Saver:
         """Has INTENT say what becomes of it where nodes are cloned as NAMES."""
         texts = {op: [_texts(read.node) for read in op.inputs[1 : 2 if op.op == "Save" else 3]] for op in self._places}
         taken = {key for held in texts.values() for key in held[0]}
+        unique = UniqueNames(lambda key: key.encode() in taken)
         keys: dict[bytes, bytes] = {}
         for op, places in self._places.items():
             for key in (texts[op][0][at] for at in places):
                 if key not in keys:
-                    keys[key] = _untaken(self._spelt(key.decode()), taken)
-                    taken.add(keys[key])
+                    keys[key] = unique(self._spelt(key.decode())).encode()
             self._say_of(op, places, intent, names)
             for slot, held in enumerate(texts[op]):
                 more = [held[at] if slot else keys[held[at]] for at in places]
@@ -267,14 +265,6 @@ def _texts(node: Node) -> list[bytes]:
     return [item for item in found.values if isinstance(item, bytes)] if found is not None else []
 
 
-def _untaken(key: str, taken: Collection[bytes]) -> bytes:
-    number, ending = 0, ""
-    while (key + ending).encode() in taken:
-        number += 1
-        ending = f"_{number}"
-    return (key + ending).encode()
-
-
 def _groups(comparison: Comparison, names: Mapping[str, str], intent: Intent) -> Iterator[str]:
     """Has INTENT say that what initialises a model initialises the clone, too; yields a line for what does not."""
     before, after = comparison.before, comparison.after
@@ -297,16 +287,6 @@ def _groups(comparison: Comparison, names: Mapping[str, str], intent: Intent) ->
             yield f"{quoted(table.names[group])} was to run {or_nothing(sorted(copies))}, too"
         intent.changed.append(table.names[group])
         intent.altered.append(Altered(table.names[group], "controls", tuple(waits)))
-
-
-def _free(graph: Graph, scope: str) -> str:
-    """SCOPE, or SCOPE_1, SCOPE_2, ...: the first under which there is nothing."""
-    used = {name[len(scope) :].split("/")[0] for name in graph.store.names if name.startswith(scope)}
-    number, ending = 0, ""
-    while ending in used:
-        number += 1
-        ending = f"_{number}"
-    return scope + ending
 
 
 def _made_unique(name: str, added: Sequence[str], names: dict[str, str]) -> str:

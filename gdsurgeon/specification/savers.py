@@ -11,16 +11,16 @@ from gdsurgeon.graph.attrs import shape_value, type_value, types_value
 from gdsurgeon.graph.closure import closure
 from gdsurgeon.graph.constants import tensor_value
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.names import parse_tensor
+from gdsurgeon.graph.names import free_scope, parse_tensor
 from gdsurgeon.graph.serving import Key, Serving
 from gdsurgeon.ops.dtypes import STRING
-from gdsurgeon.ops.kinds import RESOURCE_VARIABLES, is_variable
+from gdsurgeon.ops.kinds import VARIABLES, is_variable
 from gdsurgeon.specification.sharing import calling_nodes, named_by_node
 from gdsurgeon.specification.training import with_servants
 
 
 class Saved(NamedTuple):
-    """A variable that a saver has, the one in the file that it is or is a copy of, and where its value is."""
+    """A variable that a saver has, the node of the file that it is, copies or comes from, and where its value is."""
 
     name: str
     original: str
@@ -40,10 +40,9 @@ def each_once(before: Graph, serving: Serving, rows: Iterable[int]) -> list[Save
     return list(variables.values())
 
 
-def say_saver(before: Graph, saved: Sequence[Saved], intent: Intent) -> None:
-    """Has INTENT say what restores the variables SAVED from their tensors and slices, and saves them."""
-    scopes = {name.partition("/")[0] for name in before.store.table.names}
-    scope = next(free for n in range(len(scopes) + 1) if (free := f"saver_{n}" if n else "saver") not in scopes)
+def say_saver(before: Graph, saved: Sequence[Saved], intent: Intent, stem: str = "saver") -> None:
+    """Has INTENT say what restores the variables SAVED and saves them, in the scope STEM or STEM_1 and so on."""
+    scope = free_scope(before.store.names, stem)
     path, read, write = f"{scope}/file_name", f"{scope}/RestoreV2", f"{scope}/SaveV2"
     kinds = [_dtype(before, item.original) for item in saved]
     string, dtypes = type_value(STRING).SerializeToString(), types_value(kinds).SerializeToString()
@@ -56,7 +55,7 @@ def say_saver(before: Graph, saved: Sequence[Saved], intent: Intent) -> None:
     altered += made(read, "RestoreV2", where, attrs={"dtypes": dtypes})
     values = []
     for number, (item, dtype) in enumerate(zip(saved, kinds, strict=True)):
-        is_resource = before[item.original].op in RESOURCE_VARIABLES
+        is_resource = before[item.original].op not in VARIABLES  # a constant has become one
         kind = type_value(dtype).SerializeToString()
         op, key = ("AssignVariableOp", "dtype") if is_resource else ("Assign", "T")
         given = f"{read}:{number}" if number else read

@@ -16,14 +16,14 @@ from gdsurgeon.errors import EditError, InputError, printable, quoted
 from gdsurgeon.graph.constants import MOST_ELEMENTS, constant_header, constant_span, packed_strings
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
-from gdsurgeon.ops.dtypes import AS_IN_MEMORY, CONTENT, DTYPES, ELEMENT_FIELDS, STRING, DType, dtype_name
+from gdsurgeon.ops.dtypes import CONTENT, DTYPES, ELEMENT_FIELDS, STRING, DType, dtype_name
+from gdsurgeon.ops.elements import numbers_in
 from gdsurgeon.ops.kinds import is_variable
 from gdsurgeon.ops.numpy_dtypes import numpy_dtype
 from gdsurgeon.text import counted
 from gdsurgeon.wire.fields import LEN, WireError, fields
-from gdsurgeon.wire.messages import decode_error, message
 from gdsurgeon.wire.source import Window
-from gdsurgeon.wire.write import Chunk, ChunkSource, SourceSpan, size_of
+from gdsurgeon.wire.write import Chunk, ChunkSource, SourceSpan
 
 if TYPE_CHECKING:
     import numpy as np
@@ -109,10 +109,12 @@ class ConstantValues:
         missing = count - found.size
         return np.concatenate([found, np.repeat(self._array(self._filler), missing)]) if missing else found
 
-    def content(self) -> bytes:
-        """All elements as they lie in memory; not of strings."""
+    def chunks(self) -> list[Chunk]:
+        """All elements as they lie in memory, where the file has them so as spans of it; not of strings."""
         assert not isinstance(self._data, list)
-        return self._data.read(0, self._data.size) + self._filler * (self.count - self.stored)
+        filled = self.count - self.stored
+        rest = [SourceSpan(_Repeated(self._filler, filled), 0, filled * self.dtype.size)] if filled else []
+        return [*self._data.pieces, *rest]
 
     @cached_property
     def _filler(self) -> bytes:
@@ -172,13 +174,7 @@ class ConstantValues:
             return self._npy_of_strings(self._data)
         own = numpy_dtype(self.dtype)
         descr = f"|V{own.itemsize}" if own.isbuiltin != 1 else own.newbyteorder("<").str
-        chunks: list[Chunk] = [_npy_header(descr, self.shape)]
-        if self._data.size:
-            chunks.append(SourceSpan(self._data, 0, self._data.size))
-        filled = self.count - self.stored
-        if filled:
-            chunks.append(SourceSpan(_Repeated(self._filler, filled), 0, filled * self.dtype.size))
-        return chunks
+        return [_npy_header(descr, self.shape), *self.chunks()]
 
     def _npy_of_strings(self, texts: list[bytes]) -> list[Chunk]:
         filled = self.count - len(texts)
@@ -335,8 +331,8 @@ def values_of(node: Node) -> ConstantValues:
         raise _unreadable(node, "its shape is that of no tensor")
     count = prod(shape)
     try:
-        data = _strings(span, count) if dtype == STRING else ChunkSource(_numbers(span, dtype), "a value")
-    except (WireError, decode_error()):
+        data = _strings(span, count) if dtype == STRING else ChunkSource(numbers_in(span, dtype), "a value")
+    except WireError:
         raise _unreadable(node, "it is corrupt") from None
     has_content = header.content_bytes > 0
     stored = len(data) if isinstance(data, list) else data.size / dtype.size
@@ -348,33 +344,6 @@ def values_of(node: Node) -> ConstantValues:
 
 def _unreadable(node: Node, why: str) -> InputError:
     return InputError(f"the value of {quoted(node.name)} cannot be read: {printable(why)}")
-
-
-def _numbers(span: SourceSpan, dtype: DType) -> list[Chunk]:
-    """The elements of the TensorProto SPAN as they lie in memory: spans of it, where it has them so."""
-    source, start, _ = span
-    buffer = Window(source, start, span.end)
-    content: list[Chunk] = []
-    single: list[Chunk] = []
-    for field in fields(buffer, 0, len(buffer)):
-        place = SourceSpan(source, start + field.value, start + field.end)
-        if field.number == CONTENT and field.wire_type == LEN:
-            content = [place]
-        elif field.number == ELEMENT_FIELDS.get(dtype.field):
-            single.append(place)
-    if size_of(content):
-        return content
-    return single if dtype.field in AS_IN_MEMORY or not single else [_decoded(span, dtype)]
-
-
-def _decoded(span: SourceSpan, dtype: DType) -> bytes:
-    """The elements that a TensorProto has as varints, as they lie in memory."""
-    import numpy as np
-
-    tensor = message("tensorflow.TensorProto").FromString(span.source.read(span.start, span.end - span.start))
-    values = list(getattr(tensor, dtype.field))
-    words = np.array(values, np.uint64 if dtype.field == "uint64_val" else np.int64)
-    return words.astype(f"<u{dtype.size}").tobytes()  # the lower bytes, whatever they stand for
 
 
 def _strings(span: SourceSpan, count: int) -> list[bytes]:

@@ -12,11 +12,11 @@ from gdsurgeon.analysis.traversal.walks import members
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.cloning.left_out import files_restored
 from gdsurgeon.edits.copying.replacing import drop_colocations
-from gdsurgeon.edits.copying.saver import add_restoring, add_saving, free_scope, restored_once, saver_in
+from gdsurgeon.edits.copying.saver import add_restoring, add_saving, restored_once, saver_in
 from gdsurgeon.edits.functions.unused import drop_left
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.names import UniqueNames
+from gdsurgeon.graph.names import UniqueNames, free_scope
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.serving import Key, Saver, Serving
 from gdsurgeon.ops.kinds import holds_state, is_variable, keeps_state
@@ -73,7 +73,7 @@ class NewSaver:
 
         Returns it, and the names of the nodes that assign to each original and its clone.
         """
-        scope = free_scope(graph, SCOPE)
+        scope = free_scope(graph.names(), SCOPE)
         clones = {copies[node]: key for node, key in self._clones.items()}
         keys = self._saved | clones
         intent.added += [node.name for node in (*add_restoring(graph, keys, scope), *add_saving(graph, keys, scope))]

@@ -20,12 +20,6 @@ from gdsurgeon.ops.kinds import RESOURCE_VARIABLES, TEMPORARY, is_variable
 FILE_NAME, RESTORE, SAVE = "file_name", "restore", "save"
 
 
-def free_scope(graph: Graph, name: str) -> str:
-    """A scope under which no node of GRAPH has its name: NAME, NAME_1, ..."""
-    taken = {found.partition("/")[0] for found in graph.names() if found.startswith(name)}
-    return next(free for n in range(len(taken) + 1) if (free := f"{name}_{n}" if n else name) not in taken)
-
-
 def restored_once(nodes: Iterable[Node], keys: Mapping[str, Key]) -> dict[Node, Key]:
     """The variables among NODES that have a key among KEYS, with it; of several nodes for one variable the first."""
     out: dict[tuple[object, Key], Node] = {}

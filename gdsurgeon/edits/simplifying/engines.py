@@ -13,6 +13,7 @@ from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.attr_names import COLOCATION_ATTR
 from gdsurgeon.ops.dtypes import DTYPES
 from gdsurgeon.text import near_miss
+from gdsurgeon.wire.write import read_chunks
 
 ENGINES = ("opencv",)
 """Those of which it is known what they want.
@@ -67,4 +68,4 @@ def _whole(node: Node) -> bytes | None:
         return None
     if header.content_bytes or header.values >= header.elements:
         return None
-    return raw_value(header.dtype, header.dims, values_of(node).content()).SerializeToString()
+    return raw_value(header.dtype, header.dims, read_chunks(values_of(node).chunks())).SerializeToString()

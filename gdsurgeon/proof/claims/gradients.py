@@ -17,7 +17,7 @@ from gdsurgeon.errors import EditError, GdsurgeonError, Line, NotValidatedError,
 from gdsurgeon.gradients.skeleton import skeleton
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
-from gdsurgeon.graph.names import parse_tensor
+from gdsurgeon.graph.names import free_scope, parse_tensor
 from gdsurgeon.ops.dtypes import base_dtype
 from gdsurgeon.proof.change import Change, opened_again
 from gdsurgeon.proof.claims.finite_differences import check_differences
@@ -200,11 +200,8 @@ def check_budget(proof: Proof, use: MemoryUse) -> None:
 
 def _scope(graph: Graph, claim: Gradients) -> str:
     """A scope for TensorFlow's nodes in which neither the graph nor the results have names."""
-    scope = f"{claim.scope}_of_tensorflow"
-    names = [name.lower() for name in (*graph.names(), *claim.names)]
-    while any(name == scope.lower() or name.startswith(f"{scope.lower()}/") for name in names):
-        scope += "_1"
-    return scope
+    names = map(str.lower, (*graph.names(), *claim.names))
+    return free_scope(names, f"{claim.scope}_of_tensorflow".lower())
 
 
 def with_own_gradients(graph: Graph, claim: Gradients, timeout: float | None) -> bytes:

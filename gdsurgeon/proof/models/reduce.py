@@ -13,7 +13,7 @@ from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.constants import raw_value, tensor_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
-from gdsurgeon.graph.names import format_input, parse_tensor
+from gdsurgeon.graph.names import format_input, free_scope, parse_tensor
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.dtypes import STRING
 from gdsurgeon.ops.kinds import PLACEHOLDERS
@@ -129,9 +129,7 @@ def _piece(search: DivergenceSearch, guilty: Guilty, starts: _Starts) -> Reduced
         _tensors(search, search.feeds),
     )
     graph, other = from_bytes(mine, "model"), from_bytes(theirs, "other")
-    scope = "other"
-    while any(name == scope or name.startswith(scope + "/") for name in graph.names()):
-        scope += "_"
+    scope = free_scope(graph.names(), "other")
     import_graph(graph, other, scope=scope)
     ref = parse_tensor(guilty.tensor.after)
     return Reduced(
