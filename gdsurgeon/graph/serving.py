@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from gdsurgeon.errors import quoted
+from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.text import named, near_miss
 from gdsurgeon.wire.source import Source
 
@@ -25,6 +26,11 @@ class Served(NamedTuple):
     inputs: Mapping[str, str]
     outputs: Mapping[str, str]
     method: str = ""
+
+    @property
+    def tensors(self) -> tuple[str, ...]:
+        """All that it takes and gives, each once."""
+        return tuple(dict.fromkeys((*self.inputs.values(), *self.outputs.values())))
 
 
 class Restoring(NamedTuple):
@@ -133,6 +139,13 @@ class Serving(NamedTuple):
     def runs(self) -> list[Restoring]:
         """What a loader runs, in order."""
         return [run for run in (self.restoring, self.initialising) if run is not None]
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The nodes that signatures name, and what restores and initialises the model; each once."""
+        texts = [text for served in self.signatures.values() for text in served.tensors]
+        texts += [text for run in self.runs for text in (*run.feeds, *run.targets)]
+        return tuple(dict.fromkeys((*(parse_tensor(text).node for text in texts), *self.keys)))
 
     @property
     def adds_keys(self) -> bool:

@@ -69,7 +69,7 @@ def _wrong_signatures(meta: MetaGraph, written: MetaGraph) -> list[str]:
         meant = wanted.get(key)
         if meant is None or (dict(meant.inputs), dict(meant.outputs)) != (dict(served.inputs), dict(served.outputs)):
             faults.append(f"the signature {quoted(key)} is written as another")
-        names = {parse_tensor(tensor).node for tensor in (*served.inputs.values(), *served.outputs.values())}
+        names = {parse_tensor(tensor).node for tensor in served.tensors}
         faults += [
             f"the signature {quoted(key)} names {quoted(n)}, which is not there"
             for n in names

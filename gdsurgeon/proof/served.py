@@ -133,8 +133,7 @@ def _run(executor: Executor, graph: Graph, overrides: Overrides, key: str) -> _R
     assert serving is not None
     served = serving.signatures[key]
     plan = plan_with(executor.settings, graph, nodes_of(served.outputs.values()))
-    tensors = list(dict.fromkeys((*served.inputs.values(), *served.outputs.values())))
-    plan = replace(plan, groups=[tensors], beside=[])
+    plan = replace(plan, groups=[[*served.tensors]], beside=[])
     known = {name: shape for name, shape in executor.shapes.get(EDITED, {}).items() if name in plan.placeholders}
     overrides = replace(overrides, shapes={**known, **overrides.shapes})
     subject = Subject(
@@ -146,7 +145,7 @@ def _run(executor: Executor, graph: Graph, overrides: Overrides, key: str) -> _R
     subject.initialize()
     _, begun = subject.start(0, {})
     subject.wait(begun)
-    results = {tensor: Result(subject.result(0, 0), place) for place, tensor in enumerate(tensors)}
+    results = {tensor: Result(subject.result(0, 0), place) for place, tensor in enumerate(served.tensors)}
     inputs = {name: executor.fetched(results[tensor]) for name, tensor in served.inputs.items()}
     outputs = {name: results[tensor] for name, tensor in served.outputs.items()}
     return _Run(SignatureCall(key, inputs), outputs, bool(plan.chance), plan.keeps_state)

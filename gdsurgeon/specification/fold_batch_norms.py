@@ -31,7 +31,7 @@ def violations(comparison: Comparison, outputs: Sequence[str] = ()) -> Iterator[
         intent.added += [each for each in fold.come() if each not in intent.added]
         going |= dict.fromkeys(fold.going())
     serving = comparison.before.serving or Serving()
-    named = {parse_tensor(text).node for text in (*outputs, *_named(serving))}
+    named = {*serving.nodes, *(parse_tensor(text).node for text in outputs)}
     for name in facts.removed:
         if name in going and name not in named and any(True for _ in comparison.before.users(comparison.before[name])):
             intent.removed.append(name)
@@ -42,11 +42,3 @@ def _computed_otherwise(comparison: Comparison) -> Iterator[str]:
     """The nodes that both graphs have, and that are other ops, or have other attrs, or read something else."""
     facts = comparison.facts
     yield from dict.fromkeys([*facts.altered, *(slot.node for slot in facts.rewired)])
-
-
-def _named(serving: Serving) -> Iterator[str]:
-    for served in serving.signatures.values():
-        yield from (*served.inputs.values(), *served.outputs.values())
-    for run in serving.runs:
-        yield from (*run.feeds, *run.targets)
-    yield from serving.keys

@@ -13,15 +13,16 @@ from gdsurgeon.comparison.audit import audit
 from gdsurgeon.comparison.compare import Comparison
 from gdsurgeon.comparison.intent import Altered, Intent
 from gdsurgeon.errors import GdsurgeonError, quoted
-from gdsurgeon.graph.constants import Constant, constant, constant_in, raw_value, tensor_value
+from gdsurgeon.graph.attrs import attr_value, shape_of
+from gdsurgeon.graph.constants import constant
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.serving import Serving
 from gdsurgeon.graph.writing import node_def
 from gdsurgeon.ops.dtypes import STRING
 from gdsurgeon.ops.kinds import PLACEHOLDERS
+from gdsurgeon.specification.elements import elements
 from gdsurgeon.specification.equivalence import BITS, Equivalence
-from gdsurgeon.specification.simplify import served_tensors
 from gdsurgeon.wire.messages import message
 
 _SHAPE_ALONE = frozenset(("Shape", "ShapeN", "Size", "Rank", "ZerosLike", "OnesLike"))
@@ -48,7 +49,7 @@ def violations(
     found = _Fixed(Equivalence(before, ("checks",)))
     folded = [name for name in facts.altered if after[name].op == "Const" and before[name].op != "Const"]
     intent = Intent(removed=facts.removed, changed=folded)
-    kept = {parse_tensor(text).node for text in (*outputs, *served_tensors(before.serving or Serving()))}
+    kept = {*(before.serving or Serving()).nodes, *(parse_tensor(text).node for text in outputs)}
     for name in folded:
         if name in kept or not any(True for _ in found.same.table.users(found.same.table.rows[name])):
             yield f"{quoted(name)} is a constant, and an output"
@@ -172,19 +173,8 @@ def _piece(comparison: Comparison, found: _Fixed, names: Sequence[str]) -> bytes
 
 def _is(node: Node, value: Value) -> bool:
     """Whether a Const is VALUE, bit for bit."""
-    held = node.attr_bytes("value") or b""
-    tensor = message("tensorflow.AttrValue").FromString(held).tensor
-    shape = tuple(dim.size for dim in tensor.tensor_shape.dim)
-    if (tensor.dtype, shape) != (value.dtype, value.shape):
-        return False
-    if isinstance(value.data, list):
-        return value.dtype == STRING and list(tensor.string_val) == value.data
-    if tensor.tensor_content or not value.data:
-        return bytes(tensor.tensor_content) == bytes(value.data)
-    raw = raw_value(value.dtype, value.shape, bytes(value.data)).SerializeToString()
-    decoded, exact = constant_in(held), constant_in(raw)
-    return decoded is not None and exact is not None and _bits(decoded) == _bits(exact)
-
-
-def _bits(found: Constant) -> bytes:
-    return bytes(tensor_value(found.dtype, found.shape, found.values).SerializeToString())
+    if not isinstance(value.data, list):
+        return elements(node) == (value.dtype, value.shape, bytes(value.data))
+    tensor = attr_value(node.attr_bytes("value") or b"").tensor
+    held = tensor.dtype, shape_of(tensor.tensor_shape), list(tensor.string_val)
+    return held == (STRING, value.shape, value.data)

@@ -7,7 +7,7 @@ in float64 on a channel of zeros and on one of ones. What is added is what the z
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 from gdsurgeon.comparison.compare import Comparison, is_same_attr
 from gdsurgeon.errors import quoted
@@ -355,15 +355,9 @@ def _integers(read: Output) -> list[int]:
     node = _past(read)
     if node.op != "Const":
         raise NotFolded("a size is no constant")
-    tensor = message("tensorflow.AttrValue").FromString(node.attr_bytes("value") or b"").tensor
-    count = 1
-    for dim in tensor.tensor_shape.dim:
-        count *= dim.size
-    wide = 8 if tensor.dtype == 9 else 4
-    held = tensor.tensor_content
-    listed = [int.from_bytes(held[at : at + wide], "little", signed=True) for at in range(0, len(held), wide)]
-    listed = listed or list(getattr(tensor, "int64_val" if tensor.dtype == 9 else "int_val"))
-    return listed + (listed[-1:] or [0]) * (count - len(listed))
+    found = elements(node)
+    listed: list[int] = [] if found is None else found.array().reshape(-1).tolist()
+    return listed
 
 
 def _array(read: Output) -> Array | None:
@@ -421,17 +415,6 @@ def _computed_plainly(op: str, a: Array, b: Array) -> Array:
 
 
 def _held(node: Node) -> Array | None:
-    """The floats of a constant, by the rules of TensorProto."""
-    import numpy as np
-
-    tensor = message("tensorflow.AttrValue").FromString(node.attr_bytes("value") or b"").tensor
-    if tensor.dtype not in (1, 2):
-        return None
-    kind = np.dtype("<f4" if tensor.dtype == 1 else "<f8")
-    shape = tuple(dim.size for dim in tensor.tensor_shape.dim)
-    count = int(np.prod(shape, dtype=np.int64))
-    if tensor.tensor_content:
-        return np.frombuffer(tensor.tensor_content, kind).reshape(shape).astype(np.float64)
-    listed = np.array(getattr(tensor, "float_val" if tensor.dtype == 1 else "double_val"), kind)
-    filler = listed[-1:] if listed.size else np.zeros(1, kind)
-    return np.concatenate([listed, np.repeat(filler, count - listed.size)]).reshape(shape).astype(np.float64)
+    """The floats of a constant."""
+    found = elements(node)
+    return found.array().astype("float64") if found is not None and found.dtype in (FLOAT32, FLOAT64) else None

@@ -15,7 +15,7 @@ from gdsurgeon.errors import EditError, UsageError
 from gdsurgeon.graph.attrs import said_by_inputs, type_value
 from gdsurgeon.graph.constants import tensor_value
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.names import UniqueNames, format_input, parse_tensor
+from gdsurgeon.graph.names import UniqueNames, format_input
 from gdsurgeon.graph.node import Output, same_dtype
 from gdsurgeon.ops.dtypes import REF, RESOURCE, VARIANT, base_dtype, dtype_name
 from gdsurgeon.ops.kinds import CONTROL_FLOW, PLACEHOLDERS, UNSET_PLACEHOLDERS
@@ -104,9 +104,7 @@ def _named(graph: Graph) -> set[str]:
     serving = graph.serving
     out = {node.name for node in graph.ends}
     if serving is not None:
-        texts = [t for s in serving.signatures.values() for t in (*s.inputs.values(), *s.outputs.values())]
-        texts += [text for run in serving.runs for text in (*run.feeds, *run.targets)]
-        out |= {parse_tensor(text).node for text in texts} | {name for name in serving.keys if name in graph}
+        out |= {name for name in serving.nodes if name in graph}
     if serving is None or not serving.called:
         unread = graph.store.table.unread
         names = graph.store.table.names

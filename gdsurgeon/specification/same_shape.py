@@ -19,7 +19,7 @@ from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.serving import Serving
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.specification.equivalence import BITS, PORT, Equivalence
-from gdsurgeon.specification.simplify import is_lasting, served_tensors
+from gdsurgeon.specification.simplify import is_lasting
 
 _SUMMING = frozenset(("All", "Any", "Max", "Mean", "Min", "Prod", "Sum"))
 _SAME_ELEMENTS = _SUMMING | {"BroadcastTo", "EnsureShape", "ExpandDims", "Reshape", "Slice", "Squeeze", "StridedSlice"}
@@ -30,7 +30,7 @@ def violations(comparison: Comparison, outputs: Sequence[str] = ()) -> Iterator[
     before, after, facts = comparison.before, comparison.after, comparison.facts
     same = Equivalence(before, ("checks",))
     intent = Intent(removed=facts.removed, rewired=facts.rewired)
-    kept = {parse_tensor(text).node for text in (*outputs, *served_tensors(before.serving or Serving()))}
+    kept = {*(before.serving or Serving()).nodes, *(parse_tensor(text).node for text in outputs)}
     for name in facts.removed:
         row = same.table.rows[name]
         is_read = any(True for _ in same.table.users(row))

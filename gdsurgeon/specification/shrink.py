@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
 
 from gdsurgeon.comparison.audit import audit
 from gdsurgeon.comparison.compare import Comparison
@@ -19,10 +18,7 @@ from gdsurgeon.graph.constants import constant_header
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.dtypes import NUMBERS, dtype_name
-from gdsurgeon.wire.messages import message
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from gdsurgeon.specification.elements import elements
 
 PRECISION = {"float16": (2.0**-11, 2.0**-25), "bfloat16": (2.0**-8, 2.0**-134)}
 """By how much of itself an element may be off, and by how much at all where it is next to 0."""
@@ -101,17 +97,18 @@ def _faults(old: Node, new: Node, to: str) -> Iterator[str]:
     if dtypes != [to, dtype_name(wide)][: len(constants)]:
         yield f"is made of {' and '.join(dtypes)}"
         return
-    exact, made = _array(old), _array(constants[0])
-    if exact.shape != made.shape:
+    arrays = [held.array() for each in (old, *constants) if (held := elements(each)) is not None]
+    if len(arrays) <= len(constants) or arrays[0].shape != arrays[1].shape:
         yield "has another shape"
         return
+    exact, made = arrays[:2]
     with np.errstate(all="ignore"):
         if to != "int8":
             near, tiny = PRECISION[to]
             allowed = np.abs(exact.astype(np.float64)) * near + tiny
             found = made.astype(np.float64)
         else:
-            factors = _array(constants[1]).astype(np.float64)
+            factors = arrays[2].astype(np.float64)
             found = made.astype(np.float64) * factors
             allowed = np.broadcast_to(np.abs(factors) * 0.5001, exact.shape)
         off = np.abs(exact.astype(np.float64) - found)
@@ -125,21 +122,3 @@ def _same_nodes(old: Node, new: Node) -> tuple[Node, ...]:
     graph = new.graph
     assert isinstance(graph, Graph)
     return tuple(graph[control.name] for control in old.controls)
-
-
-def _array(node: Node) -> NDArray[Any]:
-    """The elements of a constant, by the rules of TensorProto."""
-    import numpy as np
-
-    tensor = message("tensorflow.AttrValue").FromString(node.attr_bytes("value") or b"").tensor
-    shape = tuple(dim.size for dim in tensor.tensor_shape.dim)
-    count = int(np.prod(shape, dtype=np.int64))
-    name = dtype_name(tensor.dtype)
-    if name == "bfloat16":
-        words = np.frombuffer(tensor.tensor_content, "<u2").astype(np.uint32) << 16
-        return words.view(np.float32).reshape(shape)
-    if tensor.tensor_content:
-        return np.frombuffer(tensor.tensor_content, np.dtype(name)).reshape(shape)
-    values = np.array(getattr(tensor, "float_val" if name == "float32" else "double_val"), np.dtype(name))
-    filler = values[-1:] if values.size else np.zeros(1, np.dtype(name))
-    return np.concatenate([values, np.repeat(filler, count - values.size)]).reshape(shape)

@@ -71,7 +71,7 @@ def _used(graph: Graph) -> set[str]:
 def _lost(comparison: Comparison, same: Equivalence, outputs: Sequence[str]) -> Iterator[str]:
     """What is gone and had to stay."""
     serving = comparison.before.serving or Serving()
-    named = {parse_tensor(text).node for text in served_tensors(serving)}
+    named = {*serving.nodes}
     ends = {parse_tensor(text).node for text in outputs}
     for name in sorted(ends - {node for node in ends if node in comparison.after}):
         yield f"{quoted(name)} is an output, and gone"
@@ -86,15 +86,6 @@ def _lost(comparison: Comparison, same: Equivalence, outputs: Sequence[str]) -> 
                 yield f"{quoted(name)} did something that lasts, and is gone"
             elif not serving.called and not comparison.before.ends and _is_output(same, row):
                 yield f"{quoted(name)} was read by nobody: an output, and gone"
-
-
-def served_tensors(serving: Serving) -> Iterator[str]:
-    """What a model's signatures, and what restores and initialises it, name."""
-    for served in serving.signatures.values():
-        yield from (*served.inputs.values(), *served.outputs.values())
-    for run in serving.runs:
-        yield from (*run.feeds, *run.targets)
-    yield from serving.keys
 
 
 def _lasts(same: Equivalence, row: int) -> bool:

@@ -22,7 +22,7 @@ def violations(comparison: Comparison, signatures: Sequence[str] = ()) -> Iterat
     serving = serving.before or serving
     table = before.store.table
     meant = [serving.signatures[key] for key in signatures or serving.called]
-    tensors = chain.from_iterable((*served.inputs.values(), *served.outputs.values()) for served in meant)
+    tensors = chain.from_iterable(served.tensors for served in meant)
     kept = above(table, {table.rows[tensor.partition(":")[0]] for tensor in tensors})
     if serving.initialising is not None:
         loading = above(table, {table.rows[name] for name in serving.initialising.targets})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -48,24 +47,6 @@ def violations(comparison: Comparison, outputs: Sequence[str] = ()) -> Iterator[
 def _faults(old: Node, new: Node) -> Iterator[str]:
     if new.attr_bytes("value") == old.attr_bytes("value"):
         return
-    was, now = _elements(old), _elements(new)
+    was, now = elements(old), elements(new)
     if was is None or was != now:
         yield f"{quoted(new.name)} has not the elements of {quoted(old.name)}"
-
-
-def _elements(node: Node) -> Elements | None:
-    """What TensorFlow makes of a constant of numbers; None of others."""
-    tensor = message("tensorflow.AttrValue").FromString(node.attr_bytes("value") or b"").tensor
-    kind = DTYPES.get(tensor.dtype)
-    if kind is None or not kind.code:
-        return None
-    dims = tuple(dim.size for dim in tensor.tensor_shape.dim)
-    data = tensor.tensor_content
-    if not data:
-        values = list(getattr(tensor, kind.field)) or [0]
-        data = struct.pack(f"<{len(values)}{'H' if kind == FLOAT16 else kind.code}", *values)
-    count = 1
-    for dim in dims:
-        count *= dim
-    data += data[-kind.size :] * (count - len(data) // kind.size)
-    return tensor.dtype, dims, data[: count * kind.size]

@@ -64,7 +64,7 @@ def _of_signatures(container: Container) -> Iterator[Trouble]:
     if container.kind == "SavedModel" and not called_keys(serving):
         yield Trouble(ALL, "there is no signature to be called", advice="add-signature", facts=_facts(container))
     for key, served in serving.called.items():
-        for tensor in (*served.inputs.values(), *served.outputs.values()):
+        for tensor in served.tensors:
             if tensor.partition(":")[0] not in graph:
                 what = f"the signature {quoted(key)} names {quoted(tensor)}, which is not in the graph"
                 yield Trouble(ALL, what, advice="remove-signature", facts={**_facts(container), "key": printable(key)})

@@ -121,8 +121,7 @@ def _number(dtype: object) -> int:
 
 def named(graph: Graph, served: Served) -> Iterable[Node]:
     """The nodes of GRAPH that a signature names."""
-    tensors = (*served.inputs.values(), *served.outputs.values())
-    found = (graph.find(text.partition(":")[0]) for text in tensors)
+    found = (graph.find(text.partition(":")[0]) for text in served.tensors)
     return dict.fromkeys(node for node in found if node is not None)
 
 

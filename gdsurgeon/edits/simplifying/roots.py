@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from gdsurgeon.analysis.queries.initialisers import needed_initialisers
 from gdsurgeon.edits.simplifying.draft import CHECKS, Draft
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.served import serving_of
 from gdsurgeon.ops.dtypes import RESOURCE
 from gdsurgeon.ops.kinds import CONTROL_FLOW, is_random
 
 
-def served_nodes(graph: Graph) -> Iterator[Node]:
+def served_nodes(graph: Graph) -> list[Node]:
     """The nodes that a model's signatures, and what restores and initialises it, name."""
     serving = serving_of(graph)
-    if serving is None:
-        return
-    for served in serving.signatures.values():
-        yield from (graph[parse_tensor(text).node] for text in (*served.inputs.values(), *served.outputs.values()))
-    for run in serving.runs:
-        yield from (graph[parse_tensor(text).node] for text in (*run.feeds, *run.targets))
-    yield from (graph[name] for name in serving.keys if name in graph)
+    return [graph[name] for name in serving.nodes if name in graph] if serving is not None else []
 
 
 def lasting(draft: Draft) -> list[int]:
