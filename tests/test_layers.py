@@ -44,6 +44,7 @@ ROOMS = (
     "runtime",
     "ops",
     "wire",
+    "parser",
     "text",
     "errors",
     "values",
@@ -51,7 +52,7 @@ ROOMS = (
 )
 """The rooms, from top to bottom: arrows point down only."""
 
-FILES = ("errors", "plugin", "registry", "resources", "select", "text", "values")
+FILES = ("errors", "parser", "plugin", "registry", "resources", "select", "text", "values")
 """The rooms that are one file."""
 
 BESIDE = {

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from typing import NamedTuple, TypeVar
+from collections.abc import Iterable
+from typing import NamedTuple
 
 from gdsurgeon.errors import UsageError, printable, quoted
 from gdsurgeon.ops.dtypes import NUMBERS
+from gdsurgeon.parser import Parser, where
 from gdsurgeon.patterns.terms import (
     Anything,
     AttrOf,
@@ -22,9 +23,7 @@ from gdsurgeon.patterns.terms import (
     Value,
     Variable,
 )
-from gdsurgeon.text import near_miss, shortened
-
-T = TypeVar("T")
+from gdsurgeon.text import near_miss
 
 DEEPEST = 60
 """Terms inside of terms."""
@@ -32,7 +31,6 @@ MOST_TERMS = 500
 DTYPES = {**NUMBERS, "float": NUMBERS["float32"], "double": NUMBERS["float64"], "half": NUMBERS["float16"]}
 KINDS = ("const", "scalar")
 
-_SPACE = re.compile(r"[ \t\r\n]*")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_>]*")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LABEL = re.compile(r"[a-z][A-Za-z0-9_]*")
@@ -61,12 +59,12 @@ def parse_rule(text: str, place: str = "column ", *, only_pattern: bool = False)
     Raises:
         UsageError: it is not in the language; the line says at which column.
     """
-    return _Parser(text, place).rule(only_pattern)
+    return _RuleParser(text, place).rule(only_pattern)
 
 
 def parse_replacement(text: str, labels: Iterable[str], place: str = "replacement, column ") -> tuple[Term, ...]:
     """The terms of a replacement alone, for a pattern with LABELS. Raises UsageError: see `parse_rule`."""
-    parser = _Parser(text, place)
+    parser = _RuleParser(text, place)
     parser.labels.update(labels)
     out = parser.side()
     parser.end()
@@ -75,17 +73,16 @@ def parse_replacement(text: str, labels: Iterable[str], place: str = "replacemen
 
 def wrong_at(place: str, text: str, column: int, what: str) -> UsageError:
     """WHAT is wrong with the rule TEXT at a column (from 1)."""
-    rest = shortened(text[column - 1 :].strip(), 20)
-    where = f"at {quoted(rest)}" if rest else "at the end"
-    return UsageError(f"{printable(place)}{column}: {where}: {what}", code="bad-rule", facts={"column": column})
+    message = f"{printable(place)}{column}: {where(text, column - 1)}: {what}"
+    return UsageError(message, code="bad-rule", facts={"column": column})
 
 
-class _Parser:
-    """Reads from left to right."""
+class _RuleParser(Parser):
+    """Reads a rule, or one of its sides."""
 
     def __init__(self, text: str, place: str) -> None:
-        self.text, self.place = text, place
-        self.at = 0
+        super().__init__(text)
+        self.place = place
         self.terms = 0
         self.labels: set[str] = set()
 
@@ -93,9 +90,9 @@ class _Parser:
 
     def rule(self, only_pattern: bool) -> Sides:
         pattern = self.side()
-        if only_pattern and self._is_end():
+        if only_pattern and self.is_end():
             return Sides(pattern, None)
-        if not self._skip("->"):
+        if not self.skip("->"):
             raise self.error("'->' stands between a pattern and what takes its place")
         replacement = self.side()
         self.end()
@@ -103,19 +100,19 @@ class _Parser:
 
     def side(self) -> tuple[Term, ...]:
         """A term, or several in parentheses."""
-        if not self._skip("("):
+        if not self.skip("("):
             return (self._term(0),)
-        return self._several(lambda: self._term(0), ")")
+        return tuple(self._term(0) for _ in self.until(")"))
 
     def end(self) -> None:
         """Raises UsageError where something is left."""
-        if not self._is_end():
+        if not self.is_end():
             raise self.error("the rule should end here")
 
     # -- terms ---------------------------------------------------------------------------------------------
 
     def _term(self, depth: int) -> Term:
-        self._space()
+        self.space()
         start, column = self.at, self.at + 1
         self.terms += 1
         if depth > DEEPEST or self.terms > MOST_TERMS:
@@ -132,7 +129,7 @@ class _Parser:
         if self._skip_word("_"):
             return Anything(column)
         label, ops = "", self._ops()
-        if self._skip("=", but=("=>",)):
+        if self.skip("=", but=("=>",)):
             if len(ops) != 1 or not _LABEL.fullmatch(ops[0]):
                 raise self.error("a name for a node begins with a small letter", start)
             label, ops = ops[0], self._ops()
@@ -140,9 +137,9 @@ class _Parser:
         return self._node(label, ops, column, depth)
 
     def _node(self, label: str, ops: tuple[str, ...], column: int, depth: int) -> Term:
-        optional = self._skip("?")
+        optional = self.skip("?")
         attrs, like, has_attrs = self._attrs()
-        inputs, rest = self._inputs(depth) if self._skip("(") else (None, False)
+        inputs, rest = self._inputs(depth) if self.skip("(") else (None, False)
         port = self._port()
         if len(ops) == 1 and ops[0] in self.labels and ops[0] != label:
             if not (label or optional or has_attrs or inputs is not None):
@@ -152,60 +149,56 @@ class _Parser:
 
     def _inputs(self, depth: int) -> tuple[tuple[Term, ...], bool]:
         found: list[Term] = []
-        while not self._skip(")"):
-            if found and not self._skip(","):
-                raise self.error("',' or ')' is missing")
-            if self._skip("..."):
-                if not self._skip(")"):
+        for _ in self.until(")"):
+            if self.skip("..."):
+                if not self.skip(")"):
                     raise self.error("'...' comes last")
                 return tuple(found), True
             found.append(self._term(depth + 1))
         return tuple(found), False
 
     def _port(self) -> int:
-        if not self._skip(":"):
+        if not self.skip(":"):
             return 0
-        found = self._match(_PORT)
+        found = self.match(_PORT)
         if not found:
             raise self.error("behind ':' comes the index of an output")
         return int(found)
 
     def _ops(self) -> tuple[str, ...]:
-        if self._skip("*"):
+        if self.skip("*"):
             return ("*",)
         out: list[str] = []
         while True:
-            word = self._match(_WORD)
+            word = self.match(_WORD)
             if not word:
-                raise self.error(
-                    "an op is missing" if out or self._is_end() else "a term is an op, $name, _ or a value"
-                )
+                raise self.error("an op is missing" if out or self.is_end() else "a term is an op, $name, _ or a value")
             out.append(word)
-            if not self._skip("|"):
+            if not self.skip("|"):
                 return tuple(out)
 
     def _variable(self, column: int) -> Variable:
         name = self._dollar()
-        if not self._skip(":"):
+        if not self.skip(":"):
             return Variable(name, "", None, None, column)
         start = self.at
-        if self._skip("["):
-            dims = self._several(self._dim, "]")
+        if self.skip("["):
+            dims = tuple(self._dim() for _ in self.until("]"))
             return Variable(name, "const", None, dims, column)
-        low = self._match(_LOW)
+        low = self.match(_LOW)
         if low:
-            high = self._match(_LOW) if self._skip("..") else ""
+            high = self.match(_LOW) if self.skip("..") else ""
             if not high or float(low) > float(high):
                 raise self.error("bounds are LOW..HIGH", start)
             return Variable(name, "const", (float(low), float(high)), None, column)
-        kind = self._match(_WORD)
+        kind = self.match(_WORD)
         if kind not in KINDS:
             known = ", ".join(KINDS)
             raise self.error(f"behind ':' comes {known}, a shape or bounds.{near_miss(kind, KINDS)}", start)
         return Variable(name, kind, None, None, column)
 
     def _dollar(self) -> str:
-        self._skip("$")
+        self.skip("$")
         found = _NAME.match(self.text, self.at)
         if found is None:
             raise self.error("behind '$' comes a name")
@@ -213,9 +206,9 @@ class _Parser:
         return found[0]
 
     def _dim(self) -> int:
-        if self._skip("?"):
+        if self.skip("?"):
             return -1
-        found = self._match(_PORT)
+        found = self.match(_PORT)
         if not found:
             raise self.error("a dimension is a number or ?")
         return int(found)
@@ -227,9 +220,9 @@ class _Parser:
         if depth > DEEPEST:
             raise self.error(f"lists are at most {DEEPEST} deep")
         start = self.at
-        if not self._skip("["):
+        if not self.skip("["):
             return (), [self._number()]
-        items = self._several(lambda: self._numbers(depth + 1), "]")
+        items = [self._numbers(depth + 1) for _ in self.until("]")]
         if len({shape for shape, _ in items}) > 1:
             raise self.error("this list is ragged", start)
         inner = items[0][0] if items else ()
@@ -239,18 +232,19 @@ class _Parser:
         for word in ("true", "false"):
             if self._skip_word(word):
                 return word == "true"
-        found = self._match(_NUMBER)
+        found = self.match(_NUMBER)
         if not found:
             raise self.error("a number is missing")
         return int(found) if _WHOLE.fullmatch(found) else float(found)
 
     def _attrs(self) -> tuple[tuple[AttrTest, ...], str, bool]:
         """What stands in braces: the attrs, and the label of a node whose attrs are taken over."""
-        if not self._skip("{"):
+        if not self.skip("{"):
             return (), "", False
         like = ""
         out: list[AttrTest] = []
-        for each in self._several(self._attr, "}"):
+        for _ in self.until("}"):
+            each = self._attr()
             if isinstance(each, str):
                 like = each
             else:
@@ -258,34 +252,34 @@ class _Parser:
         return tuple(out), like, True
 
     def _attr(self) -> AttrTest | str:
-        if self._skip("="):
-            label = self._match(_LABEL)
+        if self.skip("="):
+            label = self.match(_LABEL)
             if not label:
                 raise self.error("behind '=' comes the name of a node")
             return label
-        self._space()
+        self.space()
         column = self.at + 1
-        key = self._match(_NAME)
+        key = self.match(_NAME)
         if not key:
             raise self.error("an attr is missing")
-        relation = next((each for each in _RELATIONS if self._skip(each)), "")
+        relation = next((each for each in _RELATIONS if self.skip(each)), "")
         if not relation:
             raise self.error("behind an attr comes = and its value")
         return AttrTest(key, relation, self._attr_value(), column)
 
     def _attr_value(self) -> AttrTerm:
-        self._space()
+        self.space()
         if self.text.startswith("$", self.at):
             return AttrVariable(self._dollar())
-        if self._skip("["):
-            return list(self._several(self._scalar, "]"))
+        if self.skip("["):
+            return [self._scalar() for _ in self.until("]")]
         return self._scalar_or_attr()
 
     def _scalar_or_attr(self) -> AttrTerm:
         start = self.at
-        word = self._match(_LABEL)
-        if word and self._skip("."):
-            key = self._match(_NAME)
+        word = self.match(_LABEL)
+        if word and self.skip("."):
+            key = self.match(_NAME)
             if not key:
                 raise self.error("behind '.' comes an attr")
             return AttrOf(word, key)
@@ -293,9 +287,9 @@ class _Parser:
         return self._scalar()
 
     def _scalar(self) -> Scalar | DTypeName:
-        self._space()
+        self.space()
         start = self.at
-        if self._skip('"'):
+        if self.skip('"'):
             end = self.text.find('"', self.at)
             if end < 0:
                 raise self.error("this text does not end", start)
@@ -303,7 +297,7 @@ class _Parser:
             return found
         if _NUMBER.match(self.text, start):
             return self._number()
-        word = self._match(_WORD)
+        word = self.match(_WORD)
         if word in ("true", "false"):
             return word == "true"
         if word in DTYPES:
@@ -315,47 +309,13 @@ class _Parser:
 
     # -- characters ----------------------------------------------------------------------------------------
 
-    def _several(self, one: Callable[[], T], end: str) -> tuple[T, ...]:
-        """What ONE reads, again and again with commas between, up to END."""
-        out: list[T] = []
-        while not self._skip(end):
-            if out and not self._skip(","):
-                raise self.error(f"',' or '{end}' is missing")
-            out.append(one())
-        return tuple(out)
-
-    def _space(self) -> None:
-        found = _SPACE.match(self.text, self.at)
-        assert found is not None
-        self.at = found.end()
-
-    def _is_end(self) -> bool:
-        self._space()
-        return self.at >= len(self.text)
-
-    def _skip(self, text: str, but: tuple[str, ...] = ()) -> bool:
-        """Whether TEXT comes next, and none of BUT; it is passed over then."""
-        self._space()
-        if not self.text.startswith(text, self.at) or self.text.startswith(but or "\0", self.at):
-            return False
-        self.at += len(text)
-        return True
-
     def _skip_word(self, word: str) -> bool:
-        self._space()
+        self.space()
         found = _WORD.match(self.text, self.at)
         if found is None or found[0] != word or self.text.startswith(("(", "{", "="), found.end()):
             return False
         self.at = found.end()
         return True
-
-    def _match(self, pattern: re.Pattern[str]) -> str:
-        self._space()
-        found = pattern.match(self.text, self.at)
-        if found is None:
-            return ""
-        self.at = found.end()
-        return found[0]
 
     def error(self, what: str, place: int | None = None) -> UsageError:
         """WHAT is wrong at PLACE, or where the parser is."""

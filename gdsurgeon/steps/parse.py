@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from math import isfinite
 from typing import NamedTuple, TypeAlias
 
-from gdsurgeon.errors import UsageError, printable, quoted
-from gdsurgeon.text import shortened
+from gdsurgeon.errors import UsageError, printable
+from gdsurgeon.parser import Parser, where
 
 Literal: TypeAlias = "bool | int | float | str | list[Literal]"
 """What stands for a value in a call; a bare word and a text in quotes are both texts."""
@@ -37,7 +37,7 @@ def parse(text: str) -> list[Call]:
     Raises:
         UsageError: it is not in the language; the line says in which step, and at which column.
     """
-    return _Parser(text).steps()
+    return _StepsParser(text).steps()
 
 
 _LOOKALIKES = {
@@ -45,7 +45,6 @@ _LOOKALIKES = {
     "，": ",", "＝": "=", "｜": "|", "（": "(", "）": ")", "\u00a0": " ",
 }  # fmt: skip
 """What editors and web pages put in the place of plain characters."""
-_SPACE = re.compile(r"[ \t\r\n]*")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _KEY = re.compile(r"([A-Za-z][A-Za-z0-9_-]*)[ \t\r\n]*=")
 _WORD = re.compile(r"""[^\s,()\[\]|='"]+""")
@@ -54,79 +53,72 @@ _WHOLE = re.compile(r"[+-]?\d+")
 _QUOTIENT = re.compile(rf"({_NUMBER})(?:/({_NUMBER}))?")
 
 
-class _Parser:
+class _StepsParser(Parser):
     """Reads from left to right; `step` is the name of the step that is being read."""
 
     def __init__(self, text: str) -> None:
-        self.text = text
-        self.at = 0
+        super().__init__(text)
         self.step = ""
 
     def steps(self) -> list[Call]:
         calls = [self._call()]
-        while self._skip("|"):
+        while self.skip("|"):
             calls.append(self._call())
-        if self.at < len(self.text):
-            raise self._error("'|' stands between steps")
+        if not self.is_end():
+            raise self.error("'|' stands between steps")
         return calls
 
     def _call(self) -> Call:
         self.step = ""
-        name = self._match(_NAME)
+        name = self.match(_NAME)
         if not name:
-            raise self._error("a step is missing" if self._is_end("|") else "a step begins with its name")
+            is_missing = self.is_end() or self.text[self.at] == "|"
+            raise self.error("a step is missing" if is_missing else "a step begins with its name")
         self.step = name
         arguments: list[Argument] = []
-        if self._skip("("):
-            while not self._skip(")"):
-                if arguments and not self._skip(","):
-                    raise self._error("',' or ')' is missing")
+        if self.skip("("):
+            for _ in self.until(")"):
                 arguments.append(self._argument(arguments))
         return Call(name, tuple(arguments))
 
     def _argument(self, before: Sequence[Argument]) -> Argument:
-        self._space()
+        self.space()
         start = self.at
         found = _KEY.match(self.text, self.at)
         if found is None:
             if before and before[-1].key:
-                raise self._error(f"behind {before[-1].key}=... arguments are given by name")
+                raise self.error(f"behind {before[-1].key}=... arguments are given by name")
             return Argument("", self._literal(0))
         key = found[1]
         if any(argument.key == key for argument in before):
-            raise self._error(f"{key} is given twice", start)
+            raise self.error(f"{key} is given twice", start)
         self.at = found.end()
         return Argument(key, self._literal(0))
 
     def _literal(self, depth: int) -> Literal:
-        self._space()
+        self.space()
         start = self.at
-        if self._skip("["):
+        if self.skip("["):
             if depth == DEEPEST:
-                raise self._error(f"lists are at most {DEEPEST} deep", start)
-            items: list[Literal] = []
-            while not self._skip("]"):
-                if items and not self._skip(","):
-                    raise self._error("',' or ']' is missing")
-                items.append(self._literal(depth + 1))
-            return items
+                raise self.error(f"lists are at most {DEEPEST} deep", start)
+            return [self._literal(depth + 1) for _ in self.until("]")]
         quote = self.text[start : start + 1]
         if quote and quote in "'\"":
             end = self.text.find(quote, start + 1)
             if end < 0:
-                raise self._error(f"the text that begins with {quote} does not end", start)
+                raise self.error(f"the text that begins with {quote} does not end", start)
             self.at = end + 1
             return self.text[start + 1 : end]
-        word = self._match(_WORD)
+        word = self.match(_WORD)
         if not word:
-            raise self._error("a value is missing")
+            raise self.error("a value is missing")
         return self._value(word, start)
 
     def _value(self, word: str, start: int) -> Literal:
         """What a bare word stands for."""
         for place, character in enumerate(word, start):
             if character in _LOOKALIKES:
-                raise self._error("", place)
+                raise self.error("", place)
         if word.lower() in ("true", "false"):
             return word.lower() == "true"
         found = _QUOTIENT.fullmatch(word)
@@ -138,42 +130,16 @@ class _Parser:
             else:
                 number = float(found[1]) / float(found[2])
         except (ValueError, ZeroDivisionError, OverflowError):
-            raise self._error("this is no number", start) from None
+            raise self.error("this is no number", start) from None
         if isinstance(number, float) and not isfinite(number):
-            raise self._error("this number is too large", start)
+            raise self.error("this number is too large", start)
         return number
 
-    def _space(self) -> None:
-        found = _SPACE.match(self.text, self.at)
-        assert found is not None
-        self.at = found.end()
-
-    def _skip(self, character: str) -> bool:
-        """Whether CHARACTER comes next, which is passed over then."""
-        self._space()
-        if not self.text.startswith(character, self.at):
-            return False
-        self.at += 1
-        return True
-
-    def _match(self, pattern: re.Pattern[str]) -> str:
-        self._space()
-        found = pattern.match(self.text, self.at)
-        if found is None:
-            return ""
-        self.at = found.end()
-        return found[0]
-
-    def _is_end(self, character: str) -> bool:
-        return self.at >= len(self.text) or self.text.startswith(character, self.at)
-
-    def _error(self, what: str, place: int | None = None) -> UsageError:
+    def error(self, what: str, place: int | None = None) -> UsageError:
         """WHAT is wrong at PLACE, or where the parser is; a typographic character there is what is wrong."""
         place = self.at if place is None else place
         here = self.text[place : place + 1]
         if here in _LOOKALIKES:
             what = f"{printable(here)} is a typographic character: the plain one is {_LOOKALIKES[here]}"
         who = f"{self.step}: " if self.step else ""
-        rest = shortened(self.text[place:], 20)
-        where = f"at {quoted(rest)}" if rest else "at the end"
-        return UsageError(f"steps, column {place + 1}: {who}{what}, {where}")
+        return UsageError(f"steps, column {place + 1}: {who}{what}, {where(self.text, place)}")

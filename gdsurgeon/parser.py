@@ -1,0 +1,76 @@
+"""What the parsers of small languages share: a text that is read from left to right, with the place in it."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+
+from gdsurgeon.errors import UsageError, quoted
+from gdsurgeon.text import shortened
+
+_SPACE = re.compile(r"[ \t\r\n]*")
+
+
+class Parser(ABC):
+    """Reads TEXT from left to right; space counts for nothing.
+
+    Attributes:
+        text: all of it.
+        at: how far it is read, from 0.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+
+    @abstractmethod
+    def error(self, what: str, place: int | None = None) -> UsageError:
+        """WHAT is wrong at PLACE, or where the parser is."""
+
+    def space(self) -> None:
+        """Goes on to what is no space."""
+        found = _SPACE.match(self.text, self.at)
+        assert found is not None
+        self.at = found.end()
+
+    def is_end(self) -> bool:
+        """Whether nothing is left."""
+        self.space()
+        return self.at >= len(self.text)
+
+    def skip(self, text: str, but: tuple[str, ...] = ()) -> bool:
+        """Whether TEXT comes next, and none of BUT; it is passed over then."""
+        self.space()
+        if not self.text.startswith(text, self.at) or self.text.startswith(but or "\0", self.at):
+            return False
+        self.at += len(text)
+        return True
+
+    def match(self, pattern: re.Pattern[str]) -> str:
+        """What comes next where PATTERN matches that, which is passed over then; else ''."""
+        self.space()
+        found = pattern.match(self.text, self.at)
+        if found is None:
+            return ""
+        self.at = found.end()
+        return found[0]
+
+    def until(self, end: str) -> Iterator[None]:
+        """Once for each of the items up to END, with commas between them, of which the caller reads one each time.
+
+        Raises:
+            UsageError: a comma, or END, is missing.
+        """
+        is_first = True
+        while not self.skip(end):
+            if not is_first and not self.skip(","):
+                raise self.error(f"',' or '{end}' is missing")
+            is_first = False
+            yield
+
+
+def where(text: str, at: int) -> str:
+    """What stands in TEXT from AT on, to be told: ``at 'Mul($x'``."""
+    rest = shortened(text[at:].strip(), 20)
+    return f"at {quoted(rest)}" if rest else "at the end"
