@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,7 @@ from gdsurgeon.cli.command import Command, output_option
 from gdsurgeon.cli.complete import checkpoint_keys, files, paired
 from gdsurgeon.cli.options import answer_options, pair, pairs
 from gdsurgeon.cli.terminal import terminal
-from gdsurgeon.errors import InputError, Json, UsageError, printable, quoted
+from gdsurgeon.errors import InputError, UsageError, printable, quoted
 from gdsurgeon.text import counted, first_lines, size
 
 if TYPE_CHECKING:
@@ -132,7 +131,7 @@ def _look(prefix: str, as_json: bool, verifying: bool) -> None:
         elif as_json:
             from gdsurgeon.view.checkpoint import as_json as described
 
-            _print(described(checkpoint))
+            terminal.answer_json(described(checkpoint))
         else:
             from gdsurgeon.view.checkpoint import lines
 
@@ -145,7 +144,7 @@ def _verify(checkpoint: Checkpoint, as_json: bool) -> None:
 
     found = verify(checkpoint, _Told())
     if as_json:
-        _print(verified_json(checkpoint, found))
+        terminal.answer_json(verified_json(checkpoint, found))
     elif not found.faults:
         terminal.answer(verified(checkpoint, found))
     if found.faults:
@@ -177,11 +176,5 @@ def _edit(request: CheckpointRequest, as_json: bool) -> None:
     if outcome.idle:
         terminal.note(f"{outcome.idle}; the checkpoint is passed on as it is")
     if as_json:
-        _print(outcome_json(outcome))
+        terminal.answer_json(outcome_json(outcome))
     terminal.summary(summary(outcome, dry_run=request.dry_run))
-
-
-def _print(found: Mapping[str, Json]) -> None:
-    import json
-
-    terminal.answer(json.dumps(found, indent=2))

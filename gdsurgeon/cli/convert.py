@@ -42,7 +42,5 @@ def command(model: str, as_json: bool, verbose: bool, form: str | None, out: str
     if done.idle:
         terminal.note(f"{done.idle}; the file is passed on as it is")
     if as_json:
-        import json
-
-        terminal.answer(json.dumps(converted.as_json(done, model), indent=2))
+        terminal.answer_json(converted.as_json(done, model))
     terminal.summary(converted.summary(done, model, dry_run=dry_run))

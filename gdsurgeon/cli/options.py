@@ -256,11 +256,9 @@ def answering_json(command: F) -> F:
             return command(**options)
         except GdsurgeonError as error:
             if options["as_json"] and not terminal.has_answered:
-                import json
-
                 from gdsurgeon.cli.hints import error_json
 
-                terminal.answer(json.dumps({"error": error_json(error, terminal.command)}, indent=2))
+                terminal.answer_json({"error": error_json(error, terminal.command)})
             raise
 
     return wrapper  # type: ignore[return-value]

@@ -148,9 +148,7 @@ def _list(request: Request, rules: list[Rule], as_json: bool) -> int:
     graphs: dict[str, Graph] = {name: Body(graph, name).graph for name in request.functions} or {"": graph}
     found = [(name, each) for name, body in graphs.items() for each in listed(body, rules)]
     if as_json:
-        import json
-
-        terminal.answer(json.dumps([_described(*each) for each in found], indent=2))
+        terminal.answer_json([_described(*each) for each in found])
         return len(found)
     for line in _lines(found, many=len(rules) > 1):
         terminal.answer(line)

@@ -70,6 +70,12 @@ class Terminal:
         self.clear()
         click.echo(text)
 
+    def answer_json(self, value: object) -> None:
+        """Prints VALUE as JSON: the answer for programs."""
+        import json
+
+        self.answer(json.dumps(value, indent=2))
+
     def settle(self, has_appeared: Callable[[], bool]) -> None:
         """All is proven, and the output will appear; HAS_APPEARED says whether it has."""
         self.is_settled = has_appeared

@@ -145,9 +145,7 @@ def _show(verdict: Verdict, as_json: bool, error: GdsurgeonError | None) -> None
         word_proof(proof)
     terminal.warn(verdict.warnings)
     if as_json:
-        import json
-
         wrong = error_json(error, "validate") if error is not None else None
-        terminal.answer(json.dumps(verdict_json(verdict, wrong), indent=2))
+        terminal.answer_json(verdict_json(verdict, wrong))
     elif verdict.graphs:
         terminal.summary(verdict_lines(verdict, error))
