@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
 
 from gdsurgeon.analysis.queries.called_shapes import called_shapes, given_shapes
 from gdsurgeon.analysis.queries.function_usage import used_functions
@@ -12,20 +13,7 @@ from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.comparison.facts import FunctionChanges
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameOutputs
-from gdsurgeon.edits.older import (
-    arithmetic,
-    arrays,
-    attrs,
-    broadcasting,
-    contraction,
-    diagonals,
-    images,
-    kernels,
-    lists,
-    padding,
-    resizing,
-    texts,
-)
+from gdsurgeon.edits.older import attrs, lists
 from gdsurgeon.edits.older.control_flow import is_wanting, lower
 from gdsurgeon.edits.older.defaults import same_value, spelt_out
 from gdsurgeon.edits.older.site import ROUNDING, Places, Rule, Site
@@ -42,22 +30,13 @@ from gdsurgeon.text import counted, near_miss
 from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.write import ChunkSource
 
+FAMILIES = (
+    "arithmetic", "arrays", "attrs", "broadcasting", "contraction", "diagonals", "images", "kernels", "padding",
+    "resizing", "texts",
+)  # fmt: skip
+"""The modules of older forms that have RULES."""
 RULES: dict[str, Rule] = {
-    rule.op: rule
-    for family in (
-        arithmetic,
-        arrays,
-        attrs,
-        broadcasting,
-        contraction,
-        diagonals,
-        images,
-        kernels,
-        padding,
-        resizing,
-        texts,
-    )
-    for rule in family.RULES
+    rule.op: rule for family in FAMILIES for rule in import_module(f"gdsurgeon.edits.older.{family}").RULES
 }
 """The older forms that there are, by the op that they replace."""
 MOST_STEPS = 8

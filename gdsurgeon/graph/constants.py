@@ -145,12 +145,9 @@ def _dims(buf: Buffer, start: int, end: int) -> tuple[int, ...] | None:
 
 def constant_header(node: Node) -> TensorHeader | None:
     """The header of a Const's value, whatever its size; None where there is none or it is corrupt."""
-    if node.record is None:
+    if node.record is None or "value" not in node.header.attrs or "value" in node._attrs:
         data = node.attr_bytes("value")
-        return None if data is None else _header_in_attr(data, 0, len(data))
-    if "value" not in node.header.attrs or "value" in node._attrs:
-        data = node.attr_bytes("value")
-        return None if data is None else _header_in_attr(data, 0, len(data))
+        return None if data is None else header_of(data)
     start, end = node.header.attrs["value"]
     return _header_in_attr(node.record.buffer(), start, end)
 
@@ -220,7 +217,7 @@ def constant(node: Node) -> Constant | None:
 def constant_in(data: bytes) -> Constant | None:
     """The value that the serialised AttrValue of a Const holds; None: see `constant`."""
     try:
-        return decode_tensor(attr_value(data).tensor) if _is_small(_header_in_attr(data, 0, len(data))) else None
+        return decode_tensor(attr_value(data).tensor) if _is_small(header_of(data)) else None
     except decode_error():
         return None
 
