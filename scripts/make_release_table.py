@@ -33,7 +33,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from make_tensorflow_tables import DATA, allowed_values, arg_row, plain_value
+from make_tensorflow_tables import DATA, op_row, plain_value
 
 TABLE = DATA / "releases.z"
 Rows = dict[str, dict[str, Any]]
@@ -132,23 +132,10 @@ def rows_of(data: bytes) -> Rows:
 
 
 def row_of(op: Any) -> dict[str, Any]:
-    row: dict[str, Any] = {}
-    for key, args in (("i", op.input_arg), ("o", op.output_arg)):
-        if args:
-            row[key] = [arg_row(arg) for arg in args]
-    if op.attr:
-        row["a"] = [[a.name, a.type, *([default(a.default_value)] if a.HasField("default_value") else [])]
-                    for a in op.attr]  # fmt: skip
-    allowed = {attr.name: sorted(allowed_values(attr)) for attr in op.attr if attr.HasField("allowed_values")}
-    if allowed:
-        row["t"] = allowed
-    minima = {attr.name: attr.minimum for attr in op.attr if attr.has_minimum}
-    if minima:
-        row["m"] = minima
-    if op.HasField("deprecation"):
-        row["d"] = op.deprecation.version
-    if op.is_stateful:
-        row["s"] = 1
+    """What the table has of an op; in which order a release names what it allows says nothing."""
+    row = op_row(op, default)
+    if "t" in row:
+        row["t"] = {name: sorted(values) for name, values in row["t"].items()}
     return row
 
 

@@ -28,6 +28,7 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -119,24 +120,30 @@ def op_table() -> bytes:
     ops.ParseFromString(pywrap_tf_session.TF_GetBuffer(pywrap_tf_session.TF_GetAllOpList()))
     lines = [f"#\t{tf.version.VERSION}\t{tf.version.GRAPH_DEF_VERSION}"]
     for op in sorted(ops.op, key=lambda op: op.name):
-        row: dict[str, Any] = {}
-        for key, args in (("i", op.input_arg), ("o", op.output_arg)):
-            if args:
-                row[key] = [arg_row(arg) for arg in args]
-        if op.attr:
-            row["a"] = [attr_row(attr) for attr in op.attr]
-        allowed = {attr.name: allowed_values(attr) for attr in op.attr if attr.HasField("allowed_values")}
-        if allowed:
-            row["t"] = allowed
-        minima = {attr.name: attr.minimum for attr in op.attr if attr.has_minimum}
-        if minima:
-            row["m"] = minima
-        if op.HasField("deprecation"):
-            row["d"] = op.deprecation.version
-        if op.is_stateful:
-            row["s"] = 1
+        row = op_row(op, plain_value)
         lines.append(f"{op.name}\t{json.dumps(row, separators=(',', ':'))}")
     return ("\n".join(lines) + "\n").encode()
+
+
+def op_row(op: Any, default: Callable[[Any], Any]) -> dict[str, Any]:
+    """What stands of an op in a table; DEFAULT says how a default is spelt."""
+    row: dict[str, Any] = {}
+    for key, args in (("i", op.input_arg), ("o", op.output_arg)):
+        if args:
+            row[key] = [arg_row(arg) for arg in args]
+    if op.attr:
+        row["a"] = [attr_row(attr, default) for attr in op.attr]
+    allowed = {attr.name: allowed_values(attr) for attr in op.attr if attr.HasField("allowed_values")}
+    if allowed:
+        row["t"] = allowed
+    minima = {attr.name: attr.minimum for attr in op.attr if attr.has_minimum}
+    if minima:
+        row["m"] = minima
+    if op.HasField("deprecation"):
+        row["d"] = op.deprecation.version
+    if op.is_stateful:
+        row["s"] = 1
+    return row
 
 
 def arg_row(arg: Any) -> list[Any]:
@@ -152,11 +159,8 @@ def allowed_values(attr: Any) -> list[Any]:
     return [text.decode() for text in values.s] or list(values.type)
 
 
-def attr_row(attr: Any) -> list[Any]:
-    row: list[Any] = [attr.name, attr.type]
-    if attr.HasField("default_value"):
-        row.append(plain_value(attr.default_value))
-    return row
+def attr_row(attr: Any, default: Callable[[Any], Any]) -> list[Any]:
+    return [attr.name, attr.type, *([default(attr.default_value)] if attr.HasField("default_value") else [])]
 
 
 def plain_value(value: Any) -> Any:
