@@ -77,6 +77,19 @@ def test_rename(case: tuple[Drawn, dict[str, str]]) -> None:
     assert graphs.written(back) == drawn.data
 
 
+def check_renamed(drawn: Drawn, expected: Any, legal: bool, **how: Any) -> None:
+    """Where it is LEGAL the graph becomes EXPECTED, and stays as it is otherwise."""
+    graph = from_bytes(drawn.data)
+    try:
+        rename(graph, **how)
+    except EditError:
+        assert not legal
+        assert graphs.written(graph) == drawn.data
+        return
+    assert legal
+    check_result(drawn.data, graphs.written(graph), expected)
+
+
 @given(random_graphs(), st.sampled_from(["a", "b", "a/b", "a/b/c", "x", "in"]), st.sampled_from(["new", "b", "a", ""]))
 def test_rename_scope(drawn: Drawn, old: str, new: str) -> None:
     before = [n.name for n in drawn.message.node]
@@ -86,15 +99,7 @@ def test_rename_scope(drawn: Drawn, old: str, new: str) -> None:
     expected = naive_rename(drawn.message, names)
     after = [n.name for n in expected.node]
     legal = bool(names) and len(set(after)) == len(after) and expected != drawn.message
-    graph = from_bytes(drawn.data)
-    try:
-        rename(graph, scopes=[(old, new)])
-    except EditError:
-        assert not legal
-        assert graphs.written(graph) == drawn.data
-        return
-    assert legal
-    check_result(drawn.data, graphs.written(graph), expected)
+    check_renamed(drawn, expected, legal, scopes=[(old, new)])
 
 
 @given(random_graphs(), st.sampled_from(["a", "^", "/", "[ab]", "_1$"]), st.sampled_from(["z", "", "a", "y/"]))
@@ -103,15 +108,7 @@ def test_rename_pattern(drawn: Drawn, pattern: str, replacement: str) -> None:
     expected = naive_rename(drawn.message, names)
     after = [n.name for n in expected.node]
     legal = len(set(after)) == len(after) and all(is_valid_name(n) for n in after) and expected != drawn.message
-    graph = from_bytes(drawn.data)
-    try:
-        rename(graph, patterns=[(pattern, replacement)])
-    except EditError:
-        assert not legal
-        assert graphs.written(graph) == drawn.data
-        return
-    assert legal
-    check_result(drawn.data, graphs.written(graph), expected)
+    check_renamed(drawn, expected, legal, patterns=[(pattern, replacement)])
 
 
 def depends(parsed: Any, top: str, on: str) -> bool:

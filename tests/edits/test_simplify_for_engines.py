@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from support import graphs
+from support.accounting import accounted
 from support.desk import Desk
 from support.expecting import expect
 from support.graphs import (
@@ -100,11 +101,7 @@ def test_the_command_offers_those_that_there_are() -> None:
 @given(random_graphs())
 def test_random_graphs_are_accounted_for(drawn: Any) -> None:
     found = from_bytes(drawn.data)
-    try:
-        result = for_opencv(found)
-    except NothingToDo:
-        return
-    check_accounted(found, result, found.chunks())
+    accounted(found, for_opencv)
 
 
 @pytest.mark.parametrize("entries", [[], [""], ["x"], ["loc:@other"], ["x", "loc:@a"]])
