@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.analysis.traversal.walks import between, forward_walk, members, serving_alone
-from gdsurgeon.errors import EditError, Line, NothingToDo, UsageError, printable, quoted
+from gdsurgeon.errors import EditError, Line, NothingToDo, UsageError, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import parse_tensor, scope_prefix
 from gdsurgeon.graph.node import Node
@@ -97,17 +97,19 @@ def meant(graph: Graph, selection: Selection) -> Selection:
     return selection.renamed(tensor, lambda text: node_of(tensor, text))
 
 
-def nodes_of(graph: Graph, selection: Selection | Iterable[Node]) -> list[Node]:
-    """The nodes that a selection means, or those that are given, each once.
+def nodes_of(graph: Graph, selection: Selection | Iterable[str | Node]) -> list[Node]:
+    """The nodes that a selection means, or those that are given, by their names or themselves, each once.
 
     Raises:
         EditError: see `select_nodes`; or one of them is not in GRAPH, or there is none.
     """
     if isinstance(selection, Selection):
         return select_nodes(graph, selection)
-    nodes = own_nodes(graph, selection)
+    given = list(selection)
+    graph.prefetch([item for item in given if isinstance(item, str)])
+    nodes = own_nodes(graph, given)
     if not nodes:
-        raise EditError("nothing is selected")
+        raise EditError("nothing is selected: no nodes are given")
     return nodes
 
 
@@ -115,18 +117,14 @@ def one_node(graph: Graph, item: str | Node) -> Node:
     """The node that is meant, by its name or itself. Raises EditError where it is none of GRAPH."""
     if isinstance(item, str):
         return graph[item]
-    if item.graph is not graph:
-        raise EditError(f"{quoted(item.name)} belongs to another graph")
+    if graph.find(item.name) is not item:
+        raise EditError(f"{quoted(item.name)} belongs to another graph, or is there no longer")
     return item
 
 
-def own_nodes(graph: Graph, nodes: Iterable[Node]) -> list[Node]:
-    """NODES, each once. Raises EditError where one is not in GRAPH."""
-    out = list(dict.fromkeys(nodes))
-    for node in out:
-        if graph.find(node.name) is not node:
-            raise EditError(f"{quoted(node.name)} is not a node of {printable(graph.source_name)}")
-    return out
+def own_nodes(graph: Graph, nodes: Iterable[str | Node]) -> list[Node]:
+    """NODES, each once, by their names or themselves. Raises EditError where one is not in GRAPH."""
+    return list(dict.fromkeys(one_node(graph, item) for item in nodes))
 
 
 def selected(topology: Topology, selection: Selection) -> bytearray:

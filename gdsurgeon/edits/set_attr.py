@@ -17,7 +17,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.attr_names import COLOCATION_ATTR
 from gdsurgeon.ops.op_defs import OpDef
-from gdsurgeon.select import Selection, one_node, select_nodes
+from gdsurgeon.select import Selection, nodes_of
 from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import first_lines, is_utf8, near_miss
 from gdsurgeon.wire.protos import AttrValue
@@ -111,15 +111,9 @@ _KINDS = f"the kinds are {', '.join(KINDS)}, and list(...) of each"
 
 def _nodes(graph: Graph, nodes: Selection | Iterable[str | Node]) -> list[Node]:
     """The nodes that are meant, each once."""
-    if isinstance(nodes, Selection):
-        if nodes != Selection(nodes=nodes.nodes):
-            return select_nodes(graph, nodes)
-        nodes = nodes.nodes
-    found = list(nodes)
-    graph.prefetch([node for node in found if isinstance(node, str)])
-    if not found:
-        raise EditError("no nodes are given")
-    return list(dict.fromkeys(one_node(graph, item) for item in found))
+    if isinstance(nodes, Selection) and nodes == Selection(nodes=nodes.nodes):
+        nodes = nodes.nodes  # for which no file need be indexed
+    return nodes_of(graph, nodes)
 
 
 class _NewAttrs:
@@ -255,12 +249,11 @@ def _notes(changes: Changes, selected: int) -> list[str]:
             names.setdefault(what, []).append(node.name)
             before.setdefault(what, {})["nothing" if present is None else format_attr(present)] = None
     out = []
-    for what, who in list(names.items())[:MOST_NOTES]:
+    for what, who in names.items():
         was = next(iter(before[what])) if len(before[what]) == 1 else f"{len(before[what]):,} different values"
         was = "" if was == "nothing" else f" (was {was})"
         out.append(f"{what}{was}: {quoted(who[0]) if len(who) == 1 else f'{len(who):,} nodes'}")
-    if len(names) > MOST_NOTES:
-        out.append(f"and {len(names) - MOST_NOTES:,} other changes")
+    out = [*first_lines(out, MOST_NOTES, "other changes")]
     if len(changes) < selected:
         out.append(f"{selected - len(changes):,} of the {selected:,} nodes stay as they were")
     return out

@@ -13,9 +13,9 @@ from gdsurgeon.edits.naming import naming, of_selection
 from gdsurgeon.errors import EditError, NothingToDo, UsageError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
-from gdsurgeon.select import Selection, one_node, select_nodes
+from gdsurgeon.select import Selection, nodes_of
 from gdsurgeon.specification.asked import edit
-from gdsurgeon.text import listed
+from gdsurgeon.text import first_lines, listed
 from gdsurgeon.wire.protos import FunctionDef
 
 MOST_NOTES = 8
@@ -58,7 +58,7 @@ def set_device(
         raise EditError("devices are either cleared, mapped or set")
     if device is not None and nodes is None:
         raise EditError("a device is set for certain nodes: select them")
-    targets = None if nodes is None else _nodes(graph, nodes)
+    targets = None if nodes is None else nodes_of(graph, nodes)
     placed = _Placed(graph, targets)
     change = _Mapping(pairs, placed).change if pairs else _constantly("" if clear else format_device(_device(device)))
     changed = placed.changed(change, targets if device is not None else None)
@@ -79,12 +79,6 @@ def set_device(
 
 def _constantly(device: str) -> Change:
     return lambda _device: device
-
-
-def _nodes(graph: Graph, nodes: Selection | Iterable[str | Node]) -> list[Node]:
-    if isinstance(nodes, Selection):
-        return select_nodes(graph, nodes)
-    return list(dict.fromkeys(one_node(graph, item) for item in nodes))
 
 
 def _device(text: str | None) -> Device:
@@ -208,7 +202,7 @@ def _notes(placed: _Placed, changed: dict[Node, str], functions: Sequence[Functi
     )
     out = []
     total = outer + inner
-    for (old, new), count in total.most_common(MOST_NOTES):
+    for (old, new), count in total.most_common():
         inside = inner[old, new]
         where = f", {inside:,} of them inside functions" if inside and inside < count else ""
         where = " inside functions" if inside and inside == count else where
@@ -216,6 +210,4 @@ def _notes(placed: _Placed, changed: dict[Node, str], functions: Sequence[Functi
             f"{printable(old) or 'no device'}  ->  {printable(new) or 'no device'}: "
             f"{count:,} node{'' if count == 1 else 's'}{where}"
         )
-    if len(total) > MOST_NOTES:
-        out.append(f"and {len(total) - MOST_NOTES:,} other devices")
-    return out
+    return [*first_lines(out, MOST_NOTES, "other devices")]

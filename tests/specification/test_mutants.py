@@ -220,7 +220,7 @@ MUTANTS = [
         "set-attr: a list is read backwards", "analysis.queries.attr_text", "extend(map(parse, _items(item, text)))", "extend(map(parse, _items(item, text)[::-1]))", of(listed, scopes),
     ),
     Mutant(
-        "set-attr: all nodes of the op", "edits.set_attr", "    return list(dict.fromkeys(one_node(graph, item) for item in found))", "    return [n for n in graph.nodes() if n.op == one_node(graph, found[0]).op]", of(attr, scopes),
+        "set-attr: all nodes of the op", "edits.set_attr", "    return nodes_of(graph, nodes)\n", "    return [n for n in graph.nodes() if n.op == nodes_of(graph, nodes)[0].op]\n", of(attr, scopes),
     ),
     Mutant(
         "set-attr: the value is kept", "edits.set_attr", "graph.set_attr(node, key, data)", "graph.set_attr(node, key, node.attr_bytes(key))", of(attr, scopes),
