@@ -288,6 +288,7 @@ class _Work:
         by_shape = sum(number in folding.known or number in opened for number in values or opened)
         name = self.draft.topology.name
         self.reshapes += [name(user) for number in opened for user in folding.users[number]]
+        self.as_written = self.as_written or folding.comes_of_calls(values)
         intent = become_constants(folding, values or opened)
         self.counts += Counter({"shapes": by_shape, "constants": len(values or opened) - by_shape})
         (self.folded if values else self.opened).update(dict.fromkeys(intent.changed))

@@ -23,6 +23,8 @@ from gdsurgeon.ops.dtypes import STRING
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.specification.elements import elements
 from gdsurgeon.specification.equivalence import BITS, Equivalence
+from gdsurgeon.specification.fuse_ops import OF_ITS_OWN
+from gdsurgeon.specification.sharing import named_by_node
 from gdsurgeon.wire.messages import message
 
 _SHAPE_ALONE = frozenset(("Shape", "ShapeN", "Size", "Rank", "ZerosLike", "OnesLike"))
@@ -168,6 +170,14 @@ def _piece(comparison: Comparison, found: _Fixed, names: Sequence[str]) -> bytes
         pending += new
     owner = comparison.before.owner
     definition.versions.CopyFrom((comparison.before if owner is None else owner).store.versions)
+    functions = comparison.before.functions
+    named = [name for row in seen for name in named_by_node(comparison.before[same.table.names[row]])]
+    for name in functions.reachable(named) if functions else ():
+        definition.library.function.add().CopyFrom(functions[name])
+    # A call may optimise what it calls, and rounds otherwise then: it is told to leave that.
+    for node in (*definition.node, *(inner for function in definition.library.function for inner in function.node_def)):
+        if node.op in ("PartitionedCall", "StatefulPartitionedCall"):
+            node.attr["config_proto"].s = OF_ITS_OWN
     return bytes(definition.SerializeToString())
 
 

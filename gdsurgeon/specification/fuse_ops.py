@@ -66,7 +66,7 @@ def violations(
 
 def _call(call: Node, edges: Edges, reads: Sequence[str], inside: Inside, xla: bool, intent: Intent) -> Iterator[str]:
     """Says in INTENT what the call is, and yields a line for what it waits for and should not, or the reverse."""
-    nothing, of_its_own = (bytes_value(data).SerializeToString() for data in (b"", _OF_ITS_OWN))
+    nothing, of_its_own = (bytes_value(data).SerializeToString() for data in (b"", OF_ITS_OWN))
     attrs: dict[str, bytes | None] = {"config": nothing, "config_proto": of_its_own, "executor_type": nothing}
     attrs |= dict.fromkeys(["Tin", "Tout", "f", *([XLA] if xla else [])])
     op = "StatefulPartitionedCall" if inside.stateful else "PartitionedCall"
@@ -77,7 +77,7 @@ def _call(call: Node, edges: Edges, reads: Sequence[str], inside: Inside, xla: b
         yield f"the call {quoted(call.name)} is not compiled by XLA"
 
 
-_OF_ITS_OWN = b"R\x05R\x03\x98\x01\x01"
+OF_ITS_OWN = b"R\x05R\x03\x98\x01\x01"
 """A ConfigProto by which a call does not optimise its function by itself."""
 
 

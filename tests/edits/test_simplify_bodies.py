@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 from support import graphs
 from support.desk import Desk
-from support.evaluating import Evaluations
+from support.evaluating import Evaluations, by_tensorflow
 from support.function_defs import function
 from support.graphs import (
     BOOL,
     FLOAT,
     INT32,
+    add,
     const,
     dtypes,
     func,
@@ -61,7 +62,7 @@ def chosen(*functions: Any, **attrs: Any) -> list[bytes]:
 
 def simplified(*records: bytes, **options: Any) -> tuple[Graph, EditResult]:
     found = graph(*records)
-    result = simplify(found, evaluate=Evaluations(), **options)
+    result = simplify(found, **{"evaluate": Evaluations(), **options})
     check_accounted(found, result, found.chunks())
     return found, result
 
@@ -115,6 +116,24 @@ def test_what_lasts_and_what_is_waited_for_stays() -> None:
     nodes = [node("t", "AsString", ["x"], T=FLOAT), said, identity("d", "x"), node("y", "Abs", ["d:output:0", "^said"], T=FLOAT)]
     found, _ = simplified(*chosen(body("F", *nodes, returned="y:y:0", effects=["said"], stateful=True)))
     assert nodes_of(found) == ["t", "said", "y"]
+
+
+@pytest.mark.tensorflow
+def test_a_call_of_constants_is_one() -> None:
+    """Also one in a body, and of a function that calls another."""
+    call = node("c", "PartitionedCall", ["a"], f=func("G"), Tin=F1, Tout=F1)
+    inner = node("y", "PartitionedCall", ["x"], f=func("F"), Tin=F1, Tout=F1)
+    both = library(body("F"), body("G", inner, returned="y:output:0"))
+    records = [X, const("a", [1.0, 2.0]), call, node("s", "Slice", ["c", "at", "two"], T=FLOAT, Index=INT32),
+               const("at", [0], INT32), const("two", [2], INT32), add("y", "x", "s")]  # fmt: skip
+    found, result = simplified(*records, both, skip=["inline"], evaluate=by_tensorflow)
+    assert graphs.ops(found) == {"x": "Placeholder", "s": "Const", "y": "AddV2"} and not list(found.functions)
+    assert isinstance(result.claims[0], SameOutputs) and result.claims[0].as_written
+    fed = {"x": [1.5, -2.0]}
+    assert run(found, "y", **fed) == run(graph_bytes(*records, both), "y", **fed)
+    inside = [const("a", [1.0, 2.0]), node("d", "F", ["a:output:0"]), node("y", "AddV2", ["x", "d:o:0"], T=FLOAT)]
+    found, _ = simplified(*chosen(body("H", *inside)), library(body("F")), evaluate=by_tensorflow)
+    assert nodes_of(found, "H") == ["d", "y"]
 
 
 def test_bodies_can_be_left() -> None:

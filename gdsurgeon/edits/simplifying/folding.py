@@ -9,18 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from gdsurgeon.analysis.queries.function_usage import functions_of
+from gdsurgeon.analysis.queries.side_effects import ops_in_functions
 from gdsurgeon.analysis.shapes.kept import KeptShapes
+from gdsurgeon.edits.functions.definition import NO_OPTIMIZER_OF_ITS_OWN
 from gdsurgeon.edits.simplifying.draft import BITS, Draft
 from gdsurgeon.edits.simplifying.literal import constant_record, whole_numbers
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.writing import encoded, node_def
 from gdsurgeon.ops.dtypes import DTYPES
-from gdsurgeon.ops.kinds import PLACEHOLDERS, READS_SHAPE, is_random
+from gdsurgeon.ops.kinds import CALLS, LOOPS, PLACEHOLDERS, READS_SHAPE, is_random
 from gdsurgeon.ops.reach import NONE, reach_of
 from gdsurgeon.runtime.tensor import Tensor
 from gdsurgeon.wire.fields import encode_len
-from gdsurgeon.wire.scan import NODE, VERSIONS
+from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import NodeDef
+from gdsurgeon.wire.scan import LIBRARY, NODE, VERSIONS
 from gdsurgeon.wire.write import read_chunks, size_of
 
 Evaluate = Callable[[bytes, Sequence[str]], Mapping[str, Tensor]]
@@ -28,6 +33,10 @@ Evaluate = Callable[[bytes, Sequence[str]], Mapping[str, Tensor]]
 
 OF_SHAPES = READS_SHAPE | {"OnesLike", "ZerosLike"}
 """Ops of whose first input nothing counts but the shape."""
+CALLING = CALLS | {"StatelessCase", "StatelessIf"}
+"""Ops that are run with what they call."""
+_ENDLESS = LOOPS | {"StatelessWhile", "While"}
+"""Ops of which nobody knows how long they run."""
 MOST_TURNS = 8
 """How often what has turned out too large is left to what it reads."""
 SPLAT = 1 << 16
@@ -78,7 +87,7 @@ class Folding:
                     if value is not None:
                         self.known[number] = value
             if self._evaluate is not None and all(computed[n] or n in self.known for n in reads):
-                computed[number] = self._may_run(op)
+                computed[number] = self._may_run(number, op)
             if computed[number] or number in self.known:
                 self.fixed.append(number)
 
@@ -91,11 +100,18 @@ class Folding:
             return None
         return whole_numbers(output.dtype, shape, items)
 
-    def _may_run(self, op: str) -> bool:
-        definition = self.graph.op_def(op)
-        if definition is None or definition.takes_functions or op in self.graph.functions:
+    def _may_run(self, number: int, op: str) -> bool:
+        """Whether a node may be run by itself: it reaches nothing, and comes to an end; nor does what it calls."""
+        definition, functions = self.graph.op_def(op), self.graph.functions
+        if definition is None:
             return False
-        return reach_of(op).kind == NONE and not is_random(op)
+        ops = {op}
+        if definition.takes_functions or op in functions:
+            if op not in CALLING and op not in functions:
+                return False
+            ops |= ops_in_functions(self.top.node(number))
+        return not any(each in _ENDLESS or reach_of(each).kind != NONE or is_random(each)
+                       for each in ops if each not in functions)  # fmt: skip
 
     # -- which ---------------------------------------------------------------------------------------------
 
@@ -201,13 +217,27 @@ class Folding:
                 if code >> BITS not in seen:
                     seen[code >> BITS] = None
                     pending.append(code >> BITS)
-        records = []
+        records, called = [], dict[str, None]()
         for number in seen:
             if number in self.known:
                 records.append(encode_len(NODE, constant_record(self.top.name(number), "", self.known[number])))
             else:
                 records.append(bare_record(self.top.node(number)))
-        return b"".join(records) + versions(self.graph)
+                called |= dict.fromkeys(self._called(number))
+        return b"".join(records) + functions_as_written(self.graph, called) + versions(self.graph)
+
+    def _called(self, number: int) -> list[str]:
+        """The functions that a node calls, where it is one that is run for that."""
+        return functions_of(self.top.node(number)) if self._is_call(self.top.op(number)) else []
+
+    def _is_call(self, op: str) -> bool:
+        return op in CALLING or op in self.graph.functions
+
+    def comes_of_calls(self, values: Iterable[int]) -> bool:
+        """Whether one of VALUES follows from what a function gives."""
+        calls = self.top.with_ops(filter(self._is_call, self.top.ops()))
+        above = self.top.upstream(values) if calls else b""
+        return any(above[number] for number in calls)
 
     # -- at what price ---------------------------------------------------------------------------------------
 
@@ -269,13 +299,30 @@ class Folding:
 
 
 def bare_record(node: Node) -> bytes:
-    """The record of a node that stands anywhere, beside nobody."""
-    if not node.device and not node.has_attr("_class"):
+    """The record of a node that stands anywhere, beside nobody; a call of it runs its function as it is written."""
+    if not node.device and not node.has_attr("_class") and node.op not in CALLS:
         return read_chunks(encoded(node))
     definition = node_def(node)
     definition.device = ""
     definition.attr.pop("_class", None)
+    _run_as_written(definition)
     return encode_len(NODE, definition.SerializeToString())
+
+
+def functions_as_written(graph: Graph, names: Iterable[str]) -> bytes:
+    """The library field with the functions NAMES, and what they call, run as they are written."""
+    library = message("tensorflow.FunctionDefLibrary")()
+    for name in graph.functions.reachable(names):
+        function = library.function.add()
+        function.CopyFrom(graph.functions[name])
+        for node in function.node_def:
+            _run_as_written(node)
+    return encode_len(LIBRARY, library.SerializeToString()) if library.function else b""
+
+
+def _run_as_written(node: NodeDef) -> None:
+    if node.op in CALLS:
+        node.attr["config_proto"].s = NO_OPTIMIZER_OF_ITS_OWN
 
 
 def versions(graph: Graph) -> bytes:
