@@ -56,7 +56,7 @@ def command(
     Example:
       gdsurgeon apply model.pb fix.gds -o fixed.pb
     """
-    from gdsurgeon.cli.run_edit import run_edit
+    from gdsurgeon.cli.run_edit import report_failure, run_edit
     from gdsurgeon.cli.script_edits import ScriptEdits
     from gdsurgeon.cli.script_variables import Variables
     from gdsurgeon.cli.terminal import terminal
@@ -67,7 +67,12 @@ def command(
     if path == "-" and request.model == "-" and script is not None:
         raise UsageError("MODEL and SCRIPT cannot both come from standard input")
     edits = ScriptEdits(path, request, context)
-    instructions = edits.read(Variables(variables))
+    given = Variables(variables)
+    try:
+        instructions = edits.read(given)
+    except UsageError as error:
+        report_failure(request, "apply", error, of_script=True)
+        raise
     if check:
         terminal.summary([f"{edits.name}  {len(instructions)} edit{'s' * (len(instructions) != 1)}, nothing wrong"])
         return

@@ -8,7 +8,7 @@ import click
 
 from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.complete import nodes, paired, scopes
-from gdsurgeon.cli.options import edit_options, pair
+from gdsurgeon.cli.options import edit_options, once, pair
 
 if TYPE_CHECKING:
     from gdsurgeon.edits.claims import EditResult
@@ -62,7 +62,7 @@ def command(
     from gdsurgeon.cli.run_edit import run_edit
     from gdsurgeon.edits.clone_scope import clone_scope
 
-    wanted = [pair(text, "--input") for text in inputs]
+    wanted = once((pair(text, "--input") for text in inputs), "--input")
 
     def edit(graph: Graph) -> EditResult:
         return clone_scope(

@@ -6,7 +6,7 @@ import functools
 import math
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
@@ -313,8 +313,8 @@ def _running(options: dict[str, Any]) -> tuple[Settings, Overrides, tuple[str, .
         verbose=take("verbose"),
         effort=take("effort"),
     )
-    feeds = dict(pair(text, "--feed") for text in take("feeds"))
-    shapes = {name: _shape(text) for name, text in (pair(text, "--shape") for text in take("shapes"))}
+    feeds = dict(once((pair(text, "--feed") for text in take("feeds")), "--feed"))
+    shapes = {name: _shape(text) for name, text in once((pair(text, "--shape") for text in take("shapes")), "--shape")}
     archive = take("archive")
     read = [value[1:] for value in feeds.values() if value.startswith("@")] + list(libraries)
     overrides = Overrides(
@@ -380,6 +380,19 @@ def pair(text: str, what: str = "", *, last: bool = False, form: str = "") -> tu
     return old, new
 
 
+def once(items: Iterable[tuple[str, str]], what: str = "") -> list[tuple[str, str]]:
+    """ITEMS, names with what they are given by the option WHAT. Raises UsageError: one is given two things."""
+    out: dict[str, str] = {}
+    found = list(items)
+    for name, value in found:
+        before = out.setdefault(name.removesuffix(":0"), value)
+        if before != value:
+            where = f"{what} " if what else ""
+            called = quoted(name.removesuffix(":0"))
+            raise UsageError(f"{where}{called} is given two values: {quoted(before)} and {quoted(value)}")
+    return found
+
+
 def lines_of(file: str, option: str, stream: TextIO | None = None) -> list[str]:
     """The lines of FILE, which OPTION names, or of STREAM in its place, without the space around them.
 
@@ -400,7 +413,11 @@ def lines_of(file: str, option: str, stream: TextIO | None = None) -> list[str]:
 
 
 def pairs(texts: tuple[str, ...], file: str | None, option: str = "--map") -> list[tuple[str, str]]:
-    """The pairs OLD=NEW on the command line, and those in FILE, one a line; empty lines and # lines are skipped."""
+    """The pairs OLD=NEW on the command line, and those in FILE, one a line; empty lines and # lines are skipped.
+
+    Raises:
+        UsageError: one is none, or a name is given two things.
+    """
     found = lines_of(file, option) if file is not None else []
     written = [pair(line, f"{option} {file}:") for line in found if line and not line.startswith("#")]
-    return [pair(text) for text in texts] + written
+    return once([pair(text) for text in texts] + written)

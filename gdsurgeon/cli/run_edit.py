@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from gdsurgeon.operation.edit import Outcome, Request
     from gdsurgeon.operation.sequence import Edit, Instruction
 
-REPORTED = (2, 3, 4, 5, 7)
-"""Exit codes of what is wrong with what was asked, the model, the edit or the result: a report says so."""
+REPORTED = (3, 4, 5, 7)
+"""Exit codes of what is wrong with the model, the edit or the result: a report says so."""
 
 
 def run_edit(command: str, request: Request, edit: Edit | Sequence[Instruction]) -> None:
@@ -64,9 +64,13 @@ def run_edit(command: str, request: Request, edit: Edit | Sequence[Instruction])
         terminal.summary(summary(outcome))
 
 
-def report_failure(request: Request, command: str, error: GdsurgeonError) -> None:
-    """Writes the report of an edit that has come to nothing, unless that is done or would replace what is read."""
-    if request.report is None or error.exit_code not in REPORTED:
+def report_failure(request: Request, command: str, error: GdsurgeonError, *, of_script: bool = False) -> None:
+    """Writes the report of an edit that has come to nothing, unless that is done or would replace what is read.
+
+    A mistake in the use is that of the command line, and the report's name may be part of it: it is told in a report
+    where it is OF_SCRIPT alone.
+    """
+    if request.report is None or (error.exit_code not in REPORTED and not of_script):
         return
     if isinstance(error, UsageError) and not _is_clear_where(request):
         return

@@ -10,7 +10,7 @@ import click
 from gdsurgeon.cli.bodies import in_bodies
 from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.complete import nodes
-from gdsurgeon.cli.options import edit_options
+from gdsurgeon.cli.options import edit_options, once
 from gdsurgeon.cli.selection import required, selection_options
 from gdsurgeon.errors import UsageError, quoted
 
@@ -46,7 +46,7 @@ def command(request: Request, selection: Selection, words: tuple[str, ...], remo
     from gdsurgeon.edits.set_attr import set_attr
 
     nodes = tuple(word for word in words if "=" not in word)
-    values = [_value(word) for word in words if "=" in word]
+    values = once(_value(word) for word in words if "=" in word)
     wanted = replace(selection, nodes=(*nodes, *selection.nodes))
     if not values and not remove:
         raise UsageError("nothing to set: give KEY=VALUE or --remove KEY")

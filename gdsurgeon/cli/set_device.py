@@ -8,7 +8,7 @@ import click
 
 from gdsurgeon.cli.bodies import in_bodies
 from gdsurgeon.cli.command import Command
-from gdsurgeon.cli.options import edit_options, pair
+from gdsurgeon.cli.options import edit_options, once, pair
 from gdsurgeon.cli.selection import required, selection_options
 from gdsurgeon.errors import UsageError
 
@@ -45,7 +45,7 @@ def command(request: Request, selection: Selection, clear: bool, mapped: tuple[s
     if placed is not None:
         required(selection)
     nodes = None if selection.names_nothing else selection
-    pairs = [pair(text) for text in mapped]
+    pairs = once((pair(text) for text in mapped), "--map")
     run_edit(
         "set-device", request, lambda graph: set_device(graph, clear=clear, pairs=pairs, device=placed, nodes=nodes)
     )

@@ -8,7 +8,7 @@ import click
 
 from gdsurgeon.cli.bodies import in_bodies
 from gdsurgeon.cli.command import Command
-from gdsurgeon.cli.options import edit_options, pair
+from gdsurgeon.cli.options import edit_options, once, pair
 from gdsurgeon.cli.selection import required, selection_options
 
 if TYPE_CHECKING:
@@ -40,5 +40,5 @@ def command(request: Request, selection: Selection, op: str, values: tuple[str, 
     from gdsurgeon.edits.swap_op import swap_op
 
     required(selection)
-    given = [pair(text, "--set") for text in values]
+    given = once((pair(text, "--set") for text in values), "--set")
     run_edit("swap-op", request, lambda graph: swap_op(graph, selection, op, given))

@@ -45,7 +45,7 @@ MISTAKES = [
     Mistake("53-reroute-itself", 4, "reroute model.pb y=y", ("nothing would change",)),
     Mistake("54-name-taken", 4, "rename model.pb y=z", ("'z'", "taken")),
     Mistake("54-two-get-one-name", 4, "rename model.pb y=q z=q", ("'y'", "'z'", "'q'")),
-    Mistake("54-one-gets-two-names", 4, "rename model.pb y=q y=r", ("'y'", "'q'", "'r'")),
+    Mistake("54-one-gets-two-names", 2, "rename model.pb y=q y=r", ("'y'", "'q'", "'r'")),
     Mistake("54-regex-merges", 4, "rename model.pb --regex [yz]=q", ("'y'", "'z'", "'q'")),
     Mistake("54-half-a-swap", 4, "rename model.pb x=y y=z", ("'z'", "taken")),
     Mistake("55-cycle", 4, "reroute model.pb x=z", ("cycle", "'y'", "'z'")),
@@ -53,7 +53,7 @@ MISTAKES = [
     Mistake("55-shape", 4, "reroute model.pb x=wide", ("'x' (float32 [?,4]", "'wide' (float32 [?,8]", "shapes differ")),
     Mistake("55-no-such-output", 4, "reroute model.pb x=y:1", ("'y'", "1 output")),
     Mistake("55-control-is-no-tensor", 4, "reroute model.pb x=^y", ("'^y'", "not the name of a tensor")),
-    Mistake("55-to-two-at-once", 4, "reroute model.pb x=y x=z", ("two others",)),
+    Mistake("55-to-two-at-once", 2, "reroute model.pb x=y x=z", ("two values",)),
     *(
         Mistake(f"22-rename-to-{what}", 4, f"rename model.pb y={name}", ("legal", RULE))
         for what, name in (("nothing", ""), ("caret", "^a"), ("underscore", "_a"), ("dash", "-a"), ("colon", "a:0"))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from support.commands import FILES, MODEL
 from support.desk import Desk, check_refused
@@ -44,15 +42,6 @@ def test_what_is_wrong_whatever_the_model_is(desk: Desk, case: str) -> None:
     check_refused(desk, 2, (said,), name, MODEL, *arguments, *QUICK)
 
 
-@pytest.mark.parametrize("case", ["a selection", "a release", "a rule", "a shape"])
-def test_a_report_says_so(desk: Desk, case: str) -> None:
-    (name, *arguments), said = WRONG[case]
-    desk.put(MODEL, FILES[MODEL])
-    assert desk.run(name, MODEL, *arguments, *QUICK, "--report", "report.json").code == 2
-    error = json.loads((desk.folder / "report.json").read_text())["error"]
-    assert error["exit"] == 2 and said in error["message"]
-
-
 def test_a_question_too(desk: Desk) -> None:
     desk.put(MODEL, FILES[MODEL])
     check_refused(desk, 2, ("'(' is not a regular expression",), "select", MODEL, "--select", "(")
@@ -77,7 +66,28 @@ def test_what_this_model_has_not_got(desk: Desk, arguments: tuple[str, ...]) -> 
     check_refused(desk, 4, (), name, MODEL, *others, *QUICK)
 
 
-def test_no_report_takes_the_place_of_what_is_read(desk: Desk) -> None:
+TWICE: dict[str, tuple[str, ...]] = {
+    "'scores' is given two values: 'a' and 'b'": ("rename", "scores=a", "scores=b"),
+    "'tower/same' is given two values": ("reroute", "tower/same=tower/scaled", "tower/same:0=image"),
+    "'image' is given two values: '1,2' and '2,2'": ("set-shape", "image=1,2", "image=2,2"),
+    "'T' is given two values": ("set-attr", "--node", "kept", "T=float", "T=int32"),
+    "--set 'T' is given two values": ("swap-op", "Sub", "--node", "kept", "--set", "T=float", "--set", "T=int32"),
+    "--map '/cpu:0' is given two values": ("set-device", "--map", "/cpu:0=/cpu:1", "--map", "/cpu:0=/cpu:2"),
+    "--input 'image' is given two": ("clone-scope", "tower", "c", "--input", "image=a", "--input", "image=b"),
+    "--feed 'image' is given two values": ("rename", "scores=a", "--feed", "image=1", "--feed", "image:0=2"),
+    "--shape 'image' is given two values": ("rename", "scores=a", "--shape", "image=1,2", "--shape", "image=2,2"),
+    "keep_prob is given two values": ("freeze-input", "keep_prob=1", "keep_prob=2"),
+}
+
+
+@pytest.mark.parametrize("said", TWICE)
+def test_a_name_that_is_given_two_values(desk: Desk, said: str) -> None:
     desk.put(MODEL, FILES[MODEL])
-    ran = check_refused(desk, 2, ("--report",), "rename", MODEL, "scores=x", "--report", MODEL, "-o", "out.pb")
-    assert ran.err.count("\n") == 1
+    name, *arguments = TWICE[said]
+    check_refused(desk, 2, (said,), name, MODEL, *arguments, *QUICK)
+
+
+def test_a_name_that_is_given_one_value_twice(desk: Desk) -> None:
+    desk.put(MODEL, FILES[MODEL])
+    ran = desk.run("rename", MODEL, "scores=a", "scores=a", "--feed", "image=1", "--feed", "image=1", *QUICK)
+    assert ran.code == 0, ran.err
