@@ -166,8 +166,9 @@ class Body:
             del written.input[:]
             written.input.extend([*map(self._spelt, node.inputs), *(f"^{control.name}" for control in node.controls)])
             out.node_def.append(written)
-            definition = node.op_def
-            out.signature.is_stateful |= definition is not None and definition.is_stateful
+            if node.op_override or node.base_name not in originals:  # of what was there the signature has said so
+                definition = node.op_def
+                out.signature.is_stateful |= definition is not None and definition.is_stateful
 
     def _put_results(self, out: FunctionDef) -> None:
         out.ret.clear()

@@ -98,6 +98,23 @@ def test_bodies_in_bodies() -> None:
     assert result.intent.functions.changed == ["F"]
 
 
+def test_a_function_that_calls_itself_keeps_its_signature() -> None:
+    some = [const("axis", [0], INT32), node("s", "Sum", ["x", "axis:output:0"], T=FLOAT, Tidx=INT32), scalar("zero", 0.0)]
+    positive = node("p", "Greater", ["s:output:0", "zero:output:0"], T=FLOAT)
+    ends = {"Tin": F1, "Tout": F1, "then_branch": func("F"), "else_branch": func("F")}
+    again = node("y", "If", ["p:z:0", "d:output:0"], Tcond=BOOL, **ends)
+    found, _ = simplified(*chosen(body("F", *some, positive, identity("d", "x"), again, returned="y:output:0")))
+    assert nodes_of(found) == ["axis", "s", "zero", "p", "y"]
+
+
+def test_what_is_no_whole_function_stays() -> None:
+    waits = body("F", identity("d", "x"), node("y", "Abs", ["d:output:0", "^gone"], T=FLOAT), returned="y:y:0")
+    unknown = body("F", identity("d", "x"), node("y", "Unheard", ["d:output:0"], T=FLOAT), returned="y:y:0")
+    for records in (chosen(waits), chosen(unknown), [*chosen(body("F")), library(body("F"))]):
+        with pytest.raises(NothingToDo):
+            simplified(*records)
+
+
 def test_what_somebody_looks_into_stays() -> None:
     looked = body("F")
     looked.attr["api_implements"].s = b"some"

@@ -98,7 +98,8 @@ def _bodies_of(graph: Graph) -> list[str]:
         for inner in function.node_def:
             if inner.op == _SYMBOLIC or _is_compiled(inner):
                 barred += called_functions(inner, library)
-    kept = set(library.reachable(barred))
+    counts = Counter(function.signature.name for function in library)
+    kept = {*library.reachable(barred), *(name for name, count in counts.items() if count > 1)}
     return [name for name in reached if name not in kept]
 
 
