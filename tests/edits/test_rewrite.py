@@ -355,6 +355,17 @@ def test_many_readers_of_one_tensor_are_looked_at_once_each(rule: str) -> None:
     assert many <= 8.5 * few
 
 
+def test_a_second_result_is_looked_for_among_those_that_share_a_name() -> None:
+    def pairs(count: int) -> list[bytes]:
+        nodes = [placeholder("z")]
+        for i in range(count):
+            nodes += [placeholder(f"p{i}"), binary(f"m{i}", "Mul", f"p{i}", "z"), binary(f"s{i}", "Sub", f"p{i}", "z")]
+        return nodes
+
+    rule = "(Mul($x, $a), Sub($x, $b)) -> (AddV2($x, $a), AddV2($x, $b))"
+    assert tried(rule, *pairs(400)) <= 8.5 * tried(rule, *pairs(50))
+
+
 def test_a_rare_op_is_where_the_search_begins() -> None:
     nodes = [X, *chain("Neg", 300)[1:], unary("t", "Tanh", "n299"), unary("e", "Neg", "t")]
     found = graph(*nodes)

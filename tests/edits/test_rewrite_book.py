@@ -8,7 +8,7 @@ import pytest
 from support.tf_graphs import Builder
 
 import gdsurgeon as gds
-from gdsurgeon.edits.rewrite import rewrite
+from gdsurgeon.edits.rewrite import listed, rewrite
 from gdsurgeon.patterns.book import BOOK, in_book
 from gdsurgeon.proof.accounting import check_accounted
 
@@ -167,6 +167,106 @@ def test_each_page_is_the_same_in_another_spelling() -> None:
     assert 0 < proof.largest_part < 1e-5
     assert {output.after for output in proof.outputs} >= {f"{name}-0/end" for name in SPELLINGS}
     assert not proof.skipped
+
+
+def of_other_means(s: Spelling, op: str, axes: list[int], others: list[int], **attrs: object) -> str:
+    """A norm whose mean and variance are over different axes, or lose these."""
+    kept = {**KEEP, **attrs}
+    mean = s("Mean", "x", axes, **kept)
+    variance = s("Mean", s("SquaredDifference", "x", mean), others, **kept)
+    return s(op, s("Sub", "x", mean), s("Sqrt", s("AddV2", variance, 1e-3)))
+
+
+LOST = {"keep_dims": False, "Tidx": "int32"}
+CONV = {"strides": [1, 1, 1, 1], "padding": b"VALID"}
+NEARLY: dict[str, list[Part]] = {
+    "swish": [
+        lambda s: s("Mul", "x", s("Sigmoid", s("Mul", 1.5, "x"))),
+        lambda s: s("RealDiv", "x", s("AddV2", 1.001, s("Exp", s("Neg", "x")))),
+        lambda s: s("RealDiv", s("Abs", "x"), s("AddV2", 1.0, s("Exp", s("Neg", "x")))),
+    ],
+    "hard-swish": [
+        lambda s: s("RealDiv", s("Mul", s("Abs", "x"), s("Relu6", s("AddV2", "x", 3.0))), 6.0),
+        lambda s: s("RealDiv", 6.0, s("Mul", "x", s("Relu6", s("AddV2", "x", 3.0)))),
+        lambda s: s("Mul", s("Mul", "x", s("Relu6", s("AddV2", "x", 3.0))), 0.1667),
+    ],
+    "gelu": [
+        lambda s: gelu(s, s("Erfc", s("Mul", s("Neg", "x"), 0.71))),
+        lambda s: gelu(s, s("AddV2", 1.0, s("Erf", s("RealDiv", 2**0.5, "x")))),
+        lambda s: s("Mul", 0.7978845608, s("AddV2", "x", s("Mul", 0.044715, s("Pow", "x", 2.0)))),
+    ],
+    "layer-norm": [
+        lambda s: of_other_means(s, "RealDiv", [3], [2]), lambda s: of_other_means(s, "Mul", [3], [3]),
+        lambda s: of_other_means(s, "RealDiv", [0], [0], **LOST), lambda s: norm(s, [1, 2]),
+    ],
+    "instance-norm": [lambda s: of_other_means(s, "RealDiv", [1, 2], [2, 1]), lambda s: norm(s, [3])],
+    "rms-norm": [
+        lambda s: s("RealDiv", "x", s("Sqrt", s("AddV2", s("Mean", s("Square", "x"), [0], **LOST), 1e-3))),
+        lambda s: s("RealDiv", s("Abs", "x"), s("Sqrt", s("AddV2", s("Mean", s("Square", "x"), [3], **KEEP), 1e-3))),
+        lambda s: s("RealDiv", "x", s("Sqrt", s("AddV2", s("Mean", s("Pow", "x", 3.0), [3], **KEEP), 1e-3))),
+    ],
+    "l2-norm": [
+        lambda s: s("RealDiv", "x", s("Sqrt", s("Sum", s("Square", "x"), [0], **LOST))),
+        lambda s: s("RealDiv", "x", s("Sqrt", s("Minimum", s("Sum", s("Square", "x"), [3], **KEEP), 1e-6))),
+    ],
+    "leaky-relu": [
+        lambda s: s("Maximum", "x", s("Mul", 1.25, "x")), lambda s: s("Maximum", "x", s("Mul", -0.25, "x")),
+        lambda s: s("Minimum", "x", s("Mul", 0.25, "x")), lambda s: s("Maximum", "x", s("Mul", 0.25, s("Neg", "x"))),
+        lambda s: s("Sub", s("Relu", "x"), s("Mul", 0.25, s("Relu", "x"))),
+        lambda s: s("Sub", s("Mul", 0.25, s("Relu", s("Neg", "x"))), s("Relu", "x")),
+    ],
+    "prelu": [
+        lambda s: s("AddV2", s("Relu", "x"), s("Mul", s.weights(3), s("Relu", s("Neg", "x")))),
+        lambda s: s("AddV2", s("Relu", "x"), s("Mul", s("Mul", s.weights(3), s("Sub", s("Abs", "x"), "x")), 0.5)),
+    ],
+    "relu6-as-min-max": [lambda s: s("Relu", "x")],
+    "min-max-as-relu6": [
+        lambda s: s("Minimum", s("Maximum", "x", 1.0), 6.0), lambda s: s("Minimum", s("Relu", "x"), 6.001),
+        lambda s: s("Maximum", s("Maximum", "x", 0.0), 6.0),
+    ],
+    "conv-as-matmul": [
+        lambda s: s("Conv2D", "x", s.weights(1, 1, 3, 2), strides=[1, 2, 2, 1], padding=b"SAME"),
+        lambda s: s("Conv2D", "x", s.weights(1, 1, 4, 2), data_format=b"NCHW", **CONV),
+        lambda s: s("Conv2D", "x", s.weights(1, 1, 3, 2), strides=[1, 1, 1, 1], padding=b"EXPLICIT",
+                    explicit_paddings=[0, 0, 1, 1, 1, 1, 0, 0]),
+        lambda s: s("Conv2D", "x", s.weights(1, 2, 3, 2), **CONV),
+    ],
+    "matmul-as-conv": [
+        lambda s: s("MatMul", "m", s.weights(5, 3), transpose_b=True),
+        lambda s: s("MatMul", "m", s.weights(2, 5), transpose_a=True),
+        lambda s: s("MatMul", "m", s("Abs", s.weights(3, 5))),
+    ],
+    "nms-v3": [lambda s: boxes(s, "NonMaxSuppressionV3", 0.5, 0.1)],
+    "nms-v5": [lambda s: boxes(s, "NonMaxSuppressionV2", 0.5)],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("page", NEARLY)
+def test_what_is_only_nearly_so_stays(page: str) -> None:
+    for at, part in enumerate(NEARLY[page]):
+        m = Builder()
+        m.placeholder("x", "float32", (2, 4, 4, 3))
+        m.placeholder("m", "float32", (2, 3))
+        m.const("boxes", [[0, 0, 1, 1]])
+        m.const("scores", [0.5])
+        m.node("y", "Identity", [part(Spelling(m, "s"))], **F)
+        assert [match.why for match in listed(m.graph(), in_book(page))] == [], at
+
+
+def test_gaps_that_no_convolution_has_stay() -> None:
+    def why(block: list[int], pads: list[list[int]], crops: list[list[int]]) -> str:
+        m = Builder()
+        m.placeholder("x", "float32", (2, 4, 4, 3))
+        s = Spelling(m, "s")
+        types = {"Tblock_shape": "int32"}
+        space = s("SpaceToBatchND", "x", [2, 2], pads, Tpaddings="int32", **types)
+        s("BatchToSpaceND", conv(s, space, s.weights(3, 3, 3, 2)), block, crops, Tcrops="int32", **types)
+        (found,) = listed(m.graph(), in_book("atrous"))
+        return found.why
+
+    assert why([2, 2], [[2, 2], [2, 2]], [[0, 0], [0, 0]]) == ""
+    assert why([2, 1], [[2, 2], [2, 2]], [[0, 0], [0, 0]]) == "the rule leaves it"
+    assert why([2, 2], [[2, 2], [2, 2]], [[0, 0], [3, 0]]) == "the rule leaves it"
 
 
 def test_relu6_is_spelt_out() -> None:

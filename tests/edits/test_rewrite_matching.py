@@ -8,11 +8,16 @@ import pytest
 from support import graphs
 from support.graphs import FLOAT, INT32, STRING, graph, identity, node, placeholder, scalar
 from support.mutants import account
+from support.tf_graphs import Builder
 
+from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.rewrite import rewrite
+from gdsurgeon.edits.rewriting.matching import Matcher
+from gdsurgeon.edits.rewriting.rounds import match_of
 from gdsurgeon.errors import EditError
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.patterns.check import rule_of
 
 X = placeholder("x")
 
@@ -81,3 +86,71 @@ def test_a_search_that_finds_no_end_is_given_up(monkeypatch: Any) -> None:
         pattern = f"AddV2({pattern}, $v{i})"
     rule = f"Relu(AddV2({pattern}, $x)) -> $x"
     stays(rule, *sums, node("y", "Relu", ["n39"], T=FLOAT), said="'y' may match in too many ways")
+
+
+def test_constants_that_no_attr_can_be_stay() -> None:
+    def of(values: list[float], rule: str = "Mul($x, $a:const) -> Softplus($x)", kind: bytes = FLOAT) -> list[bytes]:
+        return [X, graphs.const("a", values, kind), node("y", "Mul", ["x", "a"], T=FLOAT)]
+
+    rule = "Mul($x, $a:const) -> Squeeze{squeeze_dims=$a}($x)"
+    assert done(rule, *of([1.0, 2.0]))["y"] == ["Squeeze", "x"]
+    stays(rule, *of([1.5]), said="squeeze_dims is of kind list(int), and the constant is none of it")
+    stays("Mul($x, $a:const) -> LeakyRelu{alpha=$a}($x)", *of([0.5, 0.25]), said="alpha is of kind float, and")
+
+
+def test_attrs_that_an_op_does_not_have_stay() -> None:
+    pool = [X, node("y", "Neg", ["x"], T=FLOAT)]
+    stays('Neg($x) -> LRN{T=double}($x)', *pool, said="T cannot be that dtype")
+    stays('Neg($x) -> DepthToSpace{block_size=1}($x)', *pool, said="block_size is 2 at least")
+    stays('Neg($x) -> MirrorPad{mode="ROUND"}($x, [[1,1]])', *pool, said="mode is one of REFLECT, SYMMETRIC")
+
+
+SPLIT = [scalar("axis", 0, INT32), node("s", "Split", ["axis", "x"], T=FLOAT, num_split=2)]
+
+
+def test_outputs_and_bindings_are_told_apart() -> None:
+    rule = "Sub(s=Split(_, $x), s:1) -> Neg($x)"
+    assert done(rule, X, *SPLIT, node("y", "Sub", ["s", "s:1"], T=FLOAT))["y"] == ["Neg", "x"]
+    stays(rule, X, *SPLIT, node("y", "Sub", ["s", "s"], T=FLOAT))
+    leaks = [X, node("n", "Neg", ["x"], T=FLOAT), node("a", "LeakyRelu", ["x"], T=FLOAT, alpha=0.25),
+             node("b", "LeakyRelu", ["n"], T=FLOAT, alpha=0.5)]  # fmt: skip
+    either = "AddV2(LeakyRelu{alpha=$a}(Neg($x)), LeakyRelu{alpha=$b}($x)) -> LeakyRelu{alpha=$a}($x)"
+    found = graph(*leaks, node("y", "AddV2", ["a", "b"], T=FLOAT))
+    rewrite(found, either)
+    assert found["y"].plain_attr("alpha") == 0.5
+    both = "(LeakyRelu{alpha=$a}($x), LeakyRelu{alpha=$a}(Neg($x))) -> (Elu($x), Elu($x))"
+    stays(both, *leaks, node("y", "AddV2", ["a", "b"], T=FLOAT))
+
+
+ABS = [("a", "Abs", "x"), ("b", "Abs", "x"), ("y", "Neg", "a")]
+
+
+def ways(pattern: str, root: str, *nodes: bytes) -> list[dict[str, str]]:
+    """What names stand for in each way in which a pattern matches at a node."""
+    topology, rule = topology_of(graph(*nodes)), rule_of(pattern, only_pattern=True)
+    matcher = Matcher(topology, rule, ())
+    assert topology.id_of(topology.graph[root]) in matcher.roots()
+    found = matcher.ways(topology.id_of(topology.graph[root]))
+    return [{name: read.name for name, read in match_of(topology, rule, way).tensors.items()} for way in found]
+
+
+def test_what_is_bound_where_a_node_is_there_and_not_where_it_is_missing() -> None:
+    nodes = [X, placeholder("z"), placeholder("b"), placeholder("c"), node("d", "BiasAdd", ["z", "b"], T=FLOAT),
+             node("m", "Mul", ["x", "d"], T=FLOAT), node("s", "Sub", ["x", "c"], T=FLOAT)]  # fmt: skip
+    assert ways("(Mul($x, BiasAdd?($z, $b)), Sub($x, $b))", "m", *nodes) == [{"x": "x", "z": "d", "b": "c"}]
+    assert ways("Neg(Relu?(Abs($x)))", "y", X, *(node(n, op, [r], T=FLOAT) for n, op, r in ABS)) == [{"x": "x"}]
+    twice = [X, node("n", "Neg", ["x"], T=FLOAT), node("y", "Sub", ["n", "n"], T=FLOAT)]
+    assert ways("Sub(n=Neg?($x), n)", "y", *twice) == [{"x": "x"}]
+
+
+def test_a_graph_with_several_inputs_and_results() -> None:
+    m = Builder()
+    for name in ("b", "a"):
+        m.placeholder(name, "float32")
+    m.node("difference", "Sub", ["a", "b"], T="float32")
+    m.node("product", "Mul", ["a", "b"], T="float32")
+    both = [node(name, op, ["x", "z"], T=FLOAT) for name, op in (("s", "AddV2"), ("q", "RealDiv"))]
+    found = graph(X, placeholder("z"), *both)
+    account(lambda: (found, rewrite(found, "(RealDiv($a, $b), AddV2($a, $b))", m.graph())))
+    assert found["q"].op == "PartitionedCall"
+    assert [read.name for read in found["q"].inputs] == ["z", "x"]

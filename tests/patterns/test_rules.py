@@ -98,6 +98,13 @@ WRONG = [
 ]  # fmt: skip
 
 
+def test_numbers_and_truths() -> None:
+    first = rule_of("Foo($x, true, false, 1.5e-3, -2E+2, .5, [true, false])", only_pattern=True).pattern[0]
+    assert isinstance(first, Op) and first.inputs is not None
+    found = [term.values for term in first.inputs if isinstance(term, Value)]
+    assert found == [(True,), (False,), (0.0015,), (-200.0,), (0.5,), (True, False)]
+
+
 def test_numbers_of_any_length() -> None:
     (_, long, floating) = rule_of(f"Foo($x, {'9' * 5000}, 1{'0' * 30})", only_pattern=True).pattern[0].inputs  # type: ignore
     assert (long.values, floating.values) == ((float("inf"),), (1e30,))

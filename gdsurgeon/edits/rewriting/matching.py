@@ -18,7 +18,7 @@ class Matcher:
     """The matches of a rule in a graph.
 
     Attributes:
-        tried: how often a term was held against a tensor.
+        tried: how often a term was held against a tensor, or a result against those before it.
     """
 
     def __init__(self, topology: Topology, rule: Rule, barred: Container[int]) -> None:
@@ -77,6 +77,7 @@ class Matcher:
         roots = {found.placed[each] for each in self._others[:index]}
         roots.add(found.root(self.rule.pattern[0]))
         for other in self._tables[term].fitting(found, taken):
+            self.tried += 1
             both = found.joined(other, self.facts) if other.placed[term] not in roots else None
             if both is not None:
                 yield from self._with_others(both, index + 1, taken)
