@@ -385,11 +385,11 @@ def once(items: Iterable[tuple[str, str]], what: str = "") -> list[tuple[str, st
     out: dict[str, str] = {}
     found = list(items)
     for name, value in found:
-        before = out.setdefault(name.removesuffix(":0"), value)
+        called = name if name.startswith("/") else name.removesuffix(":0")  # a device, or a tensor
+        before = out.setdefault(called, value)
         if before != value:
             where = f"{what} " if what else ""
-            called = quoted(name.removesuffix(":0"))
-            raise UsageError(f"{where}{called} is given two values: {quoted(before)} and {quoted(value)}")
+            raise UsageError(f"{where}{quoted(called)} is given two values: {quoted(before)} and {quoted(value)}")
     return found
 
 
