@@ -65,7 +65,7 @@ def _v1_shards(prefix: str) -> list[str]:
         InputError: one is missing.
     """
     folder, name = os.path.split(prefix)
-    found = [match for entry in _listed(folder) if (match := _SHARD.match(entry)) is not None and match[1] == name]
+    found = [match for entry in listed(folder) if (match := _SHARD.match(entry)) is not None and match[1] == name]
     if not found:
         return []
     count = int(found[0][3])
@@ -90,10 +90,11 @@ def _those_in(folder: str) -> str:
 
 
 def _prefixes(folder: str) -> list[str]:
-    return sorted(name.removesuffix(".index") for name in _listed(folder) if name.endswith(".index"))
+    return sorted(name.removesuffix(".index") for name in listed(folder) if name.endswith(".index"))
 
 
-def _listed(folder: str) -> list[str]:
+def listed(folder: str) -> list[str]:
+    """What is in FOLDER, here where that is '', sorted; nothing where it cannot be read."""
     try:
         return sorted(os.listdir(folder or "."))
     except OSError:

@@ -9,7 +9,7 @@ import click
 from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.complete import files, inputs_and_constants, paired
 from gdsurgeon.cli.options import edit_options, pair
-from gdsurgeon.errors import UsageError, printable, reason
+from gdsurgeon.errors import UsageError, printable
 
 if TYPE_CHECKING:
     from gdsurgeon.operation.edit import Request
@@ -38,6 +38,7 @@ def command(request: Request, values: tuple[str, ...], weights: str | None) -> N
     """
     from gdsurgeon.cli.run_edit import run_edit
     from gdsurgeon.edits.freeze_input import freeze_input
+    from gdsurgeon.feeds.given import array_file
 
     wanted: dict[str, object] = {}
     for text in values:
@@ -47,7 +48,7 @@ def command(request: Request, values: tuple[str, ...], weights: str | None) -> N
             raise UsageError(f"{printable(name)} is given two values")
         if value.startswith("@"):
             request.others += (value[1:],)
-            wanted[name] = _array(value[1:])
+            wanted[name] = array_file(f"the value {printable(value[1:])}", value[1:])
         else:
             wanted[name] = value
     if not wanted and weights is None:
@@ -64,21 +65,6 @@ def _together(values: dict[str, object], path: str | None) -> dict[str, object]:
     if twice:
         raise UsageError(f"{printable(twice[0])} is given two values")
     return values | arrays
-
-
-def _array(path: str) -> object:
-    """The array in an .npy file."""
-    import numpy as np
-
-    try:
-        found = np.load(path, allow_pickle=False)
-    except OSError as error:
-        raise UsageError(f"the value {printable(path)} cannot be read: {reason(error)}") from error
-    except Exception as error:  # numpy has many ways to say that a file is none of its own
-        raise UsageError(f"the value {printable(path)} cannot be read: it is no .npy file") from error
-    if not isinstance(found, np.ndarray):
-        raise UsageError(f"the value {printable(path)} is an archive, no .npy file")
-    return found
 
 
 def _arrays(path: str) -> dict[str, object]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
+from gdsurgeon.checkpoint.open import listed
 from gdsurgeon.container.files import ASSETS, GRAPH_FILE, TEXT_FILE, VARIABLES, saved_model_at
 from gdsurgeon.container.wanted import ALL, Wanted
 from gdsurgeon.graph.graph import Graph
@@ -116,15 +117,8 @@ def reads_of(path: str, wanted: Wanted = ALL) -> tuple[str, ...]:
         prefix = meta.removesuffix(".meta") if meta.endswith(".meta") else ""
     if prefix:
         beside, name = os.path.split(prefix)
-        own += [os.path.join(beside, found) for found in _listed(beside or ".") if found.startswith(name)]
+        own += [os.path.join(beside, found) for found in listed(beside) if found.startswith(name)]
     return tuple(own)
-
-
-def _listed(folder: str) -> list[str]:
-    try:
-        return os.listdir(folder)
-    except OSError:
-        return []
 
 
 def _in_folder(folder: str, wanted: Wanted, name: str) -> Model:

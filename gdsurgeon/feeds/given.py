@@ -124,11 +124,14 @@ def array_file(what: str, path: str) -> object:
     import numpy as np
 
     try:
-        return np.load(path, allow_pickle=False)
+        found = np.load(path, allow_pickle=False)
     except OSError as error:
         raise UsageError(f"{what} cannot be read: {reason(error)}") from error
     except Exception as error:  # numpy has many ways to say that a file is none of its own
-        raise UsageError(f"{what} cannot be read: it is no file of arrays, or a broken one") from error
+        raise UsageError(f"{what} cannot be read: it is no .npy file, or a broken one") from error
+    if not isinstance(found, np.ndarray):
+        raise UsageError(f"{what} is an archive, no .npy file")
+    return found
 
 
 def of_array(what: str, dtype: int, value: object) -> Tensor:

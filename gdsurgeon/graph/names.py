@@ -128,6 +128,12 @@ class UniqueNames:
         return candidate
 
 
+def is_numbered(name: str, stem: str) -> bool:
+    """Whether NAME is STEM, or what `UniqueNames` makes of that where it is taken."""
+    before, _, number = name.rpartition("_")
+    return name == stem or (before == stem and number.isdigit())
+
+
 def free_scope(names: Iterable[str], scope: str) -> str:
     """SCOPE, or SCOPE_1, SCOPE_2, ...: the first that none of the nodes NAMES is in, or is called."""
     used = {scope + name[len(scope) :].partition("/")[0] for name in names if name.startswith(scope)}

@@ -11,7 +11,7 @@ from gdsurgeon.errors import quoted
 from gdsurgeon.graph.closure import closure
 from gdsurgeon.graph.constants import constant_header
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.names import parse_tensor
+from gdsurgeon.graph.names import is_numbered, parse_tensor
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.dtypes import FLOATING
 from gdsurgeon.ops.kinds import CALLED
@@ -108,13 +108,11 @@ def _behind(after: Graph, seeds: Iterable[str], added: set[str]) -> set[str]:
 
 def _numbered(after: Graph, own: set[str], stem: str) -> Node | None:
     """The node with the name STEM, or with the highest number behind it: results give way to other nodes."""
-    numbers = [name for name in own if name.rpartition("_")[0] == stem and name.rpartition("_")[2].isdigit()]
-    found = [stem] if stem in own else []
-    for name in sorted(found + numbers, key=len):
+    for name in sorted((name for name in own if is_numbered(name, stem)), key=len):
         node = after.find(name)
         if node is not None and node.op == "Identity":
             return node
-    return after.find(found[0]) if found else None
+    return after.find(stem) if stem in own else None
 
 
 def _weights(graph: Graph, ys: Sequence[str]) -> list[str]:

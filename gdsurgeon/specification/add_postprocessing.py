@@ -9,7 +9,7 @@ from gdsurgeon.comparison.compare import Comparison
 from gdsurgeon.comparison.intent import Intent, made
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.names import parse_tensor
+from gdsurgeon.graph.names import is_numbered, parse_tensor
 from gdsurgeon.specification.joining import Bound, Joined, bindings
 
 
@@ -18,8 +18,7 @@ def violations(comparison: Comparison, post: Graph, mapped: Sequence[Bound] = ()
     bound = bindings(post, mapped, "_postprocessed")
     raws = {model: comparison.facts.renamed.get(model, "") for model, _, _ in bound}
     for model, raw in raws.items():
-        stem, _, number = raw.rpartition("_")
-        if raw != f"{model}_raw" and (stem != f"{model}_raw" or not number.isdigit()):
+        if not is_numbered(raw, f"{model}_raw"):
             yield f"{quoted(model)} is called {quoted(raw)}, not {quoted(model + '_raw')}"
     # A result that is all that its node gives, and of no other output, has the name itself; else it is handed on.
     count = Counter(parse_tensor(result).node for _, _, result in bound)

@@ -16,7 +16,7 @@ from gdsurgeon.graph.closure import closure
 from gdsurgeon.graph.constants import constant, tensor_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
-from gdsurgeon.graph.names import UniqueNames, format_input, free_scope
+from gdsurgeon.graph.names import UniqueNames, format_input, free_scope, is_numbered
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.serving import Key, Serving
 from gdsurgeon.ops.dtypes import STRING
@@ -291,7 +291,7 @@ def _groups(comparison: Comparison, names: Mapping[str, str], intent: Intent) ->
 
 def _made_unique(name: str, added: Sequence[str], names: dict[str, str]) -> str:
     """What of the nodes that were ADDED has NAME, with a number where that is another's."""
-    free = [n for n in added if re.fullmatch(re.escape(name) + r"(_\d+)?", n) and n not in names.values()]
+    free = [each for each in added if is_numbered(each, name) and each not in names.values()]
     return free[0] if free else name
 
 

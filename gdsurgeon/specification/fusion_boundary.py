@@ -8,7 +8,7 @@ from typing import NamedTuple
 from gdsurgeon.comparison.compare import Comparison
 from gdsurgeon.comparison.intent import Copies, Intent
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.names import format_input
+from gdsurgeon.graph.names import format_input, is_numbered
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.specification.fused_function import Inside
@@ -110,7 +110,7 @@ def of_body(
     placeholders, results = paired
     reads = [tensor for tensor in edges.inputs if tensor in placeholders]
     large = [node.name for node in body.nodes() if is_large(node)]
-    copies = {stem: new for new in comparison.facts.added for stem in large if _is_numbered(new, f"{name}/{stem}")}
+    copies = {stem: new for new in comparison.facts.added for stem in large if is_numbered(new, f"{name}/{stem}")}
     intent.added += copies.values()
     intent.copies.append(Copies(body, copies, {}, False))
     outside = {*(placeholders[tensor] for tensor in reads), *copies}
@@ -118,8 +118,3 @@ def of_body(
     nodes = [node.name for node in body.nodes() if node.name not in outside]
     inside = Inside(body, nodes, args, [results[t] for t in edges.outputs if t in results], frozenset(), {})
     return inside, [*reads, *copies.values()]
-
-
-def _is_numbered(name: str, stem: str) -> bool:
-    """Whether NAME is STEM, or that with a number."""
-    return name == stem or (name.rpartition("_")[0] == stem and name.rpartition("_")[2].isdigit())

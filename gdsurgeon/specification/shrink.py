@@ -16,10 +16,13 @@ from gdsurgeon.errors import quoted
 from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.constants import constant_header
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.names import is_numbered
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.dtypes import NUMBERS, dtype_name
 from gdsurgeon.specification.elements import elements
 
+_PARTS = ("small", "scale", "cast")
+"""What constants are called that are made for one, below its name."""
 PRECISION = {"float16": (2.0**-11, 2.0**-25), "bfloat16": (2.0**-8, 2.0**-134)}
 """By how much of itself an element may be off, and by how much at all where it is next to 0."""
 
@@ -54,9 +57,7 @@ def _different(
             continue
         intent.changed.append(name)
         intent.altered += _made(new, old.output.dtype, to)
-        intent.added += [
-            each for each in facts.added if re.fullmatch(re.escape(name) + "/(small|scale|cast)(_[0-9]+)?", each)
-        ]
+        intent.added += [each for each in facts.added for part in _PARTS if is_numbered(each, f"{name}/{part}")]
         yield from (f"{quoted(name)} {line}" for line in _faults(old, new, to))
     yield from audit(comparison, intent)
 

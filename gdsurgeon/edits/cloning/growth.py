@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.initialisers import assignments
 from gdsurgeon.analysis.traversal.topology import Topology
+from gdsurgeon.checkpoint.bundle import decode_key, encode_key
 from gdsurgeon.container.restoring import RESTORE, origin
 from gdsurgeon.edits.copying.node_copy import NodeCopy
 from gdsurgeon.errors import EditError, quoted
@@ -121,7 +122,7 @@ def planned(found: Iterable[Place], spelt: Callable[[str], str]) -> tuple[list[G
             items.append(place)
     texts = {op: _texts(op) for op in by_op}
     taken = {key for of_op in texts.values() for key in next(iter(of_op.values()))}
-    unique = UniqueNames(lambda key: _bytes(key) in taken)
+    unique = UniqueNames(lambda key: encode_key(key) in taken)
     keys: dict[str, str] = {}  # of the clones, by those of the originals
     out: list[Growth] = []
     for op, items in by_op.items():
@@ -129,21 +130,13 @@ def planned(found: Iterable[Place], spelt: Callable[[str], str]) -> tuple[list[G
         for slot, (node, values) in enumerate(texts[op].items()):
             more = [values[item.at] for item in items]
             if not slot:
-                for key in map(_text, more):
+                for key in map(decode_key, more):
                     keys[key] = keys.get(key) or unique(spelt(key))
-                more = [_bytes(keys[_text(key)]) for key in more]
+                more = [encode_key(keys[decode_key(key)]) for key in more]
             texts[op][node] = [*values, *more]
         out.append(Growth(op, items, count, texts[op]))
     _check_constants(out)
     return out, {new: old for old, new in keys.items()}
-
-
-def _text(key: bytes) -> str:
-    return key.decode("utf-8", "surrogateescape")
-
-
-def _bytes(key: str) -> bytes:
-    return key.encode("utf-8", "surrogateescape")
 
 
 def _texts(op: Node) -> dict[Node, list[bytes]]:
