@@ -125,7 +125,7 @@ def simplify(
     named = [end.name for end in ends]
     topology = topology_of(graph)
     topology.check_reads(topology.numbers())
-    was = _ops_of(graph)
+    was, inside = _ops_of(graph), _nodes_inside(graph)
     fixing = fixed(graph, shapes)
     start = graph.pristine() if fixing is None else written(graph)
     first = _inlined(graph, ends, chosen) if INLINE in chosen else None
@@ -137,7 +137,7 @@ def simplify(
     if fold_bn:
         ends = [graph.output(name) for name in named]
         result = with_folds(graph, result, ends, Folded(_named(graph, ends), tolerance, spells_out=bool(engine)))
-    result.told += [*_table(was, now := _ops_of(graph)), *_totals(graph, was, now)]
+    result.told += [*_table(was, now := _ops_of(graph)), *_totals(graph, was, now, inside)]
     return result
 
 
@@ -405,6 +405,12 @@ def _ops_of(graph: Graph) -> Counter[str]:
     return Counter(map(topology.op, topology.numbers()))
 
 
+def _nodes_inside(graph: Graph) -> int:
+    """The nodes of the functions of a graph that is no function itself, and no part of a model."""
+    is_alone = not graph.is_body and graph.serving is None
+    return sum(len(function.node_def) for function in graph.functions) if is_alone else 0
+
+
 def _ops(draft: Draft) -> Counter[str]:
     return Counter(draft.topology.op(number) for number in draft.topology.numbers() if not draft.gone[number])
 
@@ -423,9 +429,10 @@ def _table(was: Counter[str], now: Counter[str]) -> list[tuple[str, str]]:
     return lines + more
 
 
-def _totals(graph: Graph, was: Counter[str], now: Counter[str]) -> list[tuple[str, str]]:
-    """Nodes and bytes; not of a model, of which the graph is a part."""
+def _totals(graph: Graph, was: Counter[str], now: Counter[str], inside: int) -> list[tuple[str, str]]:
+    """Nodes, those of functions (INSIDE, before), and bytes; these not of a model, of which the graph is a part."""
     told = [("nodes", f"{was.total():,}  ->  {now.total():,}")]
+    told += [("nodes", f"in functions  {inside:,}  ->  {_nodes_inside(graph):,}")] if inside else []
     if not graph.is_body and graph.serving is None:
         told.append(("bytes", f"{graph.source.size:,}  ->  {written_size(graph):,}"))
     return told

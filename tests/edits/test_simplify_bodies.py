@@ -80,6 +80,7 @@ def test_a_body_is_a_graph() -> None:
     assert nodes_of(found, "G") == ["y"]
     assert result.intent.functions.changed == ["F"]
     assert result.claims == (SameOutputs(as_written=True, deployed=True),)
+    assert ("nodes", "in functions  12  ->  5") in result.told
     assert result.told[0] == ("passes", "unread 2, identities 1, neutral 1, equal-nodes 1, constants 1, bodies 1")
     for p in (True, False):
         fed = {"x": [1.5, -2.0], "p": p}
