@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +129,7 @@ def started_and_busy(arguments: list[str]) -> tuple[subprocess.Popen[str], int]:
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # ignored in the background of a shell
     )
     give_up = time.monotonic() + 60
     while time.monotonic() < give_up and process.poll() is None:
