@@ -211,15 +211,20 @@ def constant(node: Node) -> Constant | None:
     """The value of a Const node, or None where it is not one, is big, or of a dtype that Python has not."""
     if node.op != "Const":
         return None
-    return constant_in(node.attr_bytes("value") or b"") if _is_small(constant_header(node)) else None
+    if node.attr_size("value") > SMALL and not _is_small(constant_header(node)):
+        return None
+    return constant_in(node.attr_bytes("value") or b"")
 
 
 def constant_in(data: bytes) -> Constant | None:
     """The value that the serialised AttrValue of a Const holds; None: see `constant`."""
     try:
-        return decode_tensor(attr_value(data).tensor) if _is_small(header_of(data)) else None
+        tensor = attr_value(data).tensor
     except decode_error():
         return None
+    shape = None if tensor.tensor_shape.unknown_rank else tuple(dim.size for dim in tensor.tensor_shape.dim)
+    header = TensorHeader(tensor.dtype, shape, len(tensor.tensor_content), 0)
+    return decode_tensor(tensor) if _is_small(header) else None
 
 
 def _is_small(header: TensorHeader | None) -> bool:

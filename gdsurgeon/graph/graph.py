@@ -259,6 +259,13 @@ class Graph:
         self._overlay.note_users(node, new)
         self._overlay.touch(node)
 
+    def set_reads(self, node: Node, inputs: Iterable[Output], controls: Iterable[Node]) -> None:
+        """Gives NODE these data inputs, and these control inputs, each once."""
+        data, waits = tuple(inputs), tuple(dict.fromkeys(controls))
+        node.assign(inputs=data, controls=waits)
+        self._overlay.note_users(node, (*(output.node for output in data), *waits))
+        self._overlay.touch(node)
+
     def set_colocated(self, node: Node, others: Iterable[Node]) -> None:
         """Colocates NODE with OTHERS."""
         new = tuple(others)
@@ -337,8 +344,7 @@ class Graph:
         for user in self._base_users(missing):
             inputs = [Output(node, read.index) if read.node is missing else read for read in user.inputs]
             controls = [node if control is missing else control for control in user.controls]
-            self.set_inputs(user, inputs)
-            self.set_controls(user, controls)
+            self.set_reads(user, inputs, controls)
 
     def add(
         self,
@@ -361,8 +367,7 @@ class Graph:
         for key, value in (attrs or {}).items():
             node.assign_attr(key, value)
         self._enter(node, after)
-        self.set_inputs(node, inputs)
-        self.set_controls(node, controls)
+        self.set_reads(node, inputs, controls)
         return node
 
     def add_copy(self, name: str, original: Node, *, after: Node | None = None) -> Node:
@@ -401,7 +406,7 @@ class Graph:
         for node in going:
             if not node.exists:
                 raise EditError(f"the node {quoted(node.name)} cannot be removed: nothing is found by that name")
-            for user in self._users_besides(node, names):
+            for user in self._users_besides(node, going, names):
                 if user not in going:
                     raise EditError(f"{quoted(node.name)} cannot be removed: {quoted(user.name)} reads it")
             for user in self.colocated_with(node):
@@ -411,14 +416,16 @@ class Graph:
             _ = node.record  # found by its name in the file, which is about to be free
             self._overlay.drop(node)
 
-    def _users_besides(self, node: Node, names: set[str | None]) -> list[Node]:
-        """The users of NODE, but for some of those whose names in the file are among NAMES: no node is made for these.
+    def _users_besides(self, node: Node, going: Container[Node], names: set[str | None]) -> list[Node]:
+        """The users of NODE, but for some of those that are GOING, whose names in the file are NAMES.
 
         Of many nodes that go, most are read by others that go.
         """
         name = node.base_name
-        if name is not None and not self._overlay.users.get(node) and names.issuperset(self.store.users(name)):
-            return []
+        if name is not None and names.issuperset(self.store.users(name)):
+            later = self._overlay.users.get(node, ())
+            if all(map(going.__contains__, later)):
+                return []
         return self.users(node)
 
     def reroute(self, uses: Iterable[Use], new: Output) -> int:

@@ -62,11 +62,14 @@ def replaced_nodes(
 
     out: list[Replacement] = []
     for node in touched:
-        assert node.record is not None
-        out.append((node.record.start, node.record.end, record(node)))
+        place = node.record
+        assert place is not None
+        out.append((place.start, place.end, record(node)))
+    nothing: list[Chunk] = []
     for node in removed:
-        assert node.record is not None
-        out.append((node.record.start, node.record.end, []))
+        place = node.record
+        assert place is not None
+        out.append((place.start, place.end, nothing))
     following: dict[Node | None, list[Node]] = {}
     for node, after in added.items():
         following.setdefault(after, []).append(node)

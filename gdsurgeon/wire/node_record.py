@@ -343,6 +343,8 @@ def record_tag(size: int) -> bytes:
 
 def record_body(buf: Buffer, start: int, end: int) -> int:
     """Where the NodeDef begins in the record from START to END."""
+    if end - start > 2 and buf[start] < 128 and buf[start + 1] < 128:
+        return start + 2  # a tag and a length of a byte each
     _, pos = read_varint(buf, start, end)
     _, pos = read_varint(buf, pos, end)
     return pos

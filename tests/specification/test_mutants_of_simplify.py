@@ -207,10 +207,10 @@ def written_by_calls() -> tuple[Graph, EditResult]:
 
 LASTING = "return not (is_random(op) and not _takes_resource(draft.graph, op))"
 MUTANTS = [
-    Mutant("values of constants do not count", EQUAL, "return node.attr_bytes(key)", 'return node.attr_bytes(key) if key != "value" else b""', weights),
+    Mutant("values of constants do not count", EQUAL, "told = sorted(header.attrs.keys() - ASIDE)", 'told = sorted(header.attrs.keys() - ASIDE - {"value"})', weights),
     Mutant("large values of constants do not count", EQUAL, "summed.update(span.source.read(start, min(_STEP, span.end - start)))", "pass", large_weights),
-    Mutant("attrs do not count", EQUAL, "key = self._keys[number] = (self._reads[number], self._attrs[place])", "key = self._keys[number] = (self._reads[number], ())", weights),
-    Mutant("devices do not count", EQUAL, "yield node.device", "yield None", weights),
+    Mutant("attrs do not count", EQUAL, "(self._reads[number], self._forms.attrs(draft, number))", "(self._reads[number], ())", weights),
+    Mutant("devices do not count", EQUAL, "(header.device, *((key", "(None, *((key", weights),
     Mutant("another output of an equal node", DRAFT, "self._equals[code >> BITS] << BITS | code & CONTROL", "self._equals[code >> BITS] << BITS", weights),
     Mutant("what nodes wait for does not count", EQUAL, "return (op, *reads, *sorted(waits), *size)", "return (op, *reads, *size)", branches),
     Mutant("nodes with a state are merged", DRAFT, "if definition is None or definition.is_stateful:", "if definition is None:", reads),
@@ -241,7 +241,7 @@ MUTANTS = [
     Mutant("a pass is done that was not to be", "edits.simplify", "if name in (passes or PASSES) and name not in (*skip, *unfit)", "if name in (passes or PASSES)", chosen),
     Mutant("outputs are forgotten", "edits.simplify", '{"outputs": tuple(end.name for end in self._ends), **arguments}', "arguments", chosen),
     Mutant("what a reference refers to is read later", PAIRS, "if source != start and not draft.gives_reference(source):", "if source != start:", overwritten),
-    Mutant("a node is forgotten", f"{PASSES}.carry_out", "graph.set_controls(node, controls)", "graph.set_controls(node, [])", reads),
+    Mutant("a node is forgotten", f"{PASSES}.carry_out", "graph.set_reads(node, inputs, [topology.node(code >> BITS) for code in waits])", "graph.set_reads(node, inputs, [])", reads),
 ]  # fmt: skip
 
 

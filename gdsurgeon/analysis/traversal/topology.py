@@ -132,16 +132,24 @@ class Topology:
         self.__dict__.pop("_new_users", None)
         self.graph.know(Topology, self)
 
-    def set_inputs(self, number: int, codes: Iterable[int]) -> None:
-        """Has the node read something else, in this draft and not in the graph."""
-        before = self._codes.get(number, ())
-        self._codes[number] = tuple(codes)
+    def set_inputs(self, number: int, codes: Iterable[int]) -> tuple[set[int], set[int]]:
+        """Has the node read something else, in this draft and not in the graph.
+
+        Returns:
+            The nodes that it reads, or waits for, no longer, and those that it has not before.
+        """
+        is_new, before = number not in self._codes, set(self.producers(number))
+        new = self._codes[number] = tuple(codes)
+        now = set(self._producers(new))
+        lost, found = before - now, now - before
         self._consumers.clear()
-        if "_new_users" in self.__dict__:
-            for producer in self._producers(before):
-                self._new_users[producer].pop(number, None)
-            for producer in self._producers(self._codes[number]):
-                self._new_users.setdefault(producer, {})[number] = None
+        users = self.__dict__.get("_new_users")
+        if users is not None:
+            for producer in () if is_new else lost:
+                users[producer].pop(number)
+            for producer in now if is_new else found:
+                users.setdefault(producer, {})[number] = None
+        return lost, found
 
     def set_op(self, number: int, op: str) -> None:
         """Has the node be another op, in this draft."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gdsurgeon.analysis.traversal.topology import topology_of
+from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.comparison.facts import Rewired
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.copying.replacing import drop_colocations
@@ -12,6 +12,7 @@ from gdsurgeon.edits.simplifying.draft import BITS, CONTROL, Draft
 from gdsurgeon.edits.simplifying.folding import Folding
 from gdsurgeon.edits.simplifying.literal import constant_attrs
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.names import format_input
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.attr_names import STATED_SHAPES
 from gdsurgeon.runtime.tensor import Tensor
@@ -21,26 +22,39 @@ def carry_out(draft: Draft) -> Intent:
     """Has the graph of DRAFT be as that is."""
     graph, topology = draft.graph, topology_of(draft.graph)
     numbers = sorted(number for number in draft.changed if not draft.gone[number])
-    nodes = {number: topology.node(number) for number in numbers}
     going = [topology.node(number) for number in topology.numbers() if draft.gone[number]]
     intent = Intent(removed=[node.name for node in going])
-    for number, node in nodes.items():
-        codes = list(draft.topology.inputs(number))
-        inputs = [Output(topology.node(c >> BITS), c & CONTROL) for c in codes if c & CONTROL != CONTROL]
-        controls = [topology.node(code >> BITS) for code in codes if code & CONTROL == CONTROL]
-        if list(node.controls) != controls or number in draft.merges:
+    for number in numbers:
+        node = topology.node(number)
+        data, waits = _parted(draft.topology, number)
+        before, waited = _parted(topology, number)
+        inputs = [Output(topology.node(code >> BITS), code & CONTROL) for code in data]
+        if waits != waited or number in draft.merges:
             intent.changed.append(node.name)
         if number not in draft.merges:
-            slots = enumerate(zip(node.inputs, inputs, strict=True))
-            intent.rewired += [Rewired(node.name, i, old.name, new.name) for i, (old, new) in slots if old != new]
-        graph.set_inputs(node, inputs)
-        graph.set_controls(node, controls)
+            slots = enumerate(zip(before, data, inputs, strict=True))
+            intent.rewired += [
+                Rewired(node.name, i, _spelt(topology, old), new.name) for i, (old, code, new) in slots if old != code
+            ]
+        graph.set_reads(node, inputs, [topology.node(code >> BITS) for code in waits])
     for number in draft.merges:
         if not draft.gone[number]:
             _become_identity(graph, topology.node(number))
     drop_colocations(graph, going)
     graph.remove(going)
     return intent
+
+
+def _parted(topology: Topology, number: int) -> tuple[list[int], list[int]]:
+    """The codes of what a node reads, and of what it waits for."""
+    codes = topology.inputs(number)
+    data = [code for code in codes if code & CONTROL != CONTROL]
+    return data, [code for code in codes if code & CONTROL == CONTROL] if len(data) < len(codes) else []
+
+
+def _spelt(topology: Topology, code: int) -> str:
+    """The name of a tensor."""
+    return format_input(topology.name(code >> BITS), code & CONTROL)
 
 
 def _become_identity(graph: Graph, node: Node) -> None:

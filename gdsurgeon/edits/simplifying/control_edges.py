@@ -15,8 +15,9 @@ def control_edges(draft: Draft) -> None:
     """
     top = draft.topology
     for number in draft.again("control-edges", top.ops()):
-        codes = list(top.inputs(number))
+        codes = top.inputs(number)
         if [code for code in codes if code & CONTROL == CONTROL]:
+            codes = list(codes)
             needed = list(_needed(draft, codes))
             if needed != codes:
                 draft.counts["control-edges"] += len(codes) - len(needed)

@@ -62,7 +62,7 @@ class Draft:
         self._references: dict[str, bool] = {}
         self._constants: dict[int, Constant | None] = {}
         self._inferred: KeptShapes | None = None
-        self._memories: dict[Callable[[], object], object] = {}
+        self._memories: dict[Callable[[Draft], object], object] = {}
         self._news: list[int] = []  # the nodes that have changed, in the order in which they did, some again and again
         self._looked: dict[str, int] = {}  # how many of these there were when somebody last looked at them
         self._is_placed = 0  # how many there were when the order was found
@@ -255,8 +255,9 @@ class Draft:
 
     def _near(self, numbers: Iterable[int], ops: Container[str], reach: int, through: Container[str]) -> list[int]:
         """Those of OPS among NUMBERS and what depends on them within REACH edges, but for those to THROUGH."""
-        found = {number for number in numbers if number >= 0}
-        alone = [~number for number in numbers if number < 0]
+        gone = self.gone  # of what is, the readers have changed themselves
+        found = {number for number in numbers if number >= 0 and not gone[number]}
+        alone = [~number for number in numbers if number < 0 and not gone[~number]]
         front, op = list(found), self.ops
         for _ in range(reach):
             further: list[int] = []
@@ -279,16 +280,18 @@ class Draft:
             self.news("shapes")  # which it has just said itself
         return self._inferred
 
-    def remembered(self, make: Callable[[], T]) -> T:
+    def remembered(self, make: Callable[[Draft], T]) -> T:
         """What MAKE has made when a pass first asked for it: what it keeps from one time to the next."""
         if make not in self._memories:
-            self._memories[make] = make()
+            self._memories[make] = make(self)
         return self._memories[make]  # type: ignore[return-value]
 
     # -- changing ----------------------------------------------------------------------------------------
 
     def now(self, code: int) -> int:
         """The tensor that is read in the place of CODE, after what this pass has done."""
+        if code not in self._instead and code >> BITS not in self._equals:
+            return code
         path = []
         while True:
             if code in self._instead:
@@ -365,14 +368,12 @@ class Draft:
 
     def set_inputs(self, number: int, codes: Iterable[int]) -> None:
         """Has a node read and wait for something else, CODES."""
-        before = set(self.topology.producers(number))
-        self.topology.set_inputs(number, codes)
+        lost, found = self.topology.set_inputs(number, codes)
         self.changed.add(number)
-        now = set(self.topology.producers(number))
-        for producer in now - before:
+        for producer in found:
             self._later_readers.setdefault(producer, []).append(number)
-        self.note((number,))
-        self.note_alone(before - now)
+        self._news.append(number)
+        self.note_alone(lost)
 
     def settle(self, what: str) -> None:
         """Ends a pass: those who read what it has replaced read the replacement, and what it has replaced is gone.
