@@ -3,6 +3,7 @@
     generate.py big BYTES PATH      402 nodes: 400 Consts that share BYTES, an AddN of them all
     generate.py medium BYTES PATH   702 nodes: 350 layers of a Const and an AddV2
     generate.py chain NODES PATH    AddV2 nodes, each reading the two before it
+    generate.py redundant NODES PATH  layers, half of which simplify takes away
     generate.py tanh STEPS PATH     a chain of Tanh
     generate.py consumers N PATH    N slices of one tensor, squared and added up
     generate.py tiny 0 PATH         4 nodes: a MatMul and a Softmax
@@ -156,6 +157,25 @@ def towers(nodes: int) -> Iterator[Piece]:
         yield node(f"{scope}/out", "Identity", [last], type_attr())
 
 
+def redundant(nodes: int) -> Iterator[Piece]:
+    """Layers of six nodes, half of which give what they read; every hundredth has the same weight as another."""
+    one = array("f", [1.0]).tobytes()
+    yield placeholder("x", -1, 8)
+    yield from constant("one", (), [memoryview(one)], len(one))
+    last = "x"
+    for i in range(nodes // 6):
+        block = f"block_{i // 100}/layer_{i}"
+        weights = array("f", [0.01 * (i % 100)] * 8).tobytes()
+        yield from constant(f"{block}/weight", (8,), [memoryview(weights)], len(weights))
+        yield node(f"{block}/read", "Identity", [f"{block}/weight"], type_attr())
+        yield node(f"{block}/add", "AddV2", [last, f"{block}/read"], type_attr())
+        yield node(f"{block}/same", "Identity", [f"{block}/add"], type_attr())
+        yield node(f"{block}/times", "Mul", [f"{block}/same", "one"], type_attr())
+        last = f"{block}/tanh"
+        yield node(last, "Tanh", [f"{block}/times"], type_attr())
+    yield node("out", "Identity", [last], type_attr())
+
+
 def pointwise(steps: int) -> Iterator[Piece]:
     """A chain of cheap elementwise ops, three a step, on whatever is fed."""
     yield placeholder("x", -1)
@@ -216,7 +236,7 @@ def part(_: int) -> Iterator[Piece]:
 
 KINDS = {
     "big": big, "medium": medium, "chain": chain, "tiny": tiny, "towers": towers, "pointwise": pointwise,
-    "tanh": tanh, "consumers": consumers, "part": part,
+    "tanh": tanh, "consumers": consumers, "part": part, "redundant": redundant,
 }  # fmt: skip
 
 

@@ -53,7 +53,7 @@ class Model:
     def __str__(self) -> str:
         if self.kind == "chain":
             return f"{self.size:,} small nodes"
-        if self.kind in ("towers", "tanh", "consumers"):
+        if self.kind in ("towers", "tanh", "consumers", "redundant"):
             return f"{self.size:,} nodes"
         if self.size:
             return f"a {self.size // MB:,} MB model"
@@ -305,6 +305,13 @@ def surgery_row(shop: Workshop, name: str, model: Model, command: str, *argument
     return Row(name, work, [shop.edit(model, command, *arguments)], Target(seconds=2.0))
 
 
+def simplify_row(shop: Workshop, name: str, nodes: int, seconds: float) -> Row:
+    """A graph that is made simpler, and proven by running."""
+    model = Model("redundant", nodes)
+    contender = Contender(GDSURGEON, (*shop.gdsurgeon, "simplify", shop.path(model), "-o", shop.output))
+    return Row(name, f"simplify and proof by execution, {model}", [contender], Target(seconds=seconds))
+
+
 def xla_row(shop: Workshop, elements: int, runs: int) -> Row:
     """A memory-bound chain run as it is, as a function, and as one that XLA compiles."""
     model = Model("pointwise", POINTWISE_STEPS)
@@ -417,6 +424,7 @@ def row_makers(shop: Workshop, sizes: Sizes, with_import: bool) -> dict[str, Cal
         "fuse-towers": lambda: surgery_row(
             shop, "fuse-towers", towers, "fuse-ops", "--select", "^left/block_2[0-3]/", "--name", "fused"
         ),
+        "simplify-100k": lambda: simplify_row(shop, "simplify-100k", sizes.short_chain, 20.0),
         "fuse-xla": lambda: xla_row(shop, 32_000_000, 20),
         "gradients-tanh": lambda: gradient_row(
             shop,
