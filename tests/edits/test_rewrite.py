@@ -357,10 +357,8 @@ def test_many_readers_of_one_tensor_are_looked_at_once_each(rule: str) -> None:
 
 def test_a_second_result_is_looked_for_among_those_that_share_a_name() -> None:
     def pairs(count: int) -> list[bytes]:
-        nodes = [placeholder("z")]
-        for i in range(count):
-            nodes += [placeholder(f"p{i}"), binary(f"m{i}", "Mul", f"p{i}", "z"), binary(f"s{i}", "Sub", f"p{i}", "z")]
-        return nodes
+        products = [node for i in range(count) for node in (placeholder(f"p{i}"), binary(f"m{i}", "Mul", f"p{i}", "z"))]
+        return [placeholder("z"), *products, *(binary(f"s{i}", "Sub", f"p{i}", "z") for i in reversed(range(count)))]
 
     rule = "(Mul($x, $a), Sub($x, $b)) -> (AddV2($x, $a), AddV2($x, $b))"
     assert tried(rule, *pairs(400)) <= 8.5 * tried(rule, *pairs(50))
