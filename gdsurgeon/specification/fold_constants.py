@@ -18,14 +18,18 @@ from gdsurgeon.graph.constants import constant
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.serving import Serving
-from gdsurgeon.graph.writing import node_def
+from gdsurgeon.graph.writing import encoded, node_def
 from gdsurgeon.ops.dtypes import STRING
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.specification.elements import elements
 from gdsurgeon.specification.equivalence import BITS, Equivalence
 from gdsurgeon.specification.fuse_ops import OF_ITS_OWN
 from gdsurgeon.specification.sharing import named_by_node
+from gdsurgeon.wire.fields import encode_len
 from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import NodeDef
+from gdsurgeon.wire.scan import NODE
+from gdsurgeon.wire.write import read_chunks
 
 _SHAPE_ALONE = frozenset(("Shape", "ShapeN", "Size", "Rank", "ZerosLike", "OnesLike"))
 _ATTRS = ("dtype", "value")
@@ -157,28 +161,41 @@ def _piece(comparison: Comparison, found: _Fixed, names: Sequence[str]) -> bytes
     same, rows = found.same, found.same.table.rows
     pending = [rows[name] for name in names]
     seen = dict.fromkeys(pending)
-    definition = message("tensorflow.GraphDef")()
+    records: list[bytes] = []
     while pending:
         row = pending.pop()
-        node = definition.node.add()
-        node.CopyFrom(node_def(comparison.before[same.table.names[row]]))
-        node.device = ""
-        node.attr.pop("_class", None)
+        records.append(_anywhere(comparison.before[same.table.names[row]]))
         new = [code >> BITS for code in same.edges(row)[0] if code >> BITS not in seen]
         new = list(dict.fromkeys(new))
         seen |= dict.fromkeys(new)
         pending += new
     owner = comparison.before.owner
+    definition = message("tensorflow.GraphDef")()
     definition.versions.CopyFrom((comparison.before if owner is None else owner).store.versions)
     functions = comparison.before.functions
     named = [name for row in seen for name in named_by_node(comparison.before[same.table.names[row]])]
     for name in functions.reachable(named) if functions else ():
         definition.library.function.add().CopyFrom(functions[name])
-    # A call may optimise what it calls, and rounds otherwise then: it is told to leave that.
-    for node in (*definition.node, *(inner for function in definition.library.function for inner in function.node_def)):
-        if node.op in ("PartitionedCall", "StatefulPartitionedCall"):
-            node.attr["config_proto"].s = OF_ITS_OWN
-    return bytes(definition.SerializeToString())
+    for inner in (node for function in definition.library.function for node in function.node_def):
+        _tell(inner)
+    return b"".join([*records, definition.SerializeToString()])
+
+
+def _anywhere(node: Node) -> bytes:
+    """The record of a node on no device; that of a large constant mostly as it is."""
+    if not node.device and not node.has_attr("_class") and node.op == "Const":
+        return read_chunks(encoded(node))
+    definition = node_def(node)
+    definition.device = ""
+    definition.attr.pop("_class", None)
+    _tell(definition)
+    return encode_len(NODE, definition.SerializeToString())
+
+
+def _tell(node: NodeDef) -> None:
+    """Tells a call to leave its function as it is: one that it has optimised rounds otherwise."""
+    if node.op in ("PartitionedCall", "StatefulPartitionedCall"):
+        node.attr["config_proto"].s = OF_ITS_OWN
 
 
 def _is(node: Node, value: Value) -> bool:

@@ -228,7 +228,7 @@ MUTANTS = [
     Mutant("outputs go", "edits.simplify", "[*inputs, *outputs, *served_nodes(graph)]", "[*inputs, *served_nodes(graph)]", numbers),
     Mutant("inputs go", "edits.simplify", "[*inputs, *outputs, *served_nodes(graph)]", "[*outputs]", said),
     Mutant("a branch is given the predicate", f"{PASSES}.conditions", "data = draft.data(number)[0]", "data = draft.data(number)[1]", decided),
-    Mutant("constants are others", f"{PASSES}.literal", "data = bytes(value.data)", "data = bytes(value.data)[::-1]", constant),
+    Mutant("constants are others", f"{PASSES}.literal", 'memoryview(value.data).cast("B")', "memoryview(bytes(value.data)[::-1])", constant),
     Mutant("the file grows", FOLDING, "if spent + price <= room:", "if True:", growing),
     Mutant("an output is folded", FOLDING, 'if self.top.op(number) == "Const" or self.draft.kept[number]:', 'if self.top.op(number) == "Const":', outputs),
     Mutant("what is in a loop is folded", FOLDING, "if not draft.harmless[number] or op in PLACEHOLDERS", 'if op in PLACEHOLDERS | {"Merge", "Exit"}', turning),

@@ -14,7 +14,7 @@ from gdsurgeon.analysis.queries.side_effects import ops_in_functions
 from gdsurgeon.analysis.shapes.kept import KeptShapes
 from gdsurgeon.edits.functions.definition import NO_OPTIMIZER_OF_ITS_OWN
 from gdsurgeon.edits.simplifying.draft import BITS, Draft
-from gdsurgeon.edits.simplifying.literal import constant_record, whole_numbers
+from gdsurgeon.edits.simplifying.literal import constant_record, constant_size, whole_numbers
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.writing import encoded, node_def
@@ -191,7 +191,7 @@ class Folding:
         kind = DTYPES.get(dtypes[0]) if dtypes is not None and len(dtypes) == 1 else None
         if kind is None or not kind.kind:
             return False
-        shape = self._shapes.shape(node.output) if self._shapes is not None else None
+        shape = self.draft.shapes().shape(node.output)  # also where they are not folded: they say what is too large
         if shape is None or min(shape, default=0) < 0:
             return True
         size = kind.size
@@ -224,7 +224,7 @@ class Folding:
             else:
                 records.append(bare_record(self.top.node(number)))
                 called |= dict.fromkeys(self._called(number))
-        return b"".join(records) + functions_as_written(self.graph, called) + versions(self.graph)
+        return b"".join([*records, functions_as_written(self.graph, called), versions(self.graph)])
 
     def _called(self, number: int) -> list[str]:
         """The functions that a node calls, where it is one that is run for that."""
@@ -257,7 +257,7 @@ class Folding:
 
     def _price(self, number: int, value: Tensor) -> int:
         node = self.top.node(number)
-        return len(encode_len(NODE, constant_record(node.name, node.device, value))) - self._freed(number)
+        return constant_size(node.name, node.device, value) - self._freed(number)
 
     def _freed(self, front: int) -> int:
         """The bytes of a node, and of what nobody else reads."""
