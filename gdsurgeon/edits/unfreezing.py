@@ -24,6 +24,8 @@ from gdsurgeon.select import compiled, matching_ends
 from gdsurgeon.wire.write import Chunk, size_of
 
 SCOPE = "save"
+LARGEST_FILLED = 1 << 28
+"""Bytes of a constant in whose place the file says what fills it."""
 
 
 class Unfrozen(NamedTuple):
@@ -118,4 +120,6 @@ def _item(node: Node) -> Item:
         value = values_of(node)
     except InputError as error:
         raise EditError(error.message) from error
+    if value.stored < value.count and value.nbytes > LARGEST_FILLED:
+        raise EditError(f"{quoted(node.name)} is a constant whose value cannot be copied")
     return Item(node.name, value.dtype, value.shape, value.chunks())

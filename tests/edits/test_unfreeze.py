@@ -18,14 +18,17 @@ from support.mutants import Mutant, check_caught
 from support.paths import FIXTURES
 
 import gdsurgeon as gds
+from gdsurgeon.analysis.queries.constant_values import ConstantValues
 from gdsurgeon.checkpoint.open import open_checkpoint
 from gdsurgeon.checkpoint.write import stretches
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.errors import EditError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
+from gdsurgeon.ops.dtypes import FLOAT32
 from gdsurgeon.wire.fields import encode_len
 from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.write import ChunkSource
 
 CLASSIFIER = str(FIXTURES / "classifier.pb")
 TensorProto, VariableDef = message("tensorflow.TensorProto"), message("tensorflow.VariableDef")
@@ -190,7 +193,9 @@ def test_proven_with_restored_values(desk: Desk, monkeypatch: pytest.MonkeyPatch
     ran = desk.run(*arguments)
     assert ran.code == 0, ran.err
     shutil.rmtree(desk.folder / "out", ignore_errors=True)
-    monkeypatch.setattr("gdsurgeon.edits.unfreezing._content", lambda _: [struct.pack("<2f", 9, 9)])
+    values = "gdsurgeon.edits.unfreezing.values_of"
+    nines = ChunkSource([struct.pack("<2f", 9, 9)], "a value")
+    monkeypatch.setattr(values, lambda _: ConstantValues(FLOAT32, (2,), nines))
     ran = desk.run(*arguments)
     assert ran.code == 5, ran.err
     assert (sorted(desk.files()), desk.temporary_files()) == (["model.pb"], [])
