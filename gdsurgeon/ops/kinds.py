@@ -163,7 +163,7 @@ def is_random(op: str) -> bool:
     return seeded and op not in _SEED_FOR_OTHERS
 
 
-IN_PLACE = frozenset(("InplaceAdd", "InplaceSub", "InplaceUpdate"))
+IN_PLACE = frozenset(("InplaceAdd", "InplaceSub", "InplaceUpdate", "_ParallelConcatUpdate"))
 """Ops that write into the tensor that is their input 0, whoever else reads it."""
 
 
