@@ -25,13 +25,13 @@ from gdsurgeon.edits.simplifying.fixing import after_fixing, fixed
 from gdsurgeon.edits.simplifying.folding import Evaluate, Folding
 from gdsurgeon.edits.simplifying.folds import FOLD_BN, TOLERANCE, Folded, with_folds
 from gdsurgeon.edits.simplifying.identities import checks, identities, stop_gradients
-from gdsurgeon.edits.simplifying.inlining import inlined, joined, written, written_size
+from gdsurgeon.edits.simplifying.inlining import after_inlining, inlined, written, written_size
 from gdsurgeon.edits.simplifying.neutral import neutral
 from gdsurgeon.edits.simplifying.pairs import pairs
 from gdsurgeon.edits.simplifying.roots import fetched_by_savers, initialising, lasting, served_nodes
 from gdsurgeon.edits.simplifying.same_shape import same_shape
 from gdsurgeon.edits.simplifying.unread import unread
-from gdsurgeon.errors import Json, Line, NothingToDo, NotValidatedError, UsageError, printable, quoted
+from gdsurgeon.errors import Json, Line, NothingToDo, NotValidatedError, UsageError, joined, printable, quoted
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import parse_tensor
@@ -132,7 +132,7 @@ def simplify(
     before = start if first is None else written(graph)
     work = _Work(before, graph, [graph.output(name) for name in named], chosen, Folds(evaluate, max_growth), engine)
     result = work.done(was, may_be_nothing=fold_bn)
-    result = result if first is None else joined(first, before, result)
+    result = result if first is None else after_inlining(first, before, result)
     result = result if fixing is None else after_fixing(fixing, start, graph, result)
     if fold_bn:
         ends = [graph.output(name) for name in named]
@@ -381,12 +381,11 @@ def _nothing_left(passes: Sequence[str], skip: Sequence[str], engine: str) -> Us
     """The error for PASSES (all, where there are none) all of which are left out: by SKIP, or for an ENGINE."""
     asked = [name for name in PASSES if name in (passes or PASSES)]
     others = ",".join(name for name in asked if name not in skip)
-    against = ["{skip} {skipped}"] * any(name in skip for name in asked)
-    against += ["{engine} {name}, which leaves {others} out,"] * bool(others)
-    what = "{passes} {asked}" if passes else "all passes"
-    line = f"nothing is left to be done: {what} and {' and '.join(against)} cancel out"
     skipped = ",".join(name for name in asked if name in skip)
-    return UsageError(Line(line, asked=",".join(asked), skipped=skipped, name=engine, others=others))
+    parts: list[str] = [Line("{passes} {asked}", asked=",".join(asked)) if passes else "all passes"]
+    parts += [Line("{skip} {skipped}", skipped=skipped)] if skipped else []
+    parts += [Line("{engine} {name}, which leaves {others} out,", name=engine, others=others)] if others else []
+    return UsageError(Line("nothing is left to be done: {parts} cancel out", parts=joined(" and ", parts)))
 
 
 def _named(graph: Graph, ends: Sequence[Output]) -> list[Node]:

@@ -124,7 +124,8 @@ def _say_what_may_help(error: EditError, checked: CheckedOps, model: str) -> Non
     error.advice = ("freeze-first",) if "op-freeze" in codes else ()
     error.advice += ("inline-first",) if "op-inline" in codes else ()
     if may_all_go(checked.graph, checked.found.lacking):
-        error.advice += ("simplify-for-opencv",) if checked.engine.name == "opencv" else ("simplify-first",)
+        has_passes_of_its_own = checked.engine.name == "opencv"
+        error.advice += ("simplify-for-opencv",) if has_passes_of_its_own else ("simplify-first",)
 
 
 def _run(request: CheckOpsRequest, wanted: EngineRequest, graph: Graph, progress: Progress) -> EngineRun:

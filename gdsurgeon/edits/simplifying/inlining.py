@@ -43,7 +43,7 @@ def inlined(graph: Graph, kept: Iterable[Node], passes: Passes) -> Stage | None:
     return None
 
 
-def joined(first: Stage, before: Graph, later: EditResult) -> EditResult:
+def after_inlining(first: Stage, before: Graph, later: EditResult) -> EditResult:
     """What inlining, FIRST, and then the other passes, LATER, come to; BEFORE is the graph between.
 
     The calls must not optimise their functions by themselves where both graphs are compared bit for bit.
