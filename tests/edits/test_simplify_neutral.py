@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 import pytest
 from support import graphs
+from support.counting import is_linear
 from support.expecting import refuse
 from support.graphs import BOOL, FLOAT, INT32, add, const, graph, identity, node, placeholder, scalar
 from support.mutants import Mutant, check_caught
@@ -193,6 +195,20 @@ def looped() -> tuple[Graph, EditResult]:
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.mistake)
 def test_a_mistake_is_found(mutant: Mutant) -> None:
     check_caught(mutant)
+
+
+def test_the_work_grows_with_the_graph() -> None:
+    def chain(count: int) -> Callable[[], object]:
+        records, last = [X, W, const("axes", [], INT32, (0,))], "x"
+        for i in range(count):
+            records += [node(f"s{i}", "Sum", [last, "axes"], T=FLOAT, Tidx=INT32),
+                        node(f"p{i}", "Pack", [f"s{i}", "w"], T=FLOAT, N=2, axis=0),
+                        node(f"u{i}", "Unpack", [f"p{i}"], T=FLOAT, num=2, axis=0),
+                        add(f"a{i}", f"u{i}", f"u{i}:1")]  # fmt: skip
+            last = f"a{i}"
+        return partial(simplify, graph(*records))
+
+    assert is_linear(chain, 50, 200)
 
 
 def test_batches_of_three_and_second_calls() -> None:
