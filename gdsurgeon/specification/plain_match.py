@@ -36,13 +36,14 @@ Tensor = tuple[str, int]
 
 @dataclass
 class Cell:
-    """A node of the draft."""
+    """A node of the draft; DTYPES are those of its outputs, once somebody has asked."""
 
     op: str
     reads: list[Tensor]
     controls: list[str]
     attrs: dict[str, bytes]
     device: str = ""
+    dtypes: list[int] | None = field(default=None, compare=False)
 
 
 class Env(NamedTuple):
@@ -52,6 +53,10 @@ class Env(NamedTuple):
     nodes: dict[str, str]
     attrs: dict[str, bytes]
     placed: dict[Op, str]
+
+
+_HELD = 1 << 12
+"""Nodes of the file that are held as cells: of one place each is asked for several times."""
 
 
 @dataclass
@@ -72,6 +77,7 @@ class Cells:
     added: dict[str, int] = field(default_factory=dict)
     tried: int = 0
     _users: dict[str, set[str]] = field(default_factory=dict)
+    _read: dict[str, Cell] = field(default_factory=dict)
     _count: int = 0
 
     def __contains__(self, name: str) -> bool:
@@ -79,7 +85,12 @@ class Cells:
 
     def node(self, name: str) -> Cell:
         """The node NAME."""
-        return self.cells[name] if name in self.cells else _cell(self.graph[name])
+        found = self.cells.get(name) or self._read.get(name)
+        if found is None:
+            if len(self._read) >= _HELD:
+                self._read.clear()
+            found = self._read[name] = _cell(self.graph[name])
+        return found
 
     def op(self, name: str) -> str:
         """Its op."""
@@ -91,12 +102,11 @@ class Cells:
 
     def put(self, name: str, cell: Cell) -> None:
         """Has the node NAME be CELL."""
+        self._forget(name)
         self.cells[name] = cell
         self.gone.discard(name)
-        for read, _ in cell.reads:
+        for read in _read_by(cell):
             self._users.setdefault(read, set()).add(name)
-        for control in cell.controls:
-            self._users.setdefault(control, set()).add(name)
 
     def add(self, name: str, cell: Cell) -> None:
         """Adds the node NAME."""
@@ -106,28 +116,31 @@ class Cells:
 
     def drop(self, name: str) -> None:
         """Takes a node out."""
-        self.cells.pop(name, None)
+        self._forget(name)
         self.gone.add(name)
         self.added.pop(name, None)
 
+    def _forget(self, name: str) -> None:
+        cell = self.cells.pop(name, None)
+        for read in _read_by(cell) if cell is not None else ():
+            self._users[read].discard(name)
+
     def users(self, name: str) -> list[str]:
         """Those that read a node or wait for it."""
-        return sorted({*self._readers(name)})
+        return sorted(self.readers(name))
 
     def is_used(self, name: str) -> bool:
         """Whether any reads a node or waits for it."""
-        return any(True for _ in self._readers(name))
+        return any(True for _ in self.readers(name))
 
-    def _readers(self, name: str) -> Iterator[str]:
+    def readers(self, name: str) -> Iterator[str]:
+        """`users` one by one: of a node that many read the first may be enough."""
+        yield from self._users.get(name, ())
         table = self.graph.store.table
         row = table.rows.get(name)
         for user in table.users(row) if row is not None else ():
             if table.names[user] not in self.cells and table.names[user] not in self.gone:
                 yield table.names[user]
-        for other in self._users.get(name, ()):
-            cell = self.cells.get(other)
-            if cell is not None and (name in cell.controls or any(read == name for read, _ in cell.reads)):
-                yield other
 
     def names(self) -> Iterator[str]:
         """All nodes: those of the file in its order, then the new ones."""
@@ -155,9 +168,11 @@ class Cells:
 
     def dtype(self, tensor: Tensor) -> int:
         """The DataType of a tensor; 0 where it is not known."""
-        cell, definition = self.node(tensor[0]), self.definition(tensor[0])
-        found = [] if definition is None else arg_dtypes(definition.outputs, definition, reader(cell.attrs))
-        return found[tensor[1]] if tensor[1] < len(found) else 0
+        cell = self.node(tensor[0])
+        if cell.dtypes is None:
+            definition = self.definition(tensor[0])
+            cell.dtypes = [] if definition is None else arg_dtypes(definition.outputs, definition, reader(cell.attrs))
+        return cell.dtypes[tensor[1]] if tensor[1] < len(cell.dtypes) else 0
 
     def constant(self, name: str) -> str | None:
         """The Const that a node is, or hands on."""
@@ -204,12 +219,17 @@ class Cells:
     def _above(self, name: str) -> list[str]:
         table = self.graph.store.table
         if name in self.cells:
-            found = [*(read for read, _ in self.cells[name].reads), *self.cells[name].controls]
+            found = _read_by(self.cells[name])
         else:
             codes = table.inputs(table.rows[name])
             found = [table.names[code >> Table.PORT_BITS] for code in codes if code >= 0]
         is_head = self.op(name) in MERGE
         return [each for each in found if not (is_head and self.op(each) in NEXT_ITERATION)]
+
+
+def _read_by(cell: Cell) -> list[str]:
+    """The nodes that a cell reads, or waits for."""
+    return [*(read for read, _ in cell.reads), *cell.controls]
 
 
 def _cell(node: Node) -> Cell:

@@ -17,7 +17,7 @@ from gdsurgeon.graph.constants import tensor_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import UniqueNames, format_input
 from gdsurgeon.graph.node import Output, same_dtype
-from gdsurgeon.ops.dtypes import REF, RESOURCE, VARIANT, base_dtype, dtype_name
+from gdsurgeon.ops.dtypes import REF, base_dtype, dtype_name
 from gdsurgeon.ops.kinds import CONTROL_FLOW, PLACEHOLDERS, UNSET_PLACEHOLDERS
 from gdsurgeon.ops.op_defs import Arg, OpDef, arg_dtypes
 from gdsurgeon.patterns.attrs import misfit, of_constant, spelt
@@ -25,6 +25,7 @@ from gdsurgeon.patterns.check import replacement_of, rule_of
 from gdsurgeon.patterns.terms import AttrOf, AttrVariable, Maker, Match, Op, Ref, Rule, Term, Value, Variable, walk
 from gdsurgeon.specification import fused_function
 from gdsurgeon.specification.fused_function import Inside
+from gdsurgeon.specification.named_nodes import named_nodes
 from gdsurgeon.specification.overwriting import overwritten
 from gdsurgeon.specification.plain_match import Cell, Cells, Env, PlainMatch, Tensor, reader
 
@@ -42,7 +43,7 @@ def violations(
     del of_largest  # of the proof
     before = comparison.before
     cells = Cells(before)
-    work = _Work(cells, _named(before), _Chosen(comparison))
+    work = _Work(cells, named_nodes(before), _Chosen(comparison))
     intent = Intent()
     if isinstance(replacement, Graph):
         rules = [*pattern] if not isinstance(pattern, str) else [rule_of(pattern, only_pattern=True)]
@@ -83,7 +84,8 @@ class _Placed:
     def __init__(self, body: Graph, name: str) -> None:
         inputs = [node.name for node in body.nodes() if node.op in UNSET_PLACEHOLDERS]
         nodes = [node.name for node in body.nodes() if node.op not in UNSET_PLACEHOLDERS]
-        results = [o for n in nodes if n in _named(body) for o in body[n].outputs]
+        named = named_nodes(body)
+        results = [o for n in nodes if n in named for o in body[n].outputs]
         self.inside = Inside(body, nodes, inputs, [output.name for output in results], frozenset(), {})
         op = "StatefulPartitionedCall" if self.inside.stateful else "PartitionedCall"
         given = ", ".join(dtype_name(base_dtype(body[each].output.dtype)) for each in inputs)
@@ -97,26 +99,6 @@ def _rule(pattern: str, replacement: str | Maker | None) -> Rule:
     if replacement is None or isinstance(replacement, str):
         return rule_of(pattern if replacement is None else f"{pattern} -> {replacement}")
     return replace(rule_of(pattern, only_pattern=True), make=replacement)
-
-
-def _named(graph: Graph) -> set[str]:
-    """The nodes whose names somebody uses."""
-    serving = graph.serving
-    out = {node.name for node in graph.ends}
-    if serving is not None:
-        out |= {name for name in serving.nodes if name in graph}
-    if serving is None or not serving.called:
-        unread = graph.store.table.unread
-        names = graph.store.table.names
-        out |= {names[row] for row in unread if _can_be_fetched(graph, names[row])}
-    return out
-
-
-def _can_be_fetched(graph: Graph, name: str) -> bool:
-    node = graph[name]
-    dtypes = node.output_dtypes
-    is_value = dtypes is None or (bool(dtypes) and not all(base_dtype(each) in (RESOURCE, VARIANT) for each in dtypes))
-    return node.op not in ("Const", "NoOp") and is_value
 
 
 @dataclass
@@ -360,7 +342,9 @@ class _Site:
         """Nobody outside needs what goes, and nothing of it waits for another node."""
         cells, inside = self.cells, {*self.env.placed.values()} - self.kept
         for name in self.going:
-            if name in self.work.named or cells.node(name).controls or not inside.issuperset(cells.users(name)):
+            if name in self.work.named or cells.node(name).controls:
+                raise _Left
+            if not all(user in inside for user in cells.readers(name)):
                 raise _Left
         if any(tensor is not None and tensor[0] in self.going for tensor in read):
             raise _Left
