@@ -41,7 +41,7 @@ class Relation(Data):
 
     Attributes:
         same: the claim that all outputs are the same; None where something is given.
-        given, outputs, constants: as in `SameGiven`.
+        given, outputs, constants, sites: as in `SameGiven`.
         parts: that were added.
         tensors: that were read.
         also: nodes of the first graph of which the same holds as of outputs, as in `SameOutputs`.
@@ -54,6 +54,7 @@ class Relation(Data):
     parts: list[SamePart] = field(default_factory=list)
     tensors: list[SameTensors] = field(default_factory=list)
     also: tuple[str, ...] = ()
+    sites: tuple[str, ...] = ()
 
 
 def joined_steps(steps: Sequence[Step]) -> list[list[Step]]:
@@ -111,7 +112,14 @@ def _claims(relation: Relation, before: Graph, intent: Intent, after: Graph) -> 
         # In one trial, what the edited graph gives is computed once for all.
         within = [part for part in parts if part.in_place and part.outputs]
         parts = [part for part in parts if not (part.in_place and part.outputs)]
-        yield SameGiven(relation.given, relation.outputs, equation(told), constants=relation.constants, parts=within)
+        yield SameGiven(
+            relation.given,
+            relation.outputs,
+            equation(told),
+            constants=relation.constants,
+            parts=within,
+            sites=relation.sites,
+        )
     yield from parts
     for known, names in tensors.items():
         yield SameTensors(tuple(names), dict(known))
@@ -167,7 +175,7 @@ def _same_outputs(out: Relation, claim: SameOutputs, _intent: Intent) -> bool:
 def _same_given(out: Relation, claim: SameGiven, _intent: Intent) -> bool:
     out.same = None
     out.given |= claim.given
-    out.outputs, out.constants = claim.outputs, dict(claim.constants)
+    out.outputs, out.constants, out.sites = claim.outputs, dict(claim.constants), claim.sites
     return not (claim.copies or claim.beside or claim.as_written or claim.of_largest)
 
 
@@ -246,6 +254,8 @@ def _joined(first: Relation, done: Intent, later: Relation, then: Intent) -> tup
             return None
     outputs = [(old, names.now(new)) for old, new in first.outputs if not names.is_gone(new)]
     outputs += [(was, new) for old, new in later.outputs if (was := names.origin(old)) is not None]
+    sites = {*first.sites, *(was for old in later.sites if (was := names.origin(old)) is not None)}
+    sites -= {old for old, _ in first.outputs if old not in first.sites}
     relation = Relation(
         _same_twice(first.same, later.same),
         before | {old: names.seen(new) for old, new in first.given.items()},
@@ -254,6 +264,7 @@ def _joined(first: Relation, done: Intent, later: Relation, then: Intent) -> tup
         [*parts, *later.parts],
         tensors,
         tuple(dict.fromkeys([*first.also, *(was for node in later.also if (was := names.origin(node)) is not None)])),
+        tuple(old for old, _ in dict.fromkeys(outputs) if old in sites),
     )
     return relation, whole
 

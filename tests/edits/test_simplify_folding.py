@@ -305,3 +305,6 @@ def test_constants_that_are_compared_are_no_outputs(desk: Desk) -> None:
         assert report["proof"]["compared"] == 1
         found = {each["original"]: each["inside"] for each in report["proof"]["outputs"]}
         assert found == {"y": False, "c": True, "d": True}
+    desk.put("script", b"simplify --outputs y --max-growth 999\nrename y=z\n")
+    ran = desk.run("apply", "m.pb", "script", "-n")
+    assert "1 output and 2 tensors inside" in ran.err, ran.err
