@@ -19,7 +19,7 @@ from gdsurgeon.edits.simplifying.conditions import conditions
 from gdsurgeon.edits.simplifying.control_edges import control_edges
 from gdsurgeon.edits.simplifying.decided_calls import decide_calls
 from gdsurgeon.edits.simplifying.draft import CHECKS, Draft, Pass, to_the_end
-from gdsurgeon.edits.simplifying.engines import left_out, spelt_out
+from gdsurgeon.edits.simplifying.engines import check_room, left_out, spelt_out
 from gdsurgeon.edits.simplifying.equal_nodes import equal_nodes
 from gdsurgeon.edits.simplifying.fixing import after_fixing, fixed
 from gdsurgeon.edits.simplifying.folding import Evaluate, Folding
@@ -112,8 +112,8 @@ def simplify(
 
     Raises:
         UsageError: there is no such pass or engine, or no pass is left to be done.
-        EditError: there is no such tensor, an input does not take the shape that it is to have, or a node reads what is
-            not there; the graph is as it was.
+        EditError: there is no such tensor, an input does not take the shape that it is to have, a node reads what is
+            not there, or constants spelt out are more than a file holds; the graph is as it was.
         NothingToDo: there is nothing to be made simpler.
     """
     fold_bn = fold_bn and FOLD_BN not in skip
@@ -125,6 +125,8 @@ def simplify(
     named = [end.name for end in ends]
     topology = topology_of(graph)
     topology.check_reads(topology.numbers())
+    if engine:
+        check_room(graph)
     was, inside = _ops_of(graph), _nodes_inside(graph)
     fixing = fixed(graph, shapes)
     start = graph.pristine() if fixing is None else written(graph)

@@ -11,7 +11,7 @@ from hypothesis import given
 from support import graphs
 from support.accounting import accounted
 from support.desk import Desk
-from support.expecting import expect
+from support.expecting import expect, refuse
 from support.graphs import (
     FLOAT,
     INT32,
@@ -33,7 +33,7 @@ from gdsurgeon.cli.simplify import ENGINES as OFFERED
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.simplify import simplify
 from gdsurgeon.edits.simplifying.engines import ENGINES
-from gdsurgeon.errors import NothingToDo, UsageError
+from gdsurgeon.errors import EditError, NothingToDo, UsageError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.proof.accounting import check_accounted
@@ -51,6 +51,12 @@ def splat(name: str, value: float | None, shape: tuple[int, ...]) -> bytes:
 
 def for_opencv(found: Graph) -> EditResult:
     return simplify(found, engine="opencv")
+
+
+def test_what_no_file_holds_is_not_spelt_out() -> None:
+    huge = splat("k", 2.5, (127,) * 4 + (3,))
+    found = graph(placeholder("x", FLOAT, ()), identity("i", "x"), huge, add("y", "i", "k"))
+    refuse(found, r"constants spelt out, one for each that reads it, are 2.91 GiB", for_opencv, error=EditError)
 
 
 @pytest.mark.tensorflow

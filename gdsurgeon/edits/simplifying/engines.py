@@ -6,12 +6,14 @@ from gdsurgeon.analysis.queries.constant_values import values_of
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.comparison.facts import Rewired
 from gdsurgeon.comparison.intent import Intent
-from gdsurgeon.errors import UsageError, quoted
+from gdsurgeon.errors import EditError, UsageError, quoted
 from gdsurgeon.graph.constants import constant_header, raw_value
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.attr_names import COLOCATION_ATTR
-from gdsurgeon.ops.dtypes import DTYPES
+from gdsurgeon.ops.dtypes import DTYPES, element_size
+from gdsurgeon.runtime.base import MAX_GRAPH_BYTES
 from gdsurgeon.text import near_miss
 from gdsurgeon.wire.write import read_chunks
 
@@ -58,6 +60,20 @@ def spelt_out(graph: Graph) -> Intent:
             intent.added.append(copy.name)
             intent.rewired.append(Rewired(user.name, slot, node.name, copy.name))
     return intent
+
+
+def check_room(graph: Graph) -> None:
+    """Asks what constants that are read come to when they are spelt out. Raises EditError: no GraphDef holds that."""
+    topology, total = topology_of(graph), 0
+    for number in topology.with_ops(("Const",)):
+        header = constant_header(topology.node(number))
+        if header is not None and header.dims is not None and min(header.dims, default=0) >= 0:
+            codes = (code for user in set(topology.users(number)) for code in topology.inputs(user))
+            reads = sum(code >> Table.PORT_BITS == number for code in codes)
+            total += header.elements * (element_size(header.dtype) or 0) * reads
+    if total > MAX_GRAPH_BYTES:
+        raise EditError(f"constants spelt out, one for each that reads it, are {total / 2**30:.2f} GiB: "
+                        "more than a GraphDef of 2 GiB holds")  # fmt: skip
 
 
 def _whole(node: Node) -> bytes | None:
