@@ -31,7 +31,7 @@ def audit(comparison: Comparison, intent: Intent, unsaid: str = "nobody asked fo
     replaced = {name for name in intent.added if name in before and name not in intent.renamed}
     known = _Known(intent, replaced, unsaid)
     faults = [
-        *_comings_and_goings(facts, after, intent, known),
+        *_comings_and_goings(facts, intent, known),
         *_rewirings(facts, after, known),
         *_alterations(facts, known),
         *_beside(facts, intent, known),
@@ -97,7 +97,7 @@ def _now(node: Node, what: str) -> Value:
     return node.op if what == "op" else node.device
 
 
-def _comings_and_goings(facts: Facts, after: Graph, intent: Intent, known: _Known) -> Iterator[str]:
+def _comings_and_goings(facts: Facts, intent: Intent, known: _Known) -> Iterator[str]:
     added, removed = set(facts.added), set(facts.removed)
     said_added, said_removed = set(intent.added) - known.replaced, set(intent.removed) - known.replaced
     for name in sorted(added - said_added):
@@ -112,8 +112,7 @@ def _comings_and_goings(facts: Facts, after: Graph, intent: Intent, known: _Know
         if intent.after(old) != new:
             yield f"{quoted(old)} is called {quoted(new)}, and {known.unsaid}"
     for old, new in intent.renamed.items():
-        node = after.find(new)
-        if node is None or facts.renamed.get(old) != new:
+        if facts.renamed.get(old) != new:
             yield f"{quoted(old)} was to be called {quoted(new)}, and is not"
 
 

@@ -163,16 +163,16 @@ def _node_facts(before: Graph, after: Graph, renamed: Renamed, names: Iterable[s
     for name in names:
         # The name that a node had may be another's now: then that is not what has become of it.
         is_left, now = name not in renamed and name in taken, renamed.get(name, name)
-        was_there, is_there = before.store.has(name), not is_left and after.store.has(now)
-        if not (was_there and is_there):
-            out.removed += [name] if was_there else []
-            out.added += [now] if is_there else []
-            continue
-        inputs = _inputs_alone(before, after, name, spelling.spelt)
+        inputs = None if is_left else _inputs_alone(before, after, name, spelling.spelt)
         if inputs is not None:
             if name in renamed:
                 out.renamed[name] = renamed[name]
             _note_inputs(out, now, *inputs)
+            continue
+        was_there, is_there = before.store.has(name), not is_left and after.store.has(now)
+        if not (was_there and is_there):
+            out.removed += [name] if was_there else []
+            out.added += [now] if is_there else []
             continue
         old, new = before[name], after[now]
         if old.name != new.name:
@@ -205,7 +205,8 @@ def _inputs_alone(
 
     None where more may be different than names and inputs: that takes a closer look.
     """
-    new, old = after.store.record(spelt(name)), before.store.record(name)
+    new = after.store.record(spelt(name))
+    old = before.store.record(name) if new is not None else None
     was, now = (None if record is None else node_of(record) for record in (old, new))
     if was is None or now is None or COLOCATION_ATTR in was.attr:
         return None

@@ -121,7 +121,7 @@ class WrittenFinder:
         if row >= 0 and name not in self._anew and self._is_that_of(row, start, end, data):
             self._keep(Copied(row, row + 1, start - self._table.starts[row]))
             return
-        record = record_at(self.source, start, end)
+        record = record_at(self.source, start, end, data)
         if self._fresh.setdefault(name, record) is not record:
             self._again.append(name)
         self.order.append(name)
@@ -229,7 +229,9 @@ def _copied(table: Table, source: ChunkSource) -> Iterator[_Copied]:
         (piece, at) for piece, at in zip(source.pieces, source.starts, strict=False) if isinstance(piece, SourceSpan)
     )
     for start, end, position in (stretch for piece, at in spans for stretch in places.of(piece, at)):
-        rows = bisect_left(table.starts, start), bisect_right(table.ends, end)
+        first = bisect_left(table.starts, start)
+        has_rows = first < len(table.ends) and table.ends[first] <= end  # as a part of a record has none
+        rows = first, bisect_right(table.ends, end, first) if has_rows else first
         beside = bisect_left(field_starts, start), bisect_right(field_ends, end)
         firsts, lasts = [], []
         if rows[0] < rows[1]:

@@ -69,14 +69,12 @@ def scanned(source: Source, *, cut: bool = False) -> Iterator[Run | Field]:
         raise corrupt(source, error) from error
 
 
-def record_at(source: Source, start: int, end: int) -> Record:
-    """The record from START to END of SOURCE."""
-    if end - start <= _TINY:
-        data = source.read(start, end - start)
-        body = record_body(data, 0, len(data))
-        return Record(source, start, start + body, end, data[body:])
-    head = source.read(start, 22)
-    return Record(source, start, start + record_body(head, 0, len(head)), end)
+def record_at(source: Source, start: int, end: int, data: bytes | None = None) -> Record:
+    """The record from START to END of SOURCE; DATA are its bytes, where they are at hand."""
+    if data is None:
+        data = source.read(start, end - start if end - start <= _TINY else 22)
+    body = record_body(data, 0, len(data))
+    return Record(source, start, start + body, end, data[body:] if end - start <= _TINY else None)
 
 
 _TINY = 512
