@@ -281,6 +281,13 @@ def test_a_batch_norm_stays(why: str) -> None:
     assert why in unfolded(graph(image(), *STAYS[why]))
 
 
+def test_why_nothing_is_folded_is_told_where_nothing_else_is_done() -> None:
+    found = graph(image(), *C, *N, relu("n"), relu("c/w", "z", "Neg"))
+    why = r"nor folded: 1 FusedBatchNormV3: the weights are read elsewhere, too \(n\)$"
+    with pytest.raises(NothingToDo, match=why):
+        folded(found)
+
+
 def test_what_is_asked_for_stays() -> None:
     assert "or is an output" in unfolded(graph(image(), *C, *N, relu("n")), "c", "y")
     found = graph(image(), *C, *N)

@@ -19,12 +19,14 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.specification.asked import Asked
-from gdsurgeon.text import counted
+from gdsurgeon.text import counted, first_lines
 
 FOLD_BN = "fold-bn"
 """What the folds are called among the passes, where one is skipped or taken back."""
 TOLERANCE = 1e-4
 """By how much a tensor may differ by default where something was folded, as a part of its largest element."""
+MOST_REASONS = 3
+"""Reasons for which nothing is folded that are told where nothing else is done."""
 BEHIND = 10
 """How many times as much it may where all of the graph is computed: what is rounded in front of it adds up."""
 
@@ -65,7 +67,8 @@ def with_folds(graph: Graph, result: EditResult, ends: Sequence[Output], how: Fo
     passes = cast("dict[str, Json]", result.facts["passes"]) | {FOLD_BN: sites.folded.total()}
     told, facts = [*result.told, *_told(sites)], {**result.facts, "passes": passes, "folds": _facts(sites)}
     if not graph.is_changed:
-        raise NothingToDo("nothing would change: there is nothing to be made simpler")
+        why = "; ".join(first_lines([text for label, text in _told(sites) if label == "unfolded"], MOST_REASONS))
+        raise NothingToDo(f"nothing would change: there is nothing to be made simpler{why and ', nor folded: '}{why}")
     if not sites.found:
         return replace(result, told=told, facts=facts)
     later = EditResult(sites.intent(), asked=Asked("fold_batch_norms", {"outputs": tuple(end.name for end in ends)}))
