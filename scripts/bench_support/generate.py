@@ -158,14 +158,17 @@ def towers(nodes: int) -> Iterator[Piece]:
 
 
 def redundant(nodes: int) -> Iterator[Piece]:
-    """Layers of six nodes, half of which give what they read; every hundredth has the same weight as another."""
+    """Blocks of ten layers of six nodes, half of which give what they read; and the sum of the blocks."""
     one = array("f", [1.0]).tobytes()
     yield placeholder("x", -1, 8)
     yield from constant("one", (), [memoryview(one)], len(one))
-    last = "x"
+    last, ends = "x", []
     for i in range(nodes // 6):
-        block = f"block_{i // 100}/layer_{i}"
-        weights = array("f", [0.01 * (i % 100)] * 8).tobytes()
+        if i % 10 == 0:
+            ends.append(last)
+            last = "x"
+        block = f"block_{i // 10}/layer_{i}"
+        weights = array("f", [i / nodes] * 8).tobytes()
         yield from constant(f"{block}/weight", (8,), [memoryview(weights)], len(weights))
         yield node(f"{block}/read", "Identity", [f"{block}/weight"], type_attr())
         yield node(f"{block}/add", "AddV2", [last, f"{block}/read"], type_attr())
@@ -173,7 +176,8 @@ def redundant(nodes: int) -> Iterator[Piece]:
         yield node(f"{block}/times", "Mul", [f"{block}/same", "one"], type_attr())
         last = f"{block}/tanh"
         yield node(last, "Tanh", [f"{block}/times"], type_attr())
-    yield node("out", "Identity", [last], type_attr())
+    ends = [*ends[1:], last]
+    yield node("out", "AddN", ends, attr("N", field(3, len(ends))) + type_attr())
 
 
 def pointwise(steps: int) -> Iterator[Piece]:

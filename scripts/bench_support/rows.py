@@ -299,17 +299,12 @@ def diff_row(shop: Workshop, name: str, model: Model, seconds: float) -> Row:
     return Row(name, f"diff of two graphs of {model}", [compared], Target(seconds=seconds))
 
 
-def surgery_row(shop: Workshop, name: str, model: Model, command: str, *arguments: str) -> Row:
+def surgery_row(
+    shop: Workshop, name: str, model: Model, command: str, *arguments: str, seconds: float = 2.0
+) -> Row:
     """An edit that touches much of a graph, with the structural check."""
     work = f"{command} in {model}, --validate structure"
-    return Row(name, work, [shop.edit(model, command, *arguments)], Target(seconds=2.0))
-
-
-def simplify_row(shop: Workshop, name: str, nodes: int, seconds: float) -> Row:
-    """A graph that is made simpler, and proven by running."""
-    model = Model("redundant", nodes)
-    contender = Contender(GDSURGEON, (*shop.gdsurgeon, "simplify", shop.path(model), "-o", shop.output))
-    return Row(name, f"simplify and proof by execution, {model}", [contender], Target(seconds=seconds))
+    return Row(name, work, [shop.edit(model, command, *arguments)], Target(seconds=seconds))
 
 
 def xla_row(shop: Workshop, elements: int, runs: int) -> Row:
@@ -424,7 +419,9 @@ def row_makers(shop: Workshop, sizes: Sizes, with_import: bool) -> dict[str, Cal
         "fuse-towers": lambda: surgery_row(
             shop, "fuse-towers", towers, "fuse-ops", "--select", "^left/block_2[0-3]/", "--name", "fused"
         ),
-        "simplify-100k": lambda: simplify_row(shop, "simplify-100k", sizes.short_chain, 20.0),
+        "simplify-100k": lambda: surgery_row(
+            shop, "simplify-100k", Model("redundant", sizes.short_chain), "simplify", seconds=20.0
+        ),
         "fuse-xla": lambda: xla_row(shop, 32_000_000, 20),
         "gradients-tanh": lambda: gradient_row(
             shop,
