@@ -310,11 +310,11 @@ MUTANTS = [
         "writing: the last node is left out", "graph.writing", "    if pos < source.size:\n", "    if False:\n", of(one_renamed, scopes),
     ),
     Mutant(
-        "writing: what is written anew stands beside what it was", "graph.writing", "(node.record.start, node.record.end, record(node))", "(node.record.end, node.record.end, record(node))", of(attr, scopes),
+        "writing: what is written anew stands beside what it was", "graph.writing", "(place.start, place.end, record(node))", "(place.end, place.end, record(node))", of(attr, scopes),
     ),
     Mutant(
-        "writing: what is written anew comes at the end", "graph.writing", "        out.append((node.record.start, node.record.end, record(node)))",
-        "        out += [(node.record.start, node.record.end, []), (store.layout.end_of_nodes, store.layout.end_of_nodes, record(node))]", of(attr, scopes),
+        "writing: what is written anew comes at the end", "graph.writing", "        out.append((place.start, place.end, record(node)))",
+        "        out += [(place.start, place.end, []), (store.layout.end_of_nodes, store.layout.end_of_nodes, record(node))]", of(attr, scopes),
     ),
     Mutant(
         "writing: a stretch is written twice", "graph.writing", "        pos = end\n", "        out += out[:1]\n        pos = end\n", of(attr, scopes),
