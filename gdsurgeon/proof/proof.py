@@ -113,7 +113,7 @@ class Timing(NamedTuple):
 
 
 class Deployed(NamedTuple):
-    """How two graphs compare that TensorFlow has optimised (Grappler), as they are deployed.
+    """How two graphs compare as the edited one is deployed: optimised by TensorFlow (Grappler).
 
     Attributes:
         tolerance: as rtol and atol; or as a part of the largest element of each tensor.
@@ -122,6 +122,7 @@ class Deployed(NamedTuple):
         why_not: why that could not be done, '' where it was.
         of_largest: whether tolerance and difference are such parts.
         is_exact: whether all is bit-identical; a zero may have another sign where nothing differs.
+        is_both: whether the original was optimised, too; else it was run as it is written.
     """
 
     tolerance: float
@@ -130,6 +131,7 @@ class Deployed(NamedTuple):
     why_not: str = ""
     of_largest: bool = False
     is_exact: bool = True
+    is_both: bool = True
 
 
 class MemoryUse(NamedTuple):

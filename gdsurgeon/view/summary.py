@@ -342,14 +342,16 @@ def deployed(proof: Proof) -> str:
     found = proof.deployed
     assert found is not None
     if found.why_not:
-        return f"optimised by Grappler the two were not compared: {printable(found.why_not)}"
+        return f"optimised by Grappler it was not compared: {printable(found.why_not)}"
     same = "bit-identical" if found.is_exact else "equal, but for the signs of zeros"
     if found.difference:
         same = f"within rtol and atol {found.tolerance:g}: they differ by up to {found.difference:.3g}"
     if found.difference and found.of_largest:
         part = f"{found.difference:.2g} of the largest element of its tensor"
         same = f"no output differs by more than {part} (allowed was {found.tolerance:g})"
-    return f"optimised by Grappler, with the kernels that TensorFlow takes: {same}"
+    if found.is_both:
+        return f"both optimised by Grappler, with the kernels that TensorFlow takes: {same}"
+    return f"optimised by Grappler, with the kernels that TensorFlow takes, and the original as it is written: {same}"
 
 
 def report(outcome: Outcome, command: str, error: Mapping[str, Json] | None = None) -> dict[str, Json]:

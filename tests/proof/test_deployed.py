@@ -6,15 +6,17 @@ from collections.abc import Iterator
 
 import pytest
 from support import graphs
-from support.graphs import FLOAT, const, graph, graph_bytes, identity, node, placeholder
+from support.graphs import FLOAT, INT32, const, graph, graph_bytes, identity, node, placeholder, scalar
 from support.workers import lent_worker
 
 from gdsurgeon.edits.simplify import simplify
 from gdsurgeon.errors import ValidationError
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.proof import deployed
 from gdsurgeon.proof import executor as executor_module
 from gdsurgeon.proof.change import edited
+from gdsurgeon.proof.deployed import KEYS
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.proof import DiffersError, Proof
 from gdsurgeon.proof.prove import prove
@@ -60,7 +62,8 @@ def test_one_process_does_where_all_is_bit_identical(asked: list[bool]) -> None:
     assert asked == [True]
     assert proof.deployed is not None and proof.deployed.difference == 0.0 and proof.deployed.compared == 1
     lines = dict(proof_entries(proof))
-    assert "bit-identical (CPU" in lines["proven"] and "bit-identical" in lines["deployed"]
+    assert "bit-identical (CPU" in lines["proven"]
+    assert lines["deployed"].startswith("both optimised by Grappler") and "bit-identical" in lines["deployed"]
 
 
 def _records(data: bytes) -> list[bytes]:
@@ -97,3 +100,58 @@ def test_what_differs_as_it_is_deployed_is_wrong(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(Executor, "load_bytes", wrong)
     with pytest.raises(ValidationError, match="the doing of TensorFlow's optimiser"):
         proven(graph(*_records(model())), model(simple=True))
+
+
+def loads(monkeypatch: pytest.MonkeyPatch, written: bytes, optimized: bytes) -> list[str]:
+    """Has a small graph count as large, an original that is optimised be OPTIMIZED, and an edited one WRITTEN.
+
+    Which are loaded so.
+    """
+    monkeypatch.setattr(deployed, "MANY_NODES", 1)
+    found: list[str] = []
+    source, load = Executor.load_source, Executor.load_bytes
+
+    def load_source(self: Executor, key: str, graph: Graph, *, optimize: bool = False) -> None:
+        if not optimize:
+            return source(self, key, graph)
+        found.append(key)
+        return load(self, key, optimized, optimize=True)
+
+    def load_bytes(self: Executor, key: str, data: bytes, *, optimize: bool = False) -> None:
+        if optimize:
+            found.append(key)
+        load(self, key, written if optimize else data, optimize=optimize)
+
+    monkeypatch.setattr(Executor, "load_source", load_source)
+    monkeypatch.setattr(Executor, "load_bytes", load_bytes)
+    return found
+
+
+def test_a_large_original_is_not_optimised_where_nothing_differs(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = loads(monkeypatch, model(NEAR, simple=True), model(FAR))
+    proof = proven(graph(*_records(model())), model(simple=True))
+    assert found == [KEYS[EDITED]]
+    assert "and the original as it is written: within" in dict(proof_entries(proof))["deployed"]
+    assert proof.deployed is not None and not proof.deployed.is_both and 0 < proof.deployed.difference < 1e-4
+
+
+def test_what_the_optimiser_makes_of_both_is_right_where_it_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = loads(monkeypatch, model(FAR, simple=True), model(FAR))
+    proof = proven(graph(*_records(model())), model(simple=True))
+    assert found == [KEYS[EDITED], KEYS[ORIGINAL]]
+    assert proof.deployed is not None and proof.deployed.is_both and not proof.deployed.difference
+    assert dict(proof_entries(proof))["deployed"].startswith("both optimised by Grappler")
+
+
+def test_where_runs_leave_something_behind_both_are_begun_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deployed, "MANY_NODES", 1)
+    attrs = {"key_dtype": INT32, "value_dtype": FLOAT}
+    kept = [
+        X, node("table", "MutableHashTableV2", [], **attrs), const("key", [1], INT32, ()), scalar("value", 2.0),
+        node("put", "LookupTableInsertV2", ["table", "key", "value"], Tin=INT32, Tout=FLOAT),
+        node("got", "LookupTableFindV2", ["table", "key", "value", "^put"], Tin=INT32, Tout=FLOAT),
+        identity("i", "x"), node("y", "Mul", ["i", "got"], T=FLOAT),
+    ]  # fmt: skip
+    simple = [*kept[:6], node("y", "Mul", ["x", "got"], T=FLOAT)]
+    proof = proven(graph(*kept), graph_bytes(*simple))
+    assert proof.deployed is not None and proof.deployed.is_both and not proof.deployed.difference
