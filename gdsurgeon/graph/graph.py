@@ -253,11 +253,7 @@ class Graph:
 
     def set_controls(self, node: Node, controls: Iterable[Node]) -> None:
         """Gives NODE these control inputs, each once. Data inputs stay."""
-        new = tuple(dict.fromkeys(controls))
-        _ = node.inputs
-        node.assign(controls=new)
-        self._overlay.note_users(node, new)
-        self._overlay.touch(node)
+        self.set_reads(node, node.inputs, controls)
 
     def set_reads(self, node: Node, inputs: Iterable[Output], controls: Iterable[Node]) -> None:
         """Gives NODE these data inputs, and these control inputs, each once."""
