@@ -15,7 +15,7 @@ from gdsurgeon.graph.serving import Serving
 from gdsurgeon.graph.store import Store
 from gdsurgeon.graph.writing import replaced_beside, replaced_nodes, spliced
 from gdsurgeon.ops.op_defs import OpDef
-from gdsurgeon.text import an, near_miss
+from gdsurgeon.text import an
 from gdsurgeon.wire.output import OutputFile
 from gdsurgeon.wire.source import Source
 from gdsurgeon.wire.text import is_text_name, to_text
@@ -131,20 +131,14 @@ class Graph:
         """The node NAME. Raises EditError where there is none; see `missing`."""
         node = self.find(name)
         if node is None:
-            line, is_told = self._missing(name)
+            line, is_told = self.missing(name)
             raise EditError(line, advice=() if is_told or self.is_body else "look")
         return node
 
-    def missing(self, name: str) -> str:
-        """The sentence that says that there is no node NAME: with what became of it, or else with its near miss."""
-        return self._missing(name)[0]
-
-    def _missing(self, name: str) -> tuple[str, bool]:
-        """See `missing`; and whether the sentence says what became of it, or what may be meant."""
+    def missing(self, name: str) -> tuple[str, bool]:
+        """The sentence that says that there is no node NAME, and whether it names what is meant; see `no_node`."""
         known = [*self.names(), *(self.serving.tensors if self.serving is not None else ())]
-        became = self.became(name)
-        near = "" if became else near_miss(name, known)
-        return no_node(name, became, self.source_name, self.node_count, near), bool(became or near)
+        return no_node(name, self.became(name), self.source_name, self.node_count, known)
 
     def find(self, name: str) -> Node | None:
         """The node that is called NAME now, or None.
@@ -245,19 +239,15 @@ class Graph:
 
     def set_inputs(self, node: Node, inputs: Iterable[Output]) -> None:
         """Gives NODE these data inputs. Control inputs stay."""
-        new = tuple(inputs)
-        _ = node.controls
-        node.assign(inputs=new)
-        self._overlay.note_users(node, (output.node for output in new))
-        self._overlay.touch(node)
+        self.set_reads(node, inputs, node.controls)
 
     def set_controls(self, node: Node, controls: Iterable[Node]) -> None:
         """Gives NODE these control inputs, each once. Data inputs stay."""
-        self.set_reads(node, node.inputs, controls)
+        self.set_reads(node, node.inputs, dict.fromkeys(controls))
 
     def set_reads(self, node: Node, inputs: Iterable[Output], controls: Iterable[Node]) -> None:
-        """Gives NODE these data inputs, and these control inputs, each once."""
-        data, waits = tuple(inputs), tuple(dict.fromkeys(controls))
+        """Gives NODE these data inputs, and these control inputs."""
+        data, waits = tuple(inputs), tuple(controls)
         node.assign(inputs=data, controls=waits)
         self._overlay.note_users(node, (*(output.node for output in data), *waits))
         self._overlay.touch(node)
@@ -340,7 +330,7 @@ class Graph:
         for user in self._base_users(missing):
             inputs = [Output(node, read.index) if read.node is missing else read for read in user.inputs]
             controls = [node if control is missing else control for control in user.controls]
-            self.set_reads(user, inputs, controls)
+            self.set_reads(user, inputs, dict.fromkeys(controls))
 
     def add(
         self,
@@ -363,7 +353,7 @@ class Graph:
         for key, value in (attrs or {}).items():
             node.assign_attr(key, value)
         self._enter(node, after)
-        self.set_reads(node, inputs, controls)
+        self.set_reads(node, inputs, dict.fromkeys(controls))
         return node
 
     def add_copy(self, name: str, original: Node, *, after: Node | None = None) -> Node:
@@ -417,12 +407,9 @@ class Graph:
 
         Of many nodes that go, most are read by others that go.
         """
-        name = node.base_name
-        if name is not None and names.issuperset(self.store.users(name)):
-            later = self._overlay.users.get(node, ())
-            if all(map(going.__contains__, later)):
-                return []
-        return self.users(node)
+        if node.base_name is None or not names.issuperset(self.store.users(node.base_name)):
+            return self.users(node)
+        return [] if all(map(going.__contains__, self._overlay.users.get(node, ()))) else self.users(node)
 
     def reroute(self, uses: Iterable[Use], new: Output) -> int:
         """Has the given places read NEW instead of what they read; returns how many have changed."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from gdsurgeon.errors import EditError, UsageError, printable, quoted
-from gdsurgeon.text import counted
+from gdsurgeon.text import counted, near_miss
 
 NAME_RULE = "letters, digits and . first, then also _ - / and, between such parts, >"
 _NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\-/]*(>[A-Za-z0-9.][A-Za-z0-9_.\-/]*)*\Z")
@@ -35,19 +35,20 @@ def check_name(name: str) -> None:
         raise EditError(f"{quoted(name)} is not a legal node name ({NAME_RULE})")
 
 
-def no_node(name: str, became: str, called: str, count: int, near: str) -> str:
-    """The sentence that says that a graph has no node NAME.
+def no_node(name: str, became: str, called: str, count: int, known: Iterable[str]) -> tuple[str, bool]:
+    """The sentence that says that a graph has no node NAME; and whether it says what became of it, or may be meant.
 
     Args:
         name: of the node.
         became: what an edit before has made of it; '' where that is nothing.
         called: what the graph is called.
         count: of its nodes.
-        near: a sentence with the name that it may be a slip for, or ''.
+        known: names that it may be a slip for.
     """
     if became:
-        return f"there is no node {quoted(name)} any more: {became}"
-    return f"{printable(called)} has no node {quoted(name)} ({counted(count, 'node')}).{near}"
+        return f"there is no node {quoted(name)} any more: {became}", True
+    near = near_miss(name, known)
+    return f"{printable(called)} has no node {quoted(name)} ({counted(count, 'node')}).{near}", bool(near)
 
 
 def parse_input(text: str) -> InputRef | None:

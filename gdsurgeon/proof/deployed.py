@@ -77,32 +77,44 @@ def _is_rounding(proof: Proof) -> bool:
     return all(each is None or each.equal or (each.needed or 1.0) <= OPTIMIZED_TOLERANCE for each in found)
 
 
-def as_deployed(context: TrialContext, engine: Engine) -> Deployed:
+def load_deployed(context: TrialContext) -> None:
+    """Begins to load the edited graph for `as_deployed`."""
+    executor, after = context.executor, context.change.after
+    if not executor.is_barred(KEYS[EDITED], after):
+        executor.load_bytes(KEYS[EDITED], with_restoring(after, read_chunks(after.chunks())), optimize=True)
+
+
+def unload_deployed(executor: Executor) -> None:
+    """Gives back what `load_deployed` and `as_deployed` have loaded."""
+    for key in KEYS.values():
+        executor.unload(key)
+
+
+def as_deployed(context: TrialContext, engine: Engine, meanwhile: Callable[[], object]) -> Deployed:
     """Compares once more, as graphs are deployed: optimised by TensorFlow, on the first feed of a trial that has shown
     them equal.
 
     Of large graphs the edited one alone is, and the original as it is written. Where they differ then, or runs leave
     something behind, both are: rounding that is the optimiser's may have decided what a graph chooses.
 
+    Args:
+        context: the edited graph is being loaded, see `load_deployed`.
+        engine: has run the trial.
+        meanwhile: called while TensorFlow optimises.
+
     Raises:
         ValidationError: the edited graph does not run then, or they differ by more than optimising may do.
     """
-    executor, change = context.executor, context.change
-    if not executor.is_barred(KEYS[EDITED], change.after):
-        data = with_restoring(change.after, read_chunks(change.after.chunks()))
-        executor.load_bytes(KEYS[EDITED], data, optimize=True)
+    trial = replace(engine.trial, meanwhile=meanwhile)
     try:
-        if _is_large(change.before) and not any(run.subject.plan.keeps_state for run in engine.trial.runs):
+        if _is_large(context.change.before) and not any(run.subject.plan.keeps_state for run in trial.runs):
             with suppress(DiffersError):
-                return _compared(context, engine.trial, [EDITED])
-        executor.load_source(KEYS[ORIGINAL], change.before, optimize=True)
-        return _compared(context, engine.trial, [ORIGINAL, EDITED])
+                return _compared(context, trial, [EDITED])
+        context.executor.load_source(KEYS[ORIGINAL], context.change.before, optimize=True)
+        return _compared(context, trial, [ORIGINAL, EDITED])
     except DiffersError as differs:
         differs.message += "; as they are written they are equal: it is the doing of TensorFlow's optimiser"
         raise
-    finally:
-        for key in KEYS.values():
-            executor.unload(key)
 
 
 def _is_large(graph: Graph) -> bool:

@@ -38,6 +38,7 @@ from gdsurgeon.proof.trial import (
     StackedFeeds,
     Trial,
     TrialRun,
+    nothing_to_run,
 )
 from gdsurgeon.runtime.client import Pending
 from gdsurgeon.runtime.compare import Comparison
@@ -300,6 +301,8 @@ class Engine:
             if self._repeat % 2 and not run.subject.plan.chance:
                 run.subject.run_aside(self.fed[run.name])
             begin()
+        if self.trial.meanwhile is not None:
+            self.trial.meanwhile()
         for other in beside:
             try:
                 self._summaries[other.name] = other.subject.wait(begun[other.name])
@@ -482,26 +485,12 @@ class Engine:
         raise error if self.trial.accuse is None else self.trial.accuse(self, error, [output.after for output in wrong])
 
     def _told(self, before: str, after: str) -> str:
-        """By how much an output differs at most, in a line."""
-        found = difference(self._worst[after], of_largest=bool(self.trial.of_largest))
-        return f"{_called(before, after)}: {found}"
-
-
-def _called(before: str, after: str) -> str:
-    """A tensor by its name, and by the one that it has now."""
-    return printable(after) if before == after else f"{printable(before)} (now {printable(after)})"
+        """By how much an output differs at most, in a line, by its name and the one that it has now."""
+        name = printable(after) if before == after else f"{printable(before)} (now {printable(after)})"
+        return f"{name}: {difference(self._worst[after], of_largest=bool(self.trial.of_largest))}"
 
 
 def _is_rounding(output: OutputProof) -> bool:
     """Whether an output differs by no more than it may where floats are summed in another order."""
     found = output.comparison
     return found is not None and found.needed is not None and found.needed <= _ROUNDING
-
-
-def nothing_to_run(subject: Subject, name: str) -> NotValidatedError:
-    """The error for a graph of which no output can be run."""
-    reasons = list(dict.fromkeys(s.reason for s in subject.plan.skipped))
-    why = joined("; ", reasons[:3]) if reasons else "none gives a value that can be fetched"
-    line = Line("no output of {name} can be run here: {why}", name=name, why=why)
-    advice = sorted({s.advice for s in subject.plan.skipped if s.advice}, reverse=True)
-    return NotValidatedError(line, advice=(*advice, DO_WITHOUT))

@@ -13,13 +13,12 @@ from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops.dtypes import dtype_name
 from gdsurgeon.ops.engines import TITLES
-from gdsurgeon.proof.engine import nothing_to_run
 from gdsurgeon.proof.executor import Executor, Refused
 from gdsurgeon.proof.loading import await_loaded
 from gdsurgeon.proof.plan import FetchPlan, plan_with
 from gdsurgeon.proof.progress import Event
 from gdsurgeon.proof.subject import Feeds, Subject, SubjectOptions
-from gdsurgeon.proof.trial import ORIGINAL
+from gdsurgeon.proof.trial import ORIGINAL, nothing_to_run
 from gdsurgeon.runtime.engines.engine import NOT_TAKEN
 from gdsurgeon.runtime.engines.place import PACKAGES, NotThere, engine_at
 from gdsurgeon.runtime.failures import TensorFlowMissing, WorkerDied

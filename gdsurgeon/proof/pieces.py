@@ -37,7 +37,7 @@ def prove_pieces(
         load_last: has it load the graph after the last step as EDITED.
         overrides: what the user says of feeds, by the names before the first edit or after the last one.
         each: prove one edit after the other.
-        meanwhile: called, perhaps several times, when TensorFlow loads graphs and nothing is waited for yet.
+        meanwhile: called, perhaps several times, while TensorFlow is busy.
 
     Raises:
         ValidationError, NotValidatedError, UsageError: see `prove`.
@@ -60,9 +60,8 @@ def prove_pieces(
         else:
             load_last()
         said = overrides if is_whole else _said_of(overrides, steps, piece)
-        meanwhile()
         try:
-            proof = prove(executor, Change(before, after, result_of(piece)), said)
+            proof = prove(executor, Change(before, after, result_of(piece)), said, meanwhile)
             check_shown(piece, proof)
         except (EditError, NotValidatedError, ValidationError) as error:
             if len(piece) == 1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
@@ -38,7 +39,7 @@ from gdsurgeon.proof.claims.same_shapes import same_shapes_trial
 from gdsurgeon.proof.claims.same_sites import same_sites_trial
 from gdsurgeon.proof.claims.substituted import same_given_trial, same_part_trial
 from gdsurgeon.proof.claims.unchanged import unchanged_trial
-from gdsurgeon.proof.deployed import as_deployed, is_deployed, without_onednn
+from gdsurgeon.proof.deployed import as_deployed, is_deployed, load_deployed, unload_deployed, without_onednn
 from gdsurgeon.proof.engine import Engine
 from gdsurgeon.proof.executor import Executor, Refused
 from gdsurgeon.proof.loading import await_loaded
@@ -59,13 +60,16 @@ def prove_loads(executor: Executor) -> Proof:
     return Proof("load", device=device, runtime=executor.version(), seconds=time.monotonic() - started)
 
 
-def prove(executor: Executor, change: Change, overrides: Overrides) -> Proof:
+def prove(
+    executor: Executor, change: Change, overrides: Overrides, meanwhile: Callable[[], object] = lambda: None
+) -> Proof:
     """Checks what is claimed of CHANGE by execution.
 
     Args:
         executor: is loading the graph before as ORIGINAL and the one after as EDITED.
         change: the two graphs, and what is claimed of them.
         overrides: what the user says of feeds.
+        meanwhile: called, perhaps several times, while TensorFlow is busy.
 
     Raises:
         ValidationError: the edited graph does not load, does not run, or differs from what the edit claims.
@@ -74,14 +78,20 @@ def prove(executor: Executor, change: Change, overrides: Overrides) -> Proof:
     """
     started = time.monotonic()
     device = executor.check_device()
-    context = TrialContext(executor, change, overrides)
-    try:
-        tried = list(_tried(context, change.result.claims))
-        proof = merged([found for _, found in tried])
-        proof.deployed = _deployed(context, tried)
-    except DiffersError as differs:
-        finish(differs.proof, executor, device, started)
-        raise
+    context, claims = TrialContext(executor, change, overrides), change.result.claims
+    with ExitStack() as at_end:
+        if any(map(is_deployed, claims)):
+            load_deployed(context)
+            at_end.callback(unload_deployed, executor)
+        else:
+            meanwhile()
+        try:
+            tried = list(_tried(context, claims))
+            proof = merged([found for _, found in tried])
+            proof.deployed = _deployed(context, tried, meanwhile)
+        except DiffersError as differs:
+            finish(differs.proof, executor, device, started)
+            raise
     if executor.settings.effort:
         _reach_more(context, proof, next((engine for engine, _ in tried if ORIGINAL in engine.fed), None))
     finish(proof, executor, device, started)
@@ -129,12 +139,14 @@ def _trial(claim: Claim, context: TrialContext) -> Trial:
     return _TRIALS[type(claim)](context, claim)
 
 
-def _deployed(context: TrialContext, tried: Sequence[tuple[Engine, Proof]]) -> Deployed | None:
+def _deployed(
+    context: TrialContext, tried: Sequence[tuple[Engine, Proof]], meanwhile: Callable[[], object]
+) -> Deployed | None:
     """How the graphs compare as they are deployed, where a claim is about that."""
     found: Deployed | None = None
     for claim, (engine, proof) in zip(context.change.result.claims, tried, strict=True):
         if is_deployed(claim) and engine.trial.runs and engine.proof.samples and proof.compared:
-            found = worse(found, as_deployed(context, engine))
+            found = worse(found, as_deployed(context, engine, meanwhile))
     return found
 
 

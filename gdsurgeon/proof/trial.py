@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from gdsurgeon.analysis.queries.signature import input_nodes
-from gdsurgeon.errors import GdsurgeonError, NotValidatedError, ValidationError, printable, quoted
+from gdsurgeon.errors import GdsurgeonError, Line, NotValidatedError, ValidationError, joined, printable, quoted
 from gdsurgeon.feeds.archive import of_dtype
 from gdsurgeon.feeds.given import check_names
 from gdsurgeon.feeds.overrides import Overrides
@@ -303,6 +303,7 @@ class Trial:
         advice: for the error where they differ; '' is none.
         each: called after each sample's runs, with the state and the number of the sample.
         first: called after the first sample where nothing differs.
+        meanwhile: called after runs have begun, before those that began beside another are waited for.
         stops: whether no further sample is run after one that differs.
         keeps: whether what the runs return is kept in the executor.
         earlier: runs of a trial before, whose results were kept.
@@ -332,6 +333,7 @@ class Trial:
     advice: str = ""
     each: Callable[[TrialState, int], None] | None = None
     first: Callable[[TrialState], None] | None = None
+    meanwhile: Callable[[], object] | None = None
     stops: bool = False
     keeps: bool = False
     earlier: Sequence[TrialRun] = ()
@@ -356,3 +358,12 @@ def chance_reasons(plan: FetchPlan) -> dict[str, str]:
 def nodes_of(tensors: Iterable[str]) -> list[str]:
     """The names of the nodes of TENSORS, each once."""
     return list(dict.fromkeys(parse_tensor(tensor).node for tensor in tensors))
+
+
+def nothing_to_run(subject: Subject, name: str) -> NotValidatedError:
+    """The error for a graph of which no output can be run."""
+    reasons = list(dict.fromkeys(s.reason for s in subject.plan.skipped))
+    why = joined("; ", reasons[:3]) if reasons else "none gives a value that can be fetched"
+    line = Line("no output of {name} can be run here: {why}", name=name, why=why)
+    advice = sorted({s.advice for s in subject.plan.skipped if s.advice}, reverse=True)
+    return NotValidatedError(line, advice=(*advice, DO_WITHOUT))

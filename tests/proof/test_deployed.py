@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from support import graphs
@@ -48,13 +48,13 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
     yield found
 
 
-def proven(found: Graph, loaded: bytes) -> Proof:
+def proven(found: Graph, loaded: bytes, meanwhile: Callable[[], object] = lambda: None) -> Proof:
     """The proof that FOUND is simplified, by a process in which TensorFlow has taken LOADED for the result."""
     change = edited(found, simplify(found))
     with Executor(Settings()) as executor:
         executor.load_source(ORIGINAL, change.before)
         executor.load_bytes(EDITED, loaded)
-        return prove(executor, change, Overrides())
+        return prove(executor, change, Overrides(), meanwhile)
 
 
 def test_one_process_does_where_all_is_bit_identical(asked: list[bool]) -> None:
@@ -64,6 +64,14 @@ def test_one_process_does_where_all_is_bit_identical(asked: list[bool]) -> None:
     lines = dict(proof_entries(proof))
     assert "bit-identical (CPU" in lines["proven"]
     assert lines["deployed"].startswith("both optimised by Grappler") and "bit-identical" in lines["deployed"]
+
+
+def test_what_there_is_to_do_besides_is_done_while_tensorflow_optimises(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    wait = Executor.wait
+    monkeypatch.setattr(Executor, "wait", lambda self, pending: done.append(pending._key) or wait(self, pending))
+    proven(graph(*_records(model())), model(simple=True), lambda: done.append("besides"))
+    assert done.count("besides") == 1 and done.index("besides") == len(done) - 2, done
 
 
 def _records(data: bytes) -> list[bytes]:

@@ -1,4 +1,4 @@
-"""While TensorFlow loads what was edited, the differences are accounted for; what is wrong then is told of after."""
+"""While TensorFlow is busy the differences are accounted for; what is wrong then is told of after what runs show."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gdsurgeon.errors import GdsurgeonError, NotValidatedError, ValidationError
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.operation import proving
 from gdsurgeon.operation.proving import Proving
-from gdsurgeon.proof import pieces
+from gdsurgeon.proof import prove as module
 from gdsurgeon.proof.change import Step
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.proof import Proof
@@ -27,16 +27,18 @@ def proven(monkeypatch: pytest.MonkeyPatch, found: GdsurgeonError | None, run: C
     """What is done, in order, where the accounting has FOUND something and the graphs are RUN so."""
     done: list[str] = []
 
-    def ran(*_: Any) -> Proof:
+    def tried(*_: Any) -> list[tuple[None, Proof]]:
         done.append("run")
-        return run()
+        return [(None, run())]
 
     def accounted(*_: Any) -> GdsurgeonError | None:
         done.append("accounted for")
         return found
 
     monkeypatch.setattr(Executor, "load_bytes", lambda *_: done.append("loading"))
-    monkeypatch.setattr(pieces, "prove", ran)
+    monkeypatch.setattr(Executor, "check_device", lambda _: "CPU")
+    monkeypatch.setattr(module, "_tried", tried)
+    monkeypatch.setattr(module, "finish", lambda *_: None)
     monkeypatch.setattr(proving, "_unaccounted", accounted)
     model = graph(placeholder("x", FLOAT, (2,)), identity("a", "x"), node("y", "Neg", ["a"], T=FLOAT))
     result = rename(model, [("a", "b")])
@@ -52,7 +54,7 @@ def failing(error: GdsurgeonError) -> Callable[[], Proof]:
     return run
 
 
-def test_it_is_accounted_for_once_and_before_anything_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_accounted_for_once_and_before_anything_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
     assert proven(monkeypatch, None, lambda: Proof("run")) == ["loading", "accounted for", "run"]
 
 

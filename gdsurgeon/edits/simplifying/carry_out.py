@@ -36,7 +36,7 @@ def carry_out(draft: Draft) -> Intent:
             intent.rewired += [
                 Rewired(node.name, i, _spelt(topology, old), new.name) for i, (old, code, new) in slots if old != code
             ]
-        graph.set_reads(node, inputs, [topology.node(code >> BITS) for code in waits])
+        graph.set_reads(node, inputs, dict.fromkeys(topology.node(code >> BITS) for code in waits))
     for number in draft.merges:
         if not draft.gone[number]:
             _become_identity(graph, topology.node(number))
