@@ -241,7 +241,7 @@ MUTANTS = [
     Mutant("a pass is done that was not to be", "edits.simplify", "if name in (passes or PASSES) and name not in (*skip, *unfit)", "if name in (passes or PASSES)", chosen),
     Mutant("outputs are forgotten", "edits.simplify", '{"outputs": tuple(end.name for end in self._ends), **arguments}', "arguments", chosen),
     Mutant("what a reference refers to is read later", PAIRS, "if source != start and not draft.gives_reference(source):", "if source != start:", overwritten),
-    Mutant("a node is forgotten", f"{PASSES}.carry_out", "graph.set_reads(node, inputs, [topology.node(code >> BITS) for code in waits])", "graph.set_reads(node, inputs, [])", reads),
+    Mutant("a node is forgotten", f"{PASSES}.carry_out", "graph.set_reads(node, inputs, dict.fromkeys(topology.node(code >> BITS) for code in waits))", "graph.set_reads(node, inputs, [])", reads),
 ]  # fmt: skip
 
 
