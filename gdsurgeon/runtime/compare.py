@@ -151,10 +151,13 @@ def _channel_part(a: Tensor, b: Tensor, channels: int) -> float:
 
 def _by_channel(tensor: Tensor, channels: int) -> Iterator[Array]:
     """Blocks of TENSOR's elements: what comes before the channel, the channel, what comes after it."""
-    inner = prod(tensor.shape[channels:][1:])
-    array = tensor.numpy().reshape(-1, tensor.shape[channels], inner)
-    step = max(1, _ELEMENTS // max(1, tensor.shape[channels] * inner))
-    return (array[i : i + step] for i in range(0, len(array), step))
+    count, inner = tensor.shape[channels], prod(tensor.shape[channels:][1:])
+    array = tensor.numpy().reshape(-1, count, inner)
+    width = max(1, min(inner, _ELEMENTS // max(1, count)))
+    step = max(1, _ELEMENTS // max(1, count * width))
+    for i in range(0, len(array), step):
+        for j in range(0, inner, width):
+            yield array[i : i + step, :, j : j + width]
 
 
 def _largest(array: Array) -> float:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from support import graphs
+from support.folding import ints
 from support.graphs import FLOAT, INT32, const, graph, graph_bytes, identity, node, placeholder, scalar
 from support.workers import lent_worker
 
@@ -23,6 +25,7 @@ from gdsurgeon.proof.prove import prove
 from gdsurgeon.proof.settings import Settings
 from gdsurgeon.proof.trial import EDITED, ORIGINAL
 from gdsurgeon.view.summary import proof_entries
+from gdsurgeon.wire.write import read_chunks
 
 pytestmark = pytest.mark.tensorflow
 X = placeholder("x", FLOAT, (-1, 3))
@@ -163,3 +166,39 @@ def test_where_runs_leave_something_behind_both_are_begun_anew(monkeypatch: pyte
     simple = [*kept[:6], node("y", "Mul", ["x", "got"], T=FLOAT)]
     proof = proven(graph(*kept), graph_bytes(*simple))
     assert proof.deployed is not None and proof.deployed.is_both and not proof.deployed.difference
+
+
+def test_what_a_folded_detector_chooses_from_is_compared_as_it_is_deployed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the outputs may be chosen otherwise, what they are chosen from may not differ."""
+    nhwc: dict[str, Any] = {"strides": ints((1, 1, 1, 1)), "padding": "SAME", "T": FLOAT}
+    norm = {"gamma": 2.0, "beta": 0.5, "mean": 0.1, "variance": 1.5}
+    channel = [const(name, [value], FLOAT, (1,)) for name, value in norm.items()]
+
+    def detector(scale: float) -> bytes:
+        return graph_bytes(
+            placeholder("x", FLOAT, (-1, 3, 3, 1)), const("w", [scale], FLOAT, (1, 1, 1, 1)), *channel,
+            const("flat", [-1, 9], INT32), const("k", [2], INT32, ()), node("conv", "Conv2D", ["x", "w"], **nhwc),
+            node("b", "FusedBatchNorm", ["conv", *norm], T=FLOAT, is_training=False, epsilon=1e-3),
+            node("r", "Reshape", ["b", "flat"], T=FLOAT), node("s", "Sigmoid", ["r"], T=FLOAT),
+            node("t", "TopKV2", ["s", "k"], T=FLOAT),
+        )  # fmt: skip
+
+    found = graph(*_records(detector(1.0)))
+    change = edited(found, simplify(found, fold_bn=True))
+    written = read_chunks(found.chunks())
+    load = Executor.load_bytes
+
+    def load_bytes(self: Executor, key: str, data: bytes, *, optimize: bool = False) -> None:
+        load(self, key, detector(1.1) if optimize else data, optimize=optimize)
+
+    def proof() -> Proof:
+        with Executor(Settings()) as executor:
+            executor.load_source(ORIGINAL, change.before)
+            executor.load_bytes(EDITED, written)
+            return prove(executor, change, Overrides())
+
+    right = proof()
+    assert right.deployed is not None and right.deployed.compared and not right.deployed.why_not
+    monkeypatch.setattr(Executor, "load_bytes", load_bytes)
+    with pytest.raises(ValidationError, match="the doing of TensorFlow's optimiser"):
+        proof()

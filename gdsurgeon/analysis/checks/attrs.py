@@ -24,8 +24,6 @@ from gdsurgeon.wire.protos import AttrValue, TensorShapeProto
 
 MOST_TENSORS = (1 << 31) - 1
 
-"""The attr by which an exporter says which shapes the outputs have: an importer holds it to be true."""
-
 TEXT = 2
 """Field number of a string in an AttrValue."""
 

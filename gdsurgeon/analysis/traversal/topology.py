@@ -92,11 +92,11 @@ class Topology:
         """The numbers of the nodes of OPS, ascending."""
         names = set(ops)
         wanted = {i for i, op in enumerate(self.table.op_names) if op in names}
-        found = {row for op in wanted for row in places(self.table.ops, op)} - self.gone
+        found = {row for op in wanted for row in places(self.table.ops, op)}
         found -= self._ops.keys()
         found.update(number for number, op in self._ops.items() if op in names)
         found.update(number for number in range(self.rows, self.size) if self.op(number) in names)
-        return sorted(found)
+        return sorted(found - self.gone)
 
     def numbers(self) -> Iterator[int]:
         """The numbers of all nodes that are there."""

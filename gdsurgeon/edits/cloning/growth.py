@@ -20,7 +20,6 @@ from gdsurgeon.ops.attr_names import STATED_SHAPES
 from gdsurgeon.ops.dtypes import STRING, base_dtype
 from gdsurgeon.ops.kinds import SAVES, VARIABLE_READS
 
-"""Attr of every node of a MetaGraph; TensorFlow does not import one that says what is no longer so."""
 _NAMES = 1
 """The input of a saver's op that is the keys; the slices are behind it."""
 

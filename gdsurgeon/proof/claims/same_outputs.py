@@ -7,8 +7,9 @@ from dataclasses import replace
 from functools import partial
 from statistics import median
 
+from gdsurgeon.analysis.queries.ranked import chosen_from
 from gdsurgeon.analysis.queries.signature import output_nodes
-from gdsurgeon.edits.claims import SameOutputs, SameTensors
+from gdsurgeon.edits.claims import SameOutputs, SameSites, SameTensors
 from gdsurgeon.errors import NotValidatedError, quoted
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.proof.claims.other_attrs import OtherAttrs, as_written, load_with, of_one_seed
@@ -72,11 +73,19 @@ def _sites(context: TrialContext, claim: SameOutputs, inside: Collection[str]) -
     return {*claim.also} - {*inside} - {node.name for node in output_nodes(context.change.before)}
 
 
+def _chosen_from(context: TrialContext, claim: SameOutputs) -> set[str]:
+    """Of what CLAIM names besides the outputs what these are chosen from, and where the edit has done nothing."""
+    claims = context.change.result.claims
+    sites = [site for each in claims if isinstance(each, SameSites) for site in each.sites]
+    here = nodes_of(old for site in sites for old, _ in site.outputs)
+    return {*chosen_from(context.change.before)} & {*claim.also} - {*here} if claim.also else set()
+
+
 def same_outputs_plan(context: TrialContext, claim: SameOutputs) -> tuple[FetchPlan, set[str]]:
     """What is fetched of the original, and which of its nodes are no outputs."""
     change = context.change
     served = dict.fromkeys(node.name for node in output_nodes(change.before))
-    inside = deciding(context, served)
+    inside = [*deciding(context, served), *_chosen_from(context, claim)]
     outputs = list(dict.fromkeys([*served, *claim.also, *inside]))
     removed = frozenset(change.intent.removed)
     idle = frozenset(claim.idle)
