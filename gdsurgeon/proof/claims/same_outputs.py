@@ -74,11 +74,16 @@ def _sites(context: TrialContext, claim: SameOutputs, inside: Collection[str]) -
 
 
 def _chosen_from(context: TrialContext, claim: SameOutputs) -> set[str]:
-    """Of what CLAIM names besides the outputs what these are chosen from, and where the edit has done nothing."""
+    """Of what CLAIM names besides the outputs what these are chosen from, and where the edit has done nothing.
+
+    Where differences are measured as parts of the largest element, as those of folds: there the outputs may be excused.
+    """
+    if not claim.of_largest:
+        return set()
     claims = context.change.result.claims
     sites = [site for each in claims if isinstance(each, SameSites) for site in each.sites]
     here = nodes_of(old for site in sites for old, _ in site.outputs)
-    return {*chosen_from(context.change.before)} & {*claim.also} - {*here} if claim.also else set()
+    return {*chosen_from(context.change.before)} & {*claim.also} - {*here}
 
 
 def same_outputs_plan(context: TrialContext, claim: SameOutputs) -> tuple[FetchPlan, set[str]]:
