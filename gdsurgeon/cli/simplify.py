@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from gdsurgeon.edits.claims import EditResult
+    from gdsurgeon.graph.attrs import Shape
     from gdsurgeon.graph.graph import Graph
     from gdsurgeon.operation.edit import Request
     from gdsurgeon.runtime.evaluator import Evaluator
@@ -93,19 +94,12 @@ def command(
         raise UsageError("--tolerance is of --fold-bn: all else is bit-identical")
     ends, wanted = names_in(outputs, "--outputs"), names_in(passes, "--passes")
     without = names_in(skip, "--skip")
-    if keep_checks and not fold_bn:
-        _check_more_than_checks(wanted, without)
+    _check_more_than_checks(wanted, without, keep_checks and not fold_bn)
     without += ["checks"] * keep_checks
     evaluator = _evaluator(request)
     near = {} if tolerance is None else {"tolerance": tolerance}
 
     def made(graph: Graph, skipped: Sequence[str] = ()) -> EditResult:
-        from gdsurgeon.analysis.queries.signature import input_nodes
-        from gdsurgeon.feeds.given import as_meant, check_names
-        from gdsurgeon.feeds.overrides import Overrides
-
-        meant = as_meant(request.overrides, graph)
-        check_names(Overrides(shapes=meant.shapes), [node.name for node in input_nodes(graph)])
         left = [*without, *skipped]
         if skipped and wanted and {*wanted} <= {*left}:
             raise NothingToDo("nothing would change: none of the passes is left")
@@ -114,7 +108,7 @@ def command(
             ends,
             passes=wanted,
             skip=left,
-            shapes=list(meant.shapes.items()),
+            shapes=_shapes(request, graph),
             max_growth=max_growth,
             evaluate=evaluator,
             engine=engine or "",
@@ -126,9 +120,20 @@ def command(
     run_edit("simplify", replace(request, evaluator=evaluator), how)
 
 
-def _check_more_than_checks(wanted: Sequence[str], without: Sequence[str]) -> None:
-    """Raises UsageError where of WANTED passes, but for those WITHOUT which it is, nothing but checks is left."""
-    if {*wanted} - {*without} == {"checks"}:
+def _shapes(request: Request, graph: Graph) -> list[tuple[str, Shape]]:
+    """The inputs that are to take one shape alone. Raises UsageError where there is no such input."""
+    from gdsurgeon.analysis.queries.signature import input_nodes
+    from gdsurgeon.feeds.given import as_meant, check_names
+    from gdsurgeon.feeds.overrides import Overrides
+
+    meant = as_meant(request.overrides, graph)
+    check_names(Overrides(shapes=meant.shapes), [node.name for node in input_nodes(graph)])
+    return list(meant.shapes.items())
+
+
+def _check_more_than_checks(wanted: Sequence[str], without: Sequence[str], keeps_checks: bool) -> None:
+    """Raises UsageError where checks stay, and of WANTED passes, but for those WITHOUT, nothing but these is left."""
+    if keeps_checks and {*wanted} - {*without} == {"checks"}:
         raise UsageError("nothing is left to be done: --passes checks and --keep-checks cancel out")
 
 

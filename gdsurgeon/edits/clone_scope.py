@@ -89,8 +89,7 @@ def clone_scope(
     groups = beside.groups(topology, names)
     copied = plan.apply()
     left.forget(copied)
-    intent = _intent(copied)
-    beside.apply(copied, groups, intent)
+    beside.apply(copied, groups, intent := _intent(copied))
     same = _claim(before[:-1], after[:-1], edges.inputs if replace else [], served, copied, replace)
     notes = [*([] if groups else _initialised(copied, assigned)), *_notes(copied, shared, outside, left, beside)]
     return EditResult(intent, (SameOutputs(), same, *beside.claims(copied, served)), warnings, notes)

@@ -102,8 +102,8 @@ def simplify(
         skip: what is not to be done; `fold-bn` among these is FOLD_BN taken back.
         shapes: (input, the only shape that it is to take from now on): what follows from it is constant, too.
         max_growth: bytes that constants may take beyond those of what they are computed of.
-        evaluate: computes what depends on constants alone, a `gds.Evaluator`; None: of that
-            only arithmetic on shapes is folded, which takes no TensorFlow.
+        evaluate: computes what depends on constants alone, a `gds.Evaluator`; None: of that only arithmetic on shapes
+            is folded, which takes no TensorFlow.
         engine: one of `gdsurgeon.edits.simplifying.engines.ENGINES` for which constants are spelt out, and what it
             would not understand is left; '' is TensorFlow.
         fold_bn: fold batch norms, paddings and gaps into convolutions, too.
@@ -116,17 +116,10 @@ def simplify(
             not there, or constants spelt out are more than a file holds; the graph is as it was.
         NothingToDo: there is nothing to be made simpler.
     """
-    fold_bn = fold_bn and FOLD_BN not in skip
-    skip = [name for name in skip if name != FOLD_BN]
-    chosen = _chosen(passes, skip, left_out(engine, has_shapes=bool(shapes)))
-    if not chosen and not fold_bn and (passes or not engine):
-        raise _nothing_left(passes, skip, engine)
+    chosen, fold_bn = _asked(passes, skip, engine, has_shapes=bool(shapes), fold_bn=fold_bn)
     ends = list(dict.fromkeys(graph.output(item) for item in outputs))
     named = [end.name for end in ends]
-    topology = topology_of(graph)
-    topology.check_reads(topology.numbers())
-    if engine:
-        check_room(graph)
+    _check_sound(graph, engine)
     was, inside = _ops_of(graph), _nodes_inside(graph)
     fixing = fixed(graph, shapes)
     start = graph.pristine() if fixing is None else written(graph)
@@ -141,6 +134,26 @@ def simplify(
         result = with_folds(graph, result, ends, Folded(_named(graph, ends), tolerance, spells_out=bool(engine)))
     result.told += [*_table(was, now := _ops_of(graph)), *_totals(graph, was, now, inside)]
     return result
+
+
+def _asked(
+    passes: Sequence[str], skip: Sequence[str], engine: str, *, has_shapes: bool, fold_bn: bool
+) -> tuple[list[str], bool]:
+    """The passes that are to be done, and whether folds are. Raises UsageError where nothing is."""
+    fold_bn = fold_bn and FOLD_BN not in skip
+    skip = [name for name in skip if name != FOLD_BN]
+    chosen = _chosen(passes, skip, left_out(engine, has_shapes=has_shapes))
+    if not chosen and not fold_bn and (passes or not engine):
+        raise _nothing_left(passes, skip, engine)
+    return chosen, fold_bn
+
+
+def _check_sound(graph: Graph, engine: str) -> None:
+    """Raises EditError where a node reads what is not there, or constants spelt out for ENGINE are too large."""
+    topology = topology_of(graph)
+    topology.check_reads(topology.numbers())
+    if engine:
+        check_room(graph)
 
 
 def _inlined(graph: Graph, ends: Sequence[Output], chosen: Sequence[str]) -> Stage | None:

@@ -46,8 +46,7 @@ def prove_pieces(
     is_whole = len(pieces) == 1
     if not is_whole:
         _check_known(overrides, steps)
-    loaded, seconds = steps[0].before, 0.0
-    proofs: list[Piece] = []
+    loaded, seconds, proofs = steps[0].before, 0.0, list[Piece]()
     while pieces:
         piece = pieces.pop(0)
         before, after = piece[0].before, piece[-1].after
