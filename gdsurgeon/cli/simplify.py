@@ -95,12 +95,11 @@ def command(
     ends, wanted = names_in(outputs, "--outputs"), names_in(passes, "--passes")
     without = names_in(skip, "--skip")
     _check_more_than_checks(wanted, without, keep_checks and not fold_bn)
-    without += ["checks"] * keep_checks
     evaluator = _evaluator(request)
     near = {} if tolerance is None else {"tolerance": tolerance}
 
     def made(graph: Graph, skipped: Sequence[str] = ()) -> EditResult:
-        left = [*without, *skipped]
+        left = [*without, *["checks"] * keep_checks, *skipped]
         if skipped and wanted and {*wanted} <= {*left}:
             raise NothingToDo("nothing would change: none of the passes is left")
         return simplify(
