@@ -388,7 +388,8 @@ def _chosen(passes: Sequence[str], skip: Sequence[str], unfit: Sequence[str]) ->
     """The passes that are done, in their order, without those that are UNFIT. Raises UsageError: there is no such."""
     for name in (*passes, *skip):
         if name not in PASSES:
-            raise UsageError(f"there is no pass {quoted(name)}.{near_miss(name, PASSES)}")
+            near = near_miss(name, PASSES) or f" There are {', '.join(PASSES)}."
+            raise UsageError(f"there is no pass {quoted(name)}.{near}")
     return [name for name in PASSES if name in (passes or PASSES) and name not in (*skip, *unfit)]
 
 
