@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from support.ask_tensorflow import RANDOM_GRAPHS, Answers, ShapesTold
 from support.desk import Desk
 from support.remembering import RememberingDifferentiator
@@ -28,9 +28,10 @@ from gdsurgeon.runtime.client import Worker
 from gdsurgeon.runtime.differentiation.differentiator import Differentiator
 
 # Random tests draw the same in every run: what fails today fails tomorrow, and what takes long is no failure.
-settings.register_profile("steady", deadline=None, derandomize=True, max_examples=50)
+LONG = [HealthCheck.too_slow, HealthCheck.data_too_large]
+settings.register_profile("steady", deadline=None, derandomize=True, max_examples=50, suppress_health_check=LONG)
 # Others in every run, and many: `--hypothesis-profile=thorough`.
-settings.register_profile("thorough", deadline=None, max_examples=1000)
+settings.register_profile("thorough", deadline=None, max_examples=1000, suppress_health_check=LONG)
 settings.load_profile("steady")
 
 # Fixtures that start TensorFlow: a test that asks for one is one of those that do.

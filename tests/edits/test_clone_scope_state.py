@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support import graphs
 from support.cloning import KEYS, cloned, refused, table, variable
@@ -272,7 +272,6 @@ def test_a_clone_leaves_every_byte_of_the_originals(drawn: graphs.Drawn, scope: 
 
 
 @pytest.mark.tensorflow
-@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(dags(), st.sampled_from(["s", "t", "t/u"]))
 def test_a_clone_computes_what_the_original_computes(case: tuple[list[bytes], list[str]], scope: str) -> None:
     records, _ = case

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import graphs
 from support.drawing import pick_some
@@ -80,7 +80,6 @@ def convex(found: Graph, chosen: set[str]) -> list[str]:
 
 
 @pytest.mark.tensorflow
-@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(dags(), st.data())
 def test_random_selections_fused_and_inlined(case: tuple[list[bytes], list[str]], data: st.DataObject) -> None:
     records, names = case
@@ -105,7 +104,7 @@ def test_random_selections_fused_and_inlined(case: tuple[list[bytes], list[str]]
 
 
 @pytest.mark.tensorflow
-@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30)
 @given(conditionals(), st.data())
 def test_random_selections_among_conditionals(
     case: tuple[list[bytes], list[str], list[str]], data: st.DataObject

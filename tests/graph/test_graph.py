@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support import graphs
 from support.graphs import FLOAT, add, const, g8, graph, identity, node, random_graphs, written
@@ -110,7 +110,6 @@ def normal(n: Any) -> Any:
     return out
 
 
-@settings(suppress_health_check=[HealthCheck.data_too_large])
 @given(random_graphs(), st.data())
 def test_sequences_of_edits(drawn: graphs.Drawn, draw: st.DataObject) -> None:
     graph, model = Graph(BytesSource(drawn.data)), Model(drawn.message)

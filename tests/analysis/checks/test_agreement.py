@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from support.agreement import disagreement
 from support.importer import Importer
@@ -39,7 +39,6 @@ def agrees(importer: Importer, made: st.SearchStrategy[tuple[str, list[str], byt
     @settings(
         max_examples=examples,
         phases=[Phase.generate, Phase.shrink],
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     )
     @given(made)
     def look(one: tuple[str, list[str], bytes]) -> None:

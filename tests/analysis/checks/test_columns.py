@@ -38,7 +38,7 @@ def compare(graph_def: Any, expected: Told) -> None:
     assert found.reordered == expected.reordered
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     random_graphs(),
     st.lists(st.tuples(st.sampled_from(sorted(PLANTS)), st.integers(0, 99), st.integers(0, 99)), max_size=5),
