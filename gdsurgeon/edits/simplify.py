@@ -13,28 +13,37 @@ from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import Claim, EditResult, SameGiven, SameOutputs, Stage, equation
 from gdsurgeon.edits.functions.unused import drop_unused_functions
 from gdsurgeon.edits.naming import naming, of_nodes, of_olds, of_tensors
-from gdsurgeon.edits.simplifying.bodies import How, in_bodies
-from gdsurgeon.edits.simplifying.carry_out import become_constants, carry_out
+from gdsurgeon.edits.simplifying.bodies import in_bodies
 from gdsurgeon.edits.simplifying.conditions import conditions
 from gdsurgeon.edits.simplifying.control_edges import control_edges
-from gdsurgeon.edits.simplifying.decided_calls import decide_calls
-from gdsurgeon.edits.simplifying.draft import CHECKS, Draft, Pass, to_the_end
+from gdsurgeon.edits.simplifying.draft import CHECKS, Draft, Pass
 from gdsurgeon.edits.simplifying.engines import check_room, left_out, spelt_out
 from gdsurgeon.edits.simplifying.equal_nodes import equal_nodes
 from gdsurgeon.edits.simplifying.fixing import after_fixing, fixed
-from gdsurgeon.edits.simplifying.folding import Evaluate, Folding
+from gdsurgeon.edits.simplifying.folding import Evaluate
 from gdsurgeon.edits.simplifying.folds import FOLD_BN, TOLERANCE, Folded, with_folds
 from gdsurgeon.edits.simplifying.identities import checks, identities, stop_gradients
 from gdsurgeon.edits.simplifying.inlining import after_inlining, inlined, written, written_size
 from gdsurgeon.edits.simplifying.neutral import neutral
 from gdsurgeon.edits.simplifying.pairs import pairs
 from gdsurgeon.edits.simplifying.roots import fetched_by_savers, initialising, lasting, served_nodes
-from gdsurgeon.edits.simplifying.same_shape import same_shape
+from gdsurgeon.edits.simplifying.stages import (
+    CONDITIONS,
+    CONSTANTS,
+    DROPOUT,
+    SAME_SHAPE,
+    SHAPES,
+    How,
+    Step,
+    decided,
+    folded,
+    passed,
+    passed_by,
+)
 from gdsurgeon.edits.simplifying.unread import unread
 from gdsurgeon.errors import Json, Line, NothingToDo, NotValidatedError, UsageError, joined, printable, quoted
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.specification.asked import Asked, edit
@@ -46,15 +55,11 @@ INLINE = "inline"
 """The pass that comes first, and once: what it leaves are calls that stay."""
 BODIES = "bodies"
 """The pass that has the others go over the functions of calls that stay."""
-SAME_SHAPE = "same-shape"
-"""The pass that takes away what changes no shape, as far as shapes are known."""
-DROPOUT = "dropout"
-"""The pass that takes dropout away which drops nothing."""
 PASSES: dict[str, Pass | None] = {
     INLINE: None,
     "unread": unread,
     "control-edges": control_edges,
-    "conditions": conditions,
+    CONDITIONS: conditions,
     "checks": checks,
     "stop-gradients": stop_gradients,
     "identities": identities,
@@ -63,8 +68,8 @@ PASSES: dict[str, Pass | None] = {
     "equal-nodes": equal_nodes,
     SAME_SHAPE: None,
     DROPOUT: None,
-    "shapes": None,
-    "constants": None,
+    SHAPES: None,
+    CONSTANTS: None,
     BODIES: None,
     FUNCTIONS: None,
 }
@@ -195,8 +200,8 @@ class _Work:
         self, before: Graph, graph: Graph, ends: Sequence[Output], chosen: Sequence[str], folds: Folds, engine: str
     ) -> None:
         self._before, self._graph, self._chosen, self._ends = before, graph, chosen, ends
-        self._passes = {name: found for name in chosen if (found := PASSES[name]) is not None}
-        self._evaluate = folds.evaluate if "constants" in chosen else None
+        passes = {name: found for name in chosen if (found := PASSES[name]) is not None}
+        self._how = How(chosen, passes, folds.evaluate if CONSTANTS in chosen else None)
         self._room = folds.max_growth
         self._engine = engine
         self._refused: set[str] = set()
@@ -277,49 +282,42 @@ class _Work:
 
     def _pass(self) -> None:
         """Runs the passes, until none of them finds anything."""
-        draft = self.draft
         self._root()
-        to_the_end(draft, self._passes.values())
-        self.counts += draft.counts
-        self._done(carry_out(draft), self._asked("simplify", passes=tuple(self._chosen)))
+        self._add(passed(self.draft, self._how))
 
     def _fold(self) -> bool:
         """Folds what is constant; False where nothing is."""
-        shapes = self.draft.shapes() if "shapes" in self._chosen else None
-        if self._graph.is_body or (shapes is None and self._evaluate is None):
+        if self._graph.is_body:
             return False
-        folding = Folding(self.draft, shapes, self._evaluate, self._refused)
         try:
-            values = folding.fold(self._room)
+            found = folded(self.draft, self._how, self._room, self._refused)
         except NotValidatedError as error:
-            self.notes.append(f"{error.message}: they stay as they are")
-            self._evaluate = None
+            self._give_up(error)
             return self._fold()
-        opened = folding.opened(self._room) if not values else {}
-        if not values and not opened:
+        if found is None:
             return False
-        asked = self._asked("fold_constants", max_growth=self._room, evaluate=self._evaluate, opens=bool(opened))
-        self._room -= max(0, folding.price(values or opened))
-        by_shape = sum(number in folding.known or number in opened for number in values or opened)
-        name = self.draft.topology.name
-        self.reshapes += [name(user) for number in opened for user in folding.users[number]]
-        self.as_written = self.as_written or folding.comes_of_calls(values)
-        intent = become_constants(folding, values or opened)
-        self.counts += Counter({"shapes": by_shape, "constants": len(values or opened) - by_shape})
-        (self.folded if values else self.opened).update(dict.fromkeys(intent.changed))
-        self._done(intent, asked)
+        self._room -= found.growth
+        self.reshapes += found.reshapes
+        (self.opened if found.reshapes else self.folded).update(dict.fromkeys(found.intent.changed))
+        self._add(found)
+        return True
+
+    def _same_shape(self) -> bool:
+        """Takes away what changes no shape, and drops nothing; False where nothing is such."""
+        self._root()
+        found = None if self._graph.is_body else passed_by(self.draft, self._how)
+        if found is None:
+            return False
+        self.idle += found.idle
+        self._add(found)
         return True
 
     def _decide(self) -> bool:
         """Has calls that choose by a constant be plain ones, and inlines these; False where there are none."""
-        if self._graph.is_body or "conditions" not in self._chosen:
+        found = None if self._graph.is_body else decided(self.draft, self._how)
+        if found is None:
             return False
-        intent = decide_calls(self._graph)
-        if not intent.changed:
-            return False
-        self.counts["conditions"] += len(intent.changed)
-        self.as_written = True
-        self._done(intent, self._asked("decide_calls"))
+        self._add(found)
         names, ends = [node.name for node in self._kept], [end.name for end in self._ends]
         if INLINE in self._chosen:
             rest = [name for name in self._chosen if name != INLINE]
@@ -335,38 +333,33 @@ class _Work:
         """Has the passes go over the bodies of functions; False where they find nothing."""
         if BODIES not in self._chosen:
             return False
-        how = How(self._passes, "checks" not in self._chosen, self._evaluate)
         changed: set[str] = set()
+        is_able = True
         try:
-            for done in in_bodies(self._graph, how):
+            for done in in_bodies(self._graph, self._how):
                 self.counts += done.counts
                 self.lost += done.checks
                 changed |= done.result.inside.keys()
                 self.stages.append(Stage(self._before, done.result))
                 self._before = written(self._graph)
         except NotValidatedError as error:
-            self.notes.append(f"{error.message}: they stay as they are")
-            self._evaluate = None
+            self._give_up(error)
+            is_able = False
         if changed:
             self.counts[BODIES] = max(self.counts[BODIES], len(changed))
             self.as_written = True
-        return bool(changed)
+        return bool(changed) or (not is_able and self._in_bodies())
 
-    def _same_shape(self) -> bool:
-        """Takes away what changes no shape, and drops nothing; False where nothing is such."""
-        if self._graph.is_body or not {SAME_SHAPE, DROPOUT} & {*self._chosen}:
-            return False
-        self._root()
-        moved, idle = same_shape(self.draft, self.draft.shapes(), self._chosen)
-        if not moved:
-            return False
-        unread(self.draft)
-        self.idle += idle
-        self.counts += Counter({DROPOUT: len(idle), SAME_SHAPE: len(moved) - len(idle)})
-        intent = carry_out(self.draft)
-        intent.moved = {name: now for name, now in moved.items() if parse_tensor(now).node in self._graph}
-        self._done(intent, self._asked("same_shape"))
-        return True
+    def _give_up(self, error: NotValidatedError) -> None:
+        """Notes that constants cannot be computed."""
+        self.notes.append(f"{error.message}: they stay as they are")
+        self._how = How(self._how.chosen, self._how.passes, None)
+
+    def _add(self, found: Step) -> None:
+        """Notes what was done in one go."""
+        self.counts += found.counts
+        self.as_written = self.as_written or found.as_written
+        self._done(found.intent, self._asked(found.stage, **found.arguments))
 
     def _done(self, intent: Intent, asked: Asked) -> None:
         if intent.removed or intent.changed or intent.rewired or intent.functions.removed:

@@ -6,11 +6,11 @@ Placeholder, a result an Identity that reads what is returned; whatever takes a 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from gdsurgeon.errors import EditError, quoted
-from gdsurgeon.graph.attrs import plain, type_value
+from gdsurgeon.graph.attrs import Shape, plain, shape_value, type_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import UniqueNames, format_input, is_valid_name
 from gdsurgeon.graph.node import Node, Output
@@ -59,6 +59,8 @@ class Body:
         values: AttrValues for the attrs of the function, as a call gives them; with them there is nothing to commit.
         lenient: whether to read as much as can be read: of an op that is not known the outputs are taken to be those
             that are read, and an attr that the call lacks is empty.
+        shapes: of the arguments, as calls give them, in the place of what the function states; of those that are
+            missing nothing is known.
 
     Attributes:
         graph: the body. It shares the library with the owner. Nodes have the names that they have in the function.
@@ -72,7 +74,13 @@ class Body:
     """
 
     def __init__(
-        self, owner: Graph, name: str, values: Mapping[str, AttrValue] | None = None, *, lenient: bool = False
+        self,
+        owner: Graph,
+        name: str,
+        values: Mapping[str, AttrValue] | None = None,
+        *,
+        lenient: bool = False,
+        shapes: Sequence[Shape] | None = None,
     ) -> None:
         function = owner.functions.get(name)
         if function is None:
@@ -81,7 +89,7 @@ class Body:
         self.name = name
         self._owner = owner
         self._function = function
-        reader = _Reader(owner, function, values, lenient)
+        reader = _Reader(owner, function, values, lenient, shapes)
         data = reader.graph_def().SerializeToString(deterministic=True)
         source = BytesSource(data, f"the function {name} of {owner.source_name}")
         self.graph = Graph(source, functions=owner.functions)
@@ -205,12 +213,18 @@ class _Reader:
     """Reads a FunctionDef; see `Body`."""
 
     def __init__(
-        self, owner: Graph, function: FunctionDef, values: Mapping[str, AttrValue] | None, lenient: bool
+        self,
+        owner: Graph,
+        function: FunctionDef,
+        values: Mapping[str, AttrValue] | None,
+        lenient: bool,
+        shapes: Sequence[Shape] | None,
     ) -> None:
         self._owner = owner
         self._function = function
         self._values = values
         self._lenient = lenient
+        self._shapes = shapes
         self._where = f"the function {quoted(function.signature.name)}"
         self._defaults = {a.name: a.default_value for a in function.signature.attr if a.HasField("default_value")}
         self._tensors: dict[str, list[str]] = {}  # by the function's spelling: the graph's
@@ -224,6 +238,7 @@ class _Reader:
         """The body as a GraphDef without a library."""
         function = self._function
         out = message("tensorflow.GraphDef")()
+        out.versions.producer = self._owner.store.producer  # it says what a scalar's shape means
         for arg in function.signature.input_arg:
             self._add_argument(out, arg)
         nodes = [self._filled_in(node) for node in function.node_def]
@@ -245,11 +260,18 @@ class _Reader:
         for name, dtype in zip(names, dtypes, strict=True):
             node = out.node.add(name=name, op="Placeholder")
             node.attr["dtype"].type = dtype
-            shape = argument_shape(self._function, len(self.arguments))
-            if shape is not None:
-                node.attr["shape"].shape.CopyFrom(shape)
+            self._state_shape(node, len(self.arguments))
             self.arguments.append(name)
         self._enter(arg.name, names)
+
+    def _state_shape(self, node: NodeDef, place: int) -> None:
+        """Has the argument at PLACE say what shape it is given."""
+        if self._shapes is None:
+            stated = argument_shape(self._function, place)
+            if stated is not None:
+                node.attr["shape"].shape.CopyFrom(stated)
+        elif place < len(self._shapes):
+            node.attr["shape"].CopyFrom(shape_value(self._shapes[place]))
 
     def _add_result(self, out: GraphDef, arg: ArgDef) -> None:
         tensors = self._named(self._function.ret[arg.name])

@@ -5,7 +5,8 @@ A body is run by whoever calls it; what XLA compiles, what stands for something 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
+from importlib import import_module
 
 from gdsurgeon.comparison.audit import audit
 from gdsurgeon.comparison.compare import Comparison
@@ -13,27 +14,17 @@ from gdsurgeon.comparison.facts import FunctionChanges
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.specification import fold_constants, simplify
-from gdsurgeon.specification.fold_constants import Value
 from gdsurgeon.specification.sharing import calling_nodes, named_by_node
 from gdsurgeon.wire.protos import FunctionDef
 
 _STANDS_FOR = frozenset(("_implements", "api_implements"))
 
 
-def violations(
-    comparison: Comparison,
-    passes: Sequence[str] = (),
-    folds: bool = False,
-    evaluate: Callable[[bytes, Sequence[str]], Mapping[str, Value]] | None = None,
-) -> Iterator[str]:
-    """See `gdsurgeon.specification.specify.violations`."""
+def violations(comparison: Comparison, stage: str = "simplify", **asked: object) -> Iterator[str]:
+    """See `gdsurgeon.specification.specify.violations`; STAGE is what was done with each body, as was ASKED."""
     derived = _derived(comparison.before)
     for name, inside in comparison.inside.items():
-        if folds:
-            found = fold_constants.violations(inside, evaluate=evaluate)
-        else:
-            found = simplify.violations(inside, passes=passes)
+        found = import_module(f"gdsurgeon.specification.{stage}").violations(inside, **asked)
         yield from (f"in the function {quoted(name)} {fault}" for fault in found)
         if name in derived or _is_looked_into(comparison.before.functions[name]):
             yield f"the function {quoted(name)} is looked into, and another"

@@ -20,7 +20,7 @@ _PASSES = frozenset(
 )
 _OF_PASSES = {
     "decide_calls": {"conditions"}, "fold_constants": {"constants", "shapes"}, "inline": {"inline"},
-    "same_shape": {"dropout", "same-shape"}, "simplify": set(_PASSES), "simplify_bodies": {"bodies"},
+    "same_shape": {"dropout", "same-shape"}, "simplify": set(_PASSES),
 }  # fmt: skip
 _OF_ARGUMENTS = {"fold_batch_norms": "fold_bn", "set_shape": "shapes", "spelt_constants": "engine"}
 
@@ -37,8 +37,7 @@ def violations(asked: Asked, stages: Sequence[tuple[Asked, int]]) -> Iterator[st
     wanted = _tensors(given.get("outputs", ()))
     grown = 0
     for stage, more in stages:
-        passes = _OF_PASSES.get(stage.edit)
-        if not (chosen & passes if passes is not None else given.get(_OF_ARGUMENTS.get(stage.edit, ""))):
+        if not _is_asked(stage, chosen, given):
             yield f"{stage.edit} was done, and nobody asked for that"
         for name in sorted({*_texts(stage.arguments.get("passes", ()))} - chosen):
             yield f"the pass {quoted(name)} was done, and nobody asked for that"
@@ -48,6 +47,15 @@ def violations(asked: Asked, stages: Sequence[tuple[Asked, int]]) -> Iterator[st
     most = given.get("max_growth", 0)
     if isinstance(most, int) and grown > most:
         yield f"constants have made the file {grown:,} bytes larger, of which {most:,} were granted"
+
+
+def _is_asked(stage: Asked, chosen: set[str], given: dict[str, object]) -> bool:
+    """Whether a stage is of a pass that was CHOSEN, or of an argument that was GIVEN."""
+    name = stage.edit
+    if name == "simplify_bodies":
+        name = str(stage.arguments.get("stage")) if "bodies" in chosen else ""
+    passes = _OF_PASSES.get(name)
+    return bool(chosen & passes if passes is not None else given.get(_OF_ARGUMENTS.get(name, "")))
 
 
 def _chosen(given: dict[str, object]) -> set[str]:

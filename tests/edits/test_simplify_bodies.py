@@ -210,7 +210,7 @@ def looked_into() -> tuple[Graph, EditResult]:
 
 BODIES = "edits.simplifying.bodies"
 MUTANTS = [
-    Mutant("what a call waits for goes", BODIES, "(*body.graph.ends, *body.control_results.values())", "body.graph.ends", effects),
+    Mutant("what a call waits for goes", BODIES, "(*self.graph.ends, *self.control_results.values())", "self.graph.ends", effects),
     Mutant("constants are others", "edits.simplifying.literal", 'memoryview(value.data).cast("B")', "memoryview(bytes(value.data)[::-1])", plain),
     Mutant("all sums are neutral", "edits.simplifying.neutral", "return found == wanted and copysign(1, found) == copysign(1, wanted)", "return True", factors),
     Mutant("what is derived is another", BODIES, "if node.op == _SYMBOLIC or node.plain_attr(XLA_MUST_COMPILE) else ()", "if False else ()", derived),

@@ -237,7 +237,7 @@ MUTANTS = [
     Mutant("what functions write into is merged", WRITTEN, "if not writing.isdisjoint(functions_of(topology.node(number))):", "if False:", written_by_calls),
     Mutant("functions of functions are forgotten", WRITTEN, "return graph.functions.reaching(writing) if writing else set()", "return set(writing)", written_by_calls),
     Mutant("what draws is merged", DRAFT, "_is_pure(definition) and not hides_state(op)", "_is_pure(definition)", written),
-    Mutant("room is used twice", "edits.simplify", "self._room -= max(0, folding.price(values or opened))", "pass", granted),
+    Mutant("room is used twice", "edits.simplify", "self._room -= found.growth", "pass", granted),
     Mutant("a pass is done that was not to be", "edits.simplify", "if name in (passes or PASSES) and name not in (*skip, *unfit)", "if name in (passes or PASSES)", chosen),
     Mutant("outputs are forgotten", "edits.simplify", '{"outputs": tuple(end.name for end in self._ends), **arguments}', "arguments", chosen),
     Mutant("what a reference refers to is read later", PAIRS, "if source != start and not draft.gives_reference(source):", "if source != start:", overwritten),

@@ -1,23 +1,24 @@
-"""The bodies of functions that stay: the passes go over them as over a graph, and constants are folded there."""
+"""The bodies of functions that stay: what is done with a graph is done with them."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from gdsurgeon.analysis.queries.called_shapes import called_shapes
 from gdsurgeon.analysis.queries.function_usage import calling_nodes
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.comparison.facts import FunctionChanges
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.functions.definition import XLA_MUST_COMPILE
-from gdsurgeon.edits.simplifying.carry_out import become_constants, carry_out
-from gdsurgeon.edits.simplifying.draft import CHECKS, Draft, Pass, to_the_end
-from gdsurgeon.edits.simplifying.folding import Evaluate, Folding
+from gdsurgeon.edits.simplifying.draft import CHECKS, Draft
 from gdsurgeon.edits.simplifying.inlining import STANDS_FOR
 from gdsurgeon.edits.simplifying.roots import lasting
+from gdsurgeon.edits.simplifying.stages import How, Step, decided, folded, passed, passed_by
 from gdsurgeon.errors import EditError
+from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.functions import called_functions
 from gdsurgeon.graph.graph import Graph
@@ -26,20 +27,6 @@ from gdsurgeon.wire.protos import FunctionDef, NodeDef
 
 _SYMBOLIC = "SymbolicGradient"
 """An op that looks into a function for what is to be derived: there a StopGradient counts."""
-
-
-class How(NamedTuple):
-    """What is done in bodies.
-
-    Attributes:
-        passes: by their names.
-        keeps_checks: whether a check counts as an effect.
-        evaluate: as in `gdsurgeon.edits.simplify.simplify`; no body grows by what it gives.
-    """
-
-    passes: Mapping[str, Pass]
-    keeps_checks: bool
-    evaluate: Evaluate | None
 
 
 class Done(NamedTuple):
@@ -59,21 +46,34 @@ class Done(NamedTuple):
 def in_bodies(graph: Graph, how: How) -> Iterator[Done]:
     """Makes the bodies of functions simpler that nodes of GRAPH come to call, a stage after the other.
 
-    Each stage is done in the library when it is given.
+    What calls pass says of what shape arguments are. Each stage is done in the library when it is given; no body grows
+    by its constants.
 
     Raises:
         NotValidatedError: constants cannot be computed; what was given stays done.
     """
-    left = _bodies_of(graph)
-    refused: dict[str, set[str]] = {name: set() for name in left}
-    while left:
-        passed = _passed(graph, left, how)
-        if passed is not None:
-            yield passed
-        folded = _folded(graph, left, how, refused) if how.evaluate is not None else None
-        if folded is not None:
-            yield folded
-        left = [] if folded is None else [*folded.result.inside]
+    names = _bodies_of(graph)
+    refused: dict[str, set[str]] = {name: set() for name in names}
+    stages: list[Callable[[_Opened], Step | None]] = [
+        lambda body: _passed(body, how),
+        lambda body: folded(body.draft, how, 0, refused[body.name]),
+        lambda body: passed_by(body.draft, how),
+        lambda body: decided(body.draft, how),
+    ]
+    while names:
+        bodies = _Bodies(graph, names, keeps_checks="checks" not in how.chosen)
+        changed: dict[str, None] = {}
+        for stage in stages:
+            found = [(body, step) for body in bodies.opened() if (step := stage(body)) is not None]
+            changed |= dict.fromkeys(body.name for body, _ in found)
+            for alike in (_with(found, opens=False), _with(found, opens=True)):  # which are held to different rules
+                if alike:
+                    yield bodies.replaced(alike)
+        names = [*changed]
+
+
+def _with(found: Sequence[tuple[_Opened, Step]], *, opens: bool) -> list[tuple[_Opened, Step]]:
+    return [(body, step) for body, step in found if bool(step.reshapes) is opens]
 
 
 def _bodies_of(graph: Graph) -> list[str]:
@@ -107,65 +107,67 @@ def _is_compiled(item: NodeDef | FunctionDef) -> bool:
     return XLA_MUST_COMPILE in item.attr and item.attr[XLA_MUST_COMPILE].b
 
 
-def _opened(graph: Graph, names: Iterable[str]) -> Iterator[Body]:
-    """The bodies that can be had as graphs, and read nothing that is not there."""
-    for name in names:
+class _Opened(Body):
+    """A body with a draft of it.
+
+    Args:
+        owner: the graph in whose library it is.
+        name: of the function.
+        shapes: of its arguments.
+        keeps_checks: whether a check counts as an effect.
+    """
+
+    def __init__(self, owner: Graph, name: str, shapes: Sequence[Shape], *, keeps_checks: bool) -> None:
+        super().__init__(owner, name, shapes=shapes)
+        topology = topology_of(self.graph)
+        topology.check_reads(topology.numbers())
+        kept = map(topology.id_of, (*self.graph.ends, *self.control_results.values()))
+        self.draft = Draft(self.graph, kept, keeps_checks=keeps_checks)
+        self.draft.roots = [*(number for number, flag in enumerate(self.draft.kept) if flag), *lasting(self.draft)]
+
+
+class _Bodies:
+    """Bodies, each opened once for as long as it stays as it is."""
+
+    def __init__(self, graph: Graph, names: Sequence[str], *, keeps_checks: bool) -> None:
+        self._graph, self._names, self._keeps_checks = graph, names, keeps_checks
+        self._shapes = called_shapes(graph, use_stated=False)
+        self._held: dict[str, _Opened | None] = {}
+
+    def opened(self) -> Iterator[_Opened]:
+        """Those that can be had as graphs, and read nothing that is not there."""
+        for name in self._names:
+            if name not in self._held:
+                self._held[name] = self._open(name)
+            body = self._held[name]
+            if body is not None:
+                yield body
+
+    def _open(self, name: str) -> _Opened | None:
         try:
-            body = Body(graph, name)
-            topology = topology_of(body.graph)
-            topology.check_reads(topology.numbers())
+            return _Opened(self._graph, name, self._shapes.get(name, ()), keeps_checks=self._keeps_checks)
         except EditError:
-            continue
-        yield body
+            return None
 
-
-def _draft(body: Body, how: How) -> Draft:
-    kept = map(topology_of(body.graph).id_of, (*body.graph.ends, *body.control_results.values()))
-    draft = Draft(body.graph, kept, keeps_checks=how.keeps_checks)
-    draft.roots = [*(number for number, flag in enumerate(draft.kept) if flag), *lasting(draft)]
-    return draft
-
-
-def _passed(graph: Graph, names: Sequence[str], how: How) -> Done | None:
-    """Has the passes go over bodies; None where they find nothing."""
-    found: list[tuple[Body, Intent]] = []
-    counts: Counter[str] = Counter()
-    checks: Counter[str] = Counter()
-    for body in _opened(graph, names):
-        draft = _draft(body, how)
-        to_the_end(draft, how.passes.values())
-        if draft.counts.total():
-            intent = carry_out(draft)
+    def replaced(self, found: Sequence[tuple[_Opened, Step]]) -> Done:
+        """Has the library hold what was FOUND in one stage."""
+        counts: Counter[str] = Counter()
+        checks: Counter[str] = Counter()
+        functions = [body.function_def() for body, _ in found]
+        for (body, step), function in zip(found, functions, strict=True):
+            self._graph.functions.replace(function)
+            del self._held[body.name]
             before = body.graph.pristine()
-            counts += draft.counts
-            checks += Counter(op for name in intent.removed if (op := before[name].op) in CHECKS)
-            found.append((body, intent))
-    return _done(graph, found, counts, checks, Asked("simplify_bodies", {"passes": tuple(how.passes)}))
+            counts += step.counts
+            checks += Counter(op for name in step.intent.removed if (op := before[name].op) in CHECKS)
+        inside = {body.name: (body.graph, EditResult(step.intent)) for body, step in found}
+        intent = Intent(functions=FunctionChanges(changed=[*inside]))
+        step = found[0][1]
+        asked = Asked("simplify_bodies", {"stage": step.stage, **step.arguments})
+        return Done(EditResult(intent, asked=asked, inside=inside), counts, checks)
 
 
-def _folded(graph: Graph, names: Sequence[str], how: How, refused: Mapping[str, set[str]]) -> Done | None:
-    """Has nodes of bodies be the constants that they give; None where none are such."""
-    found: list[tuple[Body, Intent]] = []
-    count = 0
-    for body in _opened(graph, names):
-        folding = Folding(_draft(body, how), None, how.evaluate, refused[body.name])
-        values = folding.fold(0)
-        if values:
-            count += len(values)
-            found.append((body, become_constants(folding, values)))
-    asked = Asked("simplify_bodies", {"evaluate": how.evaluate, "folds": True})
-    return _done(graph, found, Counter({"constants": count}), Counter(), asked)
-
-
-def _done(
-    graph: Graph, found: Sequence[tuple[Body, Intent]], counts: Counter[str], checks: Counter[str], asked: Asked
-) -> Done | None:
-    """Has the library hold what was FOUND; None where that is nothing."""
-    functions = [body.function_def() for body, _ in found]
-    for function in functions:
-        graph.functions.replace(function)
-    if not found:
-        return None
-    inside = {body.name: (body.graph, EditResult(intent)) for body, intent in found}
-    intent = Intent(functions=FunctionChanges(changed=[*inside]))
-    return Done(EditResult(intent, asked=asked, inside=inside), counts, checks)
+def _passed(body: _Opened, how: How) -> Step | None:
+    """Has the passes go over a body; None where they find nothing."""
+    step = passed(body.draft, how)
+    return step if step.counts.total() else None
