@@ -307,6 +307,8 @@ class EditResult(Data):
         asked: what was asked of the edit, where that was kept.
         stages: where it consists of several edits, each of these: they are accounted for one by one. What was asked of
             the last is what was asked of the whole.
+        decided: what else its specification is told, by name: what was decided by facts that this does not work out a
+            second time, such as shapes.
     """
 
     intent: Intent
@@ -318,3 +320,4 @@ class EditResult(Data):
     inside: dict[str, tuple[Graph, EditResult]] = field(default_factory=dict)
     asked: Asked | None = None
     stages: Sequence[Stage] = ()
+    decided: dict[str, object] = field(default_factory=dict)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 from gdsurgeon.errors import UsageError, quoted
 from gdsurgeon.graph.attrs import attr_value
 from gdsurgeon.graph.constants import constant_header
 from gdsurgeon.patterns.lines import rules_in_text
-from gdsurgeon.patterns.terms import HANDING_ON, Maker, Match, Rule
+from gdsurgeon.patterns.terms import HANDING_ON, Dim, Maker, Match, Rule
 from gdsurgeon.text import near_miss
 
 
@@ -21,11 +22,13 @@ class Page(NamedTuple):
         summary: a line that says what they do.
         lines: rules as in a file.
         makers: what takes the place of patterns that stand alone, by the names of their rules.
+        alike: dims that have to be known, and to be the same, for any of its rules to apply.
     """
 
     summary: str
     lines: str
     makers: Mapping[str, Maker] = {}
+    alike: tuple[tuple[Dim, Dim], ...] = ()
 
 
 def in_book(name: str) -> list[Rule]:
@@ -36,7 +39,8 @@ def in_book(name: str) -> list[Rule]:
             f"there is no rule {quoted(name)} in the book: it has {', '.join(BOOK)}.{near_miss(name, BOOK)}"
         )
     rules = rules_in_text(page.lines.strip().splitlines(), f"builtin:{name}", only_patterns=True)
-    found = [replace(rule, make=page.makers.get(rule.name)) for rule in rules]
+    known = partial(replace, keeps_shapes=True, alike=page.alike)
+    found = [known(rule, make=page.makers.get(rule.name)) for rule in rules]
     return [replace(found[0], name=name)] if len(found) == 1 else [replace(r, name=f"{name}/{r.name}") for r in found]
 
 
@@ -193,6 +197,7 @@ AddV2(Relu($x), Mul($alpha, Minimum($x, 0)))
     "conv-as-matmul": Page(
         "1x1 convolutions as products of matrices",
         'Conv2D{strides=[1,1,1,1], data_format="NHWC", padding!="EXPLICIT"}($x, $w:[1,1,?,?]) -> BatchMatMulV2($x, $w)',
+        alike=((("x", 3), ("w", 2)),),  # else it may be one of groups
     ),
     "matmul-as-conv": Page(
         "products with a constant matrix as 1x1 convolutions",

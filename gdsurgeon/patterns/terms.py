@@ -137,6 +137,10 @@ class Op:
 Term: TypeAlias = "Anything | Variable | Value | Ref | Op"
 
 
+Dim: TypeAlias = "tuple[str, int]"
+"""A dim of a tensor: the name of its variable, and which it is, from 0."""
+
+
 @dataclass(frozen=True, eq=False)
 class Rule:
     """A pattern, and what takes its place.
@@ -148,6 +152,9 @@ class Rule:
         text: the rule as it is written.
         place: where that is, in front of a column: ``FILE:LINE:``, or ``column ``.
         make: where there is no replacement: says for a match what takes its place, or None to leave it.
+        keeps_shapes: whether a match stays, too, where a constant that goes with it may have made a result larger, and
+            shapes are not known so far that it has not.
+        alike: dims that have to be known, and to be the same.
     """
 
     name: str
@@ -156,6 +163,8 @@ class Rule:
     text: str
     place: str
     make: Maker | None = None
+    keeps_shapes: bool = False
+    alike: tuple[tuple[Dim, Dim], ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

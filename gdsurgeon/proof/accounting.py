@@ -78,7 +78,7 @@ def unaccounted(comparison: Comparison, result: EditResult) -> Iterator[str]:
 def unasked(comparison: Comparison, result: EditResult) -> Iterator[str]:
     """What is different and was not asked for, or was asked for and is not so, a line each."""
     if result.asked is not None:
-        yield from violations(comparison, result.asked)
+        yield from violations(comparison, result.asked, result.decided)
     for name, (_, inner) in result.inside.items():
         body = comparison.inside.get(name)
         if body is not None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 
 from gdsurgeon.comparison.audit import audit
@@ -25,6 +24,7 @@ from gdsurgeon.patterns.check import replacement_of, rule_of
 from gdsurgeon.patterns.terms import AttrOf, AttrVariable, Maker, Match, Op, Ref, Rule, Term, Value, Variable, walk
 from gdsurgeon.specification import fused_function
 from gdsurgeon.specification.fused_function import Inside
+from gdsurgeon.specification.left_matches import Chosen, Planned, Way
 from gdsurgeon.specification.named_nodes import named_nodes
 from gdsurgeon.specification.overwriting import overwritten
 from gdsurgeon.specification.plain_match import Cell, Cells, Env, PlainMatch, Tensor, reader
@@ -38,12 +38,14 @@ def violations(
     replacement: str | Maker | Graph | None = None,
     limit: int | None = None,
     of_largest: float = 1e-4,
+    left: Collection[Way] = (),
 ) -> Iterator[str]:
-    """See `gdsurgeon.specification.specify.violations`."""
+    """See `gdsurgeon.specification.specify.violations`; what the edit has LEFT since shapes would be others."""
     del of_largest  # of the proof
     before = comparison.before
+    chosen = Chosen(comparison, left)
     cells = Cells(before)
-    work = _Work(cells, named_nodes(before), _Chosen(comparison))
+    work = _Work(cells, named_nodes(before), chosen)
     intent = Intent()
     if isinstance(replacement, Graph):
         rules = [*pattern] if not isinstance(pattern, str) else [rule_of(pattern, only_pattern=True)]
@@ -57,8 +59,8 @@ def violations(
         rules = [replace(rule, replacement=replacement_of(rule, placed.text), make=None) for rule in rules]
     else:
         rules = [*pattern] if not isinstance(pattern, str) else [_rule(pattern, replacement)]
-    for rule in rules:
-        work.apply(rule, limit)
+    for number, rule in enumerate(rules):
+        work.apply(rule, number, limit)
     for name, cell in cells.cells.items():
         reads = [format_input(*tensor) for tensor in cell.reads]
         if name not in before:
@@ -101,43 +103,25 @@ def _rule(pattern: str, replacement: str | Maker | None) -> Rule:
     return replace(rule_of(pattern, only_pattern=True), make=replacement)
 
 
-@dataclass
-class _Chosen:
-    """What was left although it matches: in graphs with control flow, where that depends on loops and branches."""
-
-    comparison: Comparison
-
-    def is_left(self, env: Env) -> bool:
-        return self.flows and self._touched.isdisjoint(env.placed.values())
-
-    @cached_property
-    def flows(self) -> bool:
-        """Whether there is control flow."""
-        return any(op in CONTROL_FLOW for op in self.comparison.before.store.table.op_names)
-
-    @cached_property
-    def _touched(self) -> set[str]:
-        facts = self.comparison.facts
-        return {*facts.altered, *facts.removed, *(slot.node for slot in facts.rewired)}
-
-
 class _Left(Exception):
     """A match stays."""
 
 
 class _Work:
-    def __init__(self, cells: Cells, named: set[str], chosen: _Chosen) -> None:
+    def __init__(self, cells: Cells, named: set[str], chosen: Chosen) -> None:
         self.cells, self.named, self.chosen = cells, named, chosen
         self.became: set[str] = set()  # nodes that are others now
         self.stands: dict[Tensor, Tensor] = {}
         self.done = 0
         self.written: set[str] = set()  # what may be in memory that somebody writes into
+        self.turn = (0, 0)  # which rule, and which round of it
         self._made: set[str] = set()
         self._levels: dict[str, int] | None = None
 
-    def apply(self, rule: Rule, limit: int | None) -> None:
+    def apply(self, rule: Rule, number: int, limit: int | None) -> None:
         self._made = set()
-        for _ in range(ROUNDS):
+        for round_ in range(ROUNDS):
+            self.turn = number, round_
             sites = self._sites(rule, None if limit is None else limit - self.done)
             if not sites:
                 return
@@ -173,9 +157,11 @@ class _Work:
             if self.chosen.is_left(env):
                 continue
             try:
-                return _Site(self, match.rule, env)
+                site = _Site(self, match.rule, env)
             except _Left:
                 continue
+            if self.chosen.keeps_shape(*self.turn, site):
+                return site
         return None
 
     def is_free(self, name: str) -> bool:
@@ -269,10 +255,6 @@ class _Work:
         self._made.add(name)
         if name in self.cells.graph:
             self.became.add(name)
-
-
-Planned = tuple["str | int", int]
-"""An output of a node of the graph, by its name, or of a new one, by its place among these."""
 
 
 class _Site:

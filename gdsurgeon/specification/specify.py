@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
+from types import MappingProxyType
 
 from gdsurgeon.comparison.compare import Comparison
 from gdsurgeon.specification.asked import Asked
@@ -49,15 +50,20 @@ STAGED = frozenset(("simplify",))
 """Edits of which the stages are held against the request, too, in the module of their name with `_stages` behind it."""
 
 
-def violations(comparison: Comparison, asked: Asked) -> Iterator[str]:
+def violations(
+    comparison: Comparison, asked: Asked, decided: Mapping[str, object] = MappingProxyType({})
+) -> Iterator[str]:
     """What is different and was not asked for, or was asked for and is not so, a line each.
 
     Args:
         comparison: of the graph before the edit with what is written of it.
         asked: what was asked of the edit; nothing is said where that has no specification.
+        decided: what the edit says of it that a specification does not work out; see `EditResult`.
     """
     if asked.edit in SPECIFIED or asked.edit in STAGES:
-        yield from import_module(f"gdsurgeon.specification.{asked.edit}").violations(comparison, **asked.arguments)
+        yield from import_module(f"gdsurgeon.specification.{asked.edit}").violations(
+            comparison, **asked.arguments, **decided
+        )
 
 
 def stage_violations(asked: Asked, stages: Sequence[tuple[Asked, int]]) -> Iterator[str]:

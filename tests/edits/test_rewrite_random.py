@@ -23,13 +23,15 @@ from gdsurgeon.specification.plain_match import Cells, PlainMatch
 
 UNARY, BINARY = ("Neg", "Relu", "Abs"), ("Mul", "AddV2", "Sub")
 NUMBERS = (0.5, 1.0, 2.0)
+SHAPES: tuple[tuple[int, ...] | None, ...] = (None, (), (2,), (1, 2))
 
 
 def some_graph(chance: Random) -> Graph:
     """A graph of few ops, so that much of it is alike; of what nobody reads, some is read by a Split."""
-    nodes, names = [placeholder("x"), placeholder("z")], ["x", "z"]
+    names = ["x", "z"]
+    nodes = [placeholder(name, shape=chance.choice(SHAPES)) for name in names]
     for i, value in enumerate(NUMBERS):
-        nodes.append(const(f"c{i}", [value]))
+        nodes.append(const(f"c{i}", [value], shape=chance.choice([(), (1,), (1, 1)])))
         names.append(f"c{i}")
     nodes += [const("c3", [0.5]), const("axis", [0], INT32)]
     names.append("c3")

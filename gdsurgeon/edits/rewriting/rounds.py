@@ -13,6 +13,7 @@ from gdsurgeon.edits.rewriting.ground import BITS, CONTROL, Ground, Place, codes
 from gdsurgeon.edits.rewriting.matching import MOST_WAYS, Matcher
 from gdsurgeon.edits.rewriting.planning import NewOutput, Planner, Replacement, Unfit
 from gdsurgeon.edits.rewriting.searching import Found
+from gdsurgeon.edits.rewriting.shapes import ReplacedShapes
 from gdsurgeon.edits.sites import LARGEST_FED
 from gdsurgeon.errors import EditError, UsageError, quoted
 from gdsurgeon.graph.graph import Graph
@@ -23,6 +24,10 @@ from gdsurgeon.patterns.terms import MOST_EQUAL, Match, Rule
 OWN = "it is what the rule has made"
 CLIPS = frozenset(("ClipByValue", "Maximum", "Minimum"))
 ALREADY = "it is that already"
+
+
+Way = tuple[frozenset[str], frozenset[tuple[str, str]]]
+"""A match, by names: its nodes, and the variables with the tensors that they stand for."""
 
 
 @dataclass(eq=False)
@@ -43,12 +48,14 @@ class Round:
         left: what stays.
         named: nodes that stay although nobody reads them.
         tried: how often a term was held against a tensor.
+        reshaped: matches that stay since they would have another shape: their nodes, and what variables stand for.
     """
 
     planned: list[Planned] = field(default_factory=list)
     left: list[Left] = field(default_factory=list)
     named: set[Node] = field(default_factory=set)
     tried: int = 0
+    reshaped: set[Way] = field(default_factory=set)
 
 
 def look(graph: Graph, rule: Rule, made: Container[Node], most: int | None = None, *, strict: bool = True) -> Round:
@@ -74,6 +81,8 @@ class _Look:
         self.ground = Ground(graph, self.topology)
         self.matcher = Matcher(self.topology, rule, self.ground.ends)
         self.planner = Planner(graph, rule.text, rule.place)
+        self.shapes = ReplacedShapes(self.matcher.facts)
+        self.reshaped: set[Way] = set()
 
     def round(self, most: int | None) -> Round:
         out = Round(named={self.topology.node(number) for number in self.ground.named | self.ground.ends})
@@ -91,7 +100,7 @@ class _Look:
                 out.planned.append(outcome)
             else:
                 out.left.append(Left(self.rule.name, self.topology.node(root), outcome))
-        out.tried = self.matcher.tried
+        out.tried, out.reshaped = self.matcher.tried, self.reshaped
         return out
 
     def _overlap(self, found: Sequence[tuple[int, Planned | str]]) -> bool:
@@ -163,6 +172,11 @@ class _Look:
         going = [self.topology.node(number) for number in place.going]
         if all(node in self.made for node in members) and len(going) + len(fates) <= len(replacement.nodes):
             return OWN
+        why = self.shapes.why_not(self.rule, found, match, replacement)
+        if why:
+            bound = frozenset((name, tensor.name) for name, tensor in match.tensors.items())
+            self.reshaped.add((frozenset(node.name for node in members), bound))
+            return why
         return Planned(
             rule=self.rule.name,
             roots=roots,

@@ -1,0 +1,152 @@
+"""rewrite: a match that would have another shape stays, and the rest is replaced; the book asks for known shapes."""
+
+from __future__ import annotations
+
+import pytest
+from support.graphs import FLOAT, INT32, const, graph, node, placeholder, scalar
+from support.mutants import account
+
+from gdsurgeon.analysis.shapes.kept import KeptShapes
+from gdsurgeon.edits.claims import EditResult
+from gdsurgeon.edits.rewrite import listed, rewrite
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.patterns.book import in_book
+from gdsurgeon.patterns.check import rule_of
+from gdsurgeon.patterns.terms import Rule
+
+ONE, WIDE = scalar("one", 1.0), const("wide", [1.0], FLOAT, (1, 1, 1, 1))
+
+
+def binary(name: str, op: str, a: str, b: str) -> bytes:
+    return node(name, op, [a, b], T=FLOAT)
+
+
+def unary(name: str, op: str, source: str) -> bytes:
+    return node(name, op, [source], T=FLOAT)
+
+
+def done(rules: str | list[Rule], *nodes: bytes) -> tuple[dict[str, str], dict[str, str]]:
+    """The ops by name that RULES make of a graph, and why matches stay, by the node of their first result."""
+    found, results = graph(*nodes), list[EditResult]()
+
+    def edited() -> tuple[Graph, EditResult]:
+        results.append(rewrite(found, rules))
+        return found, results[-1]
+
+    account(edited)
+    left = results[0].facts["left"]
+    assert isinstance(left, list)
+    whys = {str(each["node"]): str(each["why"]) for each in left if isinstance(each, dict)}
+    return {each.name: each.op for each in found.nodes()}, whys
+
+
+def of(shape: tuple[int, ...] | None, constant: str = "wide") -> list[bytes]:
+    """Two products with 1, the first of them with a CONSTANT."""
+    x = placeholder("x", shape=shape)
+    return [
+        x,
+        ONE,
+        WIDE,
+        binary("a", "Mul", "x", constant),
+        binary("b", "Mul", "x", "one"),
+        binary("y", "Sub", "a", "b"),
+    ]
+
+
+def test_what_would_have_fewer_dims_stays_and_the_rest_is_replaced() -> None:
+    ops, left = done("Mul($x, 1) -> $x", *of((3,)))
+    assert left == {"a": "'a' is [1,1,1,3], and [3] would take its place"}
+    assert "a" in ops and "b" not in ops
+    ops, left = done("Mul($x, 1) -> $x", *of((3, 1, 2, 2)))
+    assert not left and not {"a", "b"} & ops.keys()
+
+
+def test_a_rule_of_the_user_is_carried_out_where_shapes_are_not_known() -> None:
+    ops, left = done("Mul($x, 1) -> $x", *of(None))
+    assert not left and "a" not in ops
+
+
+def test_the_way_that_keeps_the_shape_is_taken() -> None:
+    small, large = placeholder("s", shape=(1, 3)), placeholder("l", shape=(2, 3))
+    nodes = [small, large, binary("y", "AddV2", "s", "l"), unary("z", "Neg", "y")]
+    found = graph(*nodes)
+    rewrite(found, "AddV2($a, $b) -> $a")
+    assert [read.name for read in found["z"].inputs] == ["l"]
+    done("AddV2($a, $b) -> $a", *nodes)
+
+
+def test_what_would_not_run_stays() -> None:
+    nodes = [placeholder("x", shape=(2, 3)), placeholder("z", shape=(2, 3)), placeholder("w", shape=(3, 3)),
+             binary("y", "Mul", "x", "z"), binary("v", "Mul", "w", "w"), node("r", "NoOp", ["^y", "^v"])]  # fmt: skip
+    ops, left = done("Mul($a, $b) -> MatMul($a, $b)", *nodes)
+    assert left == {"y": "MatMul: [2,3] times [2,3]"}
+    assert ops["v"] == "MatMul"
+
+
+def test_what_a_shape_is_computed_from_is_known() -> None:
+    x, to = placeholder("x", shape=(2, 3)), [const("a", [3, 2], INT32), const("b", [2, 3], INT32)]
+    shaped = [node(f"y{c}", "Reshape", ["x", c], T=FLOAT, Tshape=INT32) for c in "ab"]
+    ends = [unary(f"z{c}", "Neg", f"y{c}") for c in "ab"]
+    ops, _ = done("Neg(Reshape($x, $to:const)) -> Reshape(Abs($x), $to)", x, *to, *shaped, *ends)
+    assert (ops["za"], ops["zb"]) == ("Reshape", "Reshape")
+    ops, left = done("Reshape($x, $to:const) -> $x", x, *to, *shaped, *ends)
+    assert left == {"ya": "'ya' is [3,2], and [2,3] would take its place"}
+    assert "yb" not in ops
+
+
+def swish(shape: tuple[int, ...] | None, constant: str) -> list[bytes]:
+    """The first spelling of the book, twice: of x times a CONSTANT, and of x times 1."""
+    nodes = [placeholder("x", shape=shape), ONE, WIDE]
+    for name, factor in (("a", constant), ("b", "one")):
+        nodes += [binary(f"{name}m", "Mul", factor, "x"), unary(f"{name}s", "Sigmoid", f"{name}m")]
+        nodes.append(binary(name, "Mul", "x", f"{name}s"))
+    return [*nodes, binary("y", "Sub", "a", "b")]
+
+
+def test_the_book_leaves_what_may_have_had_more_dims() -> None:
+    for shape, why in (
+        ((3,), "'a' is [1,1,1,3], and [3] would take its place"),
+        (None, "'wide' is [1,1,1,1]: that 'a' has the same shape without it is not known"),
+        ((-1, -1, -1, 3), ""),
+    ):
+        ops, left = done(in_book("swish"), *swish(shape, "wide"))
+        assert left.get("a", "") == why
+        assert ("am" in ops, "bm" in ops) == (bool(why), False)
+
+
+@pytest.mark.parametrize("channels", [6, -1, 3])
+def test_a_convolution_in_groups_is_no_product(channels: int) -> None:
+    strides = b"\x0a\x06\x1a\x04\x01\x01\x01\x01"
+    nodes = [placeholder("x", shape=(-1, 8, 8, channels)), placeholder("z", shape=(-1, 8, 8, 3))]
+    nodes += [const("w", [1.0] * 12, FLOAT, (1, 1, 3, 4))]
+    nodes += [
+        node(n, "Conv2D", [x, "w"], T=FLOAT, strides=strides, padding="SAME") for n, x in (("a", "x"), ("b", "z"))
+    ]
+    ops, left = done(in_book("conv-as-matmul"), *nodes, node("r", "NoOp", ["^a", "^b"]))
+    assert ops["b"] == "BatchMatMulV2"
+    assert (ops["a"], bool(left)) == (("BatchMatMulV2", False) if channels == 3 else ("Conv2D", True))
+    dims = f"[?,8,8,{'?' if channels < 0 else channels}]"
+    said = f"'x' is {dims}, and 'w' is [1,1,3,4]: dim 3 of the one is not known to be dim 2 of the other"
+    assert left == ({} if channels == 3 else {"a": said})
+
+
+def test_a_list_says_so_too() -> None:
+    rows = [(each.nodes, each.why) for each in listed(graph(*of((3,))), [rule_of("Mul($x, 1) -> $x")])]
+    assert rows == [(("b",), ""), (("a",), "'a' is [1,1,1,3], and [3] would take its place")]
+
+
+def test_no_shape_is_inferred_of_what_is_written_element_by_element(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    shape = KeptShapes.shape
+    monkeypatch.setattr(KeptShapes, "shape", lambda kept, tensor: asked.append(tensor.name) or shape(kept, tensor))
+    six, zero = scalar("six", 6.0), scalar("zero", 0.0)
+    nodes = [placeholder("x", shape=(2, 2)), six, zero]
+    for i in range(20):
+        nodes += [
+            binary(f"m{i}", "Maximum", f"n{i - 1}" if i else "x", "zero"),
+            binary(f"n{i}", "Minimum", f"m{i}", "six"),
+        ]
+    done(in_book("min-max-as-relu6"), *nodes)
+    assert not asked
+    done("Mul($x, 1) -> $x", *of((3, 1, 2, 2)))
+    assert asked
