@@ -9,6 +9,7 @@ from gdsurgeon.analysis.shapes.inference import shape_of_tensor
 from gdsurgeon.analysis.shapes.stated import compatible, stated_shape, typed
 from gdsurgeon.edits import add_postprocessing, add_preprocessing
 from gdsurgeon.errors import EditError, UsageError, printable, quoted
+from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.graph.node import Output
@@ -65,9 +66,9 @@ def preprocessing(steps: Steps, model: Graph, *, input: str | Output = "", raw: 
         value = chain.apply(build, value)
         wants_batch = wants_batch is None and value.is_static and _is_item(value, wanted, is_open=True)
     if wants_batch:
-        build, value = begin(name, suffix, given._replace(shape=(-1,)))
+        build, value = begin(name, suffix, given._replace(shape=_batch_of(declared or wanted)))
         value = chain.apply_to_batch(build, value)
-    elif _is_item(value, wanted):
+    elif _is_item(value, wanted) and not _is_vector_of_texts(given, declared):
         besides = {what: r._replace(value=build.with_batch(r.value)) for what, r in value.results.items()}
         value = build.with_batch(value).but(results=besides)
     _check_fits(value, wanted, target, "takes")
@@ -223,6 +224,16 @@ def _is_item(value: Value, wanted: Raw, *, is_open: bool = False) -> bool:
     return wanted.shape[0] < 0 or not is_open
 
 
+def _is_vector_of_texts(given: Raw, declared: Raw | None) -> bool:
+    """Whether what is GIVEN is a record for each item of a batch, which nobody has DECLARED to be one item."""
+    return declared is None and given.dtype == STRING and given.shape == (-1,)
+
+
+def _batch_of(known: Raw) -> tuple[int]:
+    """The shape of a vector of items, one for each that KNOWN, which has the batch in front, is of."""
+    return (known.shape[0] if known.shape else -1,)
+
+
 def begin(name: str, suffix: str, raw: Raw, *, is_declared: bool = False) -> tuple[Builder, Value]:
     """A graph with a placeholder NAME that takes RAW."""
     build = Builder(empty_graph(), name + suffix)
@@ -238,9 +249,28 @@ def _check_fits(value: Value, wanted: Raw, target: Output, takes: str) -> None:
         told += ": the model decodes texts itself"
     elif wanted.dtype.is_integer and value.is_fraction:
         told += f": the values are {value.bounds}, of which cast({wanted.dtype.name}) leaves nothing"
-    elif value.dtype != wanted.dtype:
-        told += f": cast({wanted.dtype.name}) is missing"
+    else:
+        cast = f"cast({wanted.dtype.name})" if value.dtype != wanted.dtype else ""
+        missing = [step for step in (_rearranging(value.shape, wanted.shape), cast) if step]
+        told += f": {' and '.join(missing)} {'are' if len(missing) > 1 else 'is'} missing" if missing else ""
     raise EditError(told, code="steps-unfit")
+
+
+def _rearranging(shape: Shape, wanted: Shape) -> str:
+    """The step that makes SHAPE, of a batch or of one item of it, fit where WANTED is; '' where none does, or need."""
+    if shape is None or wanted is None or compatible(shape, wanted):
+        return ""
+    found = {}
+    if len(shape) >= 3:
+        *batch, height, width, channels = shape
+        found["to-nchw"] = (*batch, channels, height, width)
+        *batch, channels, height, width = shape
+        found["to-nhwc"] = (*batch, height, width, channels)
+    if shape[-1:] == (1,):
+        found["squeeze(-1)"] = shape[:-1]
+    found["expand-dims(-1)"] = (*shape, 1)
+    fitting = (step for step, made in found.items() if compatible(made, wanted) or compatible(made, wanted[1:]))
+    return next(fitting, "")
 
 
 def finish(build: Builder, value: Value, name: str) -> Graph:

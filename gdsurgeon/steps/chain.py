@@ -70,7 +70,7 @@ class Chain:
             last = self.name(len(self.steps) - 1)
             told = f"{last}: the items of a batch need one shape, and it gives {made.told}"
             raise EditError(told, advice="one-size")
-        return _mapped(build, value.tensor, item, made)
+        return _mapped(build, value, item, made)
 
     def _step(self, build: Builder, value: Value, place: int) -> Value:
         step, arguments = self.steps[place]
@@ -83,23 +83,24 @@ class Chain:
             build.step = ""
 
 
-def _mapped(build: Builder, batch: Output, item: Output, made: Value) -> Value:
-    """What is MADE of one ITEM, of each item of BATCH: a function, and a node that calls it for each."""
+def _mapped(build: Builder, batch: Value, item: Output, made: Value) -> Value:
+    """What is MADE of one ITEM, of each item of the vector BATCH: a function, and a node that calls it for each."""
     nodes = [node for node in graph_of(item).nodes() if node is not item.node]
+    size = batch.shape[0] if batch.shape else -1
     every = [made, *(result.value for result in made.results.values())]
     function = make_function(nodes, [item], [value.tensor for value in every], attrs={})
     name_function(function, build.scope)
     build.graph.functions.add(function)
     called = {
-        "Targuments": [batch.dtype],
+        "Targuments": [batch.tensor.dtype],
         "Tcaptured": [],
         "output_types": [value.dtype for value in every],
         "output_shapes": [value.shape for value in every],
         "f": function.signature.name,
     }
     whole = [
-        value.but(tensor=tensor, shape=(-1, *(value.shape or ())), layout=in_batch(value.layout), beside={})
-        for value, tensor in zip(every, build.node("MapDefun", [batch], called).outputs, strict=True)
+        value.but(tensor=tensor, shape=(size, *(value.shape or ())), layout=in_batch(value.layout), beside={})
+        for value, tensor in zip(every, build.node("MapDefun", [batch.tensor], called).outputs, strict=True)
     ]
     results = {
         what: result._replace(value=value)

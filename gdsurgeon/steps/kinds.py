@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import closing
 from typing import NamedTuple
 
-from gdsurgeon.errors import InputError, printable
+from gdsurgeon.errors import InputError, printable, quoted
 from gdsurgeon.ops.dtypes import NUMBERS, DType
 from gdsurgeon.steps.parse import Literal
 from gdsurgeon.text import listed, near_miss, size
@@ -50,12 +50,36 @@ def one_of(*numbers: int) -> Kind:
     return Kind(f"one of {listed(map(str, numbers), len(numbers))}", read)
 
 
+_ELSEWHERE = {
+    "float": "float32",
+    "single": "float32",
+    "double": "float64",
+    "half": "float16",
+    "int": "int32",
+    "long": "int64",
+    "byte": "uint8",
+    "pil": "pillow",
+    "cv2": "opencv",
+}
+"""What is called otherwise here; `near_miss`, which looks at letters, finds something else or nothing."""
+
+
+def _meant(literal: Literal, words: Collection[str]) -> str:
+    """What to say behind an error: the one of WORDS that is meant, as far as that can be told."""
+    if not isinstance(literal, str):
+        return ""
+    if literal == "xywh" and "cxcywh" in words:
+        return " It is cxcywh where x and y are the centre; boxes by a corner and their size have no layout here."
+    known = _ELSEWHERE.get(literal.lower(), "")
+    return f" Did you mean {quoted(known)}?" if known in words else near_miss(literal, words)
+
+
 def choice(*words: str) -> Kind:
     """One of WORDS."""
 
     def read(literal: Literal) -> str:
         if not isinstance(literal, str) or literal not in words:
-            raise ValueError(near_miss(literal, words) if isinstance(literal, str) else "")
+            raise ValueError(_meant(literal, words))
         return literal
 
     return Kind(f"one of {listed(words, len(words))}", read)
@@ -107,7 +131,7 @@ NUMERIC = tuple(dtype.name for dtype in NUMBERS.values() if dtype.code and dtype
 
 def _dtype(literal: Literal) -> DType:
     if not isinstance(literal, str) or literal not in NUMERIC:
-        raise ValueError(near_miss(literal, NUMERIC) if isinstance(literal, str) else "")
+        raise ValueError(_meant(literal, NUMERIC))
     return NUMBERS[literal]
 
 

@@ -111,7 +111,8 @@ class _StepsParser(Parser):
             return self.text[start + 1 : end]
         word = self.match(_WORD)
         if not word:
-            raise self.error("a value is missing")
+            is_tuple = self.text[start : start + 1] == "("
+            raise self.error("a list stands between [ and ]" if is_tuple else "a value is missing")
         return self._value(word, start)
 
     def _value(self, word: str, start: int) -> Literal:

@@ -71,6 +71,9 @@ SCORES: dict[str, str] = {
     "rename('a b')": "rename: 'a b' is not a legal node name",
     "nms(boxes, yxyx)": "nms: boxes are [boxes,4], or [images,boxes,4], and boxes is float32 [?,5]",
     "nms(y, yxyx)": "nms: 'y' is what the steps stand behind",
+    "nms(boxes, xywh)":
+        "nms: layout is 'xywh', and takes one of yxyx, xyxy, cxcywh. It is cxcywh where x and y are the centre; boxes "
+        "by a corner and their size have no layout here.",
     "nms(boxes)": "nms: layout is missing, one of yxyx, xyxy, cxcywh: the four numbers of a box",
     "nms(boxes, yxyx, iou=2)": "nms: iou is 2, and takes a number from 0 to 1",
     "from-letterbox(boxes, yxyx)": "from-letterbox: boxes are [boxes,4], or [images,boxes,4], and the value is float32 "

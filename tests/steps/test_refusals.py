@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from support.stepping import built, refusal
+from support.stepping import built, model, refusal
+
+from gdsurgeon.analysis.shapes.stated import stated_shape
+from gdsurgeon.steps import preprocessing
 
 CHW = (-1, 3, 8, 6)
 
@@ -57,6 +60,14 @@ FLOATS = {
     "center-crop(8, 6) | center-crop(9, 1)": "center-crop (step 2): cuts 9 pixels out of a height of 8",
     "decode-image(batch=true) | cast(float32)": "cast: the items of a batch need one shape, and it gives",
     "decode-image(channels=0, batch=true) | resize(8, 6, like=tf1)": "resize: the items of a batch need one shape",
+    "cast(float)": "cast: type is 'float', and takes a type, such as float32 or uint8. Did you mean 'float32'?",
+    "resize(8, 6, like=PIL)":
+        "resize: like is 'PIL', and takes one of keras, pillow, opencv, tf1. Did you mean 'pillow'?",
+    "resize((8, 6), like=tf1)": "steps, column 8: resize: a list stands between [ and ], at '(8, 6), like=tf1)'",
+    "decode-image | resize(8, 6, like=pillow) | to-nchw":
+        "the steps give uint8 [?,3,8,6], and 'x' takes float32 [?,8,6,3]: to-nhwc and cast(float32) are missing",
+    "decode-image(channels=1) | resize(8, 6, like=tf1)":
+        "the steps give float32 [?,8,6,1], and 'x' takes float32 [?,8,6,3]",
     "assume(layout=HWC)": "assume: HWC has 3 dimensions, and the value is float32 [?,8,6,3]",
     "assume(low=2, high=1)": "assume: low 2 lies above high 1",
     "cast(uint8)": "the steps give uint8 [?,8,6,3], and 'x' takes float32 [?,8,6,3]: cast(float32) is missing",
@@ -85,6 +96,11 @@ OTHERS = {
     ("decode-image | resize(8, 6, like=tf1) | rescale(1/255)", "uint8", (-1, 8, 6, 3)):
         "the steps give float32 [?,8,6,3], and 'x' takes uint8 [?,8,6,3]: the values are 0..1, of which cast(uint8) "
         "leaves nothing",
+    ("decode-image | resize(8, 6, like=tf1)", "float32", CHW):
+        "the steps give float32 [?,8,6,3], and 'x' takes float32 [?,3,8,6]: to-nchw is missing",
+    ("decode-wav(samples=8, rate=16000)", "float32", (-1, 8)):
+        "the steps give float32 [8,1], and 'x' takes float32 [?,8]: squeeze(-1) is missing",
+    ("parse-example(x)", "float32", (-1, 5)): "the steps give float32 [?], and 'x' takes float32 [?,5]",
     ("decode-image | resize(8, 6, like=tf1)", "uint8", (-1, 8, 6, 3)):
         "the steps give float32 [?,8,6,3], and 'x' takes uint8 [?,8,6,3]: cast(uint8) is missing",
 }  # fmt: skip
@@ -136,3 +152,14 @@ def test_of_what_comes_in(case: tuple[str, str]) -> None:
 )
 def test_what_may_be_meant_is_built(steps: str) -> None:
     assert "x_preprocessed" in built(steps)
+
+
+@pytest.mark.parametrize(("steps", "raw", "shape"), [
+    ("decode-image(batch=true) | resize(8, 6, like=tf1)", "", (1, 8, 6, 3)),
+    ("decode-image | resize(8, 6, like=tf1)", "string[1]", (-1, 8, 6, 3)),
+])  # fmt: skip
+def test_as_many_items_come_in_as_the_model_takes_or_its_user_says(
+    steps: str, raw: str, shape: tuple[int, ...]
+) -> None:
+    """A batch of one that was said to be open took two, and failed, or did what nobody had proven."""
+    assert stated_shape(preprocessing(steps, model(shape=shape), raw=raw)["x"].output) == (1,)

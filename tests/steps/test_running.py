@@ -125,7 +125,7 @@ def test_one_image_and_a_batch_of_images() -> None:
         ("decode-image | resize(4, 4, like=pillow)", (1, 4, 4, 3), ()),
         ("decode-image | resize(4, 4, like=pillow)", None, ()),
         ("decode-image(batch=false) | resize(4, 4, like=pillow)", (-1, 4, 4, 3), ()),
-        ("decode-image(batch=true) | resize(4, 4, like=pillow)", (1, 4, 4, 3), (-1,)),
+        ("decode-image(batch=true) | resize(4, 4, like=pillow)", (1, 4, 4, 3), (1,)),
         ("decode-image | resize(4, 4, like=pillow) | expand-dims(0)", (-1, 4, 4, 3), ()),
         ("decode-image | resize(4, 4, like=pillow) | reshape([48])", (-1, 48), (-1,)),
     ],
