@@ -34,6 +34,17 @@ settings.register_profile("steady", deadline=None, derandomize=True, max_example
 settings.register_profile("thorough", deadline=None, max_examples=1000, suppress_health_check=LONG)
 settings.load_profile("steady")
 
+
+def _without_constants(providers: Any) -> None:
+    """Has Hypothesis draw no constants of the modules that happen to be loaded, which are others in each run."""
+    constants, none = providers._get_local_constants, providers._local_constants
+    providers._get_local_constants = lambda: none if settings.default.derandomize else constants()
+
+
+_PROVIDERS = sys.modules.get("hypothesis.internal.conjecture.providers")
+if hasattr(_PROVIDERS, "_get_local_constants"):  # older ones draw none
+    _without_constants(_PROVIDERS)
+
 # Fixtures that start TensorFlow: a test that asks for one is one of those that do.
 STARTING = frozenset(("differentiator", "executor", "saved_models", "shapes_told", "tf", "worker"))
 
