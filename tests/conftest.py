@@ -17,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from support.ask_tensorflow import RANDOM_GRAPHS, Answers, ShapesTold
 from support.desk import Desk
+from support.patience import LONG_ENOUGH
 from support.remembering import RememberingDifferentiator
 from support.shipped import Shipped, make
 from support.workers import lend_workers
@@ -143,7 +144,7 @@ def executor() -> Iterator[Executor]:
     """A process that lives through all tests: they must not kill it."""
     with pytest.MonkeyPatch.context() as patch:
         lend_workers(patch, lend=False)  # whoever asks for it first: it is never given back
-        started = Executor(Settings(timeout=120)).start()
+        started = Executor(Settings(timeout=LONG_ENOUGH)).start()
     with started:
         yield started
 
@@ -160,6 +161,14 @@ def lent_workers() -> Iterator[None]:
     """All that tests run in this process is run by few workers, for which TensorFlow loads once."""
     with pytest.MonkeyPatch.context() as patch:
         lend_workers(patch)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def unhurried() -> Iterator[None]:
+    """What is done as long as there is time for it is done to its end, however busy the machine is."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gdsurgeon.proof.models.apart.SECONDS", LONG_ENOUGH)
         yield
 
 
@@ -205,7 +214,7 @@ def saved_models(tmp_path_factory: pytest.TempPathFactory) -> Shipped:
 @pytest.fixture
 def differentiator() -> Iterator[Differentiator]:
     """A process that differentiates, and lives on."""
-    with RememberingDifferentiator(timeout=120) as started:
+    with RememberingDifferentiator(timeout=LONG_ENOUGH) as started:
         yield started
 
 

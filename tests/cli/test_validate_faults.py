@@ -12,7 +12,7 @@ import pytest
 from support.desk import check_said
 from support.reaching import CONTENT, SECRET, read_for_a_shape
 from support.runtime_graphs import CRASHING, hanging
-from support.servers import free_port, running_server
+from support.servers import running_server, unheard_target
 from support.validating import EARLIER, Bench, calling_chance, chain, guilty, noisy, scaled
 
 pytestmark = pytest.mark.tensorflow
@@ -52,7 +52,8 @@ def test_a_server(bench: Bench) -> None:
 
 def test_a_server_that_is_not_there(bench: Bench) -> None:
     bench.put(m=scaled())
-    ran = bench.run("m.pb", "--target", f"grpc://127.0.0.1:{free_port()}")
+    with unheard_target() as target:
+        ran = bench.run("m.pb", "--target", target)
     assert ran.code == 7
     assert ran.err.count("grpc://") == 1
 

@@ -68,7 +68,7 @@ def same(records: Sequence[bytes], *fetches: str, feeds: Sequence[dict[str, Any]
     for fed in feeds:
         before = outcome(graphs.graph_bytes(*records), *fetches, **fed)
         assert not isinstance(before, str), before
-        assert outcome(found, *fetches, patience=3, **fed) == before, fed
+        assert outcome(found, *fetches, **fed) == before, fed
     return found
 
 

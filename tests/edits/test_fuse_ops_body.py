@@ -237,7 +237,7 @@ def test_a_body_in_a_loop_that_does_not_need_what_changes_in_it() -> None:
     except EditError:
         assert not found.is_changed
         return
-    assert run(found, "out", n=2, patience=5) == [-3.0]
+    assert run(found, "out", n=2) == [-3.0]
 
 
 @pytest.mark.tensorflow

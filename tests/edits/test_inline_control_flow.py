@@ -165,4 +165,4 @@ def test_fusing_and_inlining_in_a_loop_gives_the_same_graph_back() -> None:
         found = from_bytes(graphs.written(found))
         inline(found, keep_names=True)
         for n in (0, 3):
-            assert run(found, "out", n=n, patience=3) == run(graph(*LOOP), "out", n=n), chosen
+            assert run(found, "out", n=n) == run(graph(*LOOP), "out", n=n), chosen

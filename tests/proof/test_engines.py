@@ -11,13 +11,16 @@ from zipfile import ZipFile
 import pytest
 from support.engines import does, engine_in
 from support.graphs import FLOAT, STRING, add, const, graph, identity, node, placeholder, scalar
+from support.patience import impatient_with
 
 from gdsurgeon.errors import EditError, NotValidatedError, UsageError, ValidationError
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.proof.engines import EngineRequest, EngineRun, agreement, run_in_engine, told
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.settings import Settings
+from gdsurgeon.proof.trial import ORIGINAL
 from gdsurgeon.runtime.engines.place import MODULES, PACKAGES, engine_at, is_in
+from gdsurgeon.runtime.failures import Stage
 from gdsurgeon.runtime.likeness import CHANNELS_FIRST
 
 pytestmark = pytest.mark.tensorflow
@@ -85,9 +88,11 @@ def test_an_engine_that_does_not_take_it(here: Executor, engine: str, way: dict[
     assert caught.value.code == "not-loadable" and caught.value.exit_code == 4
 
 
-def test_an_engine_that_hangs(engine: str) -> None:
-    stuck = does(run="time.sleep(600)")
-    with Executor(Settings(timeout=2.0)) as executor, pytest.raises(ValidationError, match="OpenCV did not") as caught:
+def test_an_engine_that_hangs(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    stuck = does(run="time.sleep(6000)")
+    impatient_with(monkeypatch, Stage("running", ORIGINAL), "OpenCV")
+    said = r"OpenCV did not finish running model\.pb within 0\.5 s"
+    with Executor(Settings(timeout=0.5)) as executor, pytest.raises(ValidationError, match=said) as caught:
         ran(executor, engine, stuck)
     assert caught.value.advice == ("longer",)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support.patience import LONG_ENOUGH
 from support.proving import (
     other_op,
 )
@@ -189,7 +190,7 @@ def test_a_reroute_that_leads_to_a_queue_does_not_wait_for_it(tmp_path: Path) ->
     m.const("one", 1.0)
     m.node("y", "Identity", ["one"], T="float32")
     m.node("other", "Neg", ["one"], T="float32")
-    outcome = operated(tmp_path, m, lambda g: gds.reroute(g, [("one", "next")], only="^y$"), timeout=5)
+    outcome = operated(tmp_path, m, lambda g: gds.reroute(g, [("one", "next")], only="^y$"), timeout=LONG_ENOUGH)
     assert "y" in {name for name, _ in outcome.proof.skipped}
 
 

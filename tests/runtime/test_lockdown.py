@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from support.graphs import FLOAT, dtypes, func, function, graph_bytes, library, node, placeholder
 from support.paths import ROOT
+from support.patience import LONG_ENOUGH
 from support.reaching import CONNECTING, CONTENT, REACHING, SECRET
 from support.runtime_graphs import doubling
 from support.workers import LentWorker
@@ -63,7 +64,7 @@ def prepared(folder: Path) -> Path:
     return folder / "d"
 
 
-def outcome(worker: Worker, data: bytes, folder: Path, *, seconds: float = 60) -> tuple[list[str], str]:
+def outcome(worker: Worker, data: bytes, folder: Path, *, seconds: float = LONG_ENOUGH) -> tuple[list[str], str]:
     """What has been made in FOLDER by loading DATA and running it, and what came of that."""
     from gdsurgeon.runtime.base import SessionOptions
 
@@ -117,14 +118,14 @@ def test_nothing_is_reached_though_the_process_is_not_locked_in(
 @pytest.mark.parametrize("way", ["RegisterDatasetV2", "debug_urls of grpc"])
 def test_a_server_is_connected_to_only_where_that_is_allowed(way: str, allowed: bool, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening, Worker(allow_ops=allowed) as worker:
-        listening.settimeout(30 if allowed else 4)
+        listening.settimeout(LONG_ENOUGH if allowed else 4)
         data = CONNECTING[way](f"127.0.0.1:{listening.getsockname()[1]}")
         worker.load("g", data=data)
         worker.run("g", "r", {"x": X} if b"Placeholder" in data else {}, ["y"])
         if allowed:
             listening.accept()[0].close()
         else:
-            worker.info().result(60)
+            worker.info().result(LONG_ENOUGH)
             with pytest.raises(TimeoutError):
                 listening.accept()
 
@@ -135,8 +136,8 @@ def test_what_is_right_runs_as_ever(runtime: str) -> None:
     with Worker(runtime=runtime) as worker:
         worker.load("g", data=doubling())
         worker.run("g", "r", {"x": from_numpy(np.ones(3, np.float32))}, ["y"])
-        assert worker.tensor("r", 0).result(60).numpy().tolist() == [2, 2, 2]
-        assert (worker.info().result(60).not_locked_in == "") is bool(landlock.version())
+        assert worker.tensor("r", 0).result(LONG_ENOUGH).numpy().tolist() == [2, 2, 2]
+        assert (worker.info().result(LONG_ENOUGH).not_locked_in == "") is bool(landlock.version())
 
 
 @pytest.mark.tensorflow
@@ -144,7 +145,7 @@ def test_a_library_of_ops_is_loaded_wherever_it_is(tmp_path: Path) -> None:
     ops = tmp_path / "ops.so"
     shutil.copy(struct_module(), ops)
     with Worker(op_libraries=[str(ops)], runtime="capi") as worker:
-        assert worker.info().result(60).runtime == "capi"
+        assert worker.info().result(LONG_ENOUGH).runtime == "capi"
 
 
 def struct_module() -> str:
@@ -163,7 +164,7 @@ def test_kernels_are_compiled_as_ever() -> None:
     with Worker(runtime="capi") as worker:
         worker.load("g", data=graph_bytes(placeholder("x", FLOAT, (1, 4)), made, library(compiled)))
         worker.run("g", "r", {"x": X}, ["y"])
-        assert worker.tensor("r", 0).result(60).numpy().tolist() == [[1, 1, 1, 1]]
+        assert worker.tensor("r", 0).result(LONG_ENOUGH).numpy().tolist() == [[1, 1, 1, 1]]
 
 
 @pytest.mark.tensorflow

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.paths import MODELS
+from support.patience import LONG_ENOUGH
 
 from gdsurgeon.runtime.client import Worker
 from gdsurgeon.runtime.tensor import Tensor, from_numpy
@@ -16,7 +17,7 @@ from gdsurgeon.runtime.tensor import Tensor, from_numpy
 pytestmark = [pytest.mark.tensorflow, pytest.mark.models]
 
 FOLDER = MODELS
-WAIT = 120.0  # seconds
+WAIT = LONG_ENOUGH
 
 
 def noise(*shape: int, dtype: str = "float32") -> Tensor:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support import runtime_graphs as graphs
+from support.patience import LONG_ENOUGH
 from support.runtime_graphs import a_type, a_types, const, graph, identity, node, placeholder
 
 from gdsurgeon.ops.dtypes import DTYPES, NUMBERS
@@ -22,7 +23,7 @@ from gdsurgeon.runtime.worker import Child
 
 pytestmark = pytest.mark.tensorflow
 
-WAIT = 60.0  # seconds
+WAIT = LONG_ENOUGH
 FIXED = [d.name for d in DTYPES.values() if d.size]
 
 

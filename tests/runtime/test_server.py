@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
 import pytest
 from support import runtime_graphs as graphs
+from support.patience import LONG_ENOUGH, until
 from support.runtime_graphs import a_type, const, graph, node, placeholder
-from support.servers import ServerProcess, free_port, running_server
+from support.servers import ServerProcess, running_server, unheard_target
 
 from gdsurgeon.runtime import server as module
 from gdsurgeon.runtime.base import SessionOptions, TensorSpec
@@ -22,7 +22,7 @@ from gdsurgeon.runtime.protocol import RunSummary
 from gdsurgeon.runtime.server import Server, parse_target
 from gdsurgeon.runtime.tensor import Tensor, from_numpy
 
-WAIT = 60.0  # seconds; every refusal has to come well before
+WAIT = LONG_ENOUGH
 X = from_numpy(np.random.default_rng(3).standard_normal((4, 5), np.float32))
 
 
@@ -165,11 +165,11 @@ def test_a_server_that_dies(capi_worker: Worker, python_worker: Worker) -> None:
     with running_server() as server:
         asked: list[tuple[Worker, Pending[RunSummary], Pending[list[TensorSpec]]]] = []
         for worker in (capi_worker, python_worker):
-            worker.load("running", data=graphs.hanging(), options=SessionOptions(target=server.target))
+            worker.load("running", data=graphs.hanging(b"it waits"), options=SessionOptions(target=server.target))
             worker.load("loaded", data=graphs.doubling(), options=SessionOptions(target=server.target)).result(WAIT)
             asked.append((worker, worker.run("running", "r", {}, ["y"]), worker.signature("running", ["y"])))
             worker.run("loaded", "r", {"x": X}, ["y"]).result(WAIT)
-        time.sleep(0.5)
+        assert until(lambda: server.printed().count(b"it waits") == len(asked))
         server.kill()
         for worker, running, after in asked:
             for pending in (running, worker.run("loaded", "r2", {"x": X}, ["y"]), worker.devices(server.target)):
@@ -185,12 +185,12 @@ def test_a_server_that_dies(capi_worker: Worker, python_worker: Worker) -> None:
 
 @pytest.mark.tensorflow
 def test_nobody_listens(worker: Worker) -> None:
-    target = f"grpc://127.0.0.1:{free_port()}"
-    error = refused(worker, target)
-    assert error.code == "unavailable"
-    assert error.message == f"no TensorFlow server answers at {target}: connection refused"
-    with pytest.raises(TensorFlowError, match="no TensorFlow server answers"):
-        worker.devices(target).result(WAIT)
+    with unheard_target() as target:
+        error = refused(worker, target)
+        assert error.code == "unavailable"
+        assert error.message == f"no TensorFlow server answers at {target}: connection refused"
+        with pytest.raises(TensorFlowError, match="no TensorFlow server answers"):
+            worker.devices(target).result(WAIT)
     assert refused(worker, "grpc://no-such-host.invalid:2222").code == "unavailable"
 
 
@@ -273,12 +273,19 @@ def test_a_call_that_hangs_is_left_when_nobody_opens_twice_in_a_row() -> None:
 
 
 @pytest.mark.usefixtures("quick")
-def test_a_single_knock_that_is_missed_is_not_the_end() -> None:
+def test_a_single_knock_that_is_missed_is_not_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     door = Door(None, "refused", None)
-    release = threading.Event()
-    threading.Timer(0.2, release.set).start()
+    release, knock = threading.Event(), door._knock
+
+    def knocked() -> str | None:
+        found = knock()
+        if door.knocks == 4:
+            release.set()
+        return found
+
+    monkeypatch.setattr(door, "_knock", knocked)
     assert door.call(release.wait) is True
-    assert door.lost is None and door.knocks > 3
+    assert door.lost is None and door.knocks >= 4
 
 
 def test_nothing_is_called_where_nobody_opens() -> None:

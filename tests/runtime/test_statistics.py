@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support import runtime_graphs as graphs
+from support.patience import LONG_ENOUGH
 
 from gdsurgeon.ops.dtypes import DTYPES, NUMBERS
 from gdsurgeon.runtime import statistics as module
@@ -18,7 +19,7 @@ from gdsurgeon.runtime.client import Worker
 from gdsurgeon.runtime.statistics import Statistics, statistics
 from gdsurgeon.runtime.tensor import Tensor, from_numpy
 
-WAIT = 60.0  # seconds
+WAIT = LONG_ENOUGH
 
 
 def of(values: Any, dtype: Any = np.float32) -> Statistics:

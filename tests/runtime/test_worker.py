@@ -7,13 +7,13 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 from support import runtime_graphs as graphs
 from support.paths import ROOT, TESTS
+from support.patience import LONG_ENOUGH, begun, gone
 
 from gdsurgeon.runtime import client
 from gdsurgeon.runtime.client import Worker
@@ -21,7 +21,7 @@ from gdsurgeon.runtime.failures import RuntimeFailure, TensorFlowMissing, Worker
 from gdsurgeon.runtime.protocol import Info
 from gdsurgeon.runtime.tensor import Tensor, from_numpy
 
-WAIT = 60.0  # seconds
+WAIT = LONG_ENOUGH
 X = from_numpy(np.ones(3, np.float32))
 
 
@@ -34,20 +34,6 @@ def script(text: str, **environment: str) -> subprocess.CompletedProcess[str]:
         timeout=WAIT,
         env={**os.environ, "PYTHONPATH": path, **environment},
     )
-
-
-def gone(pid: int, within: float = 5.0) -> bool:
-    """Whether process PID ends in time (a zombie of init counts as ended)."""
-    until = time.monotonic() + within
-    while time.monotonic() < until:
-        try:
-            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        except OSError:
-            return True
-        if state == "Z":
-            return True
-        time.sleep(0.02)
-    return False
 
 
 def test_importing_the_client_is_cheap() -> None:
@@ -81,8 +67,7 @@ def test_crash_beside_work_on_another_graph() -> None:
     with Worker(runtime="capi") as worker:
         worker.load("original", data=graphs.hanging())
         busy = worker.run("original", "r", {}, ["y"])
-        worker.info().result(WAIT)
-        time.sleep(0.2)
+        begun(busy)
         with pytest.raises(WorkerDied, match=r"^TensorFlow crashed \(SIGSEGV\) while loading edited$"):
             worker.load("edited", data=graphs.CRASHING).result(WAIT)
         with pytest.raises(WorkerDied):
@@ -90,15 +75,15 @@ def test_crash_beside_work_on_another_graph() -> None:
 
 
 @pytest.mark.tensorflow
-def test_timeout_kills() -> None:
+def test_timeout_kills(monkeypatch: pytest.MonkeyPatch) -> None:
     worker = Worker(runtime="capi").start()
     worker.load("edited", data=graphs.hanging()).result(WAIT)
     pid = worker._pid
     assert pid is not None
-    began = time.monotonic()
+    monkeypatch.setattr(client.time, "sleep", lambda _: pytest.fail("it is not waited for"))
     with pytest.raises(WorkerTimeout) as caught:
         worker.run("edited", "r", {}, ["y"]).result(0.5)
-    assert time.monotonic() - began < 2
+    monkeypatch.undo()
     assert str(caught.value) == "TensorFlow did not finish running edited within 0.5 s"
     assert gone(pid)
     worker.close()
@@ -113,6 +98,7 @@ def test_graphs_run_at_the_same_time_and_a_hanging_one_blocks_only_its_own() -> 
         behind = worker.signature("stuck", ["y"])
         assert worker.run("free", "r2", {"x": X}, ["y"]).result(WAIT).outputs[0].shape == (3,)
         assert not waiting.done and not behind.done
+        begun(waiting)
         with pytest.raises(WorkerTimeout, match="running stuck"):  # what holds it up, not what it would do
             behind.result(0.2)
 
@@ -122,8 +108,7 @@ def test_killed_from_outside() -> None:
     with Worker(runtime="capi") as worker:
         worker.load("edited", data=graphs.hanging())
         pending = worker.run("edited", "r", {}, ["y"])
-        worker.info().result(WAIT)
-        time.sleep(0.2)
+        begun(pending)
         assert worker._pid is not None
         os.kill(worker._pid, signal.SIGKILL)
         with pytest.raises(WorkerDied) as caught:
@@ -152,7 +137,7 @@ def test_child_ends_with_its_parent(manner: str) -> None:
         w = Worker(runtime="capi").start()
         w.load("g", data=graphs.hanging())
         w.run("g", "r", {{}}, ["y"])
-        w.info().result(30)
+        w.info().result({WAIT})
         print(w._pid, flush=True)
         {manner}
     """)
@@ -187,8 +172,8 @@ def test_nothing_is_printed(runtime: str) -> None:
             w.load("g", data=graphs.graph(said, graphs.node("p", "PrintV2", ["s"])))
             w.load("out", data=graphs.graph(
                 said, graphs.node("p", "PrintV2", ["s"], output_stream=graphs.a_string("stdout"))))
-            w.run("g", "r", {}, [], ["p"]).result(60)
-            w.run("out", "r", {}, [], ["p"]).result(60)
+            w.run("g", "r", {}, [], ["p"]).result()
+            w.run("out", "r", {}, [], ["p"]).result()
             assert w.log_tail().count("said by the graph") == 2, w.log_tail()
         assert w.log_tail().count("said by the graph") == 2
         assert not {"numpy", "tensorflow"} & set(sys.modules)
@@ -203,7 +188,7 @@ def test_verbose_goes_to_standard_error_only() -> None:
     done = script("""
         from gdsurgeon.runtime.client import Worker
         with Worker(runtime="capi", verbose=True) as w:
-            w.info().result(60)
+            w.info().result()
             assert w.log_tail() == ""
     """)
     assert done.returncode == 0 and done.stdout == ""
@@ -220,7 +205,7 @@ def test_what_a_graph_prints_is_told_apart_from_what_is_ours() -> None:
             for stream in ("stdout", "stderr"):
                 printing = graphs.node("p", "PrintV2", ["s"], output_stream=graphs.a_string(stream))
                 w.load(stream, data=graphs.graph(said, printing))
-                w.run(stream, "r", {}, [], ["p"]).result(60)
+                w.run(stream, "r", {}, [], ["p"]).result()
     """)
     assert (done.returncode, done.stdout) == (0, "")
     lines = done.stderr.splitlines()
@@ -237,7 +222,7 @@ def test_standard_descriptors_may_be_closed() -> None:
             os.close(fd)
         from gdsurgeon.runtime.client import Worker
         with Worker(runtime="capi") as w:
-            w.load("g", data=graphs.doubling()).result(60)
+            w.load("g", data=graphs.doubling()).result()
     """)
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -278,16 +263,16 @@ def test_big_tensors_travel_both_ways() -> None:
 @pytest.mark.tensorflow
 def test_dead_child_is_an_error_even_where_sigpipe_kills() -> None:
     done = script("""
-        import os, signal, time
+        import os, signal
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         from gdsurgeon.runtime.client import Worker
         from gdsurgeon.runtime.failures import WorkerDied
         with Worker(runtime="capi") as w:
-            w.info().result(60)
+            w.info().result()
             os.kill(w._pid, signal.SIGTERM)
-            time.sleep(0.3)
+            os.waitid(os.P_PID, w._pid, os.WEXITED | os.WNOWAIT)
             try:
-                w.load("g", data=bytes(1 << 20)).result(60)
+                w.load("g", data=bytes(1 << 20)).result()
             except WorkerDied as error:
                 print(error)
     """)
@@ -305,7 +290,7 @@ def test_a_fork_of_the_parent_leaves_the_child_alone() -> None:
             if not pid:
                 raise SystemExit  # runs what is registered with atexit
             os.waitpid(pid, 0)
-            print(w.info().result(60).runtime)
+            print(w.info().result().runtime)
     """)
     assert (done.returncode, done.stdout, done.stderr) == (0, "capi\n", "")
 

@@ -22,6 +22,7 @@ from gdsurgeon.cli.main import exit_code
 from gdsurgeon.cli.terminal import terminal
 from support.forking import fork, fork_traced
 from support.paths import ROOT
+from support.patience import LONG_ENOUGH
 
 PIPES: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
 
@@ -210,7 +211,7 @@ def finished(process: subprocess.Popen[bytes], data: bytes | None = None) -> Ran
     """What PROCESS leaves when it ends."""
     with process:
         try:
-            out, err = process.communicate(data, timeout=60)
+            out, err = process.communicate(data, timeout=LONG_ENOUGH)
         finally:
             process.kill()
     return Ran(process.returncode, out or b"", (err or b"").decode(errors="surrogateescape"))

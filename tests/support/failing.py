@@ -11,6 +11,7 @@ import gdsurgeon as gds
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.graph.graph import Graph
 from support.paths import ROOT
+from support.patience import LONG_ENOUGH
 from support.telling import telling
 from support.tf_graphs import Builder, body_node
 
@@ -55,7 +56,7 @@ def command(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]
         cwd=ROOT,
         text=True,
         capture_output=True,
-        timeout=120,
+        timeout=LONG_ENOUGH,
         check=False,
         **options,
     )

@@ -14,8 +14,9 @@ from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.runtime.client import Worker
 from gdsurgeon.runtime.tensor import Tensor, from_numpy
 from support import graphs
+from support.patience import LONG_ENOUGH
 
-WAIT = 120.0  # seconds
+WAIT = LONG_ENOUGH
 G8 = {name.rpartition("/")[2]: name for name in graphs.names(graphs.graph(*graphs.g8()))}
 
 

@@ -25,12 +25,12 @@ from support.graphs import (
     node,
     scalar,
 )
-from support.patience import within
+from support.patience import LONG_ENOUGH, within
 from support.running import outcome
 
 
 def refused(found: Graph, words: str, *functions: str, **options: Any) -> EditError:
-    with within(3):
+    with within(LONG_ENOUGH):
         return refuse(found, re.escape(words), lambda g: inline(g, functions, **options))
 
 
@@ -41,7 +41,7 @@ def same(records: Sequence[bytes], *fetches: str, feeds: Sequence[dict[str, Any]
     assert check(from_bytes(graphs.written(found))).faults == []
     for given_ in feeds:
         before = outcome(graph_bytes(*records), *fetches, **given_)
-        assert outcome(found, *fetches, patience=3, **given_) == before, given_
+        assert outcome(found, *fetches, **given_) == before, given_
     return found
 
 

@@ -14,6 +14,7 @@ from gdsurgeon.proof.executor import Executor, Refused
 from gdsurgeon.proof.settings import Settings
 from gdsurgeon.runtime.tensor import from_numpy
 from support import graphs
+from support.patience import LONG_ENOUGH
 
 
 class Runner:
@@ -29,7 +30,6 @@ class Runner:
         *fetches: str,
         initialisers: Sequence[str] = (),
         targets: Sequence[str] = (),
-        patience: float = 20.0,
         **feeds: Any,
     ) -> list[Any]:
         """The values of FETCHES as lists, in a session of their own in which INITIALISERS have been run before.
@@ -40,19 +40,18 @@ class Runner:
             Refused: TensorFlow does not load or run it.
             GdsurgeonError: it does not come back.
         """
-        with self.session(what, patience) as (executor, key):
+        with self.session(what) as (executor, key):
             executor.initialize(key, initialisers)
             return values(executor, key, fetches, targets, feeds)
 
     @contextlib.contextmanager
-    def session(self, what: Graph | bytes, patience: float = 20.0) -> Iterator[tuple[Executor, str]]:
+    def session(self, what: Graph | bytes) -> Iterator[tuple[Executor, str]]:
         """A graph that is loaded: where, and under which key."""
         if self._executor is None:
-            self._executor = Executor(Settings(timeout=patience)).start()
+            self._executor = Executor(Settings(timeout=LONG_ENOUGH)).start()
         executor = self._executor
         self._count += 1
         key = f"graph {self._count}"
-        executor.settings = Settings(timeout=patience)
         try:
             executor.load_bytes(key, graphs.written(what))
             executor.loaded(key)

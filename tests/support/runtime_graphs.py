@@ -89,9 +89,11 @@ def doubling(shape: Sequence[int] | None = None) -> bytes:
     return graph(placeholder("x", "float32", shape), node("y", "AddV2", ["x", "x"], T=a_type("float32")))
 
 
-def hanging() -> bytes:
-    """Fetching y waits for an element of an empty queue for ever."""
+def hanging(says: bytes = b"") -> bytes:
+    """Fetching y prints what it SAYS, and waits for an element of an empty queue for ever."""
     return graph(
+        const("s", Tensor(NUMBERS["string"], (), [says]), "string"),
+        node("said", "PrintV2", ["s"]),
         node("q", "FIFOQueueV2", component_types=a_types("float32"), shapes=b"\x0a\x00"),
-        node("y", "QueueDequeueV2", ["q"], component_types=a_types("float32")),
+        node("y", "QueueDequeueV2", ["q", *(["^said"] if says else [])], component_types=a_types("float32")),
     )

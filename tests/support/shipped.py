@@ -17,6 +17,7 @@ from gdsurgeon.proof.settings import Settings
 from gdsurgeon.runtime.tensor import Tensor, from_numpy
 from support import saved_models
 from support.aside import ran_aside
+from support.patience import LONG_ENOUGH
 
 SIGNATURES = (
     *((name, "serving_default") for name in (*saved_models.OBJECTS, *saved_models.NODES, *saved_models.CHECKPOINTS)),
@@ -70,7 +71,7 @@ def computed(path: str, served: Served, inputs: dict[str, Any], initialising: Re
     Tables are initialised as by a loader before.
     """
     reads = tuple(initialising.feeds.values()) if initialising is not None else ()
-    with Executor(Settings(timeout=120, reads=reads)) as executor:
+    with Executor(Settings(timeout=LONG_ENOUGH, reads=reads)) as executor:
         executor.start()
         executor.load_file("frozen", path)
         executor.loaded("frozen")

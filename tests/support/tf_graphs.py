@@ -166,8 +166,11 @@ def loop(m: Builder, scope: str, source: str, rounds: int = 3) -> str:
     return m.node(n + "done", "Exit", [n + "switch_s"], T="float32")
 
 
-def counting_loop(*, endless: bool = False) -> Builder:
-    """A v1 while loop that counts to 3, or does not; inside, `square` and `constant` are read by nobody."""
+def counting_loop(*, endless: bool = False, says: bytes = b"") -> Builder:
+    """A v1 while loop that counts to 3, or does not; inside, `square` and `fixed` are read by nobody.
+
+    What it SAYS it prints in its first round.
+    """
     m = Builder()
     m.const("start", 0, "int32")
     frame = {"frame_name": b"frame", "is_constant": False, "parallel_iterations": 1}
@@ -180,7 +183,9 @@ def counting_loop(*, endless: bool = False) -> Builder:
     m.node("switch", "Switch", ["merge", "condition"], T="int32")
     m.node("body", "Identity", ["switch:1"], T="int32")
     m.const("one", 1, "int32", ["^body"])
-    m.node("added", "AddV2", ["body", "one"], T="int32")
+    if says:
+        m.node("said", "Print", ["body", "body"], T="int32", U=["int32"], message=says, first_n=1, summarize=1)
+    m.node("added", "AddV2", ["said" if says else "body", "one"], T="int32")
     m.node("square", "Square", ["body"], T="int32")
     m.node("fixed", "Neg", ["one"], T="int32")
     m.node("next", "NextIteration", ["added"], T="int32")

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.paths import FIXTURES
+from support.patience import LONG_ENOUGH
 from support.tf_graphs import Builder, tensor
 
 import gdsurgeon as gds
@@ -63,7 +64,7 @@ def test_a_search_finds_what_the_feeds_do_not(tmp_path: Path) -> None:
     found = gds.validate(str(tmp_path / "a.pb"), str(tmp_path / "b.pb"))
     assert [item.name for item in found.differences] == ["most"]
     with pytest.raises(ValidationError, match="differ on the same multiplied by") as caught:
-        gds.validate(str(tmp_path / "a.pb"), str(tmp_path / "b.pb"), settings=gds.Settings(effort=60.0))
+        gds.validate(str(tmp_path / "a.pb"), str(tmp_path / "b.pb"), settings=gds.Settings(effort=LONG_ENOUGH))
     assert caught.value.exit_code == 5
 
 
@@ -98,7 +99,7 @@ def test_turns_rows_and_channels_are_counted_and_looked_for(tmp_path: Path) -> N
     assert plain is not None
     assert len(plain.turns["turn"]) == 1 and plain.turns_missed
     assert len(plain.rows["row"]) == 1
-    found = gds.validate(str(tmp_path / "a.pb"), settings=gds.Settings(effort=60.0)).coverage
+    found = gds.validate(str(tmp_path / "a.pb"), settings=gds.Settings(effort=LONG_ENOUGH)).coverage
     assert found is not None
     assert found.turns_missed == []
     assert {0, 1} <= found.rows["row"]
@@ -136,7 +137,7 @@ def other_op(graph: Graph) -> EditResult:
 
 
 @pytest.mark.tensorflow
-@pytest.mark.parametrize("effort", [0.0, 60.0])
+@pytest.mark.parametrize("effort", [0.0, LONG_ENOUGH])
 def test_an_edits_own_proof_says_what_the_feeds_reach_and_compares_on_more(tmp_path: Path, effort: float) -> None:
     (tmp_path / "a.pb").write_bytes(model())
     path, settings = str(tmp_path / "a.pb"), gds.Settings(effort=effort)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.patience import LONG_ENOUGH
 from support.tf_graphs import Builder
 from support.workers import lent_worker
 
@@ -18,7 +19,7 @@ from gdsurgeon.wire.messages import message
 
 CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
 GPU = "/job:localhost/replica:0/task:0/device:GPU:0"
-WAIT = 60.0  # seconds
+WAIT = LONG_ENOUGH
 
 
 @pytest.fixture(scope="module", params=["capi", "python"])
@@ -48,11 +49,14 @@ def test_the_expensive_node_is_the_slowest(worker: Worker) -> None:
     builder.node("product", "MatMul", ["before/negative", x], T="float32")
     builder.node("after", "Abs", ["product"], T="float32")
     builder.node("idle", "Abs", [x], T="float32")
-    found = node_times(traced(worker, builder.bytes(), 1200, "after"))
-    assert found[0].name == "product"
-    assert sorted(entry.name for entry in found) == ["after", "before/negative", "product"]
-    assert all(entry.device == CPU and entry.runs == 1 and entry.seconds > 0 for entry in found)
-    assert [entry.seconds for entry in found] == sorted((entry.seconds for entry in found), reverse=True)
+    least: dict[str, float] = {}  # a node may have to wait for others than those of the graph, but not in each run
+    for _ in range(3):
+        found = node_times(traced(worker, builder.bytes(), 1200, "after"))
+        assert sorted(entry.name for entry in found) == ["after", "before/negative", "product"]
+        assert all(entry.device == CPU and entry.runs == 1 and entry.seconds > 0 for entry in found)
+        assert [entry.seconds for entry in found] == sorted((entry.seconds for entry in found), reverse=True)
+        least |= {entry.name: min(entry.seconds, least.get(entry.name, entry.seconds)) for entry in found}
+    assert max(least, key=least.__getitem__) == "product"
 
 
 def chain(length: int) -> bytes:
