@@ -43,12 +43,13 @@ def command(request: Request, own: PartOptions, post: str | None, name: str | No
       gdsurgeon add-postprocessing classifier.pb label_lookup.pb -o served.pb
       gdsurgeon add-postprocessing classifier.pb --output logits --steps 'softmax|top-k(5)' -o out.pb
     """
-    from gdsurgeon.cli.part_options import part_of
+    from gdsurgeon.cli.part_options import check_not_mapped, part_of
     from gdsurgeon.cli.parts import mappings
     from gdsurgeon.cli.run_edit import run_edit
     from gdsurgeon.edits.add_postprocessing import add_postprocessing
     from gdsurgeon.steps import postprocessing
 
+    check_not_mapped("POST", own, mapped)
     bindings = mappings(mapped)
     part = part_of(
         request, "POST", post, own, lambda steps, model: postprocessing(steps, model, output=name or ""), output=name

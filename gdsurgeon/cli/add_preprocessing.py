@@ -54,12 +54,13 @@ def command(
       gdsurgeon add-preprocessing classifier.pb decode_jpeg.pb -o served.pb
       gdsurgeon add-preprocessing classifier.pb --steps 'decode-image|resize(64,64,like=pillow)|rescale(1/255)'
     """
-    from gdsurgeon.cli.part_options import part_of
+    from gdsurgeon.cli.part_options import check_not_mapped, part_of
     from gdsurgeon.cli.parts import mappings
     from gdsurgeon.cli.run_edit import run_edit
     from gdsurgeon.edits.add_preprocessing import add_preprocessing
     from gdsurgeon.steps import preprocessing
 
+    check_not_mapped("PRE", own, mapped)
     bindings = mappings(mapped)
     part = part_of(
         request,

@@ -120,6 +120,12 @@ def part_of(
     return built
 
 
+def check_not_mapped(called: str, own: PartOptions, mapped: Sequence[str]) -> None:
+    """Raises UsageError where names of a graph are MAPPED that is built of steps, and has the names of the model."""
+    if mapped and own.steps is not None:
+        raise UsageError(f"--map goes with {called}: what --steps has built has the names that it needs")
+
+
 def _are_steps(text: str) -> bool:
     """Whether TEXT begins with a step of the book, as what stands behind --steps does."""
     from gdsurgeon.steps.book import book

@@ -20,6 +20,10 @@ from gdsurgeon.wire.output import OutputFile
 
 _SAMPLE = re.compile(r"(.+)@([1-9][0-9]{0,8})", re.DOTALL)
 _LENGTH, _DTYPE = "@length", "@dtype"
+_OBJECTS = (
+    "may be anything: np.array(texts, 'S') keeps texts, and beside it NAME@length their lengths, where zeros may be at "
+    "their end"
+)
 _MADE = (1980, 1, 1, 0, 0, 0)  # the first time that a zip archive knows: the same archive whenever it is made
 
 
@@ -189,6 +193,8 @@ class Archive(Closing):
             with self._zip.open(key + ".npy") as entry:
                 return npy.read_array(entry, allow_pickle=False)
         except Exception as error:  # whatever the zip and array readers make of a broken file
+            if "allow_pickle" in str(error):
+                raise self._unreadable(f"{quoted(key)} has the type object, and its values {_OBJECTS}") from error
             raise self._unreadable(first_line(error)) from error
 
     def _unreadable(self, why: str) -> UsageError:

@@ -102,6 +102,12 @@ def test_an_option_of_steps_without_them(there: Desk) -> None:
         check_refused(there, 2, (f"{option} goes with --steps",), command, "model.pb", "part.pb", option, "x")
 
 
+def test_names_of_what_is_built_of_steps_are_not_mapped(there: Desk) -> None:
+    for command, part in (("add-preprocessing", "PRE"), ("add-postprocessing", "POST")):
+        arguments = (command, "model.pb", "--steps", "clip(0, 1)", "--map", "x=a,b")
+        check_refused(there, 2, (f"Error: --map goes with {part}: what --steps has built",), *arguments)
+
+
 def test_inputs_and_outputs_that_are_not_meant(there: Desk) -> None:
     def said(command: str, *more: str) -> str:
         ran = there.run(command, "model.pb", "--steps", "clip(0, 1)", *more, *QUICK)
