@@ -38,6 +38,7 @@ def violations(
     replacement: str | Maker | Graph | None = None,
     limit: int | None = None,
     of_largest: float = 1e-4,
+    *,
     left: Collection[Way] = (),
 ) -> Iterator[str]:
     """See `gdsurgeon.specification.specify.violations`; what the edit has LEFT since shapes would be others."""
