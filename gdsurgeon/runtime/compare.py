@@ -146,7 +146,7 @@ def _channel_part(a: Tensor, b: Tensor, channels: int) -> float:
                 np.maximum(most, _magnitudes(each).max(axis=(0, 2), initial=0.0), out=most)
     if not np.isfinite(gaps).all():
         return float("inf")
-    return float((gaps / np.where(gaps > 0, most, 1.0)).max(initial=0.0))
+    return float(np.max(gaps / np.where(gaps > 0, most, 1.0), initial=0.0))
 
 
 def _by_channel(tensor: Tensor, channels: int) -> Iterator[Array]:
@@ -220,5 +220,5 @@ def _unlike(x: Array, y: Array, size: int) -> Array:
     word = min(size, 8)
     unlike: Array = np.not_equal(x.view(f"u{word}"), y.view(f"u{word}"))
     if word < size:
-        unlike = np.logical_or.reduce(unlike.reshape(len(x), -1), axis=1)
+        unlike = np.any(unlike.reshape(len(x), -1), axis=1)
     return unlike

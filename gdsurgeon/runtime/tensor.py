@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, SupportsIndex, TypeAlias
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
 
 from gdsurgeon.ops.dtypes import DTYPES, NUMBERS, STRING, dtype_name
 from gdsurgeon.ops.numpy_dtypes import numpy_dtype
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
-Array: TypeAlias = "NDArray[np.generic]"
+Array: TypeAlias = "NDArray[Any]"
 
 
 class Tensor:

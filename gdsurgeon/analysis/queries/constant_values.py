@@ -10,7 +10,7 @@ import io
 from collections.abc import Iterator
 from functools import cached_property
 from math import inf, prod, sqrt
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from gdsurgeon.errors import EditError, InputError, printable, quoted
 from gdsurgeon.graph.constants import MOST_ELEMENTS, constant_header, constant_span, packed_strings
@@ -26,10 +26,9 @@ from gdsurgeon.wire.source import Window
 from gdsurgeon.wire.write import Chunk, ChunkSource, SourceSpan
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
-    Array: TypeAlias = NDArray[np.generic]
+    Array: TypeAlias = NDArray[Any]
 
 Element: TypeAlias = int | float | complex | bool | bytes
 

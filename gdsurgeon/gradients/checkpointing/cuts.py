@@ -71,6 +71,10 @@ class Load(NamedTuple):
     before: Array
     busy: Array
 
+    def highest(self, start: int, end: int) -> float:
+        """The most that is there from position START to before END; 0 at least."""
+        return float(max([0.0, *self.busy[start:end]]))
+
 
 def load(found: ForwardPass, results: Mapping[int, int]) -> Load:
     """The load at each position; RESULTS: the bytes of the results by the position that they come at."""
@@ -112,7 +116,7 @@ def costs(found: ForwardPass, cuts: Sequence[int], work: Load) -> Costs:
             table[first, first] -= nbytes
             table[first, last] += nbytes
     crossing, idle = (np.cumsum(np.cumsum(t, axis=0), axis=1)[:size, :size] for t in (crossing, idle))
-    busy = [work.busy[a + 1 : b + 1].max(initial=0.0) for a, b in itertools.pairwise(places)]
+    busy = [work.highest(a + 1, b + 1) for a, b in itertools.pairwise(places)]
     ends = np.array(places) + 1
     before = work.before[ends]
     at_work = np.full((size, size), np.inf)

@@ -199,7 +199,7 @@ class CheckpointPlanner:
     def _thought(self, work: Load, plan: CheckpointPlan, start: int, end: int) -> float:
         """The bytes that the program has reckoned with for the segment from position START to before END."""
         kept = sum(self.found.nbytes[b] for b in plan.made.kept if self.found.start(b) < start)
-        return float(kept + work.busy[start:end].max(initial=0.0) - work.before[start])
+        return float(kept + work.highest(start, end) - work.before[start])
 
     @staticmethod
     def _windows(plan: CheckpointPlan, count: int) -> list[tuple[range, int]]:
