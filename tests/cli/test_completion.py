@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import click
 import pexpect
 import pytest
 from support import graphs
+from support.counting import calls
 from support.desk import Desk
 from support.graphs import FLOAT, const, graph_bytes, node, placeholder
 from support.paths import ROOT
@@ -54,7 +54,7 @@ class Bash:
 
     def __init__(self, folder: Path) -> None:
         self._child = pexpect.spawn(
-            "bash", ["--norc", "--noprofile", "-i"], cwd=folder, env=environment(folder), encoding="utf-8", timeout=20,
+            "bash", ["--norc", "--noprofile", "-i"], cwd=folder, env=environment(folder), encoding="utf-8", timeout=120,
             dimensions=(50, 200), use_poll=True,  # for there may be more open files than select takes
         )  # fmt: skip
         for setting in ("enable-bracketed-paste off", "completion-query-items 0", "page-completions off"):
@@ -189,9 +189,8 @@ def test_a_large_graph_is_not_looked_into(folder: Path, monkeypatch: pytest.Monk
 def test_an_answer_is_quick_at_the_limit(folder: Path) -> None:
     count = complete.MOST_NODES - 1000
     (folder / "long.pb").write_bytes(graph_bytes(*(const(f"c{i}", [1]) for i in range(count))))
-    started = time.process_time()
     assert found(folder / "long.pb", f"c{count - 1}") == [f"c{count - 1}"]
-    assert time.process_time() - started < 0.6  # 0.13 s where nothing else runs
+    assert calls(lambda: found(folder / "long.pb", f"c{count - 1}")) < 8 * count  # three a node: 0.13 s
 
 
 def test_a_broken_model_has_no_completions(folder: Path) -> None:

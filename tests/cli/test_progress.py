@@ -238,6 +238,8 @@ def test_what_draws_is_loaded_only_for_those_who_wait(desk: Desk) -> None:
     program = (
         "import sys, io\n"
         "sys.stderr.isatty = lambda: True\n"
+        "from gdsurgeon.cli import progress\n"
+        f"progress.PATIENCE = {LONG_ENOUGH}\n"  # a busy machine takes longer than a second
         "from gdsurgeon.cli.main import exit_code\n"
         "assert exit_code(['select', 'model.pb']) == 0\n"
         "print([name for name in sys.modules if name.split('.')[0] == 'rich'])"

@@ -42,7 +42,7 @@ class Shown:
     def __init__(self, page: Any, file: Path) -> None:
         self.page = page
         self.troubles: list[str] = []
-        page.set_default_timeout(5000)
+        page.set_default_timeout(60_000)
         page.on("console", lambda message: self.troubles.append(message.text))
         page.on("pageerror", lambda error: self.troubles.append(str(error)))
         page.on("request", lambda request: self._requested(request.url))
