@@ -163,6 +163,9 @@ def _node_facts(before: Graph, after: Graph, renamed: Renamed, names: Iterable[s
     for name in names:
         # The name that a node had may be another's now: then that is not what has become of it.
         is_left, now = name not in renamed and name in taken, renamed.get(name, name)
+        if now == name and not is_left and not before.store.has(name):
+            out.added += [name] if after.store.has(name) else []
+            continue
         inputs = None if is_left else _inputs_alone(before, after, name, spelling.spelt)
         if inputs is not None:
             if name in renamed:

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 
 from gdsurgeon.comparison.compare import is_same_attr
 from gdsurgeon.comparison.intent import Copies, Intent
+from gdsurgeon.comparison.plain_copies import plain_copies
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.attrs import attr_value, functions_in
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.names import format_input, parse_tensor
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.placeholders import placeholder_shape
 from gdsurgeon.ops.attr_names import BY_NODE_NAME, COLOCATION_ATTR, FRAME_NAME, SHARED_NAME, VAR_NAME
@@ -31,14 +31,17 @@ def differing_copies(copies: Copies, before: Graph, after: Graph, intent: Intent
     """
     frames: dict[str, str] = {}
     made: set[Node] = set()
+    plain = plain_copies(copies, after) if not intent.renamed_functions else set()
     for name, copied in copies.names.items():
+        if name in plain:
+            continue
         old, new = copies.originals.find(name), after.find(copied)
         if old is None or new is None:
             yield f"{quoted(name)} was to be copied as {quoted(copied)}, and was not"
             continue
-        made.add(new)
         yield from _copy(old, new, copies, intent)
         if old.op in ENTER:
+            made.add(new)
             frame, its = old.text_attr(FRAME_NAME), new.text_attr(FRAME_NAME)
             if frames.setdefault(frame, its) != its:
                 yield f"{quoted(copied)} leads into the frame {quoted(its)}, and others into {quoted(frames[frame])}"
@@ -89,39 +92,21 @@ def _copy(old: Node, new: Node, copies: Copies, intent: Intent) -> Iterator[str]
         yield f"{what} has {len(new.inputs)} inputs, not {len(old.inputs)}"
         return
     for slot, (read, now) in enumerate(zip(old.inputs, new.inputs, strict=True)):
-        wanted = _counterpart(read.node.name, read.index, copies)
+        wanted = copies.counterpart(read.node.name, read.index)
         if wanted is not None and now.name != wanted:
             yield f"{what} reads {quoted(now.name)} at input {slot}, not {quoted(wanted)}"
     waits = {control.name for control in new.controls}
     wanted_waits = {
-        _counterpart_node(control.name, copies) for control in old.controls if control.name not in copies.left
+        copies.counterpart_node(control.name) for control in old.controls if control.name not in copies.left
     }
     if None not in wanted_waits and waits != wanted_waits:
         yield f"{what} waits for {or_nothing(sorted(waits))}, not for {or_nothing(sorted(map(str, wanted_waits)))}"
-    together = {_counterpart_node(other.name, copies) for other in old.colocated if other.exists}
+    together = {copies.counterpart_node(other.name) for other in old.colocated if other.exists}
     if None not in together and {other.name for other in new.colocated} != together:
         yield f"{what} is colocated with {or_nothing(sorted(other.name for other in new.colocated))}"
     for key in dict.fromkeys((*old.attr_keys, *new.attr_keys)):
         if key not in _NAMES and not is_copied_attr(old, new, key, intent.renamed_functions):
             yield f"{what} has another {quoted(key)}"
-
-
-def _counterpart(node: str, index: int, copies: Copies) -> str | None:
-    """The tensor that a copy reads where its original reads output INDEX of NODE; None where that cannot be told."""
-    tensor = format_input(node, index)
-    if tensor in copies.outside:
-        return copies.outside[tensor]
-    if node in copies.names:
-        return format_input(copies.names[node], index)
-    return tensor if copies.is_own else copies.outside.get(node)
-
-
-def _counterpart_node(node: str, copies: Copies) -> str | None:
-    """Likewise the node that it waits for, or stands beside: inside one graph only what is copied is exchanged."""
-    if node in copies.names or copies.is_own:
-        return copies.names.get(node, node)
-    tensor = copies.outside.get(node)
-    return None if tensor is None else parse_tensor(tensor).node
 
 
 def is_copied_attr(old: Node, new: Node, key: str, renamed: Mapping[str, str]) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from gdsurgeon.comparison.facts import FunctionChanges, Rewired, Value
+from gdsurgeon.graph.names import format_input, parse_tensor
 from gdsurgeon.values import Data
 
 if TYPE_CHECKING:
@@ -45,6 +46,22 @@ class Copies(NamedTuple):
     outside: Mapping[str, str]
     is_own: bool
     left: Container[str] = ()
+
+    def counterpart(self, node: str, index: int) -> str | None:
+        """The tensor that a copy reads where its original reads output INDEX of NODE; None: it cannot be told."""
+        tensor = format_input(node, index)
+        if tensor in self.outside:
+            return self.outside[tensor]
+        if node in self.names:
+            return format_input(self.names[node], index)
+        return tensor if self.is_own else self.outside.get(node)
+
+    def counterpart_node(self, node: str) -> str | None:
+        """Likewise the node that it waits for, or stands beside: inside one graph only what is copied is exchanged."""
+        if node in self.names or self.is_own:
+            return self.names.get(node, node)
+        tensor = self.outside.get(node)
+        return None if tensor is None else parse_tensor(tensor).node
 
 
 @dataclass(eq=False, repr=False)

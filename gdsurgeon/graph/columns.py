@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
 from sys import byteorder
 from typing import TypeVar, overload
 
 from gdsurgeon.graph.records import CONTROL_INPUT, DATA_INPUT, input_kind
+from gdsurgeon.wire.scan import LARGEST_CHUNK
 
 _Value = TypeVar("_Value")
 
@@ -154,3 +155,30 @@ def places(column: array[int], value: int) -> Iterator[int]:
         if not apart:
             yield place
         at = data.find(needle, (place + 1) * size)
+
+
+def close_together(rows: Iterable[int], starts: Sequence[int], ends: Sequence[int]) -> Iterator[list[int]]:
+    """ROWS in groups that are read at once: small records that lie close together, upwards; a large one is by itself.
+
+    Args:
+        rows: in any order.
+        starts, ends: where the record of each row lies.
+    """
+    held: list[int] = []
+    reached = most = 0  # where the last record ends, and where what is read at once may end
+    for row in rows:
+        start, end = starts[row], ends[row]
+        is_small = end - start <= _CLOSE
+        if held and not (is_small and 0 <= start - reached <= _CLOSE and end <= most):
+            yield held
+            held = []
+        if not held:
+            most = start + LARGEST_CHUNK if is_small else 0
+        held.append(row)
+        reached = end
+    if held:
+        yield held
+
+
+_CLOSE = 1 << 12
+"""Bytes of records, and between them, that are rather read than left out."""

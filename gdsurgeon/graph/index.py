@@ -13,7 +13,19 @@ from re import finditer
 from struct import pack
 from typing import NamedTuple, TypeVar
 
-from gdsurgeon.graph.columns import END, END_OF_NODE, IS_END, KINDS, Near, Rows, little_endian, native, picked, places
+from gdsurgeon.graph.columns import (
+    END,
+    END_OF_NODE,
+    IS_END,
+    KINDS,
+    Near,
+    Rows,
+    close_together,
+    little_endian,
+    native,
+    picked,
+    places,
+)
 from gdsurgeon.graph.names import CONTROL, parse_input
 from gdsurgeon.graph.records import (
     Batch,
@@ -320,6 +332,15 @@ class Table:
     def record(self, row: int) -> Record:
         """The record of ROW."""
         return record_at(self.source, self.starts[row], self.ends[row])
+
+    def records(self, rows: Iterable[int]) -> Iterator[Record]:
+        """The records of ROWS, in their order; small ones that lie close together are read at once."""
+        for near in close_together(rows, self.starts, self.ends):
+            start = self.starts[near[0]]
+            data = self.source.read(start, self.ends[near[-1]] - start) if len(near) > 1 else b""
+            for row in near:
+                first, last = self.starts[row], self.ends[row]
+                yield record_at(self.source, first, last, data[first - start : last - start] or None)
 
     def op(self, row: int) -> str:
         """The op of ROW."""

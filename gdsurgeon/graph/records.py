@@ -133,6 +133,12 @@ def batches(source: Source, *, forms: bool = False) -> Iterator[Item]:
             yield item
 
 
+def batch_of(bodies: list[bytes]) -> Batch | None:
+    """The nodes of NodeDefs that lie anywhere, with their forms; None where one of them is not regular."""
+    out = _batch(Run(0, b"", list(map(len, bodies)), bodies), forms=True)
+    return out if out is not None and out.inputs.count("") == len(bodies) else None
+
+
 def records_with(run: Run, needles: Sequence[bytes]) -> list[tuple[int, int]]:
     """The bounds of the records of RUN that hold one of NEEDLES, in file order."""
     rows: set[int] = set()

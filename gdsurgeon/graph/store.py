@@ -192,6 +192,19 @@ class Store:
             raise InputError(f"{quoted(self.name)} has several nodes named {quoted(name)}: which one is meant?")
         return record
 
+    def records(self, names: Iterable[str]) -> list[Record | None]:
+        """What `record` gives for each of NAMES, of which many lie close together.
+
+        Raises:
+            InputError: several nodes have one of the names.
+        """
+        wanted = list(names)
+        if self._search is not None or len(self.table.rows) != len(self.table.names):
+            return [self.record(name) for name in wanted]
+        rows = list(map(self.table.rows.get, wanted))
+        found = self.table.records(row for row in rows if row is not None)
+        return [None if row is None else next(found) for row in rows]
+
     def users(self, name: str) -> Iterable[str]:
         """The nodes that have NAME as input or control input, each once or so, and perhaps some that have not."""
         return self._knowing(name).users(name)

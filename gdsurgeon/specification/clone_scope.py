@@ -128,9 +128,10 @@ def _saver(graph: Graph) -> set[int]:
 def _own(graph: Graph, names: Collection[str]) -> set[int]:
     """The variables among the nodes NAMES that share what they hold with none of the others."""
     table = graph.store.table
-    found = [name for name in names if is_variable(graph[name].op) and graph[name].op not in TEMPORARY]
+    kept = {row for row in of_op(table, *filter(is_variable, table.op_names)) if table.op(row) not in TEMPORARY}
+    found = [row for row in kept if table.names[row] in names]
     common = names_in_use(graph, dict.fromkeys(names, ""), functions=False) if found else set()
-    return {table.rows[name] for name in found if graph[name].text_attr("shared_name") not in common - {""}}
+    return {row for row in found if graph[table.names[row]].text_attr("shared_name") not in common - {""}}
 
 
 def _outside(graph: Graph, names: Collection[str], which: str, replaced: Collection[str]) -> Iterator[str]:

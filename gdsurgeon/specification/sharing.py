@@ -122,15 +122,25 @@ def _shares(graph: Graph, op: str) -> bool:
     return definition is not None and SHARED_NAME in definition.attrs
 
 
+def _sharing(graph: Graph) -> set[str]:
+    """The nodes of GRAPH, as it is now, that hold what others may share by a name."""
+
+    def shares(op: str) -> bool:
+        return _shares(graph, op) or op in TEMPORARY
+
+    if graph.is_edited:
+        return {node.name for node in graph.nodes() if shares(node.op)}
+    table = graph.store.table
+    wanted = {number for number, op in enumerate(table.op_names) if shares(op)}
+    rows = (row for row, number in enumerate(table.ops) if number in wanted) if wanted else ()
+    return {table.names[row] for row in rows}
+
+
 def _nodes(copies: Copies, after: Graph) -> Iterator[_Holder]:
-    ops: dict[str, bool] = {}
-    for name, copied in copies.names.items():
-        old, new = copies.originals.find(name), after.find(copied)
+    sharing = _sharing(copies.originals)
+    for name, copied in copies.names.items() if sharing else ():
+        old, new = (copies.originals.find(name), after.find(copied)) if name in sharing else (None, None)
         if old is None or new is None:
-            continue
-        if old.op not in ops:
-            ops[old.op] = _shares(copies.originals, old.op) or old.op in TEMPORARY
-        if not ops[old.op]:
             continue
         if old.op in TEMPORARY:
             if copies.is_own:
@@ -166,13 +176,8 @@ def names_in_use(graph: Graph, without: Mapping[str, str] | None = None, *, func
 
     Among them is '' where variables without a name share what they hold, and ``^name`` for temporary ones.
     """
-    table = graph.store.table
-    wanted = {number for number, op in enumerate(table.op_names) if _shares(graph, op) or op in TEMPORARY}
     out: set[str] = set()
-    for row, number in enumerate(table.ops) if wanted else ():
-        if number not in wanted or (without is not None and table.names[row] in without):
-            continue
-        node = graph[table.names[row]]
+    for node in (graph[name] for name in _sharing(graph) if without is None or name not in without):
         name = node.text_attr(SHARED_NAME) or (node.name if node.plain_attr(BY_NODE_NAME) else "")
         if node.op in TEMPORARY:
             out.add(_temporary(node))

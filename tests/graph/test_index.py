@@ -128,6 +128,59 @@ def test_users_of_one_name_are_not_mistaken_for_one(make: Any) -> None:
         graph.chunks()
 
 
+class Counting(BytesSource):
+    """Bytes that count how often, and how much of them, was read."""
+
+    times = size = 0
+
+    def read(self, offset: int, size: int) -> bytes:
+        self.times, self.size = self.times + 1, self.size + size
+        return super().read(offset, size)
+
+
+def small_and_large() -> Counting:
+    """Small nodes with a large one among them, that begins or ends what is read at once."""
+    small = [identity(f"n{i}", f"n{i - 1}" if i else "w") for i in range(40)]
+    return Counting(graphs.graph_bytes(*small[:20], const("w", [1.0] * 5000), *small[20:]))
+
+
+ROWS = {
+    "all": range(41),
+    "downwards": range(40, -1, -1),
+    "each second": range(0, 41, 2),
+    "there and back": [3, 4, 5, 20, 21, 4, 3, 3, 40],
+    "one": [20],
+    "none": [],
+}
+
+
+@pytest.mark.parametrize("rows", ROWS)
+def test_records_that_are_read_at_once_are_those_that_are_read_one_by_one(rows: str) -> None:
+    table = Table.read(small_and_large())
+    assert list(table.records(ROWS[rows])) == [table.record(row) for row in ROWS[rows]]
+
+
+def test_small_records_that_lie_together_are_read_at_once_and_large_ones_are_not_read() -> None:
+    source = small_and_large()
+    table = Table.read(source)
+    source.times = source.size = 0
+    assert len(list(table.records(range(41)))) == 41
+    assert source.times == 3
+    assert source.size < 41 * 100
+
+
+@pytest.mark.parametrize("make", [by_search, by_table])
+def test_records_by_many_names(make: Any) -> None:
+    data = graphs.graph_bytes(const("a", [1]), identity("b", "a"), identity("c", "b"))
+    store = make(data, ["a", "b", "c", "z"]).store if make is by_search else make(data).store
+    assert store.records(["c", "z", "a", "b"]) == [store.record(name) for name in ("c", "z", "a", "b")]
+    assert store.records(["z"]) == [None]
+    twice = by_table(data + graphs.graph_bytes(const("a", [1]))).store
+    assert twice.records(["b"]) == [twice.record("b")]
+    with pytest.raises(InputError, match="several nodes named 'a'"):
+        twice.records(["b", "a"])
+
+
 def test_doubled_and_missing_fields_do_not_shift_the_columns() -> None:
     """As many names as nodes, and yet not one each: what is parsed in one go must not be dealt out wrongly."""
     twice = encode_len(1, encode_len(1, b"a") + encode_len(1, b"b") + encode_len(2, b"NoOp"))
