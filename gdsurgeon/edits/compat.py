@@ -24,7 +24,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.kinds import CALLS, CONVOLUTIONS, PRODUCTS
 from gdsurgeon.ops.op_defs import AttrDef
-from gdsurgeon.ops.releases import Release, release, releases
+from gdsurgeon.ops.releases import OTHERWISE, Release, release, releases
 from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import counted, near_miss
 from gdsurgeon.wire.messages import message
@@ -227,6 +227,8 @@ class _Work:
     def _says_nothing(node: Node, key: str, newer: AttrDef | None) -> bool:
         if key in attrs.HARMLESS.get(node.op, ()):
             return True
+        if key == OTHERWISE.get(node.op):
+            return False
         return newer is not None and same_value(node.attr_bytes(key), newer)
 
     def _mend_function(self, name: str, called: dict[str, list[Shape]]) -> None:

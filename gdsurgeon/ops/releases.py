@@ -64,6 +64,11 @@ MATRICES_ONLY = {"LogSoftmax": "1.10", "Softmax": "1.10"}
 ONE_GROUP = {"Conv2D": "2.4"}
 """The same of convolutions of several groups, of which each sees a part of the channels."""
 
+OTHERWISE = dict.fromkeys(
+    ("MaxPoolGradGradWithArgmax", "MaxPoolGradWithArgmax", "MaxPoolWithArgmax"), "include_batch_in_index"
+)
+"""Attrs whose default is not what a release does that lacks them, by op: places were those in the whole batch."""
+
 
 def release(name: str) -> Release | None:
     """The release NAME, ``1.15`` or ``1.15.5``; None where the table has none of that name."""

@@ -6,10 +6,14 @@ import numpy as np
 import pytest
 from support import graphs
 from support.expecting import refuse
+from support.folding import ints
 from support.graphs import FLOAT, INT32, INT64, const, graph, node, placeholder, scalar
 from support.running import run
 
+from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.compat import compat
+from gdsurgeon.errors import NothingToDo
+from gdsurgeon.graph.graph import Graph
 from gdsurgeon.proof.accounting import check_accounted
 
 X, M = placeholder("x", shape=(-1, 3)), placeholder("m", shape=(-1, 3, 4))
@@ -86,3 +90,25 @@ REFUSED = {
 @pytest.mark.parametrize("why", REFUSED)
 def test_what_has_no_older_form_is_refused(why: str) -> None:
     refuse(graph(*REFUSED[why]), why, lambda g: compat(g, "1.12"))
+
+
+POOLING = {
+    "T": FLOAT, "Targmax": INT64, "padding": "VALID", "ksize": ints([1, 2, 2, 1]), "strides": ints([1, 2, 2, 1]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("op", ["MaxPoolWithArgmax", "MaxPoolGradWithArgmax"])
+def test_places_of_maxima_that_a_release_counts_otherwise_are_refused(op: str) -> None:
+    """Up to 1.13 they are counted through the batch whoever asks: False is no default that merely goes there."""
+    reads = ["x", "x", "p"] if "Grad" in op else ["x"]
+    said = node("said", op, reads, **POOLING, include_batch_in_index=False)
+    records = [placeholder("x"), placeholder("p", INT64), said, node("unsaid", op, reads, **POOLING)]
+    wrong = refuse(graph(*records), f"{op} has no attr 'include_batch_in_index', which is False", for_1_13)
+    assert any("'include_batch_in_index' is True" in line and "'unsaid'" in line for line in wrong.details)
+    written_there = graph(*records[:2], records[3], trailer=graphs.versions(27))
+    with pytest.raises(NothingToDo):
+        for_1_13(written_there)
+
+
+def for_1_13(found: Graph) -> EditResult:
+    return compat(found, "1.13")

@@ -16,7 +16,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.dtypes import base_dtype, dtype_name
 from gdsurgeon.ops.op_defs import AttrDef, OpDef, arg_count
-from gdsurgeon.ops.releases import MATRICES_ONLY, ONE_GROUP, Release, names_with, releases
+from gdsurgeon.ops.releases import MATRICES_ONLY, ONE_GROUP, OTHERWISE, Release, names_with, releases
 from gdsurgeon.text import counted, listed
 from gdsurgeon.wire.protos import AttrValue
 
@@ -93,6 +93,7 @@ class _Look:
         self._release = release
         self._newest = releases()[-1]
         self._producer = min(graph.store.producer, release.version)
+        self._is_newer = graph.store.producer > release.version
         self._definitions: dict[str, OpDef | None] = {}
         self._alike: dict[str, bool] = {}
 
@@ -173,6 +174,9 @@ class _Look:
                 yield "missing", attr.name, f"{node.op} needs an attr {quoted(attr.name)}"
             elif now is not None and now.has_default and now.default != attr.default:
                 yield "default", attr.name, f"{quoted(attr.name)} of {node.op} has another default"
+        unsaid = OTHERWISE.get(node.op)
+        if unsaid and self._is_newer and unsaid not in definition.attrs and unsaid not in keys:
+            yield "default", unsaid, f"{node.op} is there what it is later where {quoted(unsaid)} is True"
         wanted = arg_count(definition.inputs, definition, node.plain_attr)
         if wanted != len(node.inputs):
             yield "inputs", "", f"{node.op} takes {counted(wanted, 'input')}, and has {len(node.inputs)}"
