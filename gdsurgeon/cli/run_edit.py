@@ -56,7 +56,7 @@ def run_edit(command: str, request: Request, edit: Edit | Sequence[Instruction])
     outcome = operate(request, edit, before_publishing=publishing, on_difference=report, progress=terminal.tell)
     terminal.warn(dict.fromkeys(outcome.warnings))
     if outcome.idle:
-        form = "as it is" if outcome.proof.level == "unchanged" else "mended"
+        form = "mended" if outcome.is_mended else "as it is"
         terminal.note(f"{worded(outcome.idle)}; the graph is passed on {form}")
     if not terminal.quiet:
         from gdsurgeon.view.summary import summary

@@ -121,7 +121,8 @@ class Outcome(Data):
 
     `steps` are the edits of which `result` is what they come to: one, or several, or none. `before` and `after` have no
     signature where the structure was not looked at. `idle` is why there was nothing to do, and '' where something was
-    done. `has_appeared` says whether the output file is there by now.
+    done. `has_appeared` says whether the output file is there by now, `is_mended` whether the graph is another one
+    although there was nothing to do.
     """
 
     request: Request
@@ -138,6 +139,7 @@ class Outcome(Data):
     idle: str = ""
     steps: Sequence[Step] = ()
     has_appeared: Callable[[], bool] = lambda: False
+    is_mended: bool = False
 
 
 def operate(
@@ -270,6 +272,7 @@ def _operate(
         return Outcome(
             request, output.name, size_of(what.chunks), result, proof, counts_before, counts_after, before, after,
             [*warnings, *result.warnings, *proof.warnings], 0.0, idle, carried.steps, lambda: output.has_appeared,
+            is_mended=bool(idle) and graph.is_changed,
         )  # fmt: skip
 
     return _settled(request, _Made(carried.model, steps, what, unproven, outcome), output, proving, listener)
@@ -334,7 +337,8 @@ def _proven(request: Request, made: _Made, proving: Proving, staged: str, listen
             proof.released = released.told
             proof.warnings += _other_release(released.version, request.target)
     except GdsurgeonError as error:
-        error.warnings = tuple(made.outcome(made.unproven).warnings)
+        there = _other_release(str(error.facts.get("released", "")), request.target)
+        error.warnings = (*made.outcome(made.unproven).warnings, *there)
         if isinstance(error, DiffersError):
             listener.differing(error, made.outcome(error.proof))
         raise
@@ -343,7 +347,7 @@ def _proven(request: Request, made: _Made, proving: Proving, staged: str, listen
 
 def _other_release(version: str, target: str) -> list[str]:
     """What there is to warn of where a result is for the release TARGET, and was run in that of a VERSION."""
-    if not target or version.split(".")[:2] == target.split(".")[:2]:
+    if not target or not version or version.split(".")[:2] == target.split(".")[:2]:
         return []
     line = "{run_in} is TensorFlow {version}, and {target} is {wanted}: it is not shown that this runs it"
     return [Line(line, version=printable(version), wanted=printable(target))]

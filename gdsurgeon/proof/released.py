@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
-from gdsurgeon.errors import GdsurgeonError, Line, UsageError, ValidationError, printable, quoted
+from gdsurgeon.errors import GdsurgeonError, Json, Line, UsageError, ValidationError, printable, quoted
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.proof.executor import Executor, Refused
@@ -54,7 +54,8 @@ def check_released(
         What that has shown.
 
     Raises:
-        ValidationError: the release does not load the graph, does not run it, or gives something else.
+        ValidationError: the release does not load the graph, does not run it, or gives something else; the facts have
+            its version, as `released`.
         UsageError: PATH holds no release.
         NotValidatedError: its libraries cannot be loaded here.
     """
@@ -64,16 +65,19 @@ def check_released(
             reads = (*executor.settings.reads, folder, path)
             with Executor(executor.settings._replace(release=folder, reads=reads)) as other:
                 name = other.version().partition(" (")[0]
+                version = other.runtime_version()
+                there: dict[str, Json] = {"released": version}
                 try:
                     load(other)
                     load(executor)
                     other.loaded(EDITED)
                     told = _compared(executor, other, graph, overrides) if runs else "loads it"
-                    return Released(other.runtime_version(), f"{name} {told}")
+                    return Released(version, f"{name} {told}")
                 except Refused as refused:
-                    raise ValidationError(f"{name} does not take the result: {printable(refused.text)}") from refused
+                    what = f"{name} does not take the result: {printable(refused.text)}"
+                    raise ValidationError(what, facts=there) from refused
                 except GdsurgeonError as error:
-                    raise ValidationError(f"in {name}: {error.message}", details=error.details) from error
+                    raise ValidationError(f"in {name}: {error.message}", details=error.details, facts=there) from error
     except TensorFlowMissing as missing:
         line = "{run_in} {path}: {reason}; it takes a wheel of a release, or a folder with one"
         facts = {"path": printable(path), "reason": printable(str(missing))}

@@ -80,8 +80,23 @@ def test_the_command_runs_the_result_there(desk: Desk) -> None:
     ran = desk.run(
         "compat", "out.pb", "--target", "1.4", "-o", "same.pb", "--run-in", installed(), "--report", "r.json"
     )
-    assert ran.code == 0 and "nothing would change" in ran.err and "gives the same: 1 output" in ran.err
+    assert ran.code == 0 and "gives the same: 1 output" in ran.err
+    assert "nothing would change: TensorFlow 1.4 knows all of it; the graph is passed on as it is" in ran.err
     assert '"released": "TensorFlow 2.' in (desk.folder / "r.json").read_text()
+
+
+@pytest.mark.tensorflow
+def test_what_fails_in_a_release_that_is_not_the_target_says_so(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A failure there is none of the target: who reads the error alone would look for the fault in the file."""
+
+    def differs(*_: object) -> str:
+        raise ValidationError("y differs")
+
+    monkeypatch.setattr("gdsurgeon.proof.released._compared", differs)
+    desk.put("model.pb", graph_bytes(X, add("y", "x", "x"), trailer=versions(24)))
+    ran = desk.run("compat", "model.pb", "--target", "1.4", "-o", "out.pb", "--run-in", installed())
+    assert ran.code == 5 and "Error: in TensorFlow 2." in ran.err
+    assert "Warning: --run-in is TensorFlow 2." in ran.err and ", and --target is 1.4: it is not shown that" in ran.err
 
 
 def test_what_is_no_release_is_refused(desk: Desk) -> None:
