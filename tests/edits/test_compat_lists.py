@@ -101,6 +101,26 @@ def test_a_list_that_is_written_before_the_loop() -> None:
         assert outcome(found, "all", "again", **fed) == wanted
 
 
+@pytest.mark.tensorflow
+def test_a_list_that_grows_as_it_is_written() -> None:
+    """As tf.TensorArray(dynamic_size=True) is in TensorFlow 2: it begins with no places."""
+    begun = node("begun", "TensorListReserve", ["es", "zero"], **OF, shape_type=INT32)
+    grows = {**OF, "resize_if_index_out_of_bounds": True}
+    first = node("first", "TensorListGetItem", ["given", "zero", "es"], **OF)
+    grown = [node("a", "TensorListSetItem", ["begun", "zero", "first"], **grows),
+             node("b", "TensorListSetItem", ["a", "one", "first"], **grows)]  # fmt: skip
+    records = [*MADE, begun, first, *grown, node("all", "TensorListStack", ["b", "es"], **OF)]
+    found = graph(*records)
+    result = compat(found, "1.4")
+    check_accounted(found, result, found.chunks())
+    fed: dict[str, Any] = {"x": np.ones((1, 2), np.float32), "n": 1}
+    wanted = outcome(graphs.graph_bytes(*records), "all", **fed)
+    assert not isinstance(wanted, str), wanted
+    assert outcome(found, "all", **fed) == wanted
+    arrays = [each for each in graphs.parsed(found).node if each.op == "TensorArrayV3"]
+    assert [each.name for each in arrays if each.attr["dynamic_size"].b] == ["begun/array"]
+
+
 def test_releases_that_have_them_keep_them() -> None:
     found = graph(*MADE, loop(), *ENDS, library(LESS, STEP))
     compat(found, "1.15")

@@ -184,6 +184,8 @@ class _Arrays:
         if node.op == "TensorListGetItem":
             site.become("TensorArrayReadV3", [handle, node.inputs[1], flow], drop=_ATTRS, attrs=typed(dtype=dtype))
         elif node.op == "TensorListSetItem":
+            if node.setting("resize_if_index_out_of_bounds"):
+                self._set(self._handles[self._flows[flow]].node, "dynamic_size", _true())
             inputs = [handle, node.inputs[1], node.inputs[2], flow]
             site.become("TensorArrayWriteV3", inputs, drop=_ATTRS, attrs=typed(T=dtype))
         else:
