@@ -13,7 +13,7 @@ import pytest
 from support import graphs
 from support.counting import is_linear
 from support.desk import Desk
-from support.evaluating import array
+from support.evaluating import array, by_tensorflow
 from support.expecting import refuse
 from support.graphs import FLOAT, INT32, const, graph, node, placeholder, scalar
 from support.mutants import Mutant, check_caught, planted
@@ -26,6 +26,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.operation.library import prove
 from gdsurgeon.proof.accounting import check_accounted
+from gdsurgeon.proof.executor import Refused
 
 X = placeholder("x", FLOAT, (-1, 4, 3))
 ALONE = node("y", "Relu", ["x"], T=FLOAT)
@@ -77,6 +78,8 @@ STAYS: dict[str, list[bytes]] = {
     "EnsureShape of what is not known": [node("last", "EnsureShape", ["x"], T=FLOAT, shape=(2, 4, 3))],
     "a Reshape of what EnsureShape refuses": [node("a", "EnsureShape", ["x"], T=FLOAT, shape=(2, 4, 3)),
                                               *reshape("last", "a", 2, 12)],
+    "a Reshape that refuses other batches": reshape("last", "x", 2, 4, 3),
+    "a Reshape of what another refuses": [*reshape("a", "x", 2, 12), *reshape("last", "a", 2, 4, 3)],
     "a new axis for an old one": sliced("last", "x", [0, 0], [1, 1], new_axis_mask=1, shrink_axis_mask=2),
 }  # fmt: skip
 
@@ -104,6 +107,48 @@ def test_tensorflow_finds_the_same() -> None:
 def test_what_may_change_one_stays(records: list[bytes]) -> None:
     refuse(graph(X, *records, END), "nothing to be made simpler", partial(simplify, skip=["pairs", "equal-nodes"]),
            error=NothingToDo)  # fmt: skip
+
+
+def batches_taken(*records: bytes, read: str) -> list[int]:
+    """The batches that are taken when what READ gives is divided by the number of its elements, and made simpler."""
+    size = [node("n", "Size", [read], T=FLOAT, out_type=INT32), node("f", "Cast", ["n"], SrcT=INT32, DstT=FLOAT),
+            node("y", "RealDiv", [read, "f"], T=FLOAT)]  # fmt: skip
+    data = graphs.graph_bytes(placeholder("x", FLOAT, (-1, 3)), *records, *size)
+    found = from_bytes(data)
+    with suppress(NothingToDo):
+        simplify(found, evaluate=by_tensorflow)
+    taken = []
+    for batch in (1, 2, 3, 4, 5):
+        fed = [[0.5, -1.5, 2.5]] * batch
+        try:
+            given = run(found, "y", x=fed)
+        except Refused:
+            continue
+        assert given == run(data, "y", x=fed)
+        taken.append(batch)
+    return taken
+
+
+REFUSE: dict[str, tuple[list[bytes], str, list[int]]] = {
+    "a Reshape to a fixed batch": (reshape("r", "x", 2, 3), "r", [2]),
+    "one of pairs": (reshape("r", "x", -1, 6), "r", [2, 4]),
+    "a flat one of a fixed batch": ([*reshape("a", "x", 2, 3), *reshape("r", "a", -1)], "r", [2]),
+    "a fixed batch of a flat one": ([*reshape("a", "x", -1), *reshape("r", "a", 2, 3)], "r", [2]),
+    "a fixed batch of a fixed one": ([*reshape("a", "x", 6), *reshape("r", "a", 2, 3)], "r", [2]),
+    "a Pack of all that comes out of an Unpack": (
+        [node("u", "Unpack", ["x"], T=FLOAT, num=2, axis=0), node("r", "Pack", ["u", "u:1"], T=FLOAT, N=2, axis=0)],
+        "r",
+        [2],
+    ),
+}
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("case", REFUSE.values(), ids=REFUSE)
+def test_what_was_refused_is_refused(case: tuple[list[bytes], str, list[int]]) -> None:
+    """What follows from a shape that a node has is put in place elsewhere: others must not come through any longer."""
+    records, read, takes = case
+    assert batches_taken(*records, read=read) == takes
 
 
 def test_a_broadcast_to_what_may_be_1_stays() -> None:

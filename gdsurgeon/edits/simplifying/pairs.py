@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gdsurgeon.edits.simplifying.draft import BITS, CONTROL, Draft
+from gdsurgeon.edits.simplifying.refusing import dims_of, may_refuse, refuses_as_much, shape_of_tensor
 from gdsurgeon.ops.dtypes import BOOL, DTYPES, DType
 
 TWICE_IS_ONCE = frozenset(("Abs", "Ceil", "Floor", "Relu", "Relu6", "Rint", "Round"))
@@ -54,12 +55,21 @@ def _read_past(draft: Draft, number: int) -> None:
     source = start = codes[0]
     while draft.topology.op(source >> BITS) in RESHAPES and not draft.has_controls(source >> BITS):
         above = draft.data(source >> BITS)
-        if not all(draft.harmless[code >> BITS] for code in above[1:]):
+        if not all(draft.harmless[code >> BITS] for code in above[1:]) or _is_needed(draft, source >> BITS, number):
             break
         source = above[0]
     if source != start and not draft.gives_reference(source):
         draft.set_inputs(number, [source, *codes[1:]])
         draft.counts["pairs"] += 1
+
+
+def _is_needed(draft: Draft, inner: int, outer: int) -> bool:
+    """Whether a Reshape refuses what that which reads it would take: who knows of it counts on that."""
+    shapes = draft.shapes()
+    if not may_refuse(draft, shapes, inner):
+        return False
+    first, then = dims_of(draft, shapes, inner), dims_of(draft, shapes, outer)
+    return first is None or then is None or not refuses_as_much(then, first)
 
 
 _Rule = Callable[[Draft, int, int], "int | None"]
@@ -107,7 +117,13 @@ def _packed_again(draft: Draft, number: int, inner: int) -> int | None:
     reads = draft.data(number)
     if draft.topology.op(inner) != "Unpack" or reads != [inner << BITS | port for port in range(len(reads))]:
         return None
-    return draft.data(inner)[0] if _are_alike(draft, number, inner, len(reads)) else None
+    if not _are_alike(draft, number, inner, len(reads)):
+        return None
+    source, axis = draft.data(inner)[0], draft.topology.node(inner).setting("axis")
+    shape = shape_of_tensor(draft, draft.shapes(), source)
+    if shape is None or not isinstance(axis, int) or not -len(shape) <= axis < len(shape):
+        return None
+    return source if shape[axis] == len(reads) else None  # it refuses others, and who knows of it counts on that
 
 
 _DIGITS = {"half": 11, "bfloat16": 8, "float32": 24, "float64": 53}

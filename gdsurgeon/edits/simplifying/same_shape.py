@@ -10,6 +10,7 @@ from gdsurgeon.analysis.shapes.kept import KeptShapes
 from gdsurgeon.edits.simplifying.draft import BITS, CONTROL, Draft
 from gdsurgeon.edits.simplifying.dropout import DRAWS, OPS, Mask, keeps_all
 from gdsurgeon.edits.simplifying.neutral import REDUCTIONS
+from gdsurgeon.edits.simplifying.refusing import may_refuse, shape_of_tensor
 from gdsurgeon.graph.attrs import Shape, shape_of
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.kinds import RESHAPES
@@ -60,16 +61,12 @@ def _is_as_large(draft: Draft, shapes: KeptShapes, number: int, mask: Mask) -> b
     drawing = draft.data(mask.drawing)
     if not drawing or draft.has_controls(mask.drawing) or not draft.harmless[drawing[0] >> BITS]:
         return False
-    kept, now = (_shape(draft, shapes, code) for code in (mask.kept, number << BITS))
+    kept, now = (shape_of_tensor(draft, shapes, code) for code in (mask.kept, number << BITS))
     source = drawing[0] >> BITS
     is_its_own = draft.topology.op(source) == "Shape" and draft.data(source) == [mask.kept]
     if is_its_own and draft.topology.op(number) == "Mul":
         return True
     return kept is not None and kept == now and min(kept, default=0) >= 0
-
-
-def _shape(draft: Draft, shapes: KeptShapes, code: int) -> Shape:
-    return shapes.shape(Output(draft.topology.node(code >> BITS), code & CONTROL))
 
 
 def _spelt(draft: Draft, code: int) -> str:
@@ -91,7 +88,7 @@ class _Looked:
 
     def shape(self, code: int) -> Shape:
         """The shape of a tensor."""
-        return _shape(self.draft, self.shapes, code)
+        return shape_of_tensor(self.draft, self.shapes, code)
 
     def value(self, slot: int) -> tuple[int | None, ...]:
         """The elements of what is read at SLOT; () where nothing is known."""
@@ -129,9 +126,9 @@ def _reshaped(looked: _Looked) -> int | None:
 
 
 def _may_refuse(looked: _Looked, number: int) -> bool:
-    """Whether a node is an EnsureShape that does more than to say what is known: some inputs do not come through it."""
+    """Whether a node does more than what is known says: some inputs do not come through an EnsureShape, a Reshape."""
     if looked.draft.topology.op(number) != "EnsureShape":
-        return False
+        return may_refuse(looked.draft, looked.shapes, number)
     given = looked.shape(looked.draft.data(number)[0])
     value = looked.draft.topology.node(number).attr("shape")
     wanted = shape_of(value.shape) if value is not None else None
