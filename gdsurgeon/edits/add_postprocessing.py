@@ -72,8 +72,14 @@ def add_postprocessing(graph: Graph, post: Graph, *, mapped: Sequence[Mapped] = 
         post,
         tuple(Interface(served[b], b.placeholder.name, b.result.name, raw[b]) for b in bindings),
     )
-    notes = [f"the raw value of {quoted(served[b])} is now {quoted(raw[b])}" for b in bindings]
+    notes = [f"the raw value of {quoted(served[b])} is now {quoted(raw[b])}" for b in bindings if not _is_raw(b)]
     return EditResult(intent, (claim,), warnings, notes + _unseen(graph, post, bindings, intent) + copied.notes(post))
+
+
+def _is_raw(binding: Binding) -> bool:
+    """Whether what is served is the raw value still: POST gives more beside it."""
+    result = binding.result.node
+    return result.op == "Identity" and result.inputs[0] == binding.placeholder.output
 
 
 def _unseen(graph: Graph, post: Graph, bindings: Sequence[Binding], intent: Intent) -> list[str]:

@@ -21,7 +21,7 @@ from gdsurgeon.steps.book import Written, written
 from gdsurgeon.steps.builder import Builder, empty_graph
 from gdsurgeon.steps.chain import Chain
 from gdsurgeon.steps.known import known_of
-from gdsurgeon.steps.raw import known_dtype, parse_raw, value_of
+from gdsurgeon.steps.raw import IMAGE_CHANNELS, known_dtype, layout_of, parse_raw, value_of
 from gdsurgeon.steps.step import BEHIND, FRONT, Raw
 from gdsurgeon.steps.value import Value
 from gdsurgeon.text import an, listed, named
@@ -72,6 +72,7 @@ def preprocessing(steps: Steps, model: Graph, *, input: str | Output = "", raw: 
         besides = {what: r._replace(value=build.with_batch(r.value)) for what, r in value.results.items()}
         value = build.with_batch(value).but(results=besides)
     _check_fits(value, wanted, target, "takes")
+    _check_layout(value, wanted, target)
     for what, result in value.results.items():
         check_free(what, result.name or "", model, build.graph)
         build.node("Identity", [result.value.tensor], {}, result.name or "")
@@ -254,6 +255,15 @@ def _check_fits(value: Value, wanted: Raw, target: Output, takes: str) -> None:
         missing = [step for step in (_rearranging(value.shape, wanted.shape), cast) if step]
         told += f": {' and '.join(missing)} {'are' if len(missing) > 1 else 'is'} missing" if missing else ""
     raise EditError(told, code="steps-unfit")
+
+
+def _check_layout(value: Value, wanted: Raw, target: Output) -> None:
+    """Raises EditError where VALUE fits by its shape alone: by what is WANTED the channels lie at the other end."""
+    known = layout_of(wanted.shape)
+    if {value.layout, known} == {"NHWC", "NCHW"} and value.channels not in IMAGE_CHANNELS:
+        other = "to-nchw" if known == "NCHW" else "to-nhwc"
+        told = f"the steps give {value.layout}, and {quoted(target.name)} takes {typed(wanted.dtype, wanted.shape)}"
+        raise EditError(f"{told}: {other} makes {known}", code="steps-unfit")
 
 
 def _rearranging(shape: Shape, wanted: Shape) -> str:

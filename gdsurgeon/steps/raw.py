@@ -12,7 +12,7 @@ from gdsurgeon.steps.step import Raw
 from gdsurgeon.steps.value import Value
 
 _RAW = re.compile(r"\s*([a-z][a-z0-9_]*)\s*(?:\[([^\[\]]*)\])?\s*")
-_IMAGE_CHANNELS = (1, 3, 4)
+IMAGE_CHANNELS = (1, 3, 4)
 
 
 def parse_raw(text: str) -> Raw:
@@ -44,7 +44,7 @@ def layout_of(shape: Shape) -> str:
     if shape is None or len(shape) not in (3, 4):
         return ""
     batch = "N" if len(shape) == 4 else ""
-    if shape[-1] in _IMAGE_CHANNELS:
+    if shape[-1] in IMAGE_CHANNELS:
         return batch + "HWC"
     return batch + "CHW" if shape[-3] == 3 else ""
 

@@ -27,7 +27,7 @@ RATE = Parameter("rate", whole(1), "samples in a second; that of decode-wav if n
 @step(
     "decode-wav",
     "Decode a WAV file of 16 bits.",
-    Parameter("channels", whole(0), "of the sound: 1 mono, 2 stereo; 0: those of the file", 1),
+    Parameter("channels", whole(0), "1 mono, of a stereo file the first; 2 stereo; 0: those of the file", 1),
     Parameter("samples", whole(1), "how many: what is missing is silence, what is more is cut off", None),
     Parameter("rate", whole(1), "samples in a second that the file must have; others fail when it runs", None),
     BATCH,

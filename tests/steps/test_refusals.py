@@ -100,6 +100,8 @@ OTHERS = {
         "the steps give float32 [?,8,6,3], and 'x' takes float32 [?,3,8,6]: to-nchw is missing",
     ("decode-wav(samples=8, rate=16000)", "float32", (-1, 8)):
         "the steps give float32 [8,1], and 'x' takes float32 [?,8]: squeeze(-1) is missing",
+    ("to-nhwc", "float32", CHW): "the steps give NHWC, and 'x' takes float32 [?,3,8,6]: to-nchw makes NCHW",
+    ("to-nchw", "float32", (-1, 8, 6, 3)): "the steps give NCHW, and 'x' takes float32 [?,8,6,3]: to-nhwc makes NHWC",
     ("parse-example(x)", "float32", (-1, 5)): "the steps give float32 [?], and 'x' takes float32 [?,5]",
     ("decode-image | resize(8, 6, like=tf1)", "uint8", (-1, 8, 6, 3)):
         "the steps give float32 [?,8,6,3], and 'x' takes uint8 [?,8,6,3]: cast(uint8) is missing",
