@@ -209,16 +209,13 @@ def exchange(path: str, other: str) -> None:
 class FolderBackup:
     """Keeps a folder under another name until OUTPUT has appeared, and from then on: its files are linked.
 
-    Use as a context manager: where an exception leaves it and OUTPUT has not appeared, what had that name before has it
-    again.
+    Use as a context manager, and `keep` in it: where an exception leaves it and OUTPUT has not appeared, what had that
+    name before has it again. To enter it does nothing, so that a signal that comes there leaves nothing.
 
     Args:
         folder: what is kept.
         backup: its other name.
         output: the output.
-
-    Raises:
-        OutputError: it cannot be written, or BACKUP is something else than a SavedModel.
     """
 
     def __init__(self, folder: str, backup: str, output: Output) -> None:
@@ -226,23 +223,30 @@ class FolderBackup:
         self._backup = backup
         self._output = output
         self._staged = temporary_name(backup)
-        self._is_kept = False
+        self._made: os.stat_result | None = None  # of what is staged, under whichever name it is
 
     def __enter__(self) -> FolderBackup:
+        return self
+
+    def keep(self) -> None:
+        """Keeps the folder. Raises OutputError: it cannot be written, or BACKUP is something else than a SavedModel."""
         name = printable(self._backup)
         try:
             if os.path.lexists(self._backup) and not is_replaceable(self._backup):
                 raise OutputError(f"the backup {name} cannot be written: it is no SavedModel")
             os.mkdir(self._staged)
+            self._made = os.stat(self._staged)
             link_tree(self._folder, self._staged)
             self._swap()
-            self._is_kept = True
         except OSError as error:
             raise OutputError(f"the backup {name} cannot be written: {reason(error)}") from error
-        finally:
-            if not self._is_kept:
-                shutil.rmtree(self._staged, ignore_errors=True)
-        return self
+
+    def _is_kept(self) -> bool:
+        """Whether the backup has its name by now: read off the disk, for a signal may come before it is noted."""
+        try:
+            return self._made is not None and os.path.samestat(os.stat(self._backup), self._made)
+        except FileNotFoundError:
+            return False
 
     def _swap(self) -> None:
         """Has what is staged and what is called as the backup change names; one of them may not be there."""
@@ -255,7 +259,7 @@ class FolderBackup:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
-            if kind is not None and not self._output.has_appeared:
+            if kind is not None and not self._output.has_appeared and self._is_kept():
                 self._swap()
         except OSError:
             return  # the earlier backup is left where it is, under a name that says so

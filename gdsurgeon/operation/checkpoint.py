@@ -256,7 +256,8 @@ def _publish(
         output.stage()
         compared = _read_back(output.staged(), edited)
         kept = backup_path(index_path(out), request.backup) if request.backup is not None else None
-        with Earlier(kept, output.index):
+        with Earlier(kept, output.index) as earlier:
+            earlier.keep()
             if request.backup is not None:
                 back_up(index_path(out), request.backup)
             before_publishing(lambda: output.has_appeared)

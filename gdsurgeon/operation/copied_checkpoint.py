@@ -178,7 +178,8 @@ class WithCheckpoint(Closing):
 
     def publish(self) -> None:
         """Has both take their names. Raises OutputError: they cannot; what was there is as it was."""
-        with Earlier(self._bundle.index.name, self._file):
+        with Earlier(self._bundle.index.name, self._file) as earlier:
+            earlier.keep()
             try:
                 self._bundle.publish()
                 self._file.publish()

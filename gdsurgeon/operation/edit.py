@@ -25,7 +25,7 @@ from gdsurgeon.errors import (
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.uniquely import uniquely_named
-from gdsurgeon.operation.paths import backed_up, check_apart, check_outside, check_takes_binary, output_path
+from gdsurgeon.operation.paths import back_up_all, check_apart, check_outside, check_takes_binary, output_path
 from gdsurgeon.operation.sequence import Edit, Instruction, ModelForm, carry_out, is_undone, together
 from gdsurgeon.operation.written import Form, Written, written
 from gdsurgeon.proof.change import Step
@@ -395,7 +395,9 @@ def _served(request: Request, proving: Proving, model: Model, keys: Sequence[str
 def _publish(request: Request, staging: Output, done: Outcome, listener: _Listener) -> None:
     """Has the result appear, with its backup and report, or nothing at all."""
     backup = request.backup if not request.dry_run else None
-    with backed_up(request.model, backup, staging), Earlier(request.report, staging):
+    with ExitStack() as stack:
+        back_up_all(request.model, backup, staging, stack)
+        stack.enter_context(Earlier(request.report, staging)).keep()
         listener.publishing(done)
         if not request.dry_run:
             staging.publish()
@@ -441,7 +443,8 @@ def _without_staging(
     listener: _Listener,
 ) -> Outcome:
     """Nobody has to read the bytes before they go out: they are streamed, or (a dry run) not even that."""
-    with Earlier(request.report, output):
+    with Earlier(request.report, output) as earlier:
+        earlier.keep()
         listener.publishing(done)
         if not request.dry_run:
             output.stream(chunks)

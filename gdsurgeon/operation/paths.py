@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 
 from gdsurgeon.errors import Line, OutputError, UsageError, printable, reason
 from gdsurgeon.wire.output import STANDARD_OUTPUT, Earlier, Output, link_or_copy, same_file, temporary_name
@@ -163,22 +163,23 @@ def back_up(model: str, suffix: str) -> None:
             os.unlink(temporary)
 
 
-@contextmanager
-def backed_up(model: str, suffix: str | None, staging: Output) -> Iterator[None]:
+def back_up_all(model: str, suffix: str | None, staging: Output, stack: ExitStack) -> None:
     """Keeps MODEL, and what else STAGING replaces, under names with SUFFIX; as it was, where STAGING does not appear.
 
-    SUFFIX is None where nothing is to be kept.
-    """
-    with ExitStack() as stack:
-        if suffix is not None and os.path.isdir(model):
-            from gdsurgeon.container.output_folder import FolderBackup
+    SUFFIX is None where nothing is to be kept. What STACK is left by puts it back: whatever is done is done when it
+    knows of that, at whichever instant a signal comes.
 
-            stack.enter_context(FolderBackup(os.path.realpath(model), backup_path(model, suffix), staging))
-        elif suffix is not None:
-            for path in (model, *staging.replaced):
-                stack.enter_context(Earlier(backup_path(path, suffix), staging))
-                back_up(path, suffix)
-        yield
+    Raises:
+        OutputError: it cannot be kept.
+    """
+    if suffix is not None and os.path.isdir(model):
+        from gdsurgeon.container.output_folder import FolderBackup
+
+        stack.enter_context(FolderBackup(os.path.realpath(model), backup_path(model, suffix), staging)).keep()
+    elif suffix is not None:
+        for path in (model, *staging.replaced):
+            stack.enter_context(Earlier(backup_path(path, suffix), staging)).keep()
+            back_up(path, suffix)
 
 
 def backup_path(model: str, suffix: str) -> str:

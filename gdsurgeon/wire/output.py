@@ -257,23 +257,26 @@ class OutputFile(Closing):
 class Earlier:
     """What there is at PATH, kept until OUTPUT has appeared, with which what replaces it is to appear.
 
-    Use as a context manager: where an exception leaves it and OUTPUT has not appeared, the earlier file is in its place
-    again, or there is none as before.
+    Use as a context manager, and `keep` in it: where an exception leaves it and OUTPUT has not appeared, the earlier
+    file is in its place again, or there is none as before. To enter it does nothing, so that a signal that comes there
+    leaves nothing.
 
     Args:
         path: a regular file, or what will be one; None: there is nothing to keep.
         output: the output.
-
-    Raises:
-        OutputError: it cannot be kept.
     """
 
     def __init__(self, path: str | None, output: Output) -> None:
         self._output = output
         self._path = os.path.realpath(path) if path is not None and path not in STANDARD_OUTPUT else ""
         self._kept = temporary_name(self._path)
+        self._is_known = False  # what there was
 
     def __enter__(self) -> Earlier:
+        return self
+
+    def keep(self) -> None:
+        """Keeps what there is. Raises OutputError: it cannot be kept."""
         try:
             if self._path and stat.S_ISREG(os.stat(self._path).st_mode):
                 link_or_copy(self._path, self._kept)
@@ -283,13 +286,13 @@ class Earlier:
             pass
         except OSError as error:
             raise OutputError(f"{printable(self._path)} cannot be replaced: {reason(error)}") from error
-        return self
+        self._is_known = True
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if not self._path:
             return
         try:
-            if kind is not None and not self._output.has_appeared:
+            if kind is not None and self._is_known and not self._output.has_appeared:
                 self._put_back()
             os.unlink(self._kept)
         except OSError:

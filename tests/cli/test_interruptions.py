@@ -120,6 +120,23 @@ def test_signal_while_writing(desk: Desk, number: signal.Signals, code: int, cal
     assert desk.files() == before
 
 
+KILLED_AFTER = KILLED_AT.replace(
+    "    if calls == at:\n        os.kill(os.getpid(), number)\n    return real(*args, **options)\n",
+    "    found = real(*args, **options)\n    if calls == at:\n        os.kill(os.getpid(), number)\n    return found\n",
+)
+
+
+@pytest.mark.parametrize("at", [1, 2, 3], ids=["backup there was", "model", "report there was"])
+def test_signal_when_what_is_replaced_has_just_been_kept(desk: Desk, at: int) -> None:
+    """The files that go away are linked beside themselves first: these links go, too."""
+    before: dict[str, Any] = {"model.pb": HEAVY, "model.pb.bak": EARLIER, "report.json": EARLIER}
+    desk.restore(before)
+    options = ("-i", "--backup", ".bak", "--report", "report.json")
+    arguments = ("-c", KILLED_AFTER, "link", str(signal.SIGTERM.value), str(at), *RENAME_TWO, *options)
+    check_interrupted(desk, finished(desk.fork_python(*arguments)), 143)
+    assert desk.files() == before
+
+
 @each_signal
 def test_signal_while_reading(desk: Desk, number: signal.Signals, code: int) -> None:
     desk.put("out.pb", EARLIER)
