@@ -50,7 +50,8 @@ class OutputFolder(Closing):
         self.name = path
         self._graph_file = graph_file
         self.staged: str | None = None
-        self.has_appeared = False
+        self._made: os.stat_result | None = None  # of what is staged, from the moment at which it is to take its name
+        self._is_noted = False  # that it has its name
         self._model = model
         self._assets = assets
         self.beside: Mapping[str, Shard] = {}
@@ -126,16 +127,22 @@ class OutputFolder(Closing):
         """Has the staged folder take its name. Raises OutputError: it cannot; the target is as it was."""
         assert self.staged is not None
         try:
+            self._made = os.stat(self.staged)
             if os.path.isdir(self._target) and os.listdir(self._target):
                 exchange(self.staged, self._target)
             else:
                 os.rename(self.staged, self._target)
-            self.has_appeared = True
+            self._is_noted = True
             sync_folder(os.path.dirname(self._target))
         except OSError as error:
             raise OutputError(f"{printable(self.name)} cannot be written: {reason(error)}") from error
         self.close()  # what was exchanged for it
         self.staged = None
+
+    @property
+    def has_appeared(self) -> bool:
+        """Whether the staged folder has its name by now, though a signal may have come before anybody could note it."""
+        return self._is_noted or _is_at(self._target, self._made)
 
     def close(self) -> None:
         """Removes what was staged and not published, or what the published folder has replaced."""
@@ -185,6 +192,14 @@ def tree(root: str) -> Iterator[tuple[str, bool]]:
             yield relative, is_folder
             if is_folder:
                 pending.append(relative)
+
+
+def _is_at(path: str, made: os.stat_result | None) -> bool:
+    """Whether the folder that was MADE is called PATH by now: read off the disk, as a signal may hinder any note."""
+    try:
+        return made is not None and os.path.samestat(os.stat(path), made)
+    except OSError:
+        return False
 
 
 def exchange(path: str, other: str) -> None:
@@ -241,13 +256,6 @@ class FolderBackup:
         except OSError as error:
             raise OutputError(f"the backup {name} cannot be written: {reason(error)}") from error
 
-    def _is_kept(self) -> bool:
-        """Whether the backup has its name by now: read off the disk, for a signal may come before it is noted."""
-        try:
-            return self._made is not None and os.path.samestat(os.stat(self._backup), self._made)
-        except FileNotFoundError:
-            return False
-
     def _swap(self) -> None:
         """Has what is staged and what is called as the backup change names; one of them may not be there."""
         if not os.path.lexists(self._backup):
@@ -259,7 +267,7 @@ class FolderBackup:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
-            if kind is not None and not self._output.has_appeared and self._is_kept():
+            if kind is not None and not self._output.has_appeared and _is_at(self._backup, self._made):
                 self._swap()
         except OSError:
             return  # the earlier backup is left where it is, under a name that says so

@@ -278,6 +278,42 @@ def test_a_folder_that_is_replaced_while_it_is_read(
     assert below(desk.files(), "model") == model and os.listdir(desk.folder) == ["model"]
 
 
+EXCHANGED = """\
+import os, signal, sys
+from gdsurgeon.cli.main import run
+from gdsurgeon.container import output_folder
+at, exchange = int(sys.argv.pop()), output_folder.exchange
+calls = 0
+def exchanging(*paths):
+    global calls
+    calls += 1
+    exchange(*paths)
+    if calls == at:
+        os.kill(os.getpid(), signal.SIGTERM)
+output_folder.exchange = exchanging
+run()
+"""
+
+
+@pytest.mark.parametrize(("at", "code"), [(1, 143), (2, 0)], ids=["backup", "model"])
+def test_a_signal_when_two_folders_have_just_changed_names(desk: Desk, at: int, code: int) -> None:
+    """What has its name by now is read off the disk: the backup goes back, or the model has appeared and stays."""
+    put(desk.folder / "model")
+    assert desk.run(*RENAME, "-o", "model.bak").code == 0
+    before = desk.files()
+    ran = finished(desk.fork_python("-c", EXCHANGED, *RENAME, "-i", "--backup", ".bak", str(at)))
+    assert ran.code == code, ran
+    assert ran.code == code, ran
+    assert sorted(os.listdir(desk.folder)) == ["model", "model.bak"]
+    if code:
+        assert desk.files() == before
+    else:
+        model = below(before, "model")
+        check_edited(desk.folder / "model", model)
+        kept = {"model" + k.removeprefix("model.bak"): v for k, v in below(desk.files(), "model.bak").items()}
+        assert kept == model
+
+
 def test_killed_at_any_instant(desk: Desk) -> None:
     """The folders are the earlier ones or the new ones; what is left besides can be told by its name."""
     draw = Random(7)
