@@ -78,20 +78,21 @@ def _table() -> str:
         return file.read()
 
 
-_SEPARATORS = frozenset("\t\n")
+@cache
+def _rows() -> dict[str, str]:
+    """The line of each op in the table, by its name."""
+    return {line[: line.index("\t")]: line for line in _table().split("\n")[1:-1]}
 
 
 @cache
 def op_def(name: str) -> OpDef | None:
     """The signature of the op NAME, or None where TensorFlow (the version the table was made from) has none."""
-    table = _table()
-    start = table.find(f"\n{name}\t") if not _SEPARATORS.intersection(name) else -1
-    if start < 0:
+    row = _rows().get(name)
+    if row is None:
         return None
-    begin = start + len(name) + 2
     import json
 
-    return definition(name, json.loads(table[begin : table.index("\n", begin)]))
+    return definition(name, json.loads(row[len(name) + 1 :]))
 
 
 def definition(name: str, row: Mapping[str, Any]) -> OpDef:
@@ -123,7 +124,7 @@ def _arg(name: str, kind: int | str | list[str] = 0, number_attr: str | None = N
 
 def op_names() -> list[str]:
     """The names of all ops."""
-    return [line.partition("\t")[0] for line in _table().splitlines()[1:]]
+    return list(_rows())
 
 
 @cache

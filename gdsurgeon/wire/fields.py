@@ -61,6 +61,8 @@ def read_varint(buf: Buffer, pos: int, end: int) -> tuple[int, int]:
     Raises:
         WireError: it runs over END, or over the ten bytes that 64 bits need.
     """
+    if pos < end and (byte := buf[pos]) < 128:  # most are of one byte
+        return byte, pos + 1
     start = pos
     shift = value = 0
     while pos < end:

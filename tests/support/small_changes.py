@@ -193,23 +193,20 @@ KINDS: dict[str, Callable[[Any], bool]] = {
 def small_changes(data: bytes, *, each: int = 3, seed: int = 0) -> Iterator[Changed]:
     """The graph DATA with one change, EACH times of every kind that it allows, at the top and in functions."""
     chance = random.Random(seed)
-    original = message("tensorflow.GraphDef").FromString(data)
-    places = [("", i, node.name) for i, node in enumerate(original.node)]
-    places += [(f.signature.name, i, n.name) for f in original.library.function for i, n in enumerate(f.node_def)]
+    original, kept = (message("tensorflow.GraphDef").FromString(data) for _ in range(2))
+    places = [("", *pair) for pair in zip(original.node, kept.node, strict=True)]
+    for function, its in zip(original.library.function, kept.library.function, strict=True):
+        places += [(its.signature.name, *pair) for pair in zip(function.node_def, its.node_def, strict=True)]
     for kind, change in KINDS.items():
         done = 0
-        for where, i, name in chance.sample(places, len(places)):
+        for where, node, was in chance.sample(places, len(places)):
             if done == each:
                 break
-            nodes = original.node
-            if where:
-                nodes = next(f.node_def for f in original.library.function if f.signature.name == where)
-            kept = type(nodes[i])()
-            kept.CopyFrom(nodes[i])
-            if change(nodes[i]) and nodes[i] != kept:
-                done += 1
-                yield Changed(kind, where, name, original.SerializeToString(deterministic=True))
-            nodes[i].CopyFrom(kept)
+            if change(node):
+                if node != was:
+                    done += 1
+                    yield Changed(kind, where, was.name, original.SerializeToString(deterministic=True))
+                node.CopyFrom(was)
 
 
 def unnamed(data: bytes, each: int) -> list[Changed]:
