@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import wraps
+from functools import cache, wraps
 from inspect import signature
 from typing import NamedTuple, ParamSpec, Protocol, TypeVar, cast
 
@@ -11,6 +11,9 @@ from gdsurgeon.graph.node import Node, Output
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+_signature = cache(signature)
+"""Looked up once: that takes longer than many an edit."""
 
 
 class Asked(NamedTuple):
@@ -30,7 +33,7 @@ def edit(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def asking(*args: P.args, **kwargs: P.kwargs) -> R:
-        bound = signature(function).bind(*args, **kwargs)
+        bound = _signature(function).bind(*args, **kwargs)
         _, *keys = bound.arguments
         for key in keys:
             if isinstance(bound.arguments[key], Iterator):  # what can be walked once only is walked here
