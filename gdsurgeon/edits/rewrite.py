@@ -62,12 +62,7 @@ def rewrite(
             as it was.
         NothingToDo: all that matches is already what would take its place.
     """
-    body = replacement if isinstance(replacement, Graph) else None
-    rules = _rules(pattern, replacement)
-    function = None if body is None else _function(graph, body)
-    rules = rules if body is None or function is None else [calling(rule, body, function) for rule in rules]
-    for rule in rules:
-        check_terms(graph, rule)
+    rules, function = _rules_and_function(graph, pattern, replacement)
     topology = topology_of(graph)
     topology.check_reads(topology.numbers())
     done = Done(graph)
@@ -95,6 +90,19 @@ def rewrite(
         facts=_facts(replaced, left),
         decided={"left": reshaped},
     )
+
+
+def _rules_and_function(
+    graph: Graph, pattern: str | Sequence[Rule], replacement: str | Maker | Graph | None
+) -> tuple[Sequence[Rule], FunctionDef | None]:
+    """The rules, which fit the graph, and the function that they call where the replacement is a graph."""
+    rules = _rules(pattern, replacement)
+    function = _function(graph, replacement) if isinstance(replacement, Graph) else None
+    if isinstance(replacement, Graph) and function is not None:
+        rules = [calling(rule, replacement, function) for rule in rules]
+    for rule in rules:
+        check_terms(graph, rule)
+    return rules, function
 
 
 _ENDLESS = f"still matches after {MOST_ROUNDS} rounds: what it makes it matches again"
