@@ -65,6 +65,8 @@ def _read_past(draft: Draft, number: int) -> None:
 
 def _is_needed(draft: Draft, inner: int, outer: int) -> bool:
     """Whether a Reshape refuses what that which reads it would take: who knows of it counts on that."""
+    if draft.topology.op(inner) != "Reshape":
+        return False
     shapes = draft.shapes()
     if not may_refuse(draft, shapes, inner):
         return False
