@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes frozen models of Keras with random weights, of all variables, into a folder.
 
-    python scripts/keras_models.py FOLDER NAME ...      some of MODELS, below
+python scripts/keras_models.py FOLDER NAME ...      some of MODELS, below
 """
 
 from __future__ import annotations

@@ -299,9 +299,7 @@ def diff_row(shop: Workshop, name: str, model: Model, seconds: float) -> Row:
     return Row(name, f"diff of two graphs of {model}", [compared], Target(seconds=seconds))
 
 
-def surgery_row(
-    shop: Workshop, name: str, model: Model, command: str, *arguments: str, seconds: float = 2.0
-) -> Row:
+def surgery_row(shop: Workshop, name: str, model: Model, command: str, *arguments: str, seconds: float = 2.0) -> Row:
     """An edit that touches much of a graph, with the structural check."""
     work = f"{command} in {model}, --validate structure"
     return Row(name, work, [shop.edit(model, command, *arguments)], Target(seconds=seconds))
@@ -469,9 +467,7 @@ def row_makers(shop: Workshop, sizes: Sizes, with_import: bool) -> dict[str, Cal
             "a tensor of 4 MiB with 200 consumers",
         ),
         "simplified-mobilenet": lambda: simplified_row(shop, "simplified-mobilenet", mobilenet, "off"),
-        "simplified-mobilenet-grappler": lambda: simplified_row(
-            shop, "simplified-mobilenet-grappler", mobilenet, "on"
-        ),
+        "simplified-mobilenet-grappler": lambda: simplified_row(shop, "simplified-mobilenet-grappler", mobilenet, "on"),
         "simplified-resnet": lambda: simplified_row(shop, "simplified-resnet", resnet, "off"),
         "simplified-resnet-grappler": lambda: simplified_row(shop, "simplified-resnet-grappler", resnet, "on"),
         "folded-mobilenet": lambda: folded_row(shop, "folded-mobilenet", mobilenet, 1.15),

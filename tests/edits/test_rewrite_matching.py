@@ -100,8 +100,8 @@ def test_constants_that_no_attr_can_be_stay() -> None:
 
 def test_attrs_that_an_op_does_not_have_stay() -> None:
     pool = [X, node("y", "Neg", ["x"], T=FLOAT)]
-    stays('Neg($x) -> LRN{T=double}($x)', *pool, said="T cannot be that dtype")
-    stays('Neg($x) -> DepthToSpace{block_size=1}($x)', *pool, said="block_size is 2 at least")
+    stays("Neg($x) -> LRN{T=double}($x)", *pool, said="T cannot be that dtype")
+    stays("Neg($x) -> DepthToSpace{block_size=1}($x)", *pool, said="block_size is 2 at least")
     stays('Neg($x) -> MirrorPad{mode="ROUND"}($x, [[1,1]])', *pool, said="mode is one of REFLECT, SYMMETRIC")
 
 

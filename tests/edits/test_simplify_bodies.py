@@ -100,7 +100,11 @@ def test_bodies_in_bodies() -> None:
 
 
 def test_a_function_that_calls_itself_keeps_its_signature() -> None:
-    some = [const("axis", [0], INT32), node("s", "Sum", ["x", "axis:output:0"], T=FLOAT, Tidx=INT32), scalar("zero", 0.0)]
+    some = [
+        const("axis", [0], INT32),
+        node("s", "Sum", ["x", "axis:output:0"], T=FLOAT, Tidx=INT32),
+        scalar("zero", 0.0),
+    ]
     positive = node("p", "Greater", ["s:output:0", "zero:output:0"], T=FLOAT)
     ends = {"Tin": F1, "Tout": F1, "then_branch": func("F"), "else_branch": func("F")}
     again = node("y", "If", ["p:z:0", "d:output:0"], Tcond=BOOL, **ends)
@@ -131,7 +135,12 @@ def test_what_somebody_looks_into_stays() -> None:
 
 def test_what_lasts_and_what_is_waited_for_stays() -> None:
     said = node("said", "PrintV2", ["t:output:0"])
-    nodes = [node("t", "AsString", ["x"], T=FLOAT), said, identity("d", "x"), node("y", "Abs", ["d:output:0", "^said"], T=FLOAT)]
+    nodes = [
+        node("t", "AsString", ["x"], T=FLOAT),
+        said,
+        identity("d", "x"),
+        node("y", "Abs", ["d:output:0", "^said"], T=FLOAT),
+    ]
     found, _ = simplified(*chosen(body("F", *nodes, returned="y:y:0", effects=["said"], stateful=True)))
     assert nodes_of(found) == ["t", "said", "y"]
 

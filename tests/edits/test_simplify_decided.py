@@ -25,7 +25,9 @@ from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.proof.accounting import check_accounted
 
 X = placeholder("x", FLOAT, (2,))
-BODIES = library(*(function(name, node("y", op, ["x"], T=FLOAT)) for name, op in zip("FGH", ("Neg", "Abs", "Tanh"), strict=True)))
+BODIES = library(
+    *(function(name, node("y", op, ["x"], T=FLOAT)) for name, op in zip("FGH", ("Neg", "Abs", "Tanh"), strict=True))
+)
 BRANCHES: dict[str, Any] = {"Tin": dtypes(FLOAT), "Tout": dtypes(FLOAT)}
 END = node("y", "Relu", ["c"], T=FLOAT)
 
@@ -84,7 +86,12 @@ def test_what_is_not_known_or_waits_stays() -> None:
     data = choosing("StatelessIf", placeholder("p", BOOL, ()))
     refuse(from_bytes(data), "nothing", partial(simplify, passes=["conditions"]), error=NothingToDo)
     held = node("p", "Const", ["^x"], dtype=BOOL, value=encode_len(8, b"\x08\x0a\x12\x00\x58\x01"))
-    refuse(from_bytes(choosing("StatelessIf", held)), "nothing", partial(simplify, passes=["conditions"]), error=NothingToDo)
+    refuse(
+        from_bytes(choosing("StatelessIf", held)),
+        "nothing",
+        partial(simplify, passes=["conditions"]),
+        error=NothingToDo,
+    )
 
 
 def test_a_predicate_that_is_computed_decides_a_conditional_of_version_1() -> None:
@@ -113,7 +120,16 @@ SAID = [node("t", "AsString", ["x"], T=FLOAT), node("said", "PrintV2", ["t:outpu
 def looping(*condition: bytes, returned: str = "k:output:0", op: str = "StatelessWhile", **attrs: Any) -> bytes:
     """A graph with a loop that goes on as long as CONDITION, the body of a function, gives it."""
     asked = many("asked", GIVEN, {"go": (BOOL, returned)}, *condition, stateful=op == "While")
-    loop = node("c", op, ["zero", "x"], T=dtypes(INT32, FLOAT), cond=func("asked"), body=func("turn"), parallel_iterations=10, **attrs)
+    loop = node(
+        "c",
+        op,
+        ["zero", "x"],
+        T=dtypes(INT32, FLOAT),
+        cond=func("asked"),
+        body=func("turn"),
+        parallel_iterations=10,
+        **attrs,
+    )
     records = [X, node("zero", "Const", dtype=INT32, value=graphs.tensor([0], INT32, ())), loop]
     end = [node("e", "Identity", ["c:1"], T=FLOAT), node("y", "Relu", ["e"], T=FLOAT)]
     return graphs.graph_bytes(*records, *end, trailer=library(asked, TURN) + graphs.VERSIONS)
@@ -138,7 +154,12 @@ def test_a_loop_of_no_turns_hands_on_what_it_is_given() -> None:
 def test_a_loop_that_may_turn_stays_and_what_its_condition_does() -> None:
     given = node("k", "Less", ["i", "i"], T=INT32)
     said = looping(*SAID, true("k", False), op="While")
-    for data in (looping(true("k")), looping(given, returned="k:z:0"), said, looping(true("k", False), _XlaMustCompile=True)):
+    for data in (
+        looping(true("k")),
+        looping(given, returned="k:z:0"),
+        said,
+        looping(true("k", False), _XlaMustCompile=True),
+    ):
         refuse(from_bytes(data), "nothing", partial(simplify, passes=["conditions"]), error=NothingToDo)
 
 

@@ -64,7 +64,9 @@ def test_a_choice_by_it_goes_where_the_shape_is_known() -> None:
     assert graphs.ops(found) == {"x": "Placeholder", "y": "Relu"}
 
 
-@pytest.mark.parametrize("records", [of_version_1(0.5), of_version_2(0.5), of_version_2(1e-6)], ids=["1", "2", "little"])
+@pytest.mark.parametrize(
+    "records", [of_version_1(0.5), of_version_2(0.5), of_version_2(1e-6)], ids=["1", "2", "little"]
+)
 def test_dropout_that_drops_stays(records: list[bytes]) -> None:
     found = graph(X, *records)
     try:

@@ -219,6 +219,7 @@ def test_the_oldest_spelling() -> None:
 
 def test_numbers_that_are_rounded_where_they_are_computed() -> None:
     """Of float64 the last bits differ by the way by which one computes; and large means leave small factors exact."""
+
     def doubles(name: str, values: Sequence[float], shape: Sequence[int]) -> bytes:
         value = raw_value(2, shape, np.array(values, "<f8").tobytes())
         return node(name, "Const", dtype=DOUBLE, value=value.SerializeToString())

@@ -78,7 +78,9 @@ def looping(*nodes: bytes, returned: str, x: Sequence[int] = (-1, 3), more: Sequ
     step = [number("one", 1), node("next", "AddV2", ["i", "one:output:0"], T=INT32)]
     given = {"j": (INT32, "next:z:0"), "m": (INT32, "n"), "o": (FLOAT, returned)}
     turn = function("F", LOOPING, given, *step, *nodes)
-    loop = node("c", "StatelessWhile", ["zero", "n", "x"], T=T3, cond=func("asked"), body=func("F"), parallel_iterations=10)
+    loop = node(
+        "c", "StatelessWhile", ["zero", "n", "x"], T=T3, cond=func("asked"), body=func("F"), parallel_iterations=10
+    )
     end = node("y", "Identity", ["c:2"], T=FLOAT)
     return [N, placeholder("x", FLOAT, x), number("zero", 0), loop, end, library(asked, turn, ABS, *more)]
 

@@ -199,7 +199,9 @@ def test_a_mistake_is_found(mutant: Mutant) -> None:
 
 @pytest.mark.tensorflow
 def test_a_shape_that_is_another_is_found_by_running() -> None:
-    wrong = Mutant("", "edits.simplifying.same_shape", "if _is_same_count(looked.shape(code), result):", "if True:", any)
+    wrong = Mutant(
+        "", "edits.simplifying.same_shape", "if _is_same_count(looked.shape(code), result):", "if True:", any
+    )
 
     def edited() -> tuple[Graph, Any]:
         found = graph(X, *STAYS["a Reshape to another"], node("m", "Mean", ["last", "axes"], T=FLOAT, Tidx=INT32),
@@ -314,7 +316,15 @@ OPEN = [
 
 
 def opening(*records: bytes) -> tuple[Graph, EditResult]:
-    found = graph(X, placeholder("w", FLOAT, (-1, 0)), *FLATTEN, *records, END, *reshape("all", "x", -1, 4, 3), node("t", "Neg", ["all"], T=FLOAT))
+    found = graph(
+        X,
+        placeholder("w", FLOAT, (-1, 0)),
+        *FLATTEN,
+        *records,
+        END,
+        *reshape("all", "x", -1, 4, 3),
+        node("t", "Neg", ["all"], T=FLOAT),
+    )
     return found, simplify(found)
 
 

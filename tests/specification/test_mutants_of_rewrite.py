@@ -56,9 +56,20 @@ def by(rule: str, limit: int | None = None) -> Case:
 
 def written() -> tuple[Graph, EditResult]:
     """A product with 1 that is written into in place, and one that is not."""
-    fixed = [scalar("one", 1.0), const("at", [0], INT32, (1,)), const("row", [1.0, 2.0], FLOAT, (1, 2)), placeholder("x")]
+    fixed = [
+        scalar("one", 1.0),
+        const("at", [0], INT32, (1,)),
+        const("row", [1.0, 2.0], FLOAT, (1, 2)),
+        placeholder("x"),
+    ]
     products = [node(name, "Mul", ["x", "one"], T=FLOAT) for name in ("a", "b")]
-    found = graph(*fixed, *products, identity("i", "a"), node("y", "InplaceAdd", ["i", "at", "row"], T=FLOAT), node("z", "Neg", ["b"], T=FLOAT))
+    found = graph(
+        *fixed,
+        *products,
+        identity("i", "a"),
+        node("y", "InplaceAdd", ["i", "at", "row"], T=FLOAT),
+        node("z", "Neg", ["b"], T=FLOAT),
+    )
     return found, rewrite(found, "Mul($x, 1) -> $x")
 
 

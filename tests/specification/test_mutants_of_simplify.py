@@ -146,7 +146,9 @@ def outputs() -> tuple[Graph, EditResult]:
 def fed() -> tuple[Graph, EditResult]:
     found = graph(X, const("a", [1, 2, 3]), const("b", [4, 5, 6]), node("c", "Mul", ["a", "b"], T=FLOAT),
                   add("s", "x", "c"), node("y", "Relu", ["s"], T=FLOAT))  # fmt: skip
-    return found, simplify(found, evaluate=lambda _, names: {name: from_numpy(np.zeros(3, np.float32)) for name in names})
+    return found, simplify(
+        found, evaluate=lambda _, names: {name: from_numpy(np.zeros(3, np.float32)) for name in names}
+    )
 
 
 def turning() -> tuple[Graph, EditResult]:
@@ -173,20 +175,29 @@ def chosen() -> tuple[Graph, EditResult]:
     """Some passes alone, for one output."""
     nodes = [const("a", [1, 2, 3]), const("b", [4, 5, 6]), node("c", "Mul", ["a", "b"], T=FLOAT), add("d", "x", "c")]
     found = graph(X, *nodes, identity("i", "d"), node("y", "Relu", ["i"], T=FLOAT), node("z", "Abs", ["i"], T=FLOAT))
-    return found, simplify(found, ["y"], passes=["unread", "identities", "constants"], skip=["identities"], evaluate=Evaluations())
+    return found, simplify(
+        found, ["y"], passes=["unread", "identities", "constants"], skip=["identities"], evaluate=Evaluations()
+    )
 
 
 def overwritten() -> tuple[Graph, EditResult]:
     """What a variable of version 1 was before it is changed, in two shapes."""
     dims = [const("flat", [-1], INT32), const("tall", [3, 2], INT32)]
-    variable = [node("v", "VariableV2", dtype=FLOAT, shape=(2, 3)), node("change", "AssignAdd", ["v", "x", "^a"], T=FLOAT)]
+    variable = [
+        node("v", "VariableV2", dtype=FLOAT, shape=(2, 3)),
+        node("change", "AssignAdd", ["v", "x", "^a"], T=FLOAT),
+    ]
     shapes = [node("a", "Reshape", ["v", "flat"], T=FLOAT), node("b", "Reshape", ["a", "tall", "^change"], T=FLOAT)]
     return simplified(X, *variable, *dims, *shapes, node("y", "Relu", ["b"], T=FLOAT), scalar("k", 1))
 
 
 def written() -> tuple[Graph, EditResult]:
     """A tensor that is written into in place, one of the same values, and a pool that draws where it looks; and a copy."""
-    fixed = [const("at", [0], INT32), const("row", [1.0, 2.0, 3.0], FLOAT, (1, 3)), placeholder("image", FLOAT, (1, 9, 9, 1))]
+    fixed = [
+        const("at", [0], INT32),
+        const("row", [1.0, 2.0, 3.0], FLOAT, (1, 3)),
+        placeholder("image", FLOAT, (1, 9, 9, 1)),
+    ]
     ratio = encode_len(1, encode_len(4, struct.pack("<4f", 1, 1.5, 1.5, 1)))
     pools = [node(name, "FractionalMaxPool", ["image"], T=FLOAT, pooling_ratio=ratio) for name in ("p", "q")]
     twice = [node(name, "Neg", ["x"], T=FLOAT) for name in ("a", "b")]
@@ -202,7 +213,15 @@ def written_by_calls() -> tuple[Graph, EditResult]:
     outer = function("V", node("y", "PartitionedCall", ["x"], f=func("W"), **ends))
     twice = [node(name, "Neg", ["x"], T=FLOAT) for name in ("a", "b")]
     call = node("c", "If", ["p", "a"], then_branch=func("V"), else_branch=func("V"), Tcond=BOOL, **ends)
-    return simplified(X, placeholder("p", BOOL, ()), *twice, call, identity("i", "b"), node("y", "Sub", ["c", "i"], T=FLOAT), library(writes, outer))
+    return simplified(
+        X,
+        placeholder("p", BOOL, ()),
+        *twice,
+        call,
+        identity("i", "b"),
+        node("y", "Sub", ["c", "i"], T=FLOAT),
+        library(writes, outer),
+    )
 
 
 LASTING = "return not (is_random(op) and not _takes_resource(draft.graph, op))"
