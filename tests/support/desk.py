@@ -11,7 +11,7 @@ import sys
 import tempfile
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +20,7 @@ import pytest
 
 from gdsurgeon.cli.main import exit_code
 from gdsurgeon.cli.terminal import terminal
+from gdsurgeon.errors import GdsurgeonError
 from support.forking import fork, fork_traced
 from support.paths import ROOT
 from support.patience import LONG_ENOUGH
@@ -31,11 +32,12 @@ _close, _dup, _dup2 = os.close, os.dup, os.dup2
 
 
 class Ran(NamedTuple):
-    """What a command has left: its exit code, its standard output, its standard error."""
+    """A finished command: exit code, standard output, standard error, and the error if it ran in this process."""
 
     code: int
     out: bytes
     err: str
+    error: GdsurgeonError | None = None
 
     @property
     def errors(self) -> list[str]:
@@ -61,8 +63,33 @@ class Desk:
         What it has TensorFlow do is done by a worker that others use, too.
         """
         terminal.__init__()  # type: ignore[misc]  # what an earlier command has set
-        with contextlib.nullcontext() if data is None else piped(data):
-            return self._ran(lambda: exit_code(list(arguments)))
+        errors: list[GdsurgeonError] = []
+        say = type(terminal).error
+
+        def record(self: Any, error: GdsurgeonError) -> None:
+            errors.append(error)
+            say(self, error)
+
+        with pytest.MonkeyPatch.context() as patch, contextlib.nullcontext() if data is None else piped(data):
+            patch.setattr(type(terminal), "error", record)
+            ran = self._ran(lambda: exit_code(list(arguments)))
+        return ran._replace(error=errors[-1] if errors else None)
+
+    def refused(self, exit_code: int, code: str, *arguments: str, data: bytes | None = None, **facts: Any) -> Ran:
+        """Runs a command that must end with EXIT_CODE and the error CODE, and leave the folder as it was.
+
+        Args:
+            facts: facts that the error must have, among others.
+        """
+        before = self.files()
+        ran = self.run(*arguments, data=data)
+        assert ran.code == exit_code, ran
+        check_error(ran.error, code, facts)
+        check_said(ran)
+        assert ran.out == b""
+        assert self.files() == before
+        assert self.temporary_files() == []
+        return ran
 
     def run_program(self, source: str, *arguments: str) -> Ran:
         """Runs a program of Python in this process, as `python -c` does; what it says of an error comes last."""
@@ -215,6 +242,13 @@ def finished(process: subprocess.Popen[bytes], data: bytes | None = None) -> Ran
         finally:
             process.kill()
     return Ran(process.returncode, out or b"", (err or b"").decode(errors="surrogateescape"))
+
+
+def check_error(error: GdsurgeonError | None, code: str, facts: Mapping[str, Any]) -> None:
+    """ERROR has the code CODE, and FACTS among its facts."""
+    assert error is not None
+    assert error.code == code, (error.code, error.message, error.facts)
+    assert {name: error.facts.get(name) for name in facts} == dict(facts), (error.message, error.facts)
 
 
 def check_said(ran: Ran, *words: str) -> None:

@@ -14,11 +14,12 @@ import pytest
 from gdsurgeon.analysis.checks.check import check, check_edited
 from gdsurgeon.cli.main import exit_code
 from gdsurgeon.edits.claims import EditResult
-from gdsurgeon.errors import EditError
+from gdsurgeon.errors import EditError, GdsurgeonError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.proof.accounting import check_accounted
 from support import graphs
+from support.desk import check_error
 from support.running import run
 
 Edit = Callable[[Graph], EditResult]
@@ -66,6 +67,24 @@ def check_graph(found: Graph, *records: bytes, trailer: bytes = graphs.VERSIONS)
             assert bodies[new.name] == old_bodies[new.name]
     assert check(from_bytes(graphs.written(found))).faults == []
     assert check_edited(found) == []
+
+
+def refused(
+    found: Graph,
+    code: str,
+    edit: Callable[[Graph], object],
+    *others: Graph,
+    error: type[GdsurgeonError] = EditError,
+    **facts: Any,
+) -> Any:
+    """The error of EDIT, which has the code CODE and FACTS, and leaves FOUND, and OTHERS that it reads, unchanged."""
+    graphs_ = (found, *others)
+    before = [(graphs.written(each), each.is_changed, list(each.names())) for each in graphs_]
+    with pytest.raises(error) as caught:
+        edit(found)
+    check_error(caught.value, code, facts)
+    assert [(graphs.written(each), each.is_changed, list(each.names())) for each in graphs_] == before
+    return caught.value
 
 
 def refuse(
