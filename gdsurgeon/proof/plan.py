@@ -19,6 +19,7 @@ from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.served import serving_of
 from gdsurgeon.ops import dtypes
 from gdsurgeon.ops.kinds import (
+    IDENTITY,
     MERGE,
     PLACEHOLDERS,
     RESOURCE_VARIABLES,
@@ -34,6 +35,7 @@ from gdsurgeon.ops.kinds import (
     keeps_state,
 )
 from gdsurgeon.ops.reach import UNKNOWN, reach_of
+from gdsurgeon.ops.undefined import UNDEFINED, undefined_outputs
 from gdsurgeon.proof.settings import Settings
 
 
@@ -179,9 +181,26 @@ class Planner:
         runs = [] if serving is None else [graph[name] for run in serving.runs for name in run.targets]
         self._loading = self.top.upstream([self.top.id_of(node) for node in runs]) if runs else b""
         self._restored = serving.variables if serving is not None else frozenset()
+        self._undefined = self._find_undefined()
         self._look_at_ops()
         self._look_at_tables()
         self.blocked = self._downstream_with_origin(self.obstacles)
+
+    def _find_undefined(self) -> dict[int, frozenset[int]]:
+        """For each node with undefined outputs their indices; identities of such outputs are among the nodes."""
+        numbers = self.top.with_ops(UNDEFINED)
+        nodes = {number: self.top.node(number) for number in numbers}
+        found = {number: undefined_outputs(node.op, node.setting) for number, node in nodes.items()}
+        pending = [number for number in numbers if found[number]]
+        consumers = self.top.consumers() if pending else []
+        for number in pending:  # grows while it is walked
+            for consumer in consumers[number]:
+                if self.top.op(consumer) in IDENTITY and consumer not in found:
+                    source = self.top.node(consumer).inputs[0]
+                    if self.top.id_of(source.node) == number and source.index in found[number]:
+                        found[consumer] = frozenset((0,))
+                        pending.append(consumer)
+        return found
 
     def _look_at_ops(self) -> None:
         """Finds the nodes that keep what depends on them from being run, or from being compared."""
@@ -304,6 +323,8 @@ class Planner:
             return Obstacle("")
         if all(dtype in (dtypes.RESOURCE, dtypes.VARIANT) for dtype in found):
             return Obstacle("a resource or variant, which cannot be fetched")
+        if len(self._undefined.get(number, ())) == len(found) > 0:
+            return Obstacle("its content is undefined")
         return None
 
     def _downstream_with_origin(self, origins: Iterable[int]) -> dict[int, int]:
@@ -390,16 +411,17 @@ class Planner:
         return {array: found for array, found in readers.items() if len(found) > 1}
 
     def _tensors(self, number: int) -> list[str]:
-        """The outputs of a node that can be fetched; of a Merge only the value."""
+        """The outputs of a node that can be fetched and have defined content; of a Merge only the value."""
         node = self.top.node(number)
         found = node.output_dtypes
         if found is None:
             return [node.name]  # a custom op: its first output, whatever else it has
         count = 1 if node.op in MERGE else len(found)
+        undefined = self._undefined.get(number, ())
         return [
             format_input(node.name, i)
             for i in range(count)
-            if found[i] not in (dtypes.RESOURCE, dtypes.VARIANT) and found[i] < dtypes.REF
+            if found[i] not in (dtypes.RESOURCE, dtypes.VARIANT) and found[i] < dtypes.REF and i not in undefined
         ]
 
     def _add_needs(self, plan: FetchPlan, needed: bytearray) -> None:

@@ -14,7 +14,7 @@ from support.validating import Bench, giant, guilty, looping, modes, published, 
 
 from gdsurgeon.wire.messages import message
 
-pytestmark = pytest.mark.tensorflow
+pytestmark = [pytest.mark.tensorflow, pytest.mark.kernels]
 
 
 # -- graphs that hang, crash, ask for too much ------------------------------------------------------------------

@@ -33,7 +33,7 @@ from support.validating import (
 
 from gdsurgeon.graph.load import from_bytes, load
 
-pytestmark = pytest.mark.tensorflow
+pytestmark = [pytest.mark.tensorflow, pytest.mark.kernels]
 
 
 # -- who is to blame --------------------------------------------------------------------------------------------

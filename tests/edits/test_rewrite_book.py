@@ -12,6 +12,8 @@ from gdsurgeon.edits.rewrite import listed, rewrite
 from gdsurgeon.patterns.book import BOOK, in_book
 from gdsurgeon.proof.accounting import check_accounted
 
+pytestmark = pytest.mark.kernels
+
 F = {"T": "float32"}
 
 

@@ -37,6 +37,8 @@ from gdsurgeon.graph.constants import raw_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.proof.accounting import check_accounted
 
+pytestmark = pytest.mark.kernels
+
 GAPS = [node("there", "SpaceToBatchND", ["x", "block", "pads"], T=FLOAT, Tblock_shape=graphs.INT32,
              Tpaddings=graphs.INT32), whole("block", [2, 2])]  # fmt: skip
 BACK = node("back", "BatchToSpaceND", ["n", "block", "crops"], T=FLOAT, Tblock_shape=graphs.INT32, Tcrops=graphs.INT32)

@@ -14,6 +14,7 @@ from gdsurgeon.graph.load import load
 pytestmark = [
     pytest.mark.models,
     pytest.mark.tensorflow,
+    pytest.mark.kernels,
     pytest.mark.skipif(not FOLDER.is_dir(), reason=ABSENT),
 ]
 

@@ -27,7 +27,7 @@ from gdsurgeon.proof.trial import EDITED, ORIGINAL
 from gdsurgeon.view.summary import proof_entries
 from gdsurgeon.wire.write import read_chunks
 
-pytestmark = pytest.mark.tensorflow
+pytestmark = [pytest.mark.tensorflow, pytest.mark.kernels]
 X = placeholder("x", FLOAT, (-1, 3))
 NEAR, FAR = 1 + 3e-6, 1.5
 

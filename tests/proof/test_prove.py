@@ -22,7 +22,7 @@ from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.operation.edit import Outcome
 
-pytestmark = pytest.mark.tensorflow
+pytestmark = [pytest.mark.tensorflow, pytest.mark.kernels]
 
 
 # -- what is done wrong ------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ from gdsurgeon.proof.prove import prove
 from gdsurgeon.proof.trial import EDITED, ORIGINAL
 from gdsurgeon.wire.write import read_chunks
 
-pytestmark = pytest.mark.tensorflow
+pytestmark = [pytest.mark.tensorflow, pytest.mark.kernels]
 
 
 def check_proven(desk: Desk, *command: str, words: str = "bit-identical") -> None:

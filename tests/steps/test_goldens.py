@@ -11,6 +11,8 @@ import pytest
 from support.paths import ROOT
 from support.stepping import built, execute
 
+pytestmark = pytest.mark.kernels
+
 
 def _script() -> ModuleType:
     found = importlib.util.spec_from_file_location("make_step_goldens", ROOT / "scripts" / "make_step_goldens.py")
@@ -30,7 +32,7 @@ OPEN = {"bytes": "?,?,3", "floats": "?,?,3", "sound": "?"}
 
 
 def tolerance(library: str, source: str, steps: str) -> float:
-    """By how much numbers may differ, as the pages and `gdsurgeon steps` say it."""
+    """By how much numbers may differ, as the pages and `gdsurgeon steps` say it, on one machine."""
     if source == "sound":
         return 1e-4
     if "resize" not in steps and "side" not in steps and "box" not in steps:
@@ -41,10 +43,25 @@ def tolerance(library: str, source: str, steps: str) -> float:
     return grey_level if source == "bytes" else 0.01
 
 
+ROUNDING = {"uint8": 1.0, "float32": 1e-3, "float64": 1e-3}
+"""By how much numbers from 0 to 255 may differ besides where other kernels of TensorFlow made them."""
+MOST_ROUNDED = 0.01
+"""The part of grey levels that may lie so near between two integers that kernels round them differently."""
+
+
+def check_near(found: np.ndarray, kept: np.ndarray, tolerance: float = 0.0) -> None:
+    """FOUND is KEPT, within TOLERANCE and the rounding of kernels."""
+    assert (found.dtype, found.shape) == (kept.dtype, kept.shape)
+    difference = np.abs(found.astype(np.float64) - kept)
+    assert difference.max(initial=0) <= tolerance + ROUNDING.get(str(kept.dtype), 0.0)
+    if tolerance == 0 and kept.dtype == np.uint8:
+        assert np.count_nonzero(difference) <= MOST_ROUNDED * difference.size
+
+
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("key", GOLDENS)
 def test_steps_give_what_the_library_gives(key: str) -> None:
-    library, source, steps = GOLDENS[key]
+    _, source, steps = GOLDENS[key]
     wanted = KEPT[key]
     value = KEPT[source]
     sizes = ",".join(map(str, value.shape))
@@ -52,9 +69,7 @@ def test_steps_give_what_the_library_gives(key: str) -> None:
         ["string"] if steps.startswith("decode") else [f"{value.dtype}[{dims}]" for dims in (OPEN[source], sizes)]
     ):
         graph = built(steps, str(wanted.dtype), wanted.shape, raw=raw)
-        found = execute(graph, value.tobytes() if raw == "string" else value)
-        assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
-        assert np.abs(found.astype(np.float64) - wanted).max() <= tolerance(library, source, steps)
+        check_near(execute(graph, value.tobytes() if raw == "string" else value), wanted, tolerance(*GOLDENS[key]))
 
 
 @pytest.mark.tensorflow
@@ -82,13 +97,21 @@ def test_the_goldens_can_be_made_again(library: str) -> None:
 
 @pytest.mark.parametrize("library", ["keras", "tensorflow"])
 def test_those_of_tensorflow_can_be_made_again(library: str, tf: ModuleType) -> None:
-    check_made(library)
+    made = check_made(library)
+    for key in made.keys() & GOLDENS:  # the same kernels: what rounds is the same
+        _, source, steps = GOLDENS[key]
+        value = KEPT[source]
+        if tolerance(*GOLDENS[key]) == 0:
+            graph = built(steps, str(made[key].dtype), made[key].shape, raw=f"{value.dtype}[{OPEN[source]}]")
+            assert np.array_equal(execute(graph, value), made[key])
 
 
-def check_made(library: str) -> None:
-    found = SCRIPT.sources() | SCRIPT.goldens_of(library)
-    kept = {key for key in KEPT if key.startswith(f"{library} ")}
-    assert kept <= set(found) and all(np.array_equal(KEPT[key], found[key]) for key in found)
+def check_made(library: str) -> dict[str, np.ndarray]:
+    found: dict[str, np.ndarray] = SCRIPT.sources() | SCRIPT.goldens_of(library)
+    assert {key for key in KEPT if key.startswith(f"{library} ")} <= set(found)
+    for key in found:
+        check_near(found[key], KEPT[key])
+    return found
 
 
 def test_they_are_small() -> None:

@@ -28,6 +28,7 @@ from gdsurgeon.ops.attr_names import COLOCATION_ATTR, STATED_SHAPES
 from gdsurgeon.ops.dtypes import base_dtype
 from gdsurgeon.ops.kinds import CONTROL_FLOW, PLACEHOLDERS, holds_state, is_random
 from gdsurgeon.ops.reach import is_pure
+from gdsurgeon.ops.undefined import undefined_outputs
 from gdsurgeon.proof.executor import Executor, Refused
 from gdsurgeon.proof.models.differences import DIFFERENT, EQUAL, GraphDifference
 from gdsurgeon.proof.proof import agrees
@@ -145,7 +146,9 @@ class _Pair:
             copy.attr.pop(COLOCATION_ATTR, None)
             copy.attr.pop(STATED_SHAPES, None)
             self.graph.node.append(copy)
-        self.outputs = min(a.output_count or 0, b.output_count or 0)
+        undefined = undefined_outputs(a.op, a.setting) | undefined_outputs(b.op, b.setting)
+        count = min(a.output_count or 0, b.output_count or 0)
+        self.outputs = [i for i in range(count) if i not in undefined]
 
     def _source(self, read: Output, renamed: Mapping[str, str]) -> str:
         """What stands for a tensor that one of the nodes reads; for both where it is the same."""
@@ -171,7 +174,7 @@ def _tried(
     executor: Executor, item: GraphDifference, pair: _Pair, shapes: Mapping[str, Shape], tolerance: tuple[float, float]
 ) -> None:
     """Runs both nodes on ever other numbers, until they differ or there are no more."""
-    fetches = [f"{name}:{i}" for name in "ab" for i in range(pair.outputs)]
+    fetches = [f"{name}:{i}" for name in "ab" for i in pair.outputs]
     executor.load_bytes(_KEY, pair.graph.SerializeToString(deterministic=True))
     ran = 0
     try:
@@ -182,7 +185,7 @@ def _tried(
             except Refused:
                 continue
             ran += 1
-            pairs = [(i, pair.outputs + i) for i in range(pair.outputs)]
+            pairs = [(i, len(pair.outputs) + i) for i in range(len(pair.outputs))]
             found = executor.comparisons(
                 executor.compare(_RESULT, _RESULT, pairs, rtol=tolerance[0], atol=tolerance[1])
             )

@@ -17,6 +17,7 @@ from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.dtypes import base_dtype, element_size
 from gdsurgeon.ops.kinds import PLACEHOLDERS
+from gdsurgeon.ops.undefined import undefined_outputs
 from gdsurgeon.proof.engine import Engine, Failure
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.models.node_difference import node_differences
@@ -166,7 +167,7 @@ class DivergenceSearch:
             pair
             for name in names
             if graph[name].op not in PLACEHOLDERS
-            for theirs in graph[name].outputs
+            for theirs in _defined(graph[name])
             if theirs.name not in self.feeds and (pair := self._paired(theirs.name)) is not None
         ]
         theirs = _fetches(self.executor, graph, [pair.after for pair in partners])
@@ -381,6 +382,12 @@ def frontier(graph: Graph, end: str, known: Container[str]) -> tuple[list[str], 
                 seen.add(read.node)
                 pending.append(read.node)
     return list(found), pending[1:]
+
+
+def _defined(node: Node) -> list[Output]:
+    """The outputs of NODE without those of undefined content."""
+    undefined = undefined_outputs(node.op, node.setting)
+    return [output for output in node.outputs if output.index not in undefined]
 
 
 def _has(graph: Graph, tensor: str) -> bool:
