@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,7 +18,7 @@ from gdsurgeon.graph.names import parse_tensor, scope_prefix
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.served import node_of, tensor_meant
 from gdsurgeon.ops.kinds import CONTROL_FLOW, PLACEHOLDERS, READS_SHAPE, is_random
-from gdsurgeon.text import near_miss
+from gdsurgeon.text import nearest, suggestion
 
 PATIENCE = 10
 """Seconds of this process's time in which regular expressions are matched."""
@@ -109,7 +109,7 @@ def nodes_of(graph: Graph, selection: Selection | Iterable[str | Node]) -> list[
     graph.prefetch([item for item in given if isinstance(item, str)])
     nodes = own_nodes(graph, given)
     if not nodes:
-        raise EditError("nothing is selected: no nodes are given")
+        raise EditError("nothing is selected: no nodes are given", code="nothing-selected")
     return nodes
 
 
@@ -118,7 +118,11 @@ def one_node(graph: Graph, item: str | Node) -> Node:
     if isinstance(item, str):
         return graph[item]
     if graph.find(item.name) is not item:
-        raise EditError(f"{quoted(item.name)} belongs to another graph, or is there no longer")
+        raise EditError(
+            f"{quoted(item.name)} belongs to another graph, or is there no longer",
+            code="other-graph",
+            facts={"node": item.name},
+        )
     return item
 
 
@@ -130,7 +134,9 @@ def own_nodes(graph: Graph, nodes: Iterable[str | Node]) -> list[Node]:
 def selected(topology: Topology, selection: Selection) -> bytearray:
     """For each node of TOPOLOGY whether SELECTION means it; see `select_nodes`. Linear in nodes and edges."""
     if selection.names_nothing:
-        raise EditError("nothing is selected: a selection names nodes, scopes, ops, patterns or walks")
+        raise EditError(
+            "nothing is selected: a selection names nodes, scopes, ops, patterns or walks", code="nothing-selected"
+        )
     flags = _named(topology, selection) if selection.names_something else topology.flags(topology.numbers())
     if selection.constants:
         _add_constants(topology, flags)
@@ -140,7 +146,7 @@ def selected(topology: Topology, selection: Selection) -> bytearray:
     for end in topology.graph.ends:
         flags[topology.id_of(end)] &= end.name in selection.nodes
     if not any(flags):
-        raise NothingToDo("the selection is empty: all that it names is excluded")
+        raise NothingToDo("the selection is empty: all that it names is excluded", code="all-excluded")
     return flags
 
 
@@ -154,7 +160,7 @@ def _named(topology: Topology, selection: Selection) -> bytearray:
         except NothingToDo as error:
             missed = missed or error
     if missed is not None:
-        raise EditError(missed.message) if any(flags) else missed
+        raise EditError(missed.message, code=missed.code, facts=missed.facts) if any(flags) else missed
     return flags
 
 
@@ -163,18 +169,18 @@ def _parts(topology: Topology, selection: Selection) -> Iterator[Iterable[int]]:
     graph = topology.graph
     yield [topology.id_of(graph[name]) for name in selection.nodes]
     for pattern in selection.regexes:
-        yield _some(_matching_any(topology, [pattern], topology.numbers()), Line("{regexes}"), quoted(pattern))
+        yield _some(_matching_any(topology, [pattern], topology.numbers()), "regexes", [pattern])
     for op in selection.ops:
         of_op = (n for n in topology.numbers() if topology.op(n) == op)
-        yield _some(of_op, Line("{ops}"), quoted(op), op, _ops(topology))
+        yield _some(of_op, "ops", [op], op, _ops(topology))
     for scope in selection.scopes:
         found = under_scope(topology, scope)
-        yield _some(found, Line("{scopes}"), quoted(scope), scope_prefix(scope)[:-1], scopes(topology))
+        yield _some(found, "scopes", [scope], scope_prefix(scope)[:-1], scopes(topology))
     for start, end in selection.between:
         sources = [_tensor(topology, text) for text in start]
         targets = [_tensor(topology, text)[0] for text in end]
         flags = between(topology, sources, targets, control=selection.control)
-        yield _some(members(flags), Line("{between}"), f"{quoted(','.join(start))}={quoted(','.join(end))}")
+        yield _some(members(flags), "between", [",".join(start), ",".join(end)])
     seeds = [_node(topology, text) for text in selection.forward]
     if seeds:
         yield members(forward_walk(topology, seeds, control=selection.control))
@@ -183,15 +189,20 @@ def _parts(topology: Topology, selection: Selection) -> Iterator[Iterable[int]]:
         yield members(topology.upstream(seeds, control=selection.control))
 
 
-def _some(found: Iterable[int], part: str, text: str, name: str = "", known: Iterable[str] = ()) -> Iterator[int]:
-    """FOUND, if it is not empty, for TEXT in PART of a selection; NAME may be a slip for one that is KNOWN."""
+def _some(
+    found: Iterable[int], part: str, given: Sequence[str], name: str = "", known: Iterable[str] = ()
+) -> Iterator[int]:
+    """FOUND, if it is not empty, for what is GIVEN in PART of a selection; NAME may be a typo for one of KNOWN."""
     count = 0
     for number in found:
         count += 1
         yield number
     if not count:
-        near = near_miss(name, known) if name else ""
-        raise NothingToDo(Line("{part} {text} matched 0 nodes{near}", part=part, text=text, near=near and f".{near}"))
+        near = nearest(name, known) if name else None
+        text = f"{'='.join(map(quoted, given))} matched 0 nodes{'.' if near else ''}{suggestion(near)}"
+        line = Line("{part} {text}", part=Line(f"{{{part}}}"), text=text)
+        facts = {"argument": part, "value": "=".join(given), "near": near}
+        raise NothingToDo(line, code="nothing-matched", facts=facts)
 
 
 def scopes(topology: Topology) -> list[str]:
@@ -230,6 +241,7 @@ def matching_ends() -> Iterator[None]:
     def late(_number: int, _frame: object) -> NoReturn:
         raise EditError(
             f"a regular expression has not come to an end in {PATIENCE} s",
+            code="timed-out",
             hint="a repetition inside a repetition, such as (a+)+, takes for ever on names that do not match",
         )
 
@@ -251,7 +263,9 @@ def compiled(pattern: str) -> re.Pattern[str]:
     try:
         return re.compile(pattern)
     except re.error as error:
-        raise UsageError(f"{quoted(pattern)} is not a regular expression: {error}") from error
+        raise UsageError(
+            f"{quoted(pattern)} is not a regular expression: {error}", code="bad-pattern", facts={"value": pattern}
+        ) from error
 
 
 def under_scope(topology: Topology, scope: str) -> Iterator[int]:
@@ -329,4 +343,8 @@ def substituted(pattern: str, replacement: str, names: Iterable[str]) -> list[tu
             substitute = re.compile(pattern).subn
             return [(name, new) for name in names for new, count in (substitute(replacement, name),) if count]
     except (re.error, IndexError) as error:
-        raise UsageError(f"{quoted(pattern)} with {quoted(replacement)} is not a substitution: {error}") from error
+        raise UsageError(
+            f"{quoted(pattern)} with {quoted(replacement)} is not a substitution: {error}",
+            code="bad-pattern",
+            facts={"value": pattern, "replacement": replacement},
+        ) from error

@@ -131,7 +131,17 @@ MOST_WORK = 2_000_000
 
 
 def near_miss(name: str, names: Iterable[str]) -> str:
-    """`` Did you mean 'x'?`` where one of NAMES is like NAME, else nothing."""
+    """`` Did you mean 'x'?`` if one of NAMES is like NAME, else nothing."""
+    return suggestion(nearest(name, names))
+
+
+def suggestion(near: str | None) -> str:
+    """`` Did you mean 'x'?`` if NEAR is the name 'x', else nothing."""
+    return f" Did you mean {quoted(near)}?" if near is not None else ""
+
+
+def nearest(name: str, names: Iterable[str]) -> str | None:
+    """The one of NAMES that NAME is probably a typo for, or None."""
     from difflib import get_close_matches
 
     lowered = name.lower()
@@ -139,7 +149,7 @@ def near_miss(name: str, names: Iterable[str]) -> str:
     work = 0
     for candidate in names:
         if candidate.lower() == lowered:
-            return f" Did you mean {quoted(candidate)}?"
+            return candidate
         # Comparing is quadratic in the length of the names and linear in their number: only the likely ones.
         similar_length = abs(len(candidate) - len(name)) <= 4
         if work < MOST_WORK and (similar_length or (len(name) > 3 and lowered in candidate.lower())):
@@ -148,7 +158,7 @@ def near_miss(name: str, names: Iterable[str]) -> str:
     found = get_close_matches(name, pool, 1, 0.75)
     if not found:
         found = [c for c in pool if len(name) > 3 and lowered in c.lower()][:1]
-    return f" Did you mean {quoted(found[0])}?" if found else ""
+    return found[0] if found else None
 
 
 def abbreviated(count: int) -> str:

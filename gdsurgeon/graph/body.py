@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from gdsurgeon.errors import EditError, quoted
+from gdsurgeon.errors import EditError, Json, quoted
 from gdsurgeon.graph.attrs import Shape, plain, shape_value, type_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import UniqueNames, format_input, is_valid_name
@@ -19,7 +19,7 @@ from gdsurgeon.ops.attr_names import STATED_SHAPES
 from gdsurgeon.ops.dtypes import base_dtype
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.ops.op_defs import AttrReader, OpDef, arg_dtypes
-from gdsurgeon.text import near_miss
+from gdsurgeon.text import nearest, suggestion
 from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.protos import ArgDef, AttrValue, FunctionDef, GraphDef, NodeDef, TensorShapeProto
 from gdsurgeon.wire.source import BytesSource
@@ -85,7 +85,12 @@ class Body:
         function = owner.functions.get(name)
         if function is None:
             known = [function.signature.name for function in owner.functions]
-            raise EditError(f"the library has no function {quoted(name)}.{near_miss(name, known)}".rstrip("."))
+            near = nearest(name, known)
+            raise EditError(
+                f"the library has no function {quoted(name)}.{suggestion(near)}".rstrip("."),
+                code="no-such-function",
+                facts={"function": name, "near": near},
+            )
         self.name = name
         self._owner = owner
         self._function = function
@@ -110,7 +115,11 @@ class Body:
         args = self._function.signature.input_arg if is_argument else self._function.signature.output_arg
         ends = self.arguments if is_argument else self.results
         if len(args) != len(ends) or not args[ends.index(end)].type:
-            raise EditError(f"the function {quoted(self.name)} takes the type of {quoted(end.name)} from each call")
+            raise EditError(
+                f"the function {quoted(self.name)} takes the type of {quoted(end.name)} from each call",
+                code="depends-on-call",
+                facts={"function": self.name, "node": end.name},
+            )
         self._retyped[end] = dtype
         self.graph.set_attr(end, "dtype" if is_argument else "T", type_value(dtype).SerializeToString())
 
@@ -151,11 +160,17 @@ class Body:
                 if node in gone or is_other or node.op_override or node.device_override or rewired:
                     raise EditError(
                         f"{quoted(node.name)} is {'an argument' if what == 'argument' else 'a result'} of the function "
-                        f"{quoted(self.name)}: it can have another name, and nothing else"
+                        f"{quoted(self.name)}: it can have another name, and nothing else",
+                        code="is-input" if what == "argument" else "is-output",
+                        facts={"node": node.name, "function": self.name},
                     )
         for node in self.graph.touched():
             if node.op in PLACEHOLDERS and node not in self.graph.ends:
-                raise EditError(f"{quoted(node.name)}: a function has arguments, and no placeholders of its own")
+                raise EditError(
+                    f"{quoted(node.name)}: a function has arguments, and no placeholders of its own",
+                    code="placeholder-in-function",
+                    facts={"node": node.name, "function": self.name},
+                )
 
     def _put_nodes(self, out: FunctionDef) -> None:
         originals = {node.name: node for node in self._function.node_def}
@@ -225,7 +240,8 @@ class _Reader:
         self._values = values
         self._lenient = lenient
         self._shapes = shapes
-        self._where = f"the function {quoted(function.signature.name)}"
+        self._name = function.signature.name
+        self._where = f"the function {quoted(self._name)}"
         self._defaults = {a.name: a.default_value for a in function.signature.attr if a.HasField("default_value")}
         self._tensors: dict[str, list[str]] = {}  # by the function's spelling: the graph's
         self.arguments: list[str] = []
@@ -277,7 +293,8 @@ class _Reader:
         tensors = self._named(self._function.ret[arg.name])
         dtypes = self._dtypes(arg)
         if len(tensors) != len(dtypes):
-            raise EditError(f"{self._where} returns {len(tensors)} tensors as {quoted(arg.name)}")
+            line = f"{self._where} returns {len(tensors)} tensors as {quoted(arg.name)}"
+            raise self._error("wrong-count", line, name=arg.name, expected=len(dtypes), found=len(tensors))
         for i, (tensor, dtype) in enumerate(zip(tensors, dtypes, strict=True)):
             name = self._unique(arg.name if len(dtypes) == 1 else f"{arg.name}_{i}")
             node = out.node.add(name=name, op="Identity", input=[tensor])
@@ -293,14 +310,18 @@ class _Reader:
 
     def _value(self, key: str) -> AttrValue:
         if self._values is None:
-            raise EditError(f"{self._where} takes its {quoted(key)} from each call: inline it to change what is inside")
+            line = f"{self._where} takes its {quoted(key)} from each call: inline it to change what is inside"
+            raise self._error("depends-on-call", line, attr=key)
         if key in self._values:
             return self._values[key]
         if key in self._defaults:
             return self._defaults[key]
         if self._lenient:
             return message("tensorflow.AttrValue")()
-        raise EditError(f"a call of {self._where} lacks its attr {quoted(key)}")
+        raise self._error("no-such-attr", f"a call of {self._where} lacks its attr {quoted(key)}", attr=key)
+
+    def _error(self, code: str, line: str, **facts: Json) -> EditError:
+        return EditError(line, code=code, facts={"function": self._name, **facts})
 
     def _enter(self, name: str, tensors: list[str]) -> None:
         self._tensors[name] = tensors
@@ -313,9 +334,11 @@ class _Reader:
         if definition is None and self._lenient:
             return
         if definition is None:
-            raise EditError(f"{where}: the op {quoted(node.op)} is not known here")
+            line = f"{where}: the op {quoted(node.op)} is not known here"
+            raise self._error("no-such-op", line, node=node.name, op=node.op)
         if not is_valid_name(node.name):
-            raise EditError(f"{where} has a name that a node of a graph cannot have")
+            line = f"{where} has a name that a node of a graph cannot have"
+            raise self._error("bad-name", line, name=node.name)
         by_arg: dict[str, list[str]] = {arg.name: [] for arg in definition.outputs}
         places = expanded_args(definition, lambda key: plain(node.attr[key]) if key in node.attr else None)
         for index, place in enumerate(places):
@@ -346,5 +369,5 @@ class _Reader:
             name, *rest = text.split(":")
             return [format_input(name, int(rest[-1]) if rest and rest[-1].isdecimal() else 0)]
         if tensors is None:
-            raise EditError(f"{self._where} has no tensor {quoted(text)}")
+            raise self._error("no-such-tensor", f"{self._where} has no tensor {quoted(text)}", tensor=text)
         return tensors

@@ -155,7 +155,11 @@ class FunctionLibrary:
             except decode_error():
                 nested = _nested_too_deep(data)
                 what = "too deeply nested (function attrs inside function attrs)" if nested else "corrupt"
-                raise InputError(f"the function library of {printable(self._source.name)} is {what}") from None
+                raise InputError(
+                    f"the function library of {printable(self._source.name)} is {what}",
+                    code="too-deep" if nested else "corrupt",
+                    facts={"file": self._source.name},
+                ) from None
         return out
 
     def add(self, function: FunctionDef) -> None:

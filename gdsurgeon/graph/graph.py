@@ -131,14 +131,16 @@ class Graph:
         """The node NAME. Raises EditError where there is none; see `missing`."""
         node = self.find(name)
         if node is None:
-            line, is_told = self.missing(name)
-            raise EditError(line, advice=() if is_told or self.is_body else "look")
+            raise self.missing(name)
         return node
 
-    def missing(self, name: str) -> tuple[str, bool]:
-        """The sentence that says that there is no node NAME, and whether it names what is meant; see `no_node`."""
+    def missing(self, name: str) -> EditError:
+        """The error for a node NAME that this graph does not have; see `no_node`."""
         known = [*self.names(), *(self.serving.tensors if self.serving is not None else ())]
-        return no_node(name, self.became(name), self.source_name, self.node_count, known)
+        error = no_node(name, self.became(name), self.source_name, self.node_count, known)
+        if self.is_body:
+            error.advice = ()
+        return error
 
     def find(self, name: str) -> Node | None:
         """The node that is called NAME now, or None.
@@ -205,7 +207,11 @@ class Graph:
         if isinstance(tensor, str):
             return self.tensor(tensor)
         if self.find(tensor.node.name) is not tensor.node:
-            raise EditError(f"{quoted(tensor.name)} belongs to another graph, or is there no longer")
+            raise EditError(
+                f"{quoted(tensor.name)} belongs to another graph, or is there no longer",
+                code="other-graph",
+                facts={"tensor": tensor.name},
+            )
         check_output(tensor)
         return tensor
 
@@ -308,7 +314,11 @@ class Graph:
         for node, name in names.items():
             check_name(name)
             if name in given:
-                raise EditError(f"{quoted(given[name].name)} and {quoted(node.name)} cannot both become {quoted(name)}")
+                raise EditError(
+                    f"{quoted(given[name].name)} and {quoted(node.name)} cannot both become {quoted(name)}",
+                    code="given-twice",
+                    facts={"nodes": [given[name].name, node.name], "name": name},
+                )
             given[name] = node
             self.check_free(name, names)
 
@@ -316,7 +326,11 @@ class Graph:
         """Raises EditError where a node that is not one of BESIDES has the name NAME."""
         holder = self.find(name)
         if holder is not None and holder not in besides:
-            raise EditError(f"the name {quoted(name)} is taken by {an(holder.op)} node")
+            raise EditError(
+                f"the name {quoted(name)} is taken by {an(holder.op)} node",
+                code="name-taken",
+                facts={"name": name, "op": holder.op},
+            )
 
     def _adopt(self, node: Node) -> None:
         """Has those read NODE who read its new name in the file, where no node had it."""
@@ -377,7 +391,7 @@ class Graph:
     def _enter(self, node: Node, after: Node | None) -> None:
         check_name(node.name)
         if node.name in self:
-            raise EditError(f"the name {quoted(node.name)} is taken")
+            raise EditError(f"the name {quoted(node.name)} is taken", code="name-taken", facts={"name": node.name})
         self._overlay.enter(node, after)
 
     def remove(self, nodes: Iterable[Node]) -> None:
@@ -391,13 +405,25 @@ class Graph:
         names = {node.base_name for node in going}
         for node in going:
             if not node.exists:
-                raise EditError(f"the node {quoted(node.name)} cannot be removed: nothing is found by that name")
+                raise EditError(
+                    f"the node {quoted(node.name)} cannot be removed: nothing is found by that name",
+                    code="no-such-node",
+                    facts={"node": node.name},
+                )
             for user in self._users_besides(node, going, names):
                 if user not in going:
-                    raise EditError(f"{quoted(node.name)} cannot be removed: {quoted(user.name)} reads it")
+                    raise EditError(
+                        f"{quoted(node.name)} cannot be removed: {quoted(user.name)} reads it",
+                        code="has-consumers",
+                        facts={"node": node.name, "consumers": [user.name]},
+                    )
             for user in self.colocated_with(node):
                 if user not in going:
-                    raise EditError(f"{quoted(node.name)} cannot be removed: {quoted(user.name)} is colocated with it")
+                    raise EditError(
+                        f"{quoted(node.name)} cannot be removed: {quoted(user.name)} is colocated with it",
+                        code="has-colocated",
+                        facts={"node": node.name, "colocated": user.name},
+                    )
         for node in going:
             _ = node.record  # found by its name in the file, which is about to be free
             self._overlay.drop(node)

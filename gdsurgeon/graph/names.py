@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from gdsurgeon.errors import EditError, UsageError, printable, quoted
-from gdsurgeon.text import counted, near_miss
+from gdsurgeon.text import counted, nearest, suggestion
 
 NAME_RULE = "letters, digits and . first, then also _ - / and, between such parts, >"
 _NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\-/]*(>[A-Za-z0-9.][A-Za-z0-9_.\-/]*)*\Z")
@@ -32,11 +32,11 @@ def is_valid_name(name: str) -> bool:
 def check_name(name: str) -> None:
     """Raises EditError where TensorFlow would not take NAME for a node."""
     if not is_valid_name(name):
-        raise EditError(f"{quoted(name)} is not a legal node name ({NAME_RULE})")
+        raise EditError(f"{quoted(name)} is not a legal node name ({NAME_RULE})", code="bad-name", facts={"name": name})
 
 
-def no_node(name: str, became: str, called: str, count: int, known: Iterable[str]) -> tuple[str, bool]:
-    """The sentence that says that a graph has no node NAME; and whether it says what became of it, or may be meant.
+def no_node(name: str, became: str, called: str, count: int, known: Iterable[str]) -> EditError:
+    """The error for a node NAME that a graph does not have; it may say what became of the node, or which is meant.
 
     Args:
         name: of the node.
@@ -46,9 +46,15 @@ def no_node(name: str, became: str, called: str, count: int, known: Iterable[str
         known: names that it may be a slip for.
     """
     if became:
-        return f"there is no node {quoted(name)} any more: {became}", True
-    near = near_miss(name, known)
-    return f"{printable(called)} has no node {quoted(name)} ({counted(count, 'node')}).{near}", bool(near)
+        facts = {"node": name, "reason": became}
+        return EditError(f"there is no node {quoted(name)} any more: {became}", code="no-such-node", facts=facts)
+    near = nearest(name, known)
+    return EditError(
+        f"{printable(called)} has no node {quoted(name)} ({counted(count, 'node')}).{suggestion(near)}",
+        code="no-such-node",
+        facts={"node": name, "near": near},
+        advice=() if near else "look",
+    )
 
 
 def parse_input(text: str) -> InputRef | None:
@@ -78,7 +84,9 @@ def parse_tensor(text: str) -> InputRef:
     """
     ref = parse_input(text)
     if ref is None or ref.port == CONTROL:
-        raise EditError(f"{quoted(text)} is not the name of a tensor (node or node:index)")
+        facts = {"tensor": text}
+        raise EditError(f"{quoted(text)} is not the name of a tensor (node or node:index)", code="bad-tensor-name",
+                        facts=facts)  # fmt: skip
     return ref
 
 
@@ -96,7 +104,7 @@ def under_scope(names: Iterable[str], old: str, new: str) -> Iterator[tuple[str,
     """
     before, after = scope_prefix(old), scope_prefix(new)
     if not before:
-        raise UsageError("the scope to rename is empty: name one")
+        raise UsageError("the scope to rename is empty: name one", code="bad-value")
     for name in names:
         if name.startswith(before):
             yield name, after + name[len(before) :]

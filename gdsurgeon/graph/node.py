@@ -153,7 +153,11 @@ class Node:
         """The header as the record has it. Raises InputError where there is no record."""
         if self._header is None:
             if self.record is None:
-                raise InputError(f"{quoted(self.graph.source_name)} has no node {quoted(self.name)}")
+                raise InputError(
+                    f"{quoted(self.graph.source_name)} has no node {quoted(self.name)}",
+                    code="no-such-node",
+                    facts={"node": self.name},
+                )
             self._header = self.record.header()
         return self._header
 
@@ -215,7 +219,11 @@ class Node:
         for text in self.header.inputs if self.record is not None else ():
             ref = parse_input(text)
             if ref is None:
-                raise InputError(f"node {quoted(self.name)} has an input {quoted(text)}, which is no tensor's name")
+                raise InputError(
+                    f"node {quoted(self.name)} has an input {quoted(text)}, which is no tensor's name",
+                    code="bad-tensor-name",
+                    facts={"node": self.name, "tensor": text},
+                )
             node = self.graph.base_node(ref.node)
             if ref.port == CONTROL:
                 controls.append(node)
@@ -303,7 +311,11 @@ class Node:
         try:
             return attr_value(data)
         except decode_error():
-            raise InputError(f"attr {quoted(key)} of node {quoted(self.name)} is corrupt") from None
+            raise InputError(
+                f"attr {quoted(key)} of node {quoted(self.name)} is corrupt",
+                code="corrupt",
+                facts={"node": self.name, "attr": key},
+            ) from None
 
     def attrs(self) -> Iterator[tuple[str, AttrValue]]:
         """The keys and AttrValue messages of all attrs. Raises InputError: see `attr`."""
@@ -382,24 +394,36 @@ def check_output(output: Output) -> None:
     """Raises EditError where the node is not there, or has no such output as far as is known."""
     node = output.node
     if not node.exists:
-        raise EditError(f"there is no node {quoted(node.name)}")
+        raise EditError(f"there is no node {quoted(node.name)}", code="no-such-node", facts={"node": node.name})
     dtypes = node.output_dtypes
     if dtypes is not None and output.index >= len(dtypes):
         count = counted(len(dtypes), "output")
-        raise EditError(f"{quoted(output.name)}: node {quoted(node.name)} ({printable(node.op)}) has {count}")
+        raise EditError(
+            f"{quoted(output.name)}: node {quoted(node.name)} ({printable(node.op)}) has {count}",
+            code="no-such-tensor",
+            facts={"tensor": output.name, "op": node.op, "count": len(dtypes)},
+        )
 
 
 def check_typed(output: Output) -> None:
     """Raises EditError where the dtype of OUTPUT is not known."""
     if not base_dtype(output.dtype):
-        raise EditError(f"the type of {quoted(output.name)} ({printable(output.node.op)}) is not known here")
+        raise EditError(
+            f"the type of {quoted(output.name)} ({printable(output.node.op)}) is not known here",
+            code="unknown-dtype",
+            facts={"tensor": output.name, "op": output.node.op},
+        )
 
 
 def check_reads(node: Node) -> None:
     """Raises EditError where NODE reads, or waits for, a node that is not there."""
     for read in (*(output.node for output in node.inputs), *node.controls):
         if not read.exists:
-            raise EditError(f"{quoted(node.name)} reads {quoted(read.name)}, which is not there")
+            raise EditError(
+                f"{quoted(node.name)} reads {quoted(read.name)}, which is not there",
+                code="unsound-graph",
+                facts={"node": node.name, "input": read.name},
+            )
 
 
 def same_dtype(a: int, b: int) -> bool:

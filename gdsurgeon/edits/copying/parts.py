@@ -53,7 +53,7 @@ def bind(model: Graph, part: Graph, suffix: str, mapped: Sequence[Mapped]) -> li
         if node is None:
             raise EditError(
                 f"{printable(part.source_name)} has a placeholder {quoted(placeholder.name)}, "
-                f"and {model.missing(name)[0]}",
+                f"and {model.missing(name).message}",
                 advice="map-name",
                 facts={"form": _map_form(suffix)},
             )
