@@ -55,7 +55,11 @@ def _check(before: Graph, result: EditResult, chunks: Sequence[Chunk]) -> Graph:
     comparison = compare_written(before, chunks, result.intent.renamed, inside)
     faults = list(unaccounted(comparison, result))
     if faults:
-        raise ValidationError("the result differs from what the edit says of it:", details=tuple(faults[:MOST_DETAILS]))
+        raise ValidationError(
+            "the result differs from what the edit says of it:",
+            code="undeclared-change",
+            details=tuple(faults[:MOST_DETAILS]),
+        )
     _refuse_unasked(unasked(comparison, result))
     return comparison.after
 
@@ -63,7 +67,9 @@ def _check(before: Graph, result: EditResult, chunks: Sequence[Chunk]) -> Graph:
 def _refuse_unasked(found: Iterator[str]) -> None:
     faults = list(found)
     if faults:
-        raise ValidationError("the result is not what was asked for:", details=tuple(faults[:MOST_DETAILS]))
+        raise ValidationError(
+            "the result is not what was asked for:", code="unrequested-change", details=tuple(faults[:MOST_DETAILS])
+        )
 
 
 def unaccounted(comparison: Comparison, result: EditResult) -> Iterator[str]:

@@ -153,7 +153,7 @@ class Engine:
         if not self.trial.pairs:
             reasons = joined("; ", dict.fromkeys(reason for _, reason in self.proof.skipped)) or "there is no output"
             line = Line("nothing could be compared: {reasons}", reasons=reasons)
-            raise NotValidatedError(line, advice=DO_WITHOUT)
+            raise NotValidatedError(line, code="nothing-comparable", advice=DO_WITHOUT)
         count = len(lead.plan.variables)
         if count:
             values = "variable, whose value is" if count == 1 else "variables, whose values are"
@@ -169,7 +169,9 @@ class Engine:
                     self._omitted.add(run.name)
                     continue
                 text = f"{run.called} cannot be initialised: {printable(refused.text)}"
-                error = ValidationError(text) if run.accused else NotValidatedError(text, advice=DO_WITHOUT)
+                if run.accused:
+                    raise ValidationError(text, code="does-not-run") from refused
+                error = NotValidatedError(text, code="does-not-run", advice=DO_WITHOUT)
                 raise error from refused
 
     def _run_samples(self) -> None:
@@ -477,6 +479,7 @@ class Engine:
         error = DiffersError(
             f"{complaint} {len(wrong)} of {len(compared)} {what} (feed {sample + 1})",
             self.proof,
+            facts={"sample": sample + 1, "wrong": len(wrong), "compared": len(compared), "tensors": list(self._worst)},
             details=first_lines(
                 [self._told(known.get(name, name), name) for name in self._worst], MOST_TOLD, f"other {what}"
             ),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from gdsurgeon.errors import (
     GdsurgeonError,
     InputError,
+    Json,
     Line,
     NotValidatedError,
     UsageError,
@@ -106,10 +107,16 @@ class Executor(Closing):
         """
         memory = os.environ.get(MEMORY, "")
         if memory and not (memory.isascii() and memory.isdigit()):
-            raise UsageError(f"{MEMORY} must be a number of MiB, not {quoted(memory)}")
+            raise UsageError(
+                f"{MEMORY} must be a number of MiB, not {quoted(memory)}", code="bad-value", facts={"option": MEMORY}
+            )
         runtime = os.environ.get("GDSURGEON_RUNTIME", "")
         if runtime not in ("", "capi", "python"):
-            raise UsageError(f"GDSURGEON_RUNTIME must be capi or python, not {quoted(runtime)}")
+            raise UsageError(
+                f"GDSURGEON_RUNTIME must be capi or python, not {quoted(runtime)}",
+                code="bad-value",
+                facts={"option": "GDSURGEON_RUNTIME"},
+            )
         try:
             self._worker.start()
         except RuntimeFailure as failure:
@@ -209,7 +216,7 @@ class Executor(Closing):
             reason, advice = self._barred[key]
             name = printable(self.called.get(key, key))
             line = Line("loading {graph} may evaluate it: {reason}", graph=name, reason=reason)
-            raise NotValidatedError(line, advice=(advice, "do-without-running"))
+            raise NotValidatedError(line, code="reaches-outside", advice=(advice, "do-without-running"))
         self._wait(self._loads[key])
 
     def unload(self, key: str) -> None:
@@ -334,6 +341,8 @@ class Executor(Closing):
         names = ", ".join(d.name.rpartition("device:")[2] for d in seen)
         raise NotValidatedError(
             f"TensorFlow sees no {wanted.rstrip(':')} {f'at {target}' if target else 'here'}, only {names}",
+            code="no-device",
+            facts={"device": wanted.rstrip(":")},
             advice="on-the-cpu",
         )
 
@@ -366,6 +375,7 @@ class Executor(Closing):
                 reason = printable(first_line(error.message))
                 raise NotValidatedError(
                     f"TensorFlow does not get by with the memory that it may take: {reason}",
+                    code="out-of-memory",
                     advice="do-without-running",
                 ) from error
             raise Refused(error) from error
@@ -377,14 +387,27 @@ def _translated(
     failure: RuntimeFailure, settings: Settings, called: Mapping[str, str] = MappingProxyType({})
 ) -> GdsurgeonError:
     if isinstance(failure, FileUnreadable):
-        return InputError(printable(str(failure)))
+        return InputError(printable(str(failure)), code="unreadable")
     if isinstance(failure, TensorFlowMissing):
-        return NotValidatedError(f"{failure}: the result cannot be run here", advice="do-without-tensorflow")
+        return NotValidatedError(
+            f"{failure}: the result cannot be run here", code="no-tensorflow", advice="do-without-tensorflow"
+        )
     # A process that dies before it has seen a graph says nothing of one, unless what the user has it load kills it.
     is_silent = isinstance(failure, WorkerDied) and failure.says_nothing and not settings.op_libraries
     if isinstance(failure, WorkerUnavailable) or is_silent:
-        return NotValidatedError(failure.told(called), advice="do-without-tensorflow")
-    return ValidationError(failure.told(called), advice="longer" if isinstance(failure, WorkerTimeout) else ())
+        return NotValidatedError(failure.told(called), code="crashed", advice="do-without-tensorflow")
+    text = failure.told(called)
+    if isinstance(failure, WorkerTimeout):
+        return ValidationError(text, code="timed-out", facts=_stages(failure, called), advice="longer")
+    facts = _stages(failure, called) if isinstance(failure, WorkerDied) else {}
+    return ValidationError(text, code="crashed", facts=facts)
+
+
+def _stages(failure: WorkerDied | WorkerTimeout, called: Mapping[str, str]) -> dict[str, Json]:
+    """What the process was doing when it ended, and the signal that ended it."""
+    if isinstance(failure, WorkerTimeout):
+        return {"doing": [failure.stage.told(called)]}
+    return {"doing": [stage.told(called) for stage in failure.stages], "signal": failure.signal_name}
 
 
 def first_line(message: str) -> str:

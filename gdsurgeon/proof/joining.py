@@ -149,7 +149,11 @@ def check_shown(steps: Sequence[Step], proof: Proof) -> None:
 def _check_compared(wanted: Iterable[AbstractSet[str]], compared: AbstractSet[str]) -> None:
     for names in wanted:
         if compared.isdisjoint(names):
-            raise NotValidatedError(f"{named(sorted(names), 3, quoted)} could not be compared")
+            raise NotValidatedError(
+                f"{named(sorted(names), 3, quoted)} could not be compared",
+                code="nothing-comparable",
+                facts={"tensors": sorted(names)},
+            )
 
 
 # -- the claims of one edit ------------------------------------------------------------------------------------

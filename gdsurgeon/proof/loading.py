@@ -20,9 +20,10 @@ def await_loaded(executor: Executor, key: str, what: str) -> None:
         if "Op type not registered" in refused.text:
             raise NotValidatedError(
                 f"this TensorFlow cannot run the graph: {printable(refused.text)}",
+                code="does-not-load",
                 advice=("custom-ops", "structure-only"),
             ) from refused
         # Of a result that does not load there is nothing to be had by not looking.
         raise ValidationError(
-            f"{what}: {printable(refused.text)}", advice=() if key == EDITED else DO_WITHOUT
+            f"{what}: {printable(refused.text)}", code="does-not-load", advice=() if key == EDITED else DO_WITHOUT
         ) from refused

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
@@ -24,8 +24,18 @@ if TYPE_CHECKING:
 class DiffersError(ValidationError):
     """Two graphs give different values; PROOF says what was run and how the outputs compare."""
 
-    def __init__(self, message: str, proof: Proof, *, details: tuple[str, ...] = (), advice: str = "") -> None:
-        super().__init__(message, details=details, advice=advice or ())
+    code = "differs"
+
+    def __init__(
+        self,
+        message: str,
+        proof: Proof,
+        *,
+        facts: Mapping[str, Json] | None = None,
+        details: tuple[str, ...] = (),
+        advice: str = "",
+    ) -> None:
+        super().__init__(message, facts=facts, details=details, advice=advice or ())
         self.proof = proof
 
 

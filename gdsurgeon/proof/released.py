@@ -75,13 +75,14 @@ def check_released(
                     return Released(version, f"{name} {told}")
                 except Refused as refused:
                     what = f"{name} does not take the result: {printable(refused.text)}"
-                    raise ValidationError(what, facts=there) from refused
+                    raise ValidationError(what, code="does-not-load", facts=there) from refused
                 except GdsurgeonError as error:
-                    raise ValidationError(f"in {name}: {error.message}", details=error.details, facts=there) from error
+                    text = f"in {name}: {error.message}"
+                    raise ValidationError(text, code=error.code, details=error.details, facts=there) from error
     except TensorFlowMissing as missing:
         line = "{run_in} {path}: {reason}; it takes a wheel of a release, or a folder with one"
         facts = {"path": printable(path), "reason": printable(str(missing))}
-        raise UsageError(Line(line, **facts)) from missing
+        raise UsageError(Line(line, **facts), code="no-such-release", facts=facts) from missing
 
 
 def _compared(executor: Executor, other: Executor, graph: Graph, overrides: Overrides) -> str:
@@ -131,5 +132,10 @@ def _difference(here: Subject, there: Subject, sample: int, group: int) -> float
     }
     if wrong:
         details = tuple(f"{quoted(name)}: {difference(c)}" for name, c in wrong.items())
-        raise ValidationError(f"{named(list(wrong), 3)} {'differs' if len(wrong) == 1 else 'differ'}", details=details)
+        raise ValidationError(
+            f"{named(list(wrong), 3)} {'differs' if len(wrong) == 1 else 'differ'}",
+            code="differs",
+            facts={"tensors": list(wrong)},
+            details=details,
+        )
     return max(c.max_abs or 0.0 for c in found)

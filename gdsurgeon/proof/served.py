@@ -64,12 +64,15 @@ def check_served(executor: Executor, graph: Graph, overrides: Overrides, folders
             answers = ask(folders.after, [run.call for run in together])
             if answers.not_loaded:
                 if not ask(folders.before, []).not_loaded:
-                    raise ValidationError(f"{LOADER} does not load the result: {printable(answers.not_loaded)}")
+                    text = f"{LOADER} does not load the result: {printable(answers.not_loaded)}"
+                    raise ValidationError(text, code="does-not-load")
                 return f"does not load the model, before any edit: {printable(answers.not_loaded)}"
             if answers.refused:
                 key = together[len(answers.outputs)].call.key
                 raise ValidationError(
-                    f"{LOADER} does not run the signature {quoted(key)}: {printable(answers.refused)}"
+                    f"{LOADER} does not run the signature {quoted(key)}: {printable(answers.refused)}",
+                    code="does-not-run",
+                    facts={"signature": key},
                 )
             for run, outputs in zip(together, answers.outputs, strict=True):
                 _compare(executor, run, outputs)
@@ -120,9 +123,11 @@ def _loader(settings: Settings, folders: Folders) -> Iterator[Callable[[str, Seq
         worker.start()
         yield ask
     except TensorFlowMissing as missing:
-        raise NotValidatedError(f"{LOADER} cannot be asked: {missing}", advice="not-loaded") from missing
+        raise NotValidatedError(
+            f"{LOADER} cannot be asked: {missing}", code="no-tensorflow", advice="not-loaded"
+        ) from missing
     except RuntimeFailure as failure:
-        raise ValidationError(f"{LOADER}: {printable(str(failure))}", advice="longer") from failure
+        raise ValidationError(f"{LOADER}: {printable(str(failure))}", code="crashed", advice="longer") from failure
     finally:
         worker.close()
 
@@ -156,7 +161,9 @@ def _compare(executor: Executor, run: _Run, found: dict[str, Tensor]) -> None:
     key = quoted(run.call.key)
     if found.keys() != run.outputs.keys():
         raise ValidationError(
-            f"{LOADER} gives {named(sorted(found))} for the signature {key}, not {named(sorted(run.outputs))}"
+            f"{LOADER} gives {named(sorted(found))} for the signature {key}, not {named(sorted(run.outputs))}",
+            code="differs",
+            facts={"signature": key},
         )
     if run.is_random:
         return
@@ -168,5 +175,8 @@ def _compare(executor: Executor, run: _Run, found: dict[str, Tensor]) -> None:
     wrong = [f"{printable(name)}: {difference(c)}" for name, c in zip(names, comparisons, strict=True) if not c.close]
     if wrong:
         raise ValidationError(
-            f"{LOADER} gives something else for the signature {key} than its graph does", details=tuple(wrong)
+            f"{LOADER} gives something else for the signature {key} than its graph does",
+            code="differs",
+            facts={"signature": key},
+            details=tuple(wrong),
         )

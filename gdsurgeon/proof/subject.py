@@ -167,7 +167,9 @@ class Subject:
             reason, advice = self.plan.barred
             name = printable(self.graph.source_name)
             raise NotValidatedError(
-                Line("{model} cannot be restored: {reason}", model=name, reason=reason), advice=advice
+                Line("{model} cannot be restored: {reason}", model=name, reason=reason),
+                code="not-restored",
+                advice=advice,
             )
         for run in restoring_runs(self.graph):
             self.executor.initialize(self.key, run.targets, _paths(run))
@@ -280,7 +282,7 @@ class Subject:
                 if self._is_its_own_doing(refused):
                     what = f"{printable(self.graph.source_name)} does not run: {printable(refused.text)}"
                     at = f" (at {quoted(refused.node)})" if refused.node else ""
-                    raise ValidationError(what + at) from refused
+                    raise ValidationError(what + at, code="does-not-run") from refused
                 problem, self.culprit = problem or refused.text, self.culprit or refused.node
                 continue
             self._settled = True
@@ -291,6 +293,8 @@ class Subject:
         raise NotValidatedError(
             f"{printable(self.graph.source_name)} does not run on the feeds made for it"
             f"{f' ({printable(names)})' if names else ''}: {printable(problem)}",
+            code="unfeedable",
+            facts={"node": self.culprit},
             advice="clear-devices" if "Cannot assign a device" in problem else "other-feeds",
         )
 

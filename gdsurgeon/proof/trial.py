@@ -186,8 +186,8 @@ class TrialRun:
             return self.blame(refusal)
         text = f"{self.called} does not run: {refusal.text}"
         if self.accused:
-            return ValidationError(text)
-        return refusal.error or NotValidatedError(text, advice=DO_WITHOUT)
+            return ValidationError(text, code="does-not-run")
+        return refusal.error or NotValidatedError(text, code="does-not-run", advice=DO_WITHOUT)
 
 
 # -- what is compared -----------------------------------------------------------------------------------------
@@ -212,7 +212,7 @@ class Recorded(NamedTuple):
             return of_dtype(self.values[sample], dtype)
         except (TypeError, ValueError) as error:
             what = f"what {self.called} has for {quoted(self.tensor)} cannot be compared"
-            raise ValidationError(f"{what}: {printable(str(error))}") from error
+            raise ValidationError(f"{what}: {printable(str(error))}", code="does-not-run") from error
 
 
 class Stacked(NamedTuple):
@@ -366,4 +366,4 @@ def nothing_to_run(subject: Subject, name: str) -> NotValidatedError:
     why = joined("; ", reasons[:3]) if reasons else "none gives a value that can be fetched"
     line = Line("no output of {name} can be run here: {why}", name=name, why=why)
     advice = sorted({s.advice for s in subject.plan.skipped if s.advice}, reverse=True)
-    return NotValidatedError(line, advice=(*advice, DO_WITHOUT))
+    return NotValidatedError(line, code="nothing-comparable", advice=(*advice, DO_WITHOUT))

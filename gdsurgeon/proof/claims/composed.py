@@ -164,9 +164,11 @@ def _begun(part: Subject, unserved: Sequence[Skipped] = ()) -> Subject:
     name = printable(part.graph.source_name)
     for output, reason, _ in (*unserved, *part.plan.skipped):
         line = Line("{output} of {part} cannot be run here: {reason}", output=quoted(output), part=name, reason=reason)
-        raise NotValidatedError(line, advice=DO_WITHOUT)
+        raise NotValidatedError(line, code="nothing-comparable", advice=DO_WITHOUT)
     if part.plan.random or part.plan.draws:
-        raise NotValidatedError(f"{name} is random: what it gives twice cannot be compared", advice=DO_WITHOUT)
+        raise NotValidatedError(
+            f"{name} is random: what it gives twice cannot be compared", code="random-output", advice=DO_WITHOUT
+        )
     part.executor.load_source(part.key, part.graph)
     return part
 
@@ -279,7 +281,7 @@ def _served_compared(parts: Parts, proof: Proof) -> None:
         if output.after in names and output.comparison is None:
             line = "{output} could not be compared: {reason}"
             facts = {"output": quoted(output.after), "reason": printable(output.reason)}
-            raise NotValidatedError(Line(line, **facts), advice=DO_WITHOUT)
+            raise NotValidatedError(Line(line, **facts), code="nothing-comparable", advice=DO_WITHOUT)
 
 
 def _inputs_reached(parts: Parts, proof: Proof) -> None:
@@ -290,4 +292,5 @@ def _inputs_reached(parts: Parts, proof: Proof) -> None:
         if compared.isdisjoint(depending_on(parts.model.graph, [interface.name])):
             reasons = joined("; ", dict.fromkeys(reason for _, reason in proof.skipped)) or "there is none"
             line = "no output that depends on {input} could be compared: {reasons}"
-            raise NotValidatedError(Line(line, input=quoted(interface.name), reasons=reasons), advice=DO_WITHOUT)
+            line = Line(line, input=quoted(interface.name), reasons=reasons)
+            raise NotValidatedError(line, code="nothing-comparable", facts={"node": interface.name}, advice=DO_WITHOUT)

@@ -63,7 +63,9 @@ def check_differences(graph: Graph, claim: Gradients, weights: bool, state: Tria
             what = f"{quoted(name)} is not the gradient" if name else "there is no gradient"
             raise ValidationError(
                 f"{what} for {quoted(source)}: where a few elements of that change, the targets change by "
-                f"{found[0]:.4g}" + (f", and it says {found[1]:.4g}" if name else "")
+                f"{found[0]:.4g}" + (f", and it says {found[1]:.4g}" if name else ""),
+                code="differs",
+                facts={"node": source},
             )
 
 

@@ -102,7 +102,9 @@ def _check_asked(asked: Asked | None, claim: Gradients) -> None:
         if name != own and not name.startswith(f"{own}_"):
             faults.append(f"the gradient for {quoted(source)} is called {quoted(name)}")
     if faults:
-        raise ValidationError("the result is not what was asked for:", details=tuple(faults[:100]))
+        raise ValidationError(
+            "the result is not what was asked for:", code="unrequested-change", details=tuple(faults[:100])
+        )
 
 
 def _names(value: object) -> tuple[object, ...]:
@@ -115,9 +117,11 @@ def _blame(refusal: RunRefusal) -> GdsurgeonError:
         return EditError(
             f"the gradients do not run: TensorFlow differentiates the call of a function as a whole, and has no "
             f"gradient for {op} there",
+            code="no-gradient",
+            facts={"op": op},
             hint="gdsurgeon inline MODEL replaces calls by what they call, save inside loops and conditionals",
         )
-    return refusal.error or ValidationError(f"the gradients do not run: {refusal.text}")
+    return refusal.error or ValidationError(f"the gradients do not run: {refusal.text}", code="does-not-run")
 
 
 def _compared(claim: Gradients, unrun: Mapping[str, str], proof: Proof) -> None:
@@ -135,7 +139,9 @@ def _compared(claim: Gradients, unrun: Mapping[str, str], proof: Proof) -> None:
     }
     if len(left) == len(claim.names):
         raise NotValidatedError(
-            Line("no gradient could be compared ({name}: {reason}{more})", **facts), advice=DO_WITHOUT
+            Line("no gradient could be compared ({name}: {reason}{more})", **facts),
+            code="nothing-comparable",
+            advice=DO_WITHOUT,
         )
     proof.warnings.append(Line("not all gradients were compared ({name}: {reason}{more})", **facts))
 
@@ -158,7 +164,7 @@ def _measure(claim: Gradients, edited: bytes, original: bytes, called: str, stat
             use = use._replace(original=peaks[1], seconds=seconds, runs=len(times[0]))
     except Refused as refused:
         raise ValidationError(
-            f"{called} does not run when TensorFlow optimises it: {printable(refused.text)}"
+            f"{called} does not run when TensorFlow optimises it: {printable(refused.text)}", code="does-not-run"
         ) from refused
     finally:
         for work in works:
@@ -190,6 +196,7 @@ def check_budget(proof: Proof, use: MemoryUse) -> None:
     if use.edited > use.budget + max(BUDGET_MARGIN * use.budget, SMALL_MARGIN):
         raise ValidationError(
             f"a run of the gradients takes {taken}, and the budget is {budget}",
+            code="over-budget",
             advice="plan-again",
         )
     proof.warnings.append(f"a run of the gradients takes {taken}, which is a little over its budget")
@@ -218,7 +225,10 @@ def with_own_gradients(graph: Graph, claim: Gradients, timeout: float | None) ->
     with nullcontext(claim.differentiator) if claim.differentiator is not None else Differentiator(timeout) as asked:
         found = asked.derive(known.SerializeToString(), wanted)
     if found.missing:
-        raise NotValidatedError(f"TensorFlow has no gradient of {quoted(found.missing[0].node)}")
+        node = found.missing[0].node
+        raise NotValidatedError(
+            f"TensorFlow has no gradient of {quoted(node)}", code="no-gradient", facts={"node": node}
+        )
     definition = message("tensorflow.GraphDef").FromString(found.graph)
     for x, name, tensor in zip(xs, claim.names, found.results, strict=True):
         result = definition.node.add(name=name, op="Identity" if tensor else "ZerosLike", input=[tensor or x.name])

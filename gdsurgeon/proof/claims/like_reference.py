@@ -30,7 +30,11 @@ def like_reference_trial(context: TrialContext, claim: LikeReference) -> Trial:
                 has = ", ".join(map(quoted, sample)) or "nothing"
                 which = f" for sample {number}" if number else ""
                 line = "{against} {file} has {has}{which}, and no {name}"
-                raise UsageError(Line(line, file=file, has=has, which=which, name=quoted(name)))
+                raise UsageError(
+                    Line(line, file=file, has=has, which=which, name=quoted(name)),
+                    code="no-such-tensor",
+                    facts={"name": name, "file": file},
+                )
     results = [result for _, result in claim.pairs]
     context.executor.load_source(KEY, claim.part)
     plan = plan_with(context.executor.settings, claim.part, nodes_of(results)).only(results)

@@ -108,4 +108,6 @@ def _other_value(node: Node, seed: int) -> _Assigned | None:
 
 
 def _blame(refusal: RunRefusal) -> GdsurgeonError:
-    return ValidationError(f"the result does not run where its variables are assigned to: {refusal.text}")
+    return ValidationError(
+        f"the result does not run where its variables are assigned to: {refusal.text}", code="does-not-run"
+    )

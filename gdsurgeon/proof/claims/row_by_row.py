@@ -130,7 +130,9 @@ def _note_batch(claim: RowByRow, state: TrialState, sample: int) -> None:
 
 def _refuse(claim: RowByRow, refusal: RunRefusal) -> GdsurgeonError:
     return EditError(
-        f"the graph does not take {claim.rows} times what it took before: {refusal.text}", advice="no-batch-check"
+        f"the graph does not take {claim.rows} times what it took before: {refusal.text}",
+        code="rows-mixed",
+        advice="no-batch-check",
     )
 
 
@@ -147,6 +149,7 @@ def _accuse(
     where = f": rows mix first at {quoted(node.name)} ({printable(node.op)})" if node is not None else ""
     return EditError(
         f"the rows of a batch do not stay apart{where}",
+        code="rows-mixed",
         details=differs.details,
         advice="no-batch-check",
     )

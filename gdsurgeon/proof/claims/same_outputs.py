@@ -64,7 +64,7 @@ def _seeded_trial(
     trial = within_tolerance(context, side_by_side_trial(context, plan, claim, inside, _sites(context, claim, inside)))
     trial.runs[0].subject.settle_as(original)
     trial.warnings = [f"{names}: random, and given the same seed in both graphs"]
-    trial.accuse = lambda *_: NotValidatedError(why, advice=DO_WITHOUT)
+    trial.accuse = lambda *_: NotValidatedError(why, code="nothing-comparable", advice=DO_WITHOUT)
     return replace(trial, steady=None, planned=None)
 
 

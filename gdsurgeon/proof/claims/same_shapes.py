@@ -73,5 +73,7 @@ def _compare(trial: Trial, shaped: frozenset[str], state: TrialState, sample: in
 
 def _refused(refusal: RunRefusal) -> GdsurgeonError:
     if refusal.error is not None:
-        return NotValidatedError(refusal.error.message, advice=DO_WITHOUT)
-    return ValidationError(f"the result does not run without its weights: {refusal.text}", advice="keep-constants")
+        return NotValidatedError(refusal.error.message, code=refusal.error.code, advice=DO_WITHOUT)
+    return ValidationError(
+        f"the result does not run without its weights: {refusal.text}", code="does-not-run", advice="keep-constants"
+    )

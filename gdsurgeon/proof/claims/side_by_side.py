@@ -124,12 +124,15 @@ def something_compared(proof: Proof) -> None:
     if not any(not o.inside or (o.site and not proof.of_largest) for o in proof.compared):
         found = dict.fromkeys(o.reason for o in proof.outputs if o.reason)
         reasons = joined("; ", found or ["no output has a counterpart that can be run"])
-        raise NotValidatedError(Line("nothing could be compared: {reasons}", reasons=reasons), advice=DO_WITHOUT)
+        text = Line("nothing could be compared: {reasons}", reasons=reasons)
+        raise NotValidatedError(text, code="nothing-comparable", advice=DO_WITHOUT)
     empty = [o.after for o in proof.compared if not proof.elements.get(o.after)]
     if len(empty) == len(proof.compared):
         raise NotValidatedError(
             f"nothing could be compared: on these feeds {named(empty, 5)} "
             f"{'has' if len(empty) == 1 else 'have'} no elements",
+            code="nothing-comparable",
+            facts={"tensors": empty},
             advice=("give-others", DO_WITHOUT),
         )
     nan = [o.after for o in proof.compared if o.after not in empty and not proof.numbers.get(o.after)]

@@ -91,7 +91,11 @@ def same_given_trial(context: TrialContext, claim: SameGiven) -> Trial:
     for name, value in claim.constants.items():
         node = change.after.find(name)
         if node is None or node.op != "Const" or node.attr_bytes("value") != value:
-            raise ValidationError(f"the result differs: {quoted(name)} has not the value that it was to get")
+            raise ValidationError(
+                f"the result differs: {quoted(name)} has not the value that it was to get",
+                code="differs",
+                facts={"node": name},
+            )
     if claim.copies:
         claim = replace(claim, copies={**change.intent.renamed, **claim.copies})
         return _trial(context, Substitution(ORIGINAL, change.before, claim))
@@ -147,7 +151,7 @@ def _load_part(context: TrialContext, part: Substitution) -> dict[str, str]:
 
 
 def _not_taken(refusal: RunRefusal) -> GdsurgeonError:
-    return NotValidatedError(refusal.text)
+    return NotValidatedError(refusal.text, code="does-not-run")
 
 
 def _apart(context: TrialContext, claim: SamePart, loads: Mapping[str, str], why: str) -> Trial:
@@ -185,9 +189,9 @@ def _trial(context: TrialContext, wanted: Substitution) -> Trial:
         if wanted.claim.given and refusal.node in change.intent.copied.values():
             names = ", ".join(quoted(tensor) for tensor in wanted.claim.given)
             what = f"{quoted(refusal.node)}, which was added, does not take what comes from {names}"
-            return EditError(f"{what}: {refusal.text}", advice="give-others")
+            return EditError(f"{what}: {refusal.text}", code="part-refuses", advice="give-others")
         if refusal.error is None or (not new_inputs and _original_runs(context)):
-            return ValidationError(f"the result does not run: {refusal.text}")
+            return ValidationError(f"the result does not run: {refusal.text}", code="does-not-run")
         return refusal.error
 
     def blame(graph: Graph, refusal: RunRefusal) -> GdsurgeonError:
@@ -246,7 +250,9 @@ def _edited(context: TrialContext, wanted: Substitution, key: str = EDITED, grap
     tensors += [edited for part in wanted.claim.parts for _, edited in part.outputs]
     lost = [tensor for tensor in tensors if parse_tensor(tensor).node not in change.after]
     if lost:
-        raise ValidationError(f"the result differs: it has lost its output {quoted(lost[0])}")
+        raise ValidationError(
+            f"the result differs: it has lost its output {quoted(lost[0])}", code="differs", facts={"node": lost[0]}
+        )
     read = [edited for part in wanted.claim.parts for edited in part.inputs.values()]
     nodes = nodes_of([*tensors, *wanted.claim.given.values(), *wanted.claim.beside, *read])
     plan = plan_with(context.executor.settings, graph, nodes, trust_seeds=False)
@@ -263,7 +269,9 @@ def _overrides(context: TrialContext) -> Overrides:
         if name not in known and name in context.change.before:
             listed = ", ".join(map(quoted, known[:8])) or "nothing"
             raise UsageError(
-                f"{quoted(name)} is no input of the result: it was frozen, or cut away; there is {listed} to feed"
+                f"{quoted(name)} is no input of the result: it was frozen, or cut away; there is {listed} to feed",
+                code="no-such-input",
+                facts={"node": name},
             )
     check_names(overrides, known)
     return overrides
@@ -424,7 +432,7 @@ def _available(context: TrialContext, wanted: Substitution, edited: Subject) -> 
                 after = wanted.claim.given[tensor]
                 why = reasons.get(parse_tensor(after).node, "its value cannot be fetched")
                 line = Line("nothing could be compared: {tensor}: {why}", tensor=quoted(after), why=why)
-                raise NotValidatedError(line, advice=DO_WITHOUT)
+                raise NotValidatedError(line, code="nothing-comparable", advice=DO_WITHOUT)
     return {tensor: after for tensor, after in wanted.claim.given.items() if after in places}
 
 

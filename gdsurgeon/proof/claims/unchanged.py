@@ -78,7 +78,7 @@ def _blame(edited: Subject) -> Callable[[RunRefusal], GdsurgeonError]:
     def blame(refusal: RunRefusal) -> GdsurgeonError:
         # The original ran on feeds for the same inputs: that the result does not is the edit's doing.
         if refusal.error is None or refusal.bound or not edited.specs:
-            return ValidationError(f"the result does not run: {refusal.text}")
+            return ValidationError(f"the result does not run: {refusal.text}", code="does-not-run")
         return refusal.error
 
     return blame

@@ -132,7 +132,10 @@ def _tensors(context: TrialContext, wanted: Sequence[str], served: Collection[st
         node = parse_tensor(context.after(name.removesuffix(":0"))).node
         if node not in other:
             raise ValidationError(
-                f"{context.change.called} has no {quoted(node)}.{near_miss(node, other.names())}", advice=HOW_TO_PAIR
+                f"{context.change.called} has no {quoted(node)}.{near_miss(node, other.names())}",
+                code="no-such-node",
+                facts={"node": node},
+                advice=HOW_TO_PAIR,
             )
     if wanted:
         return [name.removesuffix(":0") for name in wanted]
@@ -149,6 +152,8 @@ def _tensors(context: TrialContext, wanted: Sequence[str], served: Collection[st
     if lonely:
         raise ValidationError(
             f"{len(lonely)} output{'s have' if len(lonely) > 1 else ' has'} no partner in the other model:",
+            code="no-partner",
+            facts={"count": len(lonely)},
             details=first_lines(lonely, 20),
             advice=HOW_TO_PAIR,
         )
@@ -205,6 +210,8 @@ def _paired_inputs(context: TrialContext, parts: Parts) -> _Inputs:
 def _unpaired(model: str, inputs: Sequence[str], other: str) -> ValidationError:
     return ValidationError(
         f"{model} takes {', '.join(map(quoted, inputs[:8]))}, which {other} does not",
+        code="no-partner",
+        facts={"inputs": list(inputs)},
         advice="pair-or-feed",
     )
 
@@ -224,12 +231,16 @@ def _fit(context: TrialContext, parts: Parts, mine: InputSpec, theirs: InputSpec
     if mine.dtype != theirs.dtype:
         raise ValidationError(
             f"{names[0]} is {dtypes.dtype_name(mine.dtype)}, and {names[1]} is {dtypes.dtype_name(theirs.dtype)}",
+            code="dtype-mismatch",
+            facts={"node": names[1]},
             advice="put-in-front",
         )
     shapes = [s for s in mine.shapes if compatible(s, theirs.stated)]
     shapes = shapes or [s for s in theirs.shapes if compatible(s, mine.stated)]
     if not shapes:
-        raise ValidationError(f"{names[0]} and {names[1]} take no common shape")
+        raise ValidationError(
+            f"{names[0]} and {names[1]} take no common shape", code="shape-mismatch", facts={"node": names[1]}
+        )
     stated = mine.stated
     if stated is not None and theirs.stated is not None:
         stated = tuple(max(a, b) for a, b in zip(stated, theirs.stated, strict=True))
@@ -242,7 +253,7 @@ def _fit(context: TrialContext, parts: Parts, mine: InputSpec, theirs: InputSpec
 def _named(specs: Sequence[InputSpec], name: str) -> InputSpec:
     found = next((spec for spec in specs if spec.name == name), None)
     if found is None:
-        raise UsageError(f"the graph in front has no input {quoted(name)}")
+        raise UsageError(f"the graph in front has no input {quoted(name)}", code="no-such-input", facts={"node": name})
     return found
 
 

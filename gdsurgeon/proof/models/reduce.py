@@ -62,7 +62,9 @@ def reduced(search: DivergenceSearch, guilty: Guilty) -> Reduced:
         NotValidatedError: no piece of that kind differs on its own.
     """
     if guilty.tensor.after not in search.partners:
-        raise NotValidatedError(f"{quoted(guilty.node)} has no partner to stand beside it: nothing was reduced")
+        raise NotValidatedError(
+            f"{quoted(guilty.node)} has no partner to stand beside it: nothing was reduced", code="not-reduced"
+        )
     given: set[str] = set()
     for _ in range(MOST_ROUNDS):
         starts = _Starts(search, guilty, given)
@@ -70,7 +72,7 @@ def reduced(search: DivergenceSearch, guilty: Guilty) -> Reduced:
             piece = _piece(search, guilty, starts)
         except EditError as error:
             text = f"the piece around {quoted(guilty.node)} cannot be cut out: {error.message}"
-            raise NotValidatedError(text) from error
+            raise NotValidatedError(text, code="not-reduced") from error
         text = _difference(search, piece)
         if text:
             return piece._replace(text=text)
@@ -80,7 +82,8 @@ def reduced(search: DivergenceSearch, guilty: Guilty) -> Reduced:
         given |= wider
     raise NotValidatedError(
         f"no piece around {quoted(guilty.node)} differs on its own, so that nothing was reduced: "
-        "it takes the whole graphs"
+        "it takes the whole graphs",
+        code="not-reduced",
     )
 
 
@@ -108,7 +111,9 @@ def _values(executor: Executor, reference: ModelSide, pairs: list[TensorPair]) -
     try:
         executor.wait(executor.run(reference.key, result, reference.feeds, [pair.before for pair in pairs]))
     except Refused as refused:
-        raise NotValidatedError(f"the inputs of the piece cannot be had together: {refused.text}") from refused
+        raise NotValidatedError(
+            f"the inputs of the piece cannot be had together: {refused.text}", code="not-reduced"
+        ) from refused
     values = {pair: executor.tensor(result, i) for i, pair in enumerate(pairs)}
     executor.drop(result)
     return values
@@ -192,7 +197,7 @@ def _difference(search: DivergenceSearch, piece: Reduced) -> str:
         executor.loaded(PIECE)
         executor.wait(executor.run(PIECE, "both", {}, [piece.mine, piece.theirs]))
     except Refused as refused:
-        raise NotValidatedError(f"the piece does not run on its own: {refused.text}") from refused
+        raise NotValidatedError(f"the piece does not run on its own: {refused.text}", code="not-reduced") from refused
     (comparison,) = executor.comparisons(executor.compare("both", "both", [(0, 1)], rtol=search.rtol, atol=search.atol))
     executor.drop("both")
     executor.unload(PIECE)

@@ -146,7 +146,7 @@ def optimized_trial(trial: Trial, key: str) -> Trial:
 
 
 def _blame(name: str) -> Callable[[RunRefusal], GdsurgeonError]:
-    return lambda refusal: refusal.error or ValidationError(f"{name} does not run: {refusal.text}")
+    return lambda refusal: refusal.error or ValidationError(f"{name} does not run: {refusal.text}", code="does-not-run")
 
 
 def _pairs(subject: Subject, inside: Collection[str], golden: Golden) -> list[ComparedPair]:
@@ -176,12 +176,14 @@ def _check_golden(name: str, subject: Subject, inside: Collection[str], golden: 
     if lonely:
         raise ValidationError(
             f"the outputs of {name} are not those of {golden.name}:",
+            code="wrong-outputs",
             details=tuple(lonely[:20]),
             advice="outputs",
         )
     if len(golden.samples) < subject.samples:
         raise NotValidatedError(
             f"{golden.name} has {len(golden.samples)} of the {subject.samples} samples",
+            code="too-few-samples",
             advice="as-many-samples",
             facts={"samples": len(golden.samples)},
         )
@@ -191,7 +193,7 @@ def _something_compared(golden: Golden, proof: Proof) -> None:
     if not any(proof.elements.get(o.after) for o in proof.compared if not o.inside):
         reasons = joined("; ", dict.fromkeys(o.reason for o in proof.outputs if o.reason)) or "no elements"
         line = Line("nothing could be compared with {golden}: {reasons}", golden=golden.name, reasons=reasons)
-        raise NotValidatedError(line, advice=DO_WITHOUT)
+        raise NotValidatedError(line, code="nothing-comparable", advice=DO_WITHOUT)
 
 
 def _chance(subject: Subject) -> dict[str, str]:
