@@ -4,10 +4,8 @@
     python scripts/simplify_table.py FOLDER                                   print the page
     python scripts/simplify_table.py FOLDER -o docs/simplified-models.md      write it
 
-Each model that runs is to be simplified and proven (exit 0), no file may be larger after, and no run slower than
-0.97 x, as written and optimised by Grappler (nor by the rule of `simplify --measure`); the script ends with 1 where
-that is not so. Those of Keras are made with random weights in a temporary folder (`scripts/keras_models.py`). Some ten
-minutes.
+Each model that runs is to be simplified and proven (exit 0), and no file may be larger after; the script ends with 1
+where that is not so. Those of Keras are made with random weights in a temporary folder (`scripts/keras_models.py`).
 """
 
 from __future__ import annotations
@@ -27,44 +25,29 @@ import keras_models
 
 from gdsurgeon.cli.main import exit_code
 from gdsurgeon.cli.terminal import terminal
-from gdsurgeon.container.load import open_model, reads_of
+from gdsurgeon.container.load import open_model
 from gdsurgeon.container.wanted import ALL
-from gdsurgeon.edits.simplifying.measuring import Figures, Times
-from gdsurgeon.errors import GdsurgeonError
-from gdsurgeon.feeds.overrides import Overrides
-from gdsurgeon.proof.models.side_times import SideTimes
-from gdsurgeon.proof.settings import Settings
 
 HEAD = """\
 # Simplified models
 
 What `simplify` makes, with no option, of models that others have published, and of some that Keras makes of random
 weights, each proven by running: the outputs are bit-identical. Nodes are those of the graph and of its functions.
-{times}Made by `scripts/simplify_table.py`; models that do not run are left out.
+Made by `scripts/simplify_table.py`; models that do not run are left out.
 
 """
-TIMES = """\
-Run and Grappler: how many times as fast a run is after, as the graphs are written and optimised, by turns on one
-machine; below some milliseconds that is mostly noise. What came out below 0.97 was measured three times, and the median
-counts.
-"""
-"""What is said of the times, where these were measured."""
-LEAST = 0.97
-"""How many times as fast a run is to be, at least."""
 COLUMNS = ["model", "nodes", "simplified", "", "bytes", "simplified"]
 KERAS = ("keras_lstm", "keras_transformer", *keras_models.APPLICATIONS)
 """Those of `scripts/keras_models.py` that are simplified."""
 
 
 class Row(NamedTuple):
-    """What has become of a model: its nodes and bytes, before and after, what its runs take, and what was said where it
-    was not proven."""
+    """What has become of a model: its nodes and bytes, before and after, and what was said where it was not proven."""
 
     model: str
     nodes: tuple[int, int]
     sizes: tuple[int, int]
     fault: str = ""
-    figures: Figures | None = None
 
 
 def main() -> int:
@@ -75,14 +58,13 @@ def main() -> int:
     parser.add_argument("--models", default="*", metavar="PATTERN", help="Some of the models.")
     parser.add_argument("--keras", type=Path, metavar="DIR", help="Where the models of Keras are, or are made.")
     parser.add_argument("--fold-bn", action="store_true", help="Fold batch norms, too: for a look, not for the page.")
-    parser.add_argument("--no-times", action="store_true", help="Measure nothing.")
     options = parser.parse_args()
     names = [name for name in KERAS if fnmatch(name, options.models)]
     with tempfile.TemporaryDirectory() as made:
         paths = sorted(path for path in options.folder.iterdir() if fnmatch(path.name, options.models))
         paths += keras_models.make(options.keras or Path(made), names)
         more = ["--fold-bn"] if options.fold_bn else []
-        found = (simplified(path, more, is_timed=not options.no_times) for path in paths)
+        found = (simplified(path, more) for path in paths)
         rows = [row for row in found if row is not None]
     text = page(rows)
     if options.out is None:
@@ -97,13 +79,10 @@ def main() -> int:
 
 def fault_of(row: Row) -> str:
     """What must not be so of a model, '' where all is well."""
-    if row.fault or row.sizes[1] > row.sizes[0]:
-        return row.fault or "it is larger than before"
-    is_slower = row.figures is not None and (row.figures.is_slower or slowest(row.figures) < LEAST)
-    return "its runs take longer" if is_slower else ""
+    return row.fault or ("it is larger than before" if row.sizes[1] > row.sizes[0] else "")
 
 
-def simplified(path: Path, more: Sequence[str], *, is_timed: bool) -> Row | None:
+def simplified(path: Path, more: Sequence[str]) -> Row | None:
     """What becomes of the model at PATH with MORE arguments; None where it does not run."""
     if called("validate", str(path), "--samples", "1")[0]:
         return None
@@ -113,38 +92,7 @@ def simplified(path: Path, more: Sequence[str], *, is_timed: bool) -> Row | None
         print(f"{path.name}: {code} {said[:100]}", file=sys.stderr, flush=True)
         after = out if code == 0 else path
         counted, sizes = (nodes(path), nodes(after)), (size(path), size(after))
-        figures = measured(path, after) if is_timed and not code else None
-        return Row(path.name, counted, sizes, said if code else "", figures)
-
-
-def measured(path: Path, after: Path) -> Figures | None:
-    """What both models take, by turns; None where they cannot be run again and again.
-
-    Where a run is slower after: the median of three.
-    """
-    graphs = [open_model(str(each), ALL).graph for each in (path, after)]
-    reads = [read for each in (path, after) for read in reads_of(str(each), ALL)]
-    measure = SideTimes(Settings(reads=tuple(reads)), Overrides())
-    try:
-        found = [measure(*graphs)]
-        if slowest(found[0]) < LEAST:
-            found += [measure(*graphs), measure(*graphs)]
-        start, run = ((middle(found, what, 0), middle(found, what, 1)) for what in ("start", "run"))
-        return Figures(start, run, is_slower=all(each.is_slower for each in found))
-    except GdsurgeonError as error:
-        print(f"{path.name}: not measured: {error.message}", file=sys.stderr)
-        return None
-
-
-def slowest(figures: Figures) -> float:
-    """How many times as fast a run is, in the way in which it has become slower."""
-    return 1 / figures.worst
-
-
-def middle(found: Sequence[Figures], what: str, way: int) -> Times:
-    """The median by how many times as fast it is, of what was found."""
-    times: list[Times] = sorted((getattr(figures, what)[way] for figures in found), key=lambda each: each.ratio)
-    return times[len(times) // 2]
+        return Row(path.name, counted, sizes, said if code else "")
 
 
 def nodes(path: Path) -> int:
@@ -178,40 +126,18 @@ def mean(ratios: Iterable[float]) -> float:
 
 def page(rows: Sequence[Row]) -> str:
     """The table, and the geometric means below it."""
-    is_timed = any(r.figures is not None for r in rows)
-    heads = [*COLUMNS, *(["run", "Grappler"] if is_timed else [])]
-    lines = [f"| {' | '.join(heads)} |".replace("|  |", "| |"), "|---|" + "--:|" * (len(heads) - 1)]
+    lines = [f"| {' | '.join(COLUMNS)} |".replace("|  |", "| |"), "|---|" + "--:|" * (len(COLUMNS) - 1)]
     for r in rows:
         cells = [f"`{r.model}`", f"{r.nodes[0]:,}", f"{r.nodes[1]:,}", f"{r.nodes[1] / r.nodes[0]:.2f}"]
-        cells += [f"{r.sizes[0]:,}", f"{r.sizes[1]:,}", *(faster(r) if is_timed else [])]
+        cells += [f"{r.sizes[0]:,}", f"{r.sizes[1]:,}"]
         lines.append(f"| {' | '.join(cells)} |" + (f" {r.fault}" if r.fault else ""))
     large = [r for r in rows if r.nodes[0] >= 100]
     told = [
         f"{what}: {mean(r.nodes[1] / r.nodes[0] for r in some):.2f} of the nodes, "
-        f"{mean(r.sizes[1] / r.sizes[0] for r in some):.2f} of the bytes{speeds(some)}"
+        f"{mean(r.sizes[1] / r.sizes[0] for r in some):.2f} of the bytes"
         for what, some in ((f"All {len(rows)}", rows), (f"the {len(large)} of 100 nodes or more", large))
     ]
-    head = HEAD.format(times=TIMES if is_timed else "")
-    return head + "\n".join(lines) + "\n\nIn the geometric mean: " + "; ".join(told) + ".\n"
-
-
-def faster(row: Row) -> list[str]:
-    """How many times as fast a run is, as written and optimised."""
-    if row.figures is None:
-        return ["", ""]
-    return [f"{1 / times.ratio:.2f}" for times in row.figures.run]
-
-
-def speeds(rows: Sequence[Row]) -> str:
-    """How much faster it starts and runs, in the geometric mean."""
-    found = [row.figures for row in rows if row.figures is not None]
-    if not found:
-        return ""
-    ways = [
-        " and ".join(f"{mean(1 / getattr(figures, what)[way].ratio for figures in found):.2f} x" for way in (0, 1))
-        for what in ("start", "run")
-    ]
-    return f", starting {ways[0]} as fast as written and optimised, running {ways[1]}"
+    return HEAD + "\n".join(lines) + "\n\nIn the geometric mean: " + "; ".join(told) + ".\n"
 
 
 if __name__ == "__main__":

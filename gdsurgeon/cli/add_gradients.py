@@ -66,7 +66,6 @@ if TYPE_CHECKING:
     type=click.IntRange(1, 1024),
     help="How many nodes run at a time where the plan will run.  [default: as many as processors here]",
 )
-@click.option("--measure", is_flag=True, help="Measure memory and time, beside those of tf.gradients.")
 @tolerance_options
 def command(
     request: Request,
@@ -80,7 +79,6 @@ def command(
     checkpoints: tuple[str, ...],
     budget: float | None,
     threads: int | None,
-    measure: bool,
     rtol: float | None,
     atol: float | None,
 ) -> None:
@@ -94,13 +92,13 @@ def command(
     \b
     Examples:
       gdsurgeon add-gradients classifier.pb --ys logits --xs image --names saliency -o explained.pb
-      gdsurgeon add-gradients model.pb --ys loss --weights --checkpoints memory --shape image=32,224,224,3 --measure
+      gdsurgeon add-gradients model.pb --ys loss --weights --checkpoints memory --shape image=32,224,224,3
       gdsurgeon add-gradients model.pb --ys loss --weights --budget 900 --shape image=32,224,224,3
     """
     from gdsurgeon.cli.run_edit import run_edit
     from gdsurgeon.edits.add_gradients import add_gradients
 
-    _check(request, bool(xs or weights), scope, measure)
+    _check(bool(xs or weights), scope)
     targets, sources, given = names_in(ys, "--ys"), names_in(xs, "--xs"), names_in(grad_ys, "--grad-ys")
     called = names_in(names, "--names")
     kept = _kept(checkpoints, budget, threads)
@@ -122,7 +120,6 @@ def command(
             budget=budget,
             shapes=_shapes(request, graph),
             threads=threads,
-            measure=measure,
             rtol=rtol or 0.0,
             atol=atol or 0.0,
             differentiator=differentiator,
@@ -130,14 +127,12 @@ def command(
     )
 
 
-def _check(request: Request, has_sources: bool, scope: str | None, measure: bool) -> None:
+def _check(has_sources: bool, scope: str | None) -> None:
     """Raises UsageError where options come to nothing."""
     if not has_sources:
         raise UsageError("gradients with respect to what? --xs TENSOR,... or --weights")
     if scope is not None and not scope.strip("/"):
         raise UsageError("--scope names nothing")
-    if measure and request.level != "run":
-        raise UsageError(f"--measure runs the result, and --validate {request.level} does not")
 
 
 def _differentiator(request: Request) -> Differentiator:

@@ -57,8 +57,7 @@ def command(
     """Make the selected nodes one call of a function.
 
     TensorFlow does not put the function's body back in place when it runs the graph, unless --inline lets it. Outputs
-    of the graph keep their names. Proven by running: all outputs are bit-identical; under XLA within a tolerance, and
-    the time of both graphs is measured.
+    of the graph keep their names. Proven by running: all outputs are bit-identical; under XLA within a tolerance.
 
     \b
     Example:

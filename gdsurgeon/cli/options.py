@@ -107,13 +107,6 @@ _RUNNING = (
         "--samples", type=click.IntRange(1, 1000), default=2, show_default=True, help="How many feeds to compare on."
     ),
     proof_option(
-        "--effort",
-        metavar="SECONDS",
-        type=click.FloatRange(0.0, 86400.0),
-        default=0.0,
-        help="Tell what the feeds reach, search so long for others that reach more, and compare on them.",
-    ),
-    proof_option(
         "--timeout",
         type=click.FloatRange(0, min_open=True),
         default=300.0,
@@ -311,7 +304,6 @@ def _running(options: dict[str, Any]) -> tuple[Settings, Overrides, tuple[str, .
         seed=take("seed"),
         samples=take("samples"),
         verbose=take("verbose"),
-        effort=take("effort"),
     )
     feeds = dict(once((pair(text, "--feed") for text in take("feeds")), "--feed"))
     shapes = {name: _shape(text) for name, text in once((pair(text, "--shape") for text in take("shapes")), "--shape")}

@@ -10,13 +10,11 @@ import click
 from gdsurgeon.cli.command import Command, proof_option
 from gdsurgeon.cli.complete import listed, nodes
 from gdsurgeon.cli.options import edit_options, names_in
-from gdsurgeon.cli.terminal import terminal
-from gdsurgeon.errors import NothingToDo, UsageError
+from gdsurgeon.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from gdsurgeon.edits.claims import EditResult
     from gdsurgeon.graph.attrs import Shape
     from gdsurgeon.graph.graph import Graph
     from gdsurgeon.operation.edit import Request
@@ -56,7 +54,6 @@ ENGINES = ("opencv",)
     help="With --fold-bn: how far off a place by itself may be, as a part of its largest element; behind others "
     "ten times as much.  [default: 1e-4]",
 )
-@click.option("--measure", is_flag=True, help="Measure both graphs; take back a pass that makes it slower.")
 def command(
     request: Request,
     outputs: tuple[str, ...],
@@ -67,7 +64,6 @@ def command(
     engine: str | None,
     fold_bn: bool,
     tolerance: float | None,
-    measure: bool,
 ) -> None:
     """Make a graph smaller that gives the same, bit for bit.
 
@@ -98,25 +94,22 @@ def command(
     evaluator = _evaluator(request)
     near = {} if tolerance is None else {"tolerance": tolerance}
 
-    def made(graph: Graph, skipped: Sequence[str] = ()) -> EditResult:
-        left = [*without, *["checks"] * keep_checks, *skipped]
-        if skipped and wanted and {*wanted} <= {*left}:
-            raise NothingToDo("nothing would change: none of the passes is left")
-        return simplify(
+    run_edit(
+        "simplify",
+        replace(request, evaluator=evaluator),
+        lambda graph: simplify(
             graph,
             ends,
             passes=wanted,
-            skip=left,
+            skip=[*without, *["checks"] * keep_checks],
             shapes=_shapes(request, graph),
             max_growth=max_growth,
             evaluate=evaluator,
             engine=engine or "",
             fold_bn=fold_bn,
             **near,
-        )
-
-    how = (lambda graph: _no_slower(graph, made, request, ends)) if measure else made
-    run_edit("simplify", replace(request, evaluator=evaluator), how)
+        ),
+    )
 
 
 def _shapes(request: Request, graph: Graph) -> list[tuple[str, Shape]]:
@@ -134,16 +127,6 @@ def _check_more_than_checks(wanted: Sequence[str], without: Sequence[str], keeps
     """Raises UsageError where checks stay, and of WANTED passes, but for those WITHOUT, nothing but these is left."""
     if keeps_checks and {*wanted} - {*without} == {"checks"}:
         raise UsageError("nothing is left to be done: --passes checks and --keep-checks cancel out")
-
-
-def _no_slower(
-    graph: Graph, made: Callable[[Graph, Sequence[str]], EditResult], request: Request, ends: Sequence[str]
-) -> EditResult:
-    """What was MADE of the graph, but for passes that make it slower."""
-    from gdsurgeon.edits.simplifying.measuring import measured
-    from gdsurgeon.operation.measuring import side_times
-
-    return measured(graph, made, side_times(request, ends, terminal.tell))
 
 
 def _evaluator(request: Request) -> Evaluator:

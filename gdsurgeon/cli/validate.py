@@ -56,11 +56,9 @@ if TYPE_CHECKING:
     "--reduce", metavar="OUT", shell_complete=files, help="Where the models differ: write the smallest piece that does."
 )
 @click.option("--strict", is_flag=True, help="What the graphs differ in and no output shows is a failure, too.")
-@click.option("--profile", is_flag=True, help="Measure, and name the slowest nodes.")
 @click.option("--save-outputs", metavar="FILE.npz", shell_complete=files, help="Keep what MODEL gives.")
 @click.option("--save-feeds", metavar="FILE.npz", shell_complete=files, help="Keep what was fed; --feeds takes it.")
 @click.option("--golden", metavar="FILE.npz", shell_complete=files, help="Compare MODEL with kept outputs.")
-@click.option("--target", metavar="grpc://HOST:PORT", help="Run on a TensorFlow server.")
 @validate_options
 @click.pass_context
 def command(context: click.Context, /, model: str, other: str | None, as_json: bool, **options: Any) -> None:
@@ -80,8 +78,6 @@ def command(context: click.Context, /, model: str, other: str | None, as_json: b
     """
     from gdsurgeon.operation.validate import Verdict, carry_out
 
-    if options["target"] == "":
-        raise UsageError("--target takes the address of a TensorFlow server, a grpc://host:port")
     options["all_recorded"] = context.get_parameter_source("samples") == click.core.ParameterSource.DEFAULT
     verdict = Verdict(_request(model, other, as_json, options))
     try:
@@ -102,7 +98,6 @@ def _request(model: str, other: str | None, as_json: bool, options: Mapping[str,
     from gdsurgeon.cli.parts import mappings
     from gdsurgeon.operation.validate_request import ValidateRequest
 
-    settings = options["settings"]._replace(target=options["target"] or "")
     map_file = options["map_file"]
     return ValidateRequest(
         model=model,
@@ -120,14 +115,13 @@ def _request(model: str, other: str | None, as_json: bool, options: Mapping[str,
         first_divergence=options["first_divergence"],
         lockstep=options["lockstep"],
         reduce=options["reduce"],
-        profile=options["profile"],
         save_outputs=options["save_outputs"],
         save_feeds=options["save_feeds"],
         golden=options["golden"],
         grappler=not options["no_grappler"],
         strict=options["strict"],
         wanted=options["wanted"],
-        settings=settings,
+        settings=options["settings"],
         overrides=options["overrides"],
         all_recorded=options["all_recorded"],
         others=(*options["read"], *((map_file,) if map_file is not None else ())),

@@ -49,7 +49,6 @@ def add_gradients(
     budget: float | None = None,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     threads: int | None = None,
-    measure: bool = False,
     rtol: float = 0.0,
     atol: float = 0.0,
     differentiator: Differentiator | None = None,
@@ -71,7 +70,6 @@ def add_gradients(
         budget: MiB that a run may use at most; what is kept is then what takes the least time.
         shapes: of inputs, for what memory a plan takes; open dimensions count as 1.
         threads: TensorFlow's inter-op threads where the plan will run; by default one for each processor here.
-        measure: have the proof measure memory and time of the gradients, beside those of TensorFlow's.
         rtol, atol: by how much the gradients may differ from those of tf.gradients in the proof; by default not a bit.
         differentiator: is asked for TensorFlow's gradient functions; by default a process for this call alone.
 
@@ -92,7 +90,7 @@ def add_gradients(
     if not scope and made.wanted.scope != SCOPE:
         result.notes.insert(0, f"the new nodes are under {quoted(made.wanted.scope)}, since {quoted(SCOPE)} is in use")
     claim = _claim(made.wanted, differentiator)
-    result.claims = (replace(claim, measured=measure, budget=plan.budget, rtol=rtol, atol=atol),)
+    result.claims = (replace(claim, budget=plan.budget, rtol=rtol, atol=atol),)
     return result
 
 

@@ -54,7 +54,6 @@ class SameOutputs(Claim):
             compared, and may differ.
         also: nodes of the graph before whose outputs are compared as well, those that have a counterpart.
         even_alone: whether it is enough that the edited graph runs, where the original does not.
-        measured: whether the time that both graphs take is part of what is asked.
         as_written: whether calls of functions are kept from optimising these by themselves.
         judged: whether a difference is a failure; else it is measured, and all that is claimed is that it runs.
         deployed: whether both are compared as they are deployed, too: optimised by TensorFlow, within a tolerance. Bit
@@ -69,7 +68,6 @@ class SameOutputs(Claim):
     except_for: Mapping[str, str] = field(default_factory=dict)
     also: tuple[str, ...] = ()
     even_alone: bool = False
-    measured: bool = False
     as_written: bool = False
     judged: bool = True
     deployed: bool = False
@@ -268,7 +266,6 @@ class Gradients(Claim):
         scope: the name scope of the nodes that were added.
         differentiator: what can be asked for TensorFlow's own gradients, a
             `gdsurgeon.runtime.differentiation.differentiator.Differentiator`; None: whoever asks has to make one.
-        measured: whether the memory and the time that the gradients take are part of what is asked.
         budget: bytes that a run of the gradients is to take at most.
         rtol, atol: by how much the gradients may differ; 0 and 0: not by a bit.
     """
@@ -279,7 +276,6 @@ class Gradients(Claim):
     names: tuple[str, ...]
     scope: str
     differentiator: Differentiator | None
-    measured: bool = False
     budget: int | None = None
     rtol: float = 0.0
     atol: float = 0.0

@@ -136,7 +136,6 @@ def fuse_ops(
         rtol=loose[0] if rtol is None else rtol,
         atol=loose[1] if atol is None else atol,
         also=tuple(dict.fromkeys(output.node.name for output in fusion.outputs)),
-        measured=xla,
     )
     if body is None:
         return EditResult(intent, (claim,), warnings, [*fusion.notes, *plan.notes])

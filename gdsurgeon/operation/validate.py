@@ -44,12 +44,9 @@ from gdsurgeon.proof.models.compare_models import (
     models_compared,
     optimized_again,
 )
-from gdsurgeon.proof.models.coverage import Coverage
+from gdsurgeon.proof.models.coverage import Coverage, coverage_of
 from gdsurgeon.proof.models.differences import GraphDifference, listed_differences, summed_up
 from gdsurgeon.proof.models.divergence import Divergence, DivergenceSearch, Guilty
-from gdsurgeon.proof.models.places import places_of
-from gdsurgeon.proof.models.profile import Profile, profiles
-from gdsurgeon.proof.models.reaching import BothModels, search_further
 from gdsurgeon.proof.models.recording import Recording
 from gdsurgeon.proof.models.reduce import Reduced, reduced
 from gdsurgeon.proof.models.run_model import Golden, ModelRun, model_trial, optimized_trial
@@ -57,7 +54,7 @@ from gdsurgeon.proof.progress import Event, Progress, silent
 from gdsurgeon.proof.proof import DiffersError, Proof
 from gdsurgeon.proof.prove import finish
 from gdsurgeon.proof.settings import Settings, is_cpu
-from gdsurgeon.proof.trial import EDITED, ORIGINAL, ComparedPair, TrialContext
+from gdsurgeon.proof.trial import EDITED, ORIGINAL, TrialContext
 from gdsurgeon.runtime.statistics import Statistics
 from gdsurgeon.text import counted, first_lines
 from gdsurgeon.wire.output import OutputFile
@@ -87,7 +84,6 @@ class Verdict:
         statistics: of the outputs of a single model.
         optimized: the same with the graphs optimised by TensorFlow, as they run in deployment; `proof` is about the
             graphs as they are written.
-        profiles: by the name of the model or the device.
         differences: between the two models as graphs, where their outputs agree.
         coverage: what the feeds have reached of the model.
         divergence: where they begin to differ.
@@ -103,7 +99,6 @@ class Verdict:
     proof: Proof | None = None
     statistics: dict[str, Statistics] = field(default_factory=dict)
     optimized: Proof | None = None
-    profiles: dict[str, Profile] = field(default_factory=dict)
     differences: list[GraphDifference] = field(default_factory=list)
     coverage: Coverage | None = None
     divergence: Divergence | None = None
@@ -252,21 +247,6 @@ class _Validation:
             else:
                 self.verdict.proof = proof
 
-    def _profile(self, engine: Engine) -> None:
-        """Measures the graphs, as they are loaded now."""
-        if not self.request.profile:
-            return
-        self.executor.progress(Event("measuring"))
-        names = [printable(name) for name in self.request.devices or [graph.source_name for _, graph in self._graphs()]]
-        if len(names) > 1 and names[0] == names[1]:
-            names[1] += " (other)"
-        runs = (ORIGINAL, EDITED) if len(names) > 1 else (engine.trial.lead,)
-        try:
-            found = profiles(self.executor, [engine.measurable(run) for run in runs])
-        except Refused as refused:
-            raise ValidationError(f"it does not run again to be measured: {printable(refused.text)}") from refused
-        self.verdict.profiles = dict(zip(names, found, strict=True))
-
     def _run_alone(self) -> None:
         request, executor = self.request, self.executor
         golden = Golden()
@@ -279,12 +259,11 @@ class _Validation:
         wanted = ModelRun(self.outputs, golden, *tolerance, self.recording, self.verdict.statistics)
         engine = Engine(executor, model_trial(executor, self.model, self.overrides, wanted))
         self._try_out(engine)
-        self._cover(engine, [])
+        self._cover(engine)
         if request.grappler:
             executor.load_source(OPTIMIZED, self.model, optimize=True)
             engine = Engine(executor, optimized_trial(engine.trial, OPTIMIZED))
             self._try_out(engine)
-        self._profile(engine)
 
     def _compare(self) -> None:
         comparison = self._comparison()
@@ -292,11 +271,10 @@ class _Validation:
         try:
             self._try_out(engine)
         except DiffersError:
-            self._profile(engine)
             self._attribute(comparison, engine)
             raise
         if not comparison.parts.taken:
-            self._cover(engine, comparison.trial.pairs)
+            self._cover(engine)
         if self.request.grappler:
             self._load(optimize=True)  # in the shapes that have been found to fit: kernels may not survive others
             engine = Engine(self.executor, optimized_again(comparison.trial))
@@ -306,7 +284,6 @@ class _Validation:
                 differs.message += "; as they are written they are equal: it is the doing of TensorFlow's optimiser"
                 differs.advice = ("allow-difference",)
                 raise
-        self._profile(engine)
         if self.other is not None:
             self._account(comparison)
 
@@ -329,21 +306,13 @@ class _Validation:
                 code="unshown-differences",
             )
 
-    def _cover(self, engine: Engine, pairs: Sequence[ComparedPair]) -> None:
-        """Tells what the feeds reach, and looks for more as long as is asked; the PAIRS are compared on these, too."""
-        executor, trial = self.executor, engine.trial
-        executor.progress(Event("searching"))
-        coverage = Coverage(places_of(self.model, executor.settings))
-        self.verdict.coverage = coverage
-        fed, names = engine.fed.get(ORIGINAL, {}), self._change().intent.renamed if self.other is not None else {}
-        if executor.settings.effort and engine.subject(ORIGINAL).plan.keeps_state:
-            pairs = []  # the one is called more often than the other now
-            self.verdict.warnings.append("the graph keeps what it was given: nothing is compared on further feeds")
-        both = BothModels(pairs, engine.fed.get(EDITED, {}), names, trial.rtol, trial.atol)
+    def _cover(self, engine: Engine) -> None:
+        """Counts what the feeds of the model reached."""
+        self.executor.progress(Event("searching"))
         try:
-            search_further(executor, coverage, fed, both)
+            self.verdict.coverage = coverage_of(self.executor, self.model, engine.fed.get(ORIGINAL, {}))
         except Refused as refused:
-            self.verdict.warnings.append(f"what the feeds reach cannot be told: {printable(refused.text)}")
+            self.verdict.warnings.append(f"coverage of the feeds is not known: {printable(refused.text)}")
 
     # -- two models ---------------------------------------------------------------------------------------------
 

@@ -12,8 +12,6 @@ from gdsurgeon.errors import Line, UsageError, joined
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.operation.paths import check_replaces_nothing
 from gdsurgeon.proof.settings import Settings
-from gdsurgeon.runtime.failures import TensorFlowError
-from gdsurgeon.runtime.server import parse_target
 from gdsurgeon.wire.output import STANDARD_OUTPUT
 
 
@@ -34,7 +32,6 @@ class ValidateRequest:
         first_divergence: find the node that is to blame for a difference.
         lockstep: with that, give both models the same tensors.
         reduce: where to write the smallest piece that differs, or None.
-        profile: measure.
         save_outputs, save_feeds: .npz files to write, or None.
         golden: an .npz file with recorded outputs, or None.
         grappler: whether the verdict is also on the graphs as TensorFlow's optimiser makes them, as deployed ones run.
@@ -61,7 +58,6 @@ class ValidateRequest:
     first_divergence: bool = False
     lockstep: bool = False
     reduce: str | None = None
-    profile: bool = False
     save_outputs: str | None = None
     save_feeds: str | None = None
     golden: str | None = None
@@ -110,9 +106,9 @@ def check_request(request: ValidateRequest) -> None:
         raise UsageError("two devices compare a model with itself: give one MODEL, or one device")
     if request.golden is not None and two:
         raise UsageError(Line("{golden} compares one model with recorded outputs"))
-    idle = (request.golden, request.profile, request.save_outputs, request.save_feeds, request.outputs)
+    idle = (request.golden, request.save_outputs, request.save_feeds, request.outputs)
     if request.level != "run" and (two or any(idle)):
-        line = "{level} {given} runs nothing, so that nothing can be compared, measured or saved"
+        line = "{level} {given} runs nothing, so that nothing can be compared or saved"
         raise UsageError(Line(line, given=request.level))
     outputs = (
         (Line("{reduce}"), request.reduce),
@@ -127,8 +123,3 @@ def check_request(request: ValidateRequest) -> None:
         raise UsageError(Line("{names} cannot all go to standard output", names=joined(" and ", streams)))
     read = [*sources, *request.others, *((request.golden,) if request.golden is not None else ())]
     check_replaces_nothing(written, [path for path in read if path != "-"])
-    if request.settings.target:
-        try:
-            parse_target(request.settings.target)
-        except TensorFlowError as error:
-            raise UsageError(Line("{target}: {reason}", reason=error.message)) from error

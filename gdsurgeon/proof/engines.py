@@ -150,7 +150,7 @@ def run_in_engine(executor: Executor, graph: Graph, overrides: Overrides, reques
     try:
         with engine_at(request.engine, request.place) as (opened, reads):
             settings = executor.settings._replace(
-                release=opened, reads=(*executor.settings.reads, *reads), op_libraries=(), target="", device="cpu"
+                release=opened, reads=(*executor.settings.reads, *reads), op_libraries=(), device="cpu"
             )
             with Executor(settings) as other:
                 other.called = {ORIGINAL: name}

@@ -55,9 +55,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _ENCODER = "the JPEG encoder"
-_UNREACHABLE = frozenset(("unavailable", "deadline_exceeded", "aborted", "cancelled"))
-"""What TensorFlow says where the server of a session is not there, or no longer."""
-
 _FOR_WANT_OF_MEMORY = frozenset(("resource_exhausted", "aborted", "internal", "unknown"))
 """What TensorFlow says where a kernel has got no memory."""
 
@@ -87,7 +84,6 @@ class Executor(Closing):
             settings.release or None,
             verbose=settings.verbose,
             allow_ops=settings.allow_ops,
-            target=settings.target,
             reads=settings.reads,
             onednn=settings.onednn,
         )
@@ -180,7 +176,7 @@ class Executor(Closing):
             path=file,
             data=data,
             default_device=device if device.startswith("/") else "",
-            options=SessionOptions(optimize=optimize, cpu_only=is_cpu(device), target=settings.target),
+            options=SessionOptions(optimize=optimize, cpu_only=is_cpu(device)),
         )
         self.load_again(key)
 
@@ -326,13 +322,11 @@ class Executor(Closing):
 
         Raises:
             NotValidatedError: TensorFlow does not see the device that was asked for.
-            Refused: the server does not answer.
         """
         device = self.settings.device if device is None else device
-        target = self.settings.target
         if device == "cpu":
-            return f"CPU of {target}" if target else "CPU"
-        seen = self._wait(self._worker.devices(target))
+            return "CPU"
+        seen = self._wait(self._worker.devices())
         wanted = device.rpartition("device:")[2].upper()
         wanted = wanted if ":" in wanted else wanted + ":"
         for found in seen:
@@ -340,7 +334,7 @@ class Executor(Closing):
                 return found.name.rpartition("device:")[2]
         names = ", ".join(d.name.rpartition("device:")[2] for d in seen)
         raise NotValidatedError(
-            f"TensorFlow sees no {wanted.rstrip(':')} {f'at {target}' if target else 'here'}, only {names}",
+            f"TensorFlow sees no {wanted.rstrip(':')} here, only {names}",
             code="no-device",
             facts={"device": wanted.rstrip(":")},
             advice="on-the-cpu",
@@ -369,8 +363,6 @@ class Executor(Closing):
                     line = "{op_libraries} {library} cannot be loaded: {reason}"
                     facts = {"library": printable(library), "reason": error.message}
                     raise UsageError(Line(line, **facts)) from error
-            if self.settings.target and error.code in _UNREACHABLE:
-                raise NotValidatedError(printable(first_line(error.message))) from error
             if error.code in _FOR_WANT_OF_MEMORY and is_memory_limited():
                 reason = printable(first_line(error.message))
                 raise NotValidatedError(

@@ -173,7 +173,7 @@ def relation_of(result: EditResult) -> Relation | None:
 
 def _same_outputs(out: Relation, claim: SameOutputs, _intent: Intent) -> bool:
     out.same, out.also = claim, claim.also
-    return claim.judged and not (claim.rtol or claim.atol or claim.of_largest or claim.except_for or claim.measured)
+    return claim.judged and not (claim.rtol or claim.atol or claim.of_largest or claim.except_for)
 
 
 def _same_given(out: Relation, claim: SameGiven, _intent: Intent) -> bool:

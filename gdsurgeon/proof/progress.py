@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 STEPS = (
-    "loading", "checking", "editing", "staging", "proving", "running", "comparing", "searching", "measuring",
-    "publishing",
+    "loading", "checking", "editing", "staging", "proving", "running", "comparing", "searching", "publishing",
 )  # fmt: skip
 """In the order in which they come; running and comparing once for every sample."""
 

@@ -15,7 +15,6 @@ from gdsurgeon.proof.statement import stated
 from gdsurgeon.values import Data
 
 if TYPE_CHECKING:
-    from gdsurgeon.proof.models.coverage import Coverage
     from gdsurgeon.proof.plan import FetchPlan
     from gdsurgeon.runtime.compare import Comparison
     from gdsurgeon.runtime.tensor import Tensor
@@ -114,14 +113,6 @@ class OutputProof(Data):
         return out
 
 
-class Timing(NamedTuple):
-    """Seconds that a run of the original and of the edited graph takes, the median of RUNS each."""
-
-    original: float
-    edited: float
-    runs: int
-
-
 class Deployed(NamedTuple):
     """How two graphs compare as the edited one is deployed: optimised by TensorFlow (Grappler).
 
@@ -145,20 +136,15 @@ class Deployed(NamedTuple):
 
 
 class MemoryUse(NamedTuple):
-    """What a run of the edited graph takes, and of the original where that was asked; both optimised by TensorFlow.
+    """The memory of a run of the edited graph, optimised by TensorFlow.
 
     Attributes:
-        edited, original: bytes that the run allocates at most.
-        seconds: of a run of the original and of the edited graph, the median of RUNS each.
-        runs: how many were timed.
-        budget: bytes that the edited graph was to stay under.
+        edited: the peak of the bytes that the run allocates.
+        budget: the bytes that the run may allocate.
     """
 
     edited: int
-    original: int | None = None
-    seconds: tuple[float, float] | None = None
-    runs: int = 0
-    budget: int | None = None
+    budget: int
 
 
 @dataclass(eq=False, repr=False)
@@ -180,8 +166,7 @@ class Proof(Data):
         seconds: wall time of the proof.
         rtol, atol: the tolerance that was allowed for floats; 0 and 0: bit for bit.
         of_largest: the same as a part of the largest element of each tensor; 0: not by that.
-        timing: how long both graphs take, where that was asked.
-        memory: what memory the gradients take, and what time, where that was asked.
+        memory: what memory the gradients take, where they have a budget.
         largest_difference: the largest absolute difference of all outputs and samples that were compared.
         is_exact: whether all that was compared is bit-identical.
         needed: the tolerance, as both rtol and atol, within which all floats are that were compared.
@@ -194,7 +179,6 @@ class Proof(Data):
         drawn: those of them that were drawn once, and whose values were fed.
         enclosed: those that lie in a loop or a function.
         optimized: whether TensorFlow has optimised the graphs before it ran them, or ran them as they are written.
-        coverage: what the feeds of the original have reached, where that was asked.
         served: what tf.saved_model.load makes of the result, where its functions are others.
         released: what another release makes of it, where that was asked.
         judged: whether outputs that differ are a failure; else how they differ is measured, and shows nothing.
@@ -222,7 +206,6 @@ class Proof(Data):
     of_largest: float = 0.0
     is_exact: bool = True
     largest_part: float = 0.0
-    timing: Timing | None = None
     memory: MemoryUse | None = None
     needed: float = 0.0
     batches: list[int] = field(default_factory=list)
@@ -233,7 +216,6 @@ class Proof(Data):
     drawn: list[str] = field(default_factory=list)
     enclosed: list[str] = field(default_factory=list)
     optimized: bool = False
-    coverage: Coverage | None = None
     served: str = ""
     released: str = ""
     judged: bool = True
@@ -296,11 +278,9 @@ class Proof(Data):
             **({"onednn_difference": self.onednn_difference} if self.onednn_difference else {}),
             **({"deployed": self.deployed._asdict()} if self.deployed is not None else {}),
             **({"tolerance_of_largest": self.of_largest} if self.of_largest else {}),
-            "timing": self.timing._asdict() if self.timing is not None else None,
             "memory": self.memory._asdict() if self.memory is not None else None,
             "skipped": [{"output": name, "reason": reason} for name, reason in self.skipped],
             "seconds": round(self.seconds, 3),
-            **({"coverage": self.coverage.as_json()} if self.coverage is not None else {}),
             **({"served": self.served} if self.served else {}),
             **({"released": self.released} if self.released else {}),
             **({"pieces": [piece.as_json() for piece in self.pieces]} if self.pieces else {}),

@@ -25,7 +25,6 @@ from gdsurgeon.edits.claims import (
     SameTensors,
     Unchanged,
 )
-from gdsurgeon.errors import printable
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.proof.change import Change
 from gdsurgeon.proof.claims.composed import composed_trial
@@ -41,7 +40,7 @@ from gdsurgeon.proof.claims.substituted import same_given_trial, same_part_trial
 from gdsurgeon.proof.claims.unchanged import unchanged_trial
 from gdsurgeon.proof.deployed import as_deployed, is_deployed, load_deployed, unload_deployed, without_onednn
 from gdsurgeon.proof.engine import Engine
-from gdsurgeon.proof.executor import Executor, Refused
+from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.loading import await_loaded
 from gdsurgeon.proof.proof import Deployed, DiffersError, Proof, merged, worse
 from gdsurgeon.proof.trial import EDITED, ORIGINAL, Trial, TrialContext
@@ -92,31 +91,8 @@ def prove(
         except DiffersError as differs:
             finish(differs.proof, executor, device, started)
             raise
-    if executor.settings.effort:
-        _reach_more(context, proof, next((engine for engine, _ in tried if ORIGINAL in engine.fed), None))
     finish(proof, executor, device, started)
     return proof
-
-
-def _reach_more(context: TrialContext, proof: Proof, engine: Engine | None) -> None:
-    """Counts what the feeds of a trial reach of the original, and compares on further ones. Raises ValidationError."""
-    from gdsurgeon.proof.models.coverage import Coverage
-    from gdsurgeon.proof.models.places import places_of
-    from gdsurgeon.proof.models.reaching import BothModels, search_further
-
-    if engine is None:
-        proof.warnings.append("what the feeds reach cannot be told: the original was not run")
-        return
-    change, trial, fed, theirs = context.change, engine.trial, engine.fed[ORIGINAL], engine.fed.get(EDITED, {})
-    proof.coverage = Coverage(places_of(change.before, context.executor.settings))
-    names = {name: context.after(name) for name in fed}
-    # What is fed to the one alone would not be multiplied with the rest, and what is kept is that of more calls.
-    is_alike = {*names.values()} <= {*theirs} and not engine.subject(ORIGINAL).plan.keeps_state
-    both = BothModels(trial.pairs if is_alike else (), theirs, names, trial.rtol, trial.atol, trial.of_largest)
-    try:
-        search_further(context.executor, proof.coverage, fed, both)
-    except Refused as refused:
-        proof.warnings.append(f"what the feeds reach cannot be told: {printable(refused.text)}")
 
 
 def _tried(context: TrialContext, claims: Sequence[Claim]) -> Iterator[tuple[Engine, Proof]]:

@@ -24,12 +24,9 @@ class Settings(NamedTuple):
         seed: of the feeds.
         samples: feeds tried.
         verbose: whether TensorFlow's own log goes to standard error.
-        effort: seconds to search for feeds that reach more, and to compare on them; 0: an edit does not count, either,
-            what its feeds reach.
         reads: files and folders that the graphs may read: a checkpoint, assets.
         release: the folder of the libraries of another release that runs them, see `gdsurgeon.runtime.released`; or
             another engine, see `gdsurgeon.runtime.engines.opened.open_engine`.
-        target: a ``grpc://host:port`` of the TensorFlow server that runs them; '' is this machine.
         onednn: whether TensorFlow may take kernels of oneDNN, as it does where it is not told otherwise.
     """
 
@@ -40,8 +37,6 @@ class Settings(NamedTuple):
     seed: int = 0
     samples: int = 2
     verbose: bool = False
-    effort: float = 0.0
     reads: tuple[str, ...] = ()
-    target: str = ""
     release: str = ""
     onednn: bool = True

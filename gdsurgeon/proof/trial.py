@@ -14,7 +14,6 @@ from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.proof.change import Change
 from gdsurgeon.proof.executor import Executor
-from gdsurgeon.proof.models.profile import MeasuredGraph
 from gdsurgeon.proof.plan import FetchPlan, plan_with
 from gdsurgeon.proof.proof import DiffersError, Proof
 from gdsurgeon.proof.subject import Feeds, Subject, SubjectOptions
@@ -265,9 +264,6 @@ class TrialState(Protocol):
 
     def subject(self, run: str) -> Subject:
         """The graph of RUN."""
-
-    def measurable(self, run: str) -> MeasuredGraph:
-        """What RUN was in the last sample, to be run again."""
 
     def given(self, fetch: Fetch) -> OutputInfo:
         """The dtype and the shape of what FETCH was in the last sample."""

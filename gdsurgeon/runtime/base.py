@@ -50,8 +50,6 @@ class SessionOptions(NamedTuple):
         cpu_only: no session sees a GPU.
         intra_threads, inter_threads: size of the thread pools; 0 leaves it to TensorFlow.
         soft_placement: a node bound to a device that is missing runs elsewhere.
-        target: the 'grpc://host:port' of the TensorFlow server that runs the graph; '' runs it in this process.
-            The devices and thread pools are the server's then, and CPU_ONLY and the thread counts mean nothing.
     """
 
     optimize: bool = False
@@ -59,7 +57,6 @@ class SessionOptions(NamedTuple):
     intra_threads: int = 0
     inter_threads: int = 0
     soft_placement: bool = True
-    target: str = ""
 
     def config_proto(self) -> bytes:
         """The serialised tensorflow.ConfigProto. The two runtimes use these same bytes."""
@@ -70,9 +67,6 @@ class SessionOptions(NamedTuple):
         config = _field(10, graph)
         if self.cpu_only:
             config += _field(1, _field(1, b"GPU") + _field(2, 0))  # device_count
-        if self.target:
-            # A server's sessions share their variables by name, unless told not to as those of a process do not.
-            config += _field(15, 1)  # isolate_session_state
         return (
             config + _field(2, self.intra_threads) + _field(5, self.inter_threads) + _field(7, int(self.soft_placement))
         )

@@ -71,15 +71,12 @@ class CApiGraph(LoadedGraph):
         default_device: str,
         options: SessionOptions,
     ) -> None:
-        super().__init__(options.target)
         self._library = library
         self._session: int | None = None
         self._graph: int | None = library.TF_NewGraph()
         try:
             self._import(data, default_device)
             self._session = self._open_session(options)
-            if options.target:
-                self.devices()  # the first call: whoever listens there is to be a TensorFlow server
         except BaseException:
             self.close()
             raise
@@ -110,13 +107,13 @@ class CApiGraph(LoadedGraph):
         settings = library.TF_NewSessionOptions()
         try:
             library.check(library.TF_SetConfig, settings, config, len(config))
-            library.TF_SetTarget(settings, options.target.encode())
             session: int = library.check(library.TF_NewSession, self._graph, settings)
         finally:
             library.TF_DeleteSessionOptions(settings)
         return session
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """See `gdsurgeon.runtime.checked.LoadedGraph.close`."""
         library = self._library
         session, self._session = self._session, None
         graph, self._graph = self._graph, None
@@ -141,7 +138,8 @@ class CApiGraph(LoadedGraph):
                 library.TF_OperationNumOutputs(node),
             )
 
-    def _devices(self) -> list[Device]:
+    def devices(self) -> list[Device]:
+        """See `gdsurgeon.runtime.checked.LoadedGraph.devices`."""
         library = self._library
         self._open_graph()
         listed = library.check(library.TF_SessionListDevices, self._session)

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Iterator, Mapping, Sequence
 
 from gdsurgeon.ops.dtypes import DTYPES, dtype_name
 from gdsurgeon.runtime.base import MAX_GRAPH_BYTES, Device, Operation, RunResult, SessionOptions, TensorSpec
 from gdsurgeon.runtime.failures import TensorFlowError
-from gdsurgeon.runtime.server import ANSWER_WITHIN, Server
 from gdsurgeon.runtime.tensor import Tensor
 
-T = TypeVar("T")
 TensorName = tuple[str, int]
 
 
@@ -76,9 +73,7 @@ class Runtime(ABC):
             options: how the session executes.
 
         Raises:
-            TensorFlowError: TensorFlow refuses the graph (a malformed one can also kill the process);
-                'unavailable' where no server answers at the target, 'invalid_argument' where that is no address.
-                What a server itself refuses, it refuses with the first run.
+            TensorFlowError: TensorFlow refuses the graph (a malformed one can also kill the process).
         """
 
     @abstractmethod
@@ -90,11 +85,7 @@ class Runtime(ABC):
         """
 
     def devices(self, options: SessionOptions | None = None) -> list[Device]:
-        """The devices that sessions with OPTIONS see.
-
-        Raises:
-            TensorFlowError: as `load` does for the target.
-        """
+        """The devices that sessions with OPTIONS see."""
         graph = self.load(b"", options=options)
         try:
             return graph.devices()
@@ -103,43 +94,15 @@ class Runtime(ABC):
 
 
 class LoadedGraph(ABC):
-    """A graph in a session of its own. Different graphs may be used by different threads at once.
+    """A graph in a session of its own. Different graphs may be used by different threads at once."""
 
-    Args:
-        target: the address of the server that runs it, or ''.
-
-    Raises:
-        TensorFlowError: the target is no address, or nobody listens there.
-    """
-
-    def __init__(self, target: str) -> None:
-        self._server = Server(target) if target else None
-        if self._server is not None:
-            self._server.check()
-
+    @abstractmethod
     def devices(self) -> list[Device]:
-        """The devices that the session sees.
+        """The devices that the session sees."""
 
-        Raises:
-            TensorFlowError: 'unavailable' where no server answers.
-        """
-        return self._reach(self._devices, ANSWER_WITHIN)
-
+    @abstractmethod
     def close(self) -> None:
-        """Give the memory back, save that of a call which a server that has gone leaves hanging.
-
-        Idempotent; the tensors of earlier runs stay valid.
-        """
-        try:
-            self._reach(self._close, ANSWER_WITHIN)
-        except TensorFlowError:
-            # The session stays: a call may hang in it, and to close it is one more.
-            if self not in _abandoned:
-                _abandoned.append(self)
-
-    def _reach(self, work: Callable[[], T], limit: float | None = None) -> T:
-        """What WORK gives, which uses the session; see `gdsurgeon.runtime.server.Server.call`."""
-        return work() if self._server is None else self._server.call(work, limit)
+        """Give the memory back. Idempotent; the tensors of earlier runs stay valid."""
 
     @abstractmethod
     def operations(self) -> Iterator[Operation]:
@@ -170,8 +133,7 @@ class LoadedGraph(ABC):
 
         Raises:
             TensorFlowError: whatever TensorFlow refuses; 'invalid_argument' for an unsuitable feed or a
-                fetch of a resource or variant, 'not_found' for an unknown name, 'unavailable' where the
-                server that runs it has gone (see `gdsurgeon.runtime.server.Server.call`).
+                fetch of a resource or variant, 'not_found' for an unknown name.
         """
         fed: dict[TensorName, Tensor] = {}
         for name, value in feeds.items():
@@ -189,7 +151,7 @@ class LoadedGraph(ABC):
             if not wanted:
                 raise TensorFlowError("invalid_argument", "a run needs something to fetch or to run")
             return RunResult([fed[key] for key in wanted], b"" if trace else None)
-        tensors, metadata = self._reach(lambda: self._run(fed, asked, targets, trace))
+        tensors, metadata = self._run(fed, asked, targets, trace)
         got = fed | dict(zip(asked, tensors, strict=True))
         return RunResult([got[key] for key in wanted], metadata)
 
@@ -202,17 +164,6 @@ class LoadedGraph(ABC):
         self, feeds: dict[TensorName, Tensor], fetches: list[TensorName], targets: Sequence[str], trace: bool
     ) -> RunResult:
         """Run with everything checked: no fetch occurs twice or is fed."""
-
-    @abstractmethod
-    def _devices(self) -> list[Device]:
-        """See `devices`."""
-
-    @abstractmethod
-    def _close(self) -> None:
-        """Close the session and delete everything; idempotent."""
-
-
-_abandoned: list[LoadedGraph] = []  # kept from being freed while TensorFlow may be in them
 
 
 def _check_feed(name: str, value: Tensor, takes: TensorSpec) -> None:

@@ -19,7 +19,7 @@ from gdsurgeon.runtime.failures import (
     WorkerTimeout,
     WorkerUnavailable,
 )
-from gdsurgeon.runtime.process import above_standard, environment, kill, module_path, port_of, who_runs
+from gdsurgeon.runtime.process import above_standard, environment, kill, module_path, who_runs
 from gdsurgeon.values import Closing
 
 if TYPE_CHECKING:
@@ -120,7 +120,6 @@ class Worker(Closing):
             (`engines.opened.open_engine`); by default what GDSURGEON_RUNTIME says, else the C API if it can be had.
         verbose: pass TensorFlow's own log on to standard error, line by line, as data.
         allow_ops: leave files and the network open to the process, which is locked in otherwise.
-        target: the 'grpc://host:port' of the TensorFlow server that sessions may have; '' for none.
         reads: files and folders that graphs may read.
         onednn: let TensorFlow take kernels of oneDNN, where it would by itself.
     """
@@ -133,7 +132,6 @@ class Worker(Closing):
         verbose: bool = False,
         *,
         allow_ops: bool = False,
-        target: str = "",
         reads: Sequence[str] = (),
         onednn: bool = True,
     ) -> None:
@@ -143,7 +141,6 @@ class Worker(Closing):
         self._runtime = runtime
         self._verbose = verbose
         self._allow_ops = allow_ops
-        self._target = target
         self._onednn = onednn
         self._channel: Channel | None = None
         self._pid: int | None = None
@@ -197,7 +194,7 @@ class Worker(Closing):
             runtime=ascii(self._runtime),
             op_libraries=ascii(self._op_libraries),
             reads=ascii(self._reads),
-            opening=(self._allow_ops, port_of(self._target), not self._cpu_only),
+            opening=(self._allow_ops, not self._cpu_only),
         )
         # -S: the module path is ours already, with what .pth files have added to it.
         flags = ["-S", *(["-B"] if sys.dont_write_bytecode else [])]
@@ -317,9 +314,7 @@ class Worker(Closing):
             path: its file, or a descriptor of it (mapped by the child; it must not change meanwhile), or
             data: its bytes.
             default_device: where nodes go that name no device themselves, such as '/device:GPU:1'.
-            options: of its session; None: as it is written, on what the worker's DEVICE allows. Where no server
-                answers at their target, and where one goes away under a run, the answer is a TensorFlowError
-                'unavailable', after some 12 s at most; to a text that is no such address it is 'invalid_argument'.
+            options: of its session; None: as it is written, on what the worker's DEVICE allows.
         """
         import pickle
 
@@ -420,9 +415,9 @@ class Worker(Closing):
         """Load a SavedModel with tf.saved_model.load and call its signatures; the runtime must be 'python'."""
         return self.submit("call_signatures", folder=folder, calls=list(calls))
 
-    def devices(self, target: str = "") -> Pending[list[Device]]:
-        """The devices that TensorFlow sees here, or those of the server at TARGET (see `load`)."""
-        return self.submit("devices", target=target)
+    def devices(self) -> Pending[list[Device]]:
+        """The devices that TensorFlow sees."""
+        return self.submit("devices")
 
     def info(self) -> Pending[Info]:
         """Which runtime it is, and TensorFlow's version."""

@@ -57,7 +57,6 @@ _FUNCTIONS: dict[str, tuple[type | None, list[type]]] = {
     "TF_NewSessionOptions": (c_void_p, []),
     "TF_DeleteSessionOptions": (None, [c_void_p]),
     "TF_SetConfig": (None, [c_void_p, c_char_p, c_size_t, c_void_p]),
-    "TF_SetTarget": (None, [c_void_p, c_char_p]),
     "TF_NewSession": (c_void_p, [c_void_p, c_void_p, c_void_p]),
     "TF_CloseSession": (None, [c_void_p, c_void_p]),
     "TF_DeleteSession": (None, [c_void_p, c_void_p]),

@@ -1,4 +1,4 @@
-"""What the child is started with, and ended by: the module path, descriptors, a port, a signal."""
+"""What the child is started with, and ended by: the module path, descriptors, a signal."""
 
 from __future__ import annotations
 
@@ -60,12 +60,6 @@ def who_runs(runtime: str | None) -> str:
 def takes_files(runtime: str | None) -> bool:
     """Whether what runs in the child has to be handed graphs as files."""
     return (runtime or "").partition(":")[0] == "openvino"
-
-
-def port_of(target: str) -> int:
-    """The port of the server TARGET, a 'grpc://host:port'; 0 where that is no such address."""
-    _, _, port = target.rstrip("/").rpartition(":")
-    return int(port) if port.isascii() and port.isdigit() and len(port) <= 5 else 0
 
 
 def unnamed_file() -> int:

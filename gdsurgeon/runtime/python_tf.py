@@ -15,10 +15,9 @@ from gdsurgeon.ops.dtypes import STRING
 from gdsurgeon.runtime.base import FULL_TRACE, Device, Operation, RunResult, SessionOptions, TensorSpec
 from gdsurgeon.runtime.checked import LoadedGraph, Runtime, TensorName, check_output, check_size, no_node
 from gdsurgeon.runtime.differentiation.gradients import Backward, Derivation, derive
-from gdsurgeon.runtime.differentiation.modules import GraphOperation, GraphTensor, PythonDevice, TensorGraph
+from gdsurgeon.runtime.differentiation.modules import GraphOperation, GraphTensor, TensorGraph
 from gdsurgeon.runtime.failures import TensorFlowError, TensorFlowMissing, code_name
 from gdsurgeon.runtime.library import package_folder
-from gdsurgeon.runtime.server import ANSWER_WITHIN, Server
 from gdsurgeon.runtime.signatures import ModelFolder, Served, SignatureCall, call_signatures
 from gdsurgeon.runtime.tensor import Array, Tensor, from_numpy
 
@@ -83,7 +82,6 @@ class PythonGraph(LoadedGraph):
     def __init__(
         self, tf: ModuleType, data: bytes | bytearray | memoryview, default_device: str, options: SessionOptions
     ) -> None:
-        super().__init__(options.target)
         self._tf = tf
         check_size(memoryview(data).nbytes)
         self._graph: TensorGraph | None = tf.Graph()
@@ -92,15 +90,10 @@ class PythonGraph(LoadedGraph):
             with self._open_graph().as_default(), self._open_graph().device(default_device or None):
                 tf.graph_util.import_graph_def(graph_def, name="")
             config = tf.compat.v1.ConfigProto.FromString(options.config_proto())
-            self._session: Any = tf.compat.v1.Session(options.target, graph=self._graph, config=config)
-        if options.target:
-            try:
-                self.devices()  # the first call: whoever listens there is to be a TensorFlow server
-            except BaseException:
-                self.close()
-                raise
+            self._session: Any = tf.compat.v1.Session(graph=self._graph, config=config)
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """See `gdsurgeon.runtime.checked.LoadedGraph.close`."""
         session, self._session, self._graph = self._session, None, None
         if session is not None:
             # Nothing can be done about a session that does not close.
@@ -112,23 +105,12 @@ class PythonGraph(LoadedGraph):
         for node in self._open_graph().get_operations():
             yield Operation(node.name, node.type, len(node.outputs))
 
-    def _devices(self) -> list[Device]:
+    def devices(self) -> list[Device]:
+        """See `gdsurgeon.runtime.checked.LoadedGraph.devices`."""
         self._open_graph()
         with _translated(self._tf):
-            listed = self._session.list_devices() if self._server is None else self._devices_of(self._server)
+            listed = self._session.list_devices()
         return [Device(d.name, d.device_type, d.memory_limit_bytes) for d in listed]
-
-    def _devices_of(self, server: Server) -> Sequence[PythonDevice]:
-        # While it waits for a server, list_devices lets no other thread of Python run, so that nobody could
-        # stop waiting for it: TensorFlow itself has to.
-        v1 = self._tf.compat.v1
-        config = v1.ConfigProto(operation_timeout_in_ms=round(ANSWER_WITHIN * 1000))
-        with v1.Session(server.target, graph=self._tf.Graph(), config=config) as session:
-            try:
-                listed: Sequence[PythonDevice] = session.list_devices()
-                return listed
-            except self._tf.errors.DeadlineExceededError:
-                raise server.silent(ANSWER_WITHIN) from None
 
     def _open_graph(self) -> TensorGraph:
         if self._graph is None:

@@ -368,11 +368,11 @@ class Child:
         self._results.pop(result_id, None)
         return Job(" drop", lambda: None)
 
-    def devices(self, target: str = "") -> Job:
-        """The devices that sessions with TARGET see."""
+    def devices(self) -> Job:
+        """The devices that sessions see."""
 
         def work() -> list[Device]:
-            return self._runtime.get().devices(SessionOptions(cpu_only=self._cpu_only, target=target))
+            return self._runtime.get().devices(SessionOptions(cpu_only=self._cpu_only))
 
         return Job(" devices", work)
 
@@ -402,9 +402,7 @@ class Child:
         return Job(" info", work)
 
 
-def main(
-    runtime: str | None, op_libraries: Sequence[str], opening: tuple[bool, int, bool], reads: Sequence[str]
-) -> None:
+def main(runtime: str | None, op_libraries: Sequence[str], opening: tuple[bool, bool], reads: Sequence[str]) -> None:
     """Run the child until its parent is gone. Does not return.
 
     Args:

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from gdsurgeon.edits.claims import EditResult
     from gdsurgeon.operation.edit import Outcome
     from gdsurgeon.proof.change import Step
-    from gdsurgeon.proof.models.coverage import Coverage
-    from gdsurgeon.proof.proof import MemoryUse, OutputProof, Piece, Proof, Timing
+    from gdsurgeon.proof.proof import OutputProof, Piece, Proof
 
 MOST_LINES = 8
 """Outputs, renames and the like that are shown one a line; of the others the number is said."""
@@ -156,12 +155,8 @@ def proof_entries(proof: Proof) -> Iterator[tuple[str, str]]:
     yield from left_out(proof)
     if proof.chance:
         yield "random", chance(proof)
-    if proof.coverage is not None:
-        yield from reached(proof.coverage)
-    if proof.timing is not None:
-        yield "measured", _timing(proof.timing)
     if proof.memory is not None:
-        yield from _memory(proof.memory)
+        yield "measured", f"{size(proof.memory.edited)} at most, of a budget of {size(proof.memory.budget)}"
     where = f"({proof.where}, {proof.seconds:.1f} s)"
     for called, piece in [(p.called, p.proof) for p in proof.pieces] or [("", proof)]:
         place = f"{printable(called)}: " if proof.pieces else ""
@@ -216,34 +211,6 @@ def returned(output: OutputProof) -> str:
     return line + (f" = {printable(output.value)}" if output.value else "")
 
 
-def reached(coverage: Coverage) -> Iterator[tuple[str, str]]:
-    """What the feeds have reached of what there is: sides, turns of loops, rows of tables, channels."""
-    places = coverage.places
-    if places.sides:
-        missing = coverage.unreached
-        count = counted(len(places.sides), "comparison, clip or choice")
-        text = f"{len(places.sides) - len(missing):,} of {count}"
-        text = text.replace("comparison, clip or choices", "comparisons, clips and choices") + " on both sides"
-        yield "reached", text + _not(missing)
-    if places.loops:
-        missing = coverage.turns_missed
-        count = counted(len(places.loops), "loop")
-        yield "reached", f"{len(places.loops) - len(missing):,} of {count} with 0, 1 and more turns" + _not(missing)
-    for lookup in places.lookups[:3]:
-        asked = len(coverage.rows.get(lookup.node, ()))
-        yield "reached", f"{asked:,} of {counted(lookup.rows, 'row')} by {printable(lookup.node)}"
-    if len(places.lookups) > 3:
-        yield "reached", f"and rows by {counted(len(places.lookups) - 3, 'other look-up')}"
-    alive, channels = coverage.channels
-    if channels:
-        dead = [f"{found.count(0):,} of {node}" for node, found in coverage.alive.items() if 0 in found]
-        yield "reached", f"{alive:,} of {counted(channels, 'channel')} above zero" + _not(dead)
-
-
-def _not(missing: list[str]) -> str:
-    return f"; not {listed(map(printable, missing), 3)}" if missing else ""
-
-
 def more_outputs(outputs: Sequence[OutputProof]) -> Iterator[tuple[str, str]]:
     """How many of OUTPUTS are not listed."""
     rest = outputs[MOST_LINES:]
@@ -296,31 +263,6 @@ def _measured(output: OutputProof) -> str:
     assert output.comparison is not None
     how = "the same" if output.comparison.equal else difference(output.comparison)
     return f"{printable(output.after)}: {how}"
-
-
-def _timing(timing: Timing) -> str:
-    ratio = timing.original / max(timing.edited, 1e-9)
-    what = f"{ratio:.2f} x as fast" if ratio >= 1 else f"{1 / ratio:.2f} x slower"
-    return (
-        f"original {timing.original * 1000:.3g} ms, edited {timing.edited * 1000:.3g} ms: {what} "
-        f"(median of {timing.runs} runs)"
-    )
-
-
-def _memory(use: MemoryUse) -> Iterator[tuple[str, str]]:
-    line = f"{size(use.edited)} at most"
-    if use.budget is not None:
-        line += f", of a budget of {size(use.budget)}"
-    if use.original is not None:
-        line += f"; tf.gradients {size(use.original)}: {use.original / max(use.edited, 1):.2f} x"
-    yield "measured", line
-    if use.seconds is not None:
-        own, edited = use.seconds
-        yield (
-            "measured",
-            f"{edited * 1000:.3g} ms; tf.gradients {own * 1000:.3g} ms: {edited / max(own, 1e-9):.2f} x the time "
-            f"(median of {use.runs} runs, both optimised by TensorFlow)",
-        )
 
 
 def equality(proof: Proof) -> str:

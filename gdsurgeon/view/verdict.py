@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 
 from gdsurgeon.errors import GdsurgeonError, Json, printable
 from gdsurgeon.operation.validate import Verdict
+from gdsurgeon.proof.models.coverage import Coverage
 from gdsurgeon.proof.models.differences import summed_up
 from gdsurgeon.proof.models.divergence import Divergence, Guilty
-from gdsurgeon.proof.models.profile import Profile
 from gdsurgeon.proof.proof import DiffersError, OutputProof, Proof, rounded_up
 from gdsurgeon.runtime.statistics import Statistics
 from gdsurgeon.text import counted, labelled, listed, size
@@ -21,7 +21,6 @@ from gdsurgeon.view.summary import (
     more_outputs,
     output_label,
     proven_counts,
-    reached,
     returned,
 )
 
@@ -43,10 +42,8 @@ def _entries(verdict: Verdict, error: GdsurgeonError | None) -> Iterator[tuple[s
     if proof is not None:
         yield from _proof(verdict, proof, error)
     if verdict.coverage is not None:
-        yield from reached(verdict.coverage)
+        yield from _reached(verdict.coverage)
     yield from _differences(verdict)
-    for name, profile in verdict.profiles.items():
-        yield from _profile(name, profile)
     if verdict.divergence is not None:
         yield from _divergence(verdict.divergence)
     if verdict.reduced is not None:
@@ -55,6 +52,27 @@ def _entries(verdict: Verdict, error: GdsurgeonError | None) -> Iterator[tuple[s
         yield "reduced", f"{nodes}: {printable(piece.mine)} and {printable(piece.theirs)}: {piece.text}"
     for path in verdict.written:
         yield "saved", printable(path)
+
+
+def _reached(coverage: Coverage) -> Iterator[tuple[str, str]]:
+    """What the feeds reached: both sides of places, rows of tables, channels."""
+    if coverage.sides:
+        missing = coverage.unreached
+        count = len(coverage.sides)
+        nouns = "comparison, clip or choice" if count == 1 else "comparisons, clips and choices"
+        yield "reached", f"{count - len(missing):,} of {count:,} {nouns} on both sides" + _not(missing)
+    for lookup, asked in [*coverage.rows.items()][:3]:
+        yield "reached", f"{asked:,} of {counted(lookup.rows, 'row')} by {printable(lookup.node)}"
+    if len(coverage.rows) > 3:
+        yield "reached", f"and rows by {counted(len(coverage.rows) - 3, 'other look-up')}"
+    alive, channels = coverage.channels
+    if channels:
+        dead = [f"{found.count(0):,} of {node}" for node, found in coverage.alive.items() if 0 in found]
+        yield "reached", f"{alive:,} of {counted(channels, 'channel')} above zero" + _not(dead)
+
+
+def _not(missing: list[str]) -> str:
+    return f"; not {listed(map(printable, missing), 3)}" if missing else ""
 
 
 def _differences(verdict: Verdict) -> Iterator[tuple[str, str]]:
@@ -144,13 +162,6 @@ def _range(statistics: Statistics) -> str:
     return f", {statistics.minimum:.3g} to {statistics.maximum:.3g}"
 
 
-def _profile(name: str, profile: Profile) -> Iterator[tuple[str, str]]:
-    yield "measured", f"{name}: {profile.seconds * 1000:.3g} ms a run (median of {profile.runs})"
-    total = profile.node_seconds or 1.0
-    for node in profile.slowest[:5]:
-        yield "", f"{node.seconds * 1000:8.3f} ms  {100 * node.seconds / total:3.0f} %  {printable(node.name)}"
-
-
 def _divergence(found: Divergence) -> Iterator[tuple[str, str]]:
     looked = f"{counted(found.compared, 'tensor')} compared"
     if found.left_out:
@@ -194,7 +205,6 @@ def verdict_json(verdict: Verdict, error: Mapping[str, Json] | None = None) -> d
         "differences": [item.as_json() for item in verdict.differences],
         "divergence": verdict.divergence.as_json() if verdict.divergence is not None else None,
         "reduced": verdict.reduced.as_json() if verdict.reduced is not None else None,
-        "profiles": {name: profile.as_json() for name, profile in verdict.profiles.items()},
         "written": verdict.written,
         "warnings": verdict.warnings,
         "seconds": round(verdict.seconds, 3),

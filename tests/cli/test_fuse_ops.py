@@ -74,7 +74,6 @@ def test_fusing_is_proven(command: Command) -> None:
     assert {(o["original"], o["edited"], o["equal"]) for o in report["proof"]["outputs"]} == {
         ("y", "y", True), ("mul", "block", True)
     }  # fmt: skip
-    assert report["proof"]["timing"] is None
 
 
 @pytest.mark.tensorflow
@@ -125,16 +124,13 @@ def test_a_body_that_rounds_otherwise_passes_within_a_tolerance(command: Command
 
 
 @pytest.mark.tensorflow
-def test_xla_compiles_and_is_measured(command: Command) -> None:
+def test_xla_compiles_and_is_compared_within_a_tolerance(command: Command) -> None:
     records = [placeholder("x", FLOAT, (64, 64)), unary("Tanh", "a", "x"), unary("Exp", "b", "a"), add("c", "b", "a"),
                unary("Sigmoid", "d", "c"), identity("y", "d")]  # fmt: skip
     command.put("model.pb", graph(*records))
     code, said, report = command("--select", "^[abcd]$", "--name", "fast", "--xla")
     assert code == 0, said
     assert report["proof"]["tolerance"]["rtol"] > 0
-    timing = report["proof"]["timing"]
-    assert timing["original"] > 0 and timing["edited"] > 0 and timing["runs"] >= 3
-    assert "measured" in said
     assert graphs.attrs((command.folder / "out.pb").read_bytes(), "fast")["_XlaMustCompile"].b
 
 

@@ -13,7 +13,7 @@ from support.commands import (
     THERE,
     for_each,
 )
-from support.desk import Desk, check_refused, check_said
+from support.desk import Desk, Ran, check_refused, check_said
 
 from gdsurgeon.cli.command import HEADINGS, SharedOption
 from gdsurgeon.cli.main import main
@@ -88,7 +88,7 @@ def test_the_list_of_commands_is_grouped(desk: Desk) -> None:
 
 def test_help_without_a_command_is_the_list(desk: Desk) -> None:
     listed = desk.run("--help")
-    assert desk.run() == desk.run("help") == listed == (0, listed.out, "")
+    assert desk.run() == desk.run("help") == listed == Ran(0, listed.out, "")
 
 
 @for_each

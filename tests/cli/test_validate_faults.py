@@ -1,4 +1,4 @@
-"""validate: options, files, devices and servers with which it cannot do what it is asked."""
+"""validate: options, files and devices with which it cannot do what it is asked."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ import pytest
 from support.desk import check_said
 from support.reaching import CONTENT, SECRET, read_for_a_shape
 from support.runtime_graphs import CRASHING, hanging
-from support.servers import running_server, unheard_target
-from support.validating import EARLIER, Bench, calling_chance, chain, guilty, noisy, scaled
+from support.validating import EARLIER, Bench, calling_chance, scaled
 
 pytestmark = pytest.mark.tensorflow
 
 
-# -- devices, servers, measuring --------------------------------------------------------------------------------
+# -- devices ----------------------------------------------------------------------------------------------------
 
 
 def test_two_devices_where_there_is_one(bench: Bench) -> None:
@@ -35,46 +34,6 @@ def test_two_devices_are_two(bench: Bench, devices: str) -> None:
     assert bench.run("m.pb", "--device", devices).code == 2
 
 
-def test_a_server(bench: Bench) -> None:
-    bench.put(m=scaled(), other=scaled(3.0), chance=noisy())
-    with running_server() as server:
-        target = ("--target", server.target)
-        ran = bench.run("m.pb", *target)
-        assert ran.code == 0 and server.target in ran.err
-        verdict = bench.verdict("m.pb", "other.pb", "--first-divergence", "--reduce", "r.pb", *target, code=5)
-        assert guilty(verdict) == ["c"] and server.target in verdict["proof"]["device"]
-        assert bench.run("chance.pb", "chance.pb", *target).code == 0
-        server.kill()
-        ran = bench.run("m.pb", *target)
-        assert ran.code == 7
-        check_said(ran, "no TensorFlow server answers", server.target)
-
-
-def test_a_server_that_is_not_there(bench: Bench) -> None:
-    bench.put(m=scaled())
-    with unheard_target() as target:
-        ran = bench.run("m.pb", "--target", target)
-    assert ran.code == 7
-    assert ran.err.count("grpc://") == 1
-
-
-@pytest.mark.parametrize("target", ["somewhere", "grpc://", "http://127.0.0.1:1", ""])
-def test_an_address_that_is_none(bench: Bench, target: str) -> None:
-    bench.put(m=scaled())
-    assert bench.run("m.pb", "--target", target).code == 2
-
-
-def test_profiles(bench: Bench) -> None:
-    bench.put(m=chain(), other=chain())
-    verdict = bench.verdict("m.pb", "other.pb", "--profile")
-    assert set(verdict["profiles"]) == {"m.pb", "other.pb"}
-    for profile in verdict["profiles"].values():
-        assert profile["seconds"] > 0 and profile["runs"] >= 3 and profile["slowest"]
-    ran = bench.run("m.pb", "--profile")
-    assert "measured m.pb" in ran.err and "ms a run" in ran.err
-    assert len(bench.verdict("m.pb", "m.pb", "--profile")["profiles"]) == 2
-
-
 # -- options that contradict each other -------------------------------------------------------------------------
 
 
@@ -82,7 +41,7 @@ CONTRADICTIONS = [
     "m.pb --first-divergence", "m.pb --reduce r.pb", "m.pb --map y=y", "m.pb --pre m.pb", "m.pb --post m.pb",
     "m.pb other.pb --lockstep", "m.pb --lockstep", "m.pb other.pb --device cpu,gpu", "m.pb other.pb --golden g.npz",
     "m.pb --golden g.npz --device cpu,gpu", "m.pb other.pb --level load", "m.pb other.pb --level structure",
-    "m.pb --level structure --golden g.npz", "m.pb --level load --profile", "m.pb --level load --save-outputs o.npz",
+    "m.pb --level structure --golden g.npz", "m.pb --level load --save-outputs o.npz",
     "m.pb --level structure --device cpu,gpu", "- -", "m.pb - --pre -", "m.pb other.pb --reduce m.pb",
     "m.pb other.pb --reduce ./other.pb", "m.pb other.pb --save-feeds other.pb", "m.pb --save-outputs m.pb",
     "m.pb --save-outputs o.npz --save-feeds ./o.npz", "m.pb --feeds g.npz --save-feeds g.npz",

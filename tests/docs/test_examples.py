@@ -14,7 +14,6 @@ from support.desk import Desk, Ran
 from support.pages import DONE_ALREADY, Step, arguments, masked, pages, steps
 from support.paths import FIXTURES, ROOT
 
-from gdsurgeon.proof.models import side_times
 from gdsurgeon.registry import COMMANDS
 
 
@@ -82,9 +81,7 @@ PAGES = [page for page in pages() if to_do(page)]
 
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_a_page_does_what_it_says(page: Path, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(side_times, "SLOWER", float("inf"))  # how long runs take says nothing here: all share the cores
-    monkeypatch.setattr(side_times, "LEAST", 0.0)
+def test_a_page_does_what_it_says(page: Path, desk: Desk) -> None:
     reader = Reader(desk)
     for step in to_do(page):
         if "jq " not in step.text or shutil.which("jq") is not None:

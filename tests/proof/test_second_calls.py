@@ -82,6 +82,6 @@ def test_two_models_of_which_one_forgets(tmp_path: Path) -> None:
     graph = m.graph("model.pb")
     graph.set_controls(graph["net/calls"], [])
     graph.save(str(tmp_path / "other.pb"))
-    assert gds.validate(path, path, settings=gds.Settings(effort=0.1)).proof.samples == 2  # type: ignore[union-attr]
+    assert gds.validate(path, path).proof.samples == 2  # type: ignore[union-attr]
     with pytest.raises(DiffersError, match="does not hold"):
         gds.validate(path, str(tmp_path / "other.pb"))

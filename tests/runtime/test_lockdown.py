@@ -10,7 +10,6 @@ import struct
 import subprocess
 import sys
 import textwrap
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -251,16 +250,6 @@ def test_files_and_the_network_are_open_where_that_is_allowed(tmp_path: Path) ->
     assert attempts("Opening(files_and_network=True)", *statements) == ["done", "done", "done", "EPERM"]
 
 
-@pytest.mark.skipif(landlock.version() < 4, reason="this kernel's Landlock knows no ports")
-def test_one_port_is_open_and_no_other() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
-        threading.Thread(target=one.accept, daemon=True).start()
-        ports = [server.getsockname()[1] for server in (one, other)]
-        statements = [f"socket.create_connection(('127.0.0.1', {port}))" for port in ports]
-        told = attempts(f"Opening(port={ports[0]})", *statements, "socket.create_server(('127.0.0.1', 0))")
-        assert told == ["done", "EACCES", "EPERM"]
-
-
 # --- other kernels and machines ----------------------------------------------------------------------------
 
 
@@ -318,7 +307,7 @@ def test_the_filter_of_each_machine(machine: str, calls: dict[str, int]) -> None
     assert (told("clone", 0x3D0F00), told("clone", 17)) == ("", "EPERM")
     assert (told("kill", os.getpid()), told("kill", 1)) == ("", "EPERM")
     assert (told("ioctl", 0, 0x5401), told("ioctl", 0, 0x5412), told("ioctl", 0, 0x541C)) == ("", "EPERM", "EPERM")
-    assert (told("socket", 2), told("socket", 2, port=80), told("socket", 1, port=80)) == ("EPERM", "", "EPERM")
+    assert (told("socket", 2), told("socket", 1)) == ("EPERM", "EPERM")
     assert (told("socket", 17, files_and_network=True), told("socket", 1, accelerators=True)) == ("", "")
     assert decided(machine, Opening(), 435) == "ENOSYS" and decided(machine, Opening(), 425) == "EPERM"
     assert decided(machine, Opening(), calls["read"], architecture=0x40000003) == "EPERM"  # 32 bits

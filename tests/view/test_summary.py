@@ -367,7 +367,6 @@ def test_the_report_of_a_rename(fixtures: Path, capsys: pytest.CaptureFixture[st
             "largest_difference": 0.0,
             "tolerance": None,
             "judged": True,
-            "timing": None,
             "memory": None,
             "skipped": [],
         },
@@ -432,7 +431,6 @@ def test_the_report_of_what_was_not_run(level: str, fixtures: Path, capsys: pyte
         "largest_difference": None,
         "tolerance": None,
         "judged": True,
-        "timing": None,
         "memory": None,
         "skipped": [],
     }

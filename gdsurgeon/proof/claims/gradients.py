@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from statistics import median
 
 from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.comparison.intent import Intent
@@ -23,10 +22,10 @@ from gdsurgeon.proof.change import Change, opened_again
 from gdsurgeon.proof.claims.finite_differences import check_differences
 from gdsurgeon.proof.claims.same_outputs import same_outputs_plan, side_by_side_trial
 from gdsurgeon.proof.executor import Executor, Refused
-from gdsurgeon.proof.models.profile import MeasuredGraph, measured, run_again
 from gdsurgeon.proof.models.trace import peak_bytes
 from gdsurgeon.proof.plan import plan_with
 from gdsurgeon.proof.proof import MemoryUse, Proof
+from gdsurgeon.proof.subject import Feeds
 from gdsurgeon.proof.trial import DO_WITHOUT, EDITED, ORIGINAL, RunRefusal, Trial, TrialContext, TrialState
 from gdsurgeon.runtime.differentiation.differentiator import Differentiator
 from gdsurgeon.runtime.differentiation.gradients import Derivation
@@ -36,7 +35,7 @@ from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.write import read_chunks
 
 STATEMENT = "edited(x) = original(x), its gradients = tf.gradients on the original"
-DEPLOYED = "deployed "
+DEPLOYED = "deployed"
 _NO_SYMBOLIC_GRADIENT = "No gradient defined for op: "
 """What TensorFlow says when it runs a SymbolicGradient of a function that holds such an op."""
 TRACED_RUNS = 3
@@ -74,8 +73,8 @@ def gradients_trial(context: TrialContext, claim: Gradients) -> Trial:
     trial.conditions = [*trial.conditions, partial(_compared, claim, unrun)]
     weights = change.result.asked is not None and bool(change.result.asked.arguments.get("weights"))
     checks: list[Callable[[TrialState], None]] = [partial(check_differences, change.before, claim, weights)]
-    if claim.measured or claim.budget is not None:
-        checks.append(partial(_measure, claim, read_chunks(change.after.chunks()), data, change.called))
+    if claim.budget is not None:
+        checks.append(partial(_check_memory, claim, claim.budget, read_chunks(change.after.chunks()), change.called))
     trial.first = partial(_all, checks)
     return replace(trial, statement=STATEMENT)
 
@@ -146,51 +145,39 @@ def _compared(claim: Gradients, unrun: Mapping[str, str], proof: Proof) -> None:
     proof.warnings.append(Line("not all gradients were compared ({name}: {reason}{more})", **facts))
 
 
-# -- what they cost -------------------------------------------------------------------------------------------
+# -- their memory ---------------------------------------------------------------------------------------------
 
 
-def _measure(claim: Gradients, edited: bytes, original: bytes, called: str, state: TrialState) -> None:
-    """Notes what the gradients alone take, as deployed: in the edited graph, and if asked in the original too."""
+def _check_memory(claim: Gradients, budget: int, edited: bytes, called: str, state: TrialState) -> None:
+    """Notes the peak of the memory of a run that fetches only the gradients, and compares it with the budget."""
     executor = state.executor
-    works = [_deployed(state, EDITED, edited, claim)]
-    if claim.measured:
-        works.append(_deployed(state, ORIGINAL, original, claim))
+    executor.load_bytes(DEPLOYED, edited, optimize=True)
     try:
-        peaks = [_peak(executor, work) for work in works]  # also the first runs, which are slow
-        use = MemoryUse(peaks[0], budget=claim.budget)
-        if claim.measured:
-            times = measured(executor, works)
-            seconds = (median(times[1]), median(times[0]))
-            use = use._replace(original=peaks[1], seconds=seconds, runs=len(times[0]))
+        use = MemoryUse(_peak(executor, state.fed[EDITED], claim.names), budget)
     except Refused as refused:
         raise ValidationError(
             f"{called} does not run when TensorFlow optimises it: {printable(refused.text)}", code="does-not-run"
         ) from refused
     finally:
-        for work in works:
-            executor.unload(work.key)
+        executor.unload(DEPLOYED)
     state.proof.memory = use
     check_budget(state.proof, use)
 
 
-def _deployed(state: TrialState, run: str, data: bytes, claim: Gradients) -> MeasuredGraph:
-    state.executor.load_bytes(DEPLOYED + run, data, optimize=True)
-    return MeasuredGraph(DEPLOYED + run, state.fed[run], [list(claim.names)])
-
-
-def _peak(executor: Executor, work: MeasuredGraph) -> int:
+def _peak(executor: Executor, feeds: Feeds, names: Sequence[str]) -> int:
     """The bytes that a run allocates at most, all devices together; the first run is not counted."""
     peaks: list[int] = []
     started = time.monotonic()
     while len(peaks) <= TRACED_RUNS and (len(peaks) < 2 or time.monotonic() - started < LONGEST_TRACING):
-        (run,) = run_again(executor, work, trace=True)
+        run = executor.wait(executor.run(DEPLOYED, DEPLOYED, feeds, list(names), trace=True))
+        executor.drop(DEPLOYED)
         peaks.append(sum(peak_bytes(run.metadata or b"").values()))
     return max(peaks[1:])
 
 
 def check_budget(proof: Proof, use: MemoryUse) -> None:
     """Raises ValidationError where a run takes clearly more than its budget; a little more is a warning."""
-    if use.budget is None or use.edited <= use.budget:
+    if use.edited <= use.budget:
         return
     taken, budget = told_apart(use.edited, use.budget)
     if use.edited > use.budget + max(BUDGET_MARGIN * use.budget, SMALL_MARGIN):

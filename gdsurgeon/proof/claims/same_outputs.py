@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
-from statistics import median
 
 from gdsurgeon.analysis.queries.ranked import chosen_from
 from gdsurgeon.analysis.queries.signature import output_nodes
@@ -24,11 +23,9 @@ from gdsurgeon.proof.claims.side_by_side import (
 )
 from gdsurgeon.proof.claims.substituted import tensors_given_trial
 from gdsurgeon.proof.claims.unchanged import alone_trial
-from gdsurgeon.proof.models.profile import measured
 from gdsurgeon.proof.plan import FetchPlan, Skipped, plan_with
-from gdsurgeon.proof.proof import Timing
 from gdsurgeon.proof.subject import Subject
-from gdsurgeon.proof.trial import DO_WITHOUT, EDITED, ORIGINAL, Trial, TrialContext, TrialState, both_load, nodes_of
+from gdsurgeon.proof.trial import DO_WITHOUT, ORIGINAL, Trial, TrialContext, both_load, nodes_of
 from gdsurgeon.text import listed
 
 
@@ -127,7 +124,6 @@ def side_by_side_trial(
         skipped=plan.reasons,
         planned=plan,
         steady=ORIGINAL,
-        first=_time if claim.measured else None,
     )
 
 
@@ -158,9 +154,3 @@ def _is_paired(context: TrialContext, tensor: str, served: Collection[str]) -> b
     counterpart = after.find(intent.after(node))
     count = counterpart.output_count if counterpart is not None else 0
     return count is None or parse_tensor(tensor).port < count
-
-
-def _time(state: TrialState) -> None:
-    """Notes the median time of both graphs on the same feeds, run by turns; both have run once before."""
-    times = measured(state.executor, [state.measurable(ORIGINAL), state.measurable(EDITED)])
-    state.proof.timing = Timing(median(times[0]), median(times[1]), len(times[0]))

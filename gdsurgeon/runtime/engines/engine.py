@@ -41,7 +41,6 @@ class EngineGraph(LoadedGraph):
     """
 
     def __init__(self, data: bytes | bytearray | memoryview) -> None:
-        super().__init__("")
         try:
             self.nodes = nodes_of(bytes(data))
         except ValueError as error:
@@ -98,10 +97,12 @@ class EngineGraph(LoadedGraph):
     ) -> RunResult:
         raise TensorFlowError("unimplemented", "an engine is run as a whole")
 
-    def _devices(self) -> list[Device]:
+    def devices(self) -> list[Device]:
+        """See `gdsurgeon.runtime.checked.LoadedGraph.devices`."""
         return [Device("/device:CPU:0", "CPU", 0)]
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """See `gdsurgeon.runtime.checked.LoadedGraph.close`."""
         self.nodes = {}
 
 

@@ -18,7 +18,6 @@ class Opening(NamedTuple):
 
     Attributes:
         files_and_network: both, as far as whoever started the process may use them.
-        port: of a server that may be connected to; 0 for none.
         accelerators: whether GPUs and the like may be used.
         libraries: files that may be read besides what Python and TensorFlow consist of.
         reads: files and folders that graphs may read.
@@ -26,7 +25,6 @@ class Opening(NamedTuple):
     """
 
     files_and_network: bool = False
-    port: int = 0
     accelerators: bool = False
     libraries: Sequence[str] = ()
     reads: Sequence[str] = ()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same on all architectures
 _VERSION = 1  # flag of landlock_create_ruleset
-_PATH_BENEATH, _NET_PORT = 1, 2  # kinds of rules
+_PATH_BENEATH = 1  # kind of rules
 
 # Access to files, by bit: LANDLOCK_ACCESS_FS_*.
 _WRITE_FILE, _READ_FILE, _READ_DIR, _IOCTL_DEV = 1 << 1, 1 << 2, 1 << 3, 1 << 15
@@ -29,7 +29,6 @@ _FILE_ACCESS = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 5: (1 << 1
 controlling devices (5) came later."""
 _NET_ACCESS = 0b11
 """LANDLOCK_ACCESS_NET_BIND_TCP and _CONNECT_TCP, from version 4 on."""
-_CONNECT_TCP = 0b10
 _SCOPES = 0b11
 """LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET and _SIGNAL, from version 6 on: other processes are out of reach."""
 
@@ -85,8 +84,6 @@ def _add_rules(ruleset: int, found: int, opening: Opening) -> None:
         _allow(ruleset, path, _READ_FILE | _WRITE_FILE)
     for path in device_files() if opening.accelerators else ():
         _allow(ruleset, path, known & (_READ_FILE | _WRITE_FILE | _READ_DIR | _IOCTL_DEV))
-    if opening.port and found >= 4:
-        _add_rule(ruleset, _NET_PORT, struct.pack("=QQ", _CONNECT_TCP, opening.port))
 
 
 def _allow(ruleset: int, path: str, access: int) -> None:
@@ -98,13 +95,10 @@ def _allow(ruleset: int, path: str, access: int) -> None:
     try:
         if not os.path.isdir(path):
             access &= ~_READ_DIR
-        _add_rule(ruleset, _PATH_BENEATH, struct.pack("=Qi", access, place))
+        rule = struct.pack("=Qi", access, place)
+        system_call(_ADD_RULE, ruleset, _PATH_BENEATH, ctypes.create_string_buffer(rule, len(rule)), 0)
     except OSError as error:
         if error.errno != errno.EBADFD:  # a file system that has no place for rules, such as that of pipes
             raise
     finally:
         os.close(place)
-
-
-def _add_rule(ruleset: int, kind: int, rule: bytes) -> None:
-    system_call(_ADD_RULE, ruleset, kind, ctypes.create_string_buffer(rule, len(rule)), 0)

@@ -38,11 +38,6 @@ _ACCELERATORS = (
     "/proc/devices", "/proc/driver", "/proc/modules", "/sys", "/etc/nvidia", "/etc/OpenCL", "/opt/cuda", "/opt/rocm",
     "/run/nvidia", "/run/opengl-driver",
 )  # fmt: skip
-_NAMES = (
-    "/etc/gai.conf", "/etc/host.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/resolv.conf", "/etc/services",
-    "/run/systemd/resolve",
-)  # fmt: skip
-"""By what the address of a server is found."""
 
 
 def readable(opening: Opening) -> Iterator[str]:
@@ -57,8 +52,6 @@ def readable(opening: Opening) -> Iterator[str]:
         yield from _ACCELERATORS
         yield from (os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH", "ROCM_PATH") if os.environ.get(name))
     yield from opening.reads
-    if opening.port:
-        yield from _NAMES
     named = os.environ.get("TF_PLUGGABLE_DEVICE_LIBRARY_PATH", "")
     for library in (*opening.libraries, named) if named else opening.libraries:
         yield library

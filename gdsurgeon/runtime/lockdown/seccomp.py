@@ -30,7 +30,7 @@ _LOAD, _EQUAL, _ANY_BIT, _AT_LEAST, _RETURN = (
 )  # BPF_LD|W|ABS, BPF_JMP|..., BPF_RET
 _NUMBER, _ARCHITECTURE, _ARGUMENT = 0, 4, 16  # offsets in struct seccomp_data; an argument has 8 bytes, low half first
 _CLONE_THREAD = 0x10000
-_UNIX, _INET, _INET6, _NETLINK = 1, 2, 10, 16  # AF_*
+_UNIX = 1  # AF_UNIX
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C  # types into a terminal
 _X32 = 0x40000000  # bit of the numbers of a second set of calls on x86_64
 
@@ -155,9 +155,8 @@ def _conditions(opening: Opening) -> Iterator[tuple[str, list[_Instruction]]]:
     typing = [_Instruction(_EQUAL, _TIOCSTI, if_true=1), _Instruction(_EQUAL, _TIOCLINUX, if_false=1)]
     yield "ioctl", [_load_argument(1), *typing, _refused(), allowed]
     if not opening.files_and_network:
-        families = [_INET, _INET6, _NETLINK] if opening.port else []
-        families += [_UNIX] if opening.accelerators else []  # by which a driver asks whether it shares a GPU
-        checks = [part for family in families for part in (_Instruction(_EQUAL, family, if_false=1), allowed)]
+        # A driver asks by a path socket whether it shares a GPU.
+        checks = [_Instruction(_EQUAL, _UNIX, if_false=1), allowed] if opening.accelerators else []
         yield "socket", [_load_argument(0), *checks, _refused()]
 
 

@@ -160,24 +160,6 @@ def test_where_all_outputs_are_excepted_nothing_is_passed(executor: Executor) ->
     assert error.message == "nothing could be compared: it is meant to differ; so is this"
 
 
-def test_both_graphs_are_measured_where_that_is_asked_for(executor: Executor) -> None:
-    proof = proven(executor, numbers(), claiming(renaming, measured=True))
-    assert proof.timing is not None
-    assert proof.timing.original > 0 and proof.timing.edited > 0 and 3 <= proof.timing.runs <= 15
-    assert proof.as_json()["timing"]["runs"] == proof.timing.runs
-    assert proven(executor, numbers(), renaming).timing is None
-
-
-def test_a_measured_graph_with_random_ops_and_tables(executor: Executor) -> None:
-    """What is drawn, and who has initialised what, is the same in the runs that are measured."""
-    m = stateful()
-    m.const("shape", [1], "int32")
-    m.node("noise", "RandomUniform", ["shape"], T="int32", dtype="float32", seed=4)
-    m.node("noisy", "Mul", ["noise", "t/result"], T="float32")
-    proof = proven(executor, m, claiming(lambda g: rename(g, [("y", "z")]), measured=True))
-    assert proof.timing is not None and {"z", "noisy"} <= {o.after for o in proof.compared}
-
-
 def test_a_claim_that_is_not_of_this_journal_is_not_passed(executor: Executor) -> None:
     """The intent speaks of a node that is not there."""
 
