@@ -45,6 +45,24 @@ class _Words(dict[str, str]):
         return self._options.get(name, name)
 
 
+class Remark(str):
+    """A line for a person, such as a warning, that a program recognises without reading it.
+
+    Attributes:
+        code: a short name of what the line says; it stays the same when the words change.
+        facts: what the line is about, by name: a node, a tensor, ...
+    """
+
+    code: str
+    facts: Mapping[str, Json]
+
+    def __new__(cls, text: str, code: str, **facts: Json) -> Remark:
+        self = super().__new__(cls, text)
+        self.code = code
+        self.facts = facts
+        return self
+
+
 def joined(separator: str, lines: Iterable[str]) -> Line:
     """LINES as one, made printable."""
     facts = {f"line_{number}": printable(line) for number, line in enumerate(lines)}

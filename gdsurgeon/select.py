@@ -169,18 +169,18 @@ def _parts(topology: Topology, selection: Selection) -> Iterator[Iterable[int]]:
     graph = topology.graph
     yield [topology.id_of(graph[name]) for name in selection.nodes]
     for pattern in selection.regexes:
-        yield _some(_matching_any(topology, [pattern], topology.numbers()), "regexes", [pattern])
+        yield _some(_matching_any(topology, [pattern], topology.numbers()), Line("{regexes}"), [pattern])
     for op in selection.ops:
         of_op = (n for n in topology.numbers() if topology.op(n) == op)
-        yield _some(of_op, "ops", [op], op, _ops(topology))
+        yield _some(of_op, Line("{ops}"), [op], op, _ops(topology))
     for scope in selection.scopes:
         found = under_scope(topology, scope)
-        yield _some(found, "scopes", [scope], scope_prefix(scope)[:-1], scopes(topology))
+        yield _some(found, Line("{scopes}"), [scope], scope_prefix(scope)[:-1], scopes(topology))
     for start, end in selection.between:
         sources = [_tensor(topology, text) for text in start]
         targets = [_tensor(topology, text)[0] for text in end]
         flags = between(topology, sources, targets, control=selection.control)
-        yield _some(members(flags), "between", [",".join(start), ",".join(end)])
+        yield _some(members(flags), Line("{between}"), [",".join(start), ",".join(end)])
     seeds = [_node(topology, text) for text in selection.forward]
     if seeds:
         yield members(forward_walk(topology, seeds, control=selection.control))
@@ -190,7 +190,7 @@ def _parts(topology: Topology, selection: Selection) -> Iterator[Iterable[int]]:
 
 
 def _some(
-    found: Iterable[int], part: str, given: Sequence[str], name: str = "", known: Iterable[str] = ()
+    found: Iterable[int], part: Line, given: Sequence[str], name: str = "", known: Iterable[str] = ()
 ) -> Iterator[int]:
     """FOUND, if it is not empty, for what is GIVEN in PART of a selection; NAME may be a typo for one of KNOWN."""
     count = 0
@@ -200,8 +200,8 @@ def _some(
     if not count:
         near = nearest(name, known) if name else None
         text = f"{'='.join(map(quoted, given))} matched 0 nodes{'.' if near else ''}{suggestion(near)}"
-        line = Line("{part} {text}", part=Line(f"{{{part}}}"), text=text)
-        facts = {"argument": part, "value": "=".join(given), "near": near}
+        line = Line("{part} {text}", part=part, text=text)
+        facts = {"argument": part.template.strip("{}"), "value": "=".join(given), "near": near}
         raise NothingToDo(line, code="nothing-matched", facts=facts)
 
 

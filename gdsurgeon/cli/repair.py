@@ -36,10 +36,12 @@ def command(request: Request, only_check: bool, as_json: bool) -> None:
       gdsurgeon repair model.pb -o mended.pb
     """
     if as_json and not only_check:
-        raise UsageError("--json is for --list: --report writes what was done")
+        raise UsageError("--json is for --list: --report writes what was done", code="missing-option")
     if only_check:
         if request.out is not None or request.in_place:
-            raise UsageError("--check (--list) writes nothing: it goes with neither -o nor -i")
+            raise UsageError(
+                "--check (--list) writes nothing: it goes with neither -o nor -i", code="conflicting-options"
+            )
         _check(request, as_json=as_json)
         return
     from gdsurgeon.cli.run_edit import run_edit

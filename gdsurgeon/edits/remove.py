@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
 from gdsurgeon.analysis.queries.signature import output_nodes
-from gdsurgeon.analysis.shapes.stated import describe, may_be_one
+from gdsurgeon.analysis.shapes.stated import describe, mismatch
 from gdsurgeon.analysis.traversal.boundary import boundary
 from gdsurgeon.analysis.traversal.control_flow import ControlFlow, Sides, control_flow, while_frames
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
@@ -18,7 +18,7 @@ from gdsurgeon.edits.copying.placeholders import add_placeholder, known_shapes
 from gdsurgeon.edits.copying.replacing import drop_colocations, remove_unread
 from gdsurgeon.edits.functions.unused import drop_unused_functions
 from gdsurgeon.edits.naming import naming, of_selection
-from gdsurgeon.errors import EditError, printable, quoted
+from gdsurgeon.errors import EditError, Json, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import check_name
 from gdsurgeon.graph.node import Node, Output, Use, check_typed
@@ -61,7 +61,7 @@ def remove(
     """
     members = dict.fromkeys(nodes := nodes_of(graph, selection))
     if len(members) == graph.node_count:
-        raise EditError("nothing would be left: all nodes are selected")
+        raise EditError("nothing would be left: all nodes are selected", code="nothing-left")
     read = _outer_reads(graph, members)
     if not bypass and dangling is None:
         _check_unread(read)
@@ -124,12 +124,17 @@ def _check_unread(read: Reads) -> None:
     lines = tuple(
         dict.fromkeys(f"{quoted(user.name)} reads {quoted(o.name)}" for o, places in read.items() for user, _ in places)
     )
-    if len(lines) == 1:
-        output, places = next(iter(read.items()))
-        raise EditError(
-            f"{quoted(output.node.name)} cannot be removed: {quoted(places[0][0].name)} reads it", advice="bypass"
-        )
-    raise EditError("the selected nodes are still read:", details=first_lines(lines, 20), advice="bypass")
+    output, places = next(iter(read.items()))
+    message = f"{quoted(output.node.name)} cannot be removed: {quoted(places[0][0].name)} reads it"
+    if len(lines) > 1:
+        message = "the selected nodes are still read:"
+    raise EditError(
+        message,
+        code="has-consumers",
+        facts={"consumers": {o.name: list(dict.fromkeys(user.name for user, _ in read[o])) for o in read}},
+        details=first_lines(lines, 20) if len(lines) > 1 else (),
+        advice="bypass",
+    )
 
 
 def _check_no_outputs(graph: Graph, members: dict[Node, None]) -> None:
@@ -138,6 +143,8 @@ def _check_no_outputs(graph: Graph, members: dict[Node, None]) -> None:
         names = ", ".join(quoted(node.name) for node in outputs[:5]) + (", ..." if len(outputs) > 5 else "")
         raise EditError(
             f"{names}: {'an output' if len(outputs) == 1 else 'outputs'} of the graph would be removed",
+            code="is-output",
+            facts={"nodes": [node.name for node in outputs]},
             advice="allow-outputs",
         )
 
@@ -161,10 +168,17 @@ class _Bypass:
         """For each of OUTPUTS what takes its place. Raises EditError where nothing can."""
         out = {output: self._end(output) for output in outputs}
         for output, new in out.items():
-            if not may_be_one(output, new):
+            if code := mismatch(output, new):
                 raise EditError(
                     f"{quoted(output.name)} ({describe(output)}) cannot be bypassed: its input {quoted(new.name)} "
-                    f"is {describe(new)}"
+                    f"is {describe(new)}",
+                    code=code,
+                    facts={
+                        "tensor": output.name,
+                        "expected": describe(output),
+                        "input": new.name,
+                        "found": describe(new),
+                    },
                 )
         return out
 
@@ -173,7 +187,11 @@ class _Bypass:
         output = start
         while output.node in self.members and output not in self.found:
             if output in path:
-                raise EditError(f"{quoted(start.name)} cannot be bypassed: it is a loop of removed nodes")
+                raise EditError(
+                    f"{quoted(start.name)} cannot be bypassed: it is a loop of removed nodes",
+                    code="would-cycle",
+                    facts={"tensor": start.name},
+                )
             path[output] = output = self._input_of(output)
         end = self.found.get(output, output)
         for step, new in reversed(path.items()):
@@ -185,21 +203,28 @@ class _Bypass:
 
     def _input_of(self, output: Output) -> Output:
         node = output.node
-        where = f"{quoted(node.name)} ({printable(node.op)})"
+
+        def refusal(code: str, why: str, *, advice: str | tuple[str, ...] = (), **facts: Json) -> EditError:
+            message = f"{quoted(node.name)} ({printable(node.op)}) cannot be bypassed{why}"
+            return EditError(message, code=code, advice=advice, facts={"node": node.name, **facts})
+
         if node.op in CONTROL_FLOW:
             frame = while_frames(self.topology)
             number = frame.of[self.topology.id_of(node)]
-            loop = f" of the while loop {quoted(frame.names[number])}" if number >= 0 else ""
-            raise EditError(f"{where} cannot be bypassed: it is part of the control flow{loop}")
-        missing = [read for read in node.inputs if not read.node.exists]
+            name = frame.names[number] if number >= 0 else None
+            loop = "" if name is None else f" of the while loop {quoted(name)}"
+            code = "crosses-branch" if name is None else "crosses-loop"
+            raise refusal(code, f": it is part of the control flow{loop}", loop=name)
+        missing = [read.name for read in node.inputs if not read.node.exists]
         if missing:
-            raise EditError(f"{where} cannot be bypassed: it reads {quoted(missing[0].name)}, which is not there")
+            raise refusal("unsound-graph", f": it reads {quoted(missing[0])}, which is not there", input=missing[0])
+        count = len(node.inputs)
         if self.which is not None:
-            if not 0 <= self.which < len(node.inputs):
-                raise EditError(f"{where} cannot be bypassed by input {self.which}: it has {len(node.inputs)}")
+            if not 0 <= self.which < count:
+                raise refusal("no-such-input", f" by input {self.which}: it has {count}", value=self.which, count=count)
             return node.inputs[self.which]
         if not node.inputs:
-            raise EditError(f"{where} cannot be bypassed: it has no input")
+            raise refusal("no-such-input", ": it has no input", count=0)
         if _hands_on(node):
             return node.inputs[output.index]
         found = list(node.inputs)
@@ -208,13 +233,12 @@ class _Bypass:
         if len(found) > 1:
             found = [read for read in found if self._fed[self.topology.id_of(read.node)]] or found
         if output.index:
-            raise EditError(f"{where} cannot be bypassed: its output {output.index} is no input's counterpart")
+            why = f": its output {output.index} is no input's counterpart"
+            raise refusal("no-such-input", why, output=output.index)
         if len(found) != 1:
-            names = ", ".join(quoted(read.name) for read in node.inputs)
-            raise EditError(
-                f"{where} cannot be bypassed: it has several inputs ({names})",
-                advice="bypass-input",
-            )
+            names = [read.name for read in node.inputs]
+            why = f": it has several inputs ({', '.join(map(quoted, names))})"
+            raise refusal("ambiguous-input", why, advice="bypass-input", inputs=names)
         return found[0]
 
 
@@ -328,7 +352,9 @@ def _check_control_flow(
                 if own[0] >= 0:
                     raise EditError(
                         f"{quoted(user.name)} lies inside the while loop {quoted(frames.names[own[0]])}: "
-                        "no placeholder can be read there"
+                        "no placeholder can be read there",
+                        code="crosses-loop",
+                        facts={"node": user.name, "loop": frames.names[own[0]]},
                     )
             elif new.node.op in SWITCH:
                 break
@@ -340,8 +366,13 @@ def _check_control_flow(
                 continue
             sources += [topology.id_of(n) for n in controls if n.op not in SWITCH]
             if all((frames.of[source], flow.sides[source]) != own for source in sources):
-                where = f"the while loop {quoted(frames.names[own[0]])}" if own[0] >= 0 else "a branch of a conditional"
-                raise EditError(f"{quoted(user.name)} would no longer run in {where}: what ties it there would be gone")
+                loop = frames.names[own[0]] if own[0] >= 0 else None
+                where = "a branch of a conditional" if loop is None else f"the while loop {quoted(loop)}"
+                raise EditError(
+                    f"{quoted(user.name)} would no longer run in {where}: what ties it there would be gone",
+                    code="leaves-branch" if loop is None else "leaves-loop",
+                    facts={"node": user.name, "loop": loop},
+                )
 
 
 def _check_merge(user: Node, members: dict[Node, None], place: dict[Output, Output], flow: ControlFlow) -> None:
@@ -355,7 +386,9 @@ def _check_merge(user: Node, members: dict[Node, None], place: dict[Output, Outp
         if output.node in members and (new.node in members or sides(new) != sides(output)):
             raise EditError(
                 f"{quoted(user.name)} (Merge) takes {quoted(output.name)} when a branch is taken, and what would take "
-                "its place is there in any case"
+                "its place is there in any case",
+                code="crosses-branch",
+                facts={"node": user.name, "tensor": output.name},
             )
 
 

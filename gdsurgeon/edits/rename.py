@@ -46,15 +46,19 @@ def rename(
     for old, new in pairs:
         if ":" in old or old.startswith("^"):
             node = old.removeprefix("^").partition(":")[0]
-            raise EditError(f"{quoted(old)} is not a node: names of nodes have no index and no ^; write {quoted(node)}")
+            raise EditError(
+                f"{quoted(old)} is not a node: names of nodes have no index and no ^; write {quoted(node)}",
+                code="no-such-node",
+                facts={"node": old, "near": node},
+            )
         wanted.add(graph[old], new, f"{old}={new}")
     for old, new in scopes:
         found = _nodes(graph, under_scope(graph.names(), old, new))
-        wanted.add_all(found, f"scope {quoted(old)}", partial(graph.became, scope_prefix(old)))
+        wanted.add_all(found, "scope", old, partial(graph.became, scope_prefix(old)))
     for pattern, replacement in patterns:
         from gdsurgeon.select import substituted
 
-        wanted.add_all(_nodes(graph, substituted(pattern, replacement, graph.names())), f"pattern {quoted(pattern)}")
+        wanted.add_all(_nodes(graph, substituted(pattern, replacement, graph.names())), "pattern", pattern)
     names = {node: name for node, name in wanted.names.items() if node.name != name}
     if not names:
         raise NothingToDo("nothing would change: each node has the name that it is to get")
@@ -74,17 +78,27 @@ class _Wanted:
         if self.names.setdefault(node, name) != name:
             raise EditError(
                 f"{quoted(node.name)} cannot become both {quoted(self.names[node])} ({self._by[node]}) "
-                f"and {quoted(name)} ({by})"
+                f"and {quoted(name)} ({by})",
+                code="given-twice",
+                facts={"node": node.name, "names": [self.names[node], name]},
             )
         self._by.setdefault(node, by)
 
-    def add_all(self, found: Iterable[tuple[Node, str]], by: str, became: Callable[[], str] = lambda: "") -> None:
+    def add_all(
+        self, found: Iterable[tuple[Node, str]], kind: str, given: str, became: Callable[[], str] = lambda: ""
+    ) -> None:
         count = 0
+        by = f"{kind} {quoted(given)}"
         for node, name in found:
             self.add(node, name, by)
             count += 1
         if not count:
-            raise EditError(": ".join(filter(None, (f"{by} matched 0 nodes", became()))))
+            why = became()
+            raise EditError(
+                ": ".join(filter(None, (f"{by} matched 0 nodes", why))),
+                code="nothing-matched",
+                facts={"argument": kind, "value": given, "reason": why},
+            )
 
 
 def _nodes(graph: Graph, found: Iterable[Pair]) -> Iterable[tuple[Node, str]]:

@@ -10,7 +10,7 @@ from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.analysis.queries.ailments import Ailment, ailments
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameOutputs
-from gdsurgeon.errors import EditError, Json, NothingToDo, printable, quoted
+from gdsurgeon.errors import EditError, Json, NothingToDo, Remark, printable, quoted
 from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.constants import tensor_value
 from gdsurgeon.graph.graph import Graph
@@ -46,11 +46,18 @@ def repair(graph: Graph) -> EditResult:
     left = [each.text for each in found if not each.is_mendable]
     if faults:
         raise EditError(
-            f"not all of {printable(graph.source_name)} can be mended:", code="not-mendable", details=tuple(faults)
+            f"not all of {printable(graph.source_name)} can be mended:",
+            code="not-mendable",
+            facts={"nodes": [each.node for each in found if not each.is_mendable]},
+            details=tuple(faults),
         )
     if len(left) == len(found) and not graph.mended:
         why = "what is wrong cannot be mended" if left else "nothing is wrong that is known here"
-        raise NothingToDo(f"nothing would change: {why}" + "".join(f"; {text}" for text in left[:3]))
+        raise NothingToDo(
+            f"nothing would change: {why}" + "".join(f"; {text}" for text in left[:3]),
+            code="not-mendable" if left else "nothing-to-do",
+            facts={"nodes": [each.node for each in found]},
+        )
     left += _no_longer_changed(graph, found)
     _mend(graph, found)
     changed = [node.name for node in graph.touched()]
@@ -84,14 +91,15 @@ def _told(found: Sequence[Ailment], kind: str, count: int) -> str:
 
 def _no_longer_changed(graph: Graph, found: Sequence[Ailment]) -> list[str]:
     """What assignments changed that others read, too: a value is not changed."""
-    out = []
+    out: list[str] = []
     for each in found:
         node = graph[each.node]
         if each.is_mendable and each.kind == "reference" and _CHANGES.search(node.op):
             changed = node.inputs[0]
             if any(user is not node and changed in user.inputs for user in graph.users(changed.node)):
                 what = f"{quoted(changed.name)} is no longer changed by {quoted(node.name)}"
-                out.append(f"{what}: what else reads it is given what the file holds")
+                text = f"{what}: what else reads it is given what the file holds"
+                out.append(Remark(text, "no-longer-changed", node=node.name, tensor=changed.name))
     return out if len(out) <= SHOWN else [*out[:SHOWN], f"so it is with {len(out) - SHOWN} others"]
 
 

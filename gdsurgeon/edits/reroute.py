@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from gdsurgeon.analysis.shapes.stated import describe, may_be_one
+from gdsurgeon.analysis.shapes.stated import describe, mismatch
 from gdsurgeon.analysis.traversal.order import find_cycle, spelt_cycle
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.comparison.facts import Rewired
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.naming import naming, of_tensors
-from gdsurgeon.errors import EditError, UsageError, printable, quoted
+from gdsurgeon.errors import EditError, Remark, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
-from gdsurgeon.graph.node import Node, Output, same_dtype
-from gdsurgeon.select import matching_ends
+from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.select import compiled, matching_ends
 from gdsurgeon.specification.asked import edit
 
 Slots = dict[Node, dict[int, Output]]
@@ -54,12 +54,13 @@ def reroute(
     resolved = [(graph.output(old), graph.output(new)) for old, new in pairs]
     directed = resolved + ([(new, old) for old, new in resolved] if swap else [])
     if len({old for old, _ in directed}) != len(directed):
-        raise EditError("a tensor is rerouted to two others at once")
+        twice = [old.name for old, count in Counter(old for old, _ in directed).items() if count > 1]
+        raise EditError("a tensor is rerouted to two others at once", code="given-twice", facts={"tensors": twice})
     warnings: list[str] = []
     for old, new in resolved:
         _check_types(old, new, warnings)
     slots: Slots = {}
-    skipped: list[str] = []
+    skipped: list[Remark] = []
     topology = topology_of(graph)
     with matching_ends():
         uses = {old: [use for use in graph.uses(old) if allowed(use.node.name)] for old, _ in directed}
@@ -69,13 +70,11 @@ def reroute(
         above = topology.upstream([topology.id_of(new.node)], through_loops=False)
         for use in uses[old]:
             if above[topology.id_of(use.node)]:
-                skipped.append(
-                    f"{quoted(use.node.name)} keeps reading {quoted(old.name)}: {quoted(new.name)} depends on it"
-                )
+                skipped.append(_kept(use.node, old, new))
             else:
                 slots.setdefault(use.node, {})[use.slot] = new
     if not slots:
-        raise EditError(_nothing_changed(resolved, skipped, only or exclude))
+        raise _nothing_changed(resolved, skipped, is_filtered=bool(only or exclude))
     if len(directed) > 1:
         check_acyclic(topology, slots)
     intent = Intent(rewired=list(_rewired(slots)))
@@ -84,11 +83,7 @@ def reroute(
 
 
 def _consumer_filter(only: str | None, exclude: str | None) -> Callable[[str], bool]:
-    try:
-        wanted = re.compile(only) if only is not None else None
-        unwanted = re.compile(exclude) if exclude is not None else None
-    except re.error as error:
-        raise UsageError(f"{quoted(str(error.pattern))} is not a regular expression: {error}") from error
+    wanted, unwanted = (None if pattern is None else compiled(pattern) for pattern in (only, exclude))
 
     def allowed(name: str) -> bool:
         if wanted is not None and not wanted.search(name):
@@ -101,31 +96,41 @@ def _consumer_filter(only: str | None, exclude: str | None) -> Callable[[str], b
 def _check_types(old: Output, new: Output, warnings: list[str]) -> None:
     for output in (old, new):
         if not output.dtype:
-            warnings.append(
-                f"the type of {quoted(output.name)} is not known here ({printable(output.node.op)}): not compared"
-            )
+            text = f"the type of {quoted(output.name)} is not known here ({printable(output.node.op)}): not compared"
+            warnings.append(Remark(text, "unknown-dtype", tensor=output.name, op=output.node.op))
     check_can_replace(old, new)
 
 
 def check_can_replace(old: Output, new: Output) -> None:
     """Raises EditError where the dtypes of two tensors, or their stated shapes, differ: as far as they are known."""
-    if not may_be_one(old, new):
+    if code := mismatch(old, new):
         raise EditError(
             f"{quoted(old.name)} ({describe(old)}) cannot give way to {quoted(new.name)} ({describe(new)}): "
-            f"{'dtypes' if not same_dtype(old.dtype, new.dtype) else 'shapes'} differ"
+            f"{'dtypes' if code == 'dtype-mismatch' else 'shapes'} differ",
+            code=code,
+            facts={"tensor": old.name, "expected": describe(old), "replacement": new.name, "found": describe(new)},
         )
 
 
-def _nothing_changed(pairs: Iterable[tuple[Output, Output]], skipped: Sequence[str], filtered: str | None) -> str:
+def _kept(node: Node, old: Output, new: Output) -> Remark:
+    text = f"{quoted(node.name)} keeps reading {quoted(old.name)}: {quoted(new.name)} depends on it"
+    return Remark(text, "would-cycle", node=node.name, tensor=old.name, replacement=new.name)
+
+
+def _nothing_changed(
+    pairs: Sequence[tuple[Output, Output]], skipped: Sequence[Remark], *, is_filtered: bool
+) -> EditError:
     if skipped:
-        return f"rerouting would make a cycle: {skipped[0]}"
-    pairs = list(pairs)
+        text = f"rerouting would make a cycle: {skipped[0]}"
+        return EditError(text, code=skipped[0].code, facts=skipped[0].facts)
     if all(old == new for old, new in pairs):
-        return "nothing would change: OLD and NEW are the same tensor"
-    names = ", ".join(quoted(old.name) for old, _ in pairs)
-    if filtered is not None:
-        return f"nothing would change: no consumer of {names} is among those allowed"
-    return f"nothing would change: nobody reads {names}"
+        return EditError("nothing would change: OLD and NEW are the same tensor", code="same-tensor")
+    tensors = [old.name for old, _ in pairs]
+    names = ", ".join(map(quoted, tensors))
+    if is_filtered:
+        text = f"nothing would change: no consumer of {names} is among those allowed"
+        return EditError(text, code="nothing-selected", facts={"tensors": tensors})
+    return EditError(f"nothing would change: nobody reads {names}", code="no-consumers", facts={"tensors": tensors})
 
 
 def check_acyclic(topology: Topology, slots: Mapping[Node, Mapping[int, Output]]) -> None:
@@ -144,7 +149,11 @@ def check_acyclic(topology: Topology, slots: Mapping[Node, Mapping[int, Output]]
         topology.set_inputs(topology.id_of(node), codes)
     cycle = find_cycle(topology)
     if cycle:
-        raise EditError(f"rerouting would make a cycle: {spelt_cycle(topology, cycle)}")
+        raise EditError(
+            f"rerouting would make a cycle: {spelt_cycle(topology, cycle)}",
+            code="would-cycle",
+            facts={"nodes": [topology.name(number) for number in cycle]},
+        )
 
 
 def _rewired(slots: Mapping[Node, Mapping[int, Output]]) -> Iterable[Rewired]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gdsurgeon.errors import printable, quoted
+from gdsurgeon.errors import Remark, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import UniqueNames
 from gdsurgeon.wire.messages import message
@@ -28,18 +28,20 @@ def uniquely_named(graph: Graph) -> Graph:
     latest: dict[str, str] = {}
     first: dict[tuple[str, bytes], str] = {}
     kept: list[NodeDef] = []
-    mended: list[str] = []
+    mended: list[Remark] = []
     for node in proto.node:
         _respell(node, latest)
         name, body = node.name, node.SerializeToString(deterministic=True)
         same = first.get((name, body))
         if same is not None:
-            mended.append(f"of two nodes {quoted(name)}, which are the same, one is gone")
+            text = f"of two nodes {quoted(name)}, which are the same, one is gone"
+            mended.append(Remark(text, "duplicate-removed", node=name))
             latest[name] = same
             continue
         if name in latest:
             node.name = unique(name)
-            mended.append(f"the second node {quoted(name)} ({printable(node.op)}) is {quoted(node.name)} now")
+            text = f"the second node {quoted(name)} ({printable(node.op)}) is {quoted(node.name)} now"
+            mended.append(Remark(text, "renamed", node=name, op=node.op, name=node.name))
         first[name, body] = latest[name] = node.name
         kept.append(node)
     nodes = [message("tensorflow.NodeDef").FromString(node.SerializeToString()) for node in kept]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from support import graphs
-from support.expecting import expect, refuse
+from support.expecting import expect, refused
 from support.graphs import FLOAT, INT32, add, const, g8, graph, identity, inputs, node, placeholder
 from support.paths import FIXTURES
 
@@ -15,10 +15,6 @@ from gdsurgeon.edits.claims import SameOutputs
 from gdsurgeon.edits.rename import rename
 from gdsurgeon.errors import GdsurgeonError
 from gdsurgeon.graph.load import from_bytes, load
-
-
-def refused(words: str, *records: bytes, **options: Any) -> GdsurgeonError:
-    return refuse(graph(*(records or g8())), words, lambda g: rename(g, **options), error=GdsurgeonError)
 
 
 def splitter() -> list[bytes]:
@@ -45,16 +41,51 @@ def test_an_index_of_nought_that_is_spelt_out_is_kept() -> None:
     assert inputs(found)["y"] == ["z:0", "b:0", "^z"]
 
 
-@pytest.mark.parametrize("size", [1, 30])
-def test_a_name_that_is_taken_is_refused(size: int) -> None:
-    refused("the name 'adder' is taken by an AddV2 node", *splitter(), pairs=[("splitter", "adder")])
-    more = [const(f"n{i}", [1]) for i in range(size)]
-    refused("taken", *more, *splitter(), pairs=[("splitter", "adder"), *((f"n{i}", f"m{i}") for i in range(size))])
+def test_a_name_that_is_taken_is_refused() -> None:
+    taken = {"name": "adder", "op": "AddV2"}
+    refused(graph(*splitter()), "name-taken", lambda g: rename(g, [("splitter", "adder")]), **taken)
+    found = graph(*(const(f"n{i}", [1]) for i in range(30)), *splitter())
+    pairs = [("splitter", "adder"), *((f"n{i}", f"m{i}") for i in range(30))]
+    refused(found, "name-taken", lambda g: rename(g, pairs), **taken)
 
 
-def test_a_name_that_is_missing_is_refused() -> None:
-    refused(r"model.pb has no node 'foo/bar/ee' \(8 nodes\). Did you mean", pairs=[("a", "z"), ("foo/bar/ee", "y")])
-    refused("has no node ''", pairs=[("", "y")])
+@pytest.mark.parametrize(
+    ("options", "code", "facts"),
+    [
+        ({"pairs": [("a", "z"), ("foo/bar/ee", "y")]}, "no-such-node", {"node": "foo/bar/ee", "near": "foo/bar/e"}),
+        ({"pairs": [("", "y")]}, "no-such-node", {"node": "", "near": None}),
+        ({"pairs": [("a:0", "z")]}, "no-such-node", {"node": "a:0", "near": "a"}),
+        ({"pairs": [("^a", "z")]}, "no-such-node", {"node": "^a", "near": "a"}),
+        ({"pairs": [("a", "y"), ("a", "z")]}, "given-twice", {"node": "a", "names": ["y", "z"]}),
+        (
+            {"pairs": [("a", "y")], "patterns": [("^a$", "z")]},
+            "given-twice",
+            {"node": "a", "names": ["y", "z"]},
+        ),
+        ({"pairs": [("a", "a")]}, "nothing-to-do", {}),
+        ({"patterns": [("a", "a")]}, "nothing-to-do", {}),
+        ({"scopes": [("foo", "foo/")]}, "nothing-to-do", {}),
+        ({"scopes": [("fo", "x")]}, "nothing-matched", {"argument": "scope", "value": "fo"}),
+        ({"scopes": [("foo/c/", "")]}, "nothing-matched", {"argument": "scope", "value": "foo/c/"}),
+        ({"scopes": [("/", "x")]}, "bad-value", {}),
+        ({"patterns": [("zzz", "y")]}, "nothing-matched", {"argument": "pattern", "value": "zzz"}),
+        ({"patterns": [("(", "y")]}, "bad-pattern", {"value": "("}),
+        ({"patterns": [("a", r"\1")]}, "bad-pattern", {"value": "a", "replacement": r"\1"}),
+        ({"patterns": [("a", r"\g<no>")]}, "bad-pattern", {"value": "a", "replacement": r"\g<no>"}),
+        (
+            {"patterns": [("bar/[ef]", "bar/x")]},
+            "given-twice",
+            {"nodes": ["foo/bar/e", "foo/bar/f"], "name": "foo/bar/x"},
+        ),
+        ({"patterns": [("^foo", "_foo")]}, "bad-name", {"name": "_foo/b"}),
+        *(
+            ({"pairs": [("a", name)]}, "bad-name", {"name": name})
+            for name in ("", "_x", "-x", "^x", "x:0", "x y", "x\n", "é", "x>", "/x")
+        ),
+    ],
+)
+def test_what_is_refused(options: dict[str, Any], code: str, facts: dict[str, Any]) -> None:
+    refused(graph(*g8()), code, lambda g: rename(g, **options), error=GdsurgeonError, **facts)
 
 
 def test_control_inputs_follow() -> None:
@@ -83,26 +114,23 @@ def test_function_bodies_have_names_of_their_own() -> None:
     assert graphs.parsed(found).library == library
 
 
-@pytest.mark.parametrize("pairs", [[("a", "foo/b"), ("foo/b", "a")], [("foo/b", "a"), ("a", "foo/b")]])
-def test_names_can_be_exchanged(pairs: list[tuple[str, str]]) -> None:
+@pytest.mark.parametrize(
+    ("pairs", "found_names", "reads"),
+    [
+        ([("a", "foo/b"), ("foo/b", "a")], ["foo/b", "a", "foo/c"], ["foo/b", "a"]),
+        ([("foo/b", "a"), ("a", "foo/b")], ["foo/b", "a", "foo/c"], ["foo/b", "a"]),
+        ([("a", "foo/b"), ("foo/b", "foo/c"), ("foo/c", "a")], ["foo/b", "foo/c", "a"], ["foo/b", "foo/c"]),
+        ([("a", "foo/b"), ("foo/b", "z")], ["foo/b", "z", "foo/c"], ["foo/b", "z"]),
+        ([("a", "A")], ["A", "foo/b", "foo/c"], ["A", "foo/b"]),
+    ],
+    ids=["exchanged", "exchanged again", "round", "taken over", "capital"],
+)
+def test_names_of_others_can_be_taken(pairs: list[tuple[str, str]], found_names: list[str], reads: list[str]) -> None:
     found = graph(*g8())
     rename(found, pairs)
-    assert graphs.names(found)[:2] == ["foo/b", "a"]
-    assert inputs(found)["foo/c"] == ["foo/b", "a"]
-    assert inputs(found)["foo/bar/g"] == ["foo/c", "foo/b"]
-
-
-def test_names_can_go_round() -> None:
-    found = graph(*g8())
-    rename(found, [("a", "foo/b"), ("foo/b", "foo/c"), ("foo/c", "a")])
-    assert graphs.names(found)[:3] == ["foo/b", "foo/c", "a"]
-    assert inputs(found)["a"] == ["foo/b", "foo/c"]
-
-
-def test_a_name_can_be_taken_over_from_a_node_that_moves_away() -> None:
-    found = graph(*g8())
-    rename(found, [("a", "foo/b"), ("foo/b", "z")])
-    assert inputs(found)["foo/c"] == ["foo/b", "z"]
+    assert graphs.names(found)[:3] == found_names
+    assert inputs(found)[found_names[2]] == reads
+    assert inputs(found)["foo/bar/g"] == [found_names[2], found_names[0]]
 
 
 def test_scopes() -> None:
@@ -114,78 +142,39 @@ def test_scopes() -> None:
         assert len(result.intent.renamed) == 5
 
 
-def test_a_scope_is_no_regular_expression() -> None:
-    found = graph(const("a.b/y", [1]), const("axb/y", [1]))
-    rename(found, scopes=[("a.b", "c")])
-    assert graphs.names(found) == ["c/y", "axb/y"]
+@pytest.mark.parametrize(
+    ("before", "options", "after"),
+    [
+        (["a.b/y", "axb/y"], {"scopes": [("a.b", "c")]}, ["c/y", "axb/y"]),
+        ([], {"scopes": [("foo/bar", "foo")]}, ["a", "foo/b", "foo/c", "foo/d", "foo/e", "foo/f", "foo/g", "foo/h"]),
+        ([], {"scopes": [("foo", "")]}, ["a", "b", "c", "d", "bar/e", "bar/f", "bar/g", "bar/h"]),
+        (
+            [],
+            {"patterns": [(r"^foo/(\w+)/(\w)$", r"\2/\1")]},
+            ["a", "foo/b", "foo/c", "foo/d", "e/bar", "f/bar", "g/bar", "h/bar"],
+        ),
+        (
+            [],
+            {"patterns": [("bar", "ber")]},
+            ["a", "foo/b", "foo/c", "foo/d", "foo/ber/e", "foo/ber/f", "foo/ber/g", "foo/ber/h"],
+        ),
+        (["a/a/a", "b"], {"patterns": [("a", "xy")]}, ["xy/xy/xy", "b"]),
+        (
+            [],
+            {"pairs": [("a", "z")], "scopes": [("foo/bar", "baz")], "patterns": [("foo/([bcd])$", r"\1")]},
+            ["z", "b", "c", "d", "baz/e", "baz/f", "baz/g", "baz/h"],
+        ),
+    ],
+)
+def test_scopes_and_patterns(before: list[str], options: dict[str, Any], after: list[str]) -> None:
+    found = graph(*(const(name, [1]) for name in before)) if before else graph(*g8())
+    rename(found, **options)
+    assert graphs.names(found) == after
 
 
-def test_a_scope_can_be_taken_away_and_merged_into_another() -> None:
-    found = graph(*g8())
-    rename(found, scopes=[("foo/bar", "foo")])
-    assert graphs.names(found)[4:] == ["foo/e", "foo/f", "foo/g", "foo/h"]
-    found = graph(*g8())
-    rename(found, scopes=[("foo", "")])
-    assert graphs.names(found) == ["a", "b", "c", "d", "bar/e", "bar/f", "bar/g", "bar/h"]
-    refused("'foo/b' and|taken", *g8(), const("foo/bar/b", [1]), scopes=[("foo/bar", "foo")])
-
-
-def test_a_scope_that_is_not_there() -> None:
-    refused("scope 'fo' matched 0 nodes", scopes=[("fo", "x")])
-    refused("scope 'foo/c/' matched 0 nodes", scopes=[("foo/c/", "")])
-    refused("the scope to rename is empty", scopes=[("/", "x")])
-
-
-def test_patterns() -> None:
-    found = graph(*g8())
-    rename(found, patterns=[(r"^foo/(\w+)/(\w)$", r"\2/\1")])
-    assert graphs.names(found)[3:] == ["foo/d", "e/bar", "f/bar", "g/bar", "h/bar"]
-    found = graph(*g8())
-    rename(found, patterns=[("bar", "ber")])
-    assert graphs.names(found)[4:] == ["foo/ber/e", "foo/ber/f", "foo/ber/g", "foo/ber/h"]
-
-
-def test_a_pattern_may_replace_several_times_in_a_name() -> None:
-    found = graph(const("a/a/a", [1]), const("b", [1]))
-    rename(found, patterns=[("a", "xy")])
-    assert graphs.names(found) == ["xy/xy/xy", "b"]
-
-
-def test_patterns_that_are_refused() -> None:
-    refused("pattern 'zzz' matched 0 nodes", patterns=[("zzz", "y")])
-    refused("is not a substitution", patterns=[("(", "y")])
-    refused("is not a substitution", patterns=[("a", r"\1")])
-    refused("is not a substitution", patterns=[("a", r"\g<no>")])
-    refused("cannot both become", patterns=[("bar/[ef]", "bar/x")])
-    refused("not a legal node name", patterns=[("^foo", "_foo")])
-
-
-def test_ways_together() -> None:
-    found = graph(*g8())
-    rename(found, [("a", "z")], scopes=[("foo/bar", "baz")], patterns=[("foo/([bcd])$", r"\1")])
-    assert graphs.names(found) == ["z", "b", "c", "d", "baz/e", "baz/f", "baz/g", "baz/h"]
-    words = r"'a' cannot become both 'y' \(a=y\) and 'z' \(pattern '\^a\$'\)"
-    refused(words, pairs=[("a", "y")], patterns=[("^a$", "z")])
-    refused("cannot become both", pairs=[("a", "y"), ("a", "z")])
-
-
-def test_there_is_one_rule_for_names() -> None:
-    for name in ("", "_x", "-x", "^x", "x:0", "x y", "x\n", "é", "x>", "/x"):
-        refused("not a legal node name", pairs=[("a", name)])
-    found = graph(*g8())
-    rename(found, [("a", "A")])
-    assert graphs.names(found)[0] == "A"
-
-
-def test_what_is_no_node_is_refused() -> None:
-    refused("'a:0' is not a node: names of nodes have no index", pairs=[("a:0", "z")])
-    refused(r"'\^a' is not a node", pairs=[("^a", "z")])
-
-
-def test_nothing_to_change_is_refused() -> None:
-    refused("nothing would change", pairs=[("a", "a")])
-    refused("nothing would change", patterns=[("a", "a")])
-    refused("nothing would change", scopes=[("foo", "foo/")])
+def test_a_scope_that_is_merged_takes_no_name_of_another() -> None:
+    found = graph(*g8(), const("foo/bar/b", [1]))
+    refused(found, "name-taken", lambda g: rename(g, scopes=[("foo/bar", "foo")]), name="foo/b", op="Const")
 
 
 def test_a_name_that_dangles_can_be_given_to_a_node() -> None:

@@ -20,7 +20,7 @@ import pytest
 
 from gdsurgeon.cli.main import exit_code
 from gdsurgeon.cli.terminal import terminal
-from gdsurgeon.errors import GdsurgeonError
+from gdsurgeon.errors import GdsurgeonError, Remark
 from support.forking import fork, fork_traced
 from support.paths import ROOT
 from support.patience import LONG_ENOUGH
@@ -244,11 +244,11 @@ def finished(process: subprocess.Popen[bytes], data: bytes | None = None) -> Ran
     return Ran(process.returncode, out or b"", (err or b"").decode(errors="surrogateescape"))
 
 
-def check_error(error: GdsurgeonError | None, code: str, facts: Mapping[str, Any]) -> None:
-    """ERROR has the code CODE, and FACTS among its facts."""
-    assert error is not None
-    assert error.code == code, (error.code, error.message, error.facts)
-    assert {name: error.facts.get(name) for name in facts} == dict(facts), (error.message, error.facts)
+def check_error(error: GdsurgeonError | str | None, code: str, facts: Mapping[str, Any]) -> None:
+    """ERROR, or a warning or note, has the code CODE, and FACTS among its facts."""
+    assert isinstance(error, (GdsurgeonError, Remark)), error
+    assert error.code == code, (error.code, str(error), error.facts)
+    assert {name: error.facts.get(name) for name in facts} == dict(facts), (str(error), error.facts)
 
 
 def check_said(ran: Ran, *words: str) -> None:

@@ -73,6 +73,7 @@ def refused(
     found: Graph,
     code: str,
     edit: Callable[[Graph], object],
+    /,
     *others: Graph,
     error: type[GdsurgeonError] = EditError,
     **facts: Any,

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from gdsurgeon.edits.remove import remove
-from gdsurgeon.errors import EditError
-from gdsurgeon.graph.graph import Graph
 from gdsurgeon.select import Selection
-from support.expecting import refuse
 from support.graphs import (
     FLOAT,
     identity,
@@ -19,11 +13,6 @@ from support.graphs import (
 
 def named(*names: str) -> Selection:
     return Selection(nodes=names)
-
-
-def refused(found: Graph, words: str, *names: str, **options: Any) -> EditError:
-    """The error of a removal, after which the graph is as it was."""
-    return refuse(found, words, lambda g: remove(g, named(*names), **options))
 
 
 def chain() -> list[bytes]:

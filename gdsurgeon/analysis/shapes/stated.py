@@ -36,7 +36,14 @@ def compatible(a: Shape, b: Shape) -> bool:
 
 def may_be_one(a: Output, b: Output) -> bool:
     """Whether one tensor can stand for the other, as far as their dtypes and stated shapes are known."""
-    return same_dtype(a.dtype, b.dtype) and compatible(stated_shape(a), stated_shape(b))
+    return not mismatch(a, b)
+
+
+def mismatch(a: Output, b: Output) -> str:
+    """The code of the error that one tensor cannot stand for the other, or '' where it can; see `may_be_one`."""
+    if not same_dtype(a.dtype, b.dtype):
+        return "dtype-mismatch"
+    return "" if compatible(stated_shape(a), stated_shape(b)) else "shape-mismatch"
 
 
 def describe(output: Output) -> str:
