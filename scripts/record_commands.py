@@ -1,0 +1,253 @@
+#!/usr/bin/env python3
+"""Run every command on every model of a folder and record the results, or compare two records.
+
+    python scripts/record_commands.py MODELS --tree DIR -o OLD.json                   choose the arguments, then run
+    python scripts/record_commands.py MODELS --tree DIR -o NEW.json --like OLD.json   run the command lines of OLD.json
+    python scripts/record_commands.py --compare OLD.json NEW.json                     print every difference
+
+The commands run as processes, with the package in the folder DIR. A record has one line of JSON for each run, and keeps
+the arguments and the files that the arguments name. The lines of a model are written when its last command has ended;
+a second call with the same -o runs only the missing models. `--like` repeats the command lines on a different tree. If
+this tree has a new spelling for a word of the command line, give `--rename OLD=NEW`, or `--rename COMMAND:OLD=NEW` for
+one command. The record leaves out durations, memory, versions and the paths of folders.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import hashlib
+import json
+import math
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+Run = dict[str, Any]
+"""A call has the keys `model`, `arguments` and `files`; a run also has those of `FIELDS`."""
+
+FIELDS = ("verdict", "exit", "code", "nodes", "result", "report")
+"""What is compared: `nodes` is the node count of the result, `result` the digest of the written file."""
+
+VERDICTS = {0: "done", 1: "different", 2: "usage", 3: "bad input", 4: "refused", 5: "failed", 6: "cannot write",
+            7: "not validated", 70: "fault", None: "timed out"}  # fmt: skip
+
+UNSTABLE = frozenset(("seconds", "timing", "memory", "runtime", "loaded", "version"))
+"""The keys of reports that depend on the machine or the moment."""
+
+
+# -- running ----------------------------------------------------------------------------------------------------------
+
+
+def models_in(folder: Path) -> dict[str, Path]:
+    """The models of a folder by relative path: files, SavedModels, and MetaGraphs in folders of their own."""
+    entries = [path for path in sorted(folder.iterdir()) if path.suffix != ".md"]
+    paths = [meta for path in entries for meta in sorted(path.glob("*.meta")) or [path]]
+    return {str(path.relative_to(folder)): path for path in paths}
+
+
+def ran(call: Run, words: Sequence[str], tree: Path, places: dict[str, str], timeout: float) -> Run:
+    """A run of a call in a tree. `words` is the command line, and `places` are the folders in braces."""
+    here = Path(places["{here}"])
+    for name, content in call["files"].items():
+        (here / name).write_bytes(zlib.decompress(base64.b64decode(content)))
+    words = [re.sub(r"\{(models|here)\}", lambda found: places[found[0]], word) for word in words]
+    outputs = [Path(words[i + 1]) for i, word in enumerate(words) if word == "-o" and words[i + 1] != "-"]
+    report = here / "report.json"
+    for path in (report, *outputs):
+        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+    environment = {**os.environ, "PYTHONPATH": str(tree), "TMPDIR": str(here / "temporary")}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gdsurgeon", *words], cwd=here, env=environment, text=True, errors="replace",
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+    try:
+        out, err = process.communicate(timeout=timeout)
+        code = process.returncode
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        out, err, code = process.communicate()[0][:0], "", None
+    text = report.read_text() if report.exists() else out
+    try:
+        said = json.loads(text)
+    except ValueError:
+        said = {"lines": text.splitlines()} if text else {"error": {"lines": err.splitlines()}}
+    folders = {places["{models}"]: "{models}", places["{here}"]: "{here}", str(tree): "{tree}"}
+    said = normalised(said if isinstance(said, dict) else {"value": said}, folders)
+    error, proof, nodes = (said.get(key) for key in ("error", "proof", "nodes"))
+    level = proof["level"] if code == 0 and proof else None
+    return {
+        **call,
+        "verdict": "proven" if level == "run" else level or VERDICTS.get(code, f"exit {code}"),
+        "exit": code,
+        "code": error.get("code") if error else None,
+        "nodes": nodes["after"] if isinstance(nodes, dict) else nodes if isinstance(nodes, int) else None,
+        "result": next((digest(path) for path in outputs if path.exists()), None),
+        "report": said,
+    }
+
+
+def normalised(value: Any, folders: dict[str, str]) -> Any:
+    """A report without unstable keys, durations and paths; `folders` maps each folder to its name in braces."""
+    if isinstance(value, dict):
+        return {normalised(key, folders): normalised(value[key], folders) for key in value if key not in UNSTABLE}
+    if isinstance(value, list):
+        return [normalised(item, folders) for item in value]
+    if isinstance(value, str):
+        for folder, name in folders.items():
+            value = value.replace(folder, name)
+        value = re.sub(r"\{here\}/temporary/[^\s/'\":]+", "{temporary}", value)
+        return re.sub(r"\d[\d.,]* (?=(ms|s|seconds)\b)", "… ", value)
+    return value
+
+
+def digest(path: Path) -> str:
+    """The digest of a file, or of the files in a folder."""
+    made = hashlib.sha256()
+    for file in sorted(file for file in (path, *path.rglob("*")) if file.is_file()):
+        made.update(f"{file.relative_to(path)}\0".encode() + file.read_bytes())
+    return made.hexdigest()[:16]
+
+
+def renamed(words: Sequence[str], renames: Sequence[str]) -> list[str]:
+    """A command line with the new spelling of words; a rename is ``OLD=NEW`` or ``COMMAND:OLD=NEW``."""
+    command, words = words[0], list(words)
+    for rename in renames:
+        scope, _, pair = rename.rpartition(":")
+        old, _, new = pair.partition("=")
+        words = [new if word == old and scope in ("", command) else word for word in words]
+    return words
+
+
+def record(options: argparse.Namespace) -> None:
+    """Run the commands on the models that the record does not have yet."""
+    folder, tree = options.folder.resolve(), options.tree.resolve()
+    paths = {name: path for name, path in models_in(folder).items() if fnmatch(name, options.models)}
+    known = read(options.like).values() if options.like else None
+    done = {run["model"] for run in read(options.out).values()} if options.out.exists() else set()
+    largest_first = sorted(paths, key=lambda name: -paths[name].stat().st_size)
+
+    def run_all(name: str) -> None:
+        from edit_support.calls import calls_for
+
+        new_calls = calls_for(name, paths.get(name), options.choices)
+        calls = list(new_calls if known is None else (run for run in known if run["model"] == name))
+        with tempfile.TemporaryDirectory() as made:
+            (Path(made) / "temporary").mkdir()
+            places = {"{models}": str(folder), "{here}": made}
+            runs = [ran(c, renamed(c["arguments"], options.rename), tree, places, options.timeout) for c in calls]
+        file.write("".join(f"{json.dumps(run, ensure_ascii=False)}\n" for run in runs))
+        file.flush()
+        print(f"{len(runs)} runs {name}", file=sys.stderr, flush=True)
+
+    with tempfile.TemporaryDirectory() as cache, ThreadPoolExecutor(options.j) as pool, options.out.open("a") as file:
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+        os.environ["PYTHONPYCACHEPREFIX"] = cache  # modules are compiled once, and not into the tree
+        for future in [pool.submit(run_all, name) for name in ["", *largest_first] if name not in done]:
+            future.result()
+    print(counted(read(options.out)))
+
+
+def read(path: Path) -> dict[tuple[str, str], Run]:
+    """The runs of a record, by model and command line."""
+    runs = (json.loads(line) for line in path.read_text().splitlines())
+    return {(run["model"], shlex.join(run["arguments"])): run for run in runs}
+
+
+# -- comparing --------------------------------------------------------------------------------------------------------
+
+
+def compare(old: dict[tuple[str, str], Run], new: dict[tuple[str, str], Run], ignored: Sequence[str] = ()) -> list[str]:
+    """The differences of two records as lines, a summary first. No lines if the records agree.
+
+    Args:
+        old, new: the runs, as `read` returns them.
+        ignored: patterns of fields, such as ``result``, and of paths in reports, such as ``report.error.message``.
+    """
+    summary: Counter[str] = Counter()
+    details = []
+    for key in dict.fromkeys([*old, *new]):
+        sides = [{field: runs[key][field] for field in FIELDS} if key in runs else None for runs in (old, new)]
+        found = [
+            (".".join(path[:3]) or "run", f"{'.'.join(path) or 'run'}: {shortened(before)} -> {shortened(after)}")
+            for path, before, after in changes(*sides)
+            if not any(fnmatch(".".join(path), pattern) for pattern in ignored)
+        ]
+        summary.update({kind for kind, _ in found})
+        if found:
+            details += ["", f"{key[0]}: {key[1]}", *(f"  {line}" for _, line in found)]
+    ranked = sorted(summary, key=lambda kind: (*(kind.startswith(field) for field in reversed(FIELDS)), kind))
+    return [*(f"{summary[kind]:,} runs differ in {kind}" for kind in ranked), *details]
+
+
+def changes(old: Any, new: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
+    """The values that differ, each with its path; None stands for a missing value."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in dict.fromkeys([*old, *new]):
+            yield from changes(old.get(key), new.get(key), (*path, key))
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for before, after in zip(old, new, strict=True):
+            yield from changes(before, after, (*path, "[]"))
+    elif isinstance(old, list) and isinstance(new, list):
+        yield path, [item for item in old if item not in new], [item for item in new if item not in old]
+    elif isinstance(old, float) and isinstance(new, float):
+        if not math.isclose(old, new, rel_tol=1e-3):
+            yield path, old, new
+    elif old != new:
+        yield path, old, new
+
+
+def shortened(value: Any) -> str:
+    """At most 200 characters of a value."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 200 else f"{text[:200]}…"
+
+
+def counted(runs: dict[tuple[str, str], Run]) -> str:
+    """``4 runs: 3 proven, 1 refused``."""
+    verdicts = Counter(run["verdict"] for run in runs.values())
+    return f"{len(runs):,} runs: {', '.join(f'{count:,} {verdict}' for verdict, count in verdicts.most_common())}"
+
+
+def main() -> int:
+    """Record, or compare; 1 if two records differ."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("folder", type=Path, nargs="?", metavar="MODELS")
+    parser.add_argument("--tree", type=Path, metavar="DIR", default=Path(__file__).parents[1])
+    parser.add_argument("-o", dest="out", type=Path, metavar="RECORD")
+    parser.add_argument("--like", type=Path, metavar="RECORD", help="Run the command lines of this record.")
+    parser.add_argument("--rename", action="append", default=[], metavar="[COMMAND:]OLD=NEW", help="With --like.")
+    parser.add_argument("--models", default="*", metavar="PATTERN", help="Some of the models.")
+    parser.add_argument("--choices", type=int, default=1, metavar="N", help="Sets of arguments for an edit, at most.")
+    parser.add_argument("--timeout", type=float, default=120, metavar="SECONDS", help="For each call.")
+    parser.add_argument("-j", type=int, default=1, metavar="N", help="Models at a time.")
+    parser.add_argument("--compare", type=Path, nargs=2, metavar=("OLD", "NEW"))
+    parser.add_argument(
+        "--ignore", action="append", default=[], metavar="PATTERN", help="A field, such as report.error.*"
+    )
+    options = parser.parse_args()
+    if options.compare:
+        old, new = map(read, options.compare)
+        lines = compare(old, new, options.ignore)
+        print("\n".join([counted(old), counted(new), *lines]))
+        return 1 if lines else 0
+    if not options.folder or not options.out:
+        parser.error("MODELS and -o are needed to record, or --compare")
+    record(options)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
