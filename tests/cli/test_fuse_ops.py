@@ -10,19 +10,8 @@ from typing import Any
 
 import pytest
 from support import graphs
-from support.function_defs import X, neg, unary
 from support.fusing import GRADS, chain, fused, tanh, tanh_grad2
-from support.graphs import (
-    FLOAT,
-    INT32,
-    STRING,
-    add,
-    const,
-    graph,
-    identity,
-    node,
-    placeholder,
-)
+from support.graphs import FLOAT, INT32, STRING, X, add, const, graph, identity, neg, node, placeholder, unary
 from support.running import run
 
 from gdsurgeon.cli.main import exit_code

@@ -4,17 +4,30 @@ from __future__ import annotations
 
 import pytest
 from support.desk import Desk, check_refused
-from support.function_defs import call, function
-from support.graphs import BOOL, FLOAT, INT32, const, dtypes, func, graph_bytes, identity, library, node, placeholder
+from support.graphs import (
+    BOOL,
+    FLOAT,
+    INT32,
+    call,
+    const,
+    define,
+    dtypes,
+    func,
+    graph_bytes,
+    identity,
+    library,
+    node,
+    placeholder,
+)
 
 pytestmark = pytest.mark.tensorflow
 
 STATE = {"i": INT32, "most": INT32, "v": FLOAT}
-COND = function(
+COND = define(
     "cond", STATE, {"more": (BOOL, "less:z:0")}, const("n", [3], INT32, ()),
     node("less", "Less", ["i", "n:output:0"], T=INT32),
 )  # fmt: skip
-BODY = function(
+BODY = define(
     "body", STATE, {"i2": (INT32, "next:z:0"), "most2": (INT32, "most"), "v2": (FLOAT, "square:y:0")},
     const("one", [1], INT32, ()), node("next", "AddV2", ["i", "one:output:0"], T=INT32),
     node("square", "Square", ["v"], T=FLOAT),
@@ -25,11 +38,11 @@ def loop(*inputs: str) -> bytes:
     return node("loop", "StatelessWhile", inputs, T=dtypes(INT32, INT32, FLOAT), cond=func("cond"), body=func("body"))
 
 
-LOOPS = function(
+LOOPS = define(
     "loops", {"x": FLOAT}, {"out": (FLOAT, "loop:output:2")},
     const("zero", [0], INT32, ()), const("most", [9], INT32, ()), loop("zero:output:0", "most:output:0", "x"),
 )  # fmt: skip
-SQUARE = function("squared", {"x": FLOAT}, {"out": (FLOAT, "y:y:0")}, node("y", "Square", ["x"], T=FLOAT))
+SQUARE = define("squared", {"x": FLOAT}, {"out": (FLOAT, "y:y:0")}, node("y", "Square", ["x"], T=FLOAT))
 X = placeholder("x", FLOAT, (1, 4))
 GRADIENTS = ("--ys", "y", "--xs", "x")
 

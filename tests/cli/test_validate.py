@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 from support.desk import check_said
+from support.graphs import CRASHING, Builder
 from support.meta_graphs import put
-from support.runtime_graphs import CRASHING
-from support.tf_graphs import Builder
 from support.validating import (
     FIXTURES,
     Bench,

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.desk import check_said
+from support.graphs import CRASHING, hanging
 from support.published import FOLDER
-from support.runtime_graphs import CRASHING, hanging
 from support.validating import Bench, giant, guilty, looping, modes, published, scaled
 
 from gdsurgeon.wire.messages import message

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.desk import check_said
-from support.tf_graphs import Builder
+from support.graphs import Builder
 from support.validating import (
     CLASSIFIER,
     DECODE,
@@ -58,7 +58,7 @@ def test_one_perturbed_constant_of_a_thousand_nodes(bench: Bench, mode: tuple[st
         (calling(), calling(3.0), "call", "function 'F' differs in 'factor'"),
         (split(), split("parts:2"), "y", "parts:2"),
         (normalised(), normalised(0.5), "offset", "constant"),
-        (joined_by(b"-"), joined_by(b"+"), "y", "separator"),
+        (joined_by("-"), joined_by("+"), "y", "separator"),
         (looping(), looping(2.0), "w/exit_x", ""),
     ],
     ids=["input", "op", "attr", "function", "output", "constant", "string", "loop"],

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.desk import check_said
+from support.graphs import CRASHING, hanging
 from support.reaching import CONTENT, SECRET, read_for_a_shape
-from support.runtime_graphs import CRASHING, hanging
 from support.validating import EARLIER, Bench, calling_chance, scaled
 
 pytestmark = pytest.mark.tensorflow

@@ -16,8 +16,7 @@ from typing import Any
 import pytest
 from support import graphs
 from support.browsing import Shown, browser
-from support.function_defs import call
-from support.graphs import BOOL, FLOAT, add, const, dtypes, func, function, identity, library, node, placeholder
+from support.graphs import BOOL, FLOAT, add, call, const, dtypes, func, function, identity, library, node, placeholder
 
 from gdsurgeon.drawing.page import page
 from gdsurgeon.errors import printable

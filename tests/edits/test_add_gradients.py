@@ -18,10 +18,9 @@ from support.adding_gradients import (
     reasons,
     small,
 )
-from support.graphs import VERSIONS, names, parsed, written
+from support.graphs import VERSIONS, Builder, body_node, names, parsed, tensor, written
 from support.graphs import identity as identity_record
 from support.reaching import read_for_a_shape
-from support.tf_graphs import Builder, Shape, body_node, tensor
 
 from gdsurgeon.cli.hints import hint_of
 from gdsurgeon.edits.add_gradients import add_gradients
@@ -259,7 +258,7 @@ def test_all_reasons_at_once(lab: Lab) -> None:
 def test_types(lab: Lab) -> None:
     m = small()
     m.placeholder("text", "string")
-    m.node("handle", "VarHandleOp", dtype="float32", shape=Shape((2,)), shared_name=b"", container=b"")
+    m.node("handle", "VarHandleOp", dtype="float32", shape=(2,), shared_name="", container="")
     m.node("as_text", "AsString", ["x"], T="float32")
     m.placeholder("complex", "complex64", (2, 2))
     for y, word in (("count", "int32"), ("text", "string"), ("as_text", "string"), ("handle", "resource")):

@@ -19,8 +19,7 @@ from support.adding_gradients import (
     skipping,
     stateless,
 )
-from support.graphs import names, parsed
-from support.tf_graphs import Builder, body_node, function_attr
+from support.graphs import Builder, body_node, func, names, parsed
 
 from gdsurgeon.cli.hints import hint_of
 from gdsurgeon.errors import EditError, UsageError
@@ -183,7 +182,7 @@ def test_stateful_calls_are_not_made_twice(lab: Lab) -> None:
     function.ret["out"] = "sum:z:0"
     m.placeholder("x", shape=(LONG,))
     m.node("a", "Sin", ["x"], T="float32")
-    m.node("call", "PartitionedCall", ["a"], Tin=["float32"], Tout=["float32"], f=function_attr("noisy"))
+    m.node("call", "PartitionedCall", ["a"], Tin=["float32"], Tout=["float32"], f=func("noisy"))
     m.node("b", "Sin", ["call"], T="float32")
     m.node("c", "Sin", ["b"], T="float32")
     m.node("y", "Sin", ["c"], T="float32")

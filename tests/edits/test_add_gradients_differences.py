@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from support.adding_gradients import Lab
+from support.graphs import Builder
 from support.spoiling import Edit
-from support.tf_graphs import Builder
 
 import gdsurgeon.edits.add_gradients
 import gdsurgeon.gradients.request

@@ -21,8 +21,8 @@ from support.adding_gradients import (
     small,
     version_2_flow,
 )
-from support.graphs import names
-from support.tf_graphs import Builder, operated
+from support.graphs import Builder, names
+from support.operating import operated
 
 from gdsurgeon.edits.add_gradients import add_gradients
 from gdsurgeon.edits.claims import EditResult

@@ -21,8 +21,7 @@ from support.adding_gradients import (
     small,
     version_2_flow,
 )
-from support.graphs import names, parsed, written
-from support.tf_graphs import Builder, Shape, loop
+from support.graphs import Builder, doubling_loop, names, parsed, written
 
 pytestmark = pytest.mark.tensorflow
 
@@ -118,10 +117,10 @@ def test_a_loop_on_the_way_is_named(lab: Lab) -> None:
     m = Builder()
     m.placeholder("x", shape=(3,))
     m.node("a", "Sin", ["x"], T="float32")
-    m.node("y", "Sin", [loop(m, "inner", "a")], T="float32")
+    m.node("y", "Sin", [doubling_loop(m, "inner", "a")], T="float32")
     error = lab.refused(m, ["y"], ["x"])
     assert "'inner/frame'" in reasons(error) and "loop" in reasons(error)
-    m.node("z", "Mul", [loop(m, "other", "a"), "y"], T="float32")
+    m.node("z", "Mul", [doubling_loop(m, "other", "a"), "y"], T="float32")
     error = lab.refused(m, ["z"], ["x"])
     assert "'inner/frame'" in reasons(error) and "'other/frame'" in reasons(error) and len(error.details) == 2
 
@@ -132,13 +131,13 @@ def test_loops_beside_the_way_do_not_matter(lab: Lab, checkpoints: Any) -> None:
     m.placeholder("x", shape=(LONG,))
     m.placeholder("z", shape=(LONG,))
     for name, source in (("above", "x"), ("beside", "z")):
-        m.node(f"{name}_known", "EnsureShape", [loop(m, name, source)], T="float32", shape=Shape((LONG,)))
+        m.node(f"{name}_known", "EnsureShape", [doubling_loop(m, name, source)], T="float32", shape=(LONG,))
     m.node("source", "Sin", ["above_known"], T="float32")
     m.node("a", "Sin", ["source"], T="float32")
     m.node("b", "Mul", ["a", "beside_known"], T="float32")
     m.node("c", "Sin", ["b"], T="float32")
     m.node("y", "Tanh", ["c"], T="float32")
-    loop(m, "behind", "y")
+    doubling_loop(m, "behind", "y")
     feeds = {"x": numbers(LONG), "z": numbers(LONG, seed=1)}
     made = lab.same(m.bytes(), ["y"], ["source"], feeds, checkpoints=checkpoints)
     if checkpoints == ["b"]:

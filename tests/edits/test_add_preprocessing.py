@@ -12,6 +12,7 @@ from support.graphs import (
     INT32,
     STRING,
     UINT8,
+    Builder,
     add,
     const,
     dtypes,
@@ -25,7 +26,6 @@ from support.graphs import (
     placeholder,
 )
 from support.paths import FIXTURES
-from support.tf_graphs import Builder
 
 from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.edits.add_preprocessing import add_preprocessing

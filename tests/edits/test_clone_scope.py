@@ -6,18 +6,7 @@ import pytest
 from support import graphs
 from support.cloning import MODEL, cloned, layer, refused
 from support.expecting import check_graph, expect
-from support.function_defs import X, neg
-from support.graphs import (
-    FLOAT,
-    INT32,
-    add,
-    const,
-    graph,
-    identity,
-    node,
-    placeholder,
-    scalar,
-)
+from support.graphs import FLOAT, INT32, X, add, const, graph, identity, neg, node, placeholder, scalar
 from support.running import outcome, run
 from support.v1_control_flow import LOOP
 

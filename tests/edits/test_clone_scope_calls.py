@@ -10,9 +10,8 @@ import pytest
 from support import graphs, loaders
 from support.cloning import variable
 from support.desk import Desk, check_refused
-from support.function_defs import X, call, function, neg
 from support.function_savers import TABLE, model
-from support.graphs import FLOAT, RESOURCE, graph, identity, library, node
+from support.graphs import FLOAT, RESOURCE, X, call, define, graph, identity, library, neg, node
 from support.meta_graphs import read
 from support.shipped import Shipped
 
@@ -89,7 +88,7 @@ def test_a_second_clone() -> None:
 
 def test_many_names_are_one_line() -> None:
     names = [f"v{number}" for number in range(9)]
-    body = function("f", dict.fromkeys(names, RESOURCE), {"y": (FLOAT, "r:value:0")},
+    body = define("f", dict.fromkeys(names, RESOURCE), {"y": (FLOAT, "r:value:0")},
                     node("r", "ReadVariableOp", ["v0"], dtype=FLOAT))  # fmt: skip
     handles = [node(name, "VarHandleOp", dtype=FLOAT, shape=(2,), shared_name=name) for name in names]
     found = graph(*handles, call("s/call", "f", names, [RESOURCE] * 9, [FLOAT]), neg("y", "s/call"), library(body))
@@ -107,7 +106,7 @@ def test_what_functions_restore_besides_variables_is_refused() -> None:
 
 
 def test_of_a_graph_of_its_own_the_initialisers_are_cloned() -> None:
-    body = function("f", {"w": RESOURCE}, {"y": (FLOAT, "r:value:0")}, node("r", "ReadVariableOp", ["w"], dtype=FLOAT))
+    body = define("f", {"w": RESOURCE}, {"y": (FLOAT, "r:value:0")}, node("r", "ReadVariableOp", ["w"], dtype=FLOAT))
     found = graph(
         X,
         *variable("v", "init", resource=True),

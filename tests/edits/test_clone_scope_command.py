@@ -9,16 +9,17 @@ from typing import Any
 
 import pytest
 from support.cloning import KEYS, MODEL, layer, table, variable
-from support.function_defs import X, neg
 from support.graphs import (
     DOUBLE,
     FLOAT,
     INT32,
     STRING,
+    X,
     add,
     const,
     graph_bytes,
     identity,
+    neg,
     node,
     placeholder,
     tensor,

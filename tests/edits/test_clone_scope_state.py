@@ -11,15 +11,18 @@ from hypothesis import strategies as st
 from support import graphs
 from support.cloning import KEYS, cloned, refused, table, variable
 from support.expecting import check_graph
-from support.function_defs import X, call, function, neg
 from support.graphs import (
     BOOL,
     FLOAT,
+    X,
     add,
+    call,
     const,
+    define,
     graph,
     identity,
     library,
+    neg,
     node,
     placeholder,
     scalar,
@@ -226,13 +229,13 @@ def test_a_temporary_variable_is_the_clones_own() -> None:
 
 @pytest.mark.tensorflow
 def test_functions_with_state_are_copied_and_others_shared() -> None:
-    holding = function(
+    holding = define(
         "count", {"x": FLOAT}, {"o": (FLOAT, "get:value:0")},
         node("h", "VarHandleOp", dtype=FLOAT, shape=(2,), shared_name="counter"),
         node("set", "AssignVariableOp", ["h:resource:0", "x"], dtype=FLOAT),
         node("get", "ReadVariableOp", ["h:resource:0", "^set"], dtype=FLOAT), effects=["set", "get"], stateful=True,
     )  # fmt: skip
-    plain = function("plain", {"x": FLOAT}, {"o": (FLOAT, "n:y:0")}, neg("n", "x"))
+    plain = define("plain", {"x": FLOAT}, {"o": (FLOAT, "n:y:0")}, neg("n", "x"))
     records = [X, call("s/a", "count", ["x"], [FLOAT], [FLOAT], stateful=True),
                call("s/b", "plain", ["s/a"], [FLOAT], [FLOAT]), identity("y", "s/b"),
                library(holding, plain)]  # fmt: skip

@@ -8,18 +8,20 @@ from typing import Any
 import pytest
 from support import graphs
 from support.expecting import refuse
-from support.function_defs import call, function, neg
 from support.graphs import (
     BOOL,
     FLOAT,
     INT32,
     add,
+    call,
     const,
+    define,
     dtypes,
     func,
     graph,
     identity,
     library,
+    neg,
     node,
     placeholder,
     scalar,
@@ -36,9 +38,9 @@ from gdsurgeon.ops.kinds import CONTROL_FLOW
 from gdsurgeon.proof.accounting import check_accounted
 
 STATE = [INT32, INT32, FLOAT]
-LESS = function("less", {"i": INT32, "n": INT32, "v": FLOAT}, {"go": (BOOL, "l:z:0")},
+LESS = define("less", {"i": INT32, "n": INT32, "v": FLOAT}, {"go": (BOOL, "l:z:0")},
                 node("l", "Less", ["i", "n"], T=INT32))  # fmt: skip
-STEP = function(
+STEP = define(
     "step", {"i": INT32, "n": INT32, "v": FLOAT}, {"a": (INT32, "j:z:0"), "b": (INT32, "n"), "c": (FLOAT, "w:z:0")},
     scalar("one", 1, INT32), add("j", "i", "one:output:0", kind=INT32), const("k", [1.5, -0.75]),
     add("s", "v", "k:output:0"), node("w", "Mul", ["s:z:0", "v"], T=FLOAT),
@@ -105,12 +107,12 @@ def test_a_loop_in_a_loop_with_a_call_and_a_conditional_in_it() -> None:
         loop(inputs=("o:output:0", "two:output:0", "chosen:output:0"), name="inner"),
     ]
     inner += [call("called", "halved", ["inner:output:2"], [FLOAT], [FLOAT])]
-    outer = function(
+    outer = define(
         "outer", state, {"a": (INT32, "j:z:0"), "b": (INT32, "n"), "c": (FLOAT, "called:output:0")},
         scalar("one", 1, INT32), add("j", "i", "one:output:0", kind=INT32), *positive,
         choice("negated", "constant", ("p:z:0", "v"), "chosen"), *inner,
     )  # fmt: skip
-    halved = function("halved", {"a": FLOAT}, {"o": (FLOAT, "m:z:0")}, scalar("h", 0.5),
+    halved = define("halved", {"a": FLOAT}, {"o": (FLOAT, "m:z:0")}, scalar("h", 0.5),
                       node("m", "Mul", ["a", "h:output:0"], T=FLOAT))  # fmt: skip
     records = [*START, loop("outer"), identity("y", "while:2"), library(LESS, STEP, outer, halved, NEGATED, CONSTANT)]
     found = same(records, "y", feeds=TIMES)
@@ -118,11 +120,11 @@ def test_a_loop_in_a_loop_with_a_call_and_a_conditional_in_it() -> None:
     assert frames == {b"while", b"while/body/inner"}
 
 
-NEGATED = function("negated", {"a": FLOAT}, {"o": (FLOAT, "n:y:0")}, neg("n", "a"))
-PASSED = function("passed", {"a": FLOAT}, {"o": (FLOAT, "a")})
-CONSTANT = function("constant", {"a": FLOAT}, {"o": (FLOAT, "k:output:0")}, const("k", [7, 8]))
-NONE = function("none", {}, {"o": (FLOAT, "k:output:0")}, const("k", [7, 8]))
-OTHER = function("other", {}, {"o": (FLOAT, "k:output:0")}, const("k", [9, 8]))
+NEGATED = define("negated", {"a": FLOAT}, {"o": (FLOAT, "n:y:0")}, neg("n", "a"))
+PASSED = define("passed", {"a": FLOAT}, {"o": (FLOAT, "a")})
+CONSTANT = define("constant", {"a": FLOAT}, {"o": (FLOAT, "k:output:0")}, const("k", [7, 8]))
+NONE = define("none", {}, {"o": (FLOAT, "k:output:0")}, const("k", [7, 8]))
+OTHER = define("other", {}, {"o": (FLOAT, "k:output:0")}, const("k", [9, 8]))
 GIVEN = [placeholder("p", BOOL, ()), placeholder("x", FLOAT, (2,))]
 
 
@@ -185,11 +187,11 @@ def test_a_case() -> None:
 def test_a_case_in_a_loop_and_a_loop_in_a_case() -> None:
     """By the number of the round, so that each branch is taken, and the last twice."""
     state = {"i": INT32, "n": INT32, "v": FLOAT}
-    looping = function(
+    looping = define(
         "looping", {"a": FLOAT}, {"o": (FLOAT, "w:output:2")}, scalar("z", 0, INT32), scalar("two", 2, INT32),
         loop(inputs=("z:output:0", "two:output:0", "a"), name="w"),
     )  # fmt: skip
-    outer = function(
+    outer = define(
         "outer", state, {"a": (INT32, "j:z:0"), "b": (INT32, "n"), "c": (FLOAT, "chosen:output:0")},
         scalar("one", 1, INT32), add("j", "i", "one:output:0", kind=INT32),
         case("negated", "looping", "negated", inputs=("i", "v"), name="chosen"),
@@ -213,7 +215,7 @@ def test_a_case_without_branches_is_refused() -> None:
 @pytest.mark.tensorflow
 def test_a_loop_in_a_branch() -> None:
     """The loop of the side that is not taken does not run, though its constants are fed by nobody."""
-    looping = function(
+    looping = define(
         "looping", {"a": FLOAT}, {"o": (FLOAT, "w:output:2")}, scalar("z", 0, INT32), scalar("three", 3, INT32),
         loop(inputs=("z:output:0", "three:output:0", "a"), name="w"),
     )  # fmt: skip
@@ -223,12 +225,12 @@ def test_a_loop_in_a_branch() -> None:
 @pytest.mark.tensorflow
 def test_what_a_branch_does_is_done() -> None:
     """A conditional that gives nothing, and fails on one side: whoever waits for it fails there."""
-    failing = function("failing", {"a": FLOAT}, {}, node("no", "Const", dtype=BOOL, value=FALSE),
+    failing = define("failing", {"a": FLOAT}, {}, node("no", "Const", dtype=BOOL, value=FALSE),
                        node("t", "Assert", ["no:output:0", "a"], T=dtypes(FLOAT), summarize=3))  # fmt: skip
     failing.control_ret["t"] = "t"
     failing.signature.control_output.append("t")
     failing.signature.is_stateful = True
-    nothing = function("nothing", {"a": FLOAT}, {})
+    nothing = define("nothing", {"a": FLOAT}, {})
     records = [*GIVEN, choice("failing", "nothing", kinds=()), identity("y", "x", "^if"), library(failing, nothing)]
     found = graph(*records)
     compat(found, "1.4")
@@ -241,7 +243,7 @@ FALSE = graphs.encode_len(8, b"\x08\x0a\x12\x00\x5a\x01\x00")
 
 
 def test_products_in_bodies_may_be_computed_by_another_kernel() -> None:
-    product = function("product", {"a": FLOAT}, {"o": (FLOAT, "m:product:0")}, node("m", "MatMul", ["a", "a"], T=FLOAT))
+    product = define("product", {"a": FLOAT}, {"o": (FLOAT, "m:product:0")}, node("m", "MatMul", ["a", "a"], T=FLOAT))
     square = placeholder("s", FLOAT, (2, 2))
     for called, tolerance in ((product, 1e-5), (NEGATED, 0.0)):
         name = called.signature.name
@@ -258,7 +260,7 @@ def test_releases_that_have_them_keep_them() -> None:
 
 
 def test_what_cannot_be_lowered_is_refused_with_all_else() -> None:
-    counting = function("count", {"i": INT32, "n": INT32, "v": FLOAT}, {"go": (INT32, "n")})
+    counting = define("count", {"i": INT32, "n": INT32, "v": FLOAT}, {"go": (INT32, "n")})
     odd = loop(cond=func("count"))
     records = [*START, odd, node("f", "Foo", ["x"]), library(LESS, STEP, counting)]
     error = refuse(graph(*records), "'while' goes on by what is int32", lambda g: compat(g, "1.4"))

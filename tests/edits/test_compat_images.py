@@ -9,9 +9,21 @@ import numpy as np
 import pytest
 from support import graphs
 from support.expecting import expect, refuse
-from support.function_defs import call
-from support.function_defs import function as define
-from support.graphs import DOUBLE, FLOAT, INT32, UINT8, const, dtype, encode_len, graph, library, node, placeholder
+from support.graphs import (
+    DOUBLE,
+    FLOAT,
+    INT32,
+    UINT8,
+    call,
+    const,
+    define,
+    dtype,
+    encode_len,
+    graph,
+    library,
+    node,
+    placeholder,
+)
 from support.running import run
 
 from gdsurgeon.analysis.queries.unknown_to import told, unknown_to

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from support import graphs
 from support.expecting import refuse
-from support.function_defs import function
 from support.graphs import (
     BOOL,
     FLOAT,
     INT32,
     add,
     const,
+    define,
     dtype,
     dtypes,
     func,
@@ -35,8 +35,8 @@ from gdsurgeon.proof.accounting import check_accounted
 LIST = dtype(21)
 OF = {"element_dtype": FLOAT}
 STATE = {"i": INT32, "n": INT32, "given": LIST, "out": LIST, "last": LIST}
-LESS = function("less", STATE, {"go": (BOOL, "l:z:0")}, node("l", "Less", ["i", "n"], T=INT32))
-STEP = function(
+LESS = define("less", STATE, {"go": (BOOL, "l:z:0")}, node("l", "Less", ["i", "n"], T=INT32))
+STEP = define(
     "step", STATE,
     {"a": (INT32, "j:z:0"), "b": (INT32, "n"), "c": (LIST, "given"), "d": (LIST, "set:output_handle:0"),
      "e": (LIST, "kept:output_handle:0")},

@@ -16,6 +16,7 @@ from support.graphs import (
     FLOAT,
     INT32,
     STRING,
+    Builder,
     add,
     const,
     graph,
@@ -24,7 +25,7 @@ from support.graphs import (
     node,
     placeholder,
 )
-from support.tf_graphs import Builder, Shape, operated
+from support.operating import operated
 
 from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.edits.extract import extract
@@ -313,7 +314,7 @@ def test_a_table_lookup_is_proven(tmp_path: Path) -> None:
     m = Builder()
     m.placeholder("key", "string", (1,))
     m.const("default", -1, "int64")
-    m.node("table", "HashTableV2", key_dtype="string", value_dtype="int64", shared_name=b"t")
+    m.node("table", "HashTableV2", key_dtype="string", value_dtype="int64", shared_name="t")
     m.const("keys", ["a"], "string")
     m.const("values", [7], "int64")
     m.node("init", "InitializeTableV2", ["table", "keys", "values"], Tkey="string", Tval="int64")
@@ -341,7 +342,7 @@ def test_a_cut_input_of_which_nothing_is_known_is_fed_what_the_original_has_ther
     m = Builder()
     m.placeholder("x", "float32", (35,))
     m.const("d", [5, 7], "int32")
-    m.node("dims", "PlaceholderWithDefault", ["d"], dtype="int32", shape=Shape((2,)))
+    m.node("dims", "PlaceholderWithDefault", ["d"], dtype="int32", shape=(2,))
     m.node("cut", "Reshape", ["x", "dims"], T="float32", Tshape="int32")
     m.const("block", [7], "int32")
     m.const("paddings", [[0, 0]], "int32")
@@ -358,7 +359,7 @@ def test_a_cut_input_of_which_nothing_is_known_is_fed_what_the_original_has_ther
 def test_variables_of_a_part_are_fed_the_same(tmp_path: Path) -> None:
     m = Builder()
     m.placeholder("x", "float32", (1, 2))
-    m.node("v", "VariableV2", shape=Shape((2, 3)), dtype="float32", container=b"", shared_name=b"")
+    m.node("v", "VariableV2", shape=(2, 3), dtype="float32", container="", shared_name="")
     m.node("same", "Identity", ["x"], T="float32")
     m.node("y", "MatMul", ["same", "v"], T="float32")
     m.node("z", "Neg", ["same"], T="float32")

@@ -12,19 +12,8 @@ from support.desk import Desk, Ran
 from support.expecting import expect
 from support.freezing import constant_of, not_frozen, value_of
 from support.graph_editor_running import float32, run
-from support.graphs import (
-    BOOL,
-    FLOAT,
-    INT32,
-    add,
-    const,
-    graph,
-    identity,
-    node,
-    placeholder,
-    scalar,
-)
-from support.tf_graphs import Builder, Shape, operated, refused
+from support.graphs import BOOL, FLOAT, INT32, Builder, add, const, graph, identity, node, placeholder, scalar
+from support.operating import operated, refused
 
 from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.edits.claims import SameGiven
@@ -213,7 +202,7 @@ def test_a_frozen_default_is_proven(tmp_path: Path) -> None:
     m = Builder()
     m.placeholder("x", "float32", (2,))
     m.const("one", 1.0)
-    m.node("scale", "PlaceholderWithDefault", ["one"], dtype="float32", shape=Shape(()))
+    m.node("scale", "PlaceholderWithDefault", ["one"], dtype="float32", shape=())
     m.node("y", "Mul", ["x", "scale"], T="float32")
     outcome = operated(tmp_path, m, lambda g: freeze_input(g, {"scale": "3"}), overrides=Overrides({"x": "[1, 2]"}))
     assert [(o.after, o.value) for o in outcome.proof.compared] == [("y", "[3, 6]")]

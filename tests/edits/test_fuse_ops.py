@@ -7,23 +7,30 @@ from collections.abc import Callable
 import pytest
 from support import graphs
 from support.counting import is_linear
-from support.function_defs import VARIABLE, X, body_of, call, function, neg, only_function, unary
 from support.fusing import chain, check_calls, fused, refused, split
 from support.graphs import (
     BOOL,
     FLOAT,
     INT32,
     INT64,
+    VARIABLE,
+    X,
     add,
+    body_of,
+    call,
     const,
+    define,
     dtypes,
     g8,
     graph,
     identity,
     library,
+    neg,
     node,
+    only_function,
     placeholder,
     scalar,
+    unary,
 )
 from support.running import run
 
@@ -331,7 +338,7 @@ def test_calls_whose_names_differ_in_punctuation_only_have_their_own_functions()
     """Two bodies that read alike, but for what the function is that both call `f`."""
 
     def body(op: str) -> Graph:
-        inner = function("f", {"a": FLOAT}, {"o": (FLOAT, "n:y:0")}, unary(op, "n", "a"))
+        inner = define("f", {"a": FLOAT}, {"o": (FLOAT, "n:y:0")}, unary(op, "n", "a"))
         return graph(placeholder("i"), call("c", "f", ["i"], [FLOAT], [FLOAT]), library(inner), name="body.pb")
 
     found = graph(X, neg("p", "x"), neg("q", "x"))

@@ -6,21 +6,28 @@ from typing import Any
 
 import pytest
 from support import graphs
-from support.function_defs import VARIABLE, X, body_of, call, function, neg, only_function, unary
 from support.fusing import GRADS, check_calls, fused, refused, tanh, tanh_grad2
 from support.graphs import (
     DOUBLE,
     FLOAT,
     INT32,
+    VARIABLE,
+    X,
     add,
+    body_of,
+    call,
     const,
+    define,
     dtypes,
     graph,
     identity,
     library,
+    neg,
     node,
+    only_function,
     placeholder,
     scalar,
+    unary,
 )
 from support.running import outcome, run
 from support.v1_control_flow import LOOP, cond, taken_both_ways
@@ -185,7 +192,7 @@ def test_two_outputs_may_have_one_result_and_a_result_may_be_an_input() -> None:
 @pytest.mark.tensorflow
 def test_a_body_with_functions_of_its_own() -> None:
     def inner(op: str) -> Any:
-        return function("f", {"a": FLOAT}, {"o": (FLOAT, "n:y:0")}, unary(op, "n", "a"))
+        return define("f", {"a": FLOAT}, {"o": (FLOAT, "n:y:0")}, unary(op, "n", "a"))
 
     body = graph(placeholder("i"), call("c", "f", ["i"], [FLOAT], [FLOAT]), library(inner("Square")), name="body.pb")
     found = graph(X, neg("a", "x"), call("b", "f", ["a"], [FLOAT], [FLOAT]), identity("y", "b"),

@@ -4,18 +4,8 @@ from __future__ import annotations
 
 import pytest
 from support import graphs
-from support.function_defs import X, neg, unary
 from support.fusing import fused, refused
-from support.graphs import (
-    BOOL,
-    FLOAT,
-    add,
-    graph,
-    identity,
-    node,
-    placeholder,
-    scalar,
-)
+from support.graphs import BOOL, FLOAT, X, add, graph, identity, neg, node, placeholder, scalar, unary
 from support.running import outcome, run
 from support.v1_control_flow import BOTH_WAYS, LOOP, cond, taken_both_ways
 

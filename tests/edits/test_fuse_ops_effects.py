@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import pytest
 from support import graphs
-from support.function_defs import X, body_of, function, neg, only_function
 from support.fusing import chain, fused, refused
 from support.graphs import (
     BOOL,
     FLOAT,
     INT32,
+    X,
     add,
+    body_of,
     const,
+    define,
     dtypes,
     func,
     graph,
     identity,
     library,
+    neg,
     node,
+    only_function,
     placeholder,
     scalar,
 )
@@ -45,7 +49,7 @@ def test_a_call_can_be_fused_in_turn() -> None:
 
 @pytest.mark.tensorflow
 def test_a_call_by_the_name_of_a_function() -> None:
-    made = function("twice", {"a": FLOAT}, {"o": (FLOAT, "s:z:0")}, add("s", "a", "a"))
+    made = define("twice", {"a": FLOAT}, {"o": (FLOAT, "s:z:0")}, add("s", "a", "a"))
     found = graph(X, node("t", "twice", ["x"]), neg("y", "t"), identity("z", "y"), library(made))
     fused(found, ["t", "y"])
     assert body_of(next(f for f in found.functions if f.signature.name != "twice"))["y"] == ["t:o:0"]
@@ -55,8 +59,8 @@ def test_a_call_by_the_name_of_a_function() -> None:
 @pytest.mark.tensorflow
 def test_functions_that_nodes_pass_on() -> None:
     """A conditional with its branches as functions moves into the function."""
-    then = function("then", {"a": FLOAT}, {"o": (FLOAT, "n:y:0")}, neg("n", "a"))
-    other = function("other", {"a": FLOAT}, {"o": (FLOAT, "s:z:0")}, add("s", "a", "a"))
+    then = define("then", {"a": FLOAT}, {"o": (FLOAT, "n:y:0")}, neg("n", "a"))
+    other = define("other", {"a": FLOAT}, {"o": (FLOAT, "s:z:0")}, add("s", "a", "a"))
     chosen = node("if", "StatelessIf", ["p", "x"], Tcond=BOOL, Tin=dtypes(FLOAT), Tout=dtypes(FLOAT),
                   then_branch=func("then"), else_branch=func("other"))  # fmt: skip
     records = [X, placeholder("p", BOOL, ()), chosen, neg("y", "if"), identity("z", "y"), library(then, other)]

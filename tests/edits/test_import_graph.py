@@ -9,9 +9,23 @@ import pytest
 from support import graphs
 from support.expecting import expect
 from support.graph_editor_running import float32, run
-from support.graphs import FLOAT, INT32, add, const, graph, graph_bytes, identity, node, placeholder, scalar
+from support.graphs import (
+    FLOAT,
+    INT32,
+    Builder,
+    add,
+    body_node,
+    const,
+    func,
+    graph,
+    graph_bytes,
+    identity,
+    node,
+    placeholder,
+    scalar,
+)
 from support.importing import Pairs, other_loop, ours, refused, theirs
-from support.tf_graphs import Builder, Shape, body_node, function_attr, operated
+from support.operating import operated
 
 from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.edits.claims import SameOutputs, SamePart
@@ -330,12 +344,12 @@ def test_an_import_with_loops_tables_and_variables_is_proven(tmp_path: Path) -> 
         b.graph_def.MergeFromString(graph_bytes(*(graphs.loop() if number == 5 else other_loop()), trailer=b""))
         b.placeholder("key", "string", (1,))
         b.const("default", -1, "int64")
-        b.node("table", "HashTableV2", key_dtype="string", value_dtype="int64", shared_name=b"t")
+        b.node("table", "HashTableV2", key_dtype="string", value_dtype="int64", shared_name="t")
         b.const("keys", ["a"], "string")
         b.const("values", [number], "int64")
         b.node("init", "InitializeTableV2", ["table", "keys", "values"], Tkey="string", Tval="int64")
         b.node("found", "LookupTableFindV2", ["table", "key", "default"], Tin="string", Tout="int64")
-        b.node("v", "VariableV2", shape=Shape((2,)), dtype="float32", container=b"", shared_name=b"v")
+        b.node("v", "VariableV2", shape=(2,), dtype="float32", container="", shared_name="v")
         b.node("read", "Neg", ["v"], T="float32")
         return b
 
@@ -354,7 +368,7 @@ def test_an_import_with_functions_of_equal_names_is_proven(tmp_path: Path) -> No
         body_node(f, "r", op, ["a"], T="float32")
         f.ret["out"] = "r:y:0"
         b.placeholder("x", "float32", (2,))
-        b.node("y", "PartitionedCall", ["x"], Tin=["float32"], Tout=["float32"], f=function_attr("F"))
+        b.node("y", "PartitionedCall", ["x"], Tin=["float32"], Tout=["float32"], f=func("F"))
         return b
 
     other = calling("Exp").graph("other.pb")

@@ -8,9 +8,20 @@ import pytest
 from support import graphs
 from support.expecting import expect
 from support.graph_editor_running import float32, int32, run
-from support.graphs import FLOAT, INT32, STRING, const, graph, graph_bytes, identity, node, placeholder, scalar
+from support.graphs import (
+    FLOAT,
+    INT32,
+    STRING,
+    const,
+    define,
+    graph,
+    graph_bytes,
+    identity,
+    node,
+    placeholder,
+    scalar,
+)
 from support.importing import other_loop, ours
-from support.tf_graphs import Builder, body_node
 
 from gdsurgeon.edits.import_graph import import_graph
 from gdsurgeon.runtime.client import Worker
@@ -52,12 +63,11 @@ def test_frame_names_that_do_not_clash_stay() -> None:
 
 def table(number: int, shared_name: str = "t", op: str = "HashTableV2") -> list[bytes]:
     """A table in which `a` is NUMBER, in nodes named after it."""
-    keys = graphs.encode_len(8, b"\x08\x07" + graphs.encode_len(2, graphs.shape_proto([1])) + b"\x42\x01a")
     kind = {"Tkey": STRING, "Tval": INT32}
     v2 = "V2" if op.endswith("V2") else ""
     return [
         node(f"table_{number}", op, key_dtype=STRING, value_dtype=INT32, shared_name=shared_name, container=""),
-        node(f"keys_{number}", "Const", dtype=STRING, value=keys),
+        const(f"keys_{number}", ["a"], STRING),
         const(f"values_{number}", [number], INT32), const(f"default_{number}", [-1], INT32, ()),
         node(f"init_{number}", f"InitializeTable{v2}",
              [f"table_{number}", f"keys_{number}", f"values_{number}"], **kind),
@@ -187,23 +197,21 @@ def test_equal_functions_are_there_once() -> None:
 
 def table_function(number: int) -> Any:
     """A function that puts NUMBER into a table with the shared name `inside` and looks it up."""
-    b = Builder()
-    f = b.function(f"look_up_{number}", {}, {"out": "int32"})
-    f.signature.is_stateful = True
-    body_node(f, "table", "HashTableV2", key_dtype="int32", value_dtype="int32", shared_name=b"inside", container=b"")
-    value = b.const("k", [number], "int32")
-    constant = b.graph_def.node[-1].attr["value"]
-    for name in ("key", "value"):
-        one = constant if name == "value" else graphs.proto(const("one", [1], INT32)).node[0].attr["value"]
-        body_node(f, name, "Const", dtype="int32", value=one)
-    body_node(f, "default", "Const", dtype="int32", value=graphs.proto(scalar("d", -1, INT32)).node[0].attr["value"])
-    body_node(f, "put", "LookupTableInsertV2", ["table:table_handle:0", "key:output:0", "value:output:0"],
-              Tin="int32", Tout="int32")  # fmt: skip
-    body_node(f, "found", "LookupTableFindV2", ["table:table_handle:0", "key:output:0", "default:output:0", "^put"],
-              Tin="int32", Tout="int32")  # fmt: skip
-    f.ret["out"] = "found:values:0"
-    assert value
-    return f
+    kinds = {"Tin": INT32, "Tout": INT32}
+    return define(
+        f"look_up_{number}",
+        {},
+        {"out": (INT32, "found:values:0")},
+        node("table", "HashTableV2", key_dtype=INT32, value_dtype=INT32, shared_name="inside", container=""),
+        const("key", [1], INT32),
+        const("value", [number], INT32),
+        scalar("default", -1, INT32),
+        node("put", "LookupTableInsertV2", ["table:table_handle:0", "key:output:0", "value:output:0"], **kinds),
+        node(
+            "found", "LookupTableFindV2", ["table:table_handle:0", "key:output:0", "default:output:0", "^put"], **kinds
+        ),
+        stateful=True,
+    )  # fmt: skip
 
 
 def test_shared_names_inside_functions_do_not_clash() -> None:

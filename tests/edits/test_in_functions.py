@@ -6,7 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.tf_graphs import Builder, body_node, function_attr, operated, refused, tensor
+from support.graphs import Builder, body_node, func, tensor
+from support.operating import operated, refused
 
 from gdsurgeon.analysis.queries.function_usage import calling
 from gdsurgeon.edits.claims import EditResult, SameOutputs, Unchanged
@@ -41,8 +42,8 @@ def halving() -> Builder:
     body_node(f, "unread", "Neg", ["mul:z:0"], T="float32")
     f.ret["next"] = "add:z:0"
     f.ret["out"] = "mul:z:0"
-    m.node("loop", "StatelessWhile", ["zero", "x"], T=["int32", "float32"], cond=function_attr("cond"),
-           body=function_attr("body"))  # fmt: skip
+    m.node("loop", "StatelessWhile", ["zero", "x"], T=["int32", "float32"], cond=func("cond"),
+           body=func("body"))  # fmt: skip
     m.node("halved", "Identity", ["loop:1"], T="float32")
     m.node("y", "Neg", ["x"], T="float32")
     return m

@@ -10,21 +10,24 @@ from support import graphs
 from support.counting import is_linear
 from support.desk import Desk, check_refused
 from support.expecting import expect
-from support.function_defs import X, call, function, neg
 from support.fusing import chain
 from support.graphs import (
     BOOL,
     FLOAT,
     INT32,
     STRING,
+    X,
     add,
+    call,
     const,
+    define,
     dtypes,
     func,
     graph,
     graph_bytes,
     identity,
     library,
+    neg,
     node,
     placeholder,
     scalar,
@@ -96,7 +99,7 @@ def test_nodes_in_any_order() -> None:
 
 @pytest.mark.tensorflow
 def test_bodies_in_any_order() -> None:
-    backwards = function("f", {"a": FLOAT}, {"o": (FLOAT, "n:y:0")}, neg("n", "s:z:0"), add("s", "a", "k:output:0"),
+    backwards = define("f", {"a": FLOAT}, {"o": (FLOAT, "n:y:0")}, neg("n", "s:z:0"), add("s", "a", "k:output:0"),
                          scalar("k", 3))  # fmt: skip
     same([X, call("c", "f", ["x"], F1, F1), identity("y", "c"), library(backwards)], "y", feeds=XS)
 
@@ -127,12 +130,12 @@ def test_results_that_are_arguments() -> None:
 
 @pytest.mark.tensorflow
 def test_one_result_under_two_names() -> None:
-    double = function("f", {"a": FLOAT}, {"p": (FLOAT, "n:y:0"), "q": (FLOAT, "n:y:0")}, neg("n", "a"))
+    double = define("f", {"a": FLOAT}, {"p": (FLOAT, "n:y:0"), "q": (FLOAT, "n:y:0")}, neg("n", "a"))
     same([X, call("c", "f", ["x"], F1, F1 * 2), add("y", "c", "c:1"), library(double)], "y", feeds=XS)
 
 
 def test_a_device_is_that_of_the_body_or_else_of_the_call() -> None:
-    placed = function("f", {"a": FLOAT}, {"o": (FLOAT, "m:y:0")}, neg("n", "a", device="/cpu:0"), neg("m", "n:y:0"))
+    placed = define("f", {"a": FLOAT}, {"o": (FLOAT, "m:y:0")}, neg("n", "a", device="/cpu:0"), neg("m", "n:y:0"))
     found = graph(X, call("c", "f", ["x"], F1, F1, device="/cpu:1"), identity("y", "c"), library(placed))
     inline(found)
     assert {n.name: n.device for n in graphs.parsed(found).node if n.device} == {"c/n": "/cpu:0", "c/m": "/cpu:1"}
@@ -141,7 +144,7 @@ def test_a_device_is_that_of_the_body_or_else_of_the_call() -> None:
 @pytest.mark.parametrize("outside", ["x", "nowhere"])
 def test_colocations_with_what_is_outside_of_a_body(outside: str) -> None:
     """What restores a table names the table that was there when the function was made."""
-    placed = function("f", {"a": FLOAT}, {"o": (FLOAT, "m:y:0")}, neg("m", "a", _class=[f"loc:@{outside}"]))
+    placed = define("f", {"a": FLOAT}, {"o": (FLOAT, "m:y:0")}, neg("m", "a", _class=[f"loc:@{outside}"]))
     found = graph(X, call("c", "f", ["x"], F1, F1), neg("y", "c"), library(placed))
     result = inline(found)
     assert graphs.colocations(found) == {}
@@ -149,7 +152,7 @@ def test_colocations_with_what_is_outside_of_a_body(outside: str) -> None:
 
 
 def test_colocations_inside_a_body() -> None:
-    placed = function("f", {"a": FLOAT}, {"o": (FLOAT, "m:y:0")}, neg("n", "a"),
+    placed = define("f", {"a": FLOAT}, {"o": (FLOAT, "m:y:0")}, neg("n", "a"),
                       neg("m", "n:y:0", _class=["loc:@n", "loc:@a", "other"]))  # fmt: skip
     found = graph(X, call("c", "f", ["x"], F1, F1), neg("y", "c", _class=["loc:@c", "loc:@x"]), library(placed))
     inline(found)
@@ -163,7 +166,7 @@ def test_colocations_inside_a_body() -> None:
 @pytest.mark.tensorflow
 def test_calls_in_bodies_are_inlined_too() -> None:
     inner = call("inner", "less_one", ["a"], F1, F1)
-    outer = function("outer", {"a": FLOAT}, {"o": (FLOAT, "n:y:0")}, inner, neg("n", "inner:output:0"))
+    outer = define("outer", {"a": FLOAT}, {"o": (FLOAT, "n:y:0")}, inner, neg("n", "inner:output:0"))
     records = [X, call("c", "outer", ["x"], F1, F1), identity("y", "c"), library(outer, LESS_ONE)]
     found = same(records, "y", feeds=XS)
     assert graphs.inputs(found) == {
@@ -177,11 +180,11 @@ def test_calls_in_bodies_are_inlined_too() -> None:
 
 @pytest.mark.tensorflow
 def test_a_result_that_is_that_of_a_call_in_the_body() -> None:
-    outer = function("outer", {"a": FLOAT}, {"o": (FLOAT, "inner:output:0")}, call("inner", "twice", ["a"], F1, F1))
+    outer = define("outer", {"a": FLOAT}, {"o": (FLOAT, "inner:output:0")}, call("inner", "twice", ["a"], F1, F1))
     same([X, call("c", "outer", ["x"], F1, F1), neg("y", "c"), library(outer, TWICE)], "y", feeds=XS)
     same([X, call("c", "outer", ["x"], F1, F1), library(outer, TWICE)], "c", feeds=XS)
-    passing = function("passing", {"a": FLOAT}, {"o": (FLOAT, "a")})
-    outer = function("outer", {"a": FLOAT}, {"o": (FLOAT, "inner:output:0")}, call("inner", "passing", ["a"], F1, F1))
+    passing = define("passing", {"a": FLOAT}, {"o": (FLOAT, "a")})
+    outer = define("outer", {"a": FLOAT}, {"o": (FLOAT, "inner:output:0")}, call("inner", "passing", ["a"], F1, F1))
     found = same([X, call("c", "outer", ["x"], F1, F1), neg("y", "c"), library(outer, passing)], "y", feeds=XS)
     assert graphs.inputs(found) == {"x": [], "y": ["x"]}
 
@@ -194,7 +197,7 @@ def test_a_diamond_of_calls() -> None:
         below = library_[-1].signature.name
         p, q = call("p", below, ["a"], F1, F1), call("q", below, ["p:output:0"], F1, F1)
         total = add("s", "p:output:0", "q:output:0")
-        library_.append(function(f"f{level}", {"a": FLOAT}, {"o": (FLOAT, "s:z:0")}, p, q, total))
+        library_.append(define(f"f{level}", {"a": FLOAT}, {"o": (FLOAT, "s:z:0")}, p, q, total))
     found = same([X, call("c", "f3", ["x"], F1, F1), identity("y", "c"), library(*library_)], "y", feeds=XS)
     assert len(graphs.names(found)) == 2 + 8 + 7
 
@@ -202,7 +205,7 @@ def test_a_diamond_of_calls() -> None:
 def recursive(*names: str) -> list[Any]:
     """Functions of which each calls the next, and the last the first."""
     return [
-        function(name, {"a": FLOAT}, {"o": (FLOAT, "again:output:0")}, call("again", other, ["a"], F1, F1))
+        define(name, {"a": FLOAT}, {"o": (FLOAT, "again:output:0")}, call("again", other, ["a"], F1, F1))
         for name, other in zip(names, (*names[1:], names[0]), strict=True)
     ]
 
@@ -214,7 +217,7 @@ def test_functions_that_call_themselves_are_refused(names: tuple[str, ...]) -> N
 
 
 def test_a_function_that_only_another_one_calls_recursively() -> None:
-    outer = function("outer", {"a": FLOAT}, {"o": (FLOAT, "c:output:0")}, call("c", "f", ["a"], F1, F1))
+    outer = define("outer", {"a": FLOAT}, {"o": (FLOAT, "c:output:0")}, call("c", "f", ["a"], F1, F1))
     refused(graph(X, call("c", "outer", ["x"], F1, F1), library(outer, *recursive("f", "g"))), "")
 
 
@@ -228,10 +231,10 @@ def test_a_recursive_function_that_nobody_calls_does_not_matter() -> None:
 def test_deeply_nested_calls() -> None:
     """No recursion over the depth of calls."""
     count = 1500
-    made = [function("f0", {"a": FLOAT}, {"o": (FLOAT, "n:y:0")}, neg("n", "a"))]
+    made = [define("f0", {"a": FLOAT}, {"o": (FLOAT, "n:y:0")}, neg("n", "a"))]
     for i in range(1, count):
         inner = call("c", f"f{i - 1}", ["a"], F1, F1)
-        made.append(function(f"f{i}", {"a": FLOAT}, {"o": (FLOAT, "c:output:0")}, inner))
+        made.append(define(f"f{i}", {"a": FLOAT}, {"o": (FLOAT, "c:output:0")}, inner))
     found = graph(X, call("c", f"f{count - 1}", ["x"], F1, F1), library(*made))
     with within(60):
         inline(found, keep_names=True)
@@ -317,12 +320,12 @@ def test_a_wrong_number_of_inputs() -> None:
 @pytest.mark.parametrize(
     ("made", "words"),
     [
-        (function("f", {"a": FLOAT}, {"o": (FLOAT, "u:y:0")}, node("u", "MyOp", ["a"])), "the op 'MyOp' is not known"),
-        (function("f", {"a": FLOAT}, {"o": (FLOAT, "n:nope:0")}, neg("n", "a")), "has no tensor 'n:nope:0'"),
-        (function("f", {"a": FLOAT}, {"o": (FLOAT, "n:y:1")}, neg("n", "a")), "has no tensor 'n:y:1'"),
-        (function("f", {"a": FLOAT}, {"o": (FLOAT, "n:y:0")}, neg("n", "b")), "has no tensor 'b'"),
-        (function("f", {"a": FLOAT}, {"o": (FLOAT, "c:output:0")}, call("c", "gone", ["a"], F1, F1)), "'gone'"),
-        (function("f", {"a": FLOAT}, {"o": (FLOAT, "_n:y:0")}, neg("_n", "a")), "has a name that a node of a graph"),
+        (define("f", {"a": FLOAT}, {"o": (FLOAT, "u:y:0")}, node("u", "MyOp", ["a"])), "the op 'MyOp' is not known"),
+        (define("f", {"a": FLOAT}, {"o": (FLOAT, "n:nope:0")}, neg("n", "a")), "has no tensor 'n:nope:0'"),
+        (define("f", {"a": FLOAT}, {"o": (FLOAT, "n:y:1")}, neg("n", "a")), "has no tensor 'n:y:1'"),
+        (define("f", {"a": FLOAT}, {"o": (FLOAT, "n:y:0")}, neg("n", "b")), "has no tensor 'b'"),
+        (define("f", {"a": FLOAT}, {"o": (FLOAT, "c:output:0")}, call("c", "gone", ["a"], F1, F1)), "'gone'"),
+        (define("f", {"a": FLOAT}, {"o": (FLOAT, "_n:y:0")}, neg("_n", "a")), "has a name that a node of a graph"),
     ],
     ids=["unknown op", "no such argument", "no such index", "no such input", "no such function", "no node's name"],
 )
@@ -376,7 +379,7 @@ def test_loops_and_conditionals_keep_their_functions() -> None:
 
 @pytest.mark.tensorflow
 def test_a_conditional_in_a_body_comes_along() -> None:
-    made = function("outer", {"p": BOOL, "x": FLOAT}, {"o": (FLOAT, "if:output:0")}, conditional())
+    made = define("outer", {"p": BOOL, "x": FLOAT}, {"o": (FLOAT, "if:output:0")}, conditional())
     records = [X, placeholder("p", BOOL, ()), call("c", "outer", ["p", "x"], [BOOL, FLOAT], F1), identity("y", "c"),
                library(made, TWICE, LESS_ONE)]  # fmt: skip
     found = same(records, "y", feeds=[{"x": [1.0, -2.0], "p": p} for p in (True, False)])
@@ -385,7 +388,7 @@ def test_a_conditional_in_a_body_comes_along() -> None:
 
 def test_functions_that_were_not_used_before_stay() -> None:
     """Only what this edit has made superfluous goes."""
-    spare = function("spare", {"a": FLOAT}, {"o": (FLOAT, "n:y:0")}, neg("n", "a"))
+    spare = define("spare", {"a": FLOAT}, {"o": (FLOAT, "n:y:0")}, neg("n", "a"))
     found = graph(X, call("c", "twice", ["x"], F1, F1), library(TWICE, spare))
     inline(found)
     assert functions_of(found) == ["spare"]
@@ -393,7 +396,7 @@ def test_functions_that_were_not_used_before_stay() -> None:
 
 def test_functions_that_an_unused_one_calls_are_not_missing() -> None:
     """A library whose functions call functions that it has not does not load."""
-    spare = function("spare", {"a": FLOAT}, {"o": (FLOAT, "c:output:0")}, call("c", "twice", ["a"], F1, F1))
+    spare = define("spare", {"a": FLOAT}, {"o": (FLOAT, "c:output:0")}, call("c", "twice", ["a"], F1, F1))
     found = graph(X, call("c", "twice", ["x"], F1, F1), library(TWICE, spare))
     inline(found)
     assert check(from_bytes(graphs.written(found))).faults == []
@@ -401,7 +404,7 @@ def test_functions_that_an_unused_one_calls_are_not_missing() -> None:
 
 
 def test_the_gradient_of_a_function_that_stays_stays() -> None:
-    slope = function("slope", {"a": FLOAT, "d": FLOAT}, {"o": (FLOAT, "s:z:0")}, add("s", "d", "d"))
+    slope = define("slope", {"a": FLOAT, "d": FLOAT}, {"o": (FLOAT, "s:z:0")}, add("s", "d", "d"))
     records = [X, placeholder("p", BOOL, ()), conditional(), call("c", "slope", ["x", "if"], F1 * 2, F1)]
     found = graph(*records, library(TWICE, LESS_ONE, slope, gradients={"twice": "slope"}))
     inline(found)
@@ -423,7 +426,7 @@ def test_what_xla_compiled_may_differ_a_little() -> None:
 
 
 def test_what_xla_compiled_inside_a_body_may_differ_too() -> None:
-    outer = function("outer", {"a": FLOAT}, {"o": (FLOAT, "c:output:0")},
+    outer = define("outer", {"a": FLOAT}, {"o": (FLOAT, "c:output:0")},
                      call("c", "twice", ["a"], F1, F1, _XlaMustCompile=True))  # fmt: skip
     (claim,) = inline(graph(X, call("c", "outer", ["x"], F1, F1), library(outer, TWICE))).claims
     assert isinstance(claim, SameOutputs) and claim.rtol > 0
@@ -434,7 +437,7 @@ def test_what_xla_compiled_inside_a_body_may_differ_too() -> None:
 
 @pytest.mark.tensorflow
 def test_inlining_is_proven(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    outer = function("outer", {"a": FLOAT}, {"o": (FLOAT, "n:y:0")}, call("c", "less_one", ["a"], F1, F1),
+    outer = define("outer", {"a": FLOAT}, {"o": (FLOAT, "n:y:0")}, call("c", "less_one", ["a"], F1, F1),
                      neg("n", "c:output:0"))  # fmt: skip
     (tmp_path / "model.pb").write_bytes(graph_bytes(X, call("c", "outer", ["x"], F1, F1), neg("y", "c"),
                                                     library(outer, LESS_ONE)))  # fmt: skip
@@ -455,7 +458,7 @@ def test_inlining_is_proven(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -
 
 
 def test_a_string_argument() -> None:
-    made = function("f", {"s": STRING}, {"o": (INT32, "n:output:0")}, node("n", "StringLength", ["s"]))
+    made = define("f", {"s": STRING}, {"o": (INT32, "n:output:0")}, node("n", "StringLength", ["s"]))
     found = graph(placeholder("s", STRING, ()), call("c", "f", ["s"], [STRING], [INT32]), library(made))
     inline(found)
     assert graphs.inputs(found) == {"s": [], "c/n": ["s"], "c": ["c/n"]}
@@ -466,9 +469,9 @@ def test_a_string_argument() -> None:
 def test_functions_that_call_the_next_twice_are_not_inlined_without_end(levels: int) -> None:
     def twice(i: int) -> Any:
         inner = [call(n, f"f{i + 1}", [x], F1, F1) for n, x in (("m", "a"), ("n", "m:output:0"))]
-        return function(f"f{i}", {"a": FLOAT}, {"o": (FLOAT, "n:output:0")}, *inner)
+        return define(f"f{i}", {"a": FLOAT}, {"o": (FLOAT, "n:output:0")}, *inner)
 
-    last = function(f"f{levels}", {"a": FLOAT}, {"o": (FLOAT, "d:y:0")}, node("d", "Neg", ["a"], T=FLOAT))
+    last = define(f"f{levels}", {"a": FLOAT}, {"o": (FLOAT, "d:y:0")}, node("d", "Neg", ["a"], T=FLOAT))
     found = graph(X, call("c", "f0", ["x"], F1, F1), library(*map(twice, range(levels)), last))
     refused(found, f"inlining would make {2**levels:,} nodes, and 2,000,000 are the most")
 
@@ -476,7 +479,7 @@ def test_functions_that_call_the_next_twice_are_not_inlined_without_end(levels: 
 def test_an_attr_that_a_call_gives_is_held_against_the_op(desk: Desk) -> None:
     """Inside the function it stands for whatever a call gives; in the graph it is what this call gives."""
     inner = node("d", "Abs", ["a"], T=graphs.encode_len(9, b"T"))
-    bad = function("bad", {"a": STRING}, {"o": (STRING, "d:y:0")}, inner)
+    bad = define("bad", {"a": STRING}, {"o": (STRING, "d:y:0")}, inner)
     called = node("c", "PartitionedCall", ["s"], Tin=dtypes(STRING), Tout=dtypes(STRING), f=func("bad", T=STRING))
     desk.put("model.pb", graph_bytes(placeholder("s", STRING), called, library(bad)))
     check_refused(
@@ -499,7 +502,7 @@ def test_signatures_keep_the_shapes_that_are_known(desk: Desk, saved_models: Shi
 def test_what_waits_for_a_call_waits_for_its_results_in_their_order() -> None:
     places = range(9)
     outputs = {f"o{i}": (FLOAT, f"n{i}:y:0") for i in places}
-    many = function("many", {"x": FLOAT}, outputs, *(neg(f"n{i}", "x") for i in places))
+    many = define("many", {"x": FLOAT}, outputs, *(neg(f"n{i}", "x") for i in places))
     read = [neg(f"y{i}", f"c:{i}") for i in places]
     waits = node("z", "NoOp", ["^c"])
     found = graph(X, call("c", "many", ["x"], [FLOAT], [FLOAT] * 9), *read, waits, trailer=library(many))

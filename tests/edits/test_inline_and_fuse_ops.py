@@ -9,12 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import graphs
 from support.drawing import pick_some
-from support.function_defs import X, neg
 from support.fusing import chain, split
-from support.graphs import (
-    graph,
-    graph_bytes,
-)
+from support.graphs import X, graph, graph_bytes, neg
 from support.inlining import functions_of
 from support.random_records import conditionals, dags
 from support.running import outcome, outcomes

@@ -6,16 +6,19 @@ from typing import Any
 
 import pytest
 from support import graphs
-from support.function_defs import X, call, function, neg
 from support.graphs import (
     BOOL,
     FLOAT,
     INT32,
+    X,
     add,
+    call,
     const,
+    define,
     graph,
     identity,
     library,
+    neg,
     node,
     placeholder,
     scalar,
@@ -30,17 +33,17 @@ from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.select import Selection
 from gdsurgeon.wire.messages import message
 
-STEP = function("step", {"v": FLOAT, "k": FLOAT}, {"o": (FLOAT, "t:z:0")}, scalar("one", 1),
+STEP = define("step", {"v": FLOAT, "k": FLOAT}, {"o": (FLOAT, "t:z:0")}, scalar("one", 1),
                 add("s", "v", "one:output:0"), node("t", "Mul", ["s:z:0", "k"], T=FLOAT))  # fmt: skip
 
 
-IGNORING = function("step", {"v": FLOAT, "k": FLOAT}, {"o": (FLOAT, "n:y:0")}, neg("n", "k"))
+IGNORING = define("step", {"v": FLOAT, "k": FLOAT}, {"o": (FLOAT, "n:y:0")}, neg("n", "k"))
 
 
-PASSING = function("step", {"v": FLOAT, "k": FLOAT}, {"o": (FLOAT, "k")})
+PASSING = define("step", {"v": FLOAT, "k": FLOAT}, {"o": (FLOAT, "k")})
 
 
-CONSTANT = function("step", {"v": FLOAT, "k": FLOAT}, {"o": (FLOAT, "c:output:0")}, scalar("c", 7))
+CONSTANT = define("step", {"v": FLOAT, "k": FLOAT}, {"o": (FLOAT, "c:output:0")}, scalar("c", 7))
 
 
 BODIES = pytest.mark.parametrize(
@@ -97,7 +100,7 @@ def test_a_call_of_one_argument_in_a_branch(body: str, controls: list[str]) -> N
     result, nodes = {
         "constant": ("k:output:0", [const("k", [7, 7])]), "passing": ("a", []), "of it": ("n:y:0", [neg("n", "a")])
     }[body]  # fmt: skip
-    made = function("f", {"a": FLOAT}, {"o": (FLOAT, result)}, *nodes)
+    made = define("f", {"a": FLOAT}, {"o": (FLOAT, result)}, *nodes)
     records = [placeholder("p", BOOL, ()), X, neg("outer", "x"), node("switch", "Switch", ["x", "p"], T=FLOAT),
                identity("pivot", "switch:1"), call("call", "f", ["switch:1", *controls], F1, F1), identity("y", "call"),
                identity("z", "x", "^call"), library(made)]  # fmt: skip
@@ -107,7 +110,7 @@ def test_a_call_of_one_argument_in_a_branch(body: str, controls: list[str]) -> N
 
 @pytest.mark.tensorflow
 def test_a_call_without_arguments_in_a_branch() -> None:
-    made = function("f", {}, {"o": (FLOAT, "k:output:0")}, const("k", [7, 7]))
+    made = define("f", {}, {"o": (FLOAT, "k:output:0")}, const("k", [7, 7]))
     records = [placeholder("p", BOOL, ()), X, node("switch", "Switch", ["x", "p"], T=FLOAT),
                identity("pivot", "switch:1"), call("call", "f", ["^pivot"], [], F1), identity("y", "call"),
                library(made)]  # fmt: skip

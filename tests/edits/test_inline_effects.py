@@ -8,16 +8,19 @@ from typing import Any
 import pytest
 from support import graphs
 from support.counting import is_linear
-from support.function_defs import X, call, function, neg
 from support.graphs import (
     BOOL,
     FLOAT,
     INT32,
+    X,
+    call,
     const,
+    define,
     dtypes,
     graph,
     identity,
     library,
+    neg,
     node,
     placeholder,
 )
@@ -38,7 +41,7 @@ def asserted(name: str, source: str, *controls: str) -> bytes:
 
 def checked(name: str, *body: bytes, **outputs: str) -> Any:
     """A function with an Assert in it, which runs with every call."""
-    return function(name, {"x": FLOAT, "ok": BOOL}, {k: (FLOAT, v) for k, v in outputs.items()}, asserted("check", "x"),
+    return define(name, {"x": FLOAT, "ok": BOOL}, {k: (FLOAT, v) for k, v in outputs.items()}, asserted("check", "x"),
                     *body, effects=["check"], stateful=True)  # fmt: skip
 
 
@@ -89,7 +92,7 @@ def test_what_a_call_waits_for_comes_before_all_in_it() -> None:
 
 @pytest.mark.tensorflow
 def test_what_a_call_waits_for_when_its_result_is_an_argument() -> None:
-    passing = function("f", {"a": FLOAT}, {"o": (FLOAT, "a")})
+    passing = define("f", {"a": FLOAT}, {"o": (FLOAT, "a")})
     waiting = [X, OK, asserted("check", "x"), call("c", "f", ["x", "^check"], F1, F1)]
     same([*waiting, identity("y", "c"), library(passing)], "y", feeds=CHECKED)
     same([*waiting, library(passing)], "c", feeds=CHECKED)
@@ -97,7 +100,7 @@ def test_what_a_call_waits_for_when_its_result_is_an_argument() -> None:
 
 @pytest.mark.tensorflow
 def test_what_waits_for_a_call_waits_for_what_the_call_waits_for() -> None:
-    empty = function("f", {}, {}, node("n", "NoOp"))
+    empty = define("f", {}, {}, node("n", "NoOp"))
     records = [X, OK, asserted("check", "x"), call("c", "f", ["^check"], [], []), identity("y", "x", "^c"),
                library(empty)]  # fmt: skip
     same(records, "y", feeds=CHECKED)
@@ -105,7 +108,7 @@ def test_what_waits_for_a_call_waits_for_what_the_call_waits_for() -> None:
 
 @pytest.mark.tensorflow
 def test_what_waits_for_a_call_waits_for_what_the_call_is_given() -> None:
-    ignoring = function("f", {"a": FLOAT}, {"o": (FLOAT, "k:output:0")}, const("k", [7, 7]))
+    ignoring = define("f", {"a": FLOAT}, {"o": (FLOAT, "k:output:0")}, const("k", [7, 7]))
     records = [X, OK, asserted("check", "x"), identity("late", "x", "^check"), call("c", "f", ["late"], F1, F1),
                identity("y", "x", "^c"), library(ignoring)]  # fmt: skip
     same(records, "y", feeds=CHECKED)
@@ -114,7 +117,7 @@ def test_what_waits_for_a_call_waits_for_what_the_call_is_given() -> None:
 @pytest.mark.tensorflow
 def test_what_waits_for_a_call_waits_for_all_that_the_call_waits_for() -> None:
     """The call waits by a control edge, too, and for what its body does not need."""
-    ignoring = function("f", {"a": FLOAT}, {"o": (FLOAT, "k:output:0")}, const("k", [7, 7]))
+    ignoring = define("f", {"a": FLOAT}, {"o": (FLOAT, "k:output:0")}, const("k", [7, 7]))
     records = [X, OK, asserted("check", "x"), identity("late", "x", "^check"), neg("other", "x"),
                call("c", "f", ["late", "^other"], F1, F1), identity("y", "x", "^c"), library(ignoring)]  # fmt: skip
     same(records, "y", feeds=CHECKED)
@@ -131,7 +134,7 @@ def test_calls_that_wait_for_each_other_take_linear_time() -> None:
 
 @pytest.mark.tensorflow
 def test_control_edges_inside_a_body() -> None:
-    made = function("f", {"x": FLOAT, "ok": BOOL}, {"o": (FLOAT, "m:y:0")}, asserted("check", "x"),
+    made = define("f", {"x": FLOAT, "ok": BOOL}, {"o": (FLOAT, "m:y:0")}, asserted("check", "x"),
                     node("group", "NoOp", ["^check", "^x"]), neg("n", "x", "^group"),
                     neg("m", "n:y:0", "^n"))  # fmt: skip
     found = same([X, OK, checked_call(F1), identity("y", "c"), library(made)], "y", feeds=CHECKED)
@@ -140,7 +143,7 @@ def test_control_edges_inside_a_body() -> None:
 
 @pytest.mark.tensorflow
 def test_several_things_that_are_waited_for() -> None:
-    made = function("f", {"x": FLOAT, "ok": BOOL}, {"o": (FLOAT, "n:y:0")}, neg("n", "x"), asserted("a", "x"),
+    made = define("f", {"x": FLOAT, "ok": BOOL}, {"o": (FLOAT, "n:y:0")}, neg("n", "x"), asserted("a", "x"),
                     asserted("b", "x", "^a"), effects=["a", "b"], stateful=True)  # fmt: skip
     records = [X, OK, checked_call(F1), identity("y", "x", "^c"), neg("z", "x", "^c", "^x"), library(made)]
     found = same(records, "y", "z", feeds=CHECKED)
@@ -150,7 +153,7 @@ def test_several_things_that_are_waited_for() -> None:
 @pytest.mark.tensorflow
 def test_effects_of_calls_in_bodies() -> None:
     inner = call("inner", "f", ["x", "ok"], [FLOAT, BOOL], F1, stateful=True)
-    outer = function("outer", {"x": FLOAT, "ok": BOOL}, {"o": (FLOAT, "m:y:0")}, inner, neg("m", "x"),
+    outer = define("outer", {"x": FLOAT, "ok": BOOL}, {"o": (FLOAT, "m:y:0")}, inner, neg("m", "x"),
                      effects=["inner"], stateful=True)  # fmt: skip
     records = [X, OK, call("c", "outer", ["x", "ok"], [FLOAT, BOOL], F1, stateful=True), identity("y", "c"),
                identity("z", "x", "^c"), library(outer, checked("f", neg("n", "x"), o="n:y:0"))]  # fmt: skip
@@ -160,7 +163,7 @@ def test_effects_of_calls_in_bodies() -> None:
 
 @pytest.mark.tensorflow
 def test_seeded_random_numbers_stay_the_same() -> None:
-    made = function("f", {"s": INT32}, {"o": (FLOAT, "r:output:0")},
+    made = define("f", {"s": INT32}, {"o": (FLOAT, "r:output:0")},
                     node("r", "RandomUniform", ["s"], T=INT32, dtype=FLOAT, seed=7, seed2=3), effects=["r"],
                     stateful=True)  # fmt: skip
     same([const("s", [3], INT32), call("c", "f", ["s"], [INT32], F1, stateful=True), identity("y", "c"), library(made)],

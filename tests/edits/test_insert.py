@@ -9,8 +9,21 @@ import pytest
 from support import graphs
 from support.expecting import expect, refuse
 from support.graph_editor_running import float32, int32, run
-from support.graphs import BOOL, FLOAT, INT32, add, const, graph, graph_bytes, identity, node, placeholder, scalar
-from support.tf_graphs import Builder, operated
+from support.graphs import (
+    BOOL,
+    FLOAT,
+    INT32,
+    Builder,
+    add,
+    const,
+    graph,
+    graph_bytes,
+    identity,
+    node,
+    placeholder,
+    scalar,
+)
+from support.operating import operated
 
 from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.cli.hints import hint_of

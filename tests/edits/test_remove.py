@@ -14,7 +14,9 @@ from support.graph_editor_running import float32, run
 from support.graphs import (
     FLOAT,
     INT32,
+    Builder,
     add,
+    body_node,
     const,
     dtypes,
     func,
@@ -26,8 +28,8 @@ from support.graphs import (
     node,
     placeholder,
 )  # fmt: skip
+from support.operating import operated
 from support.removing import chain, named
-from support.tf_graphs import Builder, body_node, function_attr, operated
 
 from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.cli.hints import hint_of
@@ -295,7 +297,7 @@ def test_a_removed_call_is_proven(tmp_path: Path) -> None:
     body_node(found, "twice", "AddV2", ["a", "a"], T="float32")
     found.ret["out"] = "twice:z:0"
     m.placeholder("x", "float32", (2,))
-    m.node("called", "PartitionedCall", ["x"], Tin=["float32"], Tout=["float32"], f=function_attr("F"))
+    m.node("called", "PartitionedCall", ["x"], Tin=["float32"], Tout=["float32"], f=func("F"))
     m.node("y", "Neg", ["called"], T="float32")
     outcome = operated(tmp_path, m, lambda g: remove(g, named("called"), bypass=True))
     assert "y" in {o.after for o in outcome.proof.compared}

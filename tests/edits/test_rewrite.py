@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from support import graphs
 from support.desk import Desk, check_refused
-from support.graphs import FLOAT, INT32, const, graph, graph_bytes, identity, node, placeholder, scalar
+from support.graphs import FLOAT, INT32, Builder, const, graph, graph_bytes, identity, node, placeholder, scalar
 from support.mutants import account
-from support.tf_graphs import Builder
 
 import gdsurgeon as gds
 from gdsurgeon.analysis.traversal.topology import topology_of
@@ -239,11 +238,11 @@ LOOP = "Mul(Neg($x), $y) -> Sub(0, Mul($x, $y))"
 
 def looped() -> Builder:
     """A loop that squares and negates, in which the pattern is; and a branch with it."""
-    from support.tf_graphs import loop
+    from support.graphs import doubling_loop
 
     m = Builder()
     m.placeholder("x", "float32", (2,))
-    m.node("y", "Identity", [loop(m, "loop", "x")], T="float32")
+    m.node("y", "Identity", [doubling_loop(m, "loop", "x")], T="float32")
     return m
 
 

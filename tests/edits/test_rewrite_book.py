@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from support.tf_graphs import Builder
+from support.graphs import Builder
 
 import gdsurgeon as gds
 from gdsurgeon.edits.rewrite import listed, rewrite
@@ -59,7 +59,7 @@ def norm(s: Spelling, axes: list[int]) -> str:
     return s("RealDiv", s("Sub", "x", mean), s("Sqrt", s("AddV2", variance, 1e-3)))
 
 
-def conv(s: Spelling, x: str, w: str, padding: bytes = b"VALID") -> str:
+def conv(s: Spelling, x: str, w: str, padding: str = "VALID") -> str:
     return s("Conv2D", x, w, strides=[1, 1, 1, 1], padding=padding)
 
 
@@ -125,7 +125,7 @@ SPELLINGS: dict[str, list[Part]] = {
     "atrous": [
         lambda s: atrous(s, [[2, 2], [2, 2]]), lambda s: atrous(s, [[0, 2], [2, 0]]),
     ],
-    "conv-as-matmul": [lambda s: conv(s, "x", s.weights(1, 1, 3, 2), b"SAME")],
+    "conv-as-matmul": [lambda s: conv(s, "x", s.weights(1, 1, 3, 2), "SAME")],
     "matmul-as-conv": [lambda s: s("MatMul", "m", s.weights(3, 5))],
     "nms-v3/first": [lambda s: boxes(s, "NonMaxSuppression", iou_threshold=0.5)],
     "nms-v3/second": [lambda s: boxes(s, "NonMaxSuppressionV2", 0.5)],
@@ -180,7 +180,7 @@ def of_other_means(s: Spelling, op: str, axes: list[int], others: list[int], **a
 
 
 LOST = {"keep_dims": False, "Tidx": "int32"}
-CONV = {"strides": [1, 1, 1, 1], "padding": b"VALID"}
+CONV = {"strides": [1, 1, 1, 1], "padding": "VALID"}
 NEARLY: dict[str, list[Part]] = {
     "swish": [
         lambda s: s("Mul", "x", s("Sigmoid", s("Mul", 1.5, "x"))),
@@ -227,9 +227,9 @@ NEARLY: dict[str, list[Part]] = {
         lambda s: s("Maximum", s("Maximum", "x", 0.0), 6.0),
     ],
     "conv-as-matmul": [
-        lambda s: s("Conv2D", "x", s.weights(1, 1, 3, 2), strides=[1, 2, 2, 1], padding=b"SAME"),
-        lambda s: s("Conv2D", "x", s.weights(1, 1, 4, 2), data_format=b"NCHW", **CONV),
-        lambda s: s("Conv2D", "x", s.weights(1, 1, 3, 2), strides=[1, 1, 1, 1], padding=b"EXPLICIT",
+        lambda s: s("Conv2D", "x", s.weights(1, 1, 3, 2), strides=[1, 2, 2, 1], padding="SAME"),
+        lambda s: s("Conv2D", "x", s.weights(1, 1, 4, 2), data_format="NCHW", **CONV),
+        lambda s: s("Conv2D", "x", s.weights(1, 1, 3, 2), strides=[1, 1, 1, 1], padding="EXPLICIT",
                     explicit_paddings=[0, 0, 1, 1, 1, 1, 0, 0]),
         lambda s: s("Conv2D", "x", s.weights(1, 2, 3, 2), **CONV),
     ],

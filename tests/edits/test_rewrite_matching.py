@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 from support import graphs
-from support.graphs import FLOAT, INT32, STRING, graph, identity, node, placeholder, scalar
+from support.graphs import FLOAT, INT32, STRING, Builder, graph, identity, node, placeholder, scalar
 from support.mutants import account
-from support.tf_graphs import Builder
 
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.edits.claims import EditResult

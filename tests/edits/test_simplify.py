@@ -14,7 +14,6 @@ from support.accounting import accounted
 from support.counting import is_linear
 from support.desk import Desk, check_refused
 from support.expecting import expect, refuse
-from support.function_defs import function as many
 from support.graphs import (
     BOOL,
     FLOAT,
@@ -25,6 +24,7 @@ from support.graphs import (
     Drawn,
     add,
     const,
+    define,
     dtypes,
     func,
     function,
@@ -151,7 +151,7 @@ def test_what_a_function_writes_into_in_place_is_read_by_nobody_else() -> None:
 
 def test_what_a_function_gives_and_others_write_into_is_read_by_nobody_else() -> None:
     results = {"o": (FLOAT, "a:y:0"), "p": (FLOAT, "b:y:0")}
-    several = many("F", {"x": FLOAT}, results, unary("Neg", "a", "x"), unary("Neg", "b", "x"))
+    several = define("F", {"x": FLOAT}, results, unary("Neg", "a", "x"), unary("Neg", "b", "x"))
     fixed = [const("at", [0], INT32), const("row", [1.0, 2.0, 3.0], FLOAT, (1, 3))]
     call = node("c", "PartitionedCall", ["x"], f=func("F"), Tin=F1, Tout=dtypes(FLOAT, FLOAT))
     edit = partial(in_functions, names=["F"], edit=partial(simplify, passes=["equal-nodes"]))

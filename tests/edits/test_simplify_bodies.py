@@ -9,13 +9,13 @@ import pytest
 from support import graphs
 from support.desk import Desk
 from support.evaluating import Evaluations, by_tensorflow
-from support.function_defs import function
 from support.graphs import (
     BOOL,
     FLOAT,
     INT32,
     add,
     const,
+    define,
     dtypes,
     func,
     graph,
@@ -50,7 +50,7 @@ LESS = ["c", "e", "g", "y"]
 
 
 def body(name: str, *nodes: bytes, returned: str = "y:z:0", **options: Any) -> Any:
-    return function(name, {"x": FLOAT}, {"o": (FLOAT, returned)}, *(nodes or BODY), **options)
+    return define(name, {"x": FLOAT}, {"o": (FLOAT, returned)}, *(nodes or BODY), **options)
 
 
 def chosen(*functions: Any, **attrs: Any) -> list[bytes]:

@@ -11,8 +11,20 @@ from support import graphs
 from support.desk import Desk
 from support.evaluating import Evaluations
 from support.expecting import refuse
-from support.function_defs import function as many
-from support.graphs import BOOL, FLOAT, INT32, dtypes, encode_len, func, function, graph, library, node, placeholder
+from support.graphs import (
+    BOOL,
+    FLOAT,
+    INT32,
+    define,
+    dtypes,
+    encode_len,
+    func,
+    function,
+    graph,
+    library,
+    node,
+    placeholder,
+)
 from support.mutants import Mutant, check_caught
 from support.running import run
 from support.v1_control_flow import cond
@@ -113,13 +125,13 @@ def test_the_command_proves_it(desk: Desk) -> None:
 # -- loops of no turns ----------------------------------------------------------------------------------------
 
 GIVEN = {"i": INT32, "x": FLOAT}
-TURN = many("turn", GIVEN, {"o": (INT32, "i"), "p": (FLOAT, "y:y:0")}, node("y", "Neg", ["x"], T=FLOAT))
+TURN = define("turn", GIVEN, {"o": (INT32, "i"), "p": (FLOAT, "y:y:0")}, node("y", "Neg", ["x"], T=FLOAT))
 SAID = [node("t", "AsString", ["x"], T=FLOAT), node("said", "PrintV2", ["t:output:0"])]
 
 
 def looping(*condition: bytes, returned: str = "k:output:0", op: str = "StatelessWhile", **attrs: Any) -> bytes:
     """A graph with a loop that goes on as long as CONDITION, the body of a function, gives it."""
-    asked = many("asked", GIVEN, {"go": (BOOL, returned)}, *condition, stateful=op == "While")
+    asked = define("asked", GIVEN, {"go": (BOOL, returned)}, *condition, stateful=op == "While")
     loop = node(
         "c",
         op,

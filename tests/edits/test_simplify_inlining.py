@@ -15,8 +15,7 @@ from support.accounting import accounted
 from support.desk import Desk
 from support.drawing import below, pick
 from support.evaluating import by_tensorflow
-from support.function_defs import call, function, neg
-from support.graphs import FLOAT, graph, graph_bytes, identity, library, node, placeholder
+from support.graphs import FLOAT, call, define, graph, graph_bytes, identity, library, neg, node, placeholder
 from support.inlining import F1, LESS_ONE, TWICE, functions_of
 from support.mutants import Mutant, check_caught
 from support.running import run
@@ -32,7 +31,7 @@ from gdsurgeon.proof.accounting import check_accounted
 
 X = placeholder("x", FLOAT, (2,))
 FED = {"x": [1.5, -2.0]}
-AROUND = function("around", {"a": FLOAT}, {"o": (FLOAT, "c:output:0")}, call("c", "less_one", ["a"], F1, F1))
+AROUND = define("around", {"a": FLOAT}, {"o": (FLOAT, "c:output:0")}, call("c", "less_one", ["a"], F1, F1))
 
 
 def simplified(*records: bytes, **options: Any) -> tuple[Graph, EditResult]:
@@ -88,7 +87,7 @@ def test_a_call_that_is_asked_for_and_read_stays() -> None:
 
 def _large() -> Any:
     steps = [node(f"n{i}", "Exp" if i % 2 else "Tanh", [f"n{i - 1}:y:0" if i else "a"], T=FLOAT) for i in range(24)]
-    return function("large", {"a": FLOAT}, {"o": (FLOAT, "n23:y:0")}, *steps)
+    return define("large", {"a": FLOAT}, {"o": (FLOAT, "n23:y:0")}, *steps)
 
 
 def test_a_large_body_that_many_call_stays_one() -> None:
@@ -107,16 +106,16 @@ def test_one_is_inlined_beside_another_that_is_not() -> None:
 
 def test_what_the_other_passes_make_up_for_is_inlined() -> None:
     steps = [identity(f"i{i}", f"i{i - 1}:output:0" if i else "a") for i in range(24)]
-    handing = function("handing", {"a": FLOAT}, {"o": (FLOAT, "n:y:0")}, *steps, neg("n", "i23:output:0"))
+    handing = define("handing", {"a": FLOAT}, {"o": (FLOAT, "n:y:0")}, *steps, neg("n", "i23:output:0"))
     calls = [call(f"c{i}", "handing", [f"c{i - 1}" if i else "x"], F1, F1) for i in range(9)]
     found, _ = simplified(X, *calls, node("y", "Exp", ["c8"], T=FLOAT), library(handing))
     assert graphs.names(found) == ["x", "n", "y"]
 
 
 def test_what_stands_for_something_else_stays() -> None:
-    named = function("named", {"a": FLOAT}, {"o": (FLOAT, "n:y:0")}, neg("n", "a"))
+    named = define("named", {"a": FLOAT}, {"o": (FLOAT, "n:y:0")}, neg("n", "a"))
     named.attr["api_implements"].s = b"lstm_1"
-    caller = function("caller", {"a": FLOAT}, {"o": (FLOAT, "c:output:0")}, call("c", "named", ["a"], F1, F1))
+    caller = define("caller", {"a": FLOAT}, {"o": (FLOAT, "c:output:0")}, call("c", "named", ["a"], F1, F1))
     stays(X, call("c", "caller", ["x"], F1, F1), neg("y", "c"), library(named, caller))
 
 
@@ -129,7 +128,7 @@ def test_a_call_in_a_loop_stays() -> None:
 
 
 def test_what_calls_itself_stays() -> None:
-    own = function("own", {"a": FLOAT}, {"o": (FLOAT, "c:output:0")}, call("c", "own", ["a"], F1, F1))
+    own = define("own", {"a": FLOAT}, {"o": (FLOAT, "c:output:0")}, call("c", "own", ["a"], F1, F1))
     stays(X, call("c", "own", ["x"], F1, F1), neg("y", "c"), library(own))
 
 
@@ -185,7 +184,7 @@ def models(draw: st.DrawFn) -> bytes:
 def _caller(name: str, called: Sequence[str]) -> Any:
     """A function that calls CALLED, one after the other, and one more time what is the first."""
     calls = [call(f"c{i}", to, [f"c{i - 1}:output:0" if i else "a"], F1, F1) for i, to in enumerate(called)]
-    return function(name, {"a": FLOAT}, {"o": (FLOAT, f"c{len(called) - 1}:output:0")}, *calls)
+    return define(name, {"a": FLOAT}, {"o": (FLOAT, f"c{len(called) - 1}:output:0")}, *calls)
 
 
 @pytest.mark.tensorflow
@@ -202,11 +201,11 @@ def test_random_graphs_of_calls_give_what_they_gave(data: bytes) -> None:
 
 def test_what_has_come_out_of_a_body_and_gone_is_no_longer_there() -> None:
     """A call behind a result that nobody reads goes with the function that it calls, and is not looked at again."""
-    inner = function("inner", {"a": FLOAT}, {"o": (FLOAT, "n:y:0")}, neg("n", "a"))
+    inner = define("inner", {"a": FLOAT}, {"o": (FLOAT, "n:y:0")}, neg("n", "a"))
     choice = node("w", "StatelessIf", ["k:output:0", "a"], Tcond=graphs.BOOL, Tin=graphs.dtypes(FLOAT),
                   Tout=graphs.dtypes(FLOAT), then_branch=graphs.func("inner"), else_branch=graphs.func("inner"))  # fmt: skip
     always = node("k", "Const", dtype=graphs.BOOL, value=graphs.tensor([True], graphs.BOOL, ()))
-    two = function("two", {"a": FLOAT}, {"o": (FLOAT, "m:y:0"), "p": (FLOAT, "w:output:0")},
+    two = define("two", {"a": FLOAT}, {"o": (FLOAT, "m:y:0"), "p": (FLOAT, "w:output:0")},
                    neg("m", "a"), always, choice)  # fmt: skip
     records = [X, call("c", "two", ["x"], F1, [FLOAT, FLOAT]), neg("y", "c"), library(inner, two)]
     found, result = simplified(*records, outputs=["y"])

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from support import graphs
 from support.evaluating import Evaluations, by_tensorflow
-from support.function_defs import function
 from support.graphs import (
     BOOL,
     FLOAT,
     INT32,
     const,
+    define,
     dtypes,
     func,
     graph_bytes,
@@ -40,8 +40,8 @@ N = placeholder("n", INT32, ())
 LOOPING = {"i": INT32, "n": INT32, "x": FLOAT}
 T3 = dtypes(INT32, INT32, FLOAT)
 CALLING: dict[str, Any] = {"Tin": F1, "Tout": F1}
-NEG = function("neg", {"x": FLOAT}, {"o": (FLOAT, "y:y:0")}, node("y", "Neg", ["x"], T=FLOAT))
-ABS = function("abs", {"x": FLOAT}, {"o": (FLOAT, "y:y:0")}, node("y", "Abs", ["x"], T=FLOAT))
+NEG = define("neg", {"x": FLOAT}, {"o": (FLOAT, "y:y:0")}, node("y", "Neg", ["x"], T=FLOAT))
+ABS = define("abs", {"x": FLOAT}, {"o": (FLOAT, "y:y:0")}, node("y", "Abs", ["x"], T=FLOAT))
 
 
 def true(name: str, value: bool = True) -> bytes:
@@ -67,17 +67,17 @@ def shaping(name: str, source: str) -> list[bytes]:
 
 def chosen(*nodes: bytes, returned: str, more: Sequence[Any] = (), x: Sequence[int] = (-1, 3)) -> list[bytes]:
     """A graph in which an If calls a function of NODES, or another."""
-    body = function("F", {"x": FLOAT}, {"o": (FLOAT, returned)}, *nodes)
+    body = define("F", {"x": FLOAT}, {"o": (FLOAT, returned)}, *nodes)
     call = node("c", "If", ["p", "x"], Tcond=BOOL, then_branch=func("F"), else_branch=func("abs"), **CALLING)
     return [P, placeholder("x", FLOAT, x), call, identity("y", "c"), library(body, ABS, *more)]
 
 
 def looping(*nodes: bytes, returned: str, x: Sequence[int] = (-1, 3), more: Sequence[Any] = ()) -> list[bytes]:
     """A graph with a loop of N turns each of which is a function of NODES."""
-    asked = function("asked", LOOPING, {"go": (BOOL, "k:z:0")}, node("k", "Less", ["i", "n"], T=INT32))
+    asked = define("asked", LOOPING, {"go": (BOOL, "k:z:0")}, node("k", "Less", ["i", "n"], T=INT32))
     step = [number("one", 1), node("next", "AddV2", ["i", "one:output:0"], T=INT32)]
     given = {"j": (INT32, "next:z:0"), "m": (INT32, "n"), "o": (FLOAT, returned)}
-    turn = function("F", LOOPING, given, *step, *nodes)
+    turn = define("F", LOOPING, given, *step, *nodes)
     loop = node(
         "c", "StatelessWhile", ["zero", "n", "x"], T=T3, cond=func("asked"), body=func("F"), parallel_iterations=10
     )
@@ -99,7 +99,7 @@ def ops_of(found: Graph, name: str = "F") -> list[str]:
 ROWS = [[1.0, -2.0, 0.5], [3.0, 0.25, -8.0]]
 CHOICE = [true("k"), node("d", "StatelessIf", ["k:output:0", "x"], Tcond=BOOL, then_branch=func("neg"), else_branch=func("abs"), **CALLING),
           node("t", "Tanh", ["d:output:0"], T=FLOAT)]  # fmt: skip
-STOPPED = function("stopped", {"x": FLOAT}, {"go": (BOOL, "k:output:0")}, true("k", False))
+STOPPED = define("stopped", {"x": FLOAT}, {"go": (BOOL, "k:output:0")}, true("k", False))
 NO_TURN = [node("d", "StatelessWhile", ["x"], T=F1, cond=func("stopped"), body=func("neg"), parallel_iterations=10),
            node("t", "Tanh", ["d:output:0"], T=FLOAT)]  # fmt: skip
 INSIDE = {
@@ -144,13 +144,13 @@ def test_a_shape_that_a_loop_does_not_keep_is_none() -> None:
 def test_shapes_of_calls_are_those_on_which_they_agree() -> None:
     """Also those of calls in other functions; nothing is known of what others call, or hand over as they like."""
     call = node("y", "PartitionedCall", ["x"], f=func("neg"), **CALLING)
-    outer = function("outer", {"x": FLOAT}, {"o": (FLOAT, "y:output:0")}, call)
+    outer = define("outer", {"x": FLOAT}, {"o": (FLOAT, "y:output:0")}, call)
     records = [
         placeholder("a", FLOAT, (2, 3)), placeholder("b", FLOAT, (2, 4)),
         node("c", "PartitionedCall", ["a"], f=func("outer"), **CALLING), node("d", "neg", ["b"]),
         node("e", "abs", ["b"]), node("f", "BatchFunction", ["b"], f=func("outer2"), Tin=F1, Tout=F1),
     ]  # fmt: skip
-    other = function("outer2", {"x": FLOAT}, {"o": (FLOAT, "y:output:0")}, call)
+    other = define("outer2", {"x": FLOAT}, {"o": (FLOAT, "y:output:0")}, call)
     data = graph_bytes(*records, library(outer, NEG, ABS))
     found = called_shapes(from_bytes(data), use_stated=False)
     assert found == {"outer": [(2, 3)], "neg": [(2, -1)], "abs": [(2, 4)]}
@@ -162,7 +162,7 @@ def test_shapes_of_calls_are_those_on_which_they_agree() -> None:
 
 def test_what_a_function_states_of_its_arguments_does_not_count() -> None:
     """Nothing holds its callers to it."""
-    stated = function("neg", {"x": FLOAT}, {"o": (FLOAT, "r:output:0")}, node("s", "Shape", ["x"], T=FLOAT, out_type=INT32),
+    stated = define("neg", {"x": FLOAT}, {"o": (FLOAT, "r:output:0")}, node("s", "Shape", ["x"], T=FLOAT, out_type=INT32),
                       node("n", "Neg", ["x"], T=FLOAT), node("r", "Reshape", ["n:y:0", "s:output:0"], T=FLOAT, Tshape=INT32))  # fmt: skip
     stated.arg_attr[0].attr["_output_shapes"].list.shape.add().dim.add(size=7)
     call = node("c", "If", ["p", "x"], Tcond=BOOL, then_branch=func("neg"), else_branch=func("neg"), **CALLING)

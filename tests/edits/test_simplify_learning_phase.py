@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import pytest
 from support import graphs
 from support.desk import Desk
-from support.function_defs import function
 from support.graphs import (
     BOOL,
     FLOAT,
     INT32,
     const,
+    define,
     dtypes,
     func,
     graph_bytes,
@@ -114,8 +114,8 @@ def of_functions(phase: Sequence[bytes]) -> bytes:
              node("kept", "GreaterEqual", ["drawn:output:0", "least:output:0"], T=FLOAT),
              node("as_floats", "Cast", ["kept:z:0"], SrcT=BOOL, DstT=FLOAT),
              node("dropped", "Mul", ["x", "as_floats:y:0"], T=FLOAT)]  # fmt: skip
-    drops = function("drops", {"x": FLOAT}, {"y": (FLOAT, "dropped:z:0")}, *draws, stateful=True)
-    keeps = function("keeps", {"x": FLOAT}, {"y": (FLOAT, "same:output:0")}, identity("same", "x"))
+    drops = define("drops", {"x": FLOAT}, {"y": (FLOAT, "dropped:z:0")}, *draws, stateful=True)
+    keeps = define("keeps", {"x": FLOAT}, {"y": (FLOAT, "same:output:0")}, identity("same", "x"))
     choice = node("drop/cond", "If", [PHASE, "relu"], Tcond=BOOL, Tin=dtypes(FLOAT), Tout=dtypes(FLOAT),
                   then_branch=func("drops"), else_branch=func("keeps"), output_shapes=SHAPES)  # fmt: skip
     return graph_bytes(*phase, X, node("relu", "Relu", ["x"], T=FLOAT), choice, scalar("two", 2),

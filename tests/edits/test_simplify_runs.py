@@ -13,14 +13,15 @@ from support import graphs
 from support.accounting import accounted
 from support.drawing import Draw, below, pick
 from support.evaluating import by_tensorflow
-from support.function_defs import NO_OPTIMIZER, function
 from support.graphs import (
     BOOL,
     DOUBLE,
     FLOAT,
     INT32,
+    NO_OPTIMIZER,
     add,
     const,
+    define,
     dtypes,
     func,
     graph,
@@ -195,7 +196,7 @@ def as_a_function(data: bytes) -> tuple[bytes, list[str]]:
         each.input.extend([*map(_spelt, reads), *waits])
     ins = {n.name: bytes([0x30, n.output.dtype]) for n in taken}
     outs = {f"o{i}": (bytes([0x30, tensor.dtype]), _spelt(tensor)) for i, tensor in enumerate(given)}
-    made = function("F", ins, outs)
+    made = define("F", ins, outs)
     made.node_def.extend(body)
     ends = {"Tin": dtypes(*ins.values()), "Tout": dtypes(*(kind for kind, _ in outs.values()))}
     call = node("c", "PartitionedCall", [n.name for n in taken], f=func("F"), config_proto=NO_OPTIMIZER, **ends)

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import graphs, tf_graphs
+from support import graphs
 from support.desk import Desk, check_refused
-from support.graphs import DOUBLE, FLOAT, INT32, add, const, dtypes, graph, graph_bytes, node, placeholder
+from support.graphs import DOUBLE, FLOAT, INT32, Builder, add, const, dtypes, graph, graph_bytes, node, placeholder
+from support.operating import operated
 from support.running import run
-from support.tf_graphs import Builder
 
 import gdsurgeon as gds
 from gdsurgeon.comparison.compare import compare_written
@@ -193,14 +193,14 @@ def test_pooling() -> None:
 def test_in_a_loop_and_beside_calls_it_is_proven(tmp_path: Path) -> None:
     m = Builder()
     m.placeholder("x", shape=(2,))
-    tf_graphs.loop(m, "w", "x")
+    graphs.doubling_loop(m, "w", "x")
     function = m.function("F", {"a": "float32"}, {"b": "float32"})
-    tf_graphs.body_node(function, "n", "Neg", ["a"], T="float32")
+    graphs.body_node(function, "n", "Neg", ["a"], T="float32")
     function.ret["b"] = "n:y:0"
-    m.node("call", "PartitionedCall", ["w/done"], Tin=["float32"], Tout=["float32"], f=tf_graphs.function_attr("F"))
+    m.node("call", "PartitionedCall", ["w/done"], Tin=["float32"], Tout=["float32"], f=graphs.func("F"))
     m.node("y", "AddV2", ["call", "x"], T="float32")
     m.node("beside", "Square", ["x"], T="float32")
-    outcome = tf_graphs.operated(tmp_path, m, lambda graph: gds.swap_op(graph, [graph["w/less_s"], graph["y"]], "Mul"))
+    outcome = operated(tmp_path, m, lambda graph: gds.swap_op(graph, [graph["w/less_s"], graph["y"]], "Mul"))
     compared = {output.after: output.comparison is not None for output in outcome.proof.outputs}
     assert compared == {"y": False, "beside": True}
     after = gds.load(str(tmp_path / "out.pb"))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.feeding import feed_of, identity, returned, spec_of
-from support.tf_graphs import Builder, Shape, body_node, function_attr
+from support.graphs import Builder, body_node, func
 
 from gdsurgeon.cli.hints import hint_of
 from gdsurgeon.errors import NotValidatedError
@@ -218,11 +218,11 @@ def test_the_decoder_is_found_inside_functions(executor: Executor) -> None:
     body_node(inner, "decode", "DecodeJpeg", ["text"], channels=3)
     inner.ret["out"] = "decode:image:0"
     outer = m.function("outer", {"text": "string"}, {"out": "uint8"})
-    call = {"Tin": ["string"], "Tout": ["uint8"], "config": b"", "config_proto": b"", "executor_type": b""}
-    body_node(outer, "call", "PartitionedCall", ["text"], f=function_attr("inner"), **call)
+    call = {"Tin": ["string"], "Tout": ["uint8"], "config": "", "config_proto": "", "executor_type": ""}
+    body_node(outer, "call", "PartitionedCall", ["text"], f=func("inner"), **call)
     outer.ret["out"] = "call:output:0"
     m.placeholder("x", "string", ())
-    m.node("y", "PartitionedCall", ["x"], f=function_attr("outer"), **call)
+    m.node("y", "PartitionedCall", ["x"], f=func("outer"), **call)
     assert spec_of(m.graph()).content.kind == "jpeg"
     assert returned(executor, m)["y"].shape == (96, 128, 3)
 
@@ -239,7 +239,7 @@ def parse_example(op: str) -> Builder:
     m.placeholder("x", "string", () if op == "ParseSingleExample" else (-1,))
     keys = [name for name, _, _ in DENSE]
     types = [dtype for _, dtype, _ in DENSE]
-    shapes = [Shape(shape) for _, _, shape in DENSE]
+    shapes = [tuple(shape) for _, _, shape in DENSE]
     for name, dtype, _ in DENSE:
         m.const(f"no_{name}", np.zeros((0,)) if dtype != "string" else [], dtype)
     defaults = [f"no_{name}" for name in keys]
@@ -278,8 +278,8 @@ def parse_example(op: str) -> Builder:
             op,
             ["x", *defaults],
             num_sparse=2,
-            sparse_keys=[b"words", b"ids"],
-            dense_keys=[key.encode() for key in keys],
+            sparse_keys=["words", "ids"],
+            dense_keys=keys,
             sparse_types=["string", "int64"],
             Tdense=types,
             dense_shapes=shapes,

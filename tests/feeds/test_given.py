@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 from support.feeding import feed_of, identity, returned, spec_of
-from support.tf_graphs import Builder, Shape, refused
+from support.graphs import Builder
+from support.operating import refused
 
 import gdsurgeon as gds
 from gdsurgeon.errors import UsageError
@@ -283,7 +284,7 @@ def test_an_archive_of_which_no_name_is_an_input_is_refused(tmp_path: Path) -> N
 def with_default() -> Builder:
     m = Builder()
     m.const("usual", [1.0, 2.0])
-    m.node("x", "PlaceholderWithDefault", ["usual"], dtype="float32", shape=Shape((2,)))
+    m.node("x", "PlaceholderWithDefault", ["usual"], dtype="float32", shape=(2,))
     m.node("y", "Neg", ["x"], T="float32")
     return m
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from support.graphs import Builder, body_node, func
 from support.paths import FIXTURES
-from support.tf_graphs import Builder, Shape, body_node, function_attr
 
 from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.errors import EditError
@@ -23,7 +23,7 @@ def model() -> Graph:
     body_node(f, "parts", "Unpack", ["a"], T="float32", num=2, axis=0)
     body_node(f, "second", "Neg", ["parts:output:1"], T="float32")
     f.ret["sum"] = "sum:output:0"
-    b.node("y", "PartitionedCall", ["x"], Tin=["float32"], Tout=["float32"], f=function_attr("twice"))
+    b.node("y", "PartitionedCall", ["x"], Tin=["float32"], Tout=["float32"], f=func("twice"))
     return from_bytes(b.graph_def.SerializeToString(), "model.pb")
 
 
@@ -108,7 +108,7 @@ def test_a_function_that_is_not_there() -> None:
 
 def test_arguments_whose_number_a_call_decides_are_told() -> None:
     b = Builder()
-    b.placeholder("x", shape=Shape([2]))
+    b.placeholder("x", shape=(2,))
     f = b.function("any", {"a": "float32"}, {})
     f.signature.attr.add(name="T", type="type")
     f.signature.input_arg[0].type = 0

@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.graphs import Builder
 from support.paths import ROOT
 from support.published import ABSENT, FOLDER
-from support.tf_graphs import Builder, Shape
 
 import gdsurgeon as gds
 from gdsurgeon.feeds.input_spec import Jpeg
@@ -152,7 +152,7 @@ def test_a_graft_with_the_wrong_channels_is_refused(tmp_path: Path) -> None:
     pre.placeholder("image_tensor", "string", ())
     pre.node("DecodeJpeg", "DecodeJpeg", ["image_tensor"], channels=1)
     pre.const("axis", 0, "int32")
-    shapes = [Shape((1, -1, -1, 1))]
+    shapes = [(1, -1, -1, 1)]
     pre.node(
         "image_tensor_preprocessed",
         "ExpandDims",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.tf_graphs import Builder
+from support.graphs import Builder
 
 import gdsurgeon as gds
 import gdsurgeon.operation.edit  # the room does not hide the function

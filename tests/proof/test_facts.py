@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from support.desk import Desk
-from support.tf_graphs import Builder
+from support.graphs import Builder
 
 from gdsurgeon.analysis.queries import signature
 from gdsurgeon.analysis.shapes import inference

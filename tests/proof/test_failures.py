@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 from support.failing import children, command, crashing, renaming, simple
+from support.graphs import counting_loop
+from support.operating import operated, refused
 from support.paths import ROOT
 from support.patience import LONG_ENOUGH, gone, impatient_with, until
-from support.tf_graphs import counting_loop, operated, refused
 
 import gdsurgeon as gds
 from gdsurgeon.cli.hints import hint_of
@@ -108,7 +109,7 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
-SAID = b"it turns"
+SAID = "it turns"
 
 
 def printed(pid: int) -> bytes:
@@ -135,7 +136,7 @@ def turning(out: Path) -> tuple[subprocess.Popen[str], int]:
     found: list[int] = []
 
     def turns() -> bool:
-        found.extend(pid for pid in descendants(process.pid) if printed(pid).count(SAID) == 2)
+        found.extend(pid for pid in descendants(process.pid) if printed(pid).count(SAID.encode()) == 2)
         return bool(found) or process.poll() is not None
 
     until(turns)

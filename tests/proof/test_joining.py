@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from support import every_edit, proving
 from support.every_edit import FUSED, beside
+from support.graphs import Builder, attr
 from support.proving import postprocessing, preprocessing
 from support.several import Edit, carried_out, pieces_of, proven_pieces
-from support.tf_graphs import Builder, attr
 
 import gdsurgeon as gds
 from gdsurgeon.edits.claims import EditResult
@@ -219,7 +219,7 @@ def _scale_named(name: str, graph: Graph) -> None:
 def another_raw(graph: Graph) -> None:
     """What is called `y_raw`, and is read behind the model, is another tensor than what the model reads itself."""
     graph.rename({graph["y_raw"]: "hidden"})
-    types = {"T": attr("float32").SerializeToString()}
+    types = {"T": attr("float32")}
     other = graph.add("y_raw", "Abs", [graph["difference"].output], attrs=types)
     graph.set_slots({graph["thrice"]: {0: other.output}})
 
@@ -237,7 +237,7 @@ def another_read(name: str, reader: str) -> Spoil:
     def spoil(graph: Graph) -> None:
         node = graph[name]
         graph.rename({node: f"{name}_hidden"})
-        types = {"T": attr("float32").SerializeToString()}
+        types = {"T": attr("float32")}
         other = graph.add(name, "Neg", [node.inputs[0]], attrs=types)
         graph.set_slots({graph[reader]: {0: other.output}})
 

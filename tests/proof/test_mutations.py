@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 from support.every_edit import BIAS, EDITS, KERNEL, Edit, named, original
+from support.graphs import Builder
 from support.mutations import ADDED, SAID, TOUCHED, UNTOUCHED, Mutation, mutations
-from support.tf_graphs import Builder
 
 from gdsurgeon.analysis.checks.check import check_edited
 from gdsurgeon.edits.fuse_ops import fuse_ops
@@ -184,9 +184,9 @@ def folded(
     value = "positive"
     for i, step in enumerate(order.split()):
         if step == "conv":
-            value = p.node(f"n{i}", "Conv2D", [value, "w"], T="float32", strides=[1, 1, 1, 1], padding=b"SAME")
+            value = p.node(f"n{i}", "Conv2D", [value, "w"], T="float32", strides=[1, 1, 1, 1], padding="SAME")
         elif step == "bias":
-            value = p.node(f"n{i}", "BiasAdd", [value, "b"], T="float32", data_format=b"NHWC")
+            value = p.node(f"n{i}", "BiasAdd", [value, "b"], T="float32", data_format="NHWC")
         else:
             value = p.node(f"n{i}", last if step == "relu" else step, [value], T="float32")
     p.node("map", "Identity", [value], T="float32")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from support.graphs import Builder
 from support.spoiling import Edit, caught, proven, spoilt
-from support.tf_graphs import Builder
 from support.validating import scaled
 
 from gdsurgeon.edits.add_postprocessing import add_postprocessing

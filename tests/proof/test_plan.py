@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support.graphs import Builder, body_node, counting_loop, func
+from support.operating import operated
 from support.paths import FIXTURES
-from support.tf_graphs import Builder, Shape, body_node, counting_loop, function_attr, operated
 
 import gdsurgeon as gds
 from gdsurgeon.edits.claims import EditResult
@@ -152,7 +153,7 @@ def test_two_outputs_that_read_one_array_can_both_be_served_otherwise(tmp_path: 
 
 def test_a_dequeue_is_not_waited_for() -> None:
     m = Builder()
-    m.node("queue", "FIFOQueueV2", component_types=["float32"], shapes=[Shape(())])
+    m.node("queue", "FIFOQueueV2", component_types=["float32"], shapes=[()])
     m.node("next", "QueueDequeueV2", ["queue"], component_types=["float32"])
     m.node("y", "Neg", ["next"], T="float32")
     m.node("size", "QueueSizeV2", ["queue"])
@@ -181,7 +182,7 @@ def test_ops_that_do_not_wait(op: str) -> None:
 
 def test_resources_are_not_fetched() -> None:
     m = Builder()
-    m.node("table", "HashTableV2", key_dtype="string", value_dtype="int64", shared_name=b"t")
+    m.node("table", "HashTableV2", key_dtype="string", value_dtype="int64", shared_name="t")
     m.const("n", 3, "int32")
     m.const("shape", [], "int32")
     m.node("list", "TensorListReserve", ["shape", "n"], element_dtype="float32", shape_type="int32")
@@ -193,7 +194,7 @@ def test_resources_are_not_fetched() -> None:
 
 def test_a_variable_without_a_value_is_not_read() -> None:
     m = Builder()
-    m.node("v", "VarHandleOp", dtype="float32", shape=Shape((2,)), shared_name=b"v", container=b"")
+    m.node("v", "VarHandleOp", dtype="float32", shape=(2,), shared_name="v", container="")
     m.node("read", "ReadVariableOp", ["v"], dtype="float32")
     m.node("y", "Neg", ["read"], T="float32")
     plan = plan_of(m)
@@ -203,7 +204,7 @@ def test_a_variable_without_a_value_is_not_read() -> None:
 
 def test_reference_variables_are_fed_and_their_assignments_not_fetched() -> None:
     m = Builder()
-    m.node("v", "VariableV2", dtype="float32", shape=Shape((2,)), shared_name=b"", container=b"")
+    m.node("v", "VariableV2", dtype="float32", shape=(2,), shared_name="", container="")
     m.const("start", [1.0, 2.0])
     m.node("assign", "Assign", ["v", "start"], T="float32", use_locking=True, validate_shape=True)
     m.node("read", "Identity", ["v"], T="float32")
@@ -254,11 +255,11 @@ def test_a_file_is_not_read_on_detours_either(how: str) -> None:
         body_node(inner, "read", "ReadFile", ["path"])
         inner.ret["out"] = "read:contents:0"
         outer = m.function("outer", {"path": "string"}, {"out": "string"})
-        call = {"Tin": ["string"], "Tout": ["string"], "config": b"", "config_proto": b"", "executor_type": b""}
-        body_node(outer, "call", "PartitionedCall", ["path"], f=function_attr("inner"), **call)
+        call = {"Tin": ["string"], "Tout": ["string"], "config": "", "config_proto": "", "executor_type": ""}
+        body_node(outer, "call", "PartitionedCall", ["path"], f=func("inner"), **call)
         outer.ret["out"] = "call:output:0"
         name = "inner" if how == "call" else "outer"
-        m.node("y", "PartitionedCall", ["path"], f=function_attr(name), **call)
+        m.node("y", "PartitionedCall", ["path"], f=func(name), **call)
     plan = plan_of(m)
     assert plan.fetches == []
     assert "reaches outside (ReadFile)" in skipped(plan)["y"]
@@ -270,7 +271,7 @@ def lookup(keys: str = "keys") -> Builder:
     m.const("keys", ["a"], "string")
     m.const("values", [5], "int64")
     m.const("none", -1, "int64")
-    m.node("table", "HashTableV2", key_dtype="string", value_dtype="int64", shared_name=b"t")
+    m.node("table", "HashTableV2", key_dtype="string", value_dtype="int64", shared_name="t")
     m.node("initialise", "InitializeTableV2", ["table", keys, "values"], Tkey="string", Tval="int64")
     m.node("y", "LookupTableFindV2", ["table", "x", "none"], Tin="string", Tout="int64")
     return m
@@ -278,7 +279,7 @@ def lookup(keys: str = "keys") -> Builder:
 
 def test_tables_that_are_needed_are_initialised() -> None:
     m = lookup()
-    m.node("other", "HashTableV2", key_dtype="string", value_dtype="int64", shared_name=b"other")
+    m.node("other", "HashTableV2", key_dtype="string", value_dtype="int64", shared_name="other")
     m.node("start_other", "InitializeTableV2", ["other", "keys", "values"], Tkey="string", Tval="int64")
     assert plan_of(m).initializers == ["initialise"]
 
@@ -307,7 +308,7 @@ def vocabulary(path: str) -> Builder:
         key_index=-2,
         value_index=-1,
         vocab_size=-1,
-        delimiter=b"\t",
+        delimiter="\t",
     )
     return m
 

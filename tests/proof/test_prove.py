@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support.graphs import Builder, tensor
+from support.operating import operated, refused
 from support.proving import (
     DIFFERENT,
     EDITS,
@@ -14,7 +16,6 @@ from support.proving import (
     renaming,
 )
 from support.spoiling import Edit, Spoil, exchanged, next_output, reads, spoilt, value, without_controls
-from support.tf_graphs import Builder, operated, refused, tensor
 
 import gdsurgeon as gds
 from gdsurgeon.edits.claims import EditResult
@@ -201,9 +202,7 @@ def baked(value: str) -> Edit:
     def edit(graph: Graph) -> EditResult:
         result = gds.rename(graph, [("y", "z")])
         numbers = [int(part) for part in value.strip("[]").split(",")]
-        constant = graph.add(
-            "baked", "Const", attrs={"dtype": b"\x30\x03", "value": tensor(numbers, "int32").SerializeToString()}
-        )
+        constant = graph.add("baked", "Const", attrs={"dtype": b"\x30\x03", "value": tensor(numbers, "int32")})
         graph.set_op(graph["z"], "Identity")
         graph.set_inputs(graph["z"], [constant.output])
         result.intent.added.append("baked")
@@ -283,7 +282,7 @@ def test_a_graph_that_is_repaired_on_the_way_is_proven(fault: str, tmp_path: Pat
     m.placeholder("x", "float32", (1, 3))
     m.const("one", 1.0)
     if fault == "colocation":
-        m.node("y", "Neg", ["x"], T="float32", _class=[b"loc:@nowhere"])
+        m.node("y", "Neg", ["x"], T="float32", _class=["loc:@nowhere"])
     else:
         m.node("y", "Neg", ["^one", "x"], T="float32")
     outcome = operated(tmp_path, m, lambda g: gds.rename(g, [("y", "z")]))

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support.graphs import Builder, body_node, func, tensor
+from support.operating import operated, refused
 from support.patience import LONG_ENOUGH
 from support.proving import (
     other_op,
 )
 from support.spoiling import Edit, exchanged, spoilt
-from support.tf_graphs import Builder, Shape, body_node, function_attr, operated, refused, tensor
 
 import gdsurgeon as gds
 from gdsurgeon.cli.hints import hint_of
@@ -41,10 +42,10 @@ def random_in_a_function(*, seedless: bool = False) -> Builder:
         ["shape"],
         Tin=["int32"],
         Tout=["float32"],
-        f=function_attr("noise"),
-        config=b"",
-        config_proto=b"",
-        executor_type=b"",
+        f=func("noise"),
+        config="",
+        config_proto="",
+        executor_type="",
     )
     return m
 
@@ -185,7 +186,7 @@ def test_a_reroute_does_not_run_what_reaches_outside(tmp_path: Path) -> None:
 
 def test_a_reroute_that_leads_to_a_queue_does_not_wait_for_it(tmp_path: Path) -> None:
     m = Builder()
-    m.node("queue", "FIFOQueueV2", component_types=["float32"], shapes=[Shape(())])
+    m.node("queue", "FIFOQueueV2", component_types=["float32"], shapes=[()])
     m.node("next", "QueueDequeueV2", ["queue"], component_types=["float32"])
     m.const("one", 1.0)
     m.node("y", "Identity", ["one"], T="float32")
@@ -200,7 +201,7 @@ def tables(value: int, second: int) -> Builder:
     m.placeholder("key", "string", (1,))
     m.const("default", -1, "int64")
     for i, number in enumerate((value, second)):
-        m.node(f"table_{i}", "HashTableV2", key_dtype="string", value_dtype="int64", shared_name=b"t%d" % i)
+        m.node(f"table_{i}", "HashTableV2", key_dtype="string", value_dtype="int64", shared_name=f"t{i}")
         m.const(f"keys_{i}", ["a"], "string")
         m.const(f"values_{i}", [number], "int64")
         m.node(
@@ -241,7 +242,7 @@ def test_tables_are_initialised_in_both_graphs(tmp_path: Path) -> None:
 def test_another_value_in_a_table_is_caught_where_the_key_is_looked_up(tmp_path: Path) -> None:
     def wrong(graph: Graph) -> EditResult:
         result = gds.rename(graph, [("y", "z")])
-        graph.set_attr(graph["values_0"], "value", tensor([7], "int64").SerializeToString())
+        graph.set_attr(graph["values_0"], "value", tensor([7], "int64"))
         return result
 
     error = refused(tmp_path, tables(5, 6), wrong, overrides=Overrides({"key": "a"}))
@@ -259,7 +260,7 @@ def label_table() -> Builder:
     p = Builder()
     p.placeholder("y", "int64", (1,))
     p.const("nothing", "?", "string")
-    p.node("table", "HashTableV2", key_dtype="int64", value_dtype="string", shared_name=b"labels")
+    p.node("table", "HashTableV2", key_dtype="int64", value_dtype="string", shared_name="labels")
     p.const("numbers", [-5, -6], "int64")
     p.const("words", ["five", "six"], "string")
     p.node("initialise", "InitializeTableV2", ["table", "numbers", "words"], Tkey="int64", Tval="string")
@@ -278,7 +279,7 @@ def test_the_tables_of_an_added_graph_are_initialised(tmp_path: Path) -> None:
 
     def wrong(graph: Graph) -> EditResult:
         result = edit(graph)
-        graph.set_attr(graph["words"], "value", tensor(["six", "five"], "string").SerializeToString())
+        graph.set_attr(graph["words"], "value", tensor(["six", "five"], "string"))
         return result
 
     assert refused(tmp_path, m, wrong, overrides=Overrides({"key": "[6]"})).details == ("y: 1 of 1 elements differs",)
@@ -290,7 +291,7 @@ def test_the_tables_of_an_added_graph_are_initialised(tmp_path: Path) -> None:
 def variables() -> Builder:
     m = Builder()
     m.placeholder("x", "float32", (1, 2))
-    m.node("weights", "VariableV2", shape=Shape((2, 3)), dtype="float32", container=b"", shared_name=b"")
+    m.node("weights", "VariableV2", shape=(2, 3), dtype="float32", container="", shared_name="")
     m.node("read", "Identity", ["weights"], T="float32")
     m.node("y", "MatMul", ["x", "read"], T="float32")
     return m

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 from support.failing import command, crashing, renaming, simple
+from support.graphs import attr
+from support.operating import operated, refused
 from support.telling import telling
-from support.tf_graphs import attr, operated, refused
 
 import gdsurgeon as gds
 from gdsurgeon.cli.hints import hint_of
@@ -31,11 +32,11 @@ pytestmark = [pytest.mark.tensorflow, pytest.mark.usefixtures("no_child_is_left"
 def falls_over(graph: Graph) -> EditResult:
     """A result that loads, and fails whenever it is run."""
     result = renaming(graph)
-    kind = {"T": attr("float32").SerializeToString()}
+    kind = {"T": attr("float32")}
     minus = graph.add("minus", "Neg", [graph.tensor("x")], attrs=kind)
     log = graph.add("log", "Log", [minus.output], attrs=kind)
     graph.set_op(graph["z"], "CheckNumerics")
-    graph.set_attr(graph["z"], "message", attr(b"not a number").SerializeToString())
+    graph.set_attr(graph["z"], "message", attr("not a number"))
     graph.set_inputs(graph["z"], [log.output])
     return result
 
@@ -95,7 +96,7 @@ def test_the_lower_levels_start_no_process(level: str, tmp_path: Path, monkeypat
 def test_an_original_that_does_not_run_is_not_blamed_on_the_edit(tmp_path: Path) -> None:
     m = simple()
     m.node("log", "Log", ["y"], T="float32")
-    m.node("w", "CheckNumerics", ["log"], T="float32", message=b"not a number")
+    m.node("w", "CheckNumerics", ["log"], T="float32", message="not a number")
     error = refused(tmp_path, m, lambda g: gds.rename(g, [("w", "v")]))
     assert error.exit_code == 7
     assert error.message.startswith(f"{tmp_path / 'model.pb'} does not run on the feeds made for it (x [1,3]): ")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from support.desk import Desk
-from support.function_defs import call, function
 from support.graphs import (
     BOOL,
     FLOAT,
@@ -12,7 +11,9 @@ from support.graphs import (
     VERSIONS,
     add,
     attr,
+    call,
     const,
+    define,
     graph,
     graph_bytes,
     identity,
@@ -193,12 +194,12 @@ PLAIN = attr("")
 
 def test_functions_that_tensorflow_would_optimise_are_inlined(desk: Desk) -> None:
     """Of 0.1 * (0.3 * x) its optimiser makes 0.03 * x, which rounds differently."""
-    body = function(
+    body = define(
         "f", {"x": FLOAT}, {"out": (FLOAT, "y:z:0")},
         scalar("a", 0.1), scalar("b", 0.3), node("m", "Mul", ["x", "a:output:0"], T=FLOAT),
         node("y", "Mul", ["m:z:0", "b:output:0"], T=FLOAT),
     )  # fmt: skip
-    outer = function("g", {"x": FLOAT}, {"out": (FLOAT, "c:output:0")},
+    outer = define("g", {"x": FLOAT}, {"out": (FLOAT, "c:output:0")},
                      call("c", "f", ["x"], [FLOAT], [FLOAT], config_proto=PLAIN))  # fmt: skip
     records = [placeholder("x", FLOAT, (-1, 64)), call("c", "g", ["x"], [FLOAT], [FLOAT], config_proto=PLAIN)]
     desk.put("model.pb", graph_bytes(*records, identity("y", "c"), trailer=library(body, outer) + VERSIONS))

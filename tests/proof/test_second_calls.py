@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support.graphs import Builder
+from support.operating import operated, refused
 from support.spoiling import Edit, Spoil, spoilt, without_controls
-from support.tf_graphs import Builder, operated, refused
 
 import gdsurgeon as gds
 from gdsurgeon.edits.claims import EditResult
@@ -17,7 +18,7 @@ from gdsurgeon.proof.proof import DiffersError
 pytestmark = pytest.mark.tensorflow
 
 
-def counter(m: Builder, scope: str, table: bytes) -> str:
+def counter(m: Builder, scope: str, table: str) -> str:
     """Adds a node that gives how often the graph was called before, kept in the TABLE."""
     m.node(f"{scope}table", "MutableHashTableV2", key_dtype="int64", value_dtype="int64", shared_name=table)
     m.const(f"{scope}key", [1], "int64")
@@ -33,7 +34,7 @@ def counter(m: Builder, scope: str, table: bytes) -> str:
 
 def counting(inputs: bool = False) -> Builder:
     m = Builder()
-    name = counter(m, "net/", b"calls")
+    name = counter(m, "net/", "calls")
     if inputs:
         m.placeholder("x", "float32", (1, 3))
         m.node("z", "Neg", ["x"], T="float32")

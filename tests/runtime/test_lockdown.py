@@ -15,11 +15,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.graphs import FLOAT, dtypes, func, function, graph_bytes, library, node, placeholder
+from support.graphs import FLOAT, doubling, dtypes, func, function, graph_bytes, library, node, placeholder
 from support.paths import ROOT
 from support.patience import LONG_ENOUGH
 from support.reaching import CONNECTING, CONTENT, REACHING, SECRET
-from support.runtime_graphs import doubling
 from support.workers import LentWorker
 
 from gdsurgeon.operation.validate import validate

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support import runtime_graphs as graphs
+from support import graphs
+from support.graphs import const, graph_bytes, node, placeholder
 from support.patience import LONG_ENOUGH
-from support.runtime_graphs import a_type, a_types, const, graph, identity, node, placeholder
 
 from gdsurgeon.ops.dtypes import DTYPES, NUMBERS
 from gdsurgeon.runtime.base import SessionOptions
@@ -33,6 +33,11 @@ def fetch(worker: Worker, data: bytes, feeds: dict[str, Tensor], *names: str) ->
     tensors = [worker.tensor("r", k) for k in range(len(names))]
     summary.result(WAIT)
     return [tensor.result(WAIT) for tensor in tensors]
+
+
+def forwarding(dtype: str) -> bytes:
+    """x -> y, which is the same."""
+    return graph_bytes(placeholder("x", dtype), graphs.identity("y", "x", kind=dtype))
 
 
 def refusal(worker: Worker, data: bytes, feeds: dict[str, Tensor], *names: str) -> TensorFlowError:
@@ -62,7 +67,7 @@ def test_every_dtype_in_and_out(worker: Worker, dtype: str) -> None:
     number = NUMBERS[dtype]
     unit = b"\x01" if dtype == "bool" else bytes(range(1, DTYPES[number].size + 1))
     value = Tensor(number, (2, 3), unit * 6)
-    [got] = fetch(worker, identity(dtype), {"x": value}, "y")
+    [got] = fetch(worker, forwarding(dtype), {"x": value}, "y")
     assert (got.dtype, got.shape, got.tobytes()) == (number, (2, 3), value.tobytes())
 
 
@@ -85,28 +90,28 @@ def test_shapes_in_and_out(worker: Worker, shape: tuple[int, ...]) -> None:
 )
 def test_strings_in_and_out(worker: Worker, texts: list[bytes], shape: tuple[int, ...]) -> None:
     value = Tensor(NUMBERS["string"], shape, texts)
-    [got] = fetch(worker, identity("string"), {"x": value}, "y")
+    [got] = fetch(worker, forwarding("string"), {"x": value}, "y")
     assert (got.shape, got.data) == (shape, texts)
 
 
 def test_string_const_and_op(worker: Worker) -> None:
-    data = graph(
-        const("a", Tensor(7, (), [b"left\0"]), "string"),
-        const("b", Tensor(7, (2,), [b"1", b"22"]), "string"),
-        node("y", "StringJoin", ["a", "b"], N=graphs.field(3, 2)),
+    data = graph_bytes(
+        const("a", b"left\0", "string"),
+        const("b", [b"1", b"22"], "string"),
+        node("y", "StringJoin", ["a", "b"], N=2),
     )
     [got] = fetch(worker, data, {}, "y")
     assert got.data == [b"left\x001", b"left\x0022"]
 
 
 def test_signature(worker: Worker) -> None:
-    data = graph(
-        placeholder("a", "float32", [-1, 3]),
+    data = graph_bytes(
+        placeholder("a", "float32", (-1, 3)),
         placeholder("b", "string", None),
-        placeholder("c", "uint8", []),
-        node("v", "VariableV2", dtype=a_type("float32"), shape=graphs.a_shape([2])),
-        node("s", "Split", ["axis", "a"], T=a_type("float32"), num_split=graphs.field(3, 3)),
-        const("axis", tensor(1, "int32"), "int32"),
+        placeholder("c", "uint8", ()),
+        node("v", "VariableV2", dtype="float32", shape=(2,)),
+        node("s", "Split", ["axis", "a"], T="float32", num_split=3),
+        const("axis", 1, "int32"),
     )
     worker.load("g", data=data)
     found = worker.signature("g", ["a", "b:0", "c", "v", "s:2"]).result(WAIT)
@@ -120,7 +125,7 @@ def test_signature(worker: Worker) -> None:
 
 
 def test_old_scalar_placeholders_have_unknown_shape(worker: Worker) -> None:
-    worker.load("g", data=placeholder("x", "float32", []))
+    worker.load("g", data=placeholder("x", "float32", ()))
     assert worker.signature("g", ["x"]).result(WAIT) == [(1, None)]
 
 
@@ -136,13 +141,13 @@ def test_fetches_may_repeat_and_be_fed(worker: Worker) -> None:
 
 
 def test_targets_and_state(worker: Worker) -> None:
-    data = graph(
-        node("v", "VariableV2", dtype=a_type("float32"), shape=graphs.a_shape([20_000])),
-        const("zeros", tensor(np.zeros(20_000)), "float32"),
-        const("ones", tensor(np.ones(20_000)), "float32"),
-        node("init", "Assign", ["v", "zeros"], T=a_type("float32")),
-        node("more", "AssignAdd", ["v", "ones"], T=a_type("float32")),
-        node("y", "Identity", ["v"], T=a_type("float32")),
+    data = graph_bytes(
+        node("v", "VariableV2", dtype="float32", shape=(20_000,)),
+        const("zeros", np.zeros(20_000)),
+        const("ones", np.ones(20_000)),
+        node("init", "Assign", ["v", "zeros"], T="float32"),
+        node("more", "AssignAdd", ["v", "ones"], T="float32"),
+        node("y", "Identity", ["v"], T="float32"),
     )
     worker.load("g", data=data)
     worker.run("g", "none", {}, [], ["init"])
@@ -171,7 +176,7 @@ def test_optimize(worker: Worker) -> None:
 def test_results_feed_later_runs_and_compare_in_the_child(worker: Worker) -> None:
     x = tensor(np.arange(6.0).reshape(2, 3))
     worker.load("twice", data=graphs.doubling())
-    worker.load("same", data=identity("float32"))
+    worker.load("same", data=forwarding("float32"))
     worker.run("twice", "r1", {"x": x}, ["y"])
     worker.run("same", "r2", {"x": Result("r1", 0)}, ["y", "x"])
     worker.run("twice", "r3", {"x": Result("r2", 0)}, ["y"])
@@ -237,7 +242,7 @@ def test_default_device(worker: Worker) -> None:
 
 
 def test_wrong_feeds(worker: Worker) -> None:
-    data = graphs.doubling([-1, 3])
+    data = graphs.doubling((-1, 3))
     cases = [
         (tensor([[1, 2, 3]], "int32"), "'x' takes float32, not int32"),
         (tensor([[1.0, 2, 3, 4]]), "'x' takes the shape [?,3], not [1,4]"),
@@ -254,8 +259,8 @@ def test_wrong_feeds(worker: Worker) -> None:
 
 
 def test_resources_and_variants_cannot_be_fetched(worker: Worker) -> None:
-    data = graph(
-        node("r", "VarHandleOp", dtype=a_type("float32"), shape=graphs.a_shape([])),
+    data = graph_bytes(
+        node("r", "VarHandleOp", dtype="float32", shape=()),
         node("v", "OptionalNone"),
     )
     assert str(refusal(worker, data, {}, "r")) == "'r' is a resource, which cannot be fetched"
@@ -263,10 +268,10 @@ def test_resources_and_variants_cannot_be_fetched(worker: Worker) -> None:
 
 
 def test_run_time_errors_are_tensorflows_own(worker: Worker) -> None:
-    data = graph(
+    data = graph_bytes(
         placeholder("x", "float32", None),
-        const("s", tensor([2, 2], "int32"), "int32"),
-        node("y", "Reshape", ["x", "s"], T=a_type("float32"), Tshape=a_type("int32")),
+        const("s", [2, 2], "int32"),
+        node("y", "Reshape", ["x", "s"], T="float32", Tshape="int32"),
     )
     error = refusal(worker, data, {"x": tensor([1.0, 2.0, 3.0])}, "y")
     assert error.code == "invalid_argument"
@@ -278,9 +283,9 @@ def test_run_time_errors_are_tensorflows_own(worker: Worker) -> None:
     "data,code,words",
     [
         (b"\xff\xff\xff", "invalid_argument", ""),
-        (graph(node("a", "NoSuchOp")), "not_found", "NoSuchOp"),
-        (graph(node("a", "Identity", ["b"], T=a_type("float32"))), "invalid_argument", "b"),
-        (graph(node("a", "NoOp"), node("a", "NoOp")), "invalid_argument", "a"),
+        (graph_bytes(node("a", "NoSuchOp")), "not_found", "NoSuchOp"),
+        (graph_bytes(node("a", "Identity", ["b"], T="float32")), "invalid_argument", "b"),
+        (graph_bytes(node("a", "NoOp"), node("a", "NoOp")), "invalid_argument", "a"),
     ],
     ids=["garbage", "unknown op", "dangling", "duplicate"],
 )
@@ -305,11 +310,11 @@ def test_op_library_that_is_none(runtime: str, tmp_path: Any) -> None:
 
 def test_queue_of_two_types_keeps_its_strings(worker: Worker) -> None:
     """A fed string may live on in TensorFlow after the run that it was fed to."""
-    data = graph(
-        placeholder("x", "string", [-1]),
-        node("q", "FIFOQueueV2", component_types=a_types("string"), shapes=graphs.field(1, b"")),
-        node("in", "QueueEnqueueV2", ["q", "x"], Tcomponents=a_types("string")),
-        node("y", "QueueDequeueV2", ["q"], component_types=a_types("string")),
+    data = graph_bytes(
+        placeholder("x", "string", (-1,)),
+        node("q", "FIFOQueueV2", component_types=["string"], shapes=[]),
+        node("in", "QueueEnqueueV2", ["q", "x"], Tcomponents=["string"]),
+        node("y", "QueueDequeueV2", ["q"], component_types=["string"]),
     )
     worker.load("g", data=data)
     long = [b"long enough to be on the heap " * 3, b"short"]

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support import runtime_graphs as graphs
+from support import graphs
 from support.patience import LONG_ENOUGH
 
 from gdsurgeon.ops.dtypes import DTYPES, NUMBERS

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support import runtime_graphs as graphs
+from support import graphs
 from support.paths import ROOT, TESTS
 from support.patience import LONG_ENOUGH, begun, gone
 
@@ -132,7 +132,7 @@ def test_ctrl_c_is_the_parents_business() -> None:
 def test_child_ends_with_its_parent(manner: str) -> None:
     done = script(f"""
         import os, sys
-        from support import runtime_graphs as graphs
+        from support import graphs
         from gdsurgeon.runtime.client import Worker
         w = Worker(runtime="capi").start()
         w.load("g", data=graphs.hanging())
@@ -161,22 +161,21 @@ def test_close_leaves_no_zombie_and_may_be_repeated() -> None:
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("runtime", ["capi", "python"])
 def test_nothing_is_printed(runtime: str) -> None:
+    said = graphs.const("s", "said by the graph", "string")
+    printing = graphs.graph_bytes(said, graphs.node("p", "PrintV2", ["s"]))
+    out = graphs.graph_bytes(said, graphs.node("p", "PrintV2", ["s"], output_stream="stdout"))
     done = script(
-        """
+        f"""
         import sys
-        from support import runtime_graphs as graphs
         from gdsurgeon.runtime.client import Worker
-        from gdsurgeon.runtime.tensor import Tensor
-        said = graphs.const("s", Tensor(7, (), [b"said by the graph"]), "string")
         with Worker() as w:
-            w.load("g", data=graphs.graph(said, graphs.node("p", "PrintV2", ["s"])))
-            w.load("out", data=graphs.graph(
-                said, graphs.node("p", "PrintV2", ["s"], output_stream=graphs.a_string("stdout"))))
-            w.run("g", "r", {}, [], ["p"]).result()
-            w.run("out", "r", {}, [], ["p"]).result()
+            w.load("g", data={printing!r})
+            w.load("out", data={out!r})
+            w.run("g", "r", {{}}, [], ["p"]).result()
+            w.run("out", "r", {{}}, [], ["p"]).result()
             assert w.log_tail().count("said by the graph") == 2, w.log_tail()
         assert w.log_tail().count("said by the graph") == 2
-        assert not {"numpy", "tensorflow"} & set(sys.modules)
+        assert not {{"numpy", "tensorflow"}} & set(sys.modules)
         """,
         GDSURGEON_RUNTIME=runtime,
     )
@@ -197,14 +196,13 @@ def test_verbose_goes_to_standard_error_only() -> None:
 @pytest.mark.tensorflow
 def test_what_a_graph_prints_is_told_apart_from_what_is_ours() -> None:
     done = script("""
-        from support import runtime_graphs as graphs
+        from support import graphs
         from gdsurgeon.runtime.client import Worker
-        from gdsurgeon.runtime.tensor import Tensor
-        said = graphs.const("s", Tensor(7, (), [b"Error: \\x1b[31mall is lost"]), "string")
+        said = graphs.const("s", "Error: \\x1b[31mall is lost", "string")
         with Worker(runtime="capi", verbose=True) as w:
             for stream in ("stdout", "stderr"):
-                printing = graphs.node("p", "PrintV2", ["s"], output_stream=graphs.a_string(stream))
-                w.load(stream, data=graphs.graph(said, printing))
+                printing = graphs.node("p", "PrintV2", ["s"], output_stream=stream)
+                w.load(stream, data=graphs.graph_bytes(said, printing))
                 w.run(stream, "r", {}, [], ["p"]).result()
     """)
     assert (done.returncode, done.stdout) == (0, "")
@@ -217,7 +215,7 @@ def test_what_a_graph_prints_is_told_apart_from_what_is_ours() -> None:
 def test_standard_descriptors_may_be_closed() -> None:
     done = script("""
         import os
-        from support import runtime_graphs as graphs
+        from support import graphs
         for fd in (0, 1):
             os.close(fd)
         from gdsurgeon.runtime.client import Worker
@@ -254,7 +252,7 @@ def test_graph_from_a_file(tmp_path: Path) -> None:
 def test_big_tensors_travel_both_ways() -> None:
     big = from_numpy(np.arange(8_000_000, dtype=np.float32))
     with Worker(runtime="capi") as worker:
-        worker.load("g", data=graphs.identity("float32"))
+        worker.load("g", data=graphs.graph_bytes(graphs.placeholder("x"), graphs.identity("y", "x")))
         worker.run("g", "r", {"x": big}, ["y"])
         back = [worker.tensor("r", 0) for _ in range(3)]
         assert all(p.result(WAIT).tobytes() == big.tobytes() for p in back)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from support.adding_gradients import small
 from support.mutants import Mutant, check_caught, planted
-from support.tf_graphs import operated
+from support.operating import operated
 
 from gdsurgeon.edits.add_gradients import add_gradients
 from gdsurgeon.edits.claims import EditResult

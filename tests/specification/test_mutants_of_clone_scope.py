@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from support import function_savers
 from support.cloning import KEYS, layer, table, variable
-from support.function_defs import X, call, function, neg
-from support.graphs import FLOAT, INT32, add, graph, identity, library, node, placeholder, scalar
+from support.graphs import FLOAT, INT32, X, add, call, define, graph, identity, library, neg, node, placeholder, scalar
 from support.mutants import Mutant, check_caught
 from support.trained_model import opened
 from support.v1_control_flow import LOOP
@@ -121,15 +120,15 @@ def of_a_temporary_variable() -> tuple[Graph, EditResult]:
 
 def of_functions() -> tuple[Graph, EditResult]:
     """A call of a function that calls one that holds a variable."""
-    holding = function(
+    holding = define(
         "count", {"x": FLOAT}, {"o": (FLOAT, "get:value:0")},
         node("h", "VarHandleOp", dtype=FLOAT, shape=(2,), shared_name="counter"),
         node("set", "AssignVariableOp", ["h:resource:0", "x"], dtype=FLOAT),
         node("get", "ReadVariableOp", ["h:resource:0", "^set"], dtype=FLOAT), effects=["set", "get"], stateful=True,
     )  # fmt: skip
     inner = call("c", "count", ["x"], [FLOAT], [FLOAT], stateful=True)
-    outer = function("outer", {"x": FLOAT}, {"o": (FLOAT, "c:output:0")}, inner, effects=["c"], stateful=True)
-    plain = function("plain", {"x": FLOAT}, {"o": (FLOAT, "n:y:0")}, neg("n", "x"))
+    outer = define("outer", {"x": FLOAT}, {"o": (FLOAT, "c:output:0")}, inner, effects=["c"], stateful=True)
+    plain = define("plain", {"x": FLOAT}, {"o": (FLOAT, "n:y:0")}, neg("n", "x"))
     found = graph(
         X, call("s/a", "outer", ["x"], [FLOAT], [FLOAT], stateful=True),
         call("s/b", "plain", ["s/a"], [FLOAT], [FLOAT]), identity("y", "s/b"), library(holding, outer, plain),

@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import pytest
-from support.function_defs import call
-from support.function_defs import function as define
 from support.graphs import (
     BOOL,
     FLOAT,
@@ -13,7 +11,9 @@ from support.graphs import (
     INT64,
     STRING,
     add,
+    call,
     const,
+    define,
     dtype,
     dtypes,
     func,

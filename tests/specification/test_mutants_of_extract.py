@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from support.cloning import KEYS, table, variable
 from support.extracting import model
-from support.function_defs import X, call, function, neg
-from support.graphs import FLOAT, INT32, add, graph, identity, library, node, placeholder, scalar
+from support.graphs import FLOAT, INT32, X, add, call, define, graph, identity, library, neg, node, placeholder, scalar
 from support.mutants import Mutant, account, check_caught
 
 from gdsurgeon.edits.claims import EditResult
@@ -48,7 +47,7 @@ def of_a_variable() -> tuple[Graph, EditResult]:
 
 def of_functions() -> tuple[Graph, EditResult]:
     names = ("f", "f_grad", "g", "g_grad")
-    functions = [function(n, {"x": FLOAT}, {"o": (FLOAT, "n:y:0")}, neg("n", "x")) for n in names]
+    functions = [define(n, {"x": FLOAT}, {"o": (FLOAT, "n:y:0")}, neg("n", "x")) for n in names]
     found = graph(X, call("a", "f", ["x"], [FLOAT], [FLOAT]), call("b", "g", ["x"], [FLOAT], [FLOAT]),
                   library(*functions, gradients={"f": "f_grad", "g": "g_grad"}))  # fmt: skip
     return found, extract(found, [], ["a"])

@@ -3,9 +3,24 @@
 from __future__ import annotations
 
 import pytest
-from support.function_defs import X, call, function, neg, unary
 from support.fusing import chain, fused, split
-from support.graphs import FLOAT, INT32, add, const, graph, identity, library, node, placeholder, scalar
+from support.graphs import (
+    FLOAT,
+    INT32,
+    X,
+    add,
+    call,
+    const,
+    define,
+    graph,
+    identity,
+    library,
+    neg,
+    node,
+    placeholder,
+    scalar,
+    unary,
+)
 from support.mutants import Mutant, check_caught
 
 from gdsurgeon.edits.claims import EditResult
@@ -57,7 +72,7 @@ def stateful() -> tuple[Graph, EditResult]:
 
 def twice() -> tuple[Graph, EditResult]:
     """The library has a function of the name that a hash would tell apart."""
-    plain = function("call", {"x": FLOAT}, {"sum": (FLOAT, "sum:z:0")}, add("sum", "x", "x"))
+    plain = define("call", {"x": FLOAT}, {"sum": (FLOAT, "sum:z:0")}, add("sum", "x", "x"))
     found = graph(X, neg("sum", "x"), neg("y", "sum"), call("z", "call", ["x"], [FLOAT], [FLOAT]), library(plain))
     return found, fused(found, ["sum"])
 
@@ -72,7 +87,7 @@ def with_a_body() -> tuple[Graph, EditResult]:
     """A body that takes two inputs by name, gives two results, and calls a function of which the model has another."""
 
     def g(op: str) -> bytes:
-        return library(function("g", {"x": FLOAT}, {"o": (FLOAT, "n:y:0")}, unary(op, "n", "x")))
+        return library(define("g", {"x": FLOAT}, {"o": (FLOAT, "n:y:0")}, unary(op, "n", "x")))
 
     found = graph(
         X, placeholder("z", FLOAT, (2,)), add("a", "x", "z"), neg("b", "a"), neg("u", "a"), neg("v", "b"),

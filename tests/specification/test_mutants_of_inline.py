@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.function_defs import X, call, function, neg
-from support.graphs import FLOAT, add, graph, identity, library, node, placeholder, scalar
+from support.graphs import FLOAT, X, add, call, define, graph, identity, library, neg, node, placeholder, scalar
 from support.inlining import F1, TWO, TWO_CALL, I
 from support.mutants import Mutant, check_caught
 
@@ -17,7 +16,7 @@ INLINE, HAND, UNUSED = "edits.inline", "edits.copying.replacing", "edits.functio
 
 def in_order() -> tuple[Graph, EditResult]:
     """A call on a device that waits for two, and is waited for; its body has control edges, and does more than give."""
-    made = function(
+    made = define(
         "f", {"a": FLOAT, "b": FLOAT}, {"o": (FLOAT, "d:z:0")}, neg("n", "a"), scalar("k", 1), node("own", "NoOp"),
         node("d", "Sub", ["n:y:0", "b", "^own"], T=FLOAT, device="/cpu:1", _class=["loc:@n"], _note="kept"),
         node("late", "NoOp", ["^k"]), effects=["late"], stateful=True,
@@ -37,9 +36,9 @@ def plain() -> tuple[Graph, EditResult]:
 
 def nested(keep_names: bool = False) -> tuple[Graph, EditResult]:
     """A call of a function that calls another twice; and a function that another call keeps."""
-    inner = function("inner", {"a": FLOAT}, {"o": (FLOAT, "d:z:0")}, scalar("k", 1),
+    inner = define("inner", {"a": FLOAT}, {"o": (FLOAT, "d:z:0")}, scalar("k", 1),
                      node("d", "Sub", ["k:output:0", "a"], T=FLOAT))  # fmt: skip
-    outer = function(
+    outer = define(
         "outer",
         {"a": FLOAT, "b": FLOAT},
         {"o": (FLOAT, "s:z:0")},
@@ -47,7 +46,7 @@ def nested(keep_names: bool = False) -> tuple[Graph, EditResult]:
         call("q", "inner", ["b"], F1, F1),
         node("s", "Sub", ["p:output:0", "q:output:0"], T=FLOAT),
     )
-    kept = function("kept", {"a": FLOAT}, {"o": (FLOAT, "n:y:0")}, neg("n", "a"))
+    kept = define("kept", {"a": FLOAT}, {"o": (FLOAT, "n:y:0")}, neg("n", "a"))
     found = graph(
         X,
         placeholder("z", FLOAT, (2,)),
@@ -64,7 +63,7 @@ def by_their_names() -> tuple[Graph, EditResult]:
 
 
 def for_its_effects() -> tuple[Graph, EditResult]:
-    made = function("f", {"a": FLOAT}, {}, neg("n", "a"), node("done", "NoOp", ["^n"]), effects=["done"], stateful=True)
+    made = define("f", {"a": FLOAT}, {}, neg("n", "a"), node("done", "NoOp", ["^n"]), effects=["done"], stateful=True)
     found = graph(
         X, call("c", "f", ["x"], F1, [], stateful=True), identity("y", "x", "^c"), neg("z", "x"), library(made)
     )
@@ -72,7 +71,7 @@ def for_its_effects() -> tuple[Graph, EditResult]:
 
 
 def an_output() -> tuple[Graph, EditResult]:
-    made = function("f", {"a": FLOAT, "b": FLOAT}, {"o": (FLOAT, "n:y:0"), "p": (FLOAT, "s:z:0")}, neg("n", "a"),
+    made = define("f", {"a": FLOAT, "b": FLOAT}, {"o": (FLOAT, "n:y:0"), "p": (FLOAT, "s:z:0")}, neg("n", "a"),
                     add("s", "a", "b"))  # fmt: skip
     found = graph(X, placeholder("z", FLOAT, (2,)), call("c", "f", ["x", "z"], F1 * 2, F1 * 2), library(made))
     return found, inline(found)

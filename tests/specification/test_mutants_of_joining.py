@@ -5,17 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.function_defs import X, call, function, neg
 from support.graphs import (
     FLOAT,
     INT32,
     STRING,
     UINT8,
+    X,
     add,
+    call,
     const,
+    define,
     graph,
     identity,
     library,
+    neg,
     node,
     placeholder,
     scalar,
@@ -96,15 +99,15 @@ def of_functions() -> tuple[Graph, EditResult]:
     """Functions of one name: `f` with other bodies, `g` that calls it, `same` the same, `d` with a gradient."""
 
     def library_of(body: bytes, *more: Any, **gradients: str) -> bytes:
-        g = function("g", {"x": FLOAT}, {"o": (FLOAT, "c:output:0")}, call("c", "f", ["x"], [FLOAT], [FLOAT]))
-        f = function("f", {"x": FLOAT}, {"o": (FLOAT, "n:y:0")}, body)
-        same = function("same", {"x": FLOAT}, {"o": (FLOAT, "n:y:0")}, neg("n", "x"))
+        g = define("g", {"x": FLOAT}, {"o": (FLOAT, "c:output:0")}, call("c", "f", ["x"], [FLOAT], [FLOAT]))
+        f = define("f", {"x": FLOAT}, {"o": (FLOAT, "n:y:0")}, body)
+        same = define("same", {"x": FLOAT}, {"o": (FLOAT, "n:y:0")}, neg("n", "x"))
         return library(f, g, same, *more, gradients=gradients)
 
-    d = function("d", {"x": FLOAT}, {"o": (FLOAT, "n:y:0")}, neg("n", "x"))
-    d_grad = function("d_grad", {"x": FLOAT, "dy": FLOAT}, {"o": (FLOAT, "n:y:0")}, neg("n", "dy"))
+    d = define("d", {"x": FLOAT}, {"o": (FLOAT, "n:y:0")}, neg("n", "x"))
+    d_grad = define("d_grad", {"x": FLOAT, "dy": FLOAT}, {"o": (FLOAT, "n:y:0")}, neg("n", "dy"))
     held = node("h", "HashTableV2", key_dtype=STRING, value_dtype=INT32, container="", shared_name="t")
-    holds = function("holds", {"x": FLOAT}, {"o": (FLOAT, "x")}, held, stateful=True)
+    holds = define("holds", {"x": FLOAT}, {"o": (FLOAT, "x")}, held, stateful=True)
     found = graph(X, *table("mine"), call("y", "g", ["x"], [FLOAT], [FLOAT]), library_of(neg("n", "x")))
     calls = [call(name, name, ["p"], [FLOAT], [FLOAT]) for name in ("g", "same", "d")]
     calls.append(call("holds", "holds", ["p"], [FLOAT], [FLOAT], stateful=True))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from support.behind import made
+from support.graphs import Builder
 from support.stepping import Array
-from support.tf_graphs import Builder
 
 import gdsurgeon as gds
 

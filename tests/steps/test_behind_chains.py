@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.behind import Shape, model, results
+from support.graphs import Builder
 from support.stepping import Array
-from support.tf_graphs import Builder
 
 import gdsurgeon as gds
 from gdsurgeon.errors import EditError

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from support.behind import Shape, behind, model, refusal
+from support.graphs import Builder
 from support.stepping import ops
-from support.tf_graphs import Builder
 
 import gdsurgeon as gds
 from gdsurgeon.errors import EditError, InputError

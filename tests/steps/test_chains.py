@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.graphs import Builder
 from support.stepping import built, check_as_said, execute, joined, png, typed
-from support.tf_graphs import Builder
 
 import gdsurgeon as gds
 from gdsurgeon.errors import EditError, NothingToDo

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.graphs import Builder
 from support.stepping import Array, built, check_as_said, execute, joined, png, typed, wav
-from support.tf_graphs import Builder
 
 import gdsurgeon as gds
 from gdsurgeon.errors import EditError, NothingToDo

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from support.behind import behind, results
+from support.graphs import Builder
 from support.running import run
 from support.stepping import Array, execute, model, png
-from support.tf_graphs import Builder
 
 import gdsurgeon as gds
 from gdsurgeon.errors import EditError

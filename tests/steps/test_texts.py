@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.graphs import Builder
 from support.running import run
 from support.stepping import built, execute, made, model, ops, png, refusal
-from support.tf_graphs import Builder
 
 import gdsurgeon as gds
 from gdsurgeon.feeds.make.encoded import example

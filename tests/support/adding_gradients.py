@@ -17,9 +17,8 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.proof.accounting import check_accounted
 from gdsurgeon.runtime.differentiation.differentiator import Differentiator
-from support.graphs import bodies_by_name, written
+from support.graphs import Builder, bodies_by_name, written
 from support.reverse_walking import full, version_1
-from support.tf_graphs import Builder
 
 LONG = 3000
 

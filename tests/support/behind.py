@@ -11,9 +11,9 @@ from gdsurgeon.errors import GdsurgeonError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.runtime.tensor import from_numpy
 from gdsurgeon.steps import postprocessing
+from support.graphs import Builder
 from support.running import run
 from support.stepping import Array
-from support.tf_graphs import Builder
 
 Shape = Sequence[int] | None
 

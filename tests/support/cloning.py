@@ -15,19 +15,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from support import graphs
 from support.expecting import refuse
-from support.function_defs import X, neg
-from support.graphs import (
-    FLOAT,
-    INT32,
-    add,
-    const,
-    graph,
-    graph_bytes,
-    identity,
-    node,
-    placeholder,
-    scalar,
-)
+from support.graphs import FLOAT, INT32, X, add, const, graph, graph_bytes, identity, neg, node, placeholder, scalar
 
 
 def cloned(records: Sequence[bytes], source: str = "s", target: str = "t", **options: Any) -> tuple[Graph, EditResult]:

@@ -25,7 +25,7 @@ from gdsurgeon.edits.set_shape import set_shape
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.select import Selection
-from support.tf_graphs import Builder, Shape, body_node, function_attr, loop, tensor
+from support.graphs import Builder, body_node, doubling_loop, func, tensor
 
 Edit = Callable[[Graph], EditResult]
 
@@ -50,18 +50,18 @@ def model() -> Builder:
     m.const("axis", 1, "int32")
     _scope(m)
     _functions(m)
-    call = {"Tin": ["float32", "float32"], "Tout": ["float32", "float32"], "f": function_attr("outer")}
+    call = {"Tin": ["float32", "float32"], "Tout": ["float32", "float32"], "f": func("outer")}
     m.node("called", "PartitionedCall", ["t/result", "z", "^t/check"], **call)
-    m.node("sum", "Sub", ["called", "called:1"], T="float32", _class=[b"loc:@t/result"])
+    m.node("sum", "Sub", ["called", "called:1"], T="float32", _class=["loc:@t/result"])
     m.node("go", "NoOp", ["^t/check", "^called"])
-    m.node("y", "Sub", ["sum", "nothing", "^go"], T="float32", _output_shapes=[Shape((1, 2))])
+    m.node("y", "Sub", ["sum", "nothing", "^go"], T="float32", _output_shapes=[(1, 2)])
     m.node("label", "Identity", ["t/label", "^go"], T="string")
     # Of positive numbers, all of them: what the Relu does shows on others only.
     m.node("positive", "Square", ["image"], T="float32")
     m.const("kernel", KERNEL)
-    m.node("convolved", "Conv2D", ["positive", "kernel"], T="float32", strides=[1, 1, 1, 1], padding=b"SAME")
+    m.node("convolved", "Conv2D", ["positive", "kernel"], T="float32", strides=[1, 1, 1, 1], padding="SAME")
     m.const("bias", BIAS)
-    m.node("biased", "BiasAdd", ["convolved", "bias"], T="float32", data_format=b"NHWC")
+    m.node("biased", "BiasAdd", ["convolved", "bias"], T="float32", data_format="NHWC")
     m.node("map", "Relu", ["biased"], T="float32")
     m.const("flat_shape", [1, 16], "int32")
     m.node("flat", "Reshape", ["image", "flat_shape"], T="float32", Tshape="int32")
@@ -72,7 +72,7 @@ def model() -> Builder:
     m.const("one_of", 1, "int32")
     m.node("best_value", "Sub", ["values", "nothing"], T="float32")
     m.node("which", "Cast", ["values:1"], SrcT="int32", DstT="float32")
-    branches = {"then_branch": function_attr("turn"), "else_branch": function_attr("other_turn")}
+    branches = {"then_branch": func("turn"), "else_branch": func("other_turn")}
     m.node("either", "StatelessIf", ["true", "z"], Tcond="bool", Tin=["float32"], Tout=["float32"], **branches)
     m.const("k", 5.0)
     m.node("apart", "Sub", ["z", "k"], T="float32")
@@ -94,7 +94,7 @@ def original() -> Graph:
 
 
 def _scope(m: Builder) -> None:
-    m.node("t/halves", "Split", ["axis", "x"], T="float32", num_split=2, _class=[b"loc:@x"])
+    m.node("t/halves", "Split", ["axis", "x"], T="float32", num_split=2, _class=["loc:@x"])
     m.const("t/scale", [2.0, 3.0])
     m.node("t/scaled", "Mul", ["t/halves:1", "t/scale"], T="float32")
     m.node("t/difference", "Sub", ["t/halves", "t/scaled"], T="float32")
@@ -106,19 +106,19 @@ def _scope(m: Builder) -> None:
     m.node("t/scores", "MatMul", ["t/difference", "t/weights"], T="float32", transpose_a=False, transpose_b=False)
     m.node("t/kind", "ArgMax", ["t/scores", "axis"], T="float32", Tidx="int32", output_type="int64")
     m.const("t/unknown", "?", "string")
-    m.node("t/table", "HashTableV2", key_dtype="int64", value_dtype="string", shared_name=b"t/labels")
+    m.node("t/table", "HashTableV2", key_dtype="int64", value_dtype="string", shared_name="t/labels")
     m.const("t/numbers", [0, 1, 2], "int64")
     m.const("t/words", ["a", "b", "c"], "string")
     m.node("t/init", "InitializeTableV2", ["t/table", "t/numbers", "t/words"], Tkey="int64", Tval="string")
     m.node("t/label", "LookupTableFindV2", ["t/table", "t/kind", "t/unknown"], Tin="int64", Tout="string")
     m.node("t/kind2", "ArgMax", ["t/difference", "axis", "^t/check"], T="float32", Tidx="int32", output_type="int64")
-    looped = loop(m, "t/while", "t/difference", rounds=2)
-    m.node("t/v", "VariableV2", shape=Shape((1, 2)), dtype="float32", container=b"", shared_name=b"t/v")
+    looped = doubling_loop(m, "t/while", "t/difference", rounds=2)
+    m.node("t/v", "VariableV2", shape=(1, 2), dtype="float32", container="", shared_name="t/v")
     m.node("t/shifted", "Sub", [looped, "t/v"], T="float32")
     m.const("t/size", 1, "int32")
     m.const("t/first", 0, "int32")
-    m.node("t/array", "TensorArrayV3", ["t/size"], dtype="float32", clear_after_read=False, tensor_array_name=b"t/a")
-    m.node("t/turned", "PartitionedCall", ["t/shifted"], Tin=["float32"], Tout=["float32"], f=function_attr("turn"))
+    m.node("t/array", "TensorArrayV3", ["t/size"], dtype="float32", clear_after_read=False, tensor_array_name="t/a")
+    m.node("t/turned", "PartitionedCall", ["t/shifted"], Tin=["float32"], Tout=["float32"], f=func("turn"))
     m.node("t/write", "TensorArrayWriteV3", ["t/array", "t/first", "t/turned", "t/array:1"], T="float32")
     m.node("t/stored", "TensorArrayReadV3", ["t/array", "t/first", "t/array:1", "^t/write"], dtype="float32")
     # What reads the write as data serves nothing, so that nobody fetches it: the control edge alone has it run.
@@ -128,7 +128,7 @@ def _scope(m: Builder) -> None:
     # Nobody waits for it: only its name is asked for.
     m.const("t/hundred", 100.0)
     m.node("t/percent", "Sub", ["t/hundred", "t/scaled"], T="float32")
-    m.node("t/told", "PartitionedCall", ["t/percent"], Tin=["float32"], Tout=["float32"], f=function_attr("turn"))
+    m.node("t/told", "PartitionedCall", ["t/percent"], Tin=["float32"], Tout=["float32"], f=func("turn"))
     m.node("t/report", "Assert", ["t/fine", "t/told", "t/scaled", "^t/check"], T=["float32", "float32"], summarize=3)
 
 
@@ -137,7 +137,7 @@ def _functions(m: Builder) -> None:
     _turn(m, "turn", 7.0)
     _turn(m, "other_turn", 9.0)
     outer = m.function("outer", {"a": "float32", "b": "float32"}, {"first": "float32", "second": "float32"})
-    body_node(outer, "in", "PartitionedCall", ["a"], Tin=["float32"], Tout=["float32"], f=function_attr("turn"))
+    body_node(outer, "in", "PartitionedCall", ["a"], Tin=["float32"], Tout=["float32"], f=func("turn"))
     body_node(outer, "minus", "Sub", ["in:output:0", "b", "^in"], T="float32")
     outer.node_def[-1].device = "/device:CPU:0"
     outer.ret["first"], outer.ret["second"] = "minus:z:0", "b"
@@ -162,14 +162,14 @@ def part(source: str, result: str, size: int) -> Builder:
     p.node("parts", "Split", ["axis", source], T="float32", num_split=2)
     p.const("two", 2.0)
     p.node("twice", "Mul", ["parts:1", "two"], T="float32")
-    p.node("less", "Sub", ["parts", "twice"], T="float32", _class=[b"loc:@twice"])
+    p.node("less", "Sub", ["parts", "twice"], T="float32", _class=["loc:@twice"])
     p.node("joined", "ConcatV2", ["less", "twice", "axis"], T="float32", N=2, Tidx="int32")
     p.node("check", "Assert", ["true", "less", "twice", "^joined"], T=["float32", "float32"], summarize=3)
     p.node("report", "Assert", ["true", "less", "twice", "^check"], T=["float32", "float32"], summarize=3)
     _turn(p, "turn", -3.0)
-    p.node("turned", "PartitionedCall", ["joined"], Tin=["float32"], Tout=["float32"], f=function_attr("turn"))
-    looped = loop(p, "t/while", "turned", rounds=2)
-    p.node("t/table", "HashTableV2", key_dtype="int64", value_dtype="float32", shared_name=b"t/labels")
+    p.node("turned", "PartitionedCall", ["joined"], Tin=["float32"], Tout=["float32"], f=func("turn"))
+    looped = doubling_loop(p, "t/while", "turned", rounds=2)
+    p.node("t/table", "HashTableV2", key_dtype="int64", value_dtype="float32", shared_name="t/labels")
     p.const("numbers", [1, 2], "int64")
     p.const("prices", [1.5, 2.5])
     p.node("init", "InitializeTableV2", ["t/table", "numbers", "prices"], Tkey="int64", Tval="float32")

@@ -10,10 +10,10 @@ from typing import Any
 import gdsurgeon as gds
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.graph.graph import Graph
+from support.graphs import Builder, body_node
 from support.paths import ROOT
 from support.patience import LONG_ENOUGH
 from support.telling import telling
-from support.tf_graphs import Builder, body_node
 
 
 def children() -> list[int]:

@@ -8,7 +8,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.subject import Subject
 from gdsurgeon.runtime.tensor import Tensor
-from support.tf_graphs import Builder
+from support.graphs import Builder
 
 
 def identity(dtype: str, shape: tuple[int, ...] | None = (2, 3)) -> Builder:

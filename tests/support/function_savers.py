@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.serving import Key, Restoring, Served, Serving
-from support.function_defs import call, function
-from support.graphs import FLOAT, INT64, RESOURCE, STRING, add, dtypes, graph, library, node, placeholder
+from support.graphs import FLOAT, INT64, RESOURCE, STRING, add, call, define, dtypes, graph, library, node, placeholder
 from support.meta_graphs import strings
 
 KEYS = {"w": Key("net/w"), "u": Key("u", "4 0,2"), "twin": Key("net/w")}
@@ -26,12 +25,12 @@ def model(*more: bytes, keys: Mapping[str, Key] = KEYS, saving: str = "saving") 
 
     MORE is restored by the function, too; SAVING is what saves, or ``compute``.
     """
-    computing = function(
+    computing = define(
         "compute", {"x": FLOAT, "w": RESOURCE}, {"y": (FLOAT, "m:z:0")},
         node("r", "ReadVariableOp", ["w"], dtype=FLOAT), node("m", "Mul", ["x", "r:value:0"], T=FLOAT), stateful=True,
     )  # fmt: skip
     handles, others = list(keys), ["other"] * len(more)
-    restoring = function(
+    restoring = define(
         "restoring", {"file": STRING} | dict.fromkeys([*handles, *others], RESOURCE), {},
         node("names", "Const", dtype=STRING, value=strings(*(key.tensor for key in keys.values()))),
         node("slices", "Const", dtype=STRING, value=strings(*(key.slice for key in keys.values()))),
@@ -40,7 +39,7 @@ def model(*more: bytes, keys: Mapping[str, Key] = KEYS, saving: str = "saving") 
           for n, name in enumerate(handles)),
         effects=[f"set_{n}" for n in range(len(handles))], stateful=True,
     )  # fmt: skip
-    copying = function("saving", {"file": STRING}, {"file_out": (STRING, "file")}, stateful=True)
+    copying = define("saving", {"file": STRING}, {"file_out": (STRING, "file")}, stateful=True)
     save = call("save", "saving", ["file"], [STRING], [STRING], stateful=True)
     if saving == "compute":
         save = call("save", "compute", ["x", "w", "^file"], [FLOAT, RESOURCE], [FLOAT], stateful=True)

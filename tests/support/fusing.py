@@ -13,18 +13,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.select import Selection
 from support import graphs
 from support.expecting import check_graph, refuse
-from support.function_defs import X, neg, unary
-from support.graphs import (
-    FLOAT,
-    INT32,
-    add,
-    const,
-    graph,
-    identity,
-    node,
-    placeholder,
-    scalar,
-)
+from support.graphs import FLOAT, INT32, X, add, const, graph, identity, neg, node, placeholder, scalar, unary
 
 
 def fused(found: Graph, selection: str | Sequence[str], name: str = "call", **options: Any) -> EditResult:

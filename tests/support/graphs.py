@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import struct
+from base64 import b64decode
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
+from gdsurgeon.ops.dtypes import NUMBERS
+from gdsurgeon.ops.numpy_dtypes import numpy_dtype
 from gdsurgeon.ops.op_defs import op_def
 from gdsurgeon.wire.fields import encode_len, encode_varint
 from gdsurgeon.wire.messages import message
@@ -18,7 +22,7 @@ from gdsurgeon.wire.node_record import encode_node
 from gdsurgeon.wire.write import read_chunks
 from support.drawing import below, pick, pick_some, shuffled
 
-Value = bytes | bool | int | float | str | tuple[int, ...] | list[str]
+Value = bytes | bool | int | float | str | tuple[int, ...] | list[Any]
 
 
 def dtype(number: int) -> bytes:
@@ -29,9 +33,9 @@ def dtype(number: int) -> bytes:
 FLOAT, DOUBLE, INT32, UINT8, STRING, INT64, BOOL, RESOURCE = (dtype(n) for n in (1, 2, 3, 4, 7, 9, 10, 20))
 
 
-def dtypes(*values: bytes) -> bytes:
+def dtypes(*values: bytes | str) -> bytes:
     """An AttrValue that holds a list of the DataTypes VALUES."""
-    return encode_len(1, b"".join(b"\x30" + value[1:] for value in values))
+    return attr([*values])
 
 
 def func(name: str, **attrs: Value) -> bytes:
@@ -47,7 +51,12 @@ def shape_proto(shape: Sequence[int] | None) -> bytes:
 
 
 def attr(value: Value | None) -> bytes:
-    """An AttrValue: bytes are one already, a tuple is a shape, a list is one of strings, None an unknown rank."""
+    """An AttrValue.
+
+    Args:
+        value: bytes are an AttrValue already; a str is the dtype of that name, or else a string; a tuple is a shape,
+            None one of unknown rank; a list is a list of such values.
+    """
     if isinstance(value, bytes):
         return value
     if isinstance(value, bool):
@@ -57,9 +66,11 @@ def attr(value: Value | None) -> bytes:
     if isinstance(value, float):
         return b"\x25" + struct.pack("<f", value)
     if isinstance(value, str):
-        return encode_len(2, value.encode())
+        return dtype(NUMBERS[value]) if value in NUMBERS else encode_len(2, value.encode())
     if isinstance(value, list):
-        return encode_len(1, b"".join(encode_len(2, text.encode()) for text in value))
+        # The fields of a list have the numbers of an AttrValue's, but for functions.
+        items = [attr(item) for item in value]
+        return encode_len(1, b"".join(b"\x4a" + item[1:] if item[0] == 0x52 else item for item in items))
     return encode_len(7, shape_proto(value))
 
 
@@ -68,37 +79,59 @@ def node(name: str, op: str, inputs: Iterable[str] = (), *, device: str = "", **
     return encode_len(1, encode_node(name, op, inputs, device, {k: attr(v) for k, v in attrs.items()}))
 
 
-def placeholder(name: str, kind: bytes = FLOAT, shape: tuple[int, ...] | None = None) -> bytes:
+def placeholder(name: str, kind: bytes | str = FLOAT, shape: tuple[int, ...] | None = None) -> bytes:
     return node(name, "Placeholder", dtype=kind, shape=shape)
 
 
-def tensor(values: Sequence[float], kind: bytes = FLOAT, shape: Sequence[int] | None = None) -> bytes:
-    """An AttrValue that holds a tensor, of float32 or int32."""
-    dims = [len(values)] if shape is None else shape
-    content = struct.pack(f"<{len(values)}{'f' if kind == FLOAT else 'i'}", *values)
-    return encode_len(8, b"\x08" + kind[1:] + encode_len(2, shape_proto(dims)) + encode_len(4, content))
+def tensor(values: Any, kind: bytes | str = FLOAT, shape: Sequence[int] | None = None) -> bytes:
+    """An AttrValue that holds a tensor; SHAPE is that of VALUES unless it is given."""
+    import numpy as np  # some programs of the tests must not load it
+
+    number = attr(kind)[1:]
+    array = np.asarray(values, numpy_dtype(number[0]))
+    if array.dtype == object:
+        texts = (item if isinstance(item, bytes) else item.encode() for item in array.reshape(-1))
+        content = b"".join(encode_len(8, text) for text in texts)
+    else:
+        content = encode_len(4, array.tobytes())
+    dims = array.shape if shape is None else shape
+    return encode_len(8, b"\x08" + number + encode_len(2, shape_proto(dims)) + content)
 
 
 def const(
     name: str,
-    values: Sequence[float],
-    kind: bytes = FLOAT,
+    values: Any,
+    kind: bytes | str = FLOAT,
     shape: Sequence[int] | None = None,
+    *,
+    controls: Sequence[str] = (),
     **attrs: Value | None,
 ) -> bytes:
-    return node(name, "Const", dtype=kind, value=tensor(values, kind, shape), **attrs)
+    return node(name, "Const", controls, dtype=kind, value=tensor(values, kind, shape), **attrs)
 
 
-def scalar(name: str, value: float, kind: bytes = FLOAT) -> bytes:
-    return const(name, [value], kind, ())
+def scalar(name: str, value: float, kind: bytes | str = FLOAT) -> bytes:
+    return const(name, value, kind)
 
 
-def identity(name: str, source: str, *controls: str, kind: bytes = FLOAT, **attrs: Value | None) -> bytes:
-    return node(name, "Identity", [source, *controls], T=kind, **attrs)
+def unary(op: str, name: str, source: str, *controls: str, kind: bytes | str = FLOAT, **attrs: Value | None) -> bytes:
+    return node(name, op, [source, *controls], T=kind, **attrs)
 
 
-def add(name: str, a: str, b: str, *controls: str, kind: bytes = FLOAT, **attrs: Value | None) -> bytes:
+def identity(name: str, source: str, *controls: str, **attrs: Any) -> bytes:
+    return unary("Identity", name, source, *controls, **attrs)
+
+
+def neg(name: str, source: str, *controls: str, **attrs: Any) -> bytes:
+    return unary("Neg", name, source, *controls, **attrs)
+
+
+def add(name: str, a: str, b: str, *controls: str, kind: bytes | str = FLOAT, **attrs: Value | None) -> bytes:
     return node(name, "AddV2", [a, b, *controls], T=kind, **attrs)
+
+
+X = placeholder("x", FLOAT, (2,))
+VARIABLE = node("v", "VariableV2", dtype=FLOAT, shape=(2,))
 
 
 def versions(producer: int) -> bytes:
@@ -117,13 +150,33 @@ def library(*functions: Any, gradients: Mapping[str, str] | None = None) -> byte
     return encode_len(2, out.SerializeToString(deterministic=True))
 
 
-def function(name: str, *body: bytes, ret: str = "") -> Any:
-    """A FunctionDef from float `x` to float `out`, with the node records BODY; it returns RET, or output 0 of `y`."""
+def define(
+    name: str,
+    inputs: Mapping[str, bytes | str],
+    outputs: Mapping[str, tuple[bytes | str, str]],
+    *body: bytes,
+    effects: Sequence[str] = (),
+    stateful: bool = False,
+) -> Any:
+    """A FunctionDef; OUTPUTS: for each the dtype and what it returns; EFFECTS: nodes that run with every call."""
     out = message("tensorflow.FunctionDef")()
     out.signature.name = name
-    out.signature.input_arg.add(name="x", type=1)
-    out.signature.output_arg.add(name="out", type=1)
+    out.signature.is_stateful = stateful
+    for arg, kind in inputs.items():
+        out.signature.input_arg.add(name=arg, type=attr(kind)[1])
+    for arg, (kind, source) in outputs.items():
+        out.signature.output_arg.add(name=arg, type=attr(kind)[1])
+        out.ret[arg] = source
     out.node_def.extend(proto(*body, trailer=b"").node)
+    for effect in effects:
+        out.signature.control_output.append(effect)
+        out.control_ret[effect] = effect
+    return out
+
+
+def function(name: str, *body: bytes, ret: str = "") -> Any:
+    """A FunctionDef from float `x` to float `out`, with the node records BODY; it returns RET, or output 0 of `y`."""
+    out = define(name, {"x": FLOAT}, {"out": (FLOAT, ret)}, *body)
     out.ret["out"] = ret or f"y:{_first_output(out.node_def)}:0"
     return out
 
@@ -131,6 +184,35 @@ def function(name: str, *body: bytes, ret: str = "") -> Any:
 def _first_output(nodes: Any) -> str:
     definitions = [op_def(n.op) for n in nodes if n.name == "y"]
     return next((d.outputs[0].name for d in definitions if d is not None and d.outputs), "y")
+
+
+NO_OPTIMIZER = encode_len(2, b"R\x05R\x03\x98\x01\x01")
+
+
+def call(
+    name: str,
+    function: str,
+    inputs: Sequence[str],
+    taken: Sequence[bytes | str],
+    given: Sequence[bytes | str],
+    *,
+    stateful: bool = False,
+    config_proto: bytes = NO_OPTIMIZER,
+    **attrs: Any,
+) -> bytes:
+    """The record of a call; TAKEN and GIVEN are dtypes."""
+    return node(
+        name,
+        "StatefulPartitionedCall" if stateful else "PartitionedCall",
+        inputs,
+        Tin=dtypes(*taken),
+        Tout=dtypes(*given),
+        f=func(function),
+        config="",
+        config_proto=config_proto,
+        executor_type="",
+        **attrs,
+    )
 
 
 def graph_bytes(*records: bytes, trailer: bytes = VERSIONS) -> bytes:
@@ -143,6 +225,50 @@ def graph(*records: bytes, trailer: bytes = VERSIONS, name: str = "model.pb") ->
 
 def proto(*records: bytes, trailer: bytes = VERSIONS) -> Any:
     return message("tensorflow.GraphDef").FromString(graph_bytes(*records, trailer=trailer))
+
+
+class Builder:
+    """A GraphDef that grows node by node: `graph_def`. What adds a node returns its name."""
+
+    def __init__(self, producer: int = 2474) -> None:
+        self.graph_def = message("tensorflow.GraphDef")()
+        if producer:
+            self.graph_def.versions.producer = producer
+
+    def add(self, name: str, record: bytes) -> str:
+        self.graph_def.MergeFromString(record)
+        return name
+
+    def node(self, name: str, op: str, inputs: Sequence[str] = (), **attrs: Any) -> str:
+        return self.add(name, node(name, op, inputs, **attrs))
+
+    def placeholder(self, name: str, dtype: str = "float32", shape: Sequence[int] | None = None) -> str:
+        return self.node(name, "Placeholder", dtype=dtype, **({} if shape is None else {"shape": tuple(shape)}))
+
+    def const(self, name: str, value: Any, dtype: str = "float32", controls: Sequence[str] = ()) -> str:
+        return self.add(name, const(name, value, dtype, controls=controls))
+
+    def function(self, name: str, inputs: Mapping[str, str], outputs: Mapping[str, str]) -> Any:
+        """A function of the library: argument dtypes by name; `ret` and the body are the caller's to fill."""
+        returned = {arg: (kind, "") for arg, kind in outputs.items()}
+        self.graph_def.library.function.append(define(name, inputs, returned))
+        return self.graph_def.library.function[-1]
+
+    def bytes(self) -> bytes:
+        return bytes(self.graph_def.SerializeToString(deterministic=True))
+
+    def graph(self, name: str = "part.pb") -> Graph:
+        return from_bytes(self.bytes(), name)
+
+    def write(self, path: Path) -> str:
+        path.write_bytes(self.bytes())
+        return str(path)
+
+
+def body_node(function: Any, name: str, op: str, inputs: Sequence[str] = (), **attrs: Any) -> str:
+    """Adds a node to the body of a FunctionDef."""
+    function.node_def.extend(proto(node(name, op, inputs, **attrs), trailer=b"").node)
+    return name
 
 
 # Views of a graph.
@@ -175,6 +301,16 @@ def attrs(what: Graph | bytes, name: str) -> dict[str, Any]:
     """The AttrValues of node NAME."""
     (found,) = [n for n in parsed(what).node if n.name == name]
     return dict(found.attr)
+
+
+def only_function(found: Graph) -> Any:
+    (function_,) = list(parsed(found).library.function)
+    return function_
+
+
+def body_of(function_: Any) -> dict[str, list[str]]:
+    """The inputs of each node of a function."""
+    return {n.name: list(n.input) for n in function_.node_def}
 
 
 def colocations(what: Graph | bytes) -> dict[str, list[bytes]]:
@@ -265,6 +401,79 @@ def loop() -> list[bytes]:
         node("w/Exit", "Exit", ["w/Switch"], T=INT32),
         identity("out", "w/Exit", kind=INT32),
     ]
+
+
+def doubling_loop(m: Builder, scope: str, source: str, rounds: int = 3) -> str:
+    """A v1 loop in which SOURCE becomes 2 s - 1, ROUNDS times."""
+    enter = {"frame_name": f"{scope}/frame", "is_constant": False, "parallel_iterations": 10}
+    n = f"{scope}/"
+    m.const(n + "zero", 0, "int32")
+    m.const(n + "rounds", rounds, "int32")
+    m.node(n + "enter_i", "Enter", [n + "zero"], T="int32", **enter)
+    m.node(n + "enter_s", "Enter", [source], T="float32", **enter)
+    m.node(n + "limit", "Enter", [n + "rounds"], T="int32", **enter | {"is_constant": True})
+    m.node(n + "merge_i", "Merge", [n + "enter_i", n + "next_i"], T="int32", N=2)
+    m.node(n + "merge_s", "Merge", [n + "enter_s", n + "next_s"], T="float32", N=2)
+    m.node(n + "less", "Less", [n + "merge_i", n + "limit"], T="int32")
+    m.node(n + "cond", "LoopCond", [n + "less"])
+    m.node(n + "switch_i", "Switch", [n + "merge_i", n + "cond"], T="int32")
+    m.node(n + "switch_s", "Switch", [n + "merge_s", n + "cond"], T="float32")
+    m.const(n + "one", 1, "int32", controls=[f"^{n}again"])
+    m.const(n + "shift", 1.0, controls=[f"^{n}again"])
+    m.node(n + "again", "Identity", [n + "switch_i:1"], T="int32")
+    m.node(n + "add_i", "AddV2", [n + "again", n + "one"], T="int32")
+    m.node(n + "twice", "AddV2", [n + "switch_s:1", n + "switch_s:1"], T="float32")
+    m.node(n + "less_s", "Sub", [n + "twice", n + "shift"], T="float32")
+    m.node(n + "next_i", "NextIteration", [n + "add_i"], T="int32")
+    m.node(n + "next_s", "NextIteration", [n + "less_s"], T="float32")
+    return m.node(n + "done", "Exit", [n + "switch_s"], T="float32")
+
+
+def counting_loop(*, endless: bool = False, says: str = "") -> Builder:
+    """A v1 while loop that counts to 3, or does not; inside, `square` and `fixed` are read by nobody.
+
+    What it SAYS it prints in its first round.
+    """
+    m = Builder()
+    m.const("start", 0, "int32")
+    frame = {"frame_name": "frame", "is_constant": False, "parallel_iterations": 1}
+    m.node("enter", "Enter", ["start"], T="int32", **frame)
+    m.node("merge", "Merge", ["enter", "next"], T="int32", N=2)
+    m.const("limit", 3, "int32", ["^merge"])
+    m.node("less", "Less", ["merge", "limit"], T="int32")
+    m.const("always", True, "bool", ["^merge"])
+    m.node("condition", "LoopCond", ["always" if endless else "less"])
+    m.node("switch", "Switch", ["merge", "condition"], T="int32")
+    m.node("body", "Identity", ["switch:1"], T="int32")
+    m.const("one", 1, "int32", ["^body"])
+    if says:
+        m.node("said", "Print", ["body", "body"], T="int32", U=["int32"], message=says, first_n=1, summarize=1)
+    m.node("added", "AddV2", ["said" if says else "body", "one"], T="int32")
+    m.node("square", "Square", ["body"], T="int32")
+    m.node("fixed", "Neg", ["one"], T="int32")
+    m.node("next", "NextIteration", ["added"], T="int32")
+    m.node("exit", "Exit", ["switch"], T="int32")
+    m.node("y", "Neg", ["exit"], T="int32")
+    return m
+
+
+CRASHING = b64decode("CgYKAW4SAUYSFwoVCgMKAUYaBgoBYRIBRhoGCgFiEgFG")
+"""A node that calls a function that calls itself: TensorFlow overflows its stack when it loads this."""
+
+
+def doubling(shape: tuple[int, ...] | None = None) -> bytes:
+    """float32 x -> y = x + x."""
+    return graph_bytes(placeholder("x", FLOAT, shape), add("y", "x", "x"))
+
+
+def hanging(says: str = "") -> bytes:
+    """Fetching y prints what it SAYS, and waits for an element of an empty queue for ever."""
+    return graph_bytes(
+        const("s", says, STRING),
+        node("said", "PrintV2", ["s"]),
+        node("q", "FIFOQueueV2", component_types=[FLOAT], shapes=[]),
+        node("y", "QueueDequeueV2", ["q", *(["^said"] if says else [])], component_types=[FLOAT]),
+    )
 
 
 # Random graphs.

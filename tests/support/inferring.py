@@ -9,12 +9,12 @@ import numpy as np
 from gdsurgeon.feeds.input_spec import description
 from gdsurgeon.proof.executor import Executor
 from support.feeding import feed_of, returned, spec_of
-from support.tf_graphs import Builder
+from support.graphs import Builder
 
 SAMPLES = (0, 1)
 
 
-CALL: dict[str, Any] = {"config": b"", "config_proto": b"", "executor_type": b""}
+CALL: dict[str, Any] = {"config": "", "config_proto": "", "executor_type": ""}
 
 
 def made(m: Builder, name: str = "x") -> str:

@@ -6,9 +6,9 @@ from typing import Any
 
 from gdsurgeon.feeds.input_spec import description
 from support.feeding import feed_of, spec_of
-from support.tf_graphs import Builder, Shape
+from support.graphs import Builder
 
-CALL: dict[str, Any] = {"config": b"", "config_proto": b"", "executor_type": b""}
+CALL: dict[str, Any] = {"config": "", "config_proto": "", "executor_type": ""}
 
 
 def texts(m: Builder, seed: int = 0) -> list[bytes]:
@@ -37,7 +37,7 @@ def line(types: list[str], **attrs: Any) -> Builder:
     for i, dtype in enumerate(types):
         m.const(f"default_{i}", [], dtype)
     defaults = [f"default_{i}" for i in range(len(types))]
-    listed: dict[str, Any] = {"OUT_TYPE": types, "field_delim": b",", "use_quote_delim": True, "na_value": b""}
+    listed: dict[str, Any] = {"OUT_TYPE": types, "field_delim": ",", "use_quote_delim": True, "na_value": ""}
     m.node("csv", "DecodeCSV", ["x", *defaults], **{**listed, "select_cols": [], **attrs})
     for i, dtype in enumerate(types):
         m.node(f"y{i}", "Identity", [f"csv:{i}" if i else "csv"], T=dtype)
@@ -46,8 +46,8 @@ def line(types: list[str], **attrs: Any) -> Builder:
 
 LINES: dict[str, Builder] = {
     "plain": line(["float32", "int32", "string", "int64", "float64"]),
-    "semicolons": line(["float32", "string"], field_delim=b";"),
-    "spaces": line(["int32", "string", "float32"], field_delim=b" "),
+    "semicolons": line(["float32", "string"], field_delim=";"),
+    "spaces": line(["int32", "string", "float32"], field_delim=" "),
     "columns": line(["float32", "int32"], select_cols=[1, 4]),
 }
 
@@ -67,10 +67,10 @@ def parse_single(*dense: tuple[str, str, tuple[int, ...]], batch: int | None = N
     keys = [key for key, _, _ in dense]
     for key, dtype, _ in dense:
         m.const(f"no_{key}", [], dtype)
-    attrs = {"Tdense": [dtype for _, dtype, _ in dense], "dense_shapes": [Shape(shape) for _, _, shape in dense]}
+    attrs = {"Tdense": [dtype for _, dtype, _ in dense], "dense_shapes": [tuple(shape) for _, _, shape in dense]}
     defaults = [f"no_{key}" for key in keys]
     if batch is None:
-        more = {"num_sparse": 0, "sparse_keys": [], "sparse_types": [], "dense_keys": [key.encode() for key in keys]}
+        more = {"num_sparse": 0, "sparse_keys": [], "sparse_types": [], "dense_keys": [*keys]}
         m.node("parsed", "ParseSingleExample", ["x", *defaults], **attrs, **more)
     else:
         m.const("names", [], "string")
@@ -110,15 +110,15 @@ def sequences(op: str) -> Builder:
     attrs: dict[str, Any] = {
         "context_sparse_types": ["string"],
         "Tcontext_dense": [dtype for _, dtype, _ in DENSE],
-        "context_dense_shapes": [Shape(shape) for _, _, shape in DENSE],
+        "context_dense_shapes": [tuple(shape) for _, _, shape in DENSE],
         "feature_list_sparse_types": ["int64"],
         "feature_list_dense_types": [dtype for _, dtype, _ in LISTS],
-        "feature_list_dense_shapes": [Shape(shape) for _, _, shape in LISTS],
+        "feature_list_dense_shapes": [tuple(shape) for _, _, shape in LISTS],
     }
     if op != "ParseSequenceExampleV2" or single:
         attrs |= {"Ncontext_sparse": 1, "Ncontext_dense": 2, "Nfeature_list_sparse": 1, "Nfeature_list_dense": 2}
     if op == "ParseSequenceExample":
-        attrs |= {f"{kind}_keys": [key.encode() for key in found] for kind, found in keys.items()}
+        attrs |= {f"{kind}_keys": found for kind, found in keys.items()}
         attrs["feature_list_dense_missing_assumed_empty"] = []
         m.node("parsed", op, ["x", "name", *defaults], **attrs)
     elif op == "ParseSequenceExampleV2":
@@ -150,8 +150,8 @@ def sequences(op: str) -> Builder:
 
 
 def table_of(m: Builder, keys: list[str], name: str = "labels") -> str:
-    attrs = {"key_dtype": "string", "value_dtype": "int64", "container": b"", "use_node_name_sharing": False}
-    m.node(name, "HashTableV2", shared_name=f"{name} {len(keys)}".encode(), **attrs)
+    attrs = {"key_dtype": "string", "value_dtype": "int64", "container": "", "use_node_name_sharing": False}
+    m.node(name, "HashTableV2", shared_name=f"{name} {len(keys)}", **attrs)
     m.const(f"{name}_keys", keys, "string")
     m.const(f"{name}_values", list(range(len(keys))), "int64")
     m.node(f"{name}_init", "InitializeTableV2", [name, f"{name}_keys", f"{name}_values"], Tkey="string", Tval="int64")

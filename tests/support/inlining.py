@@ -14,17 +14,7 @@ from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.wire.messages import message
 from support import graphs
 from support.expecting import refuse
-from support.function_defs import call, function, neg
-from support.graphs import (
-    FLOAT,
-    INT32,
-    add,
-    const,
-    graph,
-    graph_bytes,
-    node,
-    scalar,
-)
+from support.graphs import FLOAT, INT32, add, call, const, define, graph, graph_bytes, neg, node, scalar
 from support.patience import LONG_ENOUGH, within
 from support.running import outcome
 
@@ -52,10 +42,10 @@ def functions_of(found: Graph) -> list[str]:
 XS = [{"x": [1.0, -2.0]}]
 
 
-TWICE = function("twice", {"a": FLOAT}, {"o": (FLOAT, "s:z:0")}, add("s", "a", "a"))
+TWICE = define("twice", {"a": FLOAT}, {"o": (FLOAT, "s:z:0")}, add("s", "a", "a"))
 
 
-LESS_ONE = function(
+LESS_ONE = define(
     "less_one", {"a": FLOAT}, {"o": (FLOAT, "d:z:0")}, scalar("k", 1), node("d", "Sub", ["a", "k:output:0"], T=FLOAT)
 )
 
@@ -63,7 +53,7 @@ LESS_ONE = function(
 F1 = [FLOAT]
 
 
-TWO = function(
+TWO = define(
     "two", {"a": FLOAT, "b": INT32}, {"p": (FLOAT, "n:y:0"), "q": (INT32, "b"), "r": (FLOAT, "a")}, neg("n", "a")
 )
 

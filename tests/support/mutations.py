@@ -17,7 +17,7 @@ from gdsurgeon.graph.attrs import functions_in, string_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.dtypes import FLOAT32, INT32, INT64, base_dtype
-from support.tf_graphs import attr, body_node, tensor
+from support.graphs import attr, body_node, tensor
 
 ADDED, SAID, TOUCHED, UNTOUCHED = "added", "said to be another", "touched", "untouched"
 """What the edit has done to a node: made it; listed it in `Intent.changed`; renamed or rewired it or a neighbour."""
@@ -39,15 +39,15 @@ _OTHER_OP = {
 }
 _NOTE = "_note"
 _OTHER_ATTR: dict[str, tuple[str, Any]] = {
-    "Conv2D": ("padding", b"VALID"),
+    "Conv2D": ("padding", "VALID"),
     "MatMul": ("transpose_b", True),
     "Assert": ("summarize", 7),
     "Enter": ("parallel_iterations", 1),
     "HashTableV2": ("use_node_name_sharing", True),
-    "VariableV2": ("container", b"elsewhere"),
+    "VariableV2": ("container", "elsewhere"),
     "TensorArrayV3": ("clear_after_read", True),
-    "PartitionedCall": ("executor_type", b"SINGLE_THREADED_EXECUTOR"),
-    "StatefulPartitionedCall": ("executor_type", b"SINGLE_THREADED_EXECUTOR"),
+    "PartitionedCall": ("executor_type", "SINGLE_THREADED_EXECUTOR"),
+    "StatefulPartitionedCall": ("executor_type", "SINGLE_THREADED_EXECUTOR"),
     "Identity": (_NOTE, True),
     "Sub": (_NOTE, True),
     "Const": (_NOTE, True),
@@ -114,10 +114,10 @@ def _of_node(graph: Graph, node: Node) -> Found:
     if node.op == "Placeholder":
         yield "another shape", _wider
         if len(node.attr("shape").shape.dim) < 4:  # as a picture TensorFlow takes no scalar, and crashes
-            yield "a shape that is not known", lambda g, n: g.set_attr(n, "shape", _unknown_shape())
-        yield "another dtype", lambda g, n: g.set_attr(n, "dtype", attr("float64").SerializeToString())
+            yield "a shape that is not known", lambda g, n: g.set_attr(n, "shape", attr(None))
+        yield "another dtype", lambda g, n: g.set_attr(n, "dtype", attr("float64"))
     if node.op == "Cast":
-        yield "another dtype", lambda g, n: g.set_attr(n, "DstT", attr("float64").SerializeToString())
+        yield "another dtype", lambda g, n: g.set_attr(n, "DstT", attr("float64"))
     if not graph.users(node) and not graph.colocated_with(node):
         yield "node lost", lambda g, n: g.remove([n])
     yield "name that nobody knows", lambda g, n: g.rename({n: n.name + "_nobody"})
@@ -213,7 +213,7 @@ def _scale(factor: float, graph: Graph, node: Node) -> None:
     values: Any = _floats(node.attr("value").tensor)
     scaled: Any = (values * np.float32(factor)).astype(np.float32)
     assert not np.array_equal(values, scaled)
-    graph.set_attr(node, "value", tensor(scaled, "float32").SerializeToString())
+    graph.set_attr(node, "value", tensor(scaled, "float32"))
 
 
 def _is_vector(node: Node) -> bool:
@@ -230,20 +230,20 @@ def _integers(node: Node) -> list[int]:
 
 def _turn_round(graph: Graph, node: Node) -> None:
     dtype = "int32" if node.output.dtype == INT32 else "int64"
-    graph.set_attr(node, "value", tensor(_integers(node)[::-1], dtype).SerializeToString())
+    graph.set_attr(node, "value", tensor(_integers(node)[::-1], dtype))
 
 
 def _as_double(graph: Graph, node: Node) -> None:
     values = _floats(node.attr("value").tensor).astype(np.float64)
-    graph.set_attr(node, "value", tensor(values, "float64").SerializeToString())
-    graph.set_attr(node, "dtype", attr("float64").SerializeToString())
+    graph.set_attr(node, "value", tensor(values, "float64"))
+    graph.set_attr(node, "dtype", attr("float64"))
 
 
 def _another_attr(graph: Graph, node: Node) -> None:
     key, new = _OTHER_ATTR[node.op]
-    if node.plain_attr(key) == new:
-        new = not new if isinstance(new, bool) else b"SAME" if key == "padding" else new * 2
-    graph.set_attr(node, key, attr(new).SerializeToString())
+    if node.attr_bytes(key) == attr(new):
+        new = not new if isinstance(new, bool) else "SAME" if key == "padding" else new * 2
+    graph.set_attr(node, key, attr(new))
 
 
 def _wider(graph: Graph, node: Node) -> None:
@@ -252,12 +252,6 @@ def _wider(graph: Graph, node: Node) -> None:
     for dim in shape.shape.dim:
         dim.size = -1 if dim.size >= 0 else 1
     graph.set_attr(node, "shape", shape.SerializeToString())
-
-
-def _unknown_shape() -> bytes:
-    shape = attr(1)
-    shape.shape.unknown_rank = True
-    return bytes(shape.SerializeToString())
 
 
 def _set_text(key: str, text: str, graph: Graph, node: Node) -> None:
@@ -293,24 +287,24 @@ def _exchange_names(a: str, b: str, graph: Graph) -> None:
 
 
 def _too_many(graph: Graph, result: EditResult) -> Iterator[Mutation]:
-    value = {"dtype": attr("float32").SerializeToString(), "value": tensor(1.0, "float32").SerializeToString()}
+    value = {"dtype": attr("float32"), "value": tensor(1.0, "float32")}
 
     def constant(name: str, g: Graph) -> None:
         g.add(name, "Const", attrs=value)
 
     def placeholder(g: Graph) -> None:
-        g.add("extra", "Placeholder", attrs={"dtype": attr("float32").SerializeToString()})
+        g.add("extra", "Placeholder", attrs={"dtype": attr("float32")})
 
     def output(g: Graph) -> None:
-        g.add("extra", "Neg", [g["nothing"].output], attrs={"T": attr("float32").SerializeToString()})
+        g.add("extra", "Neg", [g["nothing"].output], attrs={"T": attr("float32")})
 
     def check(g: Graph) -> None:
         inputs = [g["true"].output, g["nothing"].output]
-        g.add("extra", "Assert", inputs, attrs={"T": attr(["float32"]).SerializeToString()})
+        g.add("extra", "Assert", inputs, attrs={"T": attr(["float32"])})
 
     def between(name: str, slot: int, g: Graph) -> None:
         node = g[name]
-        attrs = {"T": attr("float32").SerializeToString()}
+        attrs = {"T": attr("float32")}
         added = g.add(name + "_between", "Identity", [node.inputs[slot]], attrs=attrs)
         g.set_slots({node: {slot: added.output}})
 
@@ -417,7 +411,7 @@ def _is_float(node: Any) -> bool:
 def _scale_in_body(factor: float, function: Any) -> None:
     node = next(node for node in function.node_def if _is_float(node))
     scaled = (_floats(node.attr["value"].tensor) * np.float32(factor)).astype(np.float32)
-    node.attr["value"].CopyFrom(tensor(scaled, "float32"))
+    node.attr["value"].ParseFromString(tensor(scaled, "float32"))
 
 
 def _exchange_results(function: Any) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import gdsurgeon as gds
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.graph.graph import Graph
+from support.graphs import Builder
 from support.spoiling import Edit, Spoil
-from support.tf_graphs import Builder
 
 
 def model() -> Builder:

@@ -5,18 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from support.drawing import pick, pick_some, shuffled
-from support.function_defs import X, neg, unary
-from support.graphs import (
-    BOOL,
-    FLOAT,
-    INT32,
-    const,
-    identity,
-    node,
-    placeholder,
-    scalar,
-    tensor,
-)
+from support.graphs import BOOL, FLOAT, INT32, X, const, identity, neg, node, placeholder, scalar, tensor, unary
 
 
 @st.composite

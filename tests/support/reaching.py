@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from gdsurgeon.wire.fields import encode_len
-from support.function_defs import call
 from support.graphs import (
     BOOL,
     FLOAT,
     INT32,
     INT64,
     STRING,
+    call,
     dtypes,
     func,
     function,

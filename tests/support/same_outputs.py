@@ -15,11 +15,11 @@ from gdsurgeon.edits.inline import inline
 from gdsurgeon.edits.rename import rename
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.select import Selection
+from support.graphs import Builder, body_node, func, tensor
 from support.spoiling import (
     Edit,
     Spoil,
 )
-from support.tf_graphs import Builder, Shape, body_node, function_attr, tensor
 
 DIFFERS, FAILS, UNLOADABLE = "the result differs: ", "the result does not run: ", "the result does not load: "
 
@@ -36,7 +36,7 @@ def model() -> Builder:
     m.node("t/parts", "Split", ["axis", "t/difference"], T="float32", num_split=2)
     m.node("t/joined", "ConcatV2", ["t/parts:1", "t/parts", "axis"], T="float32", N=2, Tidx="int32")
     _functions(m)
-    call = {"Tin": ["float32", "float32"], "Tout": ["float32", "float32"], "f": function_attr("outer")}
+    call = {"Tin": ["float32", "float32"], "Tout": ["float32", "float32"], "f": func("outer")}
     m.node("called", "PartitionedCall", ["t/joined", "halves"], **call)
     m.node("sum", "Sub", ["called", "called:1"], T="float32")
     m.const("size", 1, "int32")
@@ -60,7 +60,7 @@ def _functions(m: Builder) -> None:
     body_node(inner, "r", "Sub", ["seven:output:0", "a"], T="float32")
     inner.ret["out"] = "r:z:0"
     outer = m.function("outer", {"a": "float32", "b": "float32"}, {"first": "float32", "second": "float32"})
-    body_node(outer, "in", "PartitionedCall", ["a"], Tin=["float32"], Tout=["float32"], f=function_attr("inner"))
+    body_node(outer, "in", "PartitionedCall", ["a"], Tin=["float32"], Tout=["float32"], f=func("inner"))
     body_node(outer, "minus", "Sub", ["in:output:0", "b"], T="float32")
     outer.ret["first"], outer.ret["second"] = "minus:z:0", "b"
 
@@ -162,12 +162,12 @@ def stateful() -> Builder:
     m = Builder()
     m.placeholder("key", "string", (1,))
     m.const("default", -1.0)
-    m.node("table", "HashTableV2", key_dtype="string", value_dtype="float32", shared_name=b"t")
+    m.node("table", "HashTableV2", key_dtype="string", value_dtype="float32", shared_name="t")
     m.const("keys", ["a", "b"], "string")
     m.const("values", [3.0, 4.0])
     m.node("init", "InitializeTableV2", ["table", "keys", "values"], Tkey="string", Tval="float32")
     m.node("t/found", "LookupTableFindV2", ["table", "key", "default"], Tin="string", Tout="float32")
-    m.node("v", "VariableV2", shape=Shape((1,)), dtype="float32", container=b"", shared_name=b"v")
+    m.node("v", "VariableV2", shape=(1,), dtype="float32", container="", shared_name="v")
     m.node("t/result", "Sub", ["t/found", "v"], T="float32")
     m.node("y", "Neg", ["t/result"], T="float32")
     return m

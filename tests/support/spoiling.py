@@ -18,7 +18,7 @@ from gdsurgeon.proof.proof import Proof
 from gdsurgeon.proof.prove import prove
 from gdsurgeon.proof.trial import EDITED, ORIGINAL
 from gdsurgeon.wire.write import read_chunks
-from support.tf_graphs import Builder, tensor
+from support.graphs import Builder, tensor
 
 Edit = Callable[[Graph], EditResult]
 Spoil = Callable[[Graph, EditResult], None]
@@ -91,7 +91,7 @@ def value(name: str, new: object, dtype: str = "float32") -> Spoil:
     """The constant NAME is another."""
 
     def spoil(graph: Graph, _: EditResult) -> None:
-        graph.set_attr(graph[name], "value", tensor(new, dtype).SerializeToString())
+        graph.set_attr(graph[name], "value", tensor(new, dtype))
 
     return spoil
 

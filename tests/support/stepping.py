@@ -24,8 +24,8 @@ from gdsurgeon.steps.chain import Chain
 from gdsurgeon.steps.raw import parse_raw
 from gdsurgeon.steps.value import Value
 from gdsurgeon.wire.write import read_chunks
+from support.graphs import Builder
 from support.running import run
-from support.tf_graphs import Builder
 
 Array = npt.NDArray[Any]
 

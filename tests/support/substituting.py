@@ -9,8 +9,8 @@ from gdsurgeon.edits.import_graph import import_graph
 from gdsurgeon.edits.insert import insert
 from gdsurgeon.edits.remove import remove
 from gdsurgeon.select import Selection
+from support.graphs import Builder, doubling_loop
 from support.spoiling import Edit, Spoil, exchanged, next_output, value, without_controls
-from support.tf_graphs import Builder, loop
 
 DIFFERS, FAILS, UNLOADABLE = "the result differs: ", "the result does not run: ", "the result does not load: "
 
@@ -26,7 +26,7 @@ def model() -> Builder:
     m.const("t/scale", [2.0, 3.0])
     m.node("t/scaled", "Mul", ["t/halves:1", "t/scale"], T="float32")
     m.node("t/difference", "Sub", ["t/halves", "t/scaled"], T="float32")
-    looped = loop(m, "t/while", "t/difference")
+    looped = doubling_loop(m, "t/while", "t/difference")
     m.node("t/while/done_i", "Exit", ["t/while/switch_i"], T="int32")
     m.const("t/size", 1, "int32")
     m.const("t/first", 0, "int32")

@@ -6,18 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gdsurgeon.graph.graph import Graph
-from support.function_defs import X, neg
-from support.graphs import (
-    BOOL,
-    FLOAT,
-    INT32,
-    add,
-    identity,
-    node,
-    placeholder,
-    scalar,
-    tensor,
-)
+from support.graphs import BOOL, FLOAT, INT32, X, add, identity, neg, node, placeholder, scalar, tensor
 from support.running import outcome
 
 

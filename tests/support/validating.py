@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from support.desk import Desk, Ran, check_refused
+from support.graphs import Builder, body_node, func, tensor
 from support.paths import ROOT
 from support.published import ABSENT, FOLDER
-from support.tf_graphs import Builder, Shape, body_node, function_attr, tensor
 
 EARLIER = b"an earlier output"
 
@@ -90,7 +90,7 @@ def calling(factor: float = 2.0) -> Builder:
     body_node(function, "product", "Mul", ["a", "factor:output:0"], T="float32")
     function.ret["r"] = "product:z:0"
     b.node("before", "Neg", ["x"], T="float32")
-    b.node("call", "PartitionedCall", ["before"], f=function_attr("F"), Tin=["float32"], Tout=["float32"])
+    b.node("call", "PartitionedCall", ["before"], f=func("F"), Tin=["float32"], Tout=["float32"])
     b.node("y", "Abs", ["call"], T="float32")
     return b
 
@@ -101,7 +101,7 @@ def looping(step: float = 1.0, *, seed: int | None = None, endless: bool = False
     b.placeholder("n", "int32", ())
     b.placeholder("x", "float32", (-1, 3))
     b.const("zero", 0, "int32")
-    frame: dict[str, Any] = {"frame_name": b"w", "parallel_iterations": 10}
+    frame: dict[str, Any] = {"frame_name": "w", "parallel_iterations": 10}
     b.node("w/enter", "Enter", ["zero"], T="int32", is_constant=False, **frame)
     b.node("w/enter_x", "Enter", ["x"], T="float32", is_constant=False, **frame)
     b.node("w/merge", "Merge", ["w/enter", "w/next"], T="int32", N=2)
@@ -158,12 +158,12 @@ def joined(suffix: str = "!") -> Builder:
     b = Builder()
     b.placeholder("t", "string", (-1,))
     b.const("suffix", suffix, "string")
-    b.node("joined", "StringJoin", ["t", "suffix"], N=2, separator=b"-")
+    b.node("joined", "StringJoin", ["t", "suffix"], N=2, separator="-")
     b.node("y", "Identity", ["joined"], T="string")
     return b
 
 
-def joined_by(separator: bytes) -> Builder:
+def joined_by(separator: str) -> Builder:
     b = Builder()
     b.placeholder("t", "string", (-1,))
     b.const("suffix", "!", "string")
@@ -193,7 +193,7 @@ def calling_chance(*, beside: bool = False) -> Builder:
     body_node(function, "product", "Mul", ["a", "noise:output:0"], T="float32")
     function.signature.is_stateful = True
     function.ret["r"] = "product:z:0"
-    b.node("call", "StatefulPartitionedCall", ["x"], f=function_attr("F"), Tin=["float32"], Tout=["float32"])
+    b.node("call", "StatefulPartitionedCall", ["x"], f=func("F"), Tin=["float32"], Tout=["float32"])
     b.node("y", "Abs", ["call"], T="float32")
     if beside:
         b.const("two", 2.0)
@@ -256,7 +256,7 @@ def divided(*, hidden: bool) -> Builder:
     b.placeholder("x", "float32", (2, 4))
     b.const("c", np.full((2, 4), 255.0))
     if hidden:
-        b.node("d", "PlaceholderWithDefault", ["c"], dtype="float32", shape=Shape((-1, 4)))
+        b.node("d", "PlaceholderWithDefault", ["c"], dtype="float32", shape=(-1, 4))
     b.node("q", "RealDiv", ["x", "d" if hidden else "c"], T="float32")
     last = "q"
     for name, op in (("n", "Neg"), ("k", "Sigmoid"), ("y", "Abs")):
@@ -343,7 +343,7 @@ def twice(factor: float) -> Builder:
     body_node(function, "factor", "Const", dtype="float32", value=tensor(factor, "float32"))
     body_node(function, "product", "Mul", ["a", "factor:output:0"], T="float32")
     function.ret["r"], function.ret["s"] = "a", "product:z:0"
-    b.node("call", "PartitionedCall", ["x"], f=function_attr("F"), Tin=["float32"], Tout=["float32", "float32"])
+    b.node("call", "PartitionedCall", ["x"], f=func("F"), Tin=["float32"], Tout=["float32", "float32"])
     b.node("y", "Neg", ["call"], T="float32")
     b.node("z", "Abs", ["call:1"], T="float32")
     return b

@@ -5,8 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.function_defs import call, function
-from support.graphs import BOOL, FLOAT, INT32, VERSIONS, func, graph, identity, library, node, placeholder, tensor
+from support.graphs import (
+    BOOL,
+    FLOAT,
+    INT32,
+    VERSIONS,
+    call,
+    define,
+    func,
+    graph,
+    identity,
+    library,
+    node,
+    placeholder,
+    tensor,
+)
 
 from gdsurgeon.analysis.queries.chance import MOST_CALLS, drawing_nodes
 from gdsurgeon.analysis.traversal.topology import topology_of
@@ -71,7 +84,7 @@ def test_predicates_are_followed_through_what_passes_them_on_and_negations() -> 
 
 
 def branch(name: str, *body: bytes, source: str = "y:output:0") -> Any:
-    return function(name, {"shape": INT32}, {"out": (FLOAT, source)}, *body, stateful=True)
+    return define(name, {"shape": INT32}, {"out": (FLOAT, source)}, *body, stateful=True)
 
 
 DRAWS = branch("draws", draw("y"))
@@ -94,7 +107,7 @@ def test_of_a_decided_conditional_only_what_is_called_counts() -> None:
 
 
 def test_what_a_call_is_given_decides_inside() -> None:
-    inner = function("inner", {"p": BOOL, "shape": INT32}, {"out": (FLOAT, "if:output:0")}, choice("p"), stateful=True)
+    inner = define("inner", {"p": BOOL, "shape": INT32}, {"out": (FLOAT, "if:output:0")}, choice("p"), stateful=True)
     for value, expected in ((True, ["call"]), (False, [])):
         call_ = call("call", "inner", ["p", "shape"], [BOOL, INT32], [FLOAT], stateful=True)
         found = graph(SHAPE, boolean("p", value), call_, trailer=library(inner, DRAWS, CALM) + VERSIONS)

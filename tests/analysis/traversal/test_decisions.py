@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from support.tf_graphs import Builder
+from support.graphs import Builder
 
 from gdsurgeon.analysis.traversal.decisions import MOST_SOURCES, deciding_nodes
 

@@ -11,18 +11,21 @@ from hypothesis import strategies as st
 from support import graphs
 from support.drawing import pick_some
 from support.expecting import check_graph, refuse
-from support.function_defs import X, call, function, neg
 from support.graphs import (
     BOOL,
     FLOAT,
     INT32,
+    X,
     add,
+    call,
     const,
+    define,
     dtypes,
     func,
     graph,
     identity,
     library,
+    neg,
     node,
     placeholder,
     scalar,
@@ -378,13 +381,13 @@ def test_the_shared_name_follows_the_scope() -> None:
     assert result.shared_names == {"s/t": "again/s/t", "elsewhere": "again/elsewhere"}
 
 
-STATEFUL = function("keeps", {"x": FLOAT}, {"o": (FLOAT, "x")}, node("t", "HashTableV2", key_dtype=INT32,
+STATEFUL = define("keeps", {"x": FLOAT}, {"o": (FLOAT, "x")}, node("t", "HashTableV2", key_dtype=INT32,
                     value_dtype=FLOAT, shared_name="in_function"), stateful=True)  # fmt: skip
-PLAIN = function("plain", {"x": FLOAT}, {"o": (FLOAT, "n:y:0")}, neg("n", "x"))
+PLAIN = define("plain", {"x": FLOAT}, {"o": (FLOAT, "n:y:0")}, neg("n", "x"))
 
 
 def test_functions_with_state_are_copied_and_others_are_shared() -> None:
-    outer = function("outer", {"x": FLOAT}, {"o": (FLOAT, "c:output:0")}, call("c", "keeps", ["x"], [FLOAT], [FLOAT]))
+    outer = define("outer", {"x": FLOAT}, {"o": (FLOAT, "c:output:0")}, call("c", "keeps", ["x"], [FLOAT], [FLOAT]))
     records = [X, call("a", "outer", ["x"], [FLOAT], [FLOAT]), call("b", "plain", ["x"], [FLOAT], [FLOAT]),
                node("direct", "keeps", ["x"]), library(STATEFUL, PLAIN, outer)]  # fmt: skip
     found = graph(*records)
@@ -413,7 +416,7 @@ def test_functions_that_conditionals_pass_on() -> None:
 @pytest.mark.tensorflow
 def test_a_shared_name_in_a_function_and_in_the_graph_is_one_in_the_copy_too() -> None:
     """A table that is filled by a node and looked up by a function, by its name alone."""
-    made = function(
+    made = define(
         "look",
         {"k": INT32, "d": FLOAT},
         {"o": (FLOAT, "found:values:0")},

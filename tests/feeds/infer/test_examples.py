@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from support.feeding import returned, spec_of
+from support.graphs import body_node, func, tensor
 from support.inferring_texts import (
     CALL,
     made,
@@ -15,7 +16,6 @@ from support.inferring_texts import (
     table_of,
     text_input,
 )
-from support.tf_graphs import Shape, body_node, function_attr, tensor
 
 from gdsurgeon.proof.executor import Executor
 
@@ -60,17 +60,17 @@ def test_features_inside_a_function_are_what_they_are_used_for_there(executor: E
         "ParseSingleExample",
         ["text", "no_a:output:0", "no_b:output:0"],
         num_sparse=2,
-        sparse_keys=[b"r", b"s"],
+        sparse_keys=["r", "s"],
         sparse_types=["float32", "int64"],
-        dense_keys=[b"a", b"b"],
+        dense_keys=["a", "b"],
         Tdense=["float32", "int64"],
-        dense_shapes=[Shape(()), Shape((20,))],
+        dense_shapes=[(), (20,)],
     )
     types = {"Tparams": "float32", "Tindices": "int64", "Taxis": "int32"}
     for out, index in (("dense", "parsed:dense_values:1"), ("sparse", "parsed:sparse_values:1")):
         body_node(f, out, "GatherV2", ["rows:output:0", index, "axis:output:0"], **types)
         f.ret[out] = f"{out}:output:0"
-    call: dict[str, Any] = {"Tin": ["string"], "Tout": ["float32", "float32"], "f": function_attr("serve"), **CALL}
+    call: dict[str, Any] = {"Tin": ["string"], "Tout": ["float32", "float32"], "f": func("serve"), **CALL}
     m.node("y", "PartitionedCall", ["x"], **call)
     assert set(returned(executor, m)["y"].numpy().reshape(-1)) == {1.0, 2.0}
     made_for = {feature.key: feature.content.made for feature in spec_of(m.graph()).content.features}

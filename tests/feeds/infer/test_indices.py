@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 from support.feeding import returned
+from support.graphs import Builder, body_node, func
 from support.inferring import CALL, SAMPLES, fed, made, values
-from support.tf_graphs import Builder, Shape, attr, body_node, function_attr
 
 from gdsurgeon.proof.executor import Executor
 
@@ -184,14 +184,14 @@ def test_what_is_made_one_hot_is_hot(executor: Executor) -> None:
 
 def test_a_resource_says_how_many_rows_it_has() -> None:
     m = indices()
-    m.node("table", "VarHandleOp", dtype="float32", shape=Shape((5, 2)), container=b"", shared_name=b"")
+    m.node("table", "VarHandleOp", dtype="float32", shape=(5, 2), container="", shared_name="")
     m.node("y", "ResourceGather", ["table", "x"], dtype="float32", Tindices="int32")
     assert set(values(m)) == {0, 1, 2, 3, 4}
 
 
 def test_the_rows_of_a_reference_variable() -> None:
     m = indices()
-    m.node("table", "VariableV2", dtype="float32", shape=Shape((5, 2)), container=b"", shared_name=b"")
+    m.node("table", "VariableV2", dtype="float32", shape=(5, 2), container="", shared_name="")
     m.node("read", "Identity", ["table"], T="float32")
     gathered(m, "x", table="read")
     assert set(values(m)) == {0, 1, 2, 3, 4}
@@ -232,11 +232,11 @@ def function_of_a_table(m: Builder, *, table_inside: bool) -> dict[str, Any]:
     types = {"Tparams": "float32", "Tindices": "int32", "Taxis": "int32"}
     body_node(f, "emb", "GatherV2", [source, "same:output:0", "axis:output:0"], **types)
     f.ret["out"] = "emb:output:0"
-    return {"Tin": list(args.values()), "Tout": ["float32"], "f": function_attr("look_up"), **CALL}
+    return {"Tin": list(args.values()), "Tout": ["float32"], "f": func("look_up"), **CALL}
 
 
 def attr_tensor(array: Any) -> Any:
-    from support.tf_graphs import tensor
+    from support.graphs import tensor
 
     return tensor(array, "int32" if np.asarray(array).dtype.kind == "i" else "float32")
 
@@ -273,7 +273,7 @@ def test_an_index_that_a_function_gives_back(executor: Executor) -> None:
     f.ret["first"] = "a"
     f.ret["second"] = "same:output:0"
     types = {"Tin": ["float32", "int32"], "Tout": ["float32", "int32"]}
-    m.node("call", "PartitionedCall", ["rows", "x"], f=function_attr("through"), **types, **CALL)
+    m.node("call", "PartitionedCall", ["rows", "x"], f=func("through"), **types, **CALL)
     gathered(m, "call:1")
     assert set(values(m)) == {0, 1, 2}
     assert fed(executor, m, "y").shape == (N, 2)
@@ -285,13 +285,11 @@ def test_an_embedding_in_a_branch_or_a_loop(op: str) -> None:
     function_of_a_table(m, table_inside=False)
     m.const("true", True, "bool")
     types = {"Tin": ["float32", "int32"], "Tout": ["float32"]}
-    branch = function_attr("look_up")
+    branch = func("look_up")
     if op == "StatelessIf":
         m.node("y", op, ["true", "rows", "x"], Tcond="bool", then_branch=branch, else_branch=branch, **types)
     elif op == "Case":
-        branches = attr([])
-        branches.list.func.add().name = "look_up"
-        m.node("y", op, ["zero", "rows", "x"], branches=branches, **types)
+        m.node("y", op, ["zero", "rows", "x"], branches=[branch], **types)
     else:
         m.node("y", op, ["rows", "x"], T=["float32", "int32"], cond=branch, body=branch, parallel_iterations=10)
     assert set(values(m)) == {0, 1, 2}
@@ -301,7 +299,7 @@ def test_a_function_that_calls_itself_comes_to_an_end() -> None:
     """The table is handed over from call to call: nobody goes back all the way to look at it."""
     m = indices()
     f = m.function("again", {"table": "float32", "a": "int32"}, {"out": "float32"})
-    attrs = {"Tin": ["float32", "int32"], "Tout": ["float32"], "f": function_attr("again"), **CALL}
+    attrs = {"Tin": ["float32", "int32"], "Tout": ["float32"], "f": func("again"), **CALL}
     body_node(f, "axis", "Const", dtype="int32", value=attr_tensor(np.int32(0)))
     types = {"Tparams": "float32", "Tindices": "int32", "Taxis": "int32"}
     body_node(f, "emb", "GatherV2", ["table", "a", "axis:output:0"], **types)
@@ -315,14 +313,12 @@ def test_a_function_that_calls_itself_comes_to_an_end() -> None:
 def test_the_branch_of_a_case_is_one_that_is_there(executor: Executor) -> None:
     m = Builder()
     m.placeholder("x", "int32", ())
-    branches = attr([])
     for name in ("one", "two"):
         f = m.function(name, {"a": "float32"}, {"out": "float32"})
         body_node(f, "same", "Neg" if name == "one" else "Square", ["a"], T="float32")
         f.ret["out"] = "same:y:0"
-        branches.list.func.add().name = name
     m.const("a", 3.0)
-    m.node("y", "StatelessCase", ["x", "a"], Tin=["float32"], Tout=["float32"], branches=branches)
+    m.node("y", "StatelessCase", ["x", "a"], Tin=["float32"], Tout=["float32"], branches=[func("one"), func("two")])
     assert made(m) == "indices below 2, for StatelessCase 'y'"
     assert {float(values(m, sample)) for sample in range(8)} == {0, 1}
     assert float(fed(executor, m, "y")) in (-3, 9)

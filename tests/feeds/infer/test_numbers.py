@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.graphs import Builder, body_node, func
 from support.inferring import CALL, SAMPLES, fed, made, values
 from support.paths import MODELS
-from support.tf_graphs import Builder, body_node, function_attr
 
 import gdsurgeon as gds
 from gdsurgeon.feeds.input_spec import input_seed, make_feed
@@ -90,10 +90,10 @@ def in_a_function(m: Builder) -> str:
     inner.ret["out"] = "centred:z:0"
     outer = m.function("outer", {"p": "float32", "q": "float32"}, {"out": "float32"})
     types = {"Tin": ["float32", "float32"], "Tout": ["float32"]}
-    body_node(outer, "call", "PartitionedCall", ["q", "p"], f=function_attr("inner"), **types, **CALL)
+    body_node(outer, "call", "PartitionedCall", ["q", "p"], f=func("inner"), **types, **CALL)
     outer.ret["out"] = "call:output:0"
     m.const("mean", [123.0, 117.0, 104.0])
-    return m.node("y", "StatefulPartitionedCall", ["mean", "x"], f=function_attr("outer"), **types, **CALL)
+    return m.node("y", "StatefulPartitionedCall", ["mean", "x"], f=func("outer"), **types, **CALL)
 
 
 PIXELS: dict[str, Callable[[Builder], str]] = {
@@ -295,7 +295,7 @@ SETTINGS: dict[str, tuple[Builder, tuple[int, ...]]] = {
     "Slice size": (with_input("Slice", DATA, ONES, None, T="float32", Index="int32"), (1, 1, 1)),
     "Slice begin": (with_input("Slice", DATA, None, ALL, T="float32", Index="int32"), (2, 3, 4)),
     "Pad": (with_input("Pad", DATA, None, T="float32", Tpaddings="int32"), (4, 5, 6)),
-    "MirrorPad": (with_input("MirrorPad", DATA, None, T="float32", Tpaddings="int32", mode=b"REFLECT"), (2, 3, 4)),
+    "MirrorPad": (with_input("MirrorPad", DATA, None, T="float32", Tpaddings="int32", mode="REFLECT"), (2, 3, 4)),
     "ResizeBilinear": (with_input("ResizeBilinear", IMAGE, None, shape=(2,), T="float32"), (1, 64, 64, 3)),
     "TopKV2": (with_input("TopKV2", np.ones((2, 1)), None, shape=(), T="float32", Tk="int32", sorted=True), (2, 1)),
     "NonMaxSuppressionV2": (with_input("NonMaxSuppressionV2", *NMS, None, 0.5, shape=(), T="float32"), (2,)),

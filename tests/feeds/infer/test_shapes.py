@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.tf_graphs import Builder, operated
+from support.graphs import Builder
+from support.operating import operated
 
 import gdsurgeon as gds
 from gdsurgeon.cli.hints import hint_of
@@ -36,7 +37,7 @@ def settled(executor: Executor, m: Builder) -> dict[str, tuple[int, ...]]:
 def convolution(
     stated: tuple[int, ...] | None,
     *,
-    data_format: bytes = b"NHWC",
+    data_format: str = "NHWC",
     channels: int = 5,
     op: str = "Conv2D",
     through: tuple[str, ...] = (),
@@ -48,7 +49,7 @@ def convolution(
     last = "x"
     for i, middle in enumerate(through):
         last = m.node(f"middle_{i}", middle, [last], T="float32")
-    attrs: dict[str, Any] = {"strides": [1, 1, 1, 1], "padding": b"SAME", "data_format": data_format}
+    attrs: dict[str, Any] = {"strides": [1, 1, 1, 1], "padding": "SAME", "data_format": data_format}
     m.node("y", op, [last, "weights"], T="float32", **attrs)
     return m
 
@@ -73,9 +74,9 @@ def test_a_convolution_tells_the_channels(op: str, stated: tuple[int, ...] | Non
 
 
 def test_a_convolution_with_channels_first() -> None:
-    found = candidates(convolution(None, data_format=b"NCHW"))
+    found = candidates(convolution(None, data_format="NCHW"))
     assert found[0] == (1, 5, 64, 64)
-    assert candidates(convolution((-1, 5, -1, -1), data_format=b"NCHW"))[0] == (1, 5, 64, 64)
+    assert candidates(convolution((-1, 5, -1, -1), data_format="NCHW"))[0] == (1, 5, 64, 64)
 
 
 def test_all_sides_are_tried_in_turn() -> None:
@@ -167,25 +168,25 @@ def test_a_reshape_whose_shape_is_packed_at_run_time(executor: Executor) -> None
     assert np.prod(shape[1:]) == 784
 
 
-def flattened(side: int, *, padding: bytes = b"VALID", pool: bool = False, depthwise: bool = False) -> Builder:
+def flattened(side: int, *, padding: str = "VALID", pool: bool = False, depthwise: bool = False) -> Builder:
     """Convolutions, flattened, then a product of which only SIDE fits the width: nothing else states the side."""
     m = Builder(producer=0)
     m.placeholder("observation", "float32", ())  # means unknown, for so old a producer
     size, last, channels = side, "observation", 1
     for i, (window, stride, features) in enumerate(((5, 2, 4), (3, 2, 8))):
         m.const(f"filter_{i}", np.full((window, window, channels, features), 0.01, "float32"))
-        attrs: dict[str, Any] = {"strides": [1, stride, stride, 1], "padding": padding, "data_format": b"NHWC"}
+        attrs: dict[str, Any] = {"strides": [1, stride, stride, 1], "padding": padding, "data_format": "NHWC"}
         m.node(f"conv_{i}", "Conv2D", [last, f"filter_{i}"], T="float32", **attrs)
         last = m.node(f"relu_{i}", "Relu", [f"conv_{i}"], T="float32")
         channels = features
-        size = -(-size // stride) if padding == b"SAME" else (size - window) // stride + 1
+        size = -(-size // stride) if padding == "SAME" else (size - window) // stride + 1
     if pool:
-        attrs = {"strides": [1, 2, 2, 1], "ksize": [1, 2, 2, 1], "padding": b"VALID", "data_format": b"NHWC"}
+        attrs = {"strides": [1, 2, 2, 1], "ksize": [1, 2, 2, 1], "padding": "VALID", "data_format": "NHWC"}
         last = m.node("pool", "MaxPool", [last], T="float32", **attrs)
         size = (size - 2) // 2 + 1
     if depthwise:
         m.const("filter_d", np.full((3, 3, channels, 2), 0.01, "float32"))
-        attrs = {"strides": [1, 1, 1, 1], "padding": b"SAME", "data_format": b"NHWC"}
+        attrs = {"strides": [1, 1, 1, 1], "padding": "SAME", "data_format": "NHWC"}
         last = m.node("depthwise", "DepthwiseConv2dNative", [last, "filter_d"], T="float32", **attrs)
         channels *= 2
     m.const("flat", [-1, size * size * channels], "int32")
@@ -201,7 +202,7 @@ def flattened(side: int, *, padding: bytes = b"VALID", pool: bool = False, depth
     [
         (31, {}),
         (84, {}),
-        (31, {"padding": b"SAME"}),
+        (31, {"padding": "SAME"}),
         (50, {"pool": True}),
         (31, {"depthwise": True}),
     ],

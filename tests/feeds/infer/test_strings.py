@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.feeding import feed_of, returned, spec_of
+from support.graphs import Builder, body_node, func
 from support.inferring_texts import (
     CALL,
     LINES,
@@ -25,7 +26,7 @@ from support.inferring_texts import (
     text_input,
     texts,
 )
-from support.tf_graphs import Builder, Shape, body_node, function_attr
+from support.paths import ROOT, TESTS
 
 from gdsurgeon.cli.hints import hint_of
 from gdsurgeon.errors import NotValidatedError
@@ -127,7 +128,7 @@ def test_a_serialised_tensor(dtype: str, executor: Executor) -> None:
 def test_a_serialised_tensor_of_the_shape_that_is_made_sure_of(executor: Executor) -> None:
     m = text_input()
     m.node("parsed", "ParseTensor", ["x"], out_type="float32")
-    m.node("y", "EnsureShape", ["parsed"], T="float32", shape=Shape((-1, 7)))
+    m.node("y", "EnsureShape", ["parsed"], T="float32", shape=(-1, 7))
     assert returned(executor, m)["y"].shape == (1, 7)
 
 
@@ -162,12 +163,12 @@ def test_digits_that_become_an_index(executor: Executor) -> None:
 
 
 @pytest.mark.tensorflow
-@pytest.mark.parametrize("method", [b"ZLIB", b"GZIP", b""])
-def test_what_is_compressed_comes_out(method: bytes, executor: Executor) -> None:
+@pytest.mark.parametrize("method", ["ZLIB", "GZIP", ""])
+def test_what_is_compressed_comes_out(method: str, executor: Executor) -> None:
     m = inside("DecodeCompressed", compression_type=method)
     found = returned(executor, m)["y"].numpy()
     assert found.shape == (2, 3) and 0 <= found.min() < found.max() <= 1
-    how = f" compressed by {method.decode()}" if method else ""
+    how = f" compressed by {method}" if method else ""
     assert made(m) == f"24 bytes of float32{how}, for DecodeCompressed 'opened'"
 
 
@@ -212,9 +213,7 @@ def test_keys_of_a_table_are_found_in_it(in_function: bool, executor: Executor) 
         body_node(f, "found", "LookupTableFindV2", ["table", "text", "unknown"], **attrs)
         f.ret["out"] = "found:values:0"
         types = {"Tin": list(args.values()), "Tout": ["int64"]}
-        m.node(
-            "y", "StatefulPartitionedCall", ["labels_True", "x", "unknown"], f=function_attr("look_up"), **types, **CALL
-        )
+        m.node("y", "StatefulPartitionedCall", ["labels_True", "x", "unknown"], f=func("look_up"), **types, **CALL)
     else:
         m.node("y", "LookupTableFindV2", ["labels_False", "x", "unknown"], **attrs)
     assert set(texts(m)) == {b"cat", b"dog"}
@@ -262,7 +261,7 @@ def test_what_cannot_be_made_is_named_with_the_option_that_supplies_it(op: str, 
 
 def every_kind() -> dict[str, Builder]:
     jpeg_in_zlib = text_input()
-    jpeg_in_zlib.node("opened", "DecodeCompressed", ["x"], compression_type=b"ZLIB")
+    jpeg_in_zlib.node("opened", "DecodeCompressed", ["x"], compression_type="ZLIB")
     jpeg_in_zlib.node("y", "DecodeJpeg", ["opened"], channels=3)
     pixels = Builder()
     pixels.placeholder("x", "float16", (500,))
@@ -271,7 +270,7 @@ def every_kind() -> dict[str, Builder]:
     pixels.node("y", "RealDiv", ["cast", "c"], T="float32")
     return {
         "csv": LINES["plain"],
-        "gzip": inside("DecodeCompressed", compression_type=b"GZIP"),
+        "gzip": inside("DecodeCompressed", compression_type="GZIP"),
         "image": jpeg_in_zlib,
         "pixels": pixels,
         "sequence": sequences("ParseSequenceExample"),
@@ -296,11 +295,8 @@ def digests() -> dict[str, str]:
 def test_feeds_are_the_same_bytes_in_every_process() -> None:
     """As they were when this was written: neither the process, nor Python, nor zlib has a say in them."""
     program = "from tests.feeds.infer.test_strings import digests; print(digests())"
-    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    env = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": root}
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=root, env=env, capture_output=True, text=True, check=True
-    )
+    env = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": f"{ROOT}{os.pathsep}{TESTS}"}
+    done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == str(digests())
     assert digests() == DIGESTS
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from support.graphs import Builder
 from support.spoiling import Edit, caught, proven, spoilt
-from support.tf_graphs import Builder, Shape
 
 from gdsurgeon.edits.add_postprocessing import add_postprocessing
 from gdsurgeon.edits.add_preprocessing import add_preprocessing
@@ -69,7 +69,7 @@ def test_a_part_that_states_no_shape_is_fed_what_the_model_takes(
 
 def test_a_graph_behind_a_variable_cannot_be_proven(executor: Executor) -> None:
     b = model()
-    b.node("v", "VariableV2", [], dtype="float32", shape=Shape((2,)))
+    b.node("v", "VariableV2", [], dtype="float32", shape=(2,))
     b.const("start", [1.0, 2.0])
     b.node("assigned", "Assign", ["v", "start"], T="float32")
     post = Builder()

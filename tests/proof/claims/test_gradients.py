@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.graphs import Builder, body_node
 from support.mutations import Mutation, mutations
 from support.spoiling import EDITED, ORIGINAL, caught, proven, read_chunks
-from support.tf_graphs import Builder, body_node
 
 from gdsurgeon.analysis.checks.check import check_edited
 from gdsurgeon.cli.hints import hint_of

@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.graphs import Builder, body_node, func
+from support.operating import operated, refused
 from support.spoiling import Edit, Spoil, caught, exchanged, next_output, proven, reads, spoilt, value, without_controls
 from support.substituting import (
     DIFFERS,
@@ -17,7 +19,6 @@ from support.substituting import (
     named,
     part_of_one,
 )
-from support.tf_graphs import Builder, Shape, body_node, function_attr, operated, refused
 
 from gdsurgeon.cli.hints import hint_of
 from gdsurgeon.comparison.intent import Intent
@@ -257,7 +258,7 @@ def random_call() -> Builder:
     function.signature.is_stateful = True
     m.placeholder("x", "float32", (2,))
     m.node("same", "Identity", ["x"], T="float32")
-    m.node("s/y", "StatefulPartitionedCall", ["same"], Tin=["float32"], Tout=["float32"], f=function_attr("noise"))
+    m.node("s/y", "StatefulPartitionedCall", ["same"], Tin=["float32"], Tout=["float32"], f=func("noise"))
     return m
 
 
@@ -273,7 +274,7 @@ def only(op: str, **attrs: object) -> Builder:
 NOTHING: dict[str, Builder] = {
     "random": random_call(),
     "unknown op": only("MyOwnOp"),
-    "outside world": only("PyFunc", Tin=["float32"], Tout=["float32"], token=b"t"),
+    "outside world": only("PyFunc", Tin=["float32"], Tout=["float32"], token="t"),
 }
 
 
@@ -302,7 +303,7 @@ def test_models_that_give_nothing_are_not_passed(what: str, tmp_path: Path) -> N
     m.placeholder("x", "float32", (2,))
     m.node("n", "NoOp", ["^x"])
     if what == "resource":
-        m.node("v", "VarHandleOp", dtype="float32", shape=Shape((2,)), shared_name=b"v")
+        m.node("v", "VarHandleOp", dtype="float32", shape=(2,), shared_name="v")
     error = refused(tmp_path, m, QUIET_EDITS["freeze-input"])
     assert error.exit_code == 7
     assert hint_of(error) is not None and "--validate" in hint_of(error)
@@ -401,10 +402,10 @@ def test_a_part_with_a_table_that_cannot_be_initialised(executor: Executor) -> N
     p = Builder()
     p.placeholder("in", "int64", (1,))
     p.const("nothing", "?", "string")
-    p.node("table", "HashTableV2", key_dtype="int64", value_dtype="string", shared_name=b"labels")
+    p.node("table", "HashTableV2", key_dtype="int64", value_dtype="string", shared_name="labels")
     p.const("file", "/nowhere/gone.txt", "string")
     p.node("init", "InitializeTableFromTextFileV2", ["table", "file"], key_index=-1, value_index=-2, vocab_size=-1,
-           delimiter=b"\t")  # fmt: skip
+           delimiter="\t")  # fmt: skip
     p.node("out", "LookupTableFindV2", ["table", "in", "nothing"], Tin="int64", Tout="string")
     error = caught(executor, model(), lambda g: import_graph(g, p.graph("part.pb")))
     assert error.exit_code == 7

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from support.graphs import Builder, doubling_loop
 from support.spoiling import Edit, Spoil, caught, exchanged, proven, reads, spoilt, value
 from support.substituting import (
     named,
     negative,
     part_of_one,
 )
-from support.tf_graphs import Builder, Shape, loop
 
 from gdsurgeon.edits.clone_scope import clone_scope
 from gdsurgeon.edits.extract import extract
@@ -103,7 +103,7 @@ def seeded_loop(seed: int) -> Builder:
     """A draw inside a while loop, from a seed, and so in a sequence that goes on from run to run."""
     m = Builder()
     m.placeholder("x", "float32", (2,))
-    done = loop(m, "t/while", "x", rounds=2)
+    done = doubling_loop(m, "t/while", "x", rounds=2)
     m.node("t/while/done_i", "Exit", ["t/while/switch_i"], T="int32")
     m.const("t/while/shape", [2], "int32", controls=["^t/while/again"])
     m.node("t/while/draw", "RandomUniform", ["t/while/shape"], T="int32", dtype="float32", seed=seed, seed2=seed)
@@ -148,12 +148,12 @@ def stateful() -> Builder:
     m = Builder()
     m.placeholder("key", "string", (1,))
     m.const("default", -1.0)
-    m.node("t/table", "HashTableV2", key_dtype="string", value_dtype="float32", shared_name=b"t")
+    m.node("t/table", "HashTableV2", key_dtype="string", value_dtype="float32", shared_name="t")
     m.const("keys", ["a", "b"], "string")
     m.const("values", [3.0, 4.0])
     m.node("init", "InitializeTableV2", ["t/table", "keys", "values"], Tkey="string", Tval="float32")
     m.node("t/found", "LookupTableFindV2", ["t/table", "key", "default"], Tin="string", Tout="float32")
-    m.node("t/v", "VariableV2", shape=Shape((1,)), dtype="float32", container=b"", shared_name=b"v")
+    m.node("t/v", "VariableV2", shape=(1,), dtype="float32", container="", shared_name="v")
     m.const("start", [9.0])
     m.node("assign", "Assign", ["t/v", "start"], T="float32")
     m.node("t/result", "Sub", ["t/found", "t/v"], T="float32")
@@ -215,7 +215,7 @@ def test_an_input_of_one_name_in_both_graphs_is_not_one_input(kind: str, executo
         if kind == "placeholder":
             b.placeholder("x", "float32", (2,))
         else:
-            b.node("x", "VariableV2", shape=Shape((2,)), dtype="float32", container=b"", shared_name=b"")
+            b.node("x", "VariableV2", shape=(2,), dtype="float32", container="", shared_name="")
         b.node("y", "Neg", ["x"], T="float32")
         return b
 
@@ -262,7 +262,7 @@ def texts(op: str = "StringJoin") -> Builder:
     m = Builder()
     m.placeholder("x", "string", (2,))
     m.placeholder("z", "string", (2,))
-    m.node("t/join", op, ["x", "z"], N=2, separator=b"-")
+    m.node("t/join", op, ["x", "z"], N=2, separator="-")
     m.node("y", "Identity", ["t/join"], T="string")
     return m
 
@@ -278,7 +278,7 @@ TEXT_EDITS: dict[str, Edit] = {
 def upper() -> Builder:
     p = Builder()
     p.placeholder("in", "string", (2,))
-    p.node("out", "StringUpper", ["in"], encoding=b"")
+    p.node("out", "StringUpper", ["in"], encoding="")
     return p
 
 

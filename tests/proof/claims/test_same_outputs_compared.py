@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from support.graphs import Builder, body_node, func, tensor
 from support.same_outputs import (
     EDITS,
     claiming,
@@ -24,7 +25,6 @@ from support.spoiling import (
     spoilt,
     value,
 )
-from support.tf_graphs import Builder, body_node, function_attr, tensor
 
 from gdsurgeon.cli.hints import hint_of
 from gdsurgeon.comparison.intent import Intent
@@ -73,7 +73,7 @@ def test_what_a_fusion_gives_inside_is_compared(executor: Executor) -> None:
     edit: Edit = lambda g: fuse_ops(g, Selection(nodes=("z", "k")), "f")  # noqa: E731
 
     def other(function: Any) -> None:
-        node_of(function, "Const").attr["value"].CopyFrom(tensor([3.0, 4.0], "float32"))
+        node_of(function, "Const").attr["value"].ParseFromString(tensor([3.0, 4.0], "float32"))
 
     assert "z" in {o.before for o in proven(executor, m, edit).compared}
     error = caught(executor, m, spoilt(edit, in_function(other)))
@@ -108,7 +108,7 @@ def test_a_tolerance_is_none_for_integers_texts_and_what_is_no_number(executor: 
     m = Builder()
     m.placeholder("x", "string", (2,))
     m.const("k", ["a", "b"], "string")
-    m.node("y", "StringJoin", ["x", "k"], N=2, separator=b"")
+    m.node("y", "StringJoin", ["x", "k"], N=2, separator="")
     error = caught(executor, m, claiming(spoilt(edit, value("k", ["a", "c"], "string")), **loose))
     assert error.exit_code == 5 and error.details == ("z: 1 of 2 elements differs",)
     m = numbers()
@@ -192,14 +192,14 @@ def noise() -> Builder:
     function.signature.is_stateful = True
     m.placeholder("x", "float32", (2,))
     m.node("t/same", "Identity", ["x"], T="float32")
-    m.node("y", "StatefulPartitionedCall", ["t/same"], Tin=["float32"], Tout=["float32"], f=function_attr("noise"))
+    m.node("y", "StatefulPartitionedCall", ["t/same"], Tin=["float32"], Tout=["float32"], f=func("noise"))
     return m
 
 
 NOTHING = {
     "random": noise(),
     "unknown op": only("MyOwnOp"),
-    "outside world": only("PyFunc", Tin=["float32"], Tout=["float32"], token=b"t"),
+    "outside world": only("PyFunc", Tin=["float32"], Tout=["float32"], token="t"),
 }
 
 

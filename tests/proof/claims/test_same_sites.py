@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from support.tf_graphs import Builder
+from support.graphs import Builder
 
 import gdsurgeon as gds
 from gdsurgeon.comparison.facts import Rewired

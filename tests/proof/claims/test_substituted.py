@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from support.graphs import Builder, body_node
 from support.spoiling import caught, proven, spoilt
-from support.tf_graphs import Builder, body_node
 
 import gdsurgeon as gds
 from gdsurgeon.edits.claims import EditResult

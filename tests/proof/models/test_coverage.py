@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.graphs import Builder
 from support.paths import FIXTURES
-from support.tf_graphs import Builder
 
 import gdsurgeon as gds
 from gdsurgeon.feeds.overrides import Overrides

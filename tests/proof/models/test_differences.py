@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support.graphs import Builder
 from support.small_changes import unnamed
-from support.tf_graphs import Builder
 
 import gdsurgeon as gds
 from gdsurgeon.comparison.compare import compare_files
@@ -34,7 +34,7 @@ def test_the_same_graph_differs_in_nothing() -> None:
 
 
 def model(
-    relu: str = "Relu", add: str = "Add", less: str = "Less", padding: bytes = b"SAME", weight: float = 0.5
+    relu: str = "Relu", add: str = "Add", less: str = "Less", padding: str = "SAME", weight: float = 0.5
 ) -> bytes:
     """Two towers in which changes do not show on values from 0 to 1, or near them."""
     m = Builder()
@@ -58,7 +58,7 @@ def model(
 @pytest.mark.tensorflow
 def test_nodes_that_no_output_shows_are_run_apart(tmp_path: Path) -> None:
     (tmp_path / "a.pb").write_bytes(model())
-    (tmp_path / "b.pb").write_bytes(model("Relu6", "AddV2", "LessEqual", b"VALID", 0.75))
+    (tmp_path / "b.pb").write_bytes(model("Relu6", "AddV2", "LessEqual", "VALID", 0.75))
     verdict = gds.validate(str(tmp_path / "a.pb"), str(tmp_path / "b.pb"))
     assert {item.name: item.shown for item in verdict.differences} == {
         "r": "different", "sum": "equal", "below": "different", "kernel": "", "seen": "equal",

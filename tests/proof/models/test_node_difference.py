@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from support.tf_graphs import Builder, body_node, function_attr
+from support.graphs import Builder, body_node, func
 
 from gdsurgeon.proof.models.node_difference import node_differences
 
@@ -67,7 +67,7 @@ def test_a_function_of_the_same_name() -> None:
         function = m.function("f", {"a": "float32"}, {"r": "float32"})
         body_node(function, "n", op, ["a"], T="float32")
         function.ret["r"] = "n:y:0"
-        m.node("y", "PartitionedCall", ["x"], f=function_attr("f"), Tin=["float32"], Tout=["float32"])
+        m.node("y", "PartitionedCall", ["x"], f=func("f"), Tin=["float32"], Tout=["float32"])
         return m
 
     assert differences(calling("Neg"), calling("Neg")) == []
