@@ -62,6 +62,13 @@ class Remark(str):
         self.facts = facts
         return self
 
+    def __str__(self) -> str:
+        return self
+
+    def as_json(self) -> dict[str, Json]:
+        """The code and the facts, as a fact of an error."""
+        return {"code": self.code, **self.facts}
+
 
 def joined(separator: str, lines: Iterable[str]) -> Line:
     """LINES as one, made printable."""

@@ -368,7 +368,8 @@ def pair(text: str, what: str = "", *, last: bool = False, form: str = "") -> tu
     if not equals or not old:
         form = form or _FORMS.get(what, "OLD=NEW")
         where = f"{what} " if what else ""
-        raise UsageError(f"{where}{quoted(text)} is not a pair {form}")
+        facts = {"option": what, "value": text, "expected": form}
+        raise UsageError(f"{where}{quoted(text)} is not a pair {form}", code="not-a-pair", facts=facts)
     return old, new
 
 

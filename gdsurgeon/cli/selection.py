@@ -77,7 +77,7 @@ def selection_options(command: F) -> F:
         take = options.pop
         nodes, file = take("nodes"), take("file")
         if file == "-" and "-" in (options.get("model"), getattr(options.get("request"), "model", None)):
-            raise UsageError("MODEL and --nodes cannot both come from standard input")
+            raise UsageError("MODEL and --nodes cannot both come from standard input", code="conflicting-options")
         selection = Selection(
             nodes=(*nodes, *(_names(file) if file is not None else ())),
             regexes=take("regexes"),
@@ -101,7 +101,9 @@ def required(selection: Selection) -> None:
     """Raises UsageError where SELECTION names nothing."""
     if selection.names_nothing:
         raise UsageError(
-            "no nodes are selected", hint="--select REGEX, --op TYPE, --scope NAME, --node NAME, --between IN=OUT, ..."
+            "no nodes are selected",
+            code="nothing-selected",
+            hint="--select REGEX, --op TYPE, --scope NAME, --node NAME, --between IN=OUT, ...",
         )
 
 
@@ -109,7 +111,8 @@ def _boundary(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     start, equals, end = text.partition("=")
     sources, targets = (tuple(filter(None, map(str.strip, side.split(",")))) for side in (start, end))
     if not equals or not sources or not targets:
-        raise UsageError(f"--between {quoted(text)} is not IN,...=OUT,...")
+        facts = {"option": "--between", "value": text}
+        raise UsageError(f"--between {quoted(text)} is not IN,...=OUT,...", code="not-a-pair", facts=facts)
     return sources, targets
 
 

@@ -49,7 +49,7 @@ def command(request: Request, selection: Selection, words: tuple[str, ...], remo
     values = once(_value(word) for word in words if "=" in word)
     wanted = replace(selection, nodes=(*nodes, *selection.nodes))
     if not values and not remove:
-        raise UsageError("nothing to set: give KEY=VALUE or --remove KEY")
+        raise UsageError("nothing to set: give KEY=VALUE or --remove KEY", code="missing-argument")
     required(wanted)
     run_edit("set-attr", request, lambda graph: set_attr(graph, wanted, values, remove=remove))
 
@@ -57,5 +57,5 @@ def command(request: Request, selection: Selection, words: tuple[str, ...], remo
 def _value(text: str) -> tuple[str, str]:
     key, _, value = text.partition("=")
     if not key:
-        raise UsageError(f"{quoted(text)} is not a pair KEY=VALUE")
+        raise UsageError(f"{quoted(text)} is not a pair KEY=VALUE", code="not-a-pair", facts={"value": text})
     return key, value

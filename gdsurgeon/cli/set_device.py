@@ -41,7 +41,8 @@ def command(request: Request, selection: Selection, clear: bool, mapped: tuple[s
     from gdsurgeon.edits.set_device import set_device
 
     if (clear, bool(mapped), placed is not None).count(True) != 1:
-        raise UsageError("give --clear, --map OLD=NEW or --set DEVICE, and only one of them")
+        code = "conflicting-options" if clear or mapped or placed is not None else "missing-option"
+        raise UsageError("give --clear, --map OLD=NEW or --set DEVICE, and only one of them", code=code)
     if placed is not None:
         required(selection)
     nodes = None if selection.names_nothing else selection

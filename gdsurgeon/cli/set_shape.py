@@ -50,9 +50,9 @@ def command(request: Request, inputs: tuple[str, ...], fix_batch: bool, no_batch
         try:
             wanted.append((name, parse_shape(text) if text.strip() else ()))
         except EditError as error:
-            raise UsageError(error.message) from error
+            raise UsageError(error.message, code=error.code, facts=error.facts) from error
     if not wanted:
-        raise UsageError("nothing to set: give INPUT=SHAPE or --map")
+        raise UsageError("nothing to set: give INPUT=SHAPE or --map", code="missing-argument")
     run_edit(
         "set-shape",
         request,

@@ -11,7 +11,7 @@ from gdsurgeon.analysis.queries.attr_text import KINDS, format_attr, is_kind, pa
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.naming import naming, of_selection
-from gdsurgeon.errors import EditError, InputError, NothingToDo, printable, quoted
+from gdsurgeon.errors import EditError, InputError, Json, NothingToDo, Remark, printable, quoted
 from gdsurgeon.graph.attrs import functions_in, kind_of
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
@@ -19,7 +19,7 @@ from gdsurgeon.ops.attr_names import COLOCATION_ATTR
 from gdsurgeon.ops.op_defs import OpDef
 from gdsurgeon.select import Selection, nodes_of
 from gdsurgeon.specification.asked import edit
-from gdsurgeon.text import first_lines, is_utf8, near_miss
+from gdsurgeon.text import first_lines, is_utf8, nearest, suggestion
 from gdsurgeon.wire.protos import AttrValue
 
 MOST_NOTES = 8
@@ -87,12 +87,15 @@ def _wanted(values: Iterable[tuple[str, str]], remove: Sequence[str]) -> list[_W
     for name, text in values:
         key, _, kind = name.partition(":")
         if not key or key.encode(errors="ignore").decode() != key:
-            raise EditError(f"{quoted(name)} is not the name of an attr")
+            raise EditError(f"{quoted(name)} is not the name of an attr", code="bad-name", facts={"name": name})
         if kind and not is_kind(kind):
-            raise EditError(f"{quoted(kind)} is not a kind of attr", hint=_KINDS)
+            raise EditError(
+                f"{quoted(kind)} is not a kind of attr", code="no-such-kind", facts={"value": kind}, hint=_KINDS
+            )
         if key == COLOCATION_ATTR:
             raise EditError(
                 f"{quoted(COLOCATION_ATTR)} holds colocations, which follow the names of nodes and are not set as text",
+                code="not-text",
                 advice="remove-attr",
                 facts={"key": COLOCATION_ATTR},
             )
@@ -100,9 +103,9 @@ def _wanted(values: Iterable[tuple[str, str]], remove: Sequence[str]) -> list[_W
     counts = Counter([wanted.key for wanted in out] + list(remove))
     for key, count in counts.items():
         if count > 1:
-            raise EditError(f"attr {quoted(key)} is given more than once")
+            raise EditError(f"attr {quoted(key)} is given more than once", code="given-twice", facts={"attr": key})
     if not counts:
-        raise EditError("nothing would change: no attr is given")
+        raise EditError("nothing would change: no attr is given", code="missing-argument")
     return out
 
 
@@ -143,7 +146,14 @@ class _NewAttrs:
         for key in self._remove:
             if not any(key in attrs for attrs in out.values()):
                 refusal = EditError if out else NothingToDo
-                raise refusal(_no_such_attr(nodes, key))
+                keys = sorted({name for node in nodes[:1000] for name in node.attr_keys})
+                near = nearest(key, keys)
+                who = f"node {quoted(nodes[0].name)}" if len(nodes) == 1 else f"none of the {len(nodes):,} nodes"
+                raise refusal(
+                    f"{who} has {'no' if len(nodes) == 1 else 'an'} attr {quoted(key)}.{suggestion(near)}",
+                    code="no-such-attr",
+                    facts={"attr": key, "near": near, "count": len(nodes)},
+                )
         return out
 
     def _value(self, node: Node, wanted: _WantedAttr) -> AttrValue:
@@ -152,7 +162,8 @@ class _NewAttrs:
         place = (node.op, wanted.key, kind)
         if place not in self._parsed:
             if definition is not None and wanted.key not in definition.attrs and not wanted.key.startswith("_"):
-                self.warnings[f"{printable(node.op)} has no attr {quoted(wanted.key)}"] = None
+                text = f"{printable(node.op)} has no attr {quoted(wanted.key)}"
+                self.warnings[Remark(text, "no-such-attr", op=node.op, attr=wanted.key)] = None
             self._parsed[place] = spelt_attr(self._graph, node.op, wanted.key, kind, wanted.text)
         return _with_func_attrs(self._parsed[place], node, wanted.key)
 
@@ -164,21 +175,28 @@ def spelt_attr(graph: Graph, op: str, key: str, kind: str, text: str) -> AttrVal
         EditError: it is of another kind, or names a function that GRAPH does not have.
     """
     where = f"attr {quoted(key)} of {printable(op)}"
+    facts: dict[str, Json] = {"op": op, "attr": key, "expected": kind}
     if not is_kind(kind):
         is_content = (op, key) == ("Const", "value")
         advice = "freeze-input" if is_content else ()
-        raise EditError(f"{where} is of kind {kind}, which cannot be written as text", advice=advice)
+        raise EditError(
+            f"{where} is of kind {kind}, which cannot be written as text", code="not-text", facts=facts, advice=advice
+        )
     if not is_utf8(text) and "func" in kind:
-        raise EditError(f"{where} is of kind {kind}: {quoted(text)} is not UTF-8 text")
+        line = f"{where} is of kind {kind}: {quoted(text)} is not UTF-8 text"
+        raise EditError(line, code="bad-value", facts=facts | {"value": text})
     try:
         value = parse_attr(kind, text)
     except EditError as error:
-        raise EditError(f"{where} is of kind {kind}: {error.message}") from None
+        line = f"{where} is of kind {kind}: {error.message}"
+        raise EditError(line, code=error.code, facts=error.facts | facts) from None
     for func in functions_in(value):
         if func.name not in graph.functions:
             names = [function.signature.name for function in graph.functions]
             has = f"{printable(graph.source_name)} has no function {quoted(func.name)} ({len(names):,})"
-            raise EditError(f"{has}.{near_miss(func.name, names)}")
+            near = nearest(func.name, names)
+            found = {"function": func.name, "near": near}
+            raise EditError(f"{has}.{suggestion(near)}", code="no-such-function", facts=facts | found)
     return value
 
 
@@ -188,7 +206,11 @@ def _kind(node: Node, definition: OpDef | None, wanted: _WantedAttr) -> str:
     if definition is not None and wanted.key in definition.attrs:
         kind = definition.attrs[wanted.key].kind
         if wanted.kind not in ("", kind):
-            raise EditError(f"attr {quoted(wanted.key)} of {op} is of kind {kind}, not {wanted.kind}")
+            raise EditError(
+                f"attr {quoted(wanted.key)} of {op} is of kind {kind}, not {wanted.kind}",
+                code="wrong-kind",
+                facts={"op": node.op, "attr": wanted.key, "expected": kind, "found": wanted.kind},
+            )
         return kind
     if wanted.kind:
         return wanted.kind
@@ -197,10 +219,13 @@ def _kind(node: Node, definition: OpDef | None, wanted: _WantedAttr) -> str:
     if kind and kind != "list()":
         return kind
     spelling = f"{printable(wanted.key)}:KIND=VALUE says which; {_KINDS}"
+    facts: dict[str, Json] = {"node": node.name, "op": node.op, "attr": wanted.key}
     if definition is None or wanted.key.startswith("_"):
-        raise EditError(f"the kind of attr {quoted(wanted.key)} of {op} is not known", hint=spelling)
-    miss = near_miss(wanted.key, definition.attrs)
-    raise EditError(f"{op} (node {quoted(node.name)}) has no attr {quoted(wanted.key)}.{miss}", hint=spelling)
+        line = f"the kind of attr {quoted(wanted.key)} of {op} is not known"
+        raise EditError(line, code="unknown-kind", facts=facts, hint=spelling)
+    near = nearest(wanted.key, definition.attrs)
+    line = f"{op} (node {quoted(node.name)}) has no attr {quoted(wanted.key)}.{suggestion(near)}"
+    raise EditError(line, code="no-such-attr", facts=facts | {"near": near}, hint=spelling)
 
 
 def _present(node: Node, key: str) -> AttrValue | None:
@@ -223,13 +248,11 @@ def _with_func_attrs(value: AttrValue, node: Node, key: str) -> AttrValue:
 def _check_removable(node: Node, key: str) -> None:
     definition = node.op_def
     if definition is not None and key in definition.attrs and not definition.attrs[key].has_default:
-        raise EditError(f"{printable(node.op)} (node {quoted(node.name)}) needs its attr {quoted(key)}")
-
-
-def _no_such_attr(nodes: Sequence[Node], key: str) -> str:
-    keys = sorted({name for node in nodes[:1000] for name in node.attr_keys})
-    who = f"node {quoted(nodes[0].name)}" if len(nodes) == 1 else f"none of the {len(nodes):,} nodes"
-    return f"{who} has {'no' if len(nodes) == 1 else 'an'} attr {quoted(key)}.{near_miss(key, keys)}"
+        raise EditError(
+            f"{printable(node.op)} (node {quoted(node.name)}) needs its attr {quoted(key)}",
+            code="attr-needed",
+            facts={"node": node.name, "op": node.op, "attr": key},
+        )
 
 
 def _nothing_changed(nodes: Sequence[Node], wanted: Sequence[_WantedAttr]) -> str:
@@ -240,22 +263,25 @@ def _nothing_changed(nodes: Sequence[Node], wanted: Sequence[_WantedAttr]) -> st
 
 def _notes(changes: Changes, selected: int) -> list[str]:
     """What has changed, nodes that get the same in one line."""
-    names: dict[str, list[str]] = {}
-    before: dict[str, dict[str, None]] = {}
+    names: dict[tuple[str, str | None], list[str]] = {}
+    before: dict[tuple[str, str | None], dict[str, None]] = {}
     for node, attrs in changes.items():
         for key, value in attrs.items():
-            what = f"{key} = {format_attr(value)}" if value is not None else f"{key} removed"
+            what = key, None if value is None else format_attr(value)
             present = _present(node, key)
             names.setdefault(what, []).append(node.name)
             before.setdefault(what, {})["nothing" if present is None else format_attr(present)] = None
-    out = []
-    for what, who in names.items():
-        was = next(iter(before[what])) if len(before[what]) == 1 else f"{len(before[what]):,} different values"
+    lines: list[Remark] = []
+    for (key, new), who in names.items():
+        old = list(before[key, new])
+        was = old[0] if len(old) == 1 else f"{len(old):,} different values"
         was = "" if was == "nothing" else f" (was {was})"
-        out.append(f"{what}{was}: {quoted(who[0]) if len(who) == 1 else f'{len(who):,} nodes'}")
-    out = [*first_lines(out, MOST_NOTES, "other changes")]
-    if len(changes) < selected:
-        out.append(f"{selected - len(changes):,} of the {selected:,} nodes stay as they were")
+        where = quoted(who[0]) if len(who) == 1 else f"{len(who):,} nodes"
+        text = f"{key} removed" if new is None else f"{key} = {new}"
+        lines.append(Remark(f"{text}{was}: {where}", "attr-set", attr=key, value=new, old=old, nodes=who))
+    out = [*first_lines(lines, MOST_NOTES, "other changes")]
+    if kept := selected - len(changes):
+        out.append(Remark(f"{kept:,} of the {selected:,} nodes stay as they were", "unchanged", count=kept))
     return out
 
 
@@ -266,6 +292,11 @@ def _check_fit(changes: Changes) -> None:
         return
     hint = "nodes that must change together can be selected together"
     if len(found) == 1:
-        raise EditError(found[0], hint=hint)
-    details = first_lines(found, MOST_DETAILS)
-    raise EditError(f"the graph would not fit together in {len(found):,} places:", hint=hint, details=details)
+        raise EditError(found[0], code=found[0].code, facts=found[0].facts, hint=hint)
+    raise EditError(
+        f"the graph would not fit together in {len(found):,} places:",
+        code="does-not-fit",
+        facts={"misfits": [each.as_json() for each in found]},
+        hint=hint,
+        details=first_lines(found, MOST_DETAILS),
+    )

@@ -10,7 +10,7 @@ from gdsurgeon.comparison.facts import FunctionChanges
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.edits.naming import naming, of_selection
-from gdsurgeon.errors import EditError, NothingToDo, UsageError, printable, quoted
+from gdsurgeon.errors import EditError, NothingToDo, Remark, UsageError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
 from gdsurgeon.select import Selection, nodes_of
@@ -55,16 +55,19 @@ def set_device(
             would change; the graph is as it was.
     """
     if (clear, bool(pairs), device is not None).count(True) != 1:
-        raise EditError("devices are either cleared, mapped or set")
+        raise EditError("devices are either cleared, mapped or set", code="conflicting-options")
     if device is not None and nodes is None:
-        raise EditError("a device is set for certain nodes: select them")
+        raise EditError("a device is set for certain nodes: select them", code="nothing-selected")
     targets = None if nodes is None else nodes_of(graph, nodes)
     placed = _Placed(graph, targets)
     change = _Mapping(pairs, placed).change if pairs else _constantly("" if clear else format_device(_device(device)))
     changed = placed.changed(change, targets if device is not None else None)
     functions = placed.changed_functions(change)
     if not changed and not functions:
-        raise NothingToDo(_nothing_changed(placed, device, targets))
+        line = f"nothing would change: {placed.listed()}"
+        if device is not None and targets is not None:
+            line = f"nothing would change: each of the {len(targets):,} nodes asks for {quoted(device)} already"
+        raise NothingToDo(line, facts={"devices": placed.all_counts})
     notes = _notes(placed, changed, functions, change)
     for node, new in changed.items():
         graph.set_device(node, new)
@@ -86,7 +89,8 @@ def _device(text: str | None) -> Device:
     text = text or ""
     device = parse_device(_slashed(text))
     if device is None:
-        raise UsageError(f"{quoted(text)} is not a device: /cpu:0, /device:GPU:1, /job:worker/task:0/gpu:0, ...")
+        forms = "/cpu:0, /device:GPU:1, /job:worker/task:0/gpu:0, ..."
+        raise UsageError(f"{quoted(text)} is not a device: {forms}", code="bad-value", facts={"value": text})
     return device
 
 
@@ -107,6 +111,7 @@ class _Placed:
             self.nodes = [node for node in targets if node.device]
         self.counts = Counter(node.device for node in self.nodes)
         self.inner_counts = Counter(node.device for f in self._functions for node in f.node_def if node.device)
+        self.all_counts = dict((self.counts + self.inner_counts).most_common())
 
     def changed(self, change: Change, targets: Sequence[Node] | None) -> dict[Node, str]:
         """The nodes that CHANGE gives another device, with that; TARGETS counts in those that have none now."""
@@ -132,10 +137,9 @@ class _Placed:
 
     def listed(self) -> str:
         """The devices that are asked for."""
-        counts = self.counts + self.inner_counts
-        if not counts:
+        if not self.all_counts:
             return "no node asks for a device"
-        shown = (f"{quoted(device)} ({n:,})" for device, n in counts.most_common())
+        shown = (f"{quoted(device)} ({n:,})" for device, n in self.all_counts.items())
         return f"the devices are {listed(shown, MOST_DEVICES)}"
 
 
@@ -157,7 +161,11 @@ class _Mapping:
         missed = [o for o, wanted, _ in self._pairs if not any(_matches(device, o, wanted) for device in devices)]
         if missed:
             refusal = EditError if len(missed) < len(self._pairs) else NothingToDo
-            raise refusal(f"no device is {quoted(missed[0])}: {placed.listed()}")
+            raise refusal(
+                f"no device is {quoted(missed[0])}: {placed.listed()}",
+                code="nothing-matched",
+                facts={"value": missed[0], "devices": placed.all_counts},
+            )
 
     def change(self, device: str) -> str:
         if device not in self._known:
@@ -172,7 +180,11 @@ class _Mapping:
                 continue
             for part in {*(wanted or {}), *new, *(("id",) if "type" in {*(wanted or {}), *new} else ())}:
                 if given.setdefault(part, new.get(part)) != new.get(part):
-                    raise EditError(f"two of the pairs say different things of {quoted(device)}")
+                    raise EditError(
+                        f"two of the pairs say different things of {quoted(device)}",
+                        code="given-twice",
+                        facts={"device": device},
+                    )
         if not given:
             return device
         out = {**{p: v for p, v in kept.items() if p not in given}, **{p: v for p, v in given.items() if v is not None}}
@@ -184,14 +196,6 @@ def _matches(device: str, old: str, wanted: Device | None) -> bool:
         return device == old
     parts = parse_device(device)
     return parts is not None and has_parts(parts, wanted)
-
-
-def _nothing_changed(placed: _Placed, device: str | None, targets: Sequence[Node] | None) -> str:
-    if device is not None and targets is not None:
-        return f"nothing would change: each of the {len(targets):,} nodes asks for {quoted(device)} already"
-    if not placed.counts and not placed.inner_counts:
-        return "nothing would change: no node asks for a device"
-    return f"nothing would change: {placed.listed()}"
 
 
 def _notes(placed: _Placed, changed: dict[Node, str], functions: Sequence[FunctionDef], change: Change) -> list[str]:
@@ -206,8 +210,7 @@ def _notes(placed: _Placed, changed: dict[Node, str], functions: Sequence[Functi
         inside = inner[old, new]
         where = f", {inside:,} of them inside functions" if inside and inside < count else ""
         where = " inside functions" if inside and inside == count else where
-        out.append(
-            f"{printable(old) or 'no device'}  ->  {printable(new) or 'no device'}: "
-            f"{count:,} node{'' if count == 1 else 's'}{where}"
-        )
+        nodes = f"{count:,} node{'' if count == 1 else 's'}{where}"
+        text = f"{printable(old) or 'no device'}  ->  {printable(new) or 'no device'}: {nodes}"
+        out.append(Remark(text, "device-set", old=old, new=new, count=count, inside=inside))
     return [*first_lines(out, MOST_NOTES, "other devices")]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.signature import input_nodes
 from gdsurgeon.analysis.shapes.array_rules import format_target
-from gdsurgeon.analysis.shapes.fit import Fix, baked_batch, fit
+from gdsurgeon.analysis.shapes.fit import Fix, baked_batch, fit, misfit
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.analysis.traversal.walks import forward_walk, members
 from gdsurgeon.comparison.facts import Rewired
@@ -16,7 +16,7 @@ from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import Claim, EditResult, RowByRow, SameGiven, SameOutputs, Unchanged, equation
 from gdsurgeon.edits.copying.outputs import unrenamed_outputs
 from gdsurgeon.edits.naming import naming, of_nodes, of_olds
-from gdsurgeon.errors import EditError, NothingToDo, printable, quoted
+from gdsurgeon.errors import EditError, NothingToDo, Remark, printable, quoted
 from gdsurgeon.graph.attrs import Shape, format_shape, shape_value, type_value
 from gdsurgeon.graph.constants import raw_value
 from gdsurgeon.graph.graph import Graph
@@ -27,7 +27,7 @@ from gdsurgeon.ops.dtypes import INT32, INT64
 from gdsurgeon.ops.kinds import ENTER, PLACEHOLDERS, UNSET_PLACEHOLDERS
 from gdsurgeon.ops.op_defs import op_def
 from gdsurgeon.specification.asked import edit
-from gdsurgeon.text import an, counted, first_lines, named, near_miss
+from gdsurgeon.text import an, counted, first_lines, named, nearest, suggestion
 
 MOST_SHOWN = 8
 MOST_DETAILS = 100
@@ -67,6 +67,11 @@ def set_shape(
     if lines:
         raise EditError(
             f"{len(lines)} node{'s do' if len(lines) > 1 else ' does'} not take {_spelt(new, found.tried)}:",
+            code="shape-mismatch",
+            facts={
+                "tried": {node.name: shape for node, shape in found.tried.items()},
+                "misfits": [line.as_json() for line in lines],
+            },
             details=first_lines(lines, MOST_DETAILS),
             advice="fix-batch" if found.fixes and not fix_batch else (),
         )
@@ -131,14 +136,19 @@ def _wanted(graph: Graph, shapes: Iterable[tuple[str, Shape]]) -> dict[Node, Sha
         node = graph[name.removesuffix(":0")]
         if node.op not in PLACEHOLDERS:
             inputs = [n.name for n in input_nodes(graph)]
+            near = nearest(name, inputs)
             raise EditError(
-                f"{quoted(name)} is {an(node.op)}, not a placeholder.{near_miss(name, inputs)}",
+                f"{quoted(name)} is {an(node.op)}, not a placeholder.{suggestion(near)}",
+                code="no-such-input",
+                facts={"node": name, "op": node.op, "near": near, "inputs": inputs},
                 hint=f"the inputs are {', '.join(map(quoted, inputs[:MOST_SHOWN]))}" if inputs else None,
             )
         if shape is not None and any(not -1 <= dim < 1 << 63 for dim in shape):
-            raise EditError(f"{format_shape(shape)} is not a shape: {min(shape)} is not a size")
+            line = f"{format_shape(shape)} is not a shape: {min(shape)} is not a size"
+            raise EditError(line, code="bad-value", facts={"shape": shape})
         if out.setdefault(node, shape) != shape:
-            raise EditError(f"{quoted(node.name)} cannot take both {format_shape(out[node])} and {format_shape(shape)}")
+            line = f"{quoted(node.name)} cannot take both {format_shape(out[node])} and {format_shape(shape)}"
+            raise EditError(line, code="given-twice", facts={"node": node.name, "shapes": [out[node], shape]})
     return out
 
 
@@ -151,13 +161,15 @@ def _changed(graph: Graph, wanted: Mapping[Node, Shape]) -> dict[Node, Shape]:
         if shape == () and node.op == "Placeholder" and graph.store.producer < SCALAR_MEANS_UNKNOWN_BEFORE:
             raise EditError(
                 f"{quoted(node.name)} cannot be made a scalar: the producer of {printable(graph.source_name)} is "
-                f"{graph.store.producer}, and before {SCALAR_MEANS_UNKNOWN_BEFORE} that shape means an unknown one"
+                f"{graph.store.producer}, and before {SCALAR_MEANS_UNKNOWN_BEFORE} that shape means an unknown one",
+                code="old-producer",
+                facts={"node": node.name, "expected": SCALAR_MEANS_UNKNOWN_BEFORE, "found": graph.store.producer},
             )
     return out
 
 
-def _told(item: Fix) -> str:
-    return f"{quoted(item.node.name)} (Reshape): {baked_batch(item.old, item.got)}"
+def _told(item: Fix) -> Remark:
+    return misfit(item.node, baked_batch(item.old, item.got))
 
 
 def _spelt(wanted: Mapping[Node, Shape], tried: Mapping[Node, Shape]) -> str:
@@ -183,7 +195,7 @@ def _not_looked_at(graph: Graph, nodes: Iterable[Node]) -> list[str]:
     loops = [node.name for node in nodes if node.op in ENTER]
     for names, what in ((calls, "functions, called by"), (loops, "while loops, entered by")):
         if names:
-            out.append(f"not looked into: {what} {named(names, 1, quoted)}")
+            out.append(Remark(f"not looked into: {what} {named(names, 1, quoted)}", "not-followed", nodes=names))
     return out
 
 
@@ -196,12 +208,14 @@ def _notes(stale: Sequence[Node], fixes: Sequence[Fix]) -> list[str]:
     out: list[str] = []
     if stale:
         names = named([node.name for node in stale], MOST_SHOWN)
-        out.append(f"{STATED_SHAPES} taken from {counted(len(stale), 'node')}: {names}")
+        text = f"{STATED_SHAPES} taken from {counted(len(stale), 'node')}: {names}"
+        out.append(Remark(text, "shapes-removed", nodes=[node.name for node in stale]))
     return [*out, *first_lines(fixes, MOST_SHOWN, "other Reshapes likewise", _reshaped)]
 
 
-def _reshaped(fix: Fix) -> str:
-    return f"{printable(fix.node.name)} reshapes to {format_target(fix.new)} instead of {format_target(fix.old)}"
+def _reshaped(fix: Fix) -> Remark:
+    text = f"{printable(fix.node.name)} reshapes to {format_target(fix.new)} instead of {format_target(fix.old)}"
+    return Remark(text, "reshaped", node=fix.node.name, old=fix.old, new=fix.new)
 
 
 # The constants of Reshapes.

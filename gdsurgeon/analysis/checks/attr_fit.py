@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from gdsurgeon.errors import InputError, printable, quoted
+from gdsurgeon.errors import InputError, Remark, printable, quoted
 from gdsurgeon.graph.attrs import plain
 from gdsurgeon.graph.constants import constant_header
 from gdsurgeon.graph.node import Node, Output, same_dtype
@@ -17,14 +17,14 @@ AttrChanges = Mapping[Node, Mapping[str, AttrValue | None]]
 """For each node the AttrValues that it is to get, by key; None takes the attr away."""
 
 
-def misfits(changes: AttrChanges) -> list[str]:
+def misfits(changes: AttrChanges) -> list[Remark]:
     """Where, after CHANGES, an input and the output that it reads would differ in dtype or in number; a line each.
 
     What does not fit before and is not touched is no misfit of the changes: they may be one step of several that
     repair a graph. Linear in the inputs and consumers of the nodes.
     """
     before, after = _Typing({}), _Typing(changes)
-    found: dict[str, None] = {}
+    found: dict[Remark, None] = {}
     for node, attrs in changes.items():
         definition = node.op_def
         if definition is None:
@@ -92,34 +92,34 @@ def _at(dtypes: list[int] | None, index: int) -> int:
     return dtypes[index] if dtypes is not None and index < len(dtypes) else 0
 
 
-def _of_counts(node: Node, args: Iterable[Arg], read: AttrReader) -> list[str]:
+def _of_counts(node: Node, args: Iterable[Arg], read: AttrReader) -> list[Remark]:
     """The counts of tensors that are negative."""
     out = []
     for key in dict.fromkeys(arg.number_attr for arg in args if arg.number_attr):
         number = read(key)
         if isinstance(number, int) and number < 0:
-            out.append(f"attr {quoted(key)} of {quoted(node.name)} is a number of tensors, and {number} is negative")
+            text = f"attr {quoted(key)} of {quoted(node.name)} is a number of tensors, and {number} is negative"
+            out.append(Remark(text, "bad-value", node=node.name, attr=key, value=number))
     return out
 
 
-def _of_inputs(node: Node, definition: OpDef, before: _Typing, after: _Typing) -> Iterator[str]:
+def _of_inputs(node: Node, definition: OpDef, before: _Typing, after: _Typing) -> Iterator[Remark]:
     op, read = printable(node.op), after.reader(node)
     count = arg_count(definition.inputs, definition, read)
     if count != len(node.inputs):
         if arg_count(definition.inputs, definition, before.reader(node)) != count:
             has = f"and has {len(node.inputs):,}"
-            yield f"{quoted(node.name)} ({op}) would take {counted(count, 'input')}, {has}"
+            text = f"{quoted(node.name)} ({op}) would take {counted(count, 'input')}, {has}"
+            yield Remark(text, "wrong-count", node=node.name, expected=count, found=len(node.inputs))
         return
     for slot, source in enumerate(node.inputs):
         wanted, given = after.edge(node, slot, source)
         if not same_dtype(wanted, given) and (wanted, given) != before.edge(node, slot, source):
-            yield (
-                f"{quoted(node.name)} ({op}) would take {dtype_name(wanted)} as input {slot}, "
-                f"and {quoted(source.name)} gives {dtype_name(given)}"
-            )
+            text = f"{quoted(node.name)} ({op}) would take {dtype_name(wanted)} as input {slot}, "
+            yield _mismatch(f"{text}and {quoted(source.name)} gives {dtype_name(given)}", node, source, wanted, given)
 
 
-def _of_outputs(node: Node, definition: OpDef, before: _Typing, after: _Typing) -> Iterator[str]:
+def _of_outputs(node: Node, definition: OpDef, before: _Typing, after: _Typing) -> Iterator[Remark]:
     op, read = printable(node.op), after.reader(node)
     had = arg_count(definition.outputs, definition, before.reader(node))
     count = arg_count(definition.outputs, definition, read)
@@ -130,18 +130,25 @@ def _of_outputs(node: Node, definition: OpDef, before: _Typing, after: _Typing) 
             if source.index >= count:
                 if source.index < had:
                     has = f"would have {counted(count, 'output')}"
-                    yield f"{quoted(node.name)} ({op}) {has}, and {quoted(user.name)} reads {quoted(source.name)}"
+                    text = f"{quoted(node.name)} ({op}) {has}, and {quoted(user.name)} reads {quoted(source.name)}"
+                    yield Remark(text, "no-such-tensor", node=user.name, tensor=source.name, count=count)
                 continue
             wanted, given = after.edge(user, slot, source)
             if not same_dtype(wanted, given) and (wanted, given) != before.edge(user, slot, source):
-                yield (
-                    f"{quoted(source.name)} ({op}) would be {dtype_name(given)}, "
-                    f"and {quoted(user.name)} ({printable(user.op)}) reads it as {dtype_name(wanted)}"
-                )
+                reads = f"{quoted(user.name)} ({printable(user.op)}) reads it as {dtype_name(wanted)}"
+                text = f"{quoted(source.name)} ({op}) would be {dtype_name(given)}, and {reads}"
+                yield _mismatch(text, user, source, wanted, given)
 
 
-def _of_constant(node: Node, dtype: int) -> Iterator[str]:
+def _mismatch(text: str, node: Node, source: Output, wanted: int, given: int) -> Remark:
+    """The line TEXT that NODE would read SOURCE as the DataType WANTED, and SOURCE would be GIVEN."""
+    facts = {"node": node.name, "tensor": source.name, "expected": dtype_name(wanted), "found": dtype_name(given)}
+    return Remark(text, "dtype-mismatch", **facts)
+
+
+def _of_constant(node: Node, dtype: int) -> Iterator[Remark]:
     header = constant_header(node)
     if header is not None and header.dtype != dtype:
         what = f"the tensor of {quoted(node.name)} is {dtype_name(header.dtype)}"
-        yield f"{what}, and would not become {dtype_name(dtype)}"
+        text = f"{what}, and would not become {dtype_name(dtype)}"
+        yield Remark(text, "dtype-mismatch", node=node.name, expected=dtype_name(dtype), found=dtype_name(header.dtype))

@@ -9,10 +9,10 @@ import struct
 from collections.abc import Callable, Mapping
 from functools import cache
 
-from gdsurgeon.errors import EditError, printable, quoted
+from gdsurgeon.errors import EditError, Json, printable, quoted
 from gdsurgeon.graph.attrs import Shape, attr_value, format_shape, func_value, shape_of, shape_value
 from gdsurgeon.ops.dtypes import FLOAT16, FLOAT32, FLOAT64, NUMBERS, REF, dtype_name
-from gdsurgeon.text import and_more, near_miss
+from gdsurgeon.text import and_more, nearest, suggestion
 from gdsurgeon.wire.messages import decode_error, message
 from gdsurgeon.wire.protos import AttrValue, NameAttrList, TensorShapeProto
 
@@ -51,7 +51,7 @@ def parse_attr(kind: str, text: str) -> AttrValue:
     """
     item = _item_kind(kind)
     if item not in KINDS:
-        raise EditError(f"a {kind} cannot be written as text")
+        raise EditError(f"a {kind} cannot be written as text", code="not-text", facts={"expected": kind})
     field, parse = _PARSERS[item]
     if item == kind:
         return message("tensorflow.AttrValue")(**{field: parse(text.strip() if item != "string" else text)})
@@ -76,7 +76,7 @@ def _items(kind: str, text: str) -> list[str]:
         return _shapes(stripped)
     inner = stripped[1:-1] if stripped.startswith("[") and stripped.endswith("]") else stripped
     if not inner.strip():
-        raise EditError(f"{quoted(text)} is not a list of {kind}s ([] is the empty one)")
+        raise _refusal(f"list({kind})", text, f"is not a list of {kind}s ([] is the empty one)")
     return [part.strip() for part in inner.split(",")]
 
 
@@ -84,9 +84,9 @@ def _json_strings(text: str) -> list[str]:
     try:
         found = json.loads(text)
     except ValueError as error:
-        raise EditError(f"{quoted(text)} is not a JSON list of strings: {error}") from error
+        raise _refusal("list(string)", text, f"is not a JSON list of strings: {error}") from error
     if not isinstance(found, list) or not all(isinstance(item, str) for item in found):
-        raise EditError(f"{quoted(text)} is not a JSON list of strings")
+        raise _refusal("list(string)", text, "is not a JSON list of strings")
     return found
 
 
@@ -97,12 +97,16 @@ _SHAPES = re.compile(r"\[[^\[\]]*\](\s*,\s*\[[^\[\]]*\])*")
 def _shapes(text: str) -> list[str]:
     inner = text[1:-1].strip() if text.startswith("[[") and text.endswith("]]") else text
     if not _SHAPES.fullmatch(inner):
-        raise EditError(f"{quoted(text)} is not a list of shapes such as [?,224,3],[]")
+        raise _refusal("list(shape)", text, "is not a list of shapes such as [?,224,3],[]")
     return _SHAPE.findall(inner)
 
 
-def _wrong(kind: str, text: str, more: str = "") -> EditError:
-    return EditError(f"{quoted(text)} is not {_WANTED[kind]}{more}")
+def _wrong(kind: str, text: str, more: str = "", **facts: Json) -> EditError:
+    return _refusal(kind, text, f"is not {_WANTED[kind]}{more}", **facts)
+
+
+def _refusal(kind: str, text: str, why: str, **facts: Json) -> EditError:
+    return EditError(f"{quoted(text)} {why}", code="bad-value", facts={"value": text, "expected": kind, **facts})
 
 
 def _int(text: str) -> int:
@@ -110,7 +114,7 @@ def _int(text: str) -> int:
         raise _wrong("int", text)
     number = int(text, 16 if "x" in text.lower() else 10) if len(text) <= 30 else 1 << 64
     if not -(1 << 63) <= number < 1 << 63:
-        raise _wrong("int", text, " of 64 bits")
+        raise _wrong("int", text, " of 64 bits", bits=64)
     return number
 
 
@@ -122,7 +126,7 @@ def _float(text: str) -> float:
     try:
         struct.pack("<f", number)
     except OverflowError:
-        raise _wrong("float", text, " of 32 bits") from None
+        raise _wrong("float", text, " of 32 bits", bits=32) from None
     return number
 
 
@@ -151,7 +155,8 @@ def _types() -> Mapping[str, int]:
 def _type(text: str) -> int:
     number = _types().get(text.lower())
     if number is None:
-        raise _wrong("type", text, f".{near_miss(text.lower(), _types())}".rstrip("."))
+        near = nearest(text.lower(), _types())
+        raise _wrong("type", text, f".{suggestion(near)}".rstrip("."), near=near)
     return number
 
 

@@ -9,7 +9,7 @@ from gdsurgeon.analysis.shapes.array_rules import format_target
 from gdsurgeon.analysis.shapes.call import UNKNOWN, Call, Value, count, known_product
 from gdsurgeon.analysis.shapes.inference import Shapes, infer_shapes
 from gdsurgeon.analysis.shapes.stated import compatible
-from gdsurgeon.errors import printable, quoted
+from gdsurgeon.errors import Json, Remark, printable, quoted
 from gdsurgeon.graph.attrs import Shape, format_shape
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
@@ -34,13 +34,13 @@ class Fit(NamedTuple):
 
     Attributes:
         tried: the shape of each input at which it was tried.
-        misfits: the nodes that do not take it, a line each.
+        misfits: the nodes that do not take it, a line each; its facts name the node and the op.
         fixes: the Reshapes of which only the batch does not fit.
         warnings: what runs and is perhaps not what was meant, a line each.
     """
 
     tried: dict[Node, Shape]
-    misfits: list[str]
+    misfits: list[Remark]
     fixes: list[Fix]
     warnings: list[str]
 
@@ -79,7 +79,7 @@ def fit(graph: Graph, old: Mapping[Node, Shape], new: Mapping[Node, Shape]) -> F
         before = infer_shapes(graph, {node.output: shape for node, shape in old_filled.items()}, base=stated)
         new_filled = {node: after for node, (_, after) in filled.items()}
         found = _joined(found, _fit(graph, stated, before, old_filled, new_filled, is_open))
-    lines = [*_defaults(stated, new), *(f"{_shown(node)}: {text}" for node, text in found.misfits.items())]
+    lines = [*_defaults(stated, new), *(misfit(node, text) for node, text in found.misfits.items())]
     return Fit(found.tried, lines, list(found.fixes.values()), found.warnings)
 
 
@@ -128,15 +128,20 @@ def _joined(first: _Found, second: _Found) -> _Found:
     )
 
 
-def _defaults(before: Shapes, new: Mapping[Node, Shape]) -> list[str]:
+def misfit(node: Node, text: str) -> Remark:
+    """TEXT, the remark that says what does not fit, with NODE in it."""
+    assert isinstance(text, Remark)
+    return Remark(f"{_shown(node)}: {text}", text.code, node=node.name, op=node.op, **text.facts)
+
+
+def _defaults(before: Shapes, new: Mapping[Node, Shape]) -> list[Remark]:
     """The inputs that would not take their own default."""
-    out: list[str] = []
+    out: list[Remark] = []
     for node, shape in new.items():
         default = before.shape(node.inputs[0]) if node.op == "PlaceholderWithDefault" and node.inputs else None
         if not compatible(default, shape):
-            out.append(
-                f"{_shown(node)}: its default is {format_shape(default)}, and it is to take {format_shape(shape)}"
-            )
+            text = f"its default is {format_shape(default)}, and it is to take {format_shape(shape)}"
+            out.append(misfit(node, Remark(text, "wrong-default", shape=default)))
     return out
 
 
@@ -169,19 +174,18 @@ class _Fitting:
             return self._reshape(call, shapes, text)
         if call.op in ("Slice", "StridedSlice") and text is None:
             self._cut(call, shapes)
-        if text is not None:
-            text += self._unmoved(call)
-        return shapes, text
+        return shapes, None if text is None else self._with_unmoved(call, text)
 
-    def _unmoved(self, call: Call) -> str:
-        """The inputs that are what they were, and so do not follow; what says how the node works is none of them."""
+    def _with_unmoved(self, call: Call, text: str) -> Remark:
+        """TEXT, and the inputs that are what they were, and so do not follow; none that says how the node works."""
         found = zip(call.node.inputs, call.shapes, call.values, strict=False)
         reads = [(read, shape) for read, shape, value in found if shape and value is None]
         same = [(read, shape) for read, shape in reads if self.before.shape(read) == shape]
-        if len(same) == len(reads):
-            return ""
-        names = [f"{quoted(read.name)} is {format_shape(shape)} as before" for read, shape in same[:3]]
-        return f"; {', '.join(names)}" if names else ""
+        same = same[:3] if len(same) < len(reads) else []
+        names = [f"{quoted(read.name)} is {format_shape(shape)} as before" for read, shape in same]
+        more = f"; {', '.join(names)}" if names else ""
+        unmoved = [read.name for read, _ in same]
+        return Remark(text + more, "shape-mismatch", shapes=list(call.shapes), unmoved=unmoved)
 
     # -- Reshape ------------------------------------------------------------------------------------------------
 
@@ -191,7 +195,8 @@ class _Fitting:
         if target is None or self.before.value(call.node.inputs[1]) != target:
             return shapes, text  # not constant: it follows the input
         if text is not None:
-            text = f"its shape {format_target(target)} cannot hold {format_shape(new)}{_elements(new)}"
+            line = f"its shape {format_target(target)} cannot hold {format_shape(new)}{_elements(new)}"
+            text = Remark(line, "wrong-size", target=target, shape=new)
         if old is None and new:
             old = (UNKNOWN,) * len(new)
         if not target or not old or not new or len(old) != len(new):
@@ -200,12 +205,15 @@ class _Fitting:
         if lead is not None and text is None and -1 in target and count(new[1:]) == row:
             # A row is what stands behind the -1, which so counts the rows: that may be meant, or not.
             shown = f"{_shown(call.node)} makes {format_shape(new)} with its shape {format_target(target)}"
-            self.warnings.append(f"{shown} {format_shape(shapes[0] if shapes else None)}")
+            out = shapes[0] if shapes else None
+            made: dict[str, Json] = {"node": call.node.name, "target": target, "shape": new, "found": out}
+            self.warnings.append(Remark(f"{shown} {format_shape(out)}", "batch-absorbed", **made))
         elif lead is not None:
             return self._baked_batch(call, lead, target, old, new)
         if target[0] == -1 and row > 1 and count(old[1:]) == row and (count(new[1:]) or row) != row:
-            text = f"its shape {format_target(target)} is for rows of {row:,}, and those of {format_shape(new)} are "
-            return [(new[0], *_dims(target[1:]))], f"{text}{count(new[1:]):,}"
+            line = f"its shape {format_target(target)} is for rows of {row:,}, and those of {format_shape(new)} are "
+            facts: dict[str, Json] = {"target": target, "shape": new, "expected": row, "found": count(new[1:])}
+            return [(new[0], *_dims(target[1:]))], Remark(f"{line}{count(new[1:]):,}", "baked-row", **facts)
         return shapes, text
 
     def _scaled_lead(self, old: tuple[int, ...], new: tuple[int, ...], target: tuple[int | None, ...]) -> int | None:
@@ -239,7 +247,7 @@ class _Fitting:
         dims = _dims(rest)
         out = (lead, *dims)
         if UNKNOWN in dims or total != known_product(out):
-            return [out], baked_batch(target, new) + _elements(new)
+            return [out], baked_batch(target, new, _elements(new))
         self.fixes.append(Fix(call.node, tuple(dim for dim in target if dim is not None), (-1, *dims), new))
         return [out], None
 
@@ -259,9 +267,11 @@ class _Fitting:
             for axis, (a, b, c, d) in enumerate(zip(old_in, old_out, new_in, new_out, strict=True)):
                 if a == b and a >= 0 and b == d and d < c:
                     text = f"took all {a} along axis {axis} of what it reads, and takes {d} of {c} now"
-                    self.warnings.append(f"{_shown(node)} {text}")
+                    facts: dict[str, Json] = {"node": node.name, "axis": axis, "took": a, "takes": d, "size": c}
+                    self.warnings.append(Remark(f"{_shown(node)} {text}", "cuts-off", **facts))
         elif (old_in[0], new_in[0]) in self.batches and old_in[0] == 1 and self._takes_one(call, len(old_in)):
-            self.warnings.append(f"{_shown(node)} takes one element of the batch: of {new_in[0]} the others are lost")
+            text = f"{_shown(node)} takes one element of the batch: of {new_in[0]} the others are lost"
+            self.warnings.append(Remark(text, "takes-one", node=node.name, size=new_in[0]))
 
     @staticmethod
     def _takes_one(call: Call, rank: int) -> bool:
@@ -272,9 +282,10 @@ class _Fitting:
         return bool(shrink & 1 and not (ellipsis | new_axis) & 1)
 
 
-def baked_batch(target: Value, new: Shape) -> str:
-    """Says of a Reshape to TARGET that it has the batch in its shape and would reshape NEW."""
-    return f"its shape {format_target(target)} has the batch in it, and it would get {format_shape(new)}"
+def baked_batch(target: Value, new: Shape, more: str = "") -> Remark:
+    """Says of a Reshape to TARGET that it has the batch in its shape and would reshape NEW, and MORE."""
+    text = f"its shape {format_target(target)} has the batch in it, and it would get {format_shape(new)}{more}"
+    return Remark(text, "baked-batch", target=target, shape=new)
 
 
 def _dims(target: Iterable[int | None]) -> tuple[int, ...]:
