@@ -14,8 +14,12 @@ for _name in ("SIGINT", "SIGTERM", "SIGHUP"):
     if _number is not None and _signal.getsignal(_number) != _signal.SIG_IGN:
         _signal.signal(_number, _end)
 
-from gdsurgeon.errors import INTERNAL_FAULT, OutputError, printable  # noqa: E402
-from gdsurgeon.resources import exhausted  # noqa: E402
+try:
+    from gdsurgeon.errors import INTERNAL_FAULT, OutputError, printable
+    from gdsurgeon.resources import exhausted
+except MemoryError:  # the modules that word this have not been read
+    os.write(2, b"Error: out of memory\n")
+    os._exit(6)
 
 try:
     from gdsurgeon.cli.main import run

@@ -5,18 +5,19 @@ import os
 
 MEMORY = "GDSURGEON_MEMORY"
 """Environment: MiB that TensorFlow's process may take; a quarter of that is what an archive of feeds may unfold to."""
+OUT_OF_MEMORY = "out of memory"
 _PART = 0.75  # of what the machine has, where nobody says
 _EXHAUSTED = (errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN)
 _WORDS = {
     "too many open files": "too many open files",
     "can't start new thread": "no further thread can be started",
-    "failed to map segment": "out of memory",
-    "cannot allocate memory": "out of memory",
-    "temporarily unavailable": "out of memory",
-    "bad_alloc": "out of memory",
-    "memoryerror": "out of memory",
-    "memory allocation": "out of memory",
-    "out of memory": "out of memory",
+    "failed to map segment": OUT_OF_MEMORY,
+    "cannot allocate memory": OUT_OF_MEMORY,
+    "temporarily unavailable": OUT_OF_MEMORY,
+    "bad_alloc": OUT_OF_MEMORY,
+    "memoryerror": OUT_OF_MEMORY,
+    "memory allocation": OUT_OF_MEMORY,
+    "out of memory": OUT_OF_MEMORY,
 }
 """What libraries, their loader and their authors say of it, and what that means."""
 
@@ -59,9 +60,9 @@ def exhausted(error: BaseException | None) -> str:
     while error is not None and id(error) not in seen:
         seen.add(id(error))
         if isinstance(error, MemoryError):
-            return "out of memory"
+            return OUT_OF_MEMORY
         if isinstance(error, SystemError) and is_memory_limited():
-            return "out of memory"  # C code that got none, and has not said so
+            return OUT_OF_MEMORY  # C code that got none, and has not said so
         if isinstance(error, OSError) and error.errno in _EXHAUSTED:
             return os.strerror(error.errno).lower()
         if isinstance(error, (ImportError, OSError, RuntimeError)) and told_of_want(str(error)):
@@ -74,3 +75,34 @@ def told_of_want(text: str) -> str:
     """What there was not enough of, by what a library or a process that ended has said; ''."""
     lower = text.lower()
     return next((meaning for words, meaning in _WORDS.items() if words in lower), "")
+
+
+def lacked_at_end(status: int | None, log: str, resident: int, kills: int) -> str:
+    """The resource whose lack ended TensorFlow's process, as a clause; '' if it is not known that one was lacking.
+
+    Libraries that get no memory often crash without a word. A process that crashes with half of its memory budget in
+    use is taken to be one of these: TensorFlow asks for memory in large pieces.
+
+    Args:
+        status: its exit code, or minus the number of a signal.
+        log: what it printed.
+        resident: bytes of memory that it used at most.
+        kills: how many processes the kernel has killed for want of memory since this one started.
+    """
+    import signal
+
+    lacked = told_of_want(log)
+    if lacked or status is None:
+        return lacked
+    if status == -signal.SIGKILL:
+        return OUT_OF_MEMORY if kills else ""
+    return OUT_OF_MEMORY if memory_budget() and resident >= memory_budget() // 2 else ""
+
+
+def out_of_memory_kills() -> int:
+    """How many processes the kernel has killed for want of memory since the machine started; 0 if it does not say."""
+    try:
+        with open("/proc/vmstat", encoding="ascii") as file:
+            return next((int(line.split()[1]) for line in file if line.startswith("oom_kill ")), 0)
+    except (OSError, ValueError):
+        return 0

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import resource
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +18,7 @@ from support.paths import FIXTURES, ROOT
 
 from gdsurgeon.errors import UsageError
 from gdsurgeon.feeds import archive
-from gdsurgeon.resources import MEMORY, exhausted, memory_budget, told_of_want
+from gdsurgeon.resources import MEMORY, exhausted, lacked_at_end, memory_budget, told_of_want
 
 MODEL = str(FIXTURES / "classifier.pb")
 
@@ -89,7 +91,7 @@ def test_little_memory_is_a_sentence(mebibytes: int, tmp_path: Path) -> None:
     out = tmp_path / "out.pb"
     limits = {resource.RLIMIT_AS: mebibytes << 20}
     code, said = ran("rename", MODEL, "classes=labels", "--validate", "structure", "-o", str(out), limits=limits)
-    assert code in (0, 6)
+    assert code in (0, 6), said
     assert out.exists() is (code == 0)
     if code:
         assert [line.startswith("Error: ") for line in said] == [True]
@@ -115,12 +117,50 @@ def test_what_tensorflow_lacks_says_nothing_of_the_graph(limits: dict[int, int],
     assert not any(tmp_path.iterdir())
 
 
+def reported(tmp_path: Path, mebibytes: int) -> tuple[int, dict[str, Any]]:
+    """The exit code of an edit whose proof may take so much memory, and its error in the report."""
+    out, report = tmp_path / "out.pb", tmp_path / "report.json"
+    arguments = ("rename", MODEL, "classes=labels", "-o", str(out), "--report", str(report))
+    code, said = ran(*arguments, GDSURGEON_MEMORY=str(mebibytes))
+    assert out.exists() is (code == 0), said
+    return code, json.loads(report.read_text()).get("error") or {}
+
+
 @pytest.mark.tensorflow
-def test_the_memory_of_tensorflows_process_has_a_limit(tmp_path: Path) -> None:
-    out = str(tmp_path / "out.pb")
-    code, said = ran("rename", MODEL, "classes=labels", "-o", out, GDSURGEON_MEMORY="120")
-    assert code == 7, said
-    assert ran("rename", MODEL, "classes=labels", "-o", out, GDSURGEON_MEMORY="much")[0] == 2
+@pytest.mark.parametrize("mebibytes", [110, 120, 140, 160, 170])
+def test_the_memory_of_tensorflows_process_has_a_limit(mebibytes: int, tmp_path: Path) -> None:
+    """However the process ends without the memory it needs, that is no fault of the graph."""
+    code, error = reported(tmp_path, mebibytes)
+    assert code == 7, error
+    assert error["code"] in ("out-of-memory", "crashed") and error["facts"]["reason"]
+    if error["code"] == "out-of-memory":
+        assert error["facts"]["limit"] == mebibytes << 20
+
+
+@pytest.mark.tensorflow
+def test_the_memory_of_tensorflows_process_is_a_number(tmp_path: Path) -> None:
+    assert ran("rename", MODEL, "classes=labels", "-o", str(tmp_path / "out.pb"), GDSURGEON_MEMORY="much")[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("status", "log", "resident", "kills", "lacked"),
+    [
+        (-11, "", 60 << 20, 0, "out of memory"),
+        (-11, "", 40 << 20, 0, ""),
+        (-6, "terminate called after throwing an instance of 'std::bad_alloc'", 0, 0, "out of memory"),
+        (-6, "can't start new thread", 0, 0, "no further thread can be started"),
+        (-9, "", 40 << 20, 0, ""),
+        (-9, "", 40 << 20, 1, "out of memory"),
+        (-9, "", 60 << 20, 0, ""),
+        (-11, "", 40 << 20, 1, ""),
+        (None, "", 0, 0, ""),
+    ],
+)
+def test_what_a_process_lacked_at_its_end(
+    status: int | None, log: str, resident: int, kills: int, lacked: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(MEMORY, "100")
+    assert lacked_at_end(status, log, resident, kills) == lacked
 
 
 def test_what_never_ends_is_not_read_to_its_end() -> None:

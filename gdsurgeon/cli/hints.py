@@ -101,6 +101,7 @@ HINTS: Mapping[str, str] = {
     "map-boundary": "--map TENSOR=NODE pairs a tensor at the selection's boundary with a node of the body",
     "map-name": "{option} {form} names it where the names differ",
     "map-result": "{option} {form} names the result where the graph does not follow the convention",
+    "more-memory": "GDSURGEON_MEMORY=MIB in the environment lets TensorFlow use more memory",
     "name-checkpoint": "--checkpoint PREFIX names one that is elsewhere",
     "name-input": "--input NAME says which is meant",
     "name-output": "--output NAME says which is meant",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from math import inf, isfinite, prod
 
 from gdsurgeon.analysis.queries.signature import input_nodes
-from gdsurgeon.errors import EditError, GdsurgeonError, Line, NotValidatedError, UsageError, ValidationError, printable
+from gdsurgeon.errors import EditError, Line, NotValidatedError, UsageError, ValidationError, printable
 from gdsurgeon.feeds.given import check_names
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
@@ -259,7 +259,7 @@ class _InEngine:
             done = "load" if refused.code == NOT_TAKEN else what
             line = f"{self.found.called} does not {done} {self.name}: {printable(refused.text)}"
             raise self._refusal(line, refused.text) from refused
-        except GdsurgeonError as error:
+        except ValidationError as error:
             if isinstance(error.__cause__, WorkerDied):
                 raise self._refusal(error.message, error.message) from error
             raise

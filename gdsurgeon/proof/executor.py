@@ -6,19 +6,17 @@ The process takes longest to get ready: what is needed for other than to start i
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from math import prod
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
 from gdsurgeon.errors import (
-    GdsurgeonError,
-    InputError,
-    Json,
     Line,
     NotValidatedError,
     UsageError,
-    ValidationError,
     printable,
     quoted,
 )
@@ -27,18 +25,10 @@ from gdsurgeon.ops.dtypes import STRING, UINT8
 from gdsurgeon.proof.progress import Progress, silent
 from gdsurgeon.proof.restored import with_restoring
 from gdsurgeon.proof.settings import Settings, is_cpu
-from gdsurgeon.resources import MEMORY, is_memory_limited
+from gdsurgeon.resources import MEMORY, is_memory_limited, memory_budget
 from gdsurgeon.runtime.base import SessionOptions, TensorSpec
 from gdsurgeon.runtime.client import Pending, Worker
-from gdsurgeon.runtime.failures import (
-    FileUnreadable,
-    RuntimeFailure,
-    TensorFlowError,
-    TensorFlowMissing,
-    WorkerDied,
-    WorkerTimeout,
-    WorkerUnavailable,
-)
+from gdsurgeon.runtime.failures import RuntimeFailure, TensorFlowError, error_of
 from gdsurgeon.runtime.protocol import Result, RunSummary
 from gdsurgeon.runtime.tensor import Tensor
 from gdsurgeon.values import Closing
@@ -57,6 +47,11 @@ T = TypeVar("T")
 _ENCODER = "the JPEG encoder"
 _FOR_WANT_OF_MEMORY = frozenset(("resource_exhausted", "aborted", "internal", "unknown"))
 """What TensorFlow says where a kernel has got no memory."""
+
+_TOO_LARGE = re.compile(r"OOM when allocating tensor with shape\[(?P<shape>[\d,]*)\] and type (?P<dtype>\w+)")
+_BYTES = {"bool": 1, "int8": 1, "uint8": 1, "int16": 2, "uint16": 2, "half": 2, "bfloat16": 2, "double": 8,
+          "int64": 8, "uint64": 8, "complex64": 8, "complex128": 16}  # fmt: skip
+"""Bytes of an element, by what TensorFlow calls the type where it reports `_TOO_LARGE`; 4 for those not listed."""
 
 
 class Refused(Exception):
@@ -116,7 +111,7 @@ class Executor(Closing):
         try:
             self._worker.start()
         except RuntimeFailure as failure:
-            raise _translated(failure, self.settings) from failure
+            raise error_of(failure, has_libraries=bool(self.settings.op_libraries)) from failure
         return self
 
     def __enter__(self) -> Executor:
@@ -363,43 +358,28 @@ class Executor(Closing):
                     line = "{op_libraries} {library} cannot be loaded: {reason}"
                     facts = {"library": printable(library), "reason": error.message}
                     raise UsageError(Line(line, **facts)) from error
-            if error.code in _FOR_WANT_OF_MEMORY and is_memory_limited():
+            if _lacks_memory(error):
                 reason = printable(first_line(error.message))
                 raise NotValidatedError(
                     f"TensorFlow does not get by with the memory that it may take: {reason}",
                     code="out-of-memory",
-                    advice="do-without-running",
+                    facts={"limit": memory_budget(), "reason": reason},
+                    advice=("more-memory", "do-without-running"),
                 ) from error
             raise Refused(error) from error
         except RuntimeFailure as failure:
-            raise _translated(failure, self.settings, self.called) from failure
+            raise error_of(failure, self.called, has_libraries=bool(self.settings.op_libraries)) from failure
 
 
-def _translated(
-    failure: RuntimeFailure, settings: Settings, called: Mapping[str, str] = MappingProxyType({})
-) -> GdsurgeonError:
-    if isinstance(failure, FileUnreadable):
-        return InputError(printable(str(failure)), code="unreadable")
-    if isinstance(failure, TensorFlowMissing):
-        return NotValidatedError(
-            f"{failure}: the result cannot be run here", code="no-tensorflow", advice="do-without-tensorflow"
-        )
-    # A process that dies before it has seen a graph says nothing of one, unless what the user has it load kills it.
-    is_silent = isinstance(failure, WorkerDied) and failure.says_nothing and not settings.op_libraries
-    if isinstance(failure, WorkerUnavailable) or is_silent:
-        return NotValidatedError(failure.told(called), code="crashed", advice="do-without-tensorflow")
-    text = failure.told(called)
-    if isinstance(failure, WorkerTimeout):
-        return ValidationError(text, code="timed-out", facts=_stages(failure, called), advice="longer")
-    facts = _stages(failure, called) if isinstance(failure, WorkerDied) else {}
-    return ValidationError(text, code="crashed", facts=facts)
-
-
-def _stages(failure: WorkerDied | WorkerTimeout, called: Mapping[str, str]) -> dict[str, Json]:
-    """What the process was doing when it ended, and the signal that ended it."""
-    if isinstance(failure, WorkerTimeout):
-        return {"doing": [failure.stage.told(called)]}
-    return {"doing": [stage.told(called) for stage in failure.stages], "signal": failure.signal_name}
+def _lacks_memory(error: TensorFlowError) -> bool:
+    """Whether TensorFlow got no memory that a graph may ask for; one tensor larger than the budget is not that."""
+    if error.code in _FOR_WANT_OF_MEMORY and is_memory_limited():
+        return True
+    found = _TOO_LARGE.search(error.message) if error.code == "resource_exhausted" else None
+    if found is None:
+        return False
+    sizes = [int(size) for size in found["shape"].split(",") if size]
+    return prod(sizes) * _BYTES.get(found["dtype"], 4) <= memory_budget()
 
 
 def first_line(message: str) -> str:

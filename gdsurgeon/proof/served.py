@@ -19,7 +19,7 @@ from gdsurgeon.proof.settings import Settings
 from gdsurgeon.proof.subject import Subject, SubjectOptions
 from gdsurgeon.proof.trial import EDITED, nodes_of
 from gdsurgeon.runtime.client import Worker
-from gdsurgeon.runtime.failures import RuntimeFailure, TensorFlowMissing
+from gdsurgeon.runtime.failures import RuntimeFailure, TensorFlowMissing, error_of
 from gdsurgeon.runtime.protocol import Result
 from gdsurgeon.runtime.signatures import ModelFolder, SignatureCall
 from gdsurgeon.runtime.signatures import Served as Answers
@@ -111,7 +111,7 @@ def _loader(settings: Settings, folders: Folders) -> Iterator[Callable[[str, Seq
 
     Raises:
         ValidationError: its process has crashed, or does not answer in time.
-        NotValidatedError: there is no such package.
+        NotValidatedError: there is no such package, or it does not start or runs out of memory.
     """
     worker = Worker("cpu", settings.op_libraries, runtime="python", verbose=settings.verbose,
                     allow_ops=settings.allow_ops, reads=(folders.before, folders.after))  # fmt: skip
@@ -127,7 +127,9 @@ def _loader(settings: Settings, folders: Folders) -> Iterator[Callable[[str, Seq
             f"{LOADER} cannot be asked: {missing}", code="no-tensorflow", advice="not-loaded"
         ) from missing
     except RuntimeFailure as failure:
-        raise ValidationError(f"{LOADER}: {printable(str(failure))}", code="crashed", advice="longer") from failure
+        error = error_of(failure)
+        error.place_at(LOADER)
+        raise error from failure
     finally:
         worker.close()
 

@@ -8,8 +8,9 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from gdsurgeon.resources import is_memory_limited, told_of_want
+from gdsurgeon.resources import is_memory_limited, lacked_at_end, memory_budget, out_of_memory_kills
 from gdsurgeon.runtime.failures import (
+    STARTING,
     FileUnreadable,
     RuntimeFailure,
     Stage,
@@ -42,7 +43,6 @@ main({runtime}, {op_libraries}, {opening}, {reads})
 """
 _TAIL_BYTES = 1 << 16
 _GRACE = 2.0  # seconds for a process to end whose socket is closed
-_STARTING = Stage("starting")
 
 _STAGES = {
     "load": Stage("loading", "key"),
@@ -149,6 +149,8 @@ class Worker(Closing):
         self._tail = ""
         self._pending: dict[int, Pending[object]] = {}
         self._count = 0
+        self._kills = 0  # of processes, by the kernel, before this one was started
+        self._resident = 0  # bytes that the process used at most, once it has ended
         self._ready = False  # TensorFlow has loaded and taken up work
         self._failure: RuntimeFailure | None = None
 
@@ -169,6 +171,7 @@ class Worker(Closing):
         from gdsurgeon.runtime.protocol import Channel
 
         self._owner = os.getpid()
+        self._kills = out_of_memory_kills()
         ours, theirs = socket.socketpair()
         try:
             self._log = Log(self._verbose)
@@ -232,8 +235,9 @@ class Worker(Closing):
         try:
             give_up = time.monotonic() + patience
             while time.monotonic() < give_up:
-                found, status = os.waitpid(pid, os.WNOHANG)
+                found, status, usage = os.wait4(pid, os.WNOHANG)
                 if found:
+                    self._resident = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
                     return os.waitstatus_to_exitcode(status)
                 time.sleep(0.001)
             kill(pid)
@@ -274,7 +278,7 @@ class Worker(Closing):
 
         if self._pid is None and self._failure is None:
             self.start()
-        stage = _STAGES.get(method, _STARTING)
+        stage = _STAGES.get(method, STARTING)
         if stage.key:
             stage = stage._replace(key=str(arguments[stage.key]))
         pending: Pending[object] = Pending(self, stage, arguments.get("key"))
@@ -471,7 +475,7 @@ class Worker(Closing):
             stage = wanted.stage
         else:  # it waits for another: the one before it for the same graph, or whichever it is
             same = [p for p in begun if p._key == wanted._key]
-            stage = (same or begun)[0].stage if begun else wanted.stage if self._ready else _STARTING
+            stage = (same or begun)[0].stage if begun else wanted.stage if self._ready else STARTING
         self._end(WorkerTimeout(seconds, stage, who_runs(self._runtime)))
 
     def _bury(self) -> None:
@@ -485,6 +489,8 @@ class Worker(Closing):
         guilty = [p for p in begun if p._thread == crashed] or begun
         stages = list(dict.fromkeys(p.stage for p in guilty))
         if not stages:
-            stages = [Stage("waiting") if self._ready or not self._pending else _STARTING]
-        says_nothing = stages == [_STARTING] or is_memory_limited() or bool(told_of_want(log))
-        self._end(WorkerDied(status, stages, says_nothing, who_runs(self._runtime)))
+            stages = [Stage("waiting") if self._ready or not self._pending else STARTING]
+        lacked = lacked_at_end(status, log, self._resident, out_of_memory_kills() - self._kills)
+        says_nothing = stages == [STARTING] or is_memory_limited()
+        who = who_runs(self._runtime)
+        self._end(WorkerDied(status, stages, says_nothing, who, lacked=lacked, limit=memory_budget()))

@@ -253,8 +253,17 @@ def test_validator_dies(desk: Desk, number: signal.Signals, words: tuple[str, ..
 def test_validator_hangs(desk: Desk) -> None:
     desk.restore({"plain.pb": PLAIN, "model.pb": hostile.loop(endless=True), "out.pb": EARLIER})
     assert desk.run("rename", "plain.pb", "y=q", "-n").code == 0  # TensorFlow is loaded
-    words = ("did not finish running", "within 2 s", "--timeout")
-    check_refused(desk, 5, words, "rename", "model.pb", "result=q", "-o", "out.pb", "--timeout", "2")
+    arguments = ("rename", "model.pb", "result=q", "-o", "out.pb", "--timeout")
+    desk.refused(5, "timed-out", *arguments, "2", doing=["running original"])
+
+
+@pytest.mark.tensorflow
+def test_validator_hangs_before_it_has_a_graph(desk: Desk, own_workers: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A TensorFlow that does not start says nothing about the graph."""
+    monkeypatch.setattr("gdsurgeon.runtime.client._BOOT", "import time; time.sleep(1000)")
+    desk.restore({"model.pb": PLAIN, "out.pb": EARLIER})
+    arguments = ("rename", "model.pb", "y=q", "-o", "out.pb", "--timeout")
+    desk.refused(7, "timed-out", *arguments, "0.5", doing=["starting"])
 
 
 @pytest.mark.tensorflow

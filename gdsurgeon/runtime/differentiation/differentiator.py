@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from gdsurgeon.errors import EditError, NotValidatedError, ValidationError, printable
+from gdsurgeon.errors import EditError, NotValidatedError, printable
 from gdsurgeon.runtime.client import Pending, Worker
-from gdsurgeon.runtime.failures import RuntimeFailure, TensorFlowError, TensorFlowMissing
+from gdsurgeon.runtime.failures import RuntimeFailure, TensorFlowError, TensorFlowMissing, error_of
 from gdsurgeon.values import Closing
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Differentiator(Closing):
         try:
             self._worker.start()
         except RuntimeFailure as failure:
-            raise ValidationError(str(failure)) from failure
+            raise error_of(failure) from failure
         return self
 
     def close(self) -> None:
@@ -67,7 +67,7 @@ class Differentiator(Closing):
         Raises:
             EditError: TensorFlow refuses the graph, or to differentiate it.
             ValidationError: its process has crashed, or does not answer in time.
-            NotValidatedError: there is no TensorFlow.
+            NotValidatedError: there is no TensorFlow, or it does not start or runs out of memory.
         """
         return self._answer(self._worker.derive(data, wanted), "TensorFlow cannot make the gradients")
 
@@ -94,7 +94,9 @@ class Differentiator(Closing):
             raise EditError(f"{refused}: {printable(_WHERE.sub(_AT, line))}") from error
         except TensorFlowMissing as missing:
             raise NotValidatedError(
-                f"{missing}: gradients are made with its Python package", hint="pip install tensorflow"
+                f"{missing}: gradients are made with its Python package",
+                code="no-tensorflow",
+                hint="pip install tensorflow",
             ) from missing
         except RuntimeFailure as failure:
-            raise ValidationError(str(failure), advice="longer") from failure
+            raise error_of(failure) from failure
