@@ -115,8 +115,9 @@ class GdsurgeonError(Exception):
         self.warnings: tuple[str, ...] = ()
 
     def place_at(self, place: str) -> None:
-        """Has it say that it has come of what is called PLACE; '' is nowhere."""
+        """Puts PLACE, where the error arose, before the message and into the facts; '' is nowhere."""
         if place:
+            self.facts.setdefault("place", place)
             self.message = Line("{place}: {message}", place=printable(place), message=printable(self.message))
 
     def __str__(self) -> str:

@@ -59,14 +59,16 @@ def command(
         if request.out is not None or request.in_place:
             raise UsageError("--check writes nothing: it goes with neither -o nor -i")
         if run_in is not None:
-            raise UsageError("--check runs nothing: it does not go with --run-in")
+            raise UsageError("--check runs nothing: it does not go with --run-in", code="conflicting-options")
         _check(request, target, as_json=as_json)
         return
     if run_in is not None:
         if not os.path.exists(run_in):
-            raise UsageError(f"--run-in {printable(run_in)}: there is no such wheel or folder")
+            raise UsageError(f"--run-in {printable(run_in)}: there is no such wheel or folder", code="no-such-file")
         if request.level not in ("load", "run"):
-            raise UsageError(f"--run-in runs the result, and --validate {request.level} says not to")
+            raise UsageError(
+                f"--run-in runs the result, and --validate {request.level} says not to", code="conflicting-options"
+            )
         request.run_in, request.target = run_in, target
         request.others = (*request.others, run_in)
     from gdsurgeon.cli.run_edit import run_edit

@@ -113,6 +113,7 @@ def as_deployed(context: TrialContext, engine: Engine, meanwhile: Callable[[], o
         context.executor.load_source(KEYS[ORIGINAL], context.change.before, optimize=True)
         return _compared(context, trial, [ORIGINAL, EDITED])
     except DiffersError as differs:
+        differs.code = "optimizer-differs"
         differs.message += "; as they are written they are equal: it is the doing of TensorFlow's optimiser"
         raise
 

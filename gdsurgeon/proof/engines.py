@@ -159,7 +159,8 @@ def run_in_engine(executor: Executor, graph: Graph, overrides: Overrides, reques
     except NotThere as missing:
         line = "{run_in} {path}: {why}; it takes a wheel of {package}, or a folder with one"
         facts = {"path": printable(request.place or ""), "why": printable(str(missing))}
-        raise UsageError(Line(line, package=PACKAGES[request.engine], **facts)) from missing
+        text = Line(line, package=PACKAGES[request.engine], **facts)
+        raise UsageError(text, code="wrong-format", facts=facts) from missing
     except TensorFlowMissing as missing:
         where = f" as {printable(request.place)}" if request.place is not None else ""
         raise NotValidatedError(
@@ -241,6 +242,7 @@ class _InEngine:
             raise NotValidatedError(
                 f"{found.called} takes {self.name}, and what it gives shows nothing: TensorFlow gives NaN throughout, "
                 "or no elements",
+                code="nothing-comparable",
                 advice="give-others",
             )
         return found

@@ -78,7 +78,9 @@ def check_released(
                     raise ValidationError(what, code="does-not-load", facts=there) from refused
                 except GdsurgeonError as error:
                     text = f"in {name}: {error.message}"
-                    raise ValidationError(text, code=error.code, details=error.details, facts=there) from error
+                    raise ValidationError(
+                        text, code=error.code, details=error.details, facts={**error.facts, **there}
+                    ) from error
     except TensorFlowMissing as missing:
         line = "{run_in} {path}: {reason}; it takes a wheel of a release, or a folder with one"
         facts = {"path": printable(path), "reason": printable(str(missing))}

@@ -9,6 +9,7 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
+from support.desk import check_error
 from support.engines import does, engine_in
 from support.graphs import FLOAT, STRING, add, const, graph, identity, node, placeholder, scalar
 from support.patience import impatient_with
@@ -72,29 +73,28 @@ def test_what_is_near_enough_where_nobody_says(here: Executor, engine: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("way", "said"),
+    ("way", "why"),
     [
-        ({"load": "fail('Unknown layer')"}, r"OpenCV 9\.8\.7 does not load model\.pb: Unknown layer"),
-        ({"run": "fail('no memory\\nat all')"}, r"OpenCV 9\.8\.7 does not run model\.pb: no memory"),
-        ({"run": "1 + None"}, r"OpenCV 9\.8\.7 does not run model\.pb: unsupported operand .*"),
-        ({"load": "os.abort()"}, r"OpenCV crashed \(SIGABRT\) while loading model\.pb"),
-        ({"run": "ctypes.string_at(0)"}, r"OpenCV crashed \(SIGSEGV\) while running model\.pb"),
-        ({"run": "os._exit(3)"}, r"OpenCV ended unexpectedly \(exit code 3\) while running model\.pb"),
+        ({"load": "fail('Unknown layer')"}, "Unknown layer"),
+        ({"run": "fail('no memory\\nat all')"}, "no memory"),
+        ({"run": "1 + None"}, "unsupported operand"),
+        ({"load": "os.abort()"}, "SIGABRT"),
+        ({"run": "ctypes.string_at(0)"}, "SIGSEGV"),
+        ({"run": "os._exit(3)"}, "exit code 3"),
     ],
 )
-def test_an_engine_that_does_not_take_it(here: Executor, engine: str, way: dict[str, str], said: str) -> None:
-    with pytest.raises(EditError, match=f"^{said}$") as caught:
+def test_an_engine_that_does_not_take_it(here: Executor, engine: str, way: dict[str, str], why: str) -> None:
+    with pytest.raises(EditError) as caught:
         ran(here, engine, does(**way))
-    assert caught.value.code == "not-loadable" and caught.value.exit_code == 4
+    assert caught.value.code == "not-loadable" and why in caught.value.facts["why"]
 
 
 def test_an_engine_that_hangs(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     stuck = does(run="time.sleep(6000)")
     impatient_with(monkeypatch, Stage("running", ORIGINAL), "OpenCV")
-    said = r"OpenCV did not finish running model\.pb within 0\.5 s"
-    with Executor(Settings(timeout=0.5)) as executor, pytest.raises(ValidationError, match=said) as caught:
+    with Executor(Settings(timeout=0.5)) as executor, pytest.raises(ValidationError) as caught:
         ran(executor, engine, stuck)
-    assert caught.value.advice == ("longer",)
+    assert caught.value.code == "timed-out" and caught.value.advice == ("longer",)
 
 
 def test_a_batch_that_it_does_not_take(here: Executor, engine: str) -> None:
@@ -128,30 +128,38 @@ def test_what_an_engine_cannot_be_given(here: Executor, engine: str) -> None:
     """Strings, and tensors that TensorFlow alone can be fed: a variable of which nobody knows the value."""
     request = EngineRequest("opencv", engine)
     texts = graph(placeholder("x", STRING, (2,)), node("y", "StringJoin", ["x", "x"], N=2))
-    with pytest.raises(EditError, match="it takes no strings, as input 'x' is"):
-        run_in_engine(here, texts, Overrides(), request)
-    with pytest.raises(EditError, match="it can be fed inputs alone, and 'v' is a VariableV2"):
-        ran(here, engine, node("v", "VariableV2", dtype=FLOAT, shape=(3,)), add("y", "x", "v"))
+    for node_name, give in (
+        ("x", lambda: run_in_engine(here, texts, Overrides(), request)),
+        ("v", lambda: ran(here, engine, node("v", "VariableV2", dtype=FLOAT, shape=(3,)), add("y", "x", "v"))),
+    ):
+        with pytest.raises(EditError) as caught:
+            give()
+        assert caught.value.code == "not-loadable" and repr(node_name) in caught.value.facts["why"]
 
 
 def test_what_shows_nothing(here: Executor, engine: str) -> None:
-    with pytest.raises(NotValidatedError, match="shows nothing"):
+    with pytest.raises(NotValidatedError) as caught:
         ran(here, engine, scalar("nan", float("nan")), add("y", "x", "nan"), does(run="x * np.nan"))
-    with pytest.raises(NotValidatedError, match="this TensorFlow cannot run the graph"):
+    assert caught.value.code == "nothing-comparable"
+    with pytest.raises(NotValidatedError) as caught:
         ran(here, engine, node("y", "NoSuchOp", ["x"]), does())
+    assert caught.value.code == "does-not-load"
 
 
 def test_an_engine_that_is_not_there(here: Executor, tmp_path: Path) -> None:
     wheel = tmp_path / "some.whl"
     wheel.write_bytes(b"no zip")
-    for place, said in ((str(tmp_path), "there is no module cv2 in it"), (str(wheel), "it is no wheel")):
-        with pytest.raises(UsageError, match=f"run_in .*{said}.*; it takes a wheel of opencv-python-headless"):
+    for place in (str(tmp_path), str(wheel)):
+        with pytest.raises(UsageError) as refused:
             ran(here, place)
-    with pytest.raises(NotValidatedError, match="OpenCV cannot be imported: out of order") as caught:
+        check_error(refused.value, "wrong-format", {"path": place})
+    with pytest.raises(NotValidatedError) as caught:
         ran(here, engine_in(tmp_path, "raise OSError('out of order')"))
-    assert caught.value.advice == ("get-engine",) and caught.value.facts == {"package": "opencv-python-headless"}
-    with pytest.raises(NotValidatedError, match=r"TensorFlow\.js is not run from here"):
+    check_error(caught.value, "no-engine", {"package": "opencv-python-headless"})
+    assert caught.value.advice == ("get-engine",)
+    with pytest.raises(NotValidatedError) as caught:
         run_in_engine(here, graph(X, TWICE), Overrides(), EngineRequest("tfjs"))
+    assert caught.value.code == "no-engine"
 
 
 def test_an_engine_in_a_wheel(tmp_path: Path) -> None:
@@ -174,8 +182,9 @@ def test_tflite_runs_and_agrees_or_says_what_it_lacks(here: Executor) -> None:
     scaled = graph(fixed, placeholder("by", shape=()), node("y", "Mul", ["x", "by"], T=FLOAT), identity("z", "x"))
     found = run_in_engine(here, scaled, Overrides(), request)
     assert found.called.startswith("TFLite 2.") and found.wrong == [] and set(found.outputs) == {"y", "z"}
-    with pytest.raises(EditError, match=r"does not load model\.pb: it has not got TF Select ops: Erf"):
+    with pytest.raises(EditError) as caught:
         run_in_engine(here, graph(fixed, node("y", "Erf", ["x"], T=FLOAT)), Overrides(), request)
+    assert caught.value.code == "not-loadable" and "Erf" in caught.value.facts["why"]
 
 
 @pytest.mark.parametrize("engine", ["opencv", "openvino"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support.desk import check_error
 from support.graphs import Builder
 from support.operating import operated, refused
 from support.spoiling import Edit, Spoil, spoilt, without_controls
@@ -57,7 +58,7 @@ def test_a_right_edit_of_a_graph_that_counts_is_proven_by_two_calls(inputs: bool
 def test_a_control_edge_that_is_lost_shows_in_the_second_call(inputs: bool, tmp_path: Path) -> None:
     error = refused(tmp_path, counting(inputs), spoilt(RENAMED, without_controls("net/calls")), samples=1)
     assert error.exit_code == 5
-    assert "does not hold" in error.message and "(feed 2)" in error.message
+    check_error(error, "differs", {"sample": 2})
 
 
 def shared(graph: Graph, result: EditResult) -> None:
@@ -74,7 +75,7 @@ def test_a_counter_that_is_shared_with_its_clone_shows(tmp_path: Path) -> None:
     spoil: Spoil = shared
     error = refused(tmp_path, counting(), spoilt(CLONED, spoil), samples=1)
     assert error.exit_code == 5
-    assert "does not hold" in error.message
+    assert error.code == "differs"
 
 
 def test_two_models_of_which_one_forgets(tmp_path: Path) -> None:
@@ -84,5 +85,5 @@ def test_two_models_of_which_one_forgets(tmp_path: Path) -> None:
     graph.set_controls(graph["net/calls"], [])
     graph.save(str(tmp_path / "other.pb"))
     assert gds.validate(path, path).proof.samples == 2  # type: ignore[union-attr]
-    with pytest.raises(DiffersError, match="does not hold"):
+    with pytest.raises(DiffersError):
         gds.validate(path, str(tmp_path / "other.pb"))

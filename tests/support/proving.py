@@ -85,4 +85,4 @@ def other_op(name: str, op: str) -> Spoil:
     return spoil
 
 
-DIFFERENT = "the result differs: "
+DIFFERENT = "differs"
