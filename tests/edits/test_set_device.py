@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
+import json
+from functools import partial
 from typing import Any
 
 import pytest
 from support import graphs
-from support.expecting import expect, refuse
+from support.desk import Desk, check_error
+from support.expecting import expect, refused
 from support.graphs import FLOAT, dtypes, func, function, graph, node, placeholder
 from support.paths import FIXTURES
 
-from gdsurgeon.cli.main import exit_code
 from gdsurgeon.edits.claims import SameOutputs
 from gdsurgeon.edits.set_device import set_device
-from gdsurgeon.errors import EditError, GdsurgeonError
+from gdsurgeon.errors import GdsurgeonError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.select import Selection
@@ -35,8 +35,8 @@ def devices(found: Graph) -> list[str]:
     return [n.device for n in graphs.parsed(found).node if n.name != "x"]
 
 
-def refused(found: Graph, words: str, **options: Any) -> None:
-    refuse(found, words, lambda g: set_device(g, **options), error=GdsurgeonError)
+def noted(note: str, old: str, new: str, count: int, inside: int = 0) -> None:
+    check_error(note, "device-set", {"old": old, "new": new, "count": count, "inside": inside})
 
 
 def with_functions() -> Graph:
@@ -58,11 +58,8 @@ def test_clear() -> None:
     result = expect(before, lambda g: set_device(g, clear=True), after, command="set-device --clear")
     assert result.intent.changed == ["n0", "n2", "n3"]
     assert result.claims == (SameOutputs(even_alone=True),)
-    assert result.notes == [
-        "/gpu:0  ->  no device: 1 node",
-        f"{WORKER}  ->  no device: 1 node",
-        "nonsense  ->  no device: 1 node",
-    ]
+    for note, old in zip(result.notes, ("/gpu:0", WORKER, "nonsense"), strict=True):
+        noted(note, old, "", 1)
 
 
 @pytest.mark.parametrize(
@@ -99,16 +96,13 @@ def test_several_pairs_at_once() -> None:
     assert len(result.notes) == 3
 
 
-def test_pairs_that_contradict_each_other() -> None:
-    refused(placed("/gpu:0"), "different things of '/gpu:0'", pairs=[("/gpu:0", "/cpu:0"), ("/gpu:*", "/cpu:1")])
-
-
 def test_set() -> None:
     found = placed("/gpu:0", "", "/cpu:0")
     result = set_device(found, device="cpu:0", nodes=["n0", "n1", "n2"])
     assert devices(found) == ["/device:CPU:0", "/device:CPU:0", "/cpu:0"]  # which is the same device
     assert result.intent.changed == ["n0", "n1"]
-    assert result.notes == ["/gpu:0  ->  /device:CPU:0: 1 node", "no device  ->  /device:CPU:0: 1 node"]
+    for note, old in zip(result.notes, ("/gpu:0", ""), strict=True):
+        noted(note, old, "/device:CPU:0", 1)
 
 
 def test_a_selection_bounds_what_is_cleared_and_mapped() -> None:
@@ -126,7 +120,7 @@ def test_functions() -> None:
     assert inner_devices(found) == {"f": ["/device:CPU:0"], "g": ["/cpu:0"], "h": [""]}
     assert devices(found) == ["/job:worker/replica:0/task:1/device:CPU:0"]
     assert (result.intent.changed, result.intent.functions.changed) == (["call"], ["f"])
-    assert result.notes[1] == "/gpu:0  ->  /device:CPU:0: 1 node inside functions"
+    noted(result.notes[1], "/gpu:0", "/device:CPU:0", 1, 1)
     found = with_functions()
     result = set_device(found, clear=True)
     assert inner_devices(found) == {"f": [""], "g": [""], "h": [""]}
@@ -142,94 +136,79 @@ def test_what_is_not_changed_keeps_its_bytes() -> None:
     assert graphs.bodies(found) == graphs.bodies(with_functions())
 
 
+THERE = {"/gpu:0": 2, "/cpu:0": 1}
+
+
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "code", "facts"),
     [
-        ({"pairs": [("/tpu:0", "/cpu:0")]}, r"no device is '/tpu:0': the devices are '/gpu:0' \(2\), '/cpu:0' \(1\)"),
-        ({"pairs": [("/gpu:0", "foo")]}, "'foo' is not a device"),
-        ({"pairs": [("/gpu:0", "/device:GPU:0")]}, r"nothing would change: the devices are '/gpu:0' \(2\)"),
-        ({"device": "/cpu:0", "nodes": ["n2"]}, "each of the 1 nodes asks for '/cpu:0' already"),
-        ({"device": "foo", "nodes": ["n2"]}, "'foo' is not a device"),
-        ({"device": "", "nodes": ["n2"]}, "'' is not a device"),
-        ({"device": "/cpu:0"}, "select them"),
-        ({"clear": True, "nodes": ["x"]}, "nothing would change: no node asks for a device"),
-        ({"clear": True, "nodes": ["nope"]}, "has no node 'nope'"),
-        ({"clear": True, "device": "/cpu:0"}, "either cleared, mapped or set"),
-        ({}, "either cleared, mapped or set"),
+        ({"pairs": [("/tpu:0", "/cpu:0")]}, "nothing-matched", {"value": "/tpu:0", "devices": THERE}),
+        ({"pairs": [("/gpu:0", "foo")]}, "bad-value", {"value": "foo"}),
+        ({"pairs": [("/gpu:0", "/device:GPU:0")]}, "nothing-to-do", {"devices": THERE}),
+        ({"pairs": [("/gpu:0", "/cpu:0"), ("/gpu:*", "/cpu:1")]}, "given-twice", {"device": "/gpu:0"}),
+        ({"device": "/cpu:0", "nodes": ["n2"]}, "nothing-to-do", {"devices": {"/cpu:0": 1}}),
+        ({"device": "foo", "nodes": ["n2"]}, "bad-value", {"value": "foo"}),
+        ({"device": "", "nodes": ["n2"]}, "bad-value", {"value": ""}),
+        ({"device": "/cpu:0"}, "nothing-selected", {}),
+        ({"clear": True, "nodes": ["x"]}, "nothing-to-do", {"devices": {}}),
+        ({"clear": True, "nodes": ["nope"]}, "no-such-node", {"node": "nope"}),
+        ({"clear": True, "nodes": [placed("/gpu:0")["n0"]]}, "other-graph", {"node": "n0"}),
+        ({"clear": True, "device": "/cpu:0"}, "conflicting-options", {}),
+        ({}, "conflicting-options", {}),
     ],
 )
-def test_refusals(options: dict[str, Any], words: str) -> None:
-    refused(placed("/gpu:0", "/gpu:0", "/cpu:0"), words, **options)
+def test_refusals(options: dict[str, Any], code: str, facts: dict[str, Any]) -> None:
+    edit = partial(set_device, **options)
+    refused(placed("/gpu:0", "/gpu:0", "/cpu:0"), code, edit, error=GdsurgeonError, **facts)
 
 
 def test_devices_inside_functions_count_among_those_there_are() -> None:
-    refused(with_functions(), r"the devices are .*'/gpu:0' \(1\)", pairs=[("/gpu:7", "/cpu:0")])
+    edit = partial(set_device, pairs=[("/gpu:7", "/cpu:0")])
+    refused(with_functions(), "nothing-matched", edit, devices={WORKER: 1, "/gpu:0": 1, "/cpu:0": 1})
 
 
 def test_hostile_devices_are_escaped() -> None:
-    with pytest.raises(EditError) as caught:
-        set_device(placed("/gpu:\x1b[2J"), pairs=[("/gpu:7", "/cpu:0")])
-    assert "\x1b" not in caught.value.message
-    assert "\x1b" not in "".join(set_device(placed("/gpu:\x1b[2J"), clear=True).notes)
-
-
-def test_nodes_of_another_graph() -> None:
-    other = placed("/gpu:0")
-    refused(placed("/gpu:0"), "belongs to another graph", clear=True, nodes=[other["n0"]])
+    hostile = placed("/gpu:\x1b[2J")
+    error = refused(hostile, "nothing-matched", lambda g: set_device(g, pairs=[("/gpu:7", "/cpu:0")]))
+    assert "\x1b" not in "".join([error.message, *set_device(hostile, clear=True).notes])
 
 
 # The command line.
 
 
-def run(capsys: pytest.CaptureFixture[str], arguments: Sequence[str]) -> tuple[int, str]:
-    code = exit_code(["set-device", *arguments])
-    return code, capsys.readouterr().err
-
-
-def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    model = str(FIXTURES / "classifier.pb")
-    first, second, third = (str(tmp_path / name) for name in ("1.pb", "2.pb", "3.pb"))
-    tail = ["--validate", "structure"]
-    code, said = run(capsys, [model, "--set", "/gpu:0", "--op", "Conv2D", "-o", first, *tail])
-    assert (code, "no device  ->  /device:GPU:0: 19 nodes" in said) == (0, True)
-    code, said = run(capsys, [first, "--map", "/gpu:0=/cpu:0", "-o", second, *tail])
-    assert (code, "/device:GPU:0  ->  /device:CPU:0: 19 nodes" in said) == (0, True)
-    code, said = run(capsys, [second, "--clear", "-o", third, *tail])
-    assert (code, "/device:CPU:0  ->  no device: 19 nodes" in said) == (0, True)
-    assert graphs.parsed(Path(third).read_bytes()) == graphs.parsed(Path(model).read_bytes())
+def test_the_command(desk: Desk) -> None:
+    model = FIXTURES / "classifier.pb"
+    for source, out, arguments, changed in (
+        (str(model), "1.pb", ["--set", "/gpu:0", "--op", "Conv2D"], ("", "/device:GPU:0")),
+        ("1.pb", "2.pb", ["--map", "/gpu:0=/cpu:0"], ("/device:GPU:0", "/device:CPU:0")),
+        ("2.pb", "3.pb", ["--clear"], ("/device:CPU:0", "")),
+    ):
+        ran = desk.run("set-device", source, *arguments, "-o", out, "--validate", "structure")
+        assert ran.code == 0 and all(device in ran.err for device in (*changed, "19 nodes")), ran.err
+    assert graphs.parsed(desk.files()["3.pb"]) == graphs.parsed(model.read_bytes())  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "words"),
+    ("arguments", "exit_code", "code", "facts"),
     [
-        ([], 2, "give --clear, --map OLD=NEW or --set DEVICE"),
-        (["--clear", "--set", "/cpu:0"], 2, "only one of them"),
-        (["--set", "/cpu:0"], 2, "no nodes are selected"),
-        (["--map", "/cpu:0"], 2, "'/cpu:0' is not a pair OLD=NEW"),
-        (["--clear", "--require-change"], 4, "no node asks for a device"),
-        (["--map", "/gpu:0=/cpu:0", "--require-change"], 4, "no device is '/gpu:0': no node asks for a device"),
+        ([], 2, "missing-option", {}),
+        (["--clear", "--set", "/cpu:0"], 2, "conflicting-options", {}),
+        (["--set", "/cpu:0"], 2, "nothing-selected", {}),
+        (["--map", "/cpu:0"], 2, "not-a-pair", {"value": "/cpu:0", "expected": "OLD=NEW"}),
+        (["--clear", "--require-change"], 4, "nothing-to-do", {"devices": {}}),
+        (["--map", "/gpu:0=/cpu:0", "--require-change"], 4, "nothing-matched", {"value": "/gpu:0", "devices": {}}),
     ],
 )
-def test_the_command_refuses(
-    arguments: list[str], code: int, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = tmp_path / "out.pb"
-    tail = ["-o", str(out), "--validate", "structure"]
-    done, said = run(capsys, [str(FIXTURES / "classifier.pb"), *arguments, *tail])
-    assert (done, words in said, out.exists()) == (code, True, False), said
+def test_the_command_refuses(desk: Desk, arguments: list[str], exit_code: int, code: str, facts: Any) -> None:
+    tail = ("-o", "out.pb", "--validate", "structure")
+    desk.refused(exit_code, code, "set-device", str(FIXTURES / "classifier.pb"), *arguments, *tail, **facts)
 
 
 @pytest.mark.tensorflow
-def test_a_graph_that_is_pinned_to_a_gpu_gives_the_same_without(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pinned, out = tmp_path / "pinned.pb", tmp_path / "out.pb"
-    pinned.write_bytes(_on_gpu())
-    code, said = run(capsys, [str(pinned), "--clear", "-o", str(out)])
-    assert (code, "bit-identical" in said) == (0, True), said
-
-
-def _on_gpu() -> bytes:
+def test_a_graph_that_is_pinned_to_a_gpu_gives_the_same_without(desk: Desk) -> None:
     found = from_bytes((FIXTURES / "functions_tf2.pb").read_bytes())
     set_device(found, device="/gpu:0", nodes=Selection(scopes=("",)))
-    return graphs.written(found)
+    desk.put("pinned.pb", graphs.written(found))
+    assert desk.run("set-device", "pinned.pb", "--clear", "-o", "out.pb", "--report", "report.json").code == 0
+    proof = json.loads(desk.files()["report.json"])["proof"]
+    assert proof["compared"] and proof["largest_difference"] == 0

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
 from support import graphs
-from support.expecting import expect
+from support.desk import check_error
+from support.expecting import expect, refused
 from support.graphs import FLOAT, INT32, add, const, graph, identity, node, placeholder, scalar, tensor, versions
-from support.setting_shapes import STRIDES, classifier, edited, matmul, refused, reshape, stated, weights
+from support.setting_shapes import STRIDES, classifier, edited, matmul, misfits, reshape, stated, weights
 
 from gdsurgeon.cli.hints import hint_of
 from gdsurgeon.comparison.facts import Rewired
@@ -16,25 +18,24 @@ from gdsurgeon.edits.claims import Claim, RowByRow, SameGiven, SameOutputs, Unch
 from gdsurgeon.edits.set_shape import set_shape
 from gdsurgeon.graph.attrs import Shape, attr_value
 
+Y = identity("y", "x")
+
 
 class TestWhatIsSet:
     @pytest.mark.parametrize("shape", [(2, 3), (-1, 3), (-1, -1), (), (0, 3), None])
     def test_the_shape_of_a_placeholder(self, shape: Shape) -> None:
         text = "..." if shape is None else ",".join(map(str, shape))
         result = expect(
-            [placeholder("x", FLOAT, (1, 3)), identity("y", "x")],
+            [placeholder("x", FLOAT, (1, 3)), Y],
             lambda g: edited(g, "x", shape),
-            [placeholder("x", FLOAT, shape), identity("y", "x")],
+            [placeholder("x", FLOAT, shape), Y],
             command=f"set-shape x={text}",
         )
         assert result.intent.changed == ["x"]
 
     def test_a_placeholder_that_says_no_shape(self) -> None:
-        expect(
-            [node("x", "Placeholder", dtype=FLOAT), identity("y", "x")],
-            lambda g: edited(g, "x", (2, 3)),
-            [placeholder("x", FLOAT, (2, 3)), identity("y", "x")],
-        )
+        after = [placeholder("x", FLOAT, (2, 3)), Y]
+        expect([node("x", "Placeholder", dtype=FLOAT), Y], lambda g: edited(g, "x", (2, 3)), after)
 
     def test_several_at_once(self) -> None:
         result = expect(
@@ -46,10 +47,11 @@ class TestWhatIsSet:
         assert result.intent.changed == ["a", "b"]
 
     def test_an_input_with_a_default(self) -> None:
-        records = [weights("d", 2, 3), node("x", "PlaceholderWithDefault", ["d"], dtype=FLOAT, shape=(2, 3)),
-                   identity("y", "x")]  # fmt: skip
-        edited(graph(*records), "x", (-1, 3))
-        refused(graph(*records), [("x", (4, 3))], "'x' (PlaceholderWithDefault): its default is [2,3]")
+        default = node("x", "PlaceholderWithDefault", ["d"], dtype=FLOAT, shape=(2, 3))
+        found = graph(weights("d", 2, 3), default, Y)
+        (misfit,) = misfits(found, [("x", (4, 3))])
+        assert misfit == {"code": "wrong-default", "node": "x", "op": "PlaceholderWithDefault", "shape": (2, 3)}
+        edited(found, "x", (-1, 3))
 
     def test_stated_shapes_behind_the_input_are_taken_away(self) -> None:
         found = graph(
@@ -67,7 +69,8 @@ class TestWhatIsSet:
         assert [name for name in after if "_output_shapes" in graphs.attrs(found, name)] == ["waits"]
         assert graphs.attrs(found, "a")["_note"].i == 3
         assert result.intent.changed == ["p", "a", "b", "c"]
-        assert result.notes == ["_output_shapes taken from 4 nodes: p, a, b, c"]
+        (note,) = result.notes
+        check_error(note, "shapes-removed", {"nodes": ["p", "a", "b", "c"]})
 
     def test_all_other_nodes_keep_their_bytes(self) -> None:
         found = graph(*classifier(target=(-1, 12)))
@@ -117,63 +120,68 @@ class TestWhatIsSet:
         assert not any(isinstance(c, RowByRow) for c in set_shape(found, [("x", new)], batch_check=False).claims)
 
 
+def unfit(name: str, op: str, shapes: list[Shape], unmoved: list[str]) -> dict[str, Any]:
+    return {"code": "shape-mismatch", "node": name, "op": op, "shapes": shapes, "unmoved": unmoved}
+
+
 class TestRefused:
-    def test_what_is_no_input(self) -> None:
-        found = graph(*classifier())
-        refused(found, [("xx", (2, 3))], "has no node 'xx'")
-        refused(found, [("flat", (2, 3))], "'flat' is a Reshape, not a placeholder", "the inputs are 'x'")
-        refused(found, [("x:1", (2, 3))], "'x:1'")
+    @pytest.mark.parametrize(
+        ("shapes", "code", "facts"),
+        [
+            ([("xx", (2, 3))], "no-such-node", {"node": "xx"}),
+            ([("x:1", (2, 3))], "no-such-node", {"node": "x:1"}),
+            ([("flat", (2, 3))], "no-such-input", {"node": "flat", "op": "Reshape", "inputs": ["x"]}),
+            ([("x", (1, 4, 6, 2))], "nothing-to-do", {}),
+            ([], "nothing-to-do", {}),
+            ([("x", (1, 2)), ("x:0", (2, 2))], "given-twice", {"node": "x", "shapes": [(1, 2), (2, 2)]}),
+            ([("x", (1, -2))], "bad-value", {"shape": (1, -2)}),
+        ],
+    )
+    def test_what_is_no_shape_of_an_input(self, shapes: Any, code: str, facts: dict[str, Any]) -> None:
+        refused(graph(*classifier()), code, lambda g: set_shape(g, shapes), **facts)
 
-    def test_what_changes_nothing(self) -> None:
-        found = graph(*classifier())
-        refused(found, [("x", (1, 4, 6, 2))], "nothing would change")
-        refused(found, [], "nothing would change")
-        refused(graph(placeholder("x", FLOAT, None)), [("x", None)], "nothing would change")
-
-    def test_two_shapes_for_one_input(self) -> None:
-        refused(graph(*classifier()), [("x", (1, 2)), ("x:0", (2, 2))], "cannot take both [1,2] and [2,2]")
-
-    def test_what_is_no_shape(self) -> None:
-        refused(graph(*classifier()), [("x", (1, -2))], "-2 is not a size")
-
-    def test_a_scalar_where_that_would_mean_an_unknown_shape(self) -> None:
-        records = [placeholder("x", FLOAT, (1, 3)), identity("y", "x")]
-        words = "the producer of model.pb is 23, and before 24"
-        refused(graph(*records, trailer=versions(23)), [("x", ())], "'x' cannot be made a scalar", words)
-        edited(graph(*records, trailer=versions(24)), "x", ())
-
-    def test_an_old_scalar_is_an_unknown_shape(self) -> None:
-        records = [placeholder("x", FLOAT, ()), identity("y", "x")]
-        refused(graph(*records, trailer=versions(23)), [("x", None)], "nothing would change")
-        refused(graph(*records, trailer=versions(23)), [("x", ())], "cannot be made a scalar")
-        edited(graph(*records, trailer=versions(24)), "x", None)
+    @pytest.mark.parametrize(
+        ("old", "producer", "new", "code"),
+        [
+            ((1, 3), 23, (), "old-producer"),
+            ((1, 3), 24, (), ""),
+            ((), 23, (), "old-producer"),
+            ((), 23, None, "nothing-to-do"),
+            ((), 24, None, ""),
+            (None, 24, None, "nothing-to-do"),
+        ],
+    )
+    def test_an_old_scalar_is_an_unknown_shape(self, old: Shape, producer: int, new: Shape, code: str) -> None:
+        found = graph(placeholder("x", FLOAT, old), Y, trailer=versions(producer))
+        if not code:
+            edited(found, "x", new)
+            return
+        facts = {"node": "x", "expected": 24, "found": 23} if code == "old-producer" else {}
+        refused(found, code, lambda g: set_shape(g, [("x", new)]), **facts)
 
     @pytest.mark.parametrize("shape", [(-1, 4, 6, 2), (3, 4, 6, 2)])
     @pytest.mark.parametrize("target", [(1, 12), (1, -1)])
     def test_the_batch_in_a_reshape(self, shape: Shape, target: tuple[int, ...]) -> None:
         size = 2 if shape == (-1, 4, 6, 2) else 3
-        spelt = "[1,12]" if target == (1, 12) else "[1,-1]"
-        error = refused(graph(*classifier(target=target)), [("x", shape)], "--fix-batch")
-        tried = "[?,4,6,2] (tried as [2,4,6,2])" if size == 2 else "[3,4,6,2]"
-        assert error.message == f"1 node does not take 'x' {tried}:"
-        assert error.details == (
-            f"'flat' (Reshape): its shape {spelt} has the batch in it, and it would get [{size},2,3,2]",
-        )
+        edit, tried = partial(set_shape, shapes=[("x", shape)]), {"x": (size, 4, 6, 2)}
+        wanted = {"code": "baked-batch", "node": "flat", "op": "Reshape", "target": target, "shape": (size, 2, 3, 2)}
+        error = refused(graph(*classifier(target=target)), "shape-mismatch", edit, misfits=[wanted], tried=tried)
+        assert "--fix-batch" in (hint_of(error) or "") and len(error.details) == 1
 
+    @pytest.mark.parametrize("fix", [False, True])
     @pytest.mark.parametrize("shape", [(1, 8, 6, 2), (-1, 8, 6, 2), (1, -1, 6, 2)])
-    def test_the_size_of_an_image_in_a_reshape(self, shape: Shape) -> None:
-        error = refused(graph(*classifier()), [("x", shape)], "'flat' (Reshape): its shape [1,12]")
-        assert len(error.details) == 1
+    def test_the_size_of_an_image_in_a_reshape(self, shape: Shape, fix: bool) -> None:
+        edit = partial(set_shape, shapes=[("x", shape)], fix_batch=fix)
+        error = refused(graph(*classifier()), "shape-mismatch", edit)
+        ((code, name, target),) = ((each["code"], each["node"], each["target"]) for each in error.facts["misfits"])
+        assert (code, name, target) == ("baked-batch" if shape[0] < 0 else "wrong-size", "flat", (1, 12))  # type: ignore[index]
         assert hint_of(error) is None
-        refused(graph(*classifier()), [("x", shape)], "'flat' (Reshape): its shape [1,12]", fix_batch=True)
 
-    def test_rows_of_another_length_do_not_become_more_rows(self) -> None:
-        error = refused(graph(*classifier(target=(-1, 12))), [("x", (-1, 8, 6, 2))], "'flat' (Reshape)")
-        assert error.details == (
-            "'flat' (Reshape): its shape [-1,12] is for rows of 12, and those of [2,4,3,2] are 24",
-        )
-        found = graph(*classifier(batch=-1, target=(-1, 12)))
-        refused(found, [("x", (-1, 8, 6, 2))], "is for rows of 12, and those of [?,4,3,2] are 24")
+    @pytest.mark.parametrize(("batch", "tried"), [(1, 2), (-1, -1)])
+    def test_rows_of_another_length_do_not_become_more_rows(self, batch: int, tried: int) -> None:
+        (misfit,) = misfits(graph(*classifier(batch=batch, target=(-1, 12))), [("x", (-1, 8, 6, 2))])
+        wanted = {"node": "flat", "op": "Reshape", "target": (-1, 12), "shape": (tried, 4, 3, 2)}
+        assert misfit == {"code": "baked-row", "expected": 12, "found": 24} | wanted
 
     def test_weights_behind_a_flattened_image(self) -> None:
         records = [
@@ -188,11 +196,9 @@ class TestRefused:
             matmul("fc", "flat", "w"),
         ]
         edited(graph(*records), "x", (7, 4, 3))
-        error = refused(graph(*records), [("x", (7, 8, 3))])
-        assert error.details == ("'fc' (MatMul): [7,24] times [12,5]; 'w' is [12,5] as before",)
-        refused(
-            graph(*records), [("x", (-1, 8, 3))], "'x' [?,8,3] (tried as [2,8,3])", "'fc' (MatMul): [2,24] times [12,5]"
-        )
+        for batch, tried in ((7, 7), (-1, 2)):
+            (misfit,) = misfits(graph(*records), [("x", (batch, 8, 3))])
+            assert misfit == unfit("fc", "MatMul", [(tried, 24), (12, 5)], ["w"])
 
     def test_a_state_of_a_fixed_batch(self) -> None:
         records = [
@@ -201,35 +207,38 @@ class TestRefused:
             node("state", "Fill", ["dims", "zero"], T=FLOAT, index_type=INT32),
             node("joined", "ConcatV2", ["x", "state", "axis"], T=FLOAT, N=2, Tidx=INT32),
         ]  # fmt: skip
-        error = refused(graph(*records), [("x", (-1, 3))])
-        assert error.details == ("'joined' (ConcatV2): it joins [2,3], [1,4] along axis 1; 'state' is [1,4] as before",)
+        (misfit,) = misfits(graph(*records), [("x", (-1, 3))])
+        assert misfit == unfit("joined", "ConcatV2", [(2, 3), (1, 4), ()], ["state"])
 
     @pytest.mark.parametrize(
-        ("op", "inputs", "attrs", "words"),
+        ("op", "inputs", "attrs", "shapes", "unmoved"),
         [
-            ("AddV2", ["x", "table"], {}, "'y' (AddV2): [4,3] and [2,3] cannot be broadcast to one shape; 'table'"),
-            ("BroadcastTo", ["x", "pair"], {"Tidx": INT32}, "'y' (BroadcastTo): [4,3] cannot be broadcast to [2,3]"),
-            ("Pack", ["x", "table"], {"N": 2}, "'y' (Pack): [4,3] and [2,3] differ"),
-            ("Unpack", ["x"], {"num": 2}, "'y' (Unpack): it takes [4,3] apart into 2"),
-            ("Split", ["one", "x"], {"num_split": 2}, ""),
+            ("AddV2", ["x", "table"], {}, [(4, 3), (2, 3)], ["table"]),
+            ("BroadcastTo", ["x", "pair"], {"Tidx": INT32}, [(4, 3), (2,)], []),
+            ("Pack", ["x", "table"], {"N": 2}, [(4, 3), (2, 3)], ["table"]),
+            ("Unpack", ["x"], {"num": 2}, [(4, 3)], []),
+            ("Split", ["one", "x"], {"num_split": 2}, [], []),
         ],
     )
-    def test_constants_of_a_fixed_batch(self, op: str, inputs: list[str], attrs: dict[str, Any], words: str) -> None:
-        records = [
+    def test_constants_of_a_fixed_batch(
+        self, op: str, inputs: list[str], attrs: dict[str, Any], shapes: list[Shape], unmoved: list[str]
+    ) -> None:
+        found = graph(
             placeholder("x", FLOAT, (2, 3)), weights("table", 2, 3), const("pair", [2, 3], INT32),
             scalar("one", 0, INT32), node("y", op, inputs, T=FLOAT, **attrs),
-        ]  # fmt: skip
-        if words:
-            refused(graph(*records), [("x", (-1, 3))], words)
+        )  # fmt: skip
+        if shapes:
+            assert misfits(found, [("x", (-1, 3))]) == [unfit("y", op, shapes, unmoved)]
         else:
-            edited(graph(*records), "x", (-1, 3))
+            edited(found, "x", (-1, 3))
 
     def test_a_transposed_convolution(self) -> None:
         found = graph(
             placeholder("x", FLOAT, (1, 2, 2, 3)), weights("filter", 2, 2, 5, 3), const("sizes", [1, 4, 4, 5], INT32),
             node("y", "Conv2DBackpropInput", ["sizes", "filter", "x"], T=FLOAT, strides=STRIDES, padding="SAME"),
         )  # fmt: skip
-        refused(found, [("x", (-1, 2, 2, 3))], "to give [1,4,4,5] it takes [1,2,2,3], and its input is [2,2,2,3]")
+        wanted = unfit("y", "Conv2DBackpropInput", [(4,), (2, 2, 5, 3), (2, 2, 2, 3)], ["filter"])
+        assert misfits(found, [("x", (-1, 2, 2, 3))]) == [wanted]
 
     def test_each_constant_is_named_once_and_what_follows_is_not(self) -> None:
         records = [placeholder("x", FLOAT, (1, 12)), const("s", [1, 3, 4], INT32), const("t", [1, 12], INT32)]
@@ -238,8 +247,8 @@ class TestRefused:
             records += [reshape(f"a{i}", previous, "s"), reshape(f"b{i}", f"a{i}", "t")]
             records += [weights(f"w{i}", 12, 12), matmul(f"m{i}", f"b{i}", f"w{i}")]
             previous = f"m{i}"
-        error = refused(graph(*records), [("x", (-1, 12))])
-        assert [line.split("'")[1] for line in error.details] == [f"{c}{i}" for i in range(5) for c in "ab"]
+        found = misfits(graph(*records), [("x", (-1, 12))])
+        assert [each["node"] for each in found] == [f"{c}{i}" for i in range(5) for c in "ab"]
 
     def test_what_did_not_fit_before_is_not_told(self) -> None:
         records = [placeholder("x", FLOAT, (2, 3)), weights("w", 5, 4), node("v", "Placeholder", dtype=FLOAT),
@@ -250,19 +259,22 @@ class TestRefused:
     def test_a_batch_that_was_open_may_stay_so_or_not(self) -> None:
         found = graph(*classifier(batch=-1, target=(-1, 12)))
         edited(found, "x", (4, 4, 6, 2))
-        refused(graph(*classifier(batch=-1)), [("x", (4, 4, 6, 2))], "its shape [1,12] has the batch in it")
+        (misfit,) = misfits(graph(*classifier(batch=-1)), [("x", (4, 4, 6, 2))])
+        assert (misfit["code"], misfit["target"]) == ("baked-batch", (1, 12))
         edited(graph(*classifier(batch=-1)), "x", (1, 4, 6, 2))
 
     def test_where_nothing_was_said_a_batch_is_tried(self) -> None:
-        records = classifier()
-        records[0] = placeholder("x", FLOAT, None)
-        refused(graph(*records), [("x", (-1, 4, 6, 2))], "its shape [1,12] has the batch in it")
+        records = [placeholder("x", FLOAT, None), *classifier()[1:]]
+        (misfit,) = misfits(graph(*records), [("x", (-1, 4, 6, 2))])
+        assert (misfit["code"], misfit["target"]) == ("baked-batch", (1, 12))
         edited(graph(*records), "x", (1, 4, 6, 2))
 
     def test_the_minus_one_may_take_the_batch_in(self) -> None:
         found = graph(placeholder("x", FLOAT, (1, 12)), const("s", [1, -1, 12], INT32), reshape("y", "x", "s"))
         result = edited(found, "x", (-1, 12))
-        assert result.warnings == ["'y' (Reshape) makes [2,12] with its shape [1,-1,12] [1,2,12]"]
+        (warning,) = result.warnings
+        facts = {"node": "y", "target": (1, -1, 12), "shape": (2, 12), "found": (1, 2, 12)}
+        check_error(warning, "batch-absorbed", facts)
 
     def test_cuts_that_took_all_are_warned_about(self) -> None:
         found = graph(
@@ -272,17 +284,16 @@ class TestRefused:
             node("head", "StridedSlice", ["x", "first", "one", "one"], T=FLOAT, Index=INT32, shrink_axis_mask=1),
         )  # fmt: skip
         result = edited(found, "x", (-1, 16, 3))
-        assert result.warnings == [
-            "'crop' (Slice) took all 8 along axis 1 of what it reads, and takes 8 of 16 now",
-            "'head' (StridedSlice) takes one element of the batch: of 2 the others are lost",
-        ]
+        crop, head = result.warnings
+        check_error(crop, "cuts-off", {"node": "crop", "axis": 1, "took": 8, "takes": 8, "size": 16})
+        check_error(head, "takes-one", {"node": "head", "size": 2})
 
     def test_what_is_not_looked_into_is_told(self) -> None:
         body = graphs.function("f", identity("y", "x"), ret="y:output:0")
-        found = graph(placeholder("x", FLOAT, (1, 3)), node("call", "f", ["x"]), graphs.library(body))
-        assert edited(found, "x", (2, 3)).warnings == ["not looked into: functions, called by 'call'"]
-        found = graph(*graphs.loop())
-        assert edited(found, "n", None).warnings == ["not looked into: while loops, entered by 'w/Limit'"]
+        call = graph(placeholder("x", FLOAT, (1, 3)), node("call", "f", ["x"]), graphs.library(body))
+        for found, name, shape, where in ((call, "x", (2, 3), "call"), (graph(*graphs.loop()), "n", None, "w/Limit")):
+            (warning,) = edited(found, name, shape).warnings
+            check_error(warning, "not-followed", {"nodes": [where]})
 
 
 class TestFixBatch:
@@ -296,7 +307,8 @@ class TestFixBatch:
         assert {name for name in after if after[name] != before.get(name)} == {"x", "shape"}
         assert graphs.attrs(found, "shape")["value"] == attr_value(tensor([-1, 12], INT32))
         assert (result.intent.changed, result.intent.added) == (["x", "shape"], [])
-        assert result.notes == [f"flat reshapes to [-1,12] instead of [{target[0]},{target[1]}]"]
+        (note,) = result.notes
+        check_error(note, "reshaped", {"node": "flat", "old": target, "new": (-1, 12)})
 
     def test_a_constant_that_others_read_stays(self) -> None:
         found = graph(*classifier(), identity("also", "shape", kind=INT32))
@@ -361,20 +373,23 @@ class TestFixBatch:
                 placeholder("x", FLOAT, (4, -1, 1, 3)), node("narrow", "Squeeze", ["x"], T=FLOAT),
                 const("s", target, INT32), reshape("y", "narrow", "s"),
             )  # fmt: skip
-            refused(found, [("x", (-1, -1, 1, 3))], "'y' (Reshape): its shape [4,-1", fix_batch=True)
+            (misfit,) = misfits(found, [("x", (-1, -1, 1, 3))], fix_batch=True)
+            assert (misfit["node"], misfit["target"]) == ("y", target)
         found = graph(*classifier(target=(1, -1))[:-4], identity("y", "flat"))
-        refused(found, [("x", (-1, -1, 6, 2))], "'flat' (Reshape): its shape [1,-1] has the batch", fix_batch=True)
+        (misfit,) = misfits(found, [("x", (-1, -1, 6, 2))], fix_batch=True)
+        assert (misfit["code"], misfit["node"], misfit["target"]) == ("baked-batch", "flat", (1, -1))
         edited(found, "x", (-1, 8, 6, 2), fix_batch=True)
         assert graphs.attrs(found, "shape")["value"] == attr_value(tensor([-1, 24], INT32))
 
     def test_nothing_is_fixed_where_something_else_does_not_fit(self) -> None:
         found = graph(*classifier(), weights("table", 2, 5), add("sum", "fc", "table"))
-        refused(found, [("x", (-1, 4, 6, 2))], "'flat' (Reshape)")
+        assert [each["node"] for each in misfits(found, [("x", (-1, 4, 6, 2))])] == ["flat"]
         found = graph(*classifier(), const("three", [1, 3, 4], INT32), const("z", [4, 1, 3], INT32),
                       reshape("a", "flat", "three"), reshape("moved", "t", "z"), const("order", [2, 0, 1], INT32),
                       node("t", "Transpose", ["a", "order"], T=FLOAT, Tperm=INT32))  # fmt: skip
-        error = refused(found, [("x", (-1, 4, 6, 2))], fix_batch=True)
-        assert error.details == ("'moved' (Reshape): its shape [4,1,3] cannot hold [4,2,3]: 24 elements",)
+        (misfit,) = misfits(found, [("x", (-1, 4, 6, 2))], fix_batch=True)
+        wanted = {"code": "wrong-size", "node": "moved", "op": "Reshape", "target": (4, 1, 3), "shape": (4, 2, 3)}
+        assert misfit == wanted
 
 
 def test_very_many_nodes() -> None:
@@ -384,6 +399,6 @@ def test_very_many_nodes() -> None:
         records += [reshape(f"r{i}", previous, "s"), node(f"n{i}", "Relu", [f"r{i}"], T=FLOAT)]
         previous = f"n{i}"
     found = graph(*records)
-    refused(found, [("x", (-1, 8))], "2000 nodes do not take", "and 1,900 more")
+    assert len(misfits(found, [("x", (-1, 8))])) == 2_000
     result = edited(found, "x", (-1, 8), fix_batch=True)
     assert result.intent.changed == ["x", "s"]

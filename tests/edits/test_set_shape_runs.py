@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,11 @@ import numpy as np
 import pytest
 from support import graphs
 from support.ask_tensorflow import Answers, ShapesTold
+from support.desk import Desk
 from support.graphs import FLOAT, identity, placeholder
 from support.setting_shapes import classifier, edited, shape_attr
 
 from gdsurgeon.analysis.shapes.fit import trial_shape
-from gdsurgeon.cli.main import exit_code
 from gdsurgeon.edits.set_shape import set_shape
 from gdsurgeon.errors import EditError
 from gdsurgeon.graph.attrs import Shape
@@ -72,22 +73,20 @@ class TestExecution:
                 assert "error" not in answer, (axis, name, answer["error"])
                 assert random_answers(name)["actual"].keys() <= answer["actual"].keys(), (axis, name)
 
-    def test_from_the_command_line(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        model, out = tmp_path / "model.pb", tmp_path / "out.pb"
-        model.write_bytes(graphs.graph_bytes(*classifier(outputs=True)))
-        assert exit_code(["set-shape", str(model), "x=?,4,6,2", "-o", str(out)]) == 4
-        said = capsys.readouterr().err
-        assert (
-            "Error: 1 node does not take 'x' [?,4,6,2] (tried as [2,4,6,2]):\n  'flat' (Reshape): its shape [1,12] "
-            in said
-        )
-        assert "Hint: --fix-batch" in said
-        assert not out.exists()
-        assert exit_code(["set-shape", str(model), "x=?,4,6,2", "--fix-batch", "-o", str(out)]) == 0
-        said = capsys.readouterr().err
-        assert "float32 [1,4,6,2]  ->  float32 [?,4,6,2]" in said
-        assert "flat reshapes to [-1,12] instead of [1,12]" in said
-        assert "_output_shapes taken from 2 nodes: y, size" in said
+    def test_from_the_command_line(self, desk: Desk) -> None:
+        desk.put("model.pb", graphs.graph_bytes(*classifier(outputs=True)))
+        arguments = ("set-shape", "model.pb", "x=?,4,6,2", "-o", "out.pb")
+        ran = desk.refused(4, "shape-mismatch", *arguments, tried={"x": (2, 4, 6, 2)})
+        assert all(text in ran.err for text in ("[?,4,6,2]", "[2,4,6,2]", "'flat'", "Hint: --fix-batch"))
+        ran = desk.run(*arguments, "--fix-batch", "--report", "report.json")
+        assert ran.code == 0, ran.err
+        edit = json.loads(desk.files()["report.json"])["edit"]
+        assert edit["changed"] == ["x", "y", "size", "shape"] and len(edit["notes"]) == 2
+        for text in ("[1,4,6,2]  ->  float32 [?,4,6,2]", "[-1,12]", "[1,12]", "y, size"):
+            assert text in ran.err
+
+
+MODEL = graphs.graph_bytes(placeholder("x", FLOAT, (1, 3)), identity("y", "x"))
 
 
 @pytest.mark.parametrize(
@@ -101,21 +100,20 @@ class TestExecution:
         ("x=[]", ()),
     ],
 )
-def test_shapes_on_the_command_line(text: str, shape: Shape, tmp_path: Path) -> None:
-    model, out = tmp_path / "model.pb", tmp_path / "out.pb"
-    model.write_bytes(graphs.graph_bytes(placeholder("x", FLOAT, (1, 3)), identity("y", "x")))
-    arguments = ["set-shape", str(model), text, "-q", "--validate", "structure", "-o", str(out)]
-    assert exit_code(arguments) == 0
-    assert shape_attr(from_bytes(out.read_bytes()), "x") == shape
+def test_shapes_on_the_command_line(text: str, shape: Shape, desk: Desk) -> None:
+    desk.put("model.pb", MODEL)
+    assert desk.run("set-shape", "model.pb", text, "-q", "--validate", "structure", "-o", "out.pb").code == 0
+    assert shape_attr(load("out.pb"), "x") == shape
 
 
 @pytest.mark.parametrize(
-    ("text", "words"), [("x=2,a", "'2,a' is not a shape"), ("x", "is not a pair"), ("", "nothing to set")]
+    ("text", "code", "facts"),
+    [
+        (["x=2,a"], "bad-value", {"value": "2,a", "expected": "shape"}),
+        (["x"], "not-a-pair", {"value": "x"}),
+        ([], "missing-argument", {}),
+    ],
 )
-def test_what_is_no_shape_on_the_command_line(
-    text: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    model = tmp_path / "model.pb"
-    model.write_bytes(graphs.graph_bytes(placeholder("x", FLOAT, (1, 3)), identity("y", "x")))
-    assert exit_code(["set-shape", str(model), *([text] if text else []), "--validate", "none"]) == 2
-    assert words in capsys.readouterr().err
+def test_what_is_no_shape_on_the_command_line(text: list[str], code: str, facts: dict[str, str], desk: Desk) -> None:
+    desk.put("model.pb", MODEL)
+    desk.refused(2, code, "set-shape", "model.pb", *text, "--validate", "none", **facts)

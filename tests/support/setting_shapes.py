@@ -7,15 +7,13 @@ from typing import Any
 import numpy as np
 
 from gdsurgeon.analysis.checks.check import check
-from gdsurgeon.cli.hints import hint_of
 from gdsurgeon.edits.claims import EditResult
-from gdsurgeon.edits.set_shape import set_shape
-from gdsurgeon.errors import EditError
+from gdsurgeon.edits.set_shape import MOST_DETAILS, set_shape
 from gdsurgeon.graph.attrs import Shape, attr_value, shape_of
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from support import graphs
-from support.expecting import refuse
+from support.expecting import refused
 from support.graphs import FLOAT, INT32, const, identity, node, placeholder
 
 STRIDES = b"\x0a\x06\x1a\x04\x01\x02\x02\x01"  # [1, 2, 2, 1]
@@ -63,13 +61,12 @@ def classifier(batch: int = 1, target: tuple[int, ...] = (1, 12), outputs: bool 
     ]
 
 
-def refused(found: Graph, shapes: list[tuple[str, Shape]], *words: str, **options: Any) -> EditError:
-    error: EditError = refuse(found, "", lambda g: set_shape(g, shapes, **options))
-    said = "\n".join([error.message, *error.details, hint_of(error) or ""])
-    for word in words:
-        assert word in said
-    assert not found.is_changed
-    return error
+def misfits(found: Graph, shapes: list[tuple[str, Shape]], **options: Any) -> list[dict[str, Any]]:
+    """What does not fit SHAPES, in the facts of the error, which leaves FOUND unchanged; at least one."""
+    error = refused(found, "shape-mismatch", lambda g: set_shape(g, shapes, **options))
+    assert len(error.details) == min(len(error.facts["misfits"]), MOST_DETAILS + 1)
+    out: list[dict[str, Any]] = error.facts["misfits"]
+    return out
 
 
 def shape_attr(found: Graph, name: str) -> Shape:
