@@ -30,7 +30,8 @@ def check_names(overrides: Overrides, known: Iterable[str]) -> None:
     names = list(known)
     for name in overrides.names():
         if name not in names:
-            raise UsageError(f"there is no placeholder {quoted(name)} to feed.{near_miss(name, names)}".rstrip("."))
+            text = f"there is no placeholder {quoted(name)} to feed.{near_miss(name, names)}".rstrip(".")
+            raise UsageError(text, code="no-such-input", facts={"node": name})
     if overrides.archive is not None:
         wanted = {*names, *overrides.archive_keys.values()}
         with Archive(overrides.archive) as archive:

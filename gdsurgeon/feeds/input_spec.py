@@ -99,7 +99,9 @@ def overridden(spec: InputSpec, overrides: Overrides) -> InputSpec:
             found = f"{dtypes.dtype_name(value.dtype)} {format_shape(value.shape)}"
             raise UsageError(
                 f"the feed for {quoted(spec.name)}{of} is {found}, "
-                f"and it takes {dtypes.dtype_name(spec.dtype)} {format_shape(spec.stated)}"
+                f"and it takes {dtypes.dtype_name(spec.dtype)} {format_shape(spec.stated)}",
+                code="dtype-mismatch" if value.dtype != spec.dtype else "shape-mismatch",
+                facts={"node": spec.name},
             )
     if given:
         return spec._replace(shapes=(given[0].shape,), given=given)

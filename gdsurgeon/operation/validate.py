@@ -304,6 +304,7 @@ class _Validation:
                 f"the outputs agree, and the graphs differ in {counted(len(unshown), 'place')} that no output shows:",
                 details=first_lines(unshown, MOST_DETAILS),
                 code="unshown-differences",
+                facts={"count": len(unshown)},
             )
 
     def _cover(self, engine: Engine) -> None:

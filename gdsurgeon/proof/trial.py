@@ -185,7 +185,7 @@ class TrialRun:
             return self.blame(refusal)
         text = f"{self.called} does not run: {refusal.text}"
         if self.accused:
-            return ValidationError(text, code="does-not-run")
+            return ValidationError(text, code="does-not-run", facts={"reason": refusal.text})
         return refusal.error or NotValidatedError(text, code="does-not-run", advice=DO_WITHOUT)
 
 

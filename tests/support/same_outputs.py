@@ -21,7 +21,7 @@ from support.spoiling import (
     Spoil,
 )
 
-DIFFERS, FAILS, UNLOADABLE = "the result differs: ", "the result does not run: ", "the result does not load: "
+DIFFERS, FAILS, UNLOADABLE = "differs", "does-not-run", "does-not-load"
 
 
 def model() -> Builder:

@@ -12,7 +12,7 @@ from gdsurgeon.select import Selection
 from support.graphs import Builder, doubling_loop
 from support.spoiling import Edit, Spoil, exchanged, next_output, value, without_controls
 
-DIFFERS, FAILS, UNLOADABLE = "the result differs: ", "the result does not run: ", "the result does not load: "
+DIFFERS, FAILS, UNLOADABLE = "differs", "does-not-run", "does-not-load"
 
 
 def model() -> Builder:

@@ -150,6 +150,7 @@ def _accuse(
     return EditError(
         f"the rows of a batch do not stay apart{where}",
         code="rows-mixed",
+        facts={"node": None if node is None else node.name},
         details=differs.details,
         advice="no-batch-check",
     )

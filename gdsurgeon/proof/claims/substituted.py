@@ -191,7 +191,9 @@ def _trial(context: TrialContext, wanted: Substitution) -> Trial:
             what = f"{quoted(refusal.node)}, which was added, does not take what comes from {names}"
             return EditError(f"{what}: {refusal.text}", code="part-refuses", advice="give-others")
         if refusal.error is None or (not new_inputs and _original_runs(context)):
-            return ValidationError(f"the result does not run: {refusal.text}", code="does-not-run")
+            return ValidationError(
+                f"the result does not run: {refusal.text}", code="does-not-run", facts={"reason": refusal.text}
+            )
         return refusal.error
 
     def blame(graph: Graph, refusal: RunRefusal) -> GdsurgeonError:

@@ -13,7 +13,6 @@ from support.mutations import Mutation, mutations
 from support.spoiling import EDITED, ORIGINAL, caught, proven, read_chunks
 
 from gdsurgeon.analysis.checks.check import check_edited
-from gdsurgeon.cli.hints import hint_of
 from gdsurgeon.edits.add_gradients import add_gradients
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.errors import GdsurgeonError, ValidationError
@@ -81,19 +80,17 @@ def under_budget(executor: Executor, differentiator: Differentiator, mib: float,
 def test_a_budget_is_held_against_what_is_measured(executor: Executor, differentiator: Differentiator) -> None:
     most = under_budget(executor, differentiator, 100, 512).memory
     assert most is not None and most.budget == 100 << 20
-    with pytest.raises(ValidationError, match="and the budget is") as error:
+    with pytest.raises(ValidationError) as error:
         under_budget(executor, differentiator, most.edited / (1 << 20) / 1.5, 512)
-    assert hint_of(error.value) is not None and "--shape" in hint_of(error.value)
+    assert error.value.code == "over-budget" and error.value.advice == ("plan-again",)
 
 
-@pytest.mark.parametrize(
-    ("taken", "said"), [(100 << 20, None), (105 << 20, "a little over its budget"), (120 << 20, "and the budget is")]
-)
-def test_a_little_over_the_budget_is_a_warning(taken: int, said: str | None) -> None:
+@pytest.mark.parametrize(("taken", "warnings"), [(100 << 20, 0), (105 << 20, 1), (120 << 20, 0)])
+def test_a_little_over_the_budget_is_a_warning(taken: int, warnings: int) -> None:
     proof = Proof("run")
-    with pytest.raises(ValidationError, match=said) if taken > 115 << 20 else nullcontext():
+    with pytest.raises(ValidationError) if taken > 115 << 20 else nullcontext():
         check_budget(proof, MemoryUse(taken, budget=100 << 20))
-    assert [said in warning for warning in proof.warnings if said] == [True] * (taken == 105 << 20)
+    assert len(proof.warnings) == warnings
 
 
 # -- what the edit does not speak of ---------------------------------------------------------------------------
@@ -185,4 +182,4 @@ def test_a_mistake_of_the_walk_is_caught(
     mistake: Callable[[Any], None], checkpoints: str, executor: Executor, differentiator: Differentiator
 ) -> None:
     error = caught(executor, model(), edit(Mistaken(differentiator, mistake), checkpoints))
-    assert isinstance(error, ValidationError) and "does not hold" in error.message
+    assert isinstance(error, ValidationError) and error.code == "differs"

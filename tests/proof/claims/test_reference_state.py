@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.desk import check_error
 from support.graphs import Builder, doubling_loop
 from support.spoiling import Edit, Spoil, caught, exchanged, proven, reads, spoilt, value
 from support.substituting import (
@@ -316,7 +317,7 @@ def test_a_difference_is_said_with_its_size(executor: Executor) -> None:
     m.node("y", "Mul", ["a", "z"], T="float32")
     edit = spoilt(lambda g: freeze_input(g, {"z": "1"}), value("k", [1.0, 1.5]))
     error = caught(executor, m, edit, Overrides({"x": "[1, 1]"}))
-    assert error.message == (
-        "the result differs: edited(x) = original(x, z := its value) does not hold for 1 of 1 outputs (feed 1)"
-    )
-    assert error.details == ("y: 1 of 2 elements differs, by up to 0.5 (a tolerance of 0.2 would have passed)",)
+    check_error(error, "differs", {"sample": 1, "wrong": 1, "compared": 1, "tensors": ["y"]})
+    (output,) = error.proof.outputs
+    assert (output.comparison.differing, output.comparison.max_abs) == (1, 0.5)
+    assert output.comparison.needed == pytest.approx(0.2)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from support.desk import Desk, Ran
+from support.desk import Desk, Ran, check_error
 from support.graphs import FLOAT, INT32, add, const, graph_bytes, identity, node, placeholder, scalar
 
 pytestmark = pytest.mark.tensorflow
@@ -58,15 +58,15 @@ CENTRED = [
 @pytest.mark.parametrize("shape", ["?,4,3", "3,4,3", "2,4,3", "8,4,3"])
 @pytest.mark.parametrize(
     ("records", "where"),
-    [(FLAT_GATHER, "'g' (GatherV2)"), (FIRST, "'first' (Slice)"), (CENTRED, "'mean' (Mean)")],
+    [(FLAT_GATHER, "g"), (FIRST, "first"), (CENTRED, "mean")],
 )
 def test_rows_that_mix_are_refused_where_they_do_first(
     desk: Desk, records: Sequence[bytes], where: str, shape: str
 ) -> None:
     ran = set_shape(desk, records, f"x={shape}")
     assert ran.code == 4, ran.err
-    assert f"the rows of a batch do not stay apart: rows mix first at {where}" in ran.err
-    assert "Hint: --no-batch-check" in ran.err and "out.pb" not in desk.files()
+    check_error(ran.error, "rows-mixed", {"node": where})
+    assert ran.error is not None and ran.error.advice == ("no-batch-check",) and "out.pb" not in desk.files()
     ran = set_shape(desk, records, f"x={shape}", "--no-batch-check")
     assert ran.code == 0, ran.err
 
@@ -75,7 +75,8 @@ def test_a_batch_that_is_not_taken_at_all_is_refused(desk: Desk) -> None:
     """Behind a comparison of values nothing can be said of the shape before it is run."""
     records = [X, ints("s", 12), op("flat", "Reshape", "x", "s", Tshape=INT32), op("y", "Neg", "flat")]
     ran = set_shape(desk, records, "x=?,4,3")
-    assert ran.code == 4 and "'flat' (Reshape)" in ran.err, ran.err
+    assert ran.code == 4, ran.err
+    assert ran.error is not None and ran.error.code == "shape-mismatch"
 
 
 def pooled(shape: tuple[int, ...]) -> list[bytes]:
@@ -112,7 +113,8 @@ def test_reshapes_that_are_mended_are_proven_row_by_row(desk: Desk) -> None:
     assert ran.code == 0 and "edited(3 rows)" in ran.err, ran.err
     baked = [*records, ints("b", 0, 0), ints("e", 1, 12), op("z", "Slice", "y", "b", "e", Index=INT32)]
     ran = set_shape(desk, baked, "x=?,4,3", "--fix-batch")
-    assert ran.code == 4 and "rows mix first at 'z' (Slice)" in ran.err, ran.err
+    assert ran.code == 4, ran.err
+    check_error(ran.error, "rows-mixed", {"node": "z"})
 
 
 def test_other_inputs_are_shared_or_take_part(desk: Desk) -> None:
