@@ -134,6 +134,7 @@ def calls_for(name: str, path: Path | None, choices: int) -> Iterator[Call]:
                     continue
                 if more is not None:
                     left -= 1
-                    files = {Path(word).name: Path(word).read_bytes() for word in more if word.startswith(made)}
-                    more = [word.replace(made, "{here}").replace(str(path), model) for word in more]
+                    paths = [Path(word) for word in more if word.startswith(made)]
+                    files = {f"{left}-{file.name}": file.read_bytes() for file in paths}
+                    more = [word.replace(f"{made}/", f"{{here}}/{left}-").replace(str(path), model) for word in more]
                     yield call(name, line, words, *more, **files)
