@@ -191,7 +191,8 @@ class Archive(Closing):
         self.check_size([key + ".npy"])
         try:
             with self._zip.open(key + ".npy") as entry:
-                return npy.read_array(entry, allow_pickle=False)
+                found: Array = npy.read_array(entry, allow_pickle=False)
+                return found
         except Exception as error:  # whatever the zip and array readers make of a broken file
             if "allow_pickle" in str(error):
                 raise self._unreadable(f"{quoted(key)} has the type object, and its values {_OBJECTS}") from error

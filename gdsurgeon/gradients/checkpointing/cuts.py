@@ -102,7 +102,7 @@ def costs(found: ForwardPass, cuts: Sequence[int], work: Load) -> Costs:
 
     places = [-1, *cuts, len(found.order) - 1]
     size = len(places)
-    crossing, idle = np.zeros((size + 1, size + 1)), np.zeros((size + 1, size + 1))
+    tables = [np.zeros((size + 1, size + 1)) for _ in ("crossing", "idle")]
     needed = set(found.needed())
     for buffer, end in found.ends.items():
         nbytes = found.nbytes[buffer]
@@ -110,12 +110,12 @@ def costs(found: ForwardPass, cuts: Sequence[int], work: Load) -> Costs:
             continue
         first, last = (bisect_left(places, position) for position in (found.start(buffer), end))
         # It crosses the cuts first..last-1, and was written behind those before the first.
-        for table in (crossing,) if buffer in needed else (crossing, idle):
+        for table in tables[:1] if buffer in needed else tables:
             table[0, first] += nbytes
             table[0, last] -= nbytes
             table[first, first] -= nbytes
             table[first, last] += nbytes
-    crossing, idle = (np.cumsum(np.cumsum(t, axis=0), axis=1)[:size, :size] for t in (crossing, idle))
+    crossing, idle = (np.cumsum(np.cumsum(t, axis=0), axis=1)[:size, :size] for t in tables)
     busy = [work.highest(a + 1, b + 1) for a, b in itertools.pairwise(places)]
     ends = np.array(places) + 1
     before = work.before[ends]
