@@ -43,7 +43,8 @@ def command(
     from gdsurgeon.edits.change_signatures import change_signatures
 
     if not (renamed or removed or inputs or outputs):
-        raise UsageError("--rename, --remove, --input or --output says what is to change; inspect lists signatures")
+        message = "--rename, --remove, --input or --output says what is to change; inspect lists signatures"
+        raise UsageError(message, code="missing-option")
     names = [pair(text, "--rename") for text in renamed]
     taken, given = [named(text, "--input") for text in inputs], [named(text, "--output") for text in outputs]
     run_edit(

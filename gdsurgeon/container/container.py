@@ -177,7 +177,8 @@ def _serving(kind: str, meta: MetaGraph, checkpoint: str, assets: str, wanted: W
     signatures = meta.signatures
     missing = [key for key in wanted.signatures if key not in signatures]
     if missing:
-        raise InputError(f"{printable(name)} has {no_signature(missing[0], signatures)}")
+        remark = no_signature(missing[0], signatures)
+        raise InputError(f"{printable(name)} has {remark}", code=remark.code, facts=remark.facts)
     restored = restored_keys(meta) if checkpoint else {}
     apart = keys_by_objects(meta, checkpoint, restored) if checkpoint else {}
     keys = restored | apart

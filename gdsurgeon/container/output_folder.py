@@ -61,7 +61,8 @@ class OutputFolder(Closing):
             raise OutputError(f"{printable(path)} cannot be written: there is no folder {printable(parent)}")
         if os.path.lexists(self._target) and not is_replaceable(self._target):
             what = "a folder that is no SavedModel" if os.path.isdir(self._target) else "a file"
-            raise OutputError(f"{printable(path)} cannot be written: it is {what}")
+            message = f"{printable(path)} cannot be written: it is {what}"
+            raise OutputError(message, code="not-replaceable", facts={"file": path})
 
     def is_terminal(self) -> bool:
         """Whether what is written would appear on a terminal."""

@@ -12,7 +12,7 @@ from gdsurgeon.errors import EditError, NothingToDo, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.serving import INIT, PREDICT, Served, no_signature
 from gdsurgeon.specification.asked import edit
-from gdsurgeon.text import near_miss
+from gdsurgeon.text import nearest, suggestion
 
 
 @naming(inputs=of_field("tensor", of_tensors), outputs=of_field("tensor", of_tensors))
@@ -39,7 +39,8 @@ def change_signatures(
         NothingToDo: nothing is asked for that is not so already.
     """
     if graph.serving is None:
-        raise EditError(f"{printable(graph.source_name)} is a GraphDef of its own, which has no signatures")
+        message = f"{printable(graph.source_name)} is a GraphDef of its own, which has no signatures"
+        raise EditError(message, code="wrong-format", facts={"file": graph.source_name})
     before = dict(graph.serving.signatures)
     after = dict(before)
     for item in removed:
@@ -69,11 +70,15 @@ def _found(signatures: Mapping[str, Served], item: str) -> tuple[str, str]:
         return item, ""
     key, slash, name = item.partition("/")
     if not slash or key not in signatures:
-        raise EditError(f"there is {no_signature(key, signatures)}")
+        missing = no_signature(key, signatures)
+        raise EditError(f"there is {missing}", code=missing.code, facts=missing.facts)
     names = (*signatures[key].inputs, *signatures[key].outputs)
     if name not in names:
+        near = nearest(name, names)
         raise EditError(
-            f"the signature {quoted(key)} has no input or output {quoted(name)}.{near_miss(name, names)}".rstrip(".")
+            f"the signature {quoted(key)} has no input or output {quoted(name)}.{suggestion(near)}".rstrip("."),
+            code="no-such-tensor",
+            facts={"signature": key, "name": name, "near": near},
         )
     return key, name
 
@@ -94,9 +99,11 @@ def _rename(signatures: dict[str, Served], old: str, new: str) -> None:
     key, name = _found(signatures, old)
     if not name:
         if new in signatures:
-            raise EditError(f"there is a signature {quoted(new)} already")
+            message = f"there is a signature {quoted(new)} already"
+            raise EditError(message, code="name-taken", facts={"signature": new})
         if not new:
-            raise EditError(f"the signature {quoted(key)} needs a name")
+            message = f"the signature {quoted(key)} needs a name"
+            raise EditError(message, code="bad-name", facts={"signature": key, "name": new})
         signatures[new] = signatures.pop(key)
         return
     served = signatures[key]
@@ -107,5 +114,6 @@ def _rename(signatures: dict[str, Served], old: str, new: str) -> None:
 
 def _respelt(named: Mapping[str, str], old: str, new: str, key: str) -> dict[str, str]:
     if old in named and new in named and old != new:
-        raise EditError(f"the signature {quoted(key)} has {quoted(new)} already")
+        message = f"the signature {quoted(key)} has {quoted(new)} already"
+        raise EditError(message, code="name-taken", facts={"signature": key, "name": new})
     return {new if name == old else name: tensor for name, tensor in named.items()}

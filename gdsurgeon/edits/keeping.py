@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from gdsurgeon.errors import EditError, UsageError, printable, quoted
-from gdsurgeon.text import near_miss
+from gdsurgeon.text import nearest, suggestion
 
 
 class Keeping:
@@ -25,7 +25,8 @@ class Keeping:
         try:
             self._pattern = re.compile(text) if text else None
         except re.error as error:
-            raise UsageError(f"{quoted(text)} is no pattern: {printable(str(error))}", code="no-pattern") from None
+            message = f"{quoted(text)} is no pattern: {printable(str(error))}"
+            raise UsageError(message, code="bad-pattern", facts={"value": text}) from None
 
     def holds(self, name: str) -> bool:
         """Whether the constant NAME is to be left as it is."""
@@ -36,4 +37,6 @@ class Keeping:
     def check_found(self) -> None:
         """Raises EditError where there is a pattern and no constant that was asked for is held."""
         if self._pattern is not None and not self.found:
-            raise EditError(f"no constant is called {quoted(self._text)}.{near_miss(self._text, self._others)}")
+            near = nearest(self._text, self._others)
+            message = f"no constant is called {quoted(self._text)}.{suggestion(near)}"
+            raise EditError(message, code="nothing-matched", facts={"value": self._text, "near": near})

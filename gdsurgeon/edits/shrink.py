@@ -17,7 +17,7 @@ from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.edits.keeping import Keeping
 from gdsurgeon.edits.smaller import Smaller, as_half, as_whole_numbers
-from gdsurgeon.errors import EditError, InputError, Json, NothingToDo, UsageError, quoted
+from gdsurgeon.errors import EditError, InputError, Json, NothingToDo, Remark, UsageError, quoted
 from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.constants import constant_header, raw_value
@@ -79,7 +79,8 @@ def shrink(graph: Graph, to: str, *, keep: str = "", least: int = LEAST, toleran
         NothingToDo: nothing would be smaller.
     """
     if to not in FORMS:
-        raise UsageError(f"weights are stored as {', '.join(FORMS)}, and not as {quoted(to)}", code="no-such-form")
+        message = f"weights are stored as {', '.join(FORMS)}, and not as {quoted(to)}"
+        raise UsageError(message, code="bad-value", facts={"value": to, "expected": list(FORMS)})
     work = _Work(FORMS[to], Keeping(keep), least)
     bodies = [] if graph.is_body else list(_bodies(graph, work))
     found = work.found_in(graph)
@@ -88,8 +89,10 @@ def shrink(graph: Graph, to: str, *, keep: str = "", least: int = LEAST, toleran
     work.keep.check_found()
     _check_fit(all_found, to)
     if not all_found:
-        stays = "".join(f"; {counted(count, 'constant')} {why}" for why, count in work.stays.items())
-        raise NothingToDo(f"nothing would change: no constant would be smaller as {to}{stays}")
+        stays = "".join(f"; {note}" for note in work.notes())
+        raise NothingToDo(
+            f"nothing would change: no constant would be smaller as {to}{stays}", facts={"stays": dict(work.stays)}
+        )
     also = _reached(graph, chosen_from(graph), [each.called for each in found] if not any(inside.values()) else None)
     except_for = reordered(graph) if also and tolerance is not None else {}
     for each in all_found:
@@ -105,18 +108,29 @@ def shrink(graph: Graph, to: str, *, keep: str = "", least: int = LEAST, toleran
     return EditResult(
         intent,
         (claim,),
-        notes=[f"{counted(count, 'constant')} {why}" for why, count in work.stays.items()],
+        notes=work.notes(),
         told=list(_told(all_found, to, sizes)),
         facts=_facts(all_found, to, sizes),
         inside={name: (body.graph, EditResult(_intent(body.graph))) for name, body in changed.items()},
     )
 
 
+_REASONS = {
+    "kept": "kept",
+    "not-smaller": "would not be smaller",
+    "read-as-it-is": "that a variable, a table or a quantised op reads",
+    "shape-source": "that shapes follow from",
+    "typed-by-calls": "in functions that take their types from their calls",
+    "unreadable": "cannot be read",
+    "vector": "of rank below 2",
+}
+
+
 class _Work:
     """Finds what is stored otherwise.
 
     Attributes:
-        stays: how many constants of floats stay as they are, by the reason.
+        stays: how many constants of floats stay as they are, by the code of the reason; see `_REASONS`.
     """
 
     def __init__(self, to: DType, keep: Keeping, least: int) -> None:
@@ -141,18 +155,25 @@ class _Work:
                 if each is not None and (each.form.problem or each.now < each.before):
                     out.append(each)
                     continue
-                why = "would not be smaller" if each is not None else "cannot be read"
+                why = "not-smaller" if each is not None else "unreadable"
             self.stays[why] += 1
         return out
+
+    def notes(self) -> list[str]:
+        """How many constants stay, and why: a line for each reason."""
+        return [
+            Remark(f"{counted(count, 'constant')} {_REASONS[why]}", why, count=count)
+            for why, count in self.stays.items()
+        ]
 
     def _why_not(self, node: Node, sources: set[str]) -> str:
         header = constant_header(node)
         if node.name in sources:
-            return "that shapes follow from"
+            return "shape-source"
         if any(use.node.op in ASSIGNMENTS or _WANTS_CONSTANTS.search(use.node.op) for use in _readers(node)):
-            return "that a variable, a table or a quantised op reads"
+            return "read-as-it-is"
         if self.to == INT8 and header is not None and len(header.dims or ()) < 2:
-            return "of rank below 2"
+            return "vector"
         return ""
 
     def _smaller(self, node: Node, called: str) -> _Found | None:
@@ -177,7 +198,7 @@ def _bodies(graph: Graph, work: _Work) -> Iterator[Body]:
             try:
                 yield Body(graph, function.signature.name)
             except EditError:
-                work.stays["in functions that take their types from their calls"] += 1
+                work.stays["typed-by-calls"] += 1
 
 
 def _readers(node: Node) -> Iterator[Use]:
@@ -219,7 +240,11 @@ def _check_fit(found: Sequence[_Found], to: str) -> None:
             code="does-not-fit",
             details=tuple(f"{quoted(each.called)}: {each.form.problem}" for each in unfit),
             advice="keep-these",
-            facts={"pattern": f"^({names})$", "constants": [each.called for each in unfit]},
+            facts={
+                "pattern": f"^({names})$",
+                "constants": [each.called for each in unfit],
+                "problems": [each.form.problem.code for each in unfit if each.form.problem is not None],
+            },
         )
 
 

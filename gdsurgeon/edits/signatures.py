@@ -28,7 +28,8 @@ def signature_of(graph: Graph, serving: Serving, key: str) -> Served:
     """The signature KEY of those that are called. Raises EditError: there is none."""
     found = serving.called.get(key)
     if found is None:
-        raise EditError(f"{printable(graph.source_name)} has {no_signature(key, serving.called)}")
+        missing = no_signature(key, serving.called)
+        raise EditError(f"{printable(graph.source_name)} has {missing}", code=missing.code, facts=missing.facts)
     return found
 
 
@@ -40,7 +41,11 @@ def with_added(served: Served, key: str, inputs: Sequence[Named], outputs: Seque
         for item in items:
             if item.key == key:
                 if item.name in side:
-                    raise EditError(f"the signature {quoted(key)} has two {what}s {quoted(item.name)}")
+                    raise EditError(
+                        f"the signature {quoted(key)} has two {what}s {quoted(item.name)}",
+                        code="name-taken",
+                        facts={"signature": key, "name": item.name},
+                    )
                 side[item.name] = item.tensor
         sides.append(side)
     return Served(sides[0], sides[1], served.method)
@@ -54,13 +59,16 @@ def resolved(graph: Graph, key: str, served: Served) -> Served:
             that depends on a placeholder that it does not take.
     """
     if not served.outputs:
-        raise EditError(f"the signature {quoted(key)} gives nothing: name an output of it")
+        message = f"the signature {quoted(key)} gives nothing: name an output of it"
+        raise EditError(message, code="no-such-output", facts={"signature": key})
     starts = {name: _dense(graph, tensor, "fed") for name, tensor in served.inputs.items()}
     ends = {name: _dense(graph, tensor, "fetched") for name, tensor in served.outputs.items()}
     for tensor in starts.values():
         if tensor.node.op == "Const":
             raise EditError(
-                f"{quoted(tensor.name)} is a constant: what callers give would not be what they think it is"
+                f"{quoted(tensor.name)} is a constant: what callers give would not be what they think it is",
+                code="is-constant",
+                facts={"signature": key, "tensor": tensor.name},
             )
     topology = topology_of(graph)
     given = {topology.code(tensor) for tensor in starts.values()}
@@ -68,9 +76,9 @@ def resolved(graph: Graph, key: str, served: Served) -> Served:
     for number in topology.with_ops(UNSET_PLACEHOLDERS):
         node = topology.node(number)
         if above[number] and node.output not in starts.values():
-            raise EditError(
-                f"the outputs of the signature {quoted(key)} depend on {quoted(node.name)}, which is none of its inputs"
-            )
+            line = f"the outputs of the signature {quoted(key)} depend on {quoted(node.name)}"
+            facts = {"signature": key, "node": node.name}
+            raise EditError(f"{line}, which is none of its inputs", code="no-such-input", facts=facts)
     return Served(
         {name: tensor.name for name, tensor in starts.items()},
         {name: tensor.name for name, tensor in ends.items()},
@@ -81,7 +89,8 @@ def resolved(graph: Graph, key: str, served: Served) -> Served:
 def _dense(graph: Graph, text: str, done: str) -> Output:
     tensor = graph.tensor(text)
     if tensor.dtype > REF or base_dtype(tensor.dtype) in (RESOURCE, VARIANT):
-        raise EditError(f"{quoted(tensor.name)} is a reference, a resource or a variant, which cannot be {done}")
+        message = f"{quoted(tensor.name)} is a reference, a resource or a variant, which cannot be {done}"
+        raise EditError(message, code="unfeedable", facts={"tensor": tensor.name})
     return tensor
 
 

@@ -45,10 +45,13 @@ def slim(graph: Graph, *, signatures: Sequence[str] = ()) -> EditResult:
     serving = serving_of(graph)
     if serving is None or graph.serving is None:
         raise EditError(
-            f"{printable(graph.source_name)} is a GraphDef of its own, which has nothing beside what it computes"
+            f"{printable(graph.source_name)} is a GraphDef of its own, which has nothing beside what it computes",
+            code="wrong-format",
+            facts={"file": graph.source_name},
         )
     if not serving.called:
-        raise EditError(Line("{model} has no signatures, which say what is needed", model=printable(graph.source_name)))
+        line = Line("{model} has no signatures, which say what is needed", model=printable(graph.source_name))
+        raise EditError(line, code="no-such-signature")
     called = {key: signature_of(graph, serving, key) for key in signatures or serving.called}
     topology = topology_of(graph)
     kept = topology.upstream([topology.id_of(graph.tensor(text).node) for text in _tensors(called)])
@@ -112,6 +115,8 @@ def _keys(serving: Serving, kept: Sequence[Node], topology: Topology, loading: b
         is_kept = is_variable(node.op) and node.op not in TEMPORARY
         if is_kept and node.name not in serving.keys and not loading[topology.id_of(node)]:
             raise EditError(
-                f"nothing restores or initialises the variable {quoted(node.name)}, which a signature needs"
+                f"nothing restores or initialises the variable {quoted(node.name)}, which a signature needs",
+                code="value-unknown",
+                facts={"node": node.name},
             )
     return restored_once(kept, serving.keys)

@@ -7,7 +7,7 @@ from math import inf, isfinite, prod, sqrt
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gdsurgeon.analysis.queries.constant_values import BLOCK, ConstantValues
-from gdsurgeon.errors import Json
+from gdsurgeon.errors import Json, Remark
 from gdsurgeon.ops.dtypes import BFLOAT16, FLOAT16, INT8, DType
 from gdsurgeon.ops.numpy_dtypes import numpy_dtype
 
@@ -50,7 +50,7 @@ class Smaller(NamedTuple):
             are only cast.
         scale_shape: its shape.
         error: of the product, or of the cast.
-        problem: why it does not stand for the constant, or ''.
+        problem: why it does not stand for the constant, or None.
     """
 
     dtype: DType
@@ -58,7 +58,7 @@ class Smaller(NamedTuple):
     scale: bytes
     scale_shape: tuple[int, ...]
     error: Error
-    problem: str
+    problem: Remark | None
 
 
 class _Off:
@@ -106,11 +106,13 @@ def as_half(values: ConstantValues, to: DType) -> Smaller:
             small = block.astype(np.float16) if to == FLOAT16 else _bfloat16(block)
             parts.append(small.tobytes())
             off.add(block, small.astype(block.dtype) if to == FLOAT16 else _widened(small).astype(block.dtype))
-    problem = ""
+    problem = None
     if off.infinite:
-        problem = f"{off.infinite:,} of {values.count:,} elements overflow: the largest is {off.most:.3g}"
+        text = f"{off.infinite:,} of {values.count:,} elements overflow: the largest is {off.most:.3g}"
+        problem = Remark(text, "overflow", count=off.infinite)
     elif off.largest > off.most * _ROUNDING[to]:
-        problem = f"it underflows: its largest element is {off.most:.3g}, and {off.largest:.3g} of an element is lost"
+        text = f"it underflows: its largest element is {off.most:.3g}, and {off.largest:.3g} of an element is lost"
+        problem = Remark(text, "underflow")
     return Smaller(to, b"".join(parts), b"", (), off.error(), problem)
 
 
@@ -143,7 +145,8 @@ def as_whole_numbers(values: ConstantValues, axes: Sequence[int]) -> Smaller:
     off = _Off()
     finite = int(np.isfinite(array).sum())
     if finite < values.count:
-        problem = f"{values.count - finite:,} of {values.count:,} elements are NaN or infinite: int8 has none"
+        text = f"{values.count - finite:,} of {values.count:,} elements are NaN or infinite: int8 has none"
+        problem = Remark(text, "not-finite", count=values.count - finite)
         return Smaller(INT8, b"", b"", shape, off.error(), problem)
     with np.errstate(all="ignore"):
         most: Array = np.abs(array).max(axis=others, keepdims=True) if values.count else np.zeros(shape, array.dtype)
@@ -152,8 +155,11 @@ def as_whole_numbers(values: ConstantValues, axes: Sequence[int]) -> Smaller:
         scale = np.where(most > 0, scale, array.dtype.type(1))
         whole = np.clip(np.rint(array / np.where(scale > 0, scale, 1)), -LARGEST, LARGEST).astype(np.int8)
         off.add(array, whole.astype(array.dtype) * scale)
-    problem = f"it underflows: {tiny:,} of its {prod(shape):,} scales would be below all normal numbers" if tiny else ""
+    unfit = None
     if off.infinite:
-        problem = f"{off.infinite:,} of {values.count:,} elements overflow"
+        unfit = Remark(f"{off.infinite:,} of {values.count:,} elements overflow", "overflow", count=off.infinite)
+    elif tiny:
+        text = f"it underflows: {tiny:,} of its {prod(shape):,} scales would be below all normal numbers"
+        unfit = Remark(text, "underflow", count=tiny)
     assert scale.dtype == numpy_dtype(values.dtype)
-    return Smaller(INT8, whole.tobytes(), scale.tobytes(), shape, off.error(), problem)
+    return Smaller(INT8, whole.tobytes(), scale.tobytes(), shape, off.error(), unfit)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult
@@ -19,7 +19,7 @@ from gdsurgeon.ops.kinds import CONTROL_FLOW
 from gdsurgeon.ops.op_defs import AttrDef, OpDef, arg_dtypes, op_names
 from gdsurgeon.select import Selection, nodes_of
 from gdsurgeon.specification.asked import edit
-from gdsurgeon.text import counted, listed, near_miss
+from gdsurgeon.text import counted, listed, nearest, suggestion
 from gdsurgeon.wire.protos import AttrValue
 
 Attrs = Mapping[str, AttrValue]
@@ -63,13 +63,17 @@ def swap_op(
     for swap in swaps.values():
         swap.carry_out(graph)
     told = [("swapped", f"{old}  ->  {op}: {counted(count, 'node')}") for old, count in ops.items()]
-    return EditResult(intent, notes=_notes(list(swaps.values()), len(found)), told=told)
+    inferred, dropped = _by_key(swaps, lambda swap: swap.inferred), _by_key(swaps, lambda swap: swap.dropped)
+    facts: dict[str, Json] = {"swapped": dict(ops), "inferred": inferred, "dropped": dropped}
+    return EditResult(intent, notes=_notes(inferred, dropped, len(swaps), len(found)), told=told, facts=facts)
 
 
 def _definition(graph: Graph, op: str) -> OpDef:
     definition = graph.op_def(op)
     if definition is None:
-        raise EditError(f"there is no op {quoted(op)}.{near_miss(op, op_names())}", code="no-such-op", facts={"op": op})
+        near = nearest(op, op_names())
+        message = f"there is no op {quoted(op)}.{suggestion(near)}"
+        raise EditError(message, code="no-such-op", facts={"op": op, "near": near})
     return definition
 
 
@@ -77,9 +81,11 @@ def _given(graph: Graph, definition: OpDef, values: Sequence[tuple[str, str]]) -
     out: dict[str, AttrValue] = {}
     for key, text in values:
         if key not in definition.attrs:
-            raise EditError(f"{definition.name} has no attr {quoted(key)}.{near_miss(key, definition.attrs)}")
+            near = nearest(key, definition.attrs)
+            message = f"{definition.name} has no attr {quoted(key)}.{suggestion(near)}"
+            raise EditError(message, code="no-such-attr", facts={"op": definition.name, "attr": key, "near": near})
         if key in out:
-            raise EditError(f"attr {quoted(key)} is given more than once")
+            raise EditError(f"attr {quoted(key)} is given more than once", code="given-twice", facts={"attr": key})
         out[key] = spelt_attr(graph, definition.name, key, definition.attrs[key].kind, text)
     return out
 
@@ -98,7 +104,7 @@ class _Swap:
 
     def __init__(self, node: Node, definition: OpDef, given: Attrs) -> None:
         if node.op in CONTROL_FLOW or definition.name in CONTROL_FLOW:
-            raise _misfit(node, definition, "the ops of loops and conditions belong together")
+            raise _misfit(node, definition, "the ops of loops and conditions belong together", "control-flow")
         self.node = node
         self.old = node.op
         self.definition = definition
@@ -116,7 +122,7 @@ class _Swap:
                 self.attrs[attr.name] = value
             elif not attr.has_default:
                 why = f"it needs an attr {quoted(attr.name)} ({attr.kind}), which the node does not have"
-                raise _misfit(node, definition, why, advice="give-attr", facts={"key": attr.name})
+                raise _misfit(node, definition, why, "attr-needed", advice="give-attr", facts={"key": attr.name})
         self.inputs = arg_dtypes(definition.inputs, definition, self._read)
         self.outputs = arg_dtypes(definition.outputs, definition, self._read)
         self._check(sources)
@@ -130,18 +136,21 @@ class _Swap:
         """Refuses inputs that are too many, too few or of other dtypes, and dtypes that the op does not have."""
         if len(sources) != len(self.inputs):
             why = f"it takes {counted(len(self.inputs), 'input')}, and the node has {len(sources):,}"
-            raise _misfit(self.node, self.definition, why)
+            facts: dict[str, Json] = {"expected": len(self.inputs), "found": len(sources)}
+            raise _misfit(self.node, self.definition, why, "wrong-count", facts=facts)
         for slot, (wanted, source, dtype) in enumerate(zip(self.inputs, self.node.inputs, sources, strict=True)):
             if not same_dtype(wanted, dtype):
                 why = f"it takes {dtype_name(wanted)} as input {slot}, and {quoted(source.name)} is {dtype_name(dtype)}"
-                raise _misfit(self.node, self.definition, why)
+                facts = {"tensor": source.name, "expected": dtype_name(wanted), "found": dtype_name(dtype)}
+                raise _misfit(self.node, self.definition, why, "dtype-mismatch", facts=facts)
         for attr in self.definition.attrs.values():
             value = self.attrs.get(attr.name) if attr.allowed else None
             for dtype in () if value is None else [value.type] if attr.kind == "type" else value.list.type:
                 if dtype not in attr.allowed:
                     allowed = listed(map(dtype_name, attr.allowed), 20)
                     why = f"its {attr.name} cannot be {dtype_name(dtype)}, only one of {allowed}"
-                    raise _misfit(self.node, self.definition, why)
+                    facts = {"attr": attr.name, "dtype": dtype_name(dtype)}
+                    raise _misfit(self.node, self.definition, why, "dtype-not-allowed", facts=facts)
 
     def carry_out(self, graph: Graph) -> None:
         """Makes the node what it becomes."""
@@ -176,32 +185,45 @@ def _check_readers(swap: _Swap, swaps: Mapping[Node, _Swap]) -> None:
                 continue
             if source.index >= len(swap.outputs):
                 why = f"it gives {counted(len(swap.outputs), 'output')}, and {quoted(user.name)} reads {source.name}"
-                raise _misfit(node, swap.definition, why)
+                facts: dict[str, Json] = {"tensor": source.name, "user": user.name, "count": len(swap.outputs)}
+                raise _misfit(node, swap.definition, why, "no-such-tensor", facts=facts)
             takes = wanted[slot] if wanted is not None and slot < len(wanted) else 0
             gives = swap.outputs[source.index]
             if not same_dtype(takes, gives):
                 why = f"it gives {dtype_name(gives)}, and {quoted(user.name)} reads that as {dtype_name(takes)}"
-                raise _misfit(node, swap.definition, why)
+                facts = {"user": user.name, "expected": dtype_name(takes), "found": dtype_name(gives)}
+                raise _misfit(node, swap.definition, why, "dtype-mismatch", facts=facts)
 
 
 def _misfit(
-    node: Node, definition: OpDef, why: str, *, advice: str = "", facts: Mapping[str, Json] | None = None
+    node: Node, definition: OpDef, why: str, code: str, *, advice: str = "", facts: Mapping[str, Json] | None = None
 ) -> EditError:
     who = f"{quoted(node.name)} ({printable(node.op)}) cannot become {printable(definition.name)}"
     facts = {"node": node.name, "op": node.op, "new_op": definition.name, **(facts or {})}
-    return EditError(f"{who}: {why}", code="does-not-fit", advice=advice or (), facts=facts)
+    return EditError(f"{who}: {why}", code=code, advice=advice or (), facts=facts)
 
 
-def _notes(swaps: Sequence[_Swap], selected: int) -> list[str]:
+def _by_key(swaps: Mapping[Node, _Swap], keys: Callable[[_Swap], Iterable[str]]) -> dict[str, list[str]]:
+    """The nodes of SWAPS by the attrs that KEYS returns of them."""
+    out: dict[str, list[str]] = {}
+    for node, swap in swaps.items():
+        for key in keys(swap):
+            out.setdefault(key, []).append(node.name)
+    return out
+
+
+def _notes(
+    inferred: Mapping[str, Sequence[str]], dropped: Mapping[str, Sequence[str]], swapped: int, selected: int
+) -> list[str]:
     """What became of attrs, and which nodes stay."""
-    found: dict[str, list[str]] = {}
-    for swap in swaps:
-        for key in swap.inferred:
-            found.setdefault(f"attr {quoted(key)} follows from the inputs", []).append(swap.node.name)
-        for key in swap.dropped:
-            stale = "says what the old op gave" if key == STATED_SHAPES else "is none of the new op's"
-            found.setdefault(f"attr {quoted(key)} {stale} and goes", []).append(swap.node.name)
-    out = [f"{what}: {quoted(who[0]) if len(who) == 1 else counted(len(who), 'node')}" for what, who in found.items()]
-    if len(swaps) < selected:
-        out.append(f"{selected - len(swaps):,} of the {selected:,} nodes stay as they were")
+    lines = [(key, "follows from the inputs", who) for key, who in inferred.items()]
+    for key, who in dropped.items():
+        stale = "says what the old op gave" if key == STATED_SHAPES else "is none of the new op's"
+        lines.append((key, f"{stale} and goes", who))
+    out = [
+        f"attr {quoted(key)} {what}: {quoted(who[0]) if len(who) == 1 else counted(len(who), 'node')}"
+        for key, what, who in lines
+    ]
+    if swapped < selected:
+        out.append(f"{selected - swapped:,} of the {selected:,} nodes stay as they were")
     return out

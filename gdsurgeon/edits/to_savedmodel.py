@@ -58,7 +58,8 @@ def to_savedmodel(
     outputs = outputs or [Named(tensor.name, tensor.name) for tensor in found.outputs]
     variables = [node.name for node in graph.nodes() if is_variable(node.op)]
     if variables:
-        raise EditError(f"{quoted(variables[0])} is a variable, whose value is not in {printable(graph.source_name)}")
+        message = f"{quoted(variables[0])} is a variable, whose value is not in {printable(graph.source_name)}"
+        raise EditError(message, code="is-variable", facts={"node": variables[0]})
     keys = dict.fromkeys(item.key for item in (*inputs, *outputs))
     named = {key: with_added(Served({}, {}, PREDICT), key, inputs, outputs) for key in keys}
     signatures = {key: resolved(graph, key, served) for key, served in named.items()}
@@ -91,5 +92,6 @@ def _unfrozen(graph: Graph, pattern: str, serving: Serving, result: EditResult) 
 def _path_of(graph: Graph, asset: Asset) -> Output:
     tensor = graph.tensor(asset.tensor)
     if base_dtype(tensor.dtype) != STRING or tensor.node.op not in PLACEHOLDERS | {"Const"}:
-        raise EditError(f"{quoted(tensor.name)} is no constant or placeholder of a string: no path can be fed to it")
+        message = f"{quoted(tensor.name)} is no constant or placeholder of a string: no path can be fed to it"
+        raise EditError(message, code="unfeedable", facts={"tensor": tensor.name})
     return tensor

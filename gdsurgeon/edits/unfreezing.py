@@ -90,7 +90,9 @@ def _matching(graph: Graph, pattern: str) -> tuple[list[Node], list[str]]:
         found = [node for node in graph.nodes() if node.op == "Const" and search(node.name)]
     constants = [node for node in found if node.output.dtype in FLOATING]
     if not constants:
-        raise EditError(f"{quoted(pattern)} matched 0 floating-point constants: nothing would be a variable")
+        message = f"{quoted(pattern)} matched 0 floating-point constants: nothing would be a variable"
+        left = [node.name for node in found]
+        raise EditError(message, code="nothing-matched", facts={"value": pattern, "left": left})
     return constants, [node.name for node in found if node.output.dtype not in FLOATING]
 
 
@@ -101,7 +103,8 @@ def _check_outside_of_loops(graph: Graph, nodes: Sequence[Node]) -> None:
         frame = frames.of[topology.id_of(node)]
         if frame >= 0:
             loop = quoted(frames.names[frame])
-            raise EditError(f"{quoted(node.name)} lies inside the while loop {loop}: no variable is read there")
+            message = f"{quoted(node.name)} lies inside the while loop {loop}: no variable is read there"
+            raise EditError(message, code="crosses-loop", facts={"node": node.name, "loop": frames.names[frame]})
 
 
 def _handle(graph: Graph, node: Node, item: Item, unique: UniqueNames) -> Node:
@@ -119,7 +122,8 @@ def _item(node: Node) -> Item:
     try:
         value = values_of(node)
     except InputError as error:
-        raise EditError(error.message) from error
+        raise EditError(error.message, code=error.code, facts=error.facts) from error
     if value.stored < value.count and value.nbytes > LARGEST_FILLED:
-        raise EditError(f"{quoted(node.name)} is a constant whose value cannot be copied")
+        message = f"{quoted(node.name)} is a constant whose value cannot be copied"
+        raise EditError(message, code="too-large", facts={"node": node.name})
     return Item(node.name, value.dtype, value.shape, value.chunks())

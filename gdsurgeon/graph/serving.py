@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from gdsurgeon.errors import quoted
+from gdsurgeon.errors import Remark, quoted
 from gdsurgeon.graph.names import parse_tensor
-from gdsurgeon.text import named, near_miss
+from gdsurgeon.text import named, nearest, suggestion
 from gdsurgeon.wire.source import Source
 
 if TYPE_CHECKING:
@@ -174,9 +174,10 @@ class Serving(NamedTuple):
         return {key: self.signatures[key] for key in keys if key in self.signatures}
 
 
-def no_signature(key: str, signatures: Collection[str]) -> str:
+def no_signature(key: str, signatures: Collection[str]) -> Remark:
     """That there is no signature KEY, with the one that may be meant, or else those that there are."""
     called = sorted(other for other in signatures if other != INIT)
-    near = near_miss(key, called)
+    near = nearest(key, called)
     there = "" if near or not called else f" There is: {named(called)}."
-    return f"no signature {quoted(key)}.{near or there}".rstrip(".")
+    text = f"no signature {quoted(key)}.{suggestion(near) or there}".rstrip(".")
+    return Remark(text, "no-such-signature", signature=key, near=near, signatures=called)

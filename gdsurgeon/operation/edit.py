@@ -211,7 +211,8 @@ def _output(request: Request, out: str) -> Output:
     folder = model_folder(request.model)
     is_made = request.form in ("saved_model", "slim")
     if request.in_place and request.form != "model" and not (folder and request.form == "slim"):
-        raise UsageError(Line("{in_place} would have something of another kind replace MODEL: {out} names it"))
+        line = Line("{in_place} would have something of another kind replace MODEL: {out} names it")
+        raise UsageError(line, code="conflicting-options")
     check_outside(out, folder)
     if request.form == "graph" or not (folder or is_made):
         return OutputFile(out)

@@ -96,7 +96,8 @@ def check_takes_binary(output: Output) -> None:
 def check_outside(out: str, folder: str) -> None:
     """Raises UsageError where OUT is in FOLDER, the model itself; '' where that is none."""
     if folder and os.path.realpath(out).startswith(os.path.join(os.path.realpath(folder), "")):
-        raise UsageError(f"{printable(out)} is in MODEL ({printable(folder)})")
+        facts = {"file": out, "model": folder}
+        raise UsageError(f"{printable(out)} is in MODEL ({printable(folder)})", code="inside-model", facts=facts)
 
 
 def check_replaces_nothing(written: Sequence[tuple[str, str]], read: Sequence[str]) -> None:

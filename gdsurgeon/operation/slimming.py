@@ -20,7 +20,7 @@ from gdsurgeon.graph.served import serving_of, tensor_now
 from gdsurgeon.graph.serving import INIT, Saver, Serving
 from gdsurgeon.operation.making import TAG, put_initialising, put_saver
 from gdsurgeon.operation.saver_around import put_variables
-from gdsurgeon.text import near_miss
+from gdsurgeon.text import nearest, suggestion
 from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.protos import MetaGraphDef
 from gdsurgeon.wire.source import open_source
@@ -67,9 +67,12 @@ def _tensors(prefix: str, saver: Saver) -> Edited:
     wanted = {saved.key.tensor: saved.variable for saved in saver.variables}
     for key, variable in wanted.items():
         if key not in checkpoint:
-            near = near_miss(key, checkpoint.keys)
+            near = nearest(key, checkpoint.keys)
             what = f"has no tensor {quoted(key)}, which the variable {quoted(variable)} is restored from"
-            raise EditError(f"{printable(prefix)} {what}.{near}".rstrip("."))
+            facts = {"file": prefix, "tensor": key, "node": variable, "near": near}
+            raise EditError(
+                f"{printable(prefix)} {what}.{suggestion(near)}".rstrip("."), code="no-such-tensor", facts=facts
+            )
     return edit(checkpoint, {}, frozenset(checkpoint.keys) - wanted.keys(), {})
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from support import graphs
+from support.expecting import refused
 from support.graphs import FLOAT, add, const, g8, graph, identity, library, node, random_graphs
 from support.paths import FIXTURES
 
 from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.edits.rename import rename
-from gdsurgeon.errors import EditError
 from gdsurgeon.graph.load import from_bytes, load
 from gdsurgeon.wire.fields import encode_len
 
@@ -59,10 +59,9 @@ def test_graphs_that_tensorflow_cannot_load_are_loaded_and_written() -> None:
 
 def test_what_is_still_needed_is_not_removed() -> None:
     found = graph(*g8(), const("k", [1], _class=["loc:@foo/bar/h"]))
-    for name, words in [("foo/c", "reads it"), ("foo/bar/h", "'k' is colocated with it")]:
-        with pytest.raises(EditError, match=words):
-            found.remove([found[name]])
-    assert not found.is_changed
+    error = refused(found, "has-consumers", lambda g: g.remove([g["foo/c"]]), node="foo/c")
+    assert error.facts["consumers"][0].startswith("foo/bar/")
+    refused(found, "has-colocated", lambda g: g.remove([g["foo/bar/h"]]), node="foo/bar/h", colocated="k")
 
 
 def test_the_library_and_the_versions_are_carried_over() -> None:
