@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 import pytest
-from support.desk import Desk, check_refused
+from support.desk import Desk
+from support.expecting import refused
 from support.paths import FIXTURES
 
 import gdsurgeon as gds
 from gdsurgeon.edits.signatures import Named
-from gdsurgeon.errors import EditError, NothingToDo
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.serving import PREDICT, Served, Serving
 from gdsurgeon.wire.messages import message
@@ -57,36 +60,30 @@ def test_what_is_added() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "what"),
+    ("asked", "code", "facts"),
     [
-        ({"renamed": [("c", "d")]}, "no signature 'c'"),
-        ({"renamed": [("a", "b")]}, "'b' already"),
-        ({"renamed": [("a/w", "v")]}, "no input or output 'w'"),
-        ({"renamed": [("a/y", "z")]}, "has 'z' already"),
-        ({"removed": ["b/y"]}, "gives nothing"),
-        ({"removed": ["a/x"]}, "depend on 'image'"),
-        ({"outputs": [Named("y", "classes", "a")]}, "two outputs 'y'"),
-        ({"outputs": [Named("v", "clases", "a")]}, "'classes'"),
-        ({"outputs": [Named("v", "classes", "c")]}, "depend on 'image'"),
+        ({"renamed": [("c", "d")]}, "no-such-signature", {"signature": "c", "signatures": ["a", "b"]}),
+        ({"renamed": [("a", "b")]}, "name-taken", {"signature": "b"}),
+        ({"renamed": [("a/w", "v")]}, "no-such-tensor", {"signature": "a", "name": "w"}),
+        ({"renamed": [("a/y", "z")]}, "name-taken", {"signature": "a", "name": "z"}),
+        ({"removed": ["b/y"]}, "no-such-output", {"signature": "b"}),
+        ({"removed": ["a/x"]}, "no-such-input", {"signature": "a", "node": "image"}),
+        ({"outputs": [Named("y", "classes", "a")]}, "name-taken", {"signature": "a", "name": "y"}),
+        ({"outputs": [Named("v", "clases", "a")]}, "no-such-node", {"node": "clases", "near": "classes"}),
+        ({"outputs": [Named("v", "classes", "c")]}, "no-such-input", {"signature": "c", "node": "image"}),
+        ({"renamed": [("a/x", "x")]}, "nothing-to-do", {}),
     ],
 )
-def test_what_is_refused(asked: dict[str, object], what: str) -> None:
+def test_what_is_refused(asked: dict[str, Any], code: str, facts: dict[str, object]) -> None:
     graph = model()
     serving = graph.serving
-    with pytest.raises(EditError) as refused:
-        gds.change_signatures(graph, **asked)  # type: ignore[arg-type]
-    assert what in refused.value.message
+    refused(graph, code, lambda g: gds.change_signatures(g, **asked), **facts)
     assert graph.serving is serving
 
 
-def test_nothing_to_do() -> None:
-    with pytest.raises(NothingToDo):
-        gds.change_signatures(model(), renamed=[("a/x", "x")])
-
-
 def test_a_graph_has_no_signatures() -> None:
-    with pytest.raises(EditError, match="has no signatures"):
-        gds.change_signatures(gds.load(CLASSIFIER), renamed=[("a", "b")])
+    edit = partial(gds.change_signatures, renamed=[("a", "b")])
+    refused(gds.load(CLASSIFIER), "wrong-format", edit, file=CLASSIFIER)
 
 
 def test_what_is_written(desk: Desk) -> None:
@@ -115,7 +112,7 @@ def test_what_is_written(desk: Desk) -> None:
 
 def test_mistakes(desk: Desk) -> None:
     assert desk.run("to-savedmodel", CLASSIFIER, "-o", "one", "--validate", "structure").code == 0
-    check_refused(desk, 2, ("inspect lists signatures",), "signature", "one", "-o", "two")
-    check_refused(desk, 2, ("OLD=NEW",), "signature", "one", "--rename", "a", "-o", "two")
+    desk.refused(2, "missing-option", "signature", "one", "-o", "two")
+    desk.refused(2, "not-a-pair", "signature", "one", "--rename", "a", "-o", "two", value="a", expected="OLD=NEW")
     remove = ("signature", "one", "--remove", "serving", "-o", "two", "--validate", "structure")
-    check_refused(desk, 4, ("Did you mean 'serving_default'?",), *remove)
+    desk.refused(4, "no-such-signature", *remove, signature="serving", near="serving_default")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from support.expecting import refused
 from support.graphs import FLOAT, INT32, add, graph, identity, node, placeholder, scalar
 
 from gdsurgeon.edits.functions.signature import signature_function
-from gdsurgeon.errors import EditError
 from gdsurgeon.graph.serving import Served
 
 
@@ -41,14 +41,12 @@ def test_one_output_of_a_node_is_given_and_the_other_computed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("served", "words"),
+    ("served", "code", "facts"),
     [
-        (Served({}, {"y": "y"}), "'x' (Placeholder): it is an input of the graph"),
-        (Served({"a": "x", "b": "x"}, {"y": "y"}), "two inputs of the signature 'k' are one tensor"),
+        (Served({}, {"y": "y"}), "is-input", {"node": "x"}),
+        (Served({"a": "x", "b": "x"}, {"y": "y"}), "given-twice", {"signature": "k"}),
     ],
 )
-def test_what_no_function_can_have(served: Served, words: str) -> None:
+def test_what_no_function_can_have(served: Served, code: str, facts: dict[str, str]) -> None:
     model = graph(placeholder("x"), identity("y", "x"))
-    with pytest.raises(EditError) as error:
-        signature_function(model, "k", served, ())
-    assert words in str(error.value)
+    refused(model, code, lambda g: signature_function(g, "k", served, ()), **facts)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
-from support.desk import Desk, check_refused
+from support.desk import Desk
+from support.expecting import refused
 from support.paths import FIXTURES
 
 import gdsurgeon as gds
-from gdsurgeon.edits.signatures import Named
+from gdsurgeon.cli.signature_tensors import named
 from gdsurgeon.edits.to_savedmodel import Asset
-from gdsurgeon.errors import EditError
 from gdsurgeon.wire.messages import message
 
 CLASSIFIER = str(FIXTURES / "classifier.pb")
@@ -37,25 +40,25 @@ def test_the_graph_is_that_of_the_file_and_what_stands_around_it_names_it(desk: 
     assert [dim.size for dim in signature.inputs["picture"].tensor_shape.dim] == [-1, 64, 64, 3]
 
 
-def test_it_is_read_again_as_it_was_meant(desk: Desk) -> None:
-    saved(desk, "--input", "picture=image", "--output", "scores=probabilities", "--input", "b:x=image", "--output",
-          "b:y=classes")  # fmt: skip
+@pytest.mark.parametrize(
+    ("words", "served"),
+    [
+        ([], {"serving_default": ({"image": "image"}, {"classes": "classes"})}),
+        (
+            ["--input=picture=image", "--output=scores=probabilities", "--input=b:x=image", "--output=b:y=classes"],
+            {
+                "b": ({"x": "image"}, {"y": "classes"}),
+                "serving_default": ({"picture": "image"}, {"scores": "probabilities"}),
+            },
+        ),
+    ],
+)
+def test_it_is_read_again_as_it_was_meant(desk: Desk, words: list[str], served: dict[str, Any]) -> None:
+    """Without names it serves all inputs and outputs."""
+    saved(desk, *words)
     serving = gds.load(str(desk.folder / "out")).serving
     assert serving is not None
-    found = {key: (dict(served.inputs), dict(served.outputs)) for key, served in serving.called.items()}
-    assert found == {
-        "b": ({"x": "image"}, {"y": "classes"}),
-        "serving_default": ({"picture": "image"}, {"scores": "probabilities"}),
-    }
-
-
-def test_without_names_it_serves_all_inputs_and_outputs(desk: Desk) -> None:
-    saved(desk)
-    serving = gds.load(str(desk.folder / "out")).serving
-    assert serving is not None
-    (served,) = serving.called.values()
-    assert dict(served.inputs) == {"image": "image"}
-    assert set(served.outputs) == {"classes"}
+    assert {key: (dict(each.inputs), dict(each.outputs)) for key, each in serving.called.items()} == served
 
 
 def test_what_a_loader_runs_and_feeds_first(desk: Desk) -> None:
@@ -76,49 +79,43 @@ def test_what_a_loader_runs_and_feeds_first(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize(
-    ("inputs", "outputs", "what"),
+    ("inputs", "outputs", "code", "facts"),
     [
-        (["x=imag"], ["y=classes"], "'image'"),
-        (["x=image"], ["y=clases"], "'classes'"),
-        (["x=image", "x=image"], ["y=classes"], "has two inputs 'x'"),
-        (["x=MobilenetV2/Conv/weights"], ["y=classes"], "is a constant"),
-        (["a:x=image"], ["y=classes"], "the signature 'a' gives nothing"),
-        (["x=probabilities"], ["y=MobilenetV2/Conv/Relu6"], "depend on 'image'"),
+        (["x=imag"], ["y=classes"], "no-such-node", {"node": "imag", "near": "image"}),
+        (["x=image"], ["y=clases"], "no-such-node", {"node": "clases", "near": "classes"}),
+        (["x=image", "x=image"], ["y=classes"], "name-taken", {"signature": "serving_default", "name": "x"}),
+        (["x=MobilenetV2/Conv/weights"], ["y=classes"], "is-constant", {"tensor": "MobilenetV2/Conv/weights"}),
+        (["a:x=image"], ["y=classes"], "no-such-output", {"signature": "a"}),
+        (["x=probabilities"], ["y=MobilenetV2/Conv/Relu6"], "no-such-input", {"node": "image"}),
     ],
 )
-def test_what_is_refused(inputs: list[str], outputs: list[str], what: str) -> None:
-    def named(texts: list[str]) -> list[Named]:
-        pairs = [text.split("=") for text in texts]
-        return [Named(name.split(":")[-1], tensor, *name.split(":")[:-1]) for name, tensor in pairs]
-
+def test_what_is_refused(inputs: list[str], outputs: list[str], code: str, facts: dict[str, str]) -> None:
+    given, taken = ([named(text, "") for text in texts] for texts in (inputs, outputs))
     graph = gds.load(CLASSIFIER)
-    with pytest.raises(EditError) as refused:
-        gds.to_savedmodel(graph, named(inputs), named(outputs))
-    assert what in refused.value.message
+    refused(graph, code, lambda g: gds.to_savedmodel(g, given, taken), **facts)
     assert graph.serving is None
 
 
 def test_an_asset_is_fed_to_a_string() -> None:
-    graph = gds.load(CLASSIFIER)
-    with pytest.raises(EditError, match="no path can be fed"):
-        gds.to_savedmodel(graph, [], [], assets=[Asset("image", "words.txt")])
+    edit = partial(gds.to_savedmodel, inputs=[], outputs=[], assets=[Asset("image", "words.txt")])
+    refused(gds.load(CLASSIFIER), "unfeedable", edit, tensor="image")
 
 
 def test_mistakes_of_the_command_line(desk: Desk) -> None:
     (desk.folder / "taken").mkdir()
     (desk.folder / "taken" / "file").write_text("kept")
-    check_refused(desk, 6, ("no SavedModel",), "to-savedmodel", CLASSIFIER, "-o", "taken")
-    check_refused(desk, 2, ("-o names it",), "to-savedmodel", CLASSIFIER, "-i")
-    check_refused(desk, 2, ("[KEY:]NAME=TENSOR",), "to-savedmodel", CLASSIFIER, "--output", "scores")
-    assert (desk.folder / "taken" / "file").read_text() == "kept"
+    desk.refused(6, "not-replaceable", "to-savedmodel", CLASSIFIER, "-o", "taken", file="taken")
+    desk.refused(2, "conflicting-options", "to-savedmodel", CLASSIFIER, "-i")
+    expected = {"option": "--output", "value": "scores", "expected": "[KEY:]NAME=TENSOR"}
+    desk.refused(2, "not-a-pair", "to-savedmodel", CLASSIFIER, "--output", "scores", **expected)
 
 
 @pytest.mark.tensorflow
 def test_the_signatures_are_run(desk: Desk) -> None:
-    ran = desk.run(
-        "to-savedmodel", CLASSIFIER, "--input", "picture=image", "--output", "scores=probabilities", "-o", "out"
-    )
+    words = ("--input", "picture=image", "--output", "scores=probabilities", "-o", "out", "--report", "report.json")
+    ran = desk.run("to-savedmodel", CLASSIFIER, *words)
     assert ran.code == 0, ran.err
-    assert "serves   serving_default(picture = image) -> scores = probabilities" in ran.err
-    assert "1 output, 2 samples (batches of 1 and 2), bit-identical" in ran.err
-    assert sorted(path.name for path in desk.folder.iterdir()) == ["out"]
+    proof = json.loads(desk.files()["report.json"])["proof"]
+    assert (proof["compared"], proof["samples"], proof["batches"], proof["largest_difference"]) == (1, 2, [1, 2], 0)
+    assert "serving_default(picture = image) -> scores = probabilities" in ran.err
+    assert sorted(path.name for path in desk.folder.iterdir()) == ["out", "report.json"]

@@ -46,7 +46,6 @@ class _Session(CApiGraph):
     """What TF_LoadSessionFromSavedModel loads, as servers and other languages do."""
 
     def __init__(self, folder: str) -> None:
-        super(CApiGraph, self).__init__("")
         library._FUNCTIONS["TF_LoadSessionFromSavedModel"] = (
             c_void_p,
             [c_void_p, POINTER(TFBuffer), c_char_p, POINTER(c_char_p), c_int, c_void_p, POINTER(TFBuffer), c_void_p],

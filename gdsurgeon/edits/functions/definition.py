@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 
-from gdsurgeon.errors import EditError, printable, quoted
+from gdsurgeon.errors import EditError, Remark, printable, quoted
 from gdsurgeon.graph.body import BodyArg, expanded_args
 from gdsurgeon.graph.index import COLOCATION
 from gdsurgeon.graph.names import UniqueNames
@@ -42,25 +42,26 @@ def check_fusible(node: Node) -> None:
     """Raises EditError where NODE cannot be part of a function."""
     why = why_not_in_function(node)
     if why:
-        raise EditError(f"{quoted(node.name)} ({printable(node.op)}) cannot be fused: {why}")
+        message = f"{quoted(node.name)} ({printable(node.op)}) cannot be fused: {why}"
+        raise EditError(message, code=why.code, facts={"node": node.name, "op": node.op})
 
 
-def why_not_in_function(node: Node) -> str:
-    """Why NODE cannot be part of a function; '' where it can."""
+def why_not_in_function(node: Node) -> Remark | None:
+    """Why NODE cannot be part of a function; None where it can."""
     definition = node.op_def
     if definition is None:
-        return "the op is not known here"
+        return Remark("the op is not known here", "no-such-op")
     if node.op in CONTROL_FLOW:
-        return "it is v1 control flow, which a function body cannot hold"
+        return Remark("it is v1 control flow, which a function body cannot hold", "control-flow")
     if node.op in PLACEHOLDERS:
-        return "it is an input of the graph"
+        return Remark("it is an input of the graph", "is-input")
     if any(dtype > REF for dtype in (*(node.output_dtypes or ()), *(node.input_dtypes or ()))):
-        return "it takes or gives a reference"
+        return Remark("it takes or gives a reference", "is-reference")
     if node.op in OF_A_STEP:
-        return "it holds state that lives for one step, and a function has steps of its own"
+        return Remark("it holds state that lives for one step, and a function has steps of its own", "step-state")
     if definition.is_stateful and "shared_name" in definition.attrs:
-        return "it holds state that others may share"
-    return ""
+        return Remark("it holds state that others may share", "shared-state")
+    return None
 
 
 def output_args(node: Node) -> list[BodyArg]:
@@ -125,7 +126,8 @@ def _add_node(function: FunctionDef, node: Node, members: Mapping[Node, str], sp
     del body.input[:]
     for read in node.inputs:
         if read not in spelt:
-            raise EditError(f"{quoted(node.name)} reads {quoted(read.name)}, which is not there")
+            message = f"{quoted(node.name)} reads {quoted(read.name)}, which is not there"
+            raise EditError(message, code="unsound-graph", facts={"node": node.name, "input": read.name})
         body.input.append(spelt[read])
     body.input.extend(f"^{control.name}" for control in node.controls if control in members)
     _keep_inner_colocations(body, {other.name for other in node.colocated if other in members})
