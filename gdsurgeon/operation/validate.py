@@ -201,6 +201,8 @@ class _Validation:
                 self.verdict.warnings.append(error.message)
             raise
         self.verdict.written += self.recording.write()
+        if self.verdict.proof is not None:
+            self.verdict.proof.check_whole()
 
     # -- structure and loading ----------------------------------------------------------------------------------
 

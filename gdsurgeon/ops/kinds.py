@@ -87,6 +87,7 @@ ASSIGNMENTS = TABLE_INITIALIZERS | {"Assign", "AssignVariableOp"}
 """Ops that give the variable or the table that is their input 0 the whole of its value."""
 SAVES = {"Save": 2, "SaveSlices": 3, "SaveV2": 3}
 """Ops that write a checkpoint, and the first input that is a tensor to be kept."""
+CHECKPOINT_WRITERS = frozenset((*SAVES, "MergeV2Checkpoints"))
 RESTORES = frozenset(("Restore", "RestoreSlice", "RestoreV2"))
 """Ops that read one."""
 VARIABLE_READS = IDENTITY | {"ReadVariableOp"}

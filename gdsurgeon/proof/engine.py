@@ -98,6 +98,8 @@ class Engine:
         self.proof.warnings = list(trial.warnings)
         self.proof.judged = trial.judged
         self.proof.skipped = list(trial.skipped)
+        plans = [run.subject.plan.unproven for run in trial.runs]
+        self.proof.unproven = {name: plan[name] for plan in plans for name, _ in trial.skipped if name in plan}
         if trial.planned is not None:
             self.proof.note_chance(trial.planned)
         self.fed: dict[str, Feeds] = {}

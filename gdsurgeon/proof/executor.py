@@ -204,7 +204,7 @@ class Executor(Closing):
             NotValidatedError: it was not handed to TensorFlow, see `is_barred`.
         """
         if key in self._barred:
-            reason, advice = self._barred[key]
+            reason, advice = self._barred[key][:2]
             name = printable(self.called.get(key, key))
             line = Line("loading {graph} may evaluate it: {reason}", graph=name, reason=reason)
             raise NotValidatedError(line, code="reaches-outside", advice=(advice, "do-without-running"))

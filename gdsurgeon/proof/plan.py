@@ -19,6 +19,7 @@ from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.served import serving_of
 from gdsurgeon.ops import dtypes
 from gdsurgeon.ops.kinds import (
+    CHECKPOINT_WRITERS,
     IDENTITY,
     MERGE,
     PLACEHOLDERS,
@@ -40,18 +41,23 @@ from gdsurgeon.proof.settings import Settings
 
 
 class Obstacle(NamedTuple):
-    """What keeps a node from being run, and the code of the advice that helps, if any does."""
+    """What keeps a node from being run, and the code of the advice that helps, if any does.
+
+    REACHES is the op by which the node reaches outside of the graph, '' if that is not the reason.
+    """
 
     reason: str
     advice: str = ""
+    reaches: str = ""
 
 
 class Skipped(NamedTuple):
-    """An output that is not run, why, and the code of what helps."""
+    """An output that is not run, and the `Obstacle`."""
 
     name: str
     reason: str
     advice: str = ""
+    reaches: str = ""
 
 
 @dataclass
@@ -102,6 +108,14 @@ class FetchPlan:
         """(output, reason) of what is not run."""
         return [(skipped.name, skipped.reason) for skipped in self.skipped]
 
+    @property
+    def unproven(self) -> dict[str, str]:
+        """The reasons by output for outputs that are not run since they reach outside of the graph.
+
+        Without these an edit is not proven. Saving a checkpoint is no output of the model, whatever its nodes return.
+        """
+        return {found.name: found.reason for found in self.skipped if found.reaches not in ("", *CHECKPOINT_WRITERS)}
+
     def only(self, tensors: Collection[str]) -> FetchPlan:
         """The same, of which TENSORS alone are fetched."""
         groups = [[name for name in names if name in tensors] for names in self.groups]
@@ -117,8 +131,8 @@ def why_not_loaded(graph: Graph) -> Obstacle | None:
 def _reaches(node: Node, op: str) -> Obstacle:
     """The obstacle that NODE is, which reaches outside by OP."""
     if reach_of(op).kind == UNKNOWN:
-        return Obstacle(f"{_called(node)} runs an op that is not known here ({printable(op)})", "custom-ops")
-    return Obstacle(reaching(node, op), "allow-ops")
+        return Obstacle(f"{_called(node)} runs an op that is not known here ({printable(op)})", "custom-ops", op)
+    return Obstacle(reaching(node, op), "allow-ops", op)
 
 
 def _called(node: Node) -> str:

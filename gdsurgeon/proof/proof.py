@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
-from gdsurgeon.errors import Json, ValidationError
+from gdsurgeon.errors import Json, Line, NotValidatedError, ValidationError, printable
 from gdsurgeon.graph.attrs import format_shape
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.ops.dtypes import DTYPES, dtype_name
 from gdsurgeon.proof.statement import stated
+from gdsurgeon.text import counted
 from gdsurgeon.values import Data
 
 if TYPE_CHECKING:
@@ -162,6 +163,7 @@ class Proof(Data):
         feeds: what was fed, by name, as text.
         outputs: what was run, of the last sample that differed, else of the first.
         skipped: (output, reason) of what was not run.
+        unproven: those of them, with the reason, that reach outside of the graph: without them the proof has failed.
         warnings: a line each.
         seconds: wall time of the proof.
         rtol, atol: the tolerance that was allowed for floats; 0 and 0: bit for bit.
@@ -198,6 +200,7 @@ class Proof(Data):
     feeds: dict[str, str] = field(default_factory=dict)
     outputs: list[OutputProof] = field(default_factory=list)
     skipped: list[tuple[str, str]] = field(default_factory=list)
+    unproven: dict[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     seconds: float = 0.0
     rtol: float = 0.0
@@ -244,6 +247,15 @@ class Proof(Data):
         """Keeps what is random about what PLAN runs."""
         self.chance, self.enclosed = list(plan.chance), list(plan.enclosed)
         self.drawn = list(dict.fromkeys(parse_tensor(name).node for name in plan.draws))
+
+    def check_whole(self) -> None:
+        """Raises NotValidatedError if outputs were not run that could be: they reach outside of the graph."""
+        if self.unproven:
+            name, reason = next(iter(self.unproven.items()))
+            count = counted(len(self.unproven), "output")
+            line = Line("{count} cannot be run: {name}: {reason}", count=count, name=printable(name), reason=reason)
+            facts: Mapping[str, Json] = {"output": list(self.unproven)}
+            raise NotValidatedError(line, code="reaches-outside", facts=facts, advice="do-without-running")
 
     def note(self, outputs: Iterable[OutputProof]) -> None:
         """Keeps the largest difference, and how much was compared."""
@@ -323,6 +335,7 @@ def merged(proofs: Sequence[Proof], *, apart: bool = False) -> Proof:
         out.numbers = proof.numbers | out.numbers
         out.feeds = out.feeds | proof.feeds
         out.made = out.made | proof.made
+        out.unproven = out.unproven | proof.unproven
         out.chance = list(dict.fromkeys([*out.chance, *proof.chance]))
         out.drawn = list(dict.fromkeys([*out.drawn, *proof.drawn]))
         out.enclosed = list(dict.fromkeys([*out.enclosed, *proof.enclosed]))

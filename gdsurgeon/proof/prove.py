@@ -72,7 +72,7 @@ def prove(
 
     Raises:
         ValidationError: the edited graph does not load, does not run, or differs from what the edit claims.
-        NotValidatedError: nothing can be compared here.
+        NotValidatedError: nothing can be compared here, or an output is not run that reaches outside of the graph.
         UsageError: an override does not fit.
     """
     started = time.monotonic()
@@ -92,6 +92,7 @@ def prove(
             finish(differs.proof, executor, device, started)
             raise
     finish(proof, executor, device, started)
+    proof.check_whole()
     return proof
 
 

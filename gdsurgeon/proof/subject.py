@@ -164,7 +164,7 @@ class Subject:
     def initialize(self) -> None:
         """Restores the model, if it can be, and runs the table initialisers. Raises Refused, NotValidatedError."""
         if self.plan.barred is not None:
-            reason, advice = self.plan.barred
+            reason, advice = self.plan.barred[:2]
             name = printable(self.graph.source_name)
             raise NotValidatedError(
                 Line("{model} cannot be restored: {reason}", model=name, reason=reason),

@@ -161,6 +161,10 @@ GIANTS: dict[str, list[bytes]] = {
 }
 """Constants of a few bytes from which a node n makes some GiB."""
 PATH = node("name", "Const", dtype=STRING, value=value(STRING, (), encode_len(8, b"labels.txt")))
+CALLED, SLICES = (
+    node(name, "Const", dtype=STRING, value=value(STRING, (1,), encode_len(8, text)))
+    for name, text in (("names", b"x"), ("slices", b""))
+)
 DRAWN = [const("d", [4], INT32), node("u", "RandomUniform", ["d"], T=INT32, dtype=FLOAT)]
 INSIDE = function("F", const("d", [4], INT32), node("u", "RandomUniform", ["d:output:0"], T=INT32, dtype=FLOAT),
                   node("y", "AddV2", ["x", "u:output:0"], T=FLOAT))  # fmt: skip
@@ -188,6 +192,11 @@ UNFIT: dict[str, Run] = {
     "50-python": Run([X, node("p", "PyFunc", ["x"], **PY), identity("y", "p")], "rename y=q", 7,
                      ("'p' (PyFunc)", "outside", "--allow-ops")),
     "50-file": Run([placeholder("x", STRING, ()), FILE], "rename y=q", 7, ("'y' (ReadFile)", "outside")),
+    "50-file-beside-an-output-that-runs": Run([X, Y, PATH, node("f", "ReadFile", ["name"])], "rename y=q", 7,
+                                              ("f: 'f' (ReadFile)", "outside", "--allow-ops")),
+    "50-save-beside-an-output-that-runs": Run(
+        [X, Y, PATH, CALLED, SLICES, node("s", "SaveV2", ["name", "names", "slices", "x"], dtypes=dtypes(FLOAT)),
+         identity("done", "name", "^s", kind=STRING)], "rename y=q", 0, ("not run  done", "bit-identical")),
     "53-pattern-matches-nothing": Run([X, Y], "rename --regex nothing=q", 4, ("matched 0 nodes",)),
     "54-name-is-taken": Run([X, Y, identity("z", "y")], "rename y=z", 4, ("'z'", "taken")),
     "54-swap": Run([X, identity("a", "x"), identity("y", "a")], "rename a=y y=a --validate structure", 0),

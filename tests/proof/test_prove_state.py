@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support.desk import check_error
 from support.graphs import Builder, body_node, func, tensor
 from support.operating import operated, refused
 from support.patience import LONG_ENOUGH
@@ -179,9 +180,9 @@ def test_a_reroute_does_not_run_what_reaches_outside(tmp_path: Path) -> None:
     m.node("y", "Identity", ["text"], T="string")
     m.const("one", 1.0)
     m.node("other", "Neg", ["one"], T="float32")
-    outcome = operated(tmp_path, m, lambda g: gds.reroute(g, [("text", "content")]))
-    assert "for nobody" not in {o.value for o in outcome.proof.outputs}
-    assert "y" in {name for name, _ in outcome.proof.skipped}
+    error = refused(tmp_path, m, lambda g: gds.reroute(g, [("text", "content")]))
+    check_error(error, "reaches-outside", {"output": ["content", "y"]})
+    assert error.exit_code == 7
 
 
 def test_a_reroute_that_leads_to_a_queue_does_not_wait_for_it(tmp_path: Path) -> None:
