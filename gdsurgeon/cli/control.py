@@ -47,7 +47,7 @@ def command(request: Request, add: tuple[str, ...], remove: tuple[str, ...]) -> 
     from gdsurgeon.edits.control import control
 
     if not add and not remove:
-        raise UsageError("nothing to do: give --add NODE=^BEFORE or --remove NODE=^BEFORE")
+        raise UsageError("nothing to do: give --add NODE=^BEFORE or --remove NODE=^BEFORE", code="missing-option")
     added = [_edge(text, "--add") for text in add]
     removed = [_edge(text, "--remove") for text in remove]
     run_edit("control", request, lambda graph: control(graph, add=added, remove=removed))
@@ -56,9 +56,13 @@ def command(request: Request, add: tuple[str, ...], remove: tuple[str, ...]) -> 
 def _edge(text: str, option: str) -> tuple[str, str]:
     node, equals, before = text.partition("=")
     if not equals or not node or not before.removeprefix("^"):
-        raise UsageError(f"{option} {quoted(text)} is not a pair NODE=^BEFORE")
+        facts = {"option": option, "value": text, "expected": "NODE=^BEFORE"}
+        raise UsageError(f"{option} {quoted(text)} is not a pair NODE=^BEFORE", code="not-a-pair", facts=facts)
     if not before.startswith("^"):
         raise UsageError(
-            f"{option} {quoted(text)}: a control input is written ^node", hint=f"{option} {quoted(f'{node}=^{before}')}"
+            f"{option} {quoted(text)}: a control input is written ^node",
+            code="bad-value",
+            facts={"option": option, "value": text, "near": f"{node}=^{before}"},
+            hint=f"{option} {quoted(f'{node}=^{before}')}",
         )
     return node, before

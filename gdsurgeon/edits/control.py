@@ -10,7 +10,7 @@ from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.edits.naming import naming, of_nodes
-from gdsurgeon.errors import EditError, printable, quoted
+from gdsurgeon.errors import EditError, Remark, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.node import Node
@@ -46,7 +46,7 @@ def control(graph: Graph, *, add: Sequence[Edge] = (), remove: Sequence[Edge] = 
             would have inputs from two while frames; the graph is as it was.
     """
     if not add and not remove:
-        raise EditError("nothing would change: no control edge is given")
+        raise EditError("nothing would change: no control edge is given", code="missing-argument")
     if not add:
         graph.prefetch([name.removeprefix("^") for edge in remove for name in edge if isinstance(name, str)])
     removed = _removed(graph, remove)
@@ -91,7 +91,8 @@ def _node(graph: Graph, name: str | Node, *, is_before: bool = False) -> Node:
     if isinstance(name, str):
         name = name.removeprefix("^") if is_before else name
         if name.startswith("^") or ":" in name:
-            raise EditError(f"{quoted(name)} is not a node: names of nodes have no index and no ^")
+            message = f"{quoted(name)} is not a node: names of nodes have no index and no ^"
+            raise EditError(message, code="no-such-node", facts={"node": name})
     return one_node(graph, name)
 
 
@@ -101,12 +102,17 @@ def _removed(graph: Graph, edges: Sequence[Edge]) -> Edges:
         node = _node(graph, name)
         if isinstance(before, str) and before.removeprefix("^") == ALL_OF_THEM:
             if not node.controls:
-                raise EditError(f"{quoted(node.name)} has no control inputs")
+                message = f"{quoted(node.name)} has no control inputs"
+                raise EditError(message, code="no-such-input", facts={"node": node.name, "found": []})
             out.setdefault(node, {}).update(dict.fromkeys(node.controls))
             continue
         source = _dangling(node, before) or _node(graph, before, is_before=True)
         if source not in node.controls:
-            raise EditError(f"{quoted(node.name)} does not wait for {quoted(source.name)}{_present(node)}")
+            raise EditError(
+                f"{quoted(node.name)} does not wait for {quoted(source.name)}{_present(node)}",
+                code="no-such-input",
+                facts={"node": node.name, "name": source.name, "found": [control.name for control in node.controls]},
+            )
         out.setdefault(node, {})[source] = None
     return out
 
@@ -129,12 +135,15 @@ def _added(graph: Graph, edges: Sequence[Edge]) -> Edges:
     out: Edges = {}
     for name, before in edges:
         node, source = _node(graph, name), _node(graph, before, is_before=True)
+        facts = {"node": node.name, "name": source.name}
         if source is node:
-            raise EditError(f"{quoted(node.name)} cannot wait for itself")
+            raise EditError(f"{quoted(node.name)} cannot wait for itself", code="waits-for-itself", facts=facts)
         if source in node.controls:
-            raise EditError(f"{quoted(node.name)} waits for {quoted(source.name)} already")
+            message = f"{quoted(node.name)} waits for {quoted(source.name)} already"
+            raise EditError(message, code="nothing-to-do", facts=facts)
         if source in out.setdefault(node, {}):
-            raise EditError(f"{quoted('^' + source.name)} is given to {quoted(node.name)} twice")
+            message = f"{quoted('^' + source.name)} is given to {quoted(node.name)} twice"
+            raise EditError(message, code="given-twice", facts=facts)
         out[node][source] = None
     return out
 
@@ -150,15 +159,23 @@ def _check_order(graph: Graph, added: Edges, removed: Edges) -> None:
         befores = [topology.id_of(source) for source in added.get(node, ())]
         for before in befores:
             if topology.is_loop_back(before, number):
-                source, name = quoted(topology.name(before)), quoted(node.name)
-                raise EditError(f"{name} cannot wait for {source}: only a data input goes round a while loop")
+                source = topology.name(before)
+                raise EditError(
+                    f"{quoted(node.name)} cannot wait for {quoted(source)}: only a data input goes round a while loop",
+                    code="crosses-loop",
+                    facts={"node": node.name, "name": source},
+                )
         new.update((before, number) for before in befores)
         codes = [code for code in topology.inputs(number) if code not in gone]
         topology.set_inputs(number, [*codes, *(before << bits | control_port for before in befores)])
     cycle = find_cycle(topology)
     # A cycle without any of the new edges was there before: the edit may be there to open it.
     if any(edge in new for edge in zip(cycle, [*cycle[1:], *cycle[:1]], strict=True)):
-        raise EditError(f"a cycle would come about: {spelt_cycle(topology, cycle)}")
+        raise EditError(
+            f"a cycle would come about: {spelt_cycle(topology, cycle)}",
+            code="would-cycle",
+            facts={"nodes": [topology.name(number) for number in cycle[:20]], "count": len(cycle)},
+        )
     _check_frames(graph, topology)
 
 
@@ -175,8 +192,16 @@ def _check_frames(graph: Graph, topology: Topology) -> None:
     for number, (one, other) in mixed.items():
         if number not in before:
             places = [f"{quoted(topology.name(n))} ({_frame(frames.names, frames.of[n])})" for n in (one, other)]
+            names = frames.names
+            loops = [names[at] if at >= 0 else None for at in (frames.of[one], frames.of[other])]
             raise EditError(
-                f"{quoted(topology.name(number))} would have inputs from two places: {' and '.join(places)}"
+                f"{quoted(topology.name(number))} would have inputs from two places: {' and '.join(places)}",
+                code="crosses-loop",
+                facts={
+                    "node": topology.name(number),
+                    "inputs": [topology.name(one), topology.name(other)],
+                    "loops": loops,
+                },
             )
 
 
@@ -200,7 +225,7 @@ def _mixed(topology: Topology, frames: Sequence[int]) -> dict[int, tuple[int, in
     return out
 
 
-def _branch_warnings(graph: Graph, added: Edges) -> Iterator[str]:
+def _branch_warnings(graph: Graph, added: Edges) -> Iterator[Remark]:
     """What would no longer run, because what it waits for is in a branch of a conditional."""
     topology = topology_of(graph)
     if not topology.ops() & CONTROL_FLOW:
@@ -210,10 +235,9 @@ def _branch_warnings(graph: Graph, added: Edges) -> Iterator[str]:
         for source in befores:
             deeper = branches[topology.id_of(source)] > branches[topology.id_of(node)]
             if deeper and node.op not in MERGE:
-                yield (
-                    f"{quoted(node.name)} will run only where {quoted(source.name)} does, "
-                    "which is in a branch of a conditional"
-                )
+                text = f"{quoted(node.name)} will run only where {quoted(source.name)} does, "
+                text += "which is in a branch of a conditional"
+                yield Remark(text, "crosses-branch", node=node.name, name=source.name)
 
 
 def _notes(added: Edges, removed: Edges) -> list[str]:
@@ -234,5 +258,5 @@ def _unread(graph: Graph, removed: Edges) -> list[str]:
     """Who runs no longer unless it is asked for."""
     sources = dict.fromkeys(source for befores in removed.values() for source in befores)
     idle = [source.name for source in sources if source.exists and not graph.users(source)]
-    out = [f"nothing waits for {printable(name)} or reads it any more" for name in idle]
+    out = [Remark(f"nothing waits for {printable(name)} or reads it any more", "unused", node=name) for name in idle]
     return [*first_lines(out, MOST_NOTES, "other nodes that nothing waits for any more")]
