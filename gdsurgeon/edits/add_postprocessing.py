@@ -12,7 +12,7 @@ from gdsurgeon.edits.copying.copy_in import plan_copy
 from gdsurgeon.edits.copying.parts import Binding, Mapped, bind, check_fits
 from gdsurgeon.edits.copying.replacing import hand_on
 from gdsurgeon.edits.naming import naming, of_field, of_nodes
-from gdsurgeon.errors import EditError, printable, quoted
+from gdsurgeon.errors import EditError, Remark, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, check_typed
 from gdsurgeon.graph.served import serving_of
@@ -72,8 +72,12 @@ def add_postprocessing(graph: Graph, post: Graph, *, mapped: Sequence[Mapped] = 
         post,
         tuple(Interface(served[b], b.placeholder.name, b.result.name, raw[b]) for b in bindings),
     )
-    notes = [f"the raw value of {quoted(served[b])} is now {quoted(raw[b])}" for b in bindings if not _is_raw(b)]
-    return EditResult(intent, (claim,), warnings, notes + _unseen(graph, post, bindings, intent) + copied.notes(post))
+    notes: list[str] = [
+        Remark(f"the raw value of {quoted(old)} is now {quoted(new)}", "renamed", name=old, found=new)
+        for old, new in ((served[b], raw[b]) for b in bindings if not _is_raw(b))
+    ]
+    notes += _unseen(graph, post, bindings, intent) + copied.notes(post)
+    return EditResult(intent, (claim,), warnings, notes)
 
 
 def _is_raw(binding: Binding) -> bool:
@@ -89,7 +93,10 @@ def _unseen(graph: Graph, post: Graph, bindings: Sequence[Binding], intent: Inte
         return []
     results = {binding.result.node for binding in bindings}
     besides = [intent.copied[n.name] for n in output_nodes(post) if n not in results and n.name in intent.copied]
-    return [f"no signature gives {quoted(name)}: signature adds it to one" for name in besides]
+    return [
+        Remark(f"no signature gives {quoted(name)}: signature adds it to one", "not-served", name=name)
+        for name in besides
+    ]
 
 
 def _check_served(graph: Graph, post: Graph, binding: Binding, warnings: list[str]) -> None:
@@ -97,10 +104,12 @@ def _check_served(graph: Graph, post: Graph, binding: Binding, warnings: list[st
     outputs = node.output_dtypes
     where = f"{quoted(node.name)} of {printable(graph.source_name)} ({_op(node)})"
     if node.op in PLACEHOLDERS:
-        raise EditError(f"{where} is an input of the model: postprocessing goes behind an output")
+        message = f"{where} is an input of the model: postprocessing goes behind an output"
+        raise EditError(message, code="is-input", facts={"node": node.name})
     if outputs is not None and len(outputs) != 1:
         count = "several outputs" if outputs else "no output"
-        raise EditError(f"{where} has {count}: postprocessing goes behind a node with one")
+        message = f"{where} has {count}: postprocessing goes behind a node with one"
+        raise EditError(message, code="wrong-count", facts={"node": node.name, "expected": 1, "found": len(outputs)})
     check_fits(node.output, graph, binding.placeholder.output, post, warnings)
 
 

@@ -7,16 +7,15 @@ from collections.abc import Sequence
 from gdsurgeon.comparison.facts import Rewired
 from gdsurgeon.edits.claims import EditResult, Interface, Preprocessed
 from gdsurgeon.edits.copying.copy_in import copy_in
-from gdsurgeon.edits.copying.parts import Binding, Mapped, bind, check_fits
+from gdsurgeon.edits.copying.parts import Binding, Mapped, bind, check_fits, no_placeholder
 from gdsurgeon.edits.copying.replacing import remove_unread
 from gdsurgeon.edits.naming import naming, of_field, of_nodes
-from gdsurgeon.errors import EditError, printable, quoted
+from gdsurgeon.errors import EditError, Remark, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Use
 from gdsurgeon.ops.attr_names import STATED_SHAPES
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.specification.asked import edit
-from gdsurgeon.text import an
 
 SUFFIX = "_preprocessed"
 _PLACEHOLDER_ATTRS = ("dtype", "shape", STATED_SHAPES)
@@ -47,13 +46,12 @@ def add_preprocessing(graph: Graph, pre: Graph, *, mapped: Sequence[Mapped] = ()
     for binding in bindings:
         node = binding.node
         if node.op not in PLACEHOLDERS:
-            raise EditError(
-                f"{quoted(node.name)} of {printable(graph.source_name)} is {an(node.op)}, not a Placeholder"
-            )
+            raise no_placeholder(node)
         check_fits(binding.result, pre, node.output, graph, warnings)
         uses[binding] = graph.uses(node.output)
         if not uses[binding]:
-            raise EditError(f"nothing would change: nobody reads {quoted(node.name)} of {printable(graph.source_name)}")
+            message = f"nothing would change: nobody reads {quoted(node.name)} of {printable(graph.source_name)}"
+            raise EditError(message, code="no-consumers", facts={"tensor": node.name})
     last = max((b.node for b in bindings), key=lambda node: node.record.start if node.record else 0)
     copied = copy_in(graph, pre, replace={b.placeholder: b.node.output for b in bindings}, after=last)
     intent = copied.intent()
@@ -65,7 +63,8 @@ def add_preprocessing(graph: Graph, pre: Graph, *, mapped: Sequence[Mapped] = ()
             intent.rewired.append(Rewired(use.node.name, use.slot, binding.node.name, result.name))
         graph.reroute(uses[binding], result)
         if binding.node.inputs:
-            notes.append(f"{quoted(binding.node.name)} has no default any longer: callers feed it")
+            text = f"{quoted(binding.node.name)} has no default any longer: callers feed it"
+            notes.append(Remark(text, "no-default", node=binding.node.name))
         if _take_over(graph, binding):
             intent.changed.append(binding.node.name)
     intent.removed += remove_unread(graph, defaults)  # they would pass for outputs

@@ -15,7 +15,7 @@ from gdsurgeon.edits.copying.placeholders import add_placeholder, known_shapes
 from gdsurgeon.edits.copying.replacing import drop_colocations
 from gdsurgeon.edits.functions.unused import drop_unused_functions
 from gdsurgeon.edits.naming import naming, of_tensors
-from gdsurgeon.errors import EditError, NothingToDo, printable, quoted
+from gdsurgeon.errors import EditError, NothingToDo, Remark, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import check_name
 from gdsurgeon.graph.node import Node, Output, check_typed
@@ -46,7 +46,7 @@ def extract(graph: Graph, inputs: Sequence[str | Output], outputs: Sequence[str 
             removed; the graph is as it was.
     """
     if not outputs:
-        raise EditError("no outputs: name the tensors that the part is there to compute")
+        raise EditError("no outputs: name the tensors that the part is there to compute", code="missing-argument")
     ends = list(dict.fromkeys(graph.output(item) for item in outputs))
     starts = list(dict.fromkeys(graph.output(item) for item in inputs))
     return cut_down(graph, starts, ends)
@@ -62,8 +62,11 @@ def cut_down(graph: Graph, starts: list[Output], ends: list[Output], also: Seque
         kept = needed(topology, starts, ends)
     cut = _cuts(starts)
     _check(topology, starts, ends)
-    notes = [
-        *(f"{quoted(output.name)} is not needed: no output depends on it" for output in unneeded),
+    notes: list[str] = [
+        *(
+            Remark(f"{quoted(name)} is not needed: no output depends on it", "not-needed", tensor=name)
+            for name in (output.name for output in unneeded)
+        ),
         *_stays(topology, starts, kept),
         *_waited_for(topology, starts, ends, kept),
     ]
@@ -105,20 +108,24 @@ def _unneeded(topology: Topology, starts: Sequence[Output], kept: bytearray) -> 
     read = {pair for number in members(kept) for pair in topology.reads(number)} if starts else set()
     out = [output for output in starts if (topology.id_of(output.node), output.index) not in read]
     if out and len(out) == len(starts):
-        raise EditError(f"no output depends on {quoted(out[0].name)}: it cannot be an input of the part")
+        message = f"no output depends on {quoted(out[0].name)}: it cannot be an input of the part"
+        raise EditError(message, code="not-needed", facts={"tensor": out[0].name})
     return out
 
 
-def _stays(topology: Topology, starts: Sequence[Output], kept: bytearray) -> list[str]:
+def _stays(topology: Topology, starts: Sequence[Output], kept: bytearray) -> list[Remark]:
     """A line for each placeholder that is needed beside STARTS."""
-    return [
-        f"{quoted(topology.name(n))} stays an input: the outputs depend on it"
+    names = [
+        topology.name(n)
         for n in topology.with_ops(UNSET_PLACEHOLDERS)
         if starts and kept[n] and Output(topology.node(n), 0) not in starts
     ]
+    return [Remark(f"{quoted(n)} stays an input: the outputs depend on it", "stays-input", node=n) for n in names]
 
 
-def _waited_for(topology: Topology, starts: Sequence[Output], ends: Sequence[Output], kept: bytearray) -> Iterable[str]:
+def _waited_for(
+    topology: Topology, starts: Sequence[Output], ends: Sequence[Output], kept: bytearray
+) -> Iterable[Remark]:
     """A line where something is computed only because somebody waits for it."""
     read = needed(topology, starts, ends, control=False)
     waited = [n for n in members(kept) if not read[n] and topology.op(n) not in _NO_WORK]
@@ -126,10 +133,15 @@ def _waited_for(topology: Topology, starts: Sequence[Output], ends: Sequence[Out
         return
     edges = [(n, p) for n in members(read) for p, port in topology.reads(n) if port < 0 and not read[p]]
     user, producer = next((edge for edge in edges if edge[1] in waited), edges[0])
-    yield (
-        f"{counted(len(waited), 'node')} ({named([topology.name(n) for n in waited], 3)}) "
-        f"{'stays' if len(waited) == 1 else 'stay'} only because somebody waits for "
-        f"{'it' if len(waited) == 1 else 'them'}: {quoted(topology.name(user))} for {quoted(topology.name(producer))}"
+    names = [topology.name(n) for n in waited]
+    one = len(names) == 1
+    yield Remark(
+        f"{counted(len(names), 'node')} ({named(names, 3)}) {'stays' if one else 'stay'} only because somebody waits "
+        f"for {'it' if one else 'them'}: {quoted(topology.name(user))} for {quoted(topology.name(producer))}",
+        "only-waited-for",
+        nodes=names,
+        node=topology.name(user),
+        name=topology.name(producer),
     )
 
 
@@ -143,18 +155,25 @@ def _check(topology: Topology, starts: Sequence[Output], ends: Sequence[Output])
         frame = frames.of[topology.id_of(output.node)]
         if frame >= 0:
             raise EditError(
-                f"{quoted(output.name)} lies inside the while loop {quoted(frames.names[frame])}, which cannot be cut"
+                f"{quoted(output.name)} lies inside the while loop {quoted(frames.names[frame])}, which cannot be cut",
+                code="crosses-loop",
+                facts={"tensor": output.name, "loop": frames.names[frame]},
             )
     flow = control_flow(topology)
     for output in starts:
         if output.node.op not in PLACEHOLDERS and flow.of_tensor(topology.id_of(output.node), output.index):
             raise EditError(
-                f"{quoted(output.name)} lies in a branch of a conditional: a placeholder would be there in any case"
+                f"{quoted(output.name)} lies in a branch of a conditional: a placeholder would be there in any case",
+                code="crosses-branch",
+                facts={"tensor": output.name, "end": "input"},
             )
     for output in ends:
         if output not in starts and flow.of_tensor(topology.id_of(output.node), output.index):
             raise EditError(
-                f"{quoted(output.name)} lies in a branch of a conditional that may not be taken: it cannot be an output"
+                f"{quoted(output.name)} lies in a branch of a conditional that may not be taken: it cannot be an "
+                "output",
+                code="crosses-branch",
+                facts={"tensor": output.name, "end": "output"},
             )
 
 

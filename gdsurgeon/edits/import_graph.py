@@ -7,15 +7,14 @@ from collections.abc import Sequence
 from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.edits.claims import EditResult, SameOutputs, SamePart, SameTensors
 from gdsurgeon.edits.copying.copy_in import plan_copy
-from gdsurgeon.edits.copying.parts import check_fits, check_outside_of_loops
+from gdsurgeon.edits.copying.parts import check_fits, check_outside_of_loops, no_placeholder
 from gdsurgeon.edits.naming import naming, of_olds, of_tensors
-from gdsurgeon.errors import EditError, printable, quoted
+from gdsurgeon.errors import EditError, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import scope_prefix
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.specification.asked import edit
-from gdsurgeon.text import an
 
 
 @naming(connect=of_olds(of_tensors))
@@ -41,7 +40,7 @@ def import_graph(
     """
     prefix = scope_prefix(scope)
     if prefix and any(name.startswith(prefix) or name == prefix[:-1] for name in graph.names()):
-        raise EditError(f"the scope {quoted(prefix[:-1])} is in use")
+        raise EditError(f"the scope {quoted(prefix[:-1])} is in use", code="name-taken", facts={"scope": prefix[:-1]})
     if other is graph:
         other = graph.pristine()
     warnings: list[str] = []
@@ -49,7 +48,8 @@ def import_graph(
     for tensor, placeholder in connect:
         node = _placeholder(other, placeholder)
         if node in replace:
-            raise EditError(f"the placeholder {quoted(node.name)} is connected twice")
+            message = f"the placeholder {quoted(node.name)} is connected twice"
+            raise EditError(message, code="given-twice", facts={"placeholder": node.name})
         replace[node] = graph.tensor(tensor)
         check_fits(replace[node], graph, node.output, other, warnings)
         check_outside_of_loops(graph, replace[node])
@@ -72,5 +72,5 @@ def import_graph(
 def _placeholder(other: Graph, name: str) -> Node:
     node = other[name.removesuffix(":0")]
     if node.op not in PLACEHOLDERS:
-        raise EditError(f"{quoted(name)} of {printable(other.source_name)} is {an(node.op)}, not a Placeholder")
+        raise no_placeholder(node)
     return node

@@ -38,7 +38,8 @@ def insert(graph: Graph, tensor: str | Output, body: Graph, *, scope: str = "") 
     for what, found in (("placeholder", [p.name for p in placeholders]), ("output", [r.name for r in results])):
         if len(found) != 1:
             listed = f" ({', '.join(map(quoted, found[:5]))})" if found else ""
-            raise EditError(f"{printable(body.source_name)} has {len(found)} {what}s{listed}: it must have one")
+            message = f"{printable(body.source_name)} has {len(found)} {what}s{listed}: it must have one"
+            raise EditError(message, code="wrong-count", facts={f"{what}s": found})
     placeholder, result = placeholders[0], results[0]
     warnings: list[str] = []
     check_fits(output, graph, placeholder.output, body, warnings)
@@ -49,13 +50,16 @@ def insert(graph: Graph, tensor: str | Output, body: Graph, *, scope: str = "") 
     if not uses:
         raise EditError(
             f"nothing would change: nobody reads {quoted(output.name)}",
+            code="no-consumers",
+            facts={"tensor": output.name},
             hint="add-postprocessing puts a graph behind an output",
         )
     prefix = scope_prefix(scope)
     names = {node: prefix + node.name for node in body.nodes() if node is not placeholder} if prefix else {}
     taken = [name for name in names.values() if name in graph]
     if taken:
-        raise EditError(f"the name {quoted(taken[0])} is taken: another scope than {quoted(scope)} is needed")
+        message = f"the name {quoted(taken[0])} is taken: another scope than {quoted(scope)} is needed"
+        raise EditError(message, code="name-taken", facts={"name": taken[0]})
     after = output.node
     copied = plan_copy(graph, body, replace={placeholder: output}, names=names).apply(after)
     new = copied.output(result)

@@ -25,7 +25,6 @@ from support.graphs import (
     versions,
 )
 from support.graphs import loop as while_loop
-from support.importing import other_loop
 from support.mutants import Mutant, check_caught
 
 from gdsurgeon.edits.add_postprocessing import add_postprocessing
@@ -68,7 +67,7 @@ def under_a_scope() -> tuple[Graph, EditResult]:
 
 def of_a_loop() -> tuple[Graph, EditResult]:
     found = graph(*while_loop())
-    return found, import_graph(found, graph(*other_loop()))
+    return found, import_graph(found, graph(*while_loop(step=2)))
 
 
 def table(name: str) -> list[bytes]:

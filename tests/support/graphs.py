@@ -383,8 +383,8 @@ def r3() -> list[bytes]:
     ]
 
 
-def loop() -> list[bytes]:
-    """A v1 while loop: i from 0 while i < n."""
+def loop(step: int = 1) -> list[bytes]:
+    """A v1 while loop: i from 0 in steps of STEP while i < n."""
     return [
         placeholder("n", INT32, ()),
         scalar("zero", 0, INT32),
@@ -395,7 +395,7 @@ def loop() -> list[bytes]:
         node("w/LoopCond", "LoopCond", ["w/Less"]),
         node("w/Switch", "Switch", ["w/Merge", "w/LoopCond"], T=INT32),
         identity("w/Identity", "w/Switch:1", kind=INT32),
-        node("w/one", "Const", ["^w/Identity"], dtype=INT32, value=tensor([1], INT32, ())),
+        const("w/one", step, INT32, controls=["^w/Identity"]),
         add("w/Add", "w/Identity", "w/one", kind=INT32),
         node("w/NextIteration", "NextIteration", ["w/Add"], T=INT32),
         node("w/Exit", "Exit", ["w/Switch"], T=INT32),

@@ -116,7 +116,8 @@ def _check_names(graph: Graph, names: Mapping[Node, str]) -> None:
     for node, name in names.items():
         check_name(name)
         if name in given or name in graph:
-            raise EditError(f"the copy of {quoted(node.name)} cannot be called {quoted(name)}: the name is taken")
+            message = f"the copy of {quoted(node.name)} cannot be called {quoted(name)}: the name is taken"
+            raise EditError(message, code="name-taken", facts={"node": node.name, "name": name})
         given.add(name)
 
 
@@ -130,10 +131,12 @@ def _check_loops(topology: Topology, frames: Frames, nodes: list[Node], replaced
         frame = frames.of[number]
         if frame < 0:
             continue
-        loop = f"the while loop {quoted(frames.names[frame])}"
+        name = frames.names[frame]
+        loop = f"the while loop {quoted(name)}"
         if frame not in fresh:
             if node.op in NEXT_ITERATION | {LOOP_COND} or (node.op in MERGE and _closes_loop(topology, number)):
-                raise EditError(f"{quoted(node.name)} ({node.op}) cannot be copied without the rest of {loop}")
+                message = f"{quoted(node.name)} ({node.op}) cannot be copied without the rest of {loop}"
+                raise EditError(message, code="crosses-loop", facts={"node": node.name, "loop": name})
             continue
         if node.op in ENTER:
             continue
@@ -142,7 +145,9 @@ def _check_loops(topology: Topology, frames: Frames, nodes: list[Node], replaced
             if frames.of[other] == frame and other not in inside and read not in replaced:
                 raise EditError(
                     f"{loop} would be copied in part: {quoted(node.name)} would be copied, and "
-                    f"{quoted(read.node.name)}, which it reads, would not"
+                    f"{quoted(read.node.name)}, which it reads, would not",
+                    code="crosses-loop",
+                    facts={"node": node.name, "input": read.node.name, "loop": name},
                 )
 
 

@@ -9,7 +9,7 @@ from gdsurgeon.comparison.facts import FunctionChanges
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.copying.fresh_names import respelt_attrs
 from gdsurgeon.edits.functions.merge import FunctionMerge, respell_functions
-from gdsurgeon.errors import printable, quoted
+from gdsurgeon.errors import Remark, printable, quoted
 from gdsurgeon.graph.attrs import shape_value, string_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
@@ -104,14 +104,16 @@ class NodeCopy:
         """A line for each name of OTHER that was taken, and for each node that callers have to run by themselves."""
         taken = (self.renamed | self.functions).items()
         source = printable(other.source_name)
-        told = [f"{quoted(old)} of {source} has become {quoted(new)}: the name was taken" for old, new in taken]
-        filling = [node for node in self.nodes.values() if node.op in TABLE_INITIALIZERS]
-        return told + [
-            f"{quoted(node.name)} ({printable(node.op)}) fills a table, and nothing has it run: callers do, before "
-            "anything else"
-            for node in filling
-            if not self.graph.users(node)
-        ]
+        out: list[str] = []
+        for old, new in taken:
+            text = f"{quoted(old)} of {source} has become {quoted(new)}: the name was taken"
+            out.append(Remark(text, "name-taken", name=old, found=new))
+        for node in self.nodes.values():
+            if node.op in TABLE_INITIALIZERS and not self.graph.users(node):
+                fills = f"{quoted(node.name)} ({printable(node.op)}) fills a table, and nothing has it run"
+                text = f"{fills}: callers do, before anything else"
+                out.append(Remark(text, "run-before", node=node.name, op=node.op))
+        return out
 
 
 def _keep_meaning_of_shape(graph: Graph, node: Node, copy: Node) -> None:

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.signature import input_nodes
 from gdsurgeon.analysis.shapes.inference import infer_shapes, shape_of_tensor
-from gdsurgeon.analysis.shapes.stated import compatible, describe, may_be_one, stated_shape, typed
+from gdsurgeon.analysis.shapes.stated import compatible, describe, mismatch, stated_shape, typed
 from gdsurgeon.analysis.traversal.control_flow import while_frames
 from gdsurgeon.analysis.traversal.topology import topology_of
-from gdsurgeon.errors import EditError, printable, quoted
+from gdsurgeon.errors import EditError, Remark, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output, check_output
 from gdsurgeon.ops.kinds import PLACEHOLDERS
@@ -42,7 +42,8 @@ def bind(model: Graph, part: Graph, suffix: str, mapped: Sequence[Mapped]) -> li
     by_raw = _by_placeholder(part, mapped)
     placeholders = [n for n in input_nodes(part) if n.op != "PlaceholderWithDefault" or n.name in by_raw]
     if not placeholders:
-        raise EditError(f"{printable(part.source_name)} has no placeholder: there is nothing to connect")
+        message = f"{printable(part.source_name)} has no placeholder: there is nothing to connect"
+        raise EditError(message, code="no-such-input", facts={"file": part.source_name})
     named = [by_raw[p.name].model if p.name in by_raw else p.name for p in placeholders]
     model.prefetch([*named, *part.names()])
     out: list[Binding] = []
@@ -51,16 +52,19 @@ def bind(model: Graph, part: Graph, suffix: str, mapped: Sequence[Mapped]) -> li
         name = spelt.model if spelt else placeholder.name
         node = model.find(name)
         if node is None:
+            missing = model.missing(name)
             raise EditError(
-                f"{printable(part.source_name)} has a placeholder {quoted(placeholder.name)}, "
-                f"and {model.missing(name).message}",
+                f"{printable(part.source_name)} has a placeholder {quoted(placeholder.name)}, and {missing.message}",
+                code=missing.code,
                 advice="map-name",
-                facts={"form": _map_form(suffix)},
+                facts={**missing.facts, "placeholder": placeholder.name, "form": _map_form(suffix)},
             )
         out.append(Binding(node, placeholder, _result(part, placeholder, spelt, suffix)))
     doubled = {b.node.name for b in out if sum(other.node is b.node for other in out) > 1}
     if doubled:
-        raise EditError(f"two placeholders of {printable(part.source_name)} stand for {quoted(doubled.pop())}")
+        name = doubled.pop()
+        message = f"two placeholders of {printable(part.source_name)} stand for {quoted(name)}"
+        raise EditError(message, code="given-twice", facts={"node": name})
     return out
 
 
@@ -69,11 +73,19 @@ def _by_placeholder(part: Graph, mapped: Sequence[Mapped]) -> Mapping[str, Mappe
     for item in mapped:
         node = part[item.raw.removesuffix(":0")]
         if node.op not in PLACEHOLDERS:
-            raise EditError(f"{quoted(item.raw)} in {printable(part.source_name)} is {an(node.op)}, not a Placeholder")
+            raise no_placeholder(node)
         if node.name in out:
-            raise EditError(f"the placeholder {quoted(item.raw)} is mapped twice")
+            message = f"the placeholder {quoted(item.raw)} is mapped twice"
+            raise EditError(message, code="given-twice", facts={"placeholder": node.name})
         out[node.name] = item
     return out
+
+
+def no_placeholder(node: Node) -> EditError:
+    """The error that NODE is to be a placeholder, and is none."""
+    graph = node.graph.source_name
+    message = f"{quoted(node.name)} of {printable(graph)} is {an(node.op)}, not a Placeholder"
+    return EditError(message, code="not-a-placeholder", facts={"node": node.name, "op": node.op, "file": graph})
 
 
 def _result(part: Graph, placeholder: Node, spelt: Mapped | None, suffix: str) -> Output:
@@ -82,8 +94,9 @@ def _result(part: Graph, placeholder: Node, spelt: Mapped | None, suffix: str) -
         raise EditError(
             f"{printable(part.source_name)} has a placeholder {quoted(placeholder.name)} and no node "
             f"{quoted(name)}, which would be its result",
+            code="no-result",
             advice="map-result",
-            facts={"form": _map_form(suffix)},
+            facts={"placeholder": placeholder.name, "node": name, "form": _map_form(suffix)},
         )
     output = part.tensor(name)
     check_output(output)
@@ -102,23 +115,28 @@ def check_fits(given: Output, given_in: Graph, wanted: Output, wanted_in: Graph,
     """
     if not given.dtype or not wanted.dtype:
         unknown = given if not given.dtype else wanted
-        warnings.append(
-            f"the type of {quoted(unknown.name)} ({printable(unknown.node.op)}) is not known here: not compared"
-        )
+        op = unknown.node.op
+        text = f"the type of {quoted(unknown.name)} ({printable(op)}) is not known here: not compared"
+        warnings.append(Remark(text, "unknown-dtype", tensor=unknown.name, op=op))
     what = f"{quoted(given.name)} of {printable(given_in.source_name)} is"
     taking = f"{quoted(wanted.name)} of {printable(wanted_in.source_name)}"
-    if not may_be_one(given, wanted):
-        raise EditError(f"{what} {describe(given)}, and {taking} takes {describe(wanted)}")
+    facts = {"tensor": given.name, "file": given_in.source_name, "input": wanted.name, "expected": describe(wanted)}
+    if code := mismatch(given, wanted):
+        message = f"{what} {describe(given)}, and {taking} takes {describe(wanted)}"
+        raise EditError(message, code=code, facts={**facts, "found": describe(given)})
     shape = shape_of_tensor(given_in, given)
+    facts["found"] = typed(given.dtype, shape)
     if not compatible(shape, stated_shape(wanted)):
-        raise EditError(f"{what} {typed(given.dtype, shape)}, and {taking} takes {describe(wanted)}")
+        message = f"{what} {facts['found']}, and {taking} takes {describe(wanted)}"
+        raise EditError(message, code="shape-mismatch", facts=facts)
     if shape is None or shape == stated_shape(wanted):
         return
     conflicts = infer_shapes(wanted_in, {wanted: shape}).conflicts
     known = {conflict.node for conflict in infer_shapes(wanted_in).conflicts} if conflicts else set()
     for conflict in conflicts:
         if conflict.node not in known:
-            raise EditError(f"{what} {typed(given.dtype, shape)}, and {taking} cannot be that: {conflict.text}")
+            message = f"{what} {facts['found']}, and {taking} cannot be that: {conflict.text}"
+            raise EditError(message, code="shape-mismatch", facts={**facts, "node": conflict.node.name})
 
 
 def check_outside_of_loops(graph: Graph, output: Output) -> None:
@@ -127,4 +145,6 @@ def check_outside_of_loops(graph: Graph, output: Output) -> None:
     frames = while_frames(topology)
     frame = frames.of[topology.id_of(output.node)]
     if frame >= 0:
-        raise EditError(f"{quoted(output.name)} lies inside the while loop {quoted(frames.names[frame])}")
+        loop = frames.names[frame]
+        message = f"{quoted(output.name)} lies inside the while loop {quoted(loop)}"
+        raise EditError(message, code="crosses-loop", facts={"tensor": output.name, "loop": loop})
