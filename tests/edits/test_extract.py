@@ -3,229 +3,172 @@
 from __future__ import annotations
 
 from collections.abc import Container
+from functools import partial
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support import graphs
 from support.drawing import pick_some
-from support.expecting import check_graph, expect
-from support.extracting import model, named, refused
-from support.graph_editor_running import float32, run
+from support.expecting import expect, refused
+from support.extracting import model, named
+from support.graph_editor_running import float32, int32, run
 from support.graphs import (
     BOOL,
+    DOUBLE,
     FLOAT,
     INT32,
     INT64,
+    RESOURCE,
     STRING,
+    UINT8,
+    Builder,
+    X,
     add,
+    call,
     const,
     graph,
     graph_bytes,
     identity,
+    neg,
     node,
     placeholder,
-)
+)  # fmt: skip
+from support.operating import operated
 
 from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.edits.claims import SameGiven
 from gdsurgeon.edits.extract import extract
 from gdsurgeon.errors import EditError
+from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.runtime.client import Worker
 
-# -- cutting at outputs --------------------------------------------------------------------------------------
+# -- cutting at outputs and at inputs --------------------------------------------------------------------------
 
 
 @pytest.mark.tensorflow
 def test_outputs_alone(worker: Worker) -> None:
     found = graph(*model())
-    result = expect(found, lambda g: extract(g, [], ["head"]), named("x", "w", "conv", "relu", "k", "head"))
-    assert result.intent.removed == ["aux", "other", "apart"]
-    assert result.intent.added == result.notes == []
+    after = named("x", "w", "conv", "relu", "k", "head")
+    result = expect(found, lambda g: extract(g, [], ["head"]), after)
+    assert result.notes == []
     assert result.claims == (SameGiven({}, (("head", "head"),), "edited(x) = original(x)"),)
+    assert graphs.written(found) == graph_bytes(*after)
     assert run(worker, found, "head", fed={"x": float32([[1, -1]])}) == [[[0, 0, 0]]]
-
-
-def test_bytes_of_what_stays_are_copied() -> None:
-    found = graph(*model())
-    extract(found, [], ["head"])
-    assert graphs.written(found) == graph_bytes(*named("x", "w", "conv", "relu", "k", "head"))
-
-
-def test_several_outputs() -> None:
-    found = graph(*model())
-    (claim,) = extract(found, [], ["aux", "apart", "aux:0"]).claims
-    check_graph(found, *named("x", "w", "conv", "relu", "aux", "other", "apart"))
-    assert isinstance(claim, SameGiven)
-    assert claim.outputs == (("aux", "aux"), ("apart", "apart"))
-
-
-def test_an_output_that_is_read_inside_too() -> None:
-    found = graph(*model())
-    (claim,) = extract(found, [], ["relu", "head"]).claims
-    check_graph(found, *named("x", "w", "conv", "relu", "k", "head"))
-    assert isinstance(claim, SameGiven)
-    assert claim.outputs == (("relu", "relu"), ("head", "head"))
-
-
-def test_an_inner_tensor_as_the_only_output() -> None:
-    expect(model(), lambda g: extract(g, [], ["conv"]), named("x", "w", "conv"))
-
-
-def test_a_constant_as_output() -> None:
-    expect(model(), lambda g: extract(g, [], ["w"]), named("w"))
-
-
-def test_a_placeholder_as_output() -> None:
-    expect(model(), lambda g: extract(g, [], ["x"]), named("x"))
-
-
-def test_output_1() -> None:
-    records = [placeholder("x", FLOAT, (4,)), const("axis", [0], INT32, ()),
-               node("s", "Split", ["axis", "x"], T=FLOAT, num_split=2), identity("p", "s")]  # fmt: skip
-    found = graph(*records)
-    (claim,) = extract(found, [], ["s:1"]).claims
-    check_graph(found, *records[:3])
-    assert isinstance(claim, SameGiven) and claim.outputs == (("s:1", "s:1"),)
-
-
-# -- cutting at inputs ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.tensorflow
 def test_a_cut_input_becomes_a_placeholder_of_its_name_dtype_and_shape(worker: Worker) -> None:
     found = graph(*model())
-    result = expect(
-        found, lambda g: extract(g, ["relu"], ["head"]), [placeholder("relu", FLOAT, (-1, 3)), *named("k", "head")]
-    )
-    assert result.intent.added == ["relu"]
-    assert result.intent.removed == ["x", "w", "conv", "aux", "other", "apart"]
+    result = expect(found, lambda g: extract(g, ["relu"], ["head"]), [RELU, *named("k", "head")])
     (claim,) = result.claims
     assert claim == SameGiven({"relu": "relu"}, (("head", "head"),), "edited(x) = original(x, relu given)")
     assert run(worker, found, "head", fed={"relu": float32([[1, 2, 3]])}) == [[[10, 40, 90]]]
 
 
-def test_inputs_may_be_tensors() -> None:
-    found = graph(*model())
-    expect(
-        found,
-        lambda g: extract(g, [g.tensor("relu")], [g["head"].output]),
-        [placeholder("relu", FLOAT, (-1, 3)), *named("k", "head")],
-    )
-
-
-def test_a_cut_input_stands_where_the_tensor_was_made() -> None:
-    found = graph(const("z", [1]), *model(), add("y", "z", "head"))
-    extract(found, ["relu"], ["y"])
-    assert graphs.names(found) == ["z", "relu", "k", "head", "y"]
-
-
-def test_an_input_that_is_a_placeholder_stays_as_it_is() -> None:
-    found = graph(*model())
-    result = extract(found, ["x"], ["head"])
-    assert graphs.written(found) == graph_bytes(*named("x", "w", "conv", "relu", "k", "head"))
-    assert result.notes == []
-    assert result.claims == (SameGiven({}, (("head", "head"),), "edited(x) = original(x)"),)
-
-
-def test_a_constant_may_become_an_input() -> None:
-    expect(
-        model(),
-        lambda g: extract(g, ["x", "w"], ["conv"]),
-        [named("x")[0], placeholder("w", FLOAT, (2, 3)), *named("conv")],
-    )
-
-
-def test_other_placeholders_stay_inputs_and_are_noted() -> None:
-    records = [*model(), placeholder("bias", FLOAT, (3,)), add("y", "head", "bias")]
-    found = graph(*records)
-    result = extract(found, ["relu"], ["y"])
-    assert result.notes == ["'bias' stays an input: the outputs depend on it"]
-    check_graph(found, placeholder("relu", FLOAT, (-1, 3)), *named("k", "head"), *records[-2:])
-
-
-def test_an_input_with_a_default_stays_one() -> None:
-    records = [const("d", [1, 1, 1]), node("p", "PlaceholderWithDefault", ["d"], dtype=FLOAT, shape=(3,)),
-               *model(), add("y", "head", "p")]  # fmt: skip
-    expect(
-        records,
-        lambda g: extract(g, ["relu"], ["y"]),
-        [*records[:2], placeholder("relu", FLOAT, (-1, 3)), *named("k", "head"), records[-1]],
-    )
-
-
-def test_the_same_input_twice_is_cut_once() -> None:
-    found = graph(*model())
-    result = extract(found, ["relu", "relu:0"], ["head"])
-    assert result.intent.added == ["relu"]
-    check_graph(found, placeholder("relu", FLOAT, (-1, 3)), *named("k", "head"))
-
-
-def test_an_input_above_another() -> None:
-    """The outputs depend on the upper one by way of the lower one alone."""
-    found = graph(*model())
-    result = extract(found, ["conv", "relu"], ["head"])
-    assert result.notes == ["'conv' is not needed: no output depends on it"]
-    check_graph(found, placeholder("relu", FLOAT, (-1, 3)), *named("k", "head"))
-
-
-def test_an_input_that_no_output_depends_on_is_passed_over() -> None:
-    found = graph(*model(), placeholder("spare"))
-    result = extract(found, ["spare", "x"], ["head"])
-    assert result.notes == ["'spare' is not needed: no output depends on it"]
-    check_graph(found, *named("x", "w", "conv", "relu", "k", "head"))
-
-
-def test_an_input_beside_another() -> None:
-    records = [placeholder("x", FLOAT, (2,)), node("a", "Neg", ["x"], T=FLOAT), node("b", "Abs", ["a"], T=FLOAT),
-               add("y", "a", "b")]  # fmt: skip
-    expect(
-        records,
-        lambda g: extract(g, ["a", "b"], ["y"]),
-        [placeholder("a", FLOAT, (2,)), placeholder("b", FLOAT, (2,)), records[3]],
-    )
+RELU = placeholder("relu", FLOAT, (-1, 3))
+HEAD = named("x", "w", "conv", "relu", "k", "head")
+BIAS = [*model(), placeholder("bias", FLOAT, (3,)), add("y", "head", "bias")]
+DEFAULT = [const("d", [1, 1, 1]), node("p", "PlaceholderWithDefault", ["d"], dtype=FLOAT, shape=(3,)), *model(),
+           add("y", "head", "p")]  # fmt: skip
+SIDE_BY_SIDE = [X, neg("a", "x"), node("b", "Abs", ["a"], T=FLOAT), add("y", "a", "b")]
+CHECKED = [X, placeholder("checked"), node("guard", "NoOp", ["^checked"]), identity("y", "x", "^guard"),
+           identity("z", "x")]  # fmt: skip
+WAITED = [X, neg("a", "x"), node("b", "Abs", ["a"], T=FLOAT), node("k", "NoOp", ["^b"]), identity("y", "x", "^k"),
+          identity("z", "x")]  # fmt: skip
+GUARDED = [X, node("guard", "NoOp"), neg("a", "x", "^guard"), node("y", "Abs", ["a"], T=FLOAT)]
+BEHIND = [X, neg("a", "x"), node("n", "NoOp", ["^a"]), node("y", "Abs", ["a", "^n"], T=FLOAT)]
 
 
 def split() -> list[bytes]:
     return [
         placeholder("x", FLOAT, (4,)), const("axis", [0], INT32, ()),
-        node("s", "Split", ["axis", "x"], T=FLOAT, num_split=2),
-        node("p", "Neg", ["s"], T=FLOAT), node("q", "Sub", ["s:1", "p"], T=FLOAT),
+        node("s", "Split", ["axis", "x"], T=FLOAT, num_split=2), neg("p", "s"), node("q", "Sub", ["s:1", "p"], T=FLOAT),
     ]  # fmt: skip
+
+
+S, S_1 = placeholder("s", FLOAT, (2,)), placeholder("s_1", FLOAT, (2,))
+
+
+def stays(name: str) -> dict[str, Any]:
+    return {"code": "stays-input", "node": name}
+
+
+def not_needed(name: str) -> dict[str, Any]:
+    return {"code": "not-needed", "tensor": name}
+
+
+def waited(node: str, name: str, *nodes: str) -> dict[str, Any]:
+    return {"code": "only-waited-for", "nodes": [*nodes], "node": node, "name": name}
+
+
+@pytest.mark.parametrize(
+    ("records", "inputs", "outputs", "after", "notes", "pairs"),
+    [
+        (model(), [], ["aux", "apart", "aux:0"], named("x", "w", "conv", "relu", "aux", "other", "apart"), [],
+         ["aux", "apart"]),
+        (model(), [], ["relu", "head"], HEAD, [], ["relu", "head"]),
+        (model(), [], ["conv"], named("x", "w", "conv"), [], ["conv"]),
+        (model(), [], ["w"], named("w"), [], ["w"]),
+        (model(), [], ["x"], named("x"), [], ["x"]),
+        (split(), [], ["s:1"], split()[:3], [], ["s:1"]),
+        (model(), ["x"], ["head"], HEAD, [], ["head"]),
+        (model(), ["x", "w"], ["conv"], [*named("x"), placeholder("w", FLOAT, (2, 3)), *named("conv")], [], ["conv"]),
+        ([const("z", [1]), *model(), add("y", "z", "head")], ["relu"], ["y"],
+         [const("z", [1]), RELU, *named("k", "head"), add("y", "z", "head")], [], ["y"]),
+        (BIAS, ["relu"], ["y"], [RELU, *named("k", "head"), *BIAS[-2:]], [stays("bias")], ["y"]),
+        (DEFAULT, ["relu"], ["y"], [*DEFAULT[:2], RELU, *named("k", "head"), DEFAULT[-1]], [], ["y"]),
+        (model(), ["relu", "relu:0"], ["head"], [RELU, *named("k", "head")], [], ["head"]),
+        (model(), ["conv", "relu"], ["head"], [RELU, *named("k", "head")], [not_needed("conv")], ["head"]),
+        ([*model(), placeholder("spare")], ["spare", "x"], ["head"], HEAD, [not_needed("spare")], ["head"]),
+        (SIDE_BY_SIDE, ["a", "b"], ["y"],
+         [placeholder("a", FLOAT, (2,)), placeholder("b", FLOAT, (2,)), SIDE_BY_SIDE[3]], [], ["y"]),
+        (model(), ["relu"], ["relu", "head"], [RELU, *named("k", "head")], [], ["head"]),
+        (split(), ["s:0"], ["q"], [*split()[:3], placeholder("s_0", FLOAT, (2,)), neg("p", "s_0"), split()[4]],
+         [stays("x")], ["q"]),
+        (split(), ["s:1", "s"], ["q"], [S_1, S, neg("p", "s"), node("q", "Sub", ["s_1", "p"], T=FLOAT)], [], ["q"]),
+        (CHECKED, ["x"], ["y"], CHECKED[:4], [stays("checked")], ["y"]),
+        (WAITED, [], ["y"], WAITED[:5], [waited("y", "k", "a", "b")], ["y"]),
+        (BEHIND, ["a"], ["y"], [*BEHIND[:2], placeholder("a_0", FLOAT, (2,)), BEHIND[2],
+                                node("y", "Abs", ["a_0", "^n"], T=FLOAT)],
+         [stays("x"), waited("y", "n", "a")], ["y"]),
+        (GUARDED, ["a"], ["y"], [placeholder("a", FLOAT, (2,)), GUARDED[3]], [], ["y"]),
+        ([X, identity("a", "x"), identity("y", "x", _class=["loc:@a", "loc:@x"])], ["x"], ["y"],
+         [X, identity("y", "x", _class=["loc:@x"])], [], ["y"]),
+        ([X, identity("a", "x"), identity("y", "a", _class=["loc:@a"])], ["a"], ["y"],
+         [placeholder("a", FLOAT, (2,)), identity("y", "a")], [], ["y"]),
+        *(([placeholder("x", kind, (2, 1)), identity("a", "x", kind=kind), identity("y", "a", kind=kind)], ["a"], ["y"],
+           [placeholder("a", kind, (2, 1)), identity("y", "a", kind=kind)], [], ["y"])
+          for kind in (BOOL, INT32, INT64, STRING, UINT8, DOUBLE)),
+    ],
+)  # fmt: skip
+def test_parts(
+    records: list[bytes], inputs: list[str], outputs: list[str], after: list[bytes], notes: list[Any], pairs: list[str]
+) -> None:
+    result = expect(records, partial(extract, inputs=inputs, outputs=outputs), after)
+    assert [note.as_json() for note in result.notes] == notes
+    (claim,) = result.claims
+    assert isinstance(claim, SameGiven) and claim.outputs == tuple((name, name) for name in pairs)
+
+
+def test_inputs_may_be_tensors() -> None:
+    edit = lambda g: extract(g, [g.tensor("relu")], [g["head"].output])  # noqa: E731
+    expect(model(), edit, [RELU, *named("k", "head")])
 
 
 @pytest.mark.tensorflow
 def test_output_1_is_cut_while_output_0_is_still_needed(worker: Worker) -> None:
     found = graph(*split())
-    result = expect(
-        found,
-        lambda g: extract(g, ["s:1"], ["q"]),
-        [*split()[:3], placeholder("s_1", FLOAT, (2,)), split()[3], node("q", "Sub", ["s_1", "p"], T=FLOAT)],
-    )
-    assert result.intent.added == ["s_1"]
-    assert result.notes == ["'x' stays an input: the outputs depend on it"]
+    after = [*split()[:3], S_1, split()[3], node("q", "Sub", ["s_1", "p"], T=FLOAT)]
+    result = expect(found, lambda g: extract(g, ["s:1"], ["q"]), after)
     (claim,) = result.claims
     assert isinstance(claim, SameGiven) and claim.given == {"s:1": "s_1"}
     fed = {"x": float32([1, 2, 3, 4]), "s_1": float32([10, 20])}
     assert run(worker, found, "q", fed=fed) == [[11, 22]]
-
-
-def test_output_0_is_cut_while_output_1_is_still_needed() -> None:
-    found = graph(*split())
-    result = extract(found, ["s:0"], ["q"])
-    (added,) = result.intent.added
-    assert added != "s"
-    check_graph(found, *split()[:3], placeholder(added, FLOAT, (2,)), node("p", "Neg", [added], T=FLOAT), split()[4])
-
-
-def test_both_outputs_are_cut() -> None:
-    found = graph(*split())
-    result = extract(found, ["s:1", "s"], ["q"])
-    assert sorted(result.intent.added) == ["s", "s_1"]
-    assert graphs.inputs(found) == {"s": [], "s_1": [], "p": ["s"], "q": ["s_1", "p"]}
-    assert result.intent.removed == ["x", "axis"]
 
 
 def test_the_name_of_a_new_placeholder_is_taken() -> None:
@@ -244,13 +187,6 @@ def test_the_name_of_a_new_placeholder_is_that_of_a_node_that_goes() -> None:
     assert not set(result.intent.removed) & set(graphs.names(found))
 
 
-def test_a_tensor_as_input_and_output() -> None:
-    found = graph(*model())
-    (claim,) = extract(found, ["relu"], ["relu", "head"]).claims
-    check_graph(found, placeholder("relu", FLOAT, (-1, 3)), *named("k", "head"))
-    assert isinstance(claim, SameGiven) and claim.outputs == (("head", "head"),)
-
-
 @pytest.mark.parametrize("producer", [20, 24])
 def test_an_unknown_shape_as_producers_spell_it(producer: int) -> None:
     trailer = graphs.versions(producer)
@@ -260,15 +196,17 @@ def test_an_unknown_shape_as_producers_spell_it(producer: int) -> None:
     assert ("shape" in graphs.attrs(found, "a")) == (producer >= 24)
 
 
-@pytest.mark.parametrize("kind", [BOOL, INT32, INT64, STRING, graphs.UINT8, graphs.DOUBLE])
-def test_the_dtype_of_a_cut_input(kind: bytes) -> None:
-    records = [placeholder("x", kind, (2, 1)), identity("a", "x", kind=kind), identity("y", "a", kind=kind)]
-    expect(records, lambda g: extract(g, ["a"], ["y"]), [placeholder("a", kind, (2, 1)), records[2]])
-
-
-def test_a_cut_where_the_dtype_is_unknown_is_refused() -> None:
-    found = graph(placeholder("x"), node("u", "MyOp", ["x"]), identity("y", "u"))
-    refused(found, r"the type of 'u' \(MyOp\) is not known", ["u"], ["y"])
+def test_functions_that_nobody_calls_any_more_leave() -> None:
+    kept, unused = (graphs.function(name, neg("y", "x")) for name in ("Kept", "Unused"))
+    calls = [call("a", "Kept", ["x"], [FLOAT], [FLOAT]), call("b", "Unused", ["x"], [FLOAT], [FLOAT])]
+    trailer = graphs.library(unused, kept, gradients={"Unused": "Kept"}) + graphs.VERSIONS
+    result = expect(
+        graph(X, *calls, trailer=trailer),
+        lambda g: extract(g, [], ["a"]),
+        [X, calls[0]],
+        trailer=graphs.library(kept) + graphs.VERSIONS,
+    )
+    assert result.intent.functions.removed == ["Unused"]
 
 
 # -- big graphs ----------------------------------------------------------------------------------------------
@@ -378,3 +316,229 @@ def is_read(text: str, read: Container[tuple[str, int]]) -> bool:
 
 def place_of(text: str, places: dict[str, str]) -> str:
     return places.get(text, text)
+
+
+# -- initialisers --------------------------------------------------------------------------------------------
+
+
+def table() -> list[bytes]:
+    """Two tables, initialised by nodes on which no output depends."""
+    out = [placeholder("key", STRING, (1,)), const("default", [-1], INT32, ())]
+    for i, number in enumerate((5, 6)):
+        out += [
+            node(f"table_{i}", "HashTableV2", key_dtype=STRING, value_dtype=INT32, shared_name=f"t{i}"),
+            const(f"keys_{i}", ["a"], STRING),
+            const(f"values_{i}", [number], INT32),
+            node(f"init_{i}", "InitializeTableV2", [f"table_{i}", f"keys_{i}", f"values_{i}"], Tkey=STRING, Tval=INT32),
+            node(f"found_{i}", "LookupTableFindV2", [f"table_{i}", "key", "default"], Tin=STRING, Tout=INT32),
+        ]
+    return [*out, node("init_all", "NoOp", ["^init_0", "^init_1"])]
+
+
+@pytest.mark.tensorflow
+def test_initialisers_of_the_tables_that_stay_stay(worker: Worker) -> None:
+    found = graph(*table())
+    result = expect(found, lambda g: extract(g, ["key"], ["found_1"]), [*table()[:2], *table()[7:12]])
+    assert "init_0" in result.intent.removed and "init_all" in result.intent.removed
+    key = np.array([b"a"], object)
+    assert run(worker, found, "found_1", fed={"key": key}, first=["init_1"]) == [[6]]
+
+
+def test_no_initialiser_stays_without_its_table() -> None:
+    found = graph(*table(), identity("y", "found_0", kind=INT32))
+    extract(found, ["found_0"], ["y"])
+    assert graphs.ops(found) == {"found_0": "Placeholder", "y": "Identity"}
+
+
+def variable(handle: bytes, assign: bytes, read: bytes) -> list[bytes]:
+    return [X, handle, const("start", [3, 4]), assign, read, add("y", "x", "v/read"), identity("z", "x")]
+
+
+VARIABLE = variable(
+    node("v", "VariableV2", dtype=FLOAT, shape=(2,)),
+    node("v/assign", "Assign", ["v", "start"], T=FLOAT),
+    identity("v/read", "v"),
+)
+RESOURCE_VARIABLE = variable(
+    node("v", "VarHandleOp", dtype=FLOAT, shape=(2,), shared_name="v"),
+    node("v/assign", "AssignVariableOp", ["v", "start"], dtype=FLOAT),
+    node("v/read", "ReadVariableOp", ["v"], dtype=FLOAT),
+)
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("records", [VARIABLE, RESOURCE_VARIABLE])
+def test_initialisers_of_the_variables_that_stay_stay(records: list[bytes], worker: Worker) -> None:
+    found = graph(*records)
+    expect(found, lambda g: extract(g, [], ["y"]), records[:6])
+    assert run(worker, found, "y", fed={"x": float32([1, 1])}, first=["v/assign"]) == [[4, 5]]
+
+
+@pytest.mark.tensorflow
+def test_a_variable_that_is_assigned_by_way_of_an_identity(worker: Worker) -> None:
+    """Handles and references pass through Identity nodes, and tables through several."""
+    records = table()
+    records[5] = node("init_0", "InitializeTableV2", ["same_0", "keys_0", "values_0"], Tkey=STRING, Tval=INT32)
+    records.insert(5, identity("same_0", "table_0", kind=RESOURCE))
+    found = graph(*records)
+    extract(found, ["key"], ["found_0"])
+    assert {"same_0", "init_0", "keys_0", "values_0"} <= set(graphs.names(found))
+    assert run(worker, found, "found_0", fed={"key": np.array([b"a"], object)}, first=["init_0"]) == [[5]]
+
+
+def test_an_initialiser_that_reads_a_cut_tensor_still_reads_it() -> None:
+    """What a variable begins with is not what the part is given."""
+    records = [X, neg("a", "x"), VARIABLE[1], node("v/assign", "Assign", ["v", "a"], T=FLOAT), add("y", "a", "v")]
+    found = graph(*records)
+    extract(found, ["a"], ["y"])
+    inputs = graphs.inputs(found)
+    assert inputs["v/assign"][0] == "v" and inputs["y"][1] == "v"
+    assert check(from_bytes(graphs.written(found))).faults == []
+
+
+# -- what cannot be ------------------------------------------------------------------------------------------
+
+
+BRANCHES = [
+    placeholder("p", BOOL, ()), placeholder("x", FLOAT, ()), node("s", "Switch", ["x", "p"], T=FLOAT),
+    node("more", "Square", ["s:1"], T=FLOAT), node("less", "Abs", ["s"], T=FLOAT),
+    node("m", "Merge", ["less", "more"], T=FLOAT, N=2), neg("y", "m"),
+]  # fmt: skip
+UNKNOWN = [placeholder("x"), node("u", "MyOp", ["x"]), identity("y", "u")]
+BAD_NAME = [placeholder("x"), node("n", "NoOp"), identity("b", "x"), identity("_a", "x"), add("y", "b", "_a")]
+LOOP = graphs.loop()
+
+
+@pytest.mark.parametrize(
+    ("records", "inputs", "outputs", "code", "facts"),
+    [
+        (model(), [], [], "missing-argument", {}),
+        (model(), ["x"], [], "missing-argument", {}),
+        *((model(), [name], [output], "not-needed", {"tensor": name}) for name, output in
+          (("relu", "apart"), ("other", "head"), ("head", "head"), ("head", "relu"))),
+        (model(), ["rely"], ["head"], "no-such-node", {"node": "rely", "near": "relu"}),
+        (model(), ["relu"], ["heat"], "no-such-node", {"node": "heat", "near": "head"}),
+        (model(), ["relu:1"], ["head"], "no-such-tensor", {"tensor": "relu:1", "count": 1}),
+        (model(), ["^relu"], ["head"], "bad-tensor-name", {"tensor": "^relu"}),
+        (model(), [], ["head:1"], "no-such-tensor", {"tensor": "head:1"}),
+        (model()[:3], ["x"], ["conv"], "nothing-to-do", {}),
+        (model()[:3], [], ["conv"], "nothing-to-do", {}),
+        (UNKNOWN, ["u"], ["y"], "unknown-dtype", {"tensor": "u", "op": "MyOp"}),
+        (BAD_NAME, ["b", "_a"], ["y"], "bad-name", {"name": "_a"}),
+        *((LOOP, [name], ["out"], "crosses-loop", {"tensor": name, "loop": "w"}) for name in
+          ("w/Add", "w/Identity", "w/Switch:1", "w/Merge", "w/Limit", "w/Enter")),
+        *((LOOP, [], [name], "crosses-loop", {"tensor": name, "loop": "w"}) for name in ("w/Add", "w/Less", "w/Merge")),
+        *((BRANCHES, [name], ["y"], "crosses-branch", {"tensor": name, "end": "input"}) for name in ("more", "less")),
+        *((BRANCHES, [], [name], "crosses-branch", {"tensor": name, "end": "output"}) for name in ("more", "s", "s:1")),
+        (model(), [], [graph(*model())["head"].output], "other-graph", {"tensor": "head"}),
+        (model(), [graph(*model())["relu"].output], ["head"], "other-graph", {"tensor": "relu"}),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_cut(
+    records: list[bytes], inputs: list[Any], outputs: list[Any], code: str, facts: dict[str, Any]
+) -> None:
+    """A placeholder instead of the result of a branch would be there whichever branch is taken."""
+    refused(graph(*records), code, partial(extract, inputs=inputs, outputs=outputs), **facts)
+
+
+@pytest.mark.tensorflow
+def test_a_loop_stays_whole(worker: Worker) -> None:
+    found = graph(placeholder("u"), *graphs.loop(), identity("v", "u"))
+    extract(found, ["n"], ["out"])
+    assert graphs.written(found) == graph_bytes(*graphs.loop())
+    assert run(worker, found, "out", fed={"n": int32(6)}) == [6]
+
+
+@pytest.mark.tensorflow
+def test_a_cut_in_front_of_a_loop_and_behind_it(worker: Worker) -> None:
+    records = graphs.loop()
+    records[1:2] = [placeholder("from", INT32, ()), node("zero", "Neg", ["from"], T=INT32)]
+    records.append(node("y", "Neg", ["out"], T=INT32))
+    found = graph(*records)
+    extract(found, ["zero"], ["out"])
+    assert run(worker, found, "out", fed={"n": int32(6), "zero": int32(-3)}) == [6]
+    found = graph(*records)
+    extract(found, ["w/Exit"], ["y"])
+    assert graphs.inputs(found) == {"w/Exit": [], "out": ["w/Exit"], "y": ["out"]}
+
+
+# -- proven --------------------------------------------------------------------------------------------------
+
+
+def built() -> Builder:
+    m = Builder()
+    m.placeholder("x", "float32", (-1, 2))
+    m.const("w", [[1, 2, 3], [4, 5, 6]])
+    m.node("conv", "MatMul", ["x", "w"], T="float32")
+    m.node("relu", "Relu", ["conv"], T="float32")
+    m.const("k", [10, 20, 30])
+    m.node("head", "Mul", ["relu", "k"], T="float32")
+    m.node("aux", "Neg", ["relu"], T="float32")
+    return m
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("inputs", [[], ["x"], ["relu"], ["relu", "k"], ["conv"]], ids=",".join)
+def test_a_part_is_proven(inputs: list[str], tmp_path: Path) -> None:
+    outcome = operated(tmp_path, built(), lambda g: extract(g, inputs, ["head"]))
+    assert [o.after for o in outcome.proof.compared] == ["head"]
+    assert outcome.proof.samples == 2
+
+
+@pytest.mark.tensorflow
+def test_a_table_lookup_is_proven(tmp_path: Path) -> None:
+    m = Builder()
+    m.placeholder("key", "string", (1,))
+    m.const("default", -1, "int64")
+    m.node("table", "HashTableV2", key_dtype="string", value_dtype="int64", shared_name="t")
+    m.const("keys", ["a"], "string")
+    m.const("values", [7], "int64")
+    m.node("init", "InitializeTableV2", ["table", "keys", "values"], Tkey="string", Tval="int64")
+    m.node("same", "Identity", ["key"], T="string")
+    m.node("found", "LookupTableFindV2", ["table", "same", "default"], Tin="string", Tout="int64")
+    m.node("y", "Neg", ["found"], T="int64")
+    m.node("z", "Abs", ["found"], T="int64")
+    outcome = operated(tmp_path, m, lambda g: extract(g, ["same"], ["y"]))
+    assert [(o.after, o.value) for o in outcome.proof.compared] == [("y", "[-7]")]
+
+
+@pytest.mark.tensorflow
+def test_a_cut_input_can_be_fed_by_the_user(tmp_path: Path) -> None:
+    feeds = Overrides({"relu": "[[1, 2, 3]]"})
+    outcome = operated(tmp_path, built(), lambda g: extract(g, ["relu"], ["head"]), overrides=feeds)
+    assert [(o.after, o.value) for o in outcome.proof.compared] == [("head", "[10, 40, 90]")]
+    (tmp_path / "out.pb").unlink()
+    shapes = Overrides(shapes={"relu": (5, 3)})
+    outcome = operated(tmp_path, built(), lambda g: extract(g, ["relu"], ["head"]), overrides=shapes)
+    assert outcome.proof.outputs[0].shape == (5, 3)
+
+
+@pytest.mark.tensorflow
+def test_a_cut_input_of_which_nothing_is_known_is_fed_what_the_original_has_there(tmp_path: Path) -> None:
+    m = Builder()
+    m.placeholder("x", "float32", (35,))
+    m.const("d", [5, 7], "int32")
+    m.node("dims", "PlaceholderWithDefault", ["d"], dtype="int32", shape=(2,))
+    m.node("cut", "Reshape", ["x", "dims"], T="float32", Tshape="int32")
+    m.const("block", [7], "int32")
+    m.const("paddings", [[0, 0]], "int32")
+    m.node("r", "SpaceToBatchND", ["cut", "block", "paddings"], T="float32", Tblock_shape="int32", Tpaddings="int32")
+    m.node("y", "Neg", ["r"], T="float32")
+    edit: Any = lambda g: extract(g, ["cut"], ["y"])  # noqa: E731
+    assert operated(tmp_path, m, edit).proof.compared
+    (tmp_path / "out.pb").unlink()
+    overrides = Overrides(shapes={"cut": (5, 7)})
+    assert operated(tmp_path, m, edit, overrides=overrides).proof.compared
+
+
+@pytest.mark.tensorflow
+def test_variables_of_a_part_are_fed_the_same(tmp_path: Path) -> None:
+    m = Builder()
+    m.placeholder("x", "float32", (1, 2))
+    m.node("v", "VariableV2", shape=(2, 3), dtype="float32", container="", shared_name="")
+    m.node("same", "Identity", ["x"], T="float32")
+    m.node("y", "MatMul", ["same", "v"], T="float32")
+    m.node("z", "Neg", ["same"], T="float32")
+    outcome = operated(tmp_path, m, lambda g: extract(g, ["same"], ["y"]))
+    assert [o.after for o in outcome.proof.compared] == ["y"]
+    assert outcome.warnings == ["1 variable, whose value is not in the file: run on made-up ones"]

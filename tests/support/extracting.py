@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from gdsurgeon.edits.extract import extract
-from gdsurgeon.errors import EditError
-from gdsurgeon.graph.graph import Graph
 from support import graphs
-from support.expecting import refuse
 from support.graphs import (
     FLOAT,
     INT32,
@@ -18,11 +12,6 @@ from support.graphs import (
     node,
     placeholder,
 )
-
-
-def refused(found: Graph, words: str, inputs: Sequence[str], outputs: Sequence[str]) -> EditError:
-    """The error of an extraction, after which the graph is as it was."""
-    return refuse(found, words, lambda g: extract(g, inputs, outputs))
 
 
 def model() -> list[bytes]:
