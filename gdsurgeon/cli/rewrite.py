@@ -78,17 +78,19 @@ def command(
       gdsurgeon rewrite model.pb 'Conv2D{padding="SAME"}($x, $w:const)' --list
     """
     if (rule is None) == (not sources):
-        raise UsageError("a rule is missing: 'PATTERN -> REPLACEMENT', or --rules" if rule is None else
-                         "a rule is given, and --rules: rules of both go into one file")  # fmt: skip
+        if rule is None:
+            raise UsageError("a rule is missing: 'PATTERN -> REPLACEMENT', or --rules", code="missing-argument")
+        raise UsageError("a rule is given, and --rules: rules of both go into one file", code="conflicting-options")
     if as_json and not only_list:
-        raise UsageError("--json is for --list: --report writes what was done")
+        raise UsageError("--json is for --list: --report writes what was done", code="missing-option")
     with _hinting(rule):
         rules = _rules(rule, sources, only_list or body is not None)
     if rule is not None and body is not None and rules[0].replacement is not None:
-        raise UsageError("--with BODY takes the place of what matches: give the pattern alone, without '->'")
+        message = "--with BODY takes the place of what matches: give the pattern alone, without '->'"
+        raise UsageError(message, code="conflicting-options")
     if only_list:
         if request.out is not None or request.in_place:
-            raise UsageError("--list writes nothing: it goes with neither -o nor -i")
+            raise UsageError("--list writes nothing: it goes with neither -o nor -i", code="conflicting-options")
         with _hinting(rule):
             count = _list(request, rules, as_json)
         if not count and _is_robbed(rule):

@@ -16,12 +16,12 @@ from gdsurgeon.edits.rewriting.matching import Matcher
 from gdsurgeon.edits.rewriting.planning import check_pattern, check_terms
 from gdsurgeon.edits.rewriting.rounds import ALREADY, OWN, Left, Round, look, match_of, told_bindings
 from gdsurgeon.edits.sites import site_claims
-from gdsurgeon.errors import EditError, Json, NothingToDo, printable, quoted
+from gdsurgeon.errors import EditError, Json, NothingToDo, Remark, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.patterns.check import rule_of
 from gdsurgeon.patterns.terms import Maker, Match, Op, Rule, walk
 from gdsurgeon.specification.asked import edit
-from gdsurgeon.text import first_lines, named, near_miss
+from gdsurgeon.text import first_lines, named, nearest, suggestion
 from gdsurgeon.wire.protos import FunctionDef
 
 MOST_ROUNDS = 16
@@ -84,7 +84,7 @@ def rewrite(
     return EditResult(
         intent,
         site_claims(done.sites(), of_largest),
-        [f"the rule {printable(name)} {_ENDLESS}" for name in endless],
+        [Remark(f"the rule {printable(name)} {_ENDLESS}", "endless", rule=name) for name in endless],
         _notes(replaced),
         told=list(_told(rules, replaced, left)),
         facts=_facts(replaced, left),
@@ -111,10 +111,11 @@ _ENDLESS = f"still matches after {MOST_ROUNDS} rounds: what it makes it matches 
 def _function(graph: Graph, body: Graph) -> FunctionDef | None:
     """BODY as a function that GRAPH has not got."""
     if graph.is_body:
-        raise EditError("a graph takes the place of nodes in a model, not in a function of it")
+        raise EditError("a graph takes the place of nodes in a model, not in a function of it", code="in-function")
     function = function_of(body)
     if function.signature.name in graph.functions:
-        raise EditError(f"there is a function {quoted(function.signature.name)} already")
+        name = function.signature.name
+        raise EditError(f"there is a function {quoted(name)} already", code="name-taken", facts={"function": name})
     return function
 
 
@@ -123,7 +124,7 @@ def _rules(pattern: str | Sequence[Rule], replacement: str | Maker | Graph | Non
         return [rule_of(pattern, name="rule", only_pattern=True)] if isinstance(pattern, str) else list(pattern)
     if not isinstance(pattern, str):
         if replacement is not None:
-            raise EditError("rules have what takes their place")
+            raise EditError("rules have what takes their place", code="conflicting-options")
         return list(pattern)
     if replacement is None:
         return [rule_of(pattern, name="rule")]
@@ -172,7 +173,7 @@ class Listed(NamedTuple):
         rule: its name.
         nodes: the tensors that the results are.
         bindings: what names stand for.
-        why: why the rule leaves it; '' where it does not.
+        why: why the rule leaves it, a `Remark`; '' where it does not.
     """
 
     rule: str
@@ -212,19 +213,23 @@ def _nothing(graph: Graph, rules: Sequence[Rule], left: Sequence[Left]) -> EditE
         return EditError(
             f"{len(left):,} match{'es' * (len(left) != 1)}, and none can be replaced:",
             code="nothing-replaced",
+            facts={"left": [_left(each) for each in left]},
             details=tuple(details),
         )
     ops = topology_of(graph).ops()
     missing = [op for rule in rules for op in _needed_ops(rule) if op not in ops]
     name = printable(graph.source_name)
-    why = _why_not(list(dict.fromkeys(missing)), ops)
-    return EditError(f"nothing in {name} matches{why}", code="nothing-matched", facts={"missing_ops": missing})
+    missing = list(dict.fromkeys(missing))
+    near = nearest(missing[0], ops) if len(missing) == 1 else None
+    why = _why_not(missing, near)
+    facts: dict[str, Json] = {"missing_ops": missing, "near": near}
+    return EditError(f"nothing in {name} matches{why}", code="nothing-matched", facts=facts)
 
 
-def _why_not(missing: list[str], ops: Iterable[str]) -> str:
+def _why_not(missing: list[str], near: str | None) -> str:
     """What is said of the ops that rules need and a graph lacks: of several none alone is the reason."""
     if len(missing) == 1:
-        return f": it has no {printable(missing[0])}.{near_miss(missing[0], ops)}"
+        return f": it has no {printable(missing[0])}.{suggestion(near)}"
     return f": it has none of {named(missing)}" if missing else ""
 
 
@@ -240,10 +245,14 @@ def _notes(replaced: Sequence[Planned]) -> list[str]:
     """What cannot be compared by itself."""
     hidden = sum(each.is_hidden for each in replaced)
     where = "lies in a loop or a branch" if hidden == 1 else "lie in loops or branches"
-    out = [f"{hidden:,} of {len(replaced):,} {where}: what the outputs show of it is compared"] if hidden else []
+    out: list[str] = []
+    if hidden:
+        text = f"{hidden:,} of {len(replaced):,} {where}: what the outputs show of it is compared"
+        out.append(Remark(text, "not-in-isolation", count=hidden))
     beyond = {each.beyond: each.roots[0].name for each in replaced if each.beyond is not None}
     for value, name in list(beyond.items())[:MOST_TOLD]:
-        out.append(f"{quoted(name)} clips at {value:g}, which the numbers that it is run on by itself do not reach")
+        text = f"{quoted(name)} clips at {value:g}, which the numbers that it is run on by itself do not reach"
+        out.append(Remark(text, "clips-beyond", tensor=name, value=value))
     return out
 
 
@@ -268,5 +277,10 @@ def _facts(replaced: Sequence[Planned], left: Sequence[Left]) -> dict[str, Json]
             {"rule": each.rule, "nodes": [root.name for root in each.roots], "bindings": each.bindings}
             for each in replaced
         ],
-        "left": [{"rule": each.rule, "node": each.node.name, "why": each.why} for each in left],
+        "left": [_left(each) for each in left],
     }
+
+
+def _left(each: Left) -> dict[str, Json]:
+    why = each.why
+    return {"rule": each.rule, "node": each.node.name, "why": str(why), "code": why.code, "facts": why.facts}

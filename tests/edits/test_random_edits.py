@@ -12,6 +12,7 @@ from support.drawing import pick_some
 from support.graphs import Drawn, random_graphs
 
 from gdsurgeon.analysis.checks.check import check
+from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.rename import rename
 from gdsurgeon.edits.reroute import reroute
 from gdsurgeon.errors import EditError
@@ -54,61 +55,45 @@ def renames(draw: st.DrawFn) -> tuple[Drawn, dict[str, str]]:
     return drawn, dict(zip(olds, news, strict=True))
 
 
-@given(renames())
-def test_rename(case: tuple[Drawn, dict[str, str]]) -> None:
-    drawn, names = case
+def renamed(drawn: Drawn, names: dict[str, str], **how: Any) -> EditResult | None:
+    """The result where it is legal that NAMES, old and new, are those of HOW; else None, and the graph stays."""
     expected = naive_rename(drawn.message, names)
     after = [n.name for n in expected.node]
     legal = len(set(after)) == len(after) and all(is_valid_name(n) for n in after) and expected != drawn.message
     graph = from_bytes(drawn.data)
     try:
-        result = rename(graph, list(names.items()))
+        result = rename(graph, **how)
     except EditError:
         assert not legal
         assert graphs.written(graph) == drawn.data
         assert list(graph.names()) == [n.name for n in drawn.message.node]
-        return
-    assert legal
-    assert result.intent.renamed == {old: new for old, new in names.items() if old != new}
-    written = graphs.written(graph)
-    check_result(drawn.data, written, expected)
-    back = from_bytes(written)
-    rename(back, [(new, old) for old, new in names.items()])
-    assert graphs.written(back) == drawn.data
-
-
-def check_renamed(drawn: Drawn, expected: Any, legal: bool, **how: Any) -> None:
-    """Where it is LEGAL the graph becomes EXPECTED, and stays as it is otherwise."""
-    graph = from_bytes(drawn.data)
-    try:
-        rename(graph, **how)
-    except EditError:
-        assert not legal
-        assert graphs.written(graph) == drawn.data
-        return
+        return None
     assert legal
     check_result(drawn.data, graphs.written(graph), expected)
+    back = from_bytes(graphs.written(graph))
+    rename(back, [(new, old) for old, new in names.items()])
+    assert graphs.written(back) == drawn.data
+    return result
+
+
+@given(renames())
+def test_rename(case: tuple[Drawn, dict[str, str]]) -> None:
+    drawn, names = case
+    result = renamed(drawn, names, pairs=list(names.items()))
+    assert result is None or result.intent.renamed == {old: new for old, new in names.items() if old != new}
 
 
 @given(random_graphs(), st.sampled_from(["a", "b", "a/b", "a/b/c", "x", "in"]), st.sampled_from(["new", "b", "a", ""]))
 def test_rename_scope(drawn: Drawn, old: str, new: str) -> None:
     before = [n.name for n in drawn.message.node]
     names = {n: (new + "/" if new else "") + n[len(old) + 1 :] for n in before if n.startswith(old + "/")}
-    if old in before and new:
-        names[old] = new
-    expected = naive_rename(drawn.message, names)
-    after = [n.name for n in expected.node]
-    legal = bool(names) and len(set(after)) == len(after) and expected != drawn.message
-    check_renamed(drawn, expected, legal, scopes=[(old, new)])
+    renamed(drawn, names | ({old: new} if old in before and new else {}), scopes=[(old, new)])
 
 
 @given(random_graphs(), st.sampled_from(["a", "^", "/", "[ab]", "_1$"]), st.sampled_from(["z", "", "a", "y/"]))
 def test_rename_pattern(drawn: Drawn, pattern: str, replacement: str) -> None:
     names = {n.name: re.sub(pattern, replacement, n.name) for n in drawn.message.node}
-    expected = naive_rename(drawn.message, names)
-    after = [n.name for n in expected.node]
-    legal = len(set(after)) == len(after) and all(is_valid_name(n) for n in after) and expected != drawn.message
-    check_renamed(drawn, expected, legal, patterns=[(pattern, replacement)])
+    renamed(drawn, names, patterns=[(pattern, replacement)])
 
 
 def depends(parsed: Any, top: str, on: str) -> bool:

@@ -94,7 +94,7 @@ MUTANTS = [
     Mutant("what is loose stays", DOING, "self._remove_loose(loose, named)", "pass", DOUBLE),
     Mutant("the last one is done first", ROUNDS, "sorted(roots, key=self.ground.place_in_order)", "sorted(roots, key=self.ground.place_in_order)[::-1]", FIRST),
     Mutant("readers read what is gone behind it", DOING, "self.graph.reroute(uses, new)", "self.graph.reroute(uses, new.node.inputs[0] if new.node.inputs else new)", TWICE),
-    Mutant("a match is left for its shape, which is the same", ROUNDS, "why = self.shapes.why_not(self.rule, found, match, replacement)", "why = 'another' if match.roots[0].name == 'g' else ''", LEAST),
+    Mutant("a match is left for its shape, which is the same", ROUNDS, "why = self.shapes.why_not(self.rule, found, match, replacement)", "why = Remark('another', 'other') if match.roots[0].name == 'g' else None", LEAST),
     Mutant("a match is said to be left, and is not", "edits.rewrite", 'decided={"left": reshaped}', 'decided={"left": {(0, 0, frozenset(["leaky"]), frozenset([("x", "f")]))}}', by("LeakyRelu($x) -> Softmax($x)")),
     Mutant("the node is another", DOING, "self._become(nodes[new], new.op, inputs, new.attrs)", "self._become(nodes[new], 'Tanh', inputs, new.attrs)", SAME),
 ]  # fmt: skip

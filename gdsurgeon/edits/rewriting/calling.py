@@ -14,7 +14,7 @@ from gdsurgeon.ops.dtypes import base_dtype, dtype_name
 from gdsurgeon.ops.kinds import UNSET_PLACEHOLDERS
 from gdsurgeon.patterns.check import bound_by, replacement_of
 from gdsurgeon.patterns.terms import Rule
-from gdsurgeon.text import counted, near_miss
+from gdsurgeon.text import counted, nearest, suggestion
 from gdsurgeon.wire.protos import FunctionDef
 
 STEM = "rewritten"
@@ -28,7 +28,8 @@ def function_of(body: Graph) -> FunctionDef:
         EditError: it has functions of its own, or something that none can hold.
     """
     if any(True for _ in body.functions):
-        raise EditError(f"{printable(body.source_name)} has functions of its own: inline puts them in place")
+        message = f"{printable(body.source_name)} has functions of its own: inline puts them in place"
+        raise EditError(message, code="has-functions", facts={"file": body.source_name})
     inputs, nodes = _inputs(body), [node for node in body.nodes() if node.op not in UNSET_PLACEHOLDERS]
     for node in nodes:
         check_fusible(node)
@@ -47,13 +48,16 @@ def calling(rule: Rule, body: Graph, function: FunctionDef) -> Rule:
     for tensor in _inputs(body):
         name = tensor.node.name
         if name not in bound:
-            near = near_miss(f"${name}", [f"${each}" for each in sorted(bound)])
+            near = nearest(f"${name}", [f"${each}" for each in sorted(bound)])
             what = f"is an input, and the pattern binds no {quoted('$' + name)}, or not in every match"
-            raise EditError(f"{quoted(name)} of {where} {what}.{near}", code="does-not-fit")
+            message = f"{quoted(name)} of {where} {what}.{suggestion(near)}"
+            raise EditError(message, code="unbound-input", facts={"node": name, "near": near})
     results = _results(body)
     if len(results) != len(rule.pattern):
         given = counted(len(results), "result")
-        raise EditError(f"{where} gives {given}, and the pattern has {len(rule.pattern):,}", code="does-not-fit")
+        facts = {"expected": len(rule.pattern), "found": len(results)}
+        message = f"{where} gives {given}, and the pattern has {len(rule.pattern):,}"
+        raise EditError(message, code="wrong-count", facts=facts)
     op = "StatefulPartitionedCall" if function.signature.is_stateful else "PartitionedCall"
     types = f"Tin={_types(_inputs(body))}, Tout={_types(results)}"
     read = ", ".join(f"${tensor.node.name}" for tensor in _inputs(body))

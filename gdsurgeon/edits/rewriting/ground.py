@@ -12,7 +12,7 @@ from gdsurgeon.analysis.traversal.order import levels
 from gdsurgeon.analysis.traversal.topology import Topology
 from gdsurgeon.edits.rewriting.searching import Found
 from gdsurgeon.edits.simplifying.roots import served_nodes
-from gdsurgeon.errors import quoted
+from gdsurgeon.errors import Remark, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
 from gdsurgeon.ops.dtypes import REF
@@ -78,8 +78,8 @@ class Ground:
 
     # -- what speaks against it --------------------------------------------------------------------------
 
-    def why_not(self, place: Place, read: Sequence[int]) -> str:
-        """Why a match stays as it is, '' where nothing speaks against it.
+    def why_not(self, place: Place, read: Sequence[int]) -> Remark | None:
+        """Why a match stays as it is, None where nothing speaks against it.
 
         Args:
             place: what would be replaced.
@@ -93,21 +93,24 @@ class Ground:
             or self._why_circle(place, read)
         )
 
-    def _why_read(self, place: Place, members: set[int], read: Sequence[int]) -> str:
+    def _why_read(self, place: Place, members: set[int], read: Sequence[int]) -> Remark | None:
         top = self.topology
         changing = members - place.kept
         both = next((code >> BITS for code in read if code >> BITS in place.going), None)
         if both is not None:
-            return f"{quoted(top.name(both))} would go, and what takes the place of the match reads it"
+            text = f"{quoted(top.name(both))} would go, and what takes the place of the match reads it"
+            return Remark(text, "still-read", node=top.name(both))
         for number in place.going:
-            name = quoted(top.name(number))
+            name = top.name(number)
             if number in self.named:
-                return f"{name} is an output, or has a name that the model uses"
+                text = f"{quoted(name)} is an output, or has a name that the model uses"
+                return Remark(text, "is-output", node=name)
             outside = next((user for user in top.users(number) if user not in changing), None)
             if outside is not None:
-                return f"{name} is read by {quoted(top.name(outside))}, outside of the match"
+                text = f"{quoted(name)} is read by {quoted(top.name(outside))}, outside of the match"
+                return Remark(text, "outside-uses", node=name, user=top.name(outside))
             if any(port < 0 for _, port in top.reads(number)):
-                return f"{name} waits for another node"
+                return Remark(f"{quoted(name)} waits for another node", "has-controls", node=name)
         ports: dict[int, set[int]] = {}
         for number, port in place.roots:
             ports.setdefault(number, set()).add(port)
@@ -116,52 +119,58 @@ class Ground:
                 for source, port in top.reads(user):
                     if source == number and port >= 0 and port not in results and user not in changing:
                         tensor = f"{top.name(number)}:{port}"
-                        return f"{quoted(tensor)} is read by {quoted(top.name(user))}, and is no result of the rule"
+                        text = f"{quoted(tensor)} is read by {quoted(top.name(user))}, and is no result of the rule"
+                        return Remark(text, "no-result", tensor=tensor, user=top.name(user))
         shared = next((n for n in changing if (top.node(n).output_dtypes or [0])[0] > REF), None)
         if shared is not None:
-            return f"{quoted(top.name(shared))} is a reference"
+            return Remark(f"{quoted(top.name(shared))} is a reference", "is-reference", node=top.name(shared))
         ends = (*(number for number, _ in place.roots), *(code >> BITS for code in read)) if self._written else ()
         written = next((number for number in ends if number in self._written), None)
-        return f"{quoted(top.name(written))} may be written into in place" if written is not None else ""
+        if written is None:
+            return None
+        name = top.name(written)
+        return Remark(f"{quoted(name)} may be written into in place", "written-in-place", node=name)
 
-    def _why_elsewhere(self, place: Place, members: set[int]) -> str:
+    def _why_elsewhere(self, place: Place, members: set[int]) -> Remark | None:
         if self._flow is None:
-            return ""
+            return None
         root = place.roots[0][0]
         here = (self._frames[root], self._flow.sides[root])
         for number in members:
             if (self._frames[number], self._flow.sides[number]) != here:
-                names = f"{quoted(self.topology.name(number))} and {quoted(self.topology.name(root))}"
-                return f"{names} are not in the same loop or branch"
-        return ""
+                names = [self.topology.name(number), self.topology.name(root)]
+                text = f"{' and '.join(map(quoted, names))} are not in the same loop or branch"
+                return Remark(text, "crosses-branch", nodes=names)
+        return None
 
-    def _why_other_branch(self, place: Place, read: Sequence[int]) -> str:
+    def _why_other_branch(self, place: Place, read: Sequence[int]) -> Remark | None:
         """The replacement has to run where the match does: in the frame and the branch of what it reads."""
         flow = self._flow
         if flow is None:
-            return ""
+            return None
         for root, _ in place.roots:
             waits = [(producer, port) for producer, port in self.topology.reads(root) if port < 0]
             tensors = [(code >> BITS, code & CONTROL) for code in read] + waits
             sides = frozenset().union(*(flow.of_tensor(number, port) for number, port in tensors))
             in_frame = self._frames[root] < 0 or any(self._frames[n] == self._frames[root] for n, _ in tensors)
             if sides != flow.sides[root] or not in_frame:
-                return f"what is left to read does not say when {quoted(self.topology.name(root))} runs"
-        return ""
+                name = self.topology.name(root)
+                text = f"what is left to read does not say when {quoted(name)} runs"
+                return Remark(text, "leaves-branch", node=name)
+        return None
 
-    def _why_circle(self, place: Place, read: Sequence[int]) -> str:
+    def _why_circle(self, place: Place, read: Sequence[int]) -> Remark | None:
         """Of several results none may be computed before all that is read: each edge leads to a higher level then."""
         nodes = dict.fromkeys(number for number, _ in place.roots)
         if len(nodes) < 2:
-            return ""
+            return None
         first = min(nodes, key=self.level)
         for code in read:
             if self.level(code >> BITS) >= self.level(first):
-                names = (
-                    f"{quoted(self.topology.name(first))} may be needed for {quoted(self.topology.name(code >> BITS))}"
-                )
-                return f"{names}, which the rule reads for all of its results"
-        return ""
+                names = [self.topology.name(first), self.topology.name(code >> BITS)]
+                text = f"{' may be needed for '.join(map(quoted, names))}, which the rule reads for all of its results"
+                return Remark(text, "would-cycle", nodes=names)
+        return None
 
     def anchor(self, place: Place, read: Sequence[int]) -> int | None:
         """What a constant waits for so that it runs in the loop that the match is in; None outside of loops."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gdsurgeon.analysis.traversal.topology import topology_of
-from gdsurgeon.errors import EditError, printable, quoted
+from gdsurgeon.errors import EditError, Json, Remark, printable, quoted
 from gdsurgeon.graph.attrs import Plain, attr_value, plain, said_by_inputs, type_value
 from gdsurgeon.graph.constants import tensor_value
 from gdsurgeon.graph.graph import Graph
@@ -16,7 +16,7 @@ from gdsurgeon.ops.op_defs import Arg, OpDef, arg_dtypes, op_names
 from gdsurgeon.patterns.attrs import misfit, of_constant, spelt
 from gdsurgeon.patterns.parse import wrong_at
 from gdsurgeon.patterns.terms import AttrOf, AttrTest, AttrVariable, Match, Op, Ref, Rule, Term, Value, Variable, walk
-from gdsurgeon.text import counted, near_miss
+from gdsurgeon.text import counted, near_miss, nearest, suggestion
 
 
 @dataclass(eq=False)
@@ -73,7 +73,15 @@ class Replacement:
 
 
 class Unfit(Exception):
-    """The replacement does not fit a match; the message says why not."""
+    """The replacement does not fit a match.
+
+    Attributes:
+        why: the reason.
+    """
+
+    def __init__(self, why: Remark) -> None:
+        super().__init__(why)
+        self.why = why
 
 
 class Planner:
@@ -105,7 +113,8 @@ class Planner:
             found = self._constant(term, self._dtype) if isinstance(term, Value) else self._tensor(term)
             if not same_dtype(found.dtype, root.dtype):
                 made, was = dtype_name(base_dtype(found.dtype)), dtype_name(self._dtype)
-                raise Unfit(f"{quoted(root.name)} is {was}, and {made} would take its place")
+                text = f"{quoted(root.name)} is {was}, and {made} would take its place"
+                raise Unfit(Remark(text, "dtype-mismatch", tensor=root.name, expected=was, found=made))
             self._out.results.append(found)
         return self._out
 
@@ -117,7 +126,8 @@ class Planner:
                 return self._output(self._made[term.label], term)
             node = self._match.nodes[term.label]
             if term.port >= (node.output_count or term.port + 1):
-                raise self._wrong(term, f"{quoted(term.label)} ({printable(node.op)}) has no such output")
+                what = f"{quoted(term.label)} ({printable(node.op)}) has no such output"
+                raise self._wrong(term, "no-such-output", what, op=node.op)
             return Output(node, term.port)
         assert isinstance(term, Op)
         new = self._node(term)
@@ -127,7 +137,7 @@ class Planner:
 
     def _output(self, new: New, term: Op | Ref) -> NewOutput:
         if term.port >= len(new.dtypes):
-            raise self._wrong(term, f"{printable(new.op)} has no output {term.port}")
+            raise self._wrong(term, "no-such-output", f"{printable(new.op)} has no output {term.port}", op=new.op)
         return NewOutput(new, term.port)
 
     # -- nodes -----------------------------------------------------------------------------------------------
@@ -137,7 +147,7 @@ class Planner:
         op = like.op if term.same and like is not None else term.ops[0]
         definition = self._graph.op_def(op)
         if definition is None:
-            raise self._wrong(term, f"there is no op {quoted(op)}.{near_miss(op, op_names())}")
+            raise self._wrong(term, *_no_such_op(op))
         given = {test.key: self._attr(term, test, definition) for test in term.attrs}
         copied = {} if like is None else {k: like.attr_bytes(k) for k in like.attr_keys if k in definition.attrs}
         attrs = {key: data for key, data in copied.items() if data is not None}
@@ -153,7 +163,8 @@ class Planner:
         terms = term.inputs or ()
         slots = _slots(definition, len(terms))
         if slots is None:
-            raise self._wrong(term, f"{definition.name} does not take {len(terms)} inputs")
+            what = f"{definition.name} does not take {len(terms)} inputs"
+            raise self._wrong(term, "wrong-count", what, op=definition.name, found=len(terms))
         found = {at: self._tensor(each) for at, each in enumerate(terms) if not isinstance(each, Value)}
         for at, each in enumerate(terms):
             if isinstance(each, Value):
@@ -174,11 +185,12 @@ class Planner:
     def _constant(self, term: Value, dtype: int) -> NewOutput:
         kind = DTYPES.get(dtype)
         if kind is None:
-            raise Unfit(f"of which type {_shown(term)} is to be cannot be told")
+            raise Unfit(Remark(f"of which type {_shown(term)} is to be cannot be told", "unknown-dtype"))
         try:
             value = tensor_value(dtype, term.shape, term.values).SerializeToString(deterministic=True)
         except ValueError as error:
-            raise Unfit(f"{_shown(term)} {error}") from None
+            text = f"{_shown(term)} {error}"
+            raise Unfit(Remark(text, "bad-value", value=_shown(term), dtype=dtype_name(dtype))) from None
         definition = self._graph.op_def("Const")
         assert definition is not None
         attrs = {"value": value, "dtype": type_value(dtype).SerializeToString(deterministic=True)}
@@ -189,13 +201,13 @@ class Planner:
     def _attr(self, term: Op, test: AttrTest, definition: OpDef) -> bytes:
         attr = definition.attrs.get(test.key)
         if attr is None:
-            near = near_miss(test.key, definition.attrs)
-            raise self._wrong(test, f"{definition.name} has no attr {test.key}.{near}")
+            raise self._wrong(test, *_no_such_attr(definition, test.key))
         if isinstance(test.value, AttrOf):
             node = self._match.nodes[test.value.label]
             value = node.attr(test.value.key)
             if value is None:
-                raise Unfit(f"{quoted(node.name)} has no attr {test.value.key}")
+                text = f"{quoted(node.name)} has no attr {test.value.key}"
+                raise Unfit(Remark(text, "no-such-attr", node=node.name, attr=test.value.key))
             return value.SerializeToString(deterministic=True)
         if isinstance(test.value, AttrVariable):
             if test.value.name in self._match.attrs:
@@ -203,50 +215,55 @@ class Planner:
             try:
                 return of_constant(attr, self._match.value(test.value.name))
             except ValueError as error:
-                raise Unfit(f"{error}: {quoted(self._match.tensors[test.value.name].name)}") from None
+                tensor = self._match.tensors[test.value.name].name
+                raise Unfit(Remark(f"{error}: {quoted(tensor)}", "bad-value", attr=attr.name, tensor=tensor)) from None
         try:
             return spelt(attr, test.value)
         except ValueError as error:
-            raise self._wrong(test, str(error)) from None
+            facts = {"attr": attr.name, "expected": attr.kind}
+            raise self._wrong(test, "bad-value", str(error), **facts) from None
 
     def _check(self, term: Op, new: New) -> None:
         """Refuses attrs that are missing, or not allowed, and inputs of other dtypes."""
         for attr in new.definition.attrs.values():
             if attr.name not in new.attrs and not attr.has_default:
-                raise self._wrong(term, f"{printable(new.op)} needs an attr {attr.name} ({attr.kind})")
+                what = f"{printable(new.op)} needs an attr {attr.name} ({attr.kind})"
+                raise self._wrong(term, "attr-needed", what, op=new.op, attr=attr.name)
             why = misfit(new.attrs[attr.name], attr) if attr.name in new.attrs else ""
             if why:
-                raise Unfit(f"{printable(new.op)}: {why}")
+                raise Unfit(Remark(f"{printable(new.op)}: {why}", "bad-value", op=new.op, attr=attr.name))
         for wanted, tensor in zip(arg_dtypes(new.definition.inputs, new.definition, new.read), new.inputs, strict=True):
             if not same_dtype(wanted, tensor.dtype):
                 read, takes = dtype_name(base_dtype(tensor.dtype)), dtype_name(base_dtype(wanted))
-                raise Unfit(f"{printable(new.op)} takes {takes}, and would read {read}")
+                text = f"{printable(new.op)} takes {takes}, and would read {read}"
+                raise Unfit(Remark(text, "dtype-mismatch", op=new.op, expected=takes, found=read))
 
-    def _wrong(self, term: Term | AttrTest, what: str) -> EditError:
+    def _wrong(self, term: Term | AttrTest, reason: str, what: str, **facts: Json) -> EditError:
         """The error for what fits no match, with its column."""
-        return _misfit(self._place, self._text, term, what)
+        return _misfit(self._place, self._text, term, reason, what, **facts)
 
 
 def check_pattern(graph: Graph, rule: Rule) -> None:
     """Refuses an attr in a pattern that none of its ops has, nor a node of them in this graph. Raises EditError."""
     for term in (term for root in rule.pattern for term in walk(root) if isinstance(term, Op)):
         for test in term.attrs:
-            what = _lacking_attr(graph, term.ops, test.key)
-            if what:
-                raise _misfit(rule.place, rule.text, test, what)
+            lacking = _lacking_attr(graph, term.ops, test.key)
+            if lacking is not None:
+                raise _misfit(rule.place, rule.text, test, lacking.code, lacking, **lacking.facts)
 
 
-def _lacking_attr(graph: Graph, ops: Sequence[str], key: str) -> str:
-    """That none of OPS has an attr KEY; '' where one has, or may have: what an op is may not be known here."""
+def _lacking_attr(graph: Graph, ops: Sequence[str], key: str) -> Remark | None:
+    """That none of OPS has an attr KEY; None where one has, or may have: what an op is may not be known here."""
     definitions = [graph.op_def(op) for op in ops]
     keys = dict.fromkeys(key for each in definitions if each is not None for key in each.attrs)
     if not ops or None in definitions or key in keys or key.startswith("_"):
-        return ""
+        return None
     topology = topology_of(graph)
     if any(topology.node(number).has_attr(key) for number in topology.with_ops(ops)):
-        return ""  # of a later TensorFlow
+        return None  # of a later TensorFlow
     what = f"{ops[0]} has no attr {key}" if len(ops) == 1 else f"{' and '.join(ops)} have no attr {key}"
-    return f"{what}.{near_miss(key, keys)}"
+    near = nearest(key, keys)
+    return Remark(f"{what}.{suggestion(near)}", "no-such-attr", ops=list(ops), attr=key, near=near)
 
 
 def check_terms(graph: Graph, rule: Rule) -> None:
@@ -259,20 +276,28 @@ def check_terms(graph: Graph, rule: Rule) -> None:
             op = term.ops[0]
             definition = graph.op_def(op)
             if definition is None:
-                raise _misfit(rule.place, rule.text, term, f"there is no op {quoted(op)}.{near_miss(op, op_names())}")
-            if _slots(definition, len(term.inputs or ())) is None:
-                what = f"{op} does not take {counted(len(term.inputs or ()), 'input')}"
-                raise _misfit(rule.place, rule.text, term, what)
+                raise _misfit(rule.place, rule.text, term, *_no_such_op(op))
+            count = len(term.inputs or ())
+            if _slots(definition, count) is None:
+                what = f"{op} does not take {counted(count, 'input')}"
+                raise _misfit(rule.place, rule.text, term, "wrong-count", what, op=op, found=count)
             for test in term.attrs:
                 if test.key not in definition.attrs:
-                    what = f"{op} has no attr {test.key}.{near_miss(test.key, definition.attrs)}"
-                    raise _misfit(rule.place, rule.text, test, what)
+                    raise _misfit(rule.place, rule.text, test, *_no_such_attr(definition, test.key))
 
 
-def _misfit(place: str, text: str, term: Term | AttrTest, what: str) -> EditError:
-    """The error for what fits no match, with its column."""
+def _no_such_op(op: str) -> tuple[str, str]:
+    return "no-such-op", f"there is no op {quoted(op)}.{near_miss(op, op_names())}"
+
+
+def _no_such_attr(definition: OpDef, key: str) -> tuple[str, str]:
+    return "no-such-attr", f"{definition.name} has no attr {key}.{near_miss(key, definition.attrs)}"
+
+
+def _misfit(place: str, text: str, term: Term | AttrTest, reason: str, what: str, **facts: Json) -> EditError:
+    """The error for what fits no match, with its column and the code of the REASON."""
     said = wrong_at(place, text, term.column, what)
-    return EditError(said.message, code="bad-rule", facts=said.facts)
+    return EditError(said.message, code="bad-rule", facts={**said.facts, "reason": reason, **facts})
 
 
 def _shown(term: Value) -> str:

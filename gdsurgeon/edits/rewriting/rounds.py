@@ -15,15 +15,15 @@ from gdsurgeon.edits.rewriting.planning import NewOutput, Planner, Replacement, 
 from gdsurgeon.edits.rewriting.searching import Found
 from gdsurgeon.edits.rewriting.shapes import ReplacedShapes
 from gdsurgeon.edits.sites import LARGEST_FED
-from gdsurgeon.errors import EditError, UsageError, quoted
+from gdsurgeon.errors import EditError, Remark, UsageError, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.patterns.check import replacement_of
 from gdsurgeon.patterns.terms import MOST_EQUAL, Match, Rule
 
-OWN = "it is what the rule has made"
+OWN = Remark("it is what the rule has made", "own-result")
 CLIPS = frozenset(("ClipByValue", "Maximum", "Minimum"))
-ALREADY = "it is that already"
+ALREADY = Remark("it is that already", "unchanged")
 
 
 Way = tuple[frozenset[str], frozenset[tuple[str, str]]]
@@ -36,7 +36,7 @@ class Left:
 
     rule: str
     node: Node
-    why: str
+    why: Remark
 
 
 @dataclass(eq=False)
@@ -87,7 +87,7 @@ class _Look:
     def round(self, most: int | None) -> Round:
         out = Round(named={self.topology.node(number) for number in self.ground.named | self.ground.ends})
         roots = self.matcher.roots()
-        found: list[tuple[int, Planned | str]] = []
+        found: list[tuple[int, Planned | Remark]] = []
         taken: set[int] = set()
         if len(self.rule.pattern) == 1 and most is None:
             found = [(root, outcome) for root in roots if (outcome := self._at(root, ())) is not None]
@@ -103,7 +103,7 @@ class _Look:
         out.tried, out.reshaped = self.matcher.tried, self.reshaped
         return out
 
-    def _overlap(self, found: Sequence[tuple[int, Planned | str]]) -> bool:
+    def _overlap(self, found: Sequence[tuple[int, Planned | Remark]]) -> bool:
         """Whether a node is part of two of the matches that would be replaced."""
         seen: set[Node] = set()
         for _, outcome in found:
@@ -113,7 +113,9 @@ class _Look:
                 seen |= outcome.members
         return False
 
-    def _in_order(self, roots: Sequence[int], taken: set[int], most: int | None) -> Iterator[tuple[int, Planned | str]]:
+    def _in_order(
+        self, roots: Sequence[int], taken: set[int], most: int | None
+    ) -> Iterator[tuple[int, Planned | Remark]]:
         """One match after the other, producers first; none has a node of one before."""
         count = 0
         for root in sorted(roots, key=self.ground.place_in_order):
@@ -122,16 +124,16 @@ class _Look:
             outcome = None if root in taken else self._at(root, taken)
             if outcome is None and taken and next(self.matcher.ways(root), None) is not None:
                 is_done = root in taken and len(self.rule.pattern) > 1
-                outcome = "" if is_done else "it shares nodes with a match that is replaced"
+                outcome = None if is_done else Remark("it shares nodes with a match that is replaced", "overlaps")
             if isinstance(outcome, Planned):
                 count += 1
                 taken.update(self.topology.id_of(node) for node in outcome.members)
             if outcome:
                 yield root, outcome
 
-    def _at(self, root: int, taken: Container[int]) -> Planned | str | None:
+    def _at(self, root: int, taken: Container[int]) -> Planned | Remark | None:
         """What is done at a node, or why nothing is although the pattern matches; None where it does not."""
-        why: str | None = None
+        why: Remark | None = None
         for found in islice(self.matcher.ways(root, taken), MOST_WAYS):
             outcome = self._planned(found)
             if isinstance(outcome, Planned):
@@ -141,24 +143,24 @@ class _Look:
 
     # -- one match -------------------------------------------------------------------------------------------
 
-    def _planned(self, found: Found) -> Planned | str:
+    def _planned(self, found: Found) -> Planned | Remark:
         try:
             return self._checked(found)
         except Unfit as error:
-            return str(error)
+            return error.why
         except (EditError, UsageError) as error:
             if self.strict:
                 raise
-            return error.message
+            return Remark(error.message, error.code, **error.facts)
 
-    def _checked(self, found: Found) -> Planned | str:
+    def _checked(self, found: Found) -> Planned | Remark:
         """What is done with a match. Raises Unfit: nothing, as the message says."""
         match = match_of(self.topology, self.rule, found)
         terms, planner = self.rule.replacement, self.planner
         if terms is None:
             text = self.rule.make(match) if self.rule.make is not None else None
             if text is None:
-                return "the rule leaves it"
+                return Remark("the rule leaves it", "rule-leaves")
             terms, planner = replacement_of(self.rule, text), Planner(self.graph, text, "replacement, column ")
         place = self.ground.place(self.rule, found, kept_terms(self.rule, terms))
         read = codes_read(found, terms)
@@ -234,10 +236,12 @@ class _Look:
                 yield node, GONE
             elif len(given) == 1 and given[0][0] == 0:
                 if node.op == "Identity" and list(node.inputs) == [given[0][1]]:
-                    raise Unfit(f"{quoted(node.name)} is an output, or something waits for it: its name stays")
+                    text = f"{quoted(node.name)} is an output, or something waits for it: its name stays"
+                    raise Unfit(Remark(text, "name-stays", node=node.name))
                 yield node, IDENTITY
             else:
-                raise Unfit(f"{quoted(node.name)} is an output, and its name would be lost")
+                text = f"{quoted(node.name)} is an output, and its name would be lost"
+                raise Unfit(Remark(text, "name-lost", node=node.name))
 
     @staticmethod
     def _is_already(node: Node, replacement: Replacement) -> bool:

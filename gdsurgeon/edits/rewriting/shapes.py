@@ -13,7 +13,7 @@ from gdsurgeon.edits.rewriting.facts import NodeFacts
 from gdsurgeon.edits.rewriting.ground import BITS, CONTROL
 from gdsurgeon.edits.rewriting.planning import New, NewOutput, Replacement
 from gdsurgeon.edits.rewriting.searching import Found
-from gdsurgeon.errors import printable, quoted
+from gdsurgeon.errors import Remark, printable, quoted
 from gdsurgeon.graph.attrs import Shape, format_shape, type_value
 from gdsurgeon.graph.constants import constant_header, header_of, tensor_value
 from gdsurgeon.graph.graph import Graph
@@ -38,10 +38,10 @@ class ReplacedShapes:
 
     def __init__(self, facts: NodeFacts) -> None:
         self._facts, self._topology = facts, facts.topology
-        self._inferred: dict[object, tuple[list[Shape], str]] = {}
+        self._inferred: dict[object, tuple[list[Shape], Remark | None]] = {}
 
-    def why_not(self, rule: Rule, found: Found, match: Match, replacement: Replacement) -> str:
-        """Why a match stays as it is, '' where no shape speaks against it.
+    def why_not(self, rule: Rule, found: Found, match: Match, replacement: Replacement) -> Remark | None:
+        """Why a match stays as it is, None where no shape speaks against it.
 
         What is only not known is left to the proof, but for rules that ask for more: see `Rule`.
         """
@@ -55,31 +55,36 @@ class ReplacedShapes:
         for root, new in pairs:
             old = self._shape(root)
             if _differ(old, new):
-                return f"{quoted(root.name)} is {format_shape(old)}, and {format_shape(new)} would take its place"
+                text = f"{quoted(root.name)} is {format_shape(old)}, and {format_shape(new)} would take its place"
+                return Remark(text, "shape-mismatch", tensor=root.name, expected=old, found=new)
         is_known = all(new is not None and new == self._shape(root) for root, new in pairs)
-        return self._why_larger(found, match, replacement) if rule.keeps_shapes and not is_known else ""
+        return self._why_larger(found, match, replacement) if rule.keeps_shapes and not is_known else None
 
     # -- what rules ask for ----------------------------------------------------------------------------------
 
-    def _why_unlike(self, rule: Rule, match: Match) -> str:
+    def _why_unlike(self, rule: Rule, match: Match) -> Remark | None:
         """That sizes are not known to be the same, which have to be."""
         for (one, axis), (other, its) in rule.alike:
             a, b = self._shape(match.tensors[one]), self._shape(match.tensors[other])
             if _size(a, axis) is None or _size(a, axis) != _size(b, its):
                 names = [f"{quoted(match.tensors[n].name)} is {format_shape(s)}" for n, s in ((one, a), (other, b))]
-                return f"{names[0]}, and {names[1]}: dim {axis} of the one is not known to be dim {its} of the other"
-        return ""
+                text = f"{names[0]}, and {names[1]}: dim {axis} of the one is not known to be dim {its} of the other"
+                tensors = [match.tensors[name].name for name in (one, other)]
+                return Remark(text, "size-unknown", tensors=tensors, shapes=[a, b], axes=[axis, its])
+        return None
 
-    def _why_larger(self, found: Found, match: Match, replacement: Replacement) -> str:
+    def _why_larger(self, found: Found, match: Match, replacement: Replacement) -> Remark | None:
         """That a constant which is read no longer may have given a result more dims, or longer ones."""
         still = self._codes(replacement)
         for code in self._read_by(found):
             number = self._facts.constant_node(code)
             header = None if number is None else constant_header(self._topology.node(number))
             if header is not None and header.dims != () and code not in still:
-                name, root = (quoted(each) for each in (self._topology.name(code >> BITS), match.roots[0].name))
-                return f"{name} is {format_shape(header.dims)}: that {root} has the same shape without it is not known"
-        return ""
+                name, root = self._topology.name(code >> BITS), match.roots[0].name
+                dims = format_shape(header.dims)
+                text = f"{quoted(name)} is {dims}: that {quoted(root)} has the same shape without it is not known"
+                return Remark(text, "shape-unknown", tensor=root, constant=name, shape=header.dims)
+        return None
 
     # -- shapes ----------------------------------------------------------------------------------------------
 
@@ -122,7 +127,7 @@ class ReplacedShapes:
         header = None if number is None else constant_header(self._topology.node(number))
         return header is not None and header.dims == ()
 
-    def _given(self, replacement: Replacement) -> tuple[list[Shape], str]:
+    def _given(self, replacement: Replacement) -> tuple[list[Shape], Remark | None]:
         """The shapes of the results of a replacement, and what does not fit in it; inferred once for those alike."""
         outer = _outer(replacement)
         known = [(self._shape(tensor), self._kept.value(tensor), base_dtype(tensor.dtype)) for tensor in outer]
@@ -154,8 +159,8 @@ def _infer(
     known: Sequence[tuple[Shape, Value, int]],
     nodes: Sequence[tuple[str, Sequence[tuple[str, bytes]], Sequence[Place]]],
     results: Sequence[Place],
-) -> tuple[list[Shape], str]:
-    """The shapes of RESULTS of NODES, which read what is KNOWN, and why one of these cannot be, or ''."""
+) -> tuple[list[Shape], Remark | None]:
+    """The shapes of RESULTS of NODES, which read what is KNOWN, and why one of these cannot be, or None."""
     graph = Graph(BytesSource(b"", "a replacement"))
     made: list[Node] = []
     given: dict[Output, Shape] = {}
@@ -166,7 +171,11 @@ def _infer(
         inputs = [Output(made[number], index) for number, index in reads]
         made.append(graph.add(f"new{len(made)}", op, inputs, attrs=dict(attrs)))
     found = infer_shapes(graph, given)
-    conflict = next((f"{printable(each.node.op)}: {each.text}" for each in found.conflicts), "")
+    conflict = None
+    for each in found.conflicts[:1]:
+        shapes = [found.shape(read) for read in each.node.inputs]
+        text = f"{printable(each.node.op)}: {each.text}"
+        conflict = Remark(text, "shape-mismatch", op=each.node.op, shapes=shapes)
     return [found.shape(Output(made[number], index)) for number, index in results], conflict
 
 
