@@ -12,7 +12,7 @@ from gdsurgeon.graph.attrs import attr_value
 from gdsurgeon.graph.constants import constant_header
 from gdsurgeon.patterns.lines import rules_in_text
 from gdsurgeon.patterns.terms import HANDING_ON, Dim, Maker, Match, Rule
-from gdsurgeon.text import near_miss
+from gdsurgeon.text import nearest, suggestion
 
 
 class Page(NamedTuple):
@@ -35,8 +35,11 @@ def in_book(name: str) -> list[Rule]:
     """The rules of a page. Raises UsageError: there is none of that name."""
     page = BOOK.get(name)
     if page is None:
+        near = nearest(name, BOOK)
         raise UsageError(
-            f"there is no rule {quoted(name)} in the book: it has {', '.join(BOOK)}.{near_miss(name, BOOK)}"
+            f"there is no rule {quoted(name)} in the book: it has {', '.join(BOOK)}.{suggestion(near)}",
+            code="no-such-rule",
+            facts={"name": name, "near": near},
         )
     rules = rules_in_text(page.lines.strip().splitlines(), f"builtin:{name}", only_patterns=True)
     known = partial(replace, keeps_shapes=True, alike=page.alike)

@@ -3,108 +3,62 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 import pytest
 from support import graphs
-from support.desk import Desk, check_refused
+from support.desk import Desk, check_error
+from support.expecting import refused
 from support.graphs import FLOAT, INT32, Builder, const, graph, graph_bytes, identity, node, placeholder, scalar
-from support.mutants import account
+from support.rewriting import X, binary, done, rewritten, stays, unary
 
 import gdsurgeon as gds
 from gdsurgeon.analysis.traversal.topology import topology_of
-from gdsurgeon.edits.claims import EditResult, SameOutputs, SameSites
+from gdsurgeon.edits.claims import SameOutputs, SameSites
 from gdsurgeon.edits.rewrite import MOST_ROUNDS, rewrite
 from gdsurgeon.edits.rewriting.matching import Matcher
 from gdsurgeon.edits.rewriting.rounds import look
-from gdsurgeon.errors import EditError, NothingToDo, UsageError
+from gdsurgeon.errors import UsageError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.patterns.check import rule_of
 from gdsurgeon.patterns.terms import Match
 from gdsurgeon.proof.proof import DiffersError
 
-X = placeholder("x")
-
-
-def unary(name: str, op: str, source: str, *controls: str, **attrs: Any) -> bytes:
-    return node(name, op, [source, *controls], T=FLOAT, **attrs)
-
-
-def binary(name: str, op: str, a: str, b: str, *controls: str) -> bytes:
-    return node(name, op, [a, b, *controls], T=FLOAT)
-
-
-def done(rule: str, *nodes: bytes, **arguments: Any) -> tuple[dict[str, list[str]], EditResult]:
-    """What RULE makes of a graph, as lists of an op and what is read, by name; all checks that take no TensorFlow."""
-    found = graph(*nodes)
-    results: list[EditResult] = []
-
-    def edited() -> tuple[Graph, EditResult]:
-        results.append(rewrite(found, rule, **arguments))
-        return found, results[-1]
-
-    account(edited)
-    after = {n.name: [n.op, *(r.name for r in n.inputs), *(f"^{c.name}" for c in n.controls)] for n in found.nodes()}
-    return after, results[0]
-
-
-def left(rule: str, *nodes: bytes) -> str:
-    """Why RULE leaves all of a graph."""
-    found = graph(*nodes)
-    with pytest.raises(EditError) as raised:
-        rewrite(found, rule)
-    assert not found.is_changed
-    return " ".join([raised.value.message, *raised.value.details])
-
-
 # -- what is put in place --------------------------------------------------------------------------------------
 
 
 def test_the_node_of_the_result_becomes_the_new_one() -> None:
-    after, result = done(
-        "Relu6($x) -> Minimum(Maximum($x, 0), 6)",
-        X, unary("y", "Relu6", "x", device="/cpu:0", _note="hi"), unary("z", "Neg", "y"),
-    )  # fmt: skip
-    assert after == {
+    relu = unary("y", "Relu6", "x", device="/cpu:0", _note="hi", _output_shapes=b"\x0a\x00")
+    nodes = [X, relu, unary("z", "Neg", "y")]
+    assert done("Relu6($x) -> Minimum(Maximum($x, 0), 6)", *nodes) == {
         "x": ["Placeholder"], "y": ["Minimum", "y/Maximum", "y/Const_1"], "y/Const": ["Const"],
         "y/Maximum": ["Maximum", "x", "y/Const"], "y/Const_1": ["Const"], "z": ["Neg", "y"],
     }  # fmt: skip
-    assert result.told == [("replaced", "1 match")]
+    found, result = rewritten("Relu6($x) -> Minimum(Maximum($x, 0), 6)", *nodes)
     assert result.facts["replaced"] == [{"rule": "rule", "nodes": ["y"], "bindings": {"$x": "x"}}]
+    assert {n.name for n in found.nodes() if n.device != "/cpu:0"} == {"x", "z"}
+    assert found["y"].attr_keys == ("T", "_note")
 
 
 def test_what_may_be_written_into_in_place_is_not_read_for_something_else() -> None:
     fixed = [scalar("one", 1.0), const("at", [0], INT32, (1,)), const("row", [1.0, 2.0], FLOAT, (1, 2))]
     nodes = [X, *fixed, binary("m", "Mul", "x", "one"), unary("z", "Abs", "x")]
     write = node("y", "InplaceAdd", ["i", "at", "row"], T=FLOAT)
-    assert "'m' may be written into in place" in left("Mul($x, 1) -> $x", *nodes, identity("i", "m"), write)
-    after, _ = done("Mul($x, 1) -> $x", *nodes, unary("i", "Neg", "m"), write)
-    assert after["i"] == ["Neg", "x"]
-
-
-def test_new_nodes_are_where_the_old_ones_were_and_attrs_that_begin_with_an_underscore_stay() -> None:
-    found = graph(X, unary("y", "Relu6", "x", device="/cpu:0", _note="hi", _output_shapes=b"\x0a\x00"))
-    rewrite(found, "Relu6($x) -> Minimum(Maximum($x, 0), 6)")
-    assert [n.device for n in found.nodes()] == ["", *["/cpu:0"] * 4]
-    assert found["y"].attr_keys == ("T", "_note")
+    stays("Mul($x, 1) -> $x", *nodes, identity("i", "m"), write, code="written-in-place", node="m")
+    assert done("Mul($x, 1) -> $x", *nodes, unary("i", "Neg", "m"), write)["i"] == ["Neg", "x"]
 
 
 def test_what_is_there_already_takes_the_place_of_what_goes() -> None:
-    after, result = done(
-        "Neg(Neg($x)) -> $x", X, unary("a", "Neg", "x"), unary("b", "Neg", "a"), unary("c", "Abs", "b")
-    )
-    assert after == {"x": ["Placeholder"], "c": ["Abs", "x"]}
+    negs = [X, unary("a", "Neg", "x"), unary("b", "Neg", "a")]
+    _, result = rewritten("Neg(Neg($x)) -> $x", *negs, unary("c", "Abs", "b"))
     assert result.intent.moved == {"b": "x"}
-
-
-def test_an_output_keeps_its_name() -> None:
-    after, _ = done("Neg(Neg($x)) -> $x", X, unary("a", "Neg", "x"), unary("b", "Neg", "a"))
-    assert after == {"x": ["Placeholder"], "b": ["Identity", "x"]}
-    assert "its name stays" in left("Identity($x) -> $x", X, identity("y", "x"))
-    assert "its name would be lost" in left(
-        "(s=Split($axis, $x), s:1) -> ($x, $x)",
-        X, const("axis", [0], INT32, ()), node("y", "Split", ["axis", "x"], T=FLOAT, num_split=2),
-    )  # fmt: skip
+    assert done("Neg(Neg($x)) -> $x", *negs, unary("c", "Abs", "b")) == {"x": ["Placeholder"], "c": ["Abs", "x"]}
+    assert done("Neg(Neg($x)) -> $x", *negs) == {"x": ["Placeholder"], "b": ["Identity", "x"]}, "an output has its name"
+    stays("Identity($x) -> $x", X, identity("y", "x"), code="name-stays", node="y")
+    split = node("y", "Split", ["axis", "x"], T=FLOAT, num_split=2)
+    rule = "(s=Split($axis, $x), s:1) -> ($x, $x)"
+    stays(rule, X, const("axis", [0], INT32, ()), split, code="name-lost", node="y")
 
 
 def test_constants_are_matched_by_value_and_have_the_dtype_of_the_match() -> None:
@@ -118,10 +72,10 @@ def test_constants_are_matched_by_value_and_have_the_dtype_of_the_match() -> Non
     assert found["y"].op == "RealDiv"
     assert [found["y/Const"].attr_bytes("dtype"), found["y"].attr_bytes("T")] == [double, double]
     assert "half" not in found
-    assert "nothing" in left("Mul($x, 0.5) -> $x", X, scalar("c", 0.50001), binary("y", "Mul", "x", "c"))
+    stays("Mul($x, 0.5) -> $x", X, scalar("c", 0.50001), binary("y", "Mul", "x", "c"))
     done("Mul($x, 0.5) -> $x", X, scalar("c", 0.500001), binary("y", "Mul", "x", "c"))
     done("Mul($x, 0.5) -> $x", X, scalar("c", 0.5), identity("i", "c"), binary("y", "Mul", "i", "x"))
-    assert "nothing" in left("Sub($x, 0.5) -> $x", X, scalar("c", 0.5), binary("y", "Sub", "c", "x"))
+    stays("Sub($x, 0.5) -> $x", X, scalar("c", 0.5), binary("y", "Sub", "c", "x"))
 
 
 def test_conditions_of_attrs_and_constants() -> None:
@@ -130,11 +84,11 @@ def test_conditions_of_attrs_and_constants() -> None:
     for test in ('padding="SAME"', "strides=[1,2,2,1]", 'data_format="NHWC"', "T=float", 'padding!="VALID"', "T=$t"):
         done(f"Conv2D{{{test}}}($x, $w:const) -> $x", *nodes)
     for test in ('padding="VALID"', "strides=[1,2,2]", "T=half", "_nothing=1", "use_cudnn_on_gpu=false"):
-        assert "nothing in" in left(f"Conv2D{{{test}}}($x, $w:const) -> $x", *nodes)
+        stays(f"Conv2D{{{test}}}($x, $w:const) -> $x", *nodes)
     for kind in ("[3,?,1,1]", "0..1", "1..1"):
         done(f"Conv2D($x, $w:{kind}) -> $x", *nodes)
     for kind in ("[3,?,1]", "[?,2,1,1]", "0..0.5", "scalar"):
-        assert "nothing in" in left(f"Conv2D($x, $w:{kind}) -> $x", *nodes)
+        stays(f"Conv2D($x, $w:{kind}) -> $x", *nodes)
 
 
 def test_attrs_are_carried_over() -> None:
@@ -151,10 +105,9 @@ def test_attrs_are_carried_over() -> None:
 
 def test_a_node_of_the_same_op_and_nodes_that_stay() -> None:
     nodes = [X, scalar("b", 1.0), unary("n", "Abs", "x"), binary("s", "AddV2", "n", "b"), unary("y", "Relu", "s")]
-    after, _ = done("Relu(s=AddV2($x, $b:const)) -> s(Relu($x), $b)", *nodes)
-    assert after["y"] == ["AddV2", "y/Relu", "b"]
-    after, _ = done("Relu(AddV2(n=Abs(_), $b:const)) -> Relu(Sub(n, $b))", *nodes, unary("other", "Neg", "n"))
-    assert after["y/Sub"] == ["Sub", "n", "b"]
+    assert done("Relu(s=AddV2($x, $b:const)) -> s(Relu($x), $b)", *nodes)["y"] == ["AddV2", "y/Relu", "b"]
+    rule = "Relu(AddV2(n=Abs(_), $b:const)) -> Relu(Sub(n, $b))"
+    assert done(rule, *nodes, unary("other", "Neg", "n"))["y/Sub"] == ["Sub", "n", "b"]
 
 
 def test_several_results() -> None:
@@ -164,14 +117,14 @@ def test_several_results() -> None:
         "(MatMul($x, $w:const), MatMul($x, $v:const)) -> "
         "(s=Split{num_split=2}(1, MatMul($x, ConcatV2($w, $v, 1))), s:1)"
     )
-    after, result = done(rule, X, w, v, a, b, unary("ra", "Neg", "a"), unary("rb", "Neg", "b"))
+    nodes = [X, w, v, a, b, unary("ra", "Neg", "a"), unary("rb", "Neg", "b")]
+    after = done(rule, *nodes)
     assert after["a"] == ["Split", "a/Const_1", "a/MatMul"]
     assert (after["ra"], after["rb"]) == (["Neg", "a"], ["Neg", "a:1"])
     assert "b" not in after
-    assert result.intent.moved == {"b": "a:1"}
-    assert "'a' may be needed for 'v2'" in left(
-        rule, X, w, v, a, unary("v2", "Identity", "v", "^a"), node("b", "MatMul", ["x", "v2"], T=FLOAT)
-    )
+    assert rewritten(rule, *nodes)[1].intent.moved == {"b": "a:1"}
+    late = [unary("v2", "Identity", "v", "^a"), node("b", "MatMul", ["x", "v2"], T=FLOAT)]
+    stays(rule, X, w, v, a, *late, code="would-cycle", nodes=["a", "v2"])
 
 
 # -- what stays ------------------------------------------------------------------------------------------------
@@ -180,78 +133,59 @@ SWISH = "Mul($x, Sigmoid($x)) -> Relu($x)"
 SIGMOID, MUL = unary("s", "Sigmoid", "x"), binary("y", "Mul", "x", "s")
 
 
-def test_what_is_read_from_outside_stays() -> None:
-    assert "'s' is read by 'z', outside of the match" in left(SWISH, X, SIGMOID, MUL, unary("z", "Neg", "s"))
-    waits = unary("z", "Neg", "x", "^s")
-    assert "'s' is read by 'z', outside of the match" in left(SWISH, X, SIGMOID, MUL, waits)
-    assert "'s' waits for another node" in left(SWISH, X, unary("s", "Sigmoid", "x", "^z"), MUL, unary("z", "Neg", "x"))
-    assert "is no result of the rule" in left(
-        "Split(_, $x) -> $x", X, const("a", [0], INT32, ()), node("s", "Split", ["a", "x"], T=FLOAT, num_split=2),
-        unary("y", "Neg", "s"), unary("z", "Neg", "s:1"),
-    )  # fmt: skip
-    both = binary("y", "Sub", "s", "s")
-    assert "'s' would go, and what takes the place" in left("Sub(Sigmoid($a), $b) -> $b", X, SIGMOID, both)
+PARTS = [const("a", [0], INT32, ()), node("s", "Split", ["a", "x"], T=FLOAT, num_split=2)]
+
+
+@pytest.mark.parametrize(
+    ("rule", "nodes", "code", "facts"),
+    [
+        (SWISH, [SIGMOID, MUL, unary("z", "Neg", "s")], "outside-uses", {"node": "s", "user": "z"}),
+        (SWISH, [SIGMOID, MUL, unary("z", "Neg", "x", "^s")], "outside-uses", {"node": "s", "user": "z"}),
+        (SWISH, [unary("s", "Sigmoid", "x", "^z"), MUL, unary("z", "Neg", "x")], "has-controls", {"node": "s"}),
+        ("Split(_, $x) -> $x", [*PARTS, unary("y", "Neg", "s"), unary("z", "Neg", "s:1")], "no-result",
+         {"tensor": "s:1", "user": "z"}),
+        ("Sub(Sigmoid($a), $b) -> $b", [SIGMOID, binary("y", "Sub", "s", "s")], "still-read", {"node": "s"}),
+        ("Mul($x, $y) -> Cast{DstT=int32}($x)", [binary("y", "Mul", "x", "x")], "dtype-mismatch",
+         {"tensor": "y", "expected": "float32", "found": "int32"}),
+        ("Neg($x) -> Mul($x, 0.5)", [placeholder("i", INT32), node("y", "Neg", ["i"], T=INT32)], "bad-value",
+         {"value": "0.5", "dtype": "int32"}),
+        ("Neg($x) -> Rel($x)", [SIGMOID, MUL], "bad-rule", {"column": 12, "reason": "no-such-op"}),
+        ("Neg($x) -> Mul($x)", [SIGMOID, MUL], "bad-rule", {"column": 12, "reason": "wrong-count", "op": "Mul"}),
+        ("Neg($x) -> LeakyRelu{alfa=1}($x)", [SIGMOID, MUL], "bad-rule", {"column": 22, "reason": "no-such-attr"}),
+        ("Sigmoid($x) -> LeakyRelu{alpha=[1]}($x)", [SIGMOID, MUL], "bad-rule", {"column": 26, "reason": "bad-value"}),
+        ("Sigmoid($x) -> Cast($x)", [SIGMOID, MUL], "bad-rule", {"column": 16, "reason": "attr-needed"}),
+        ("Sigmoyd($x) -> $x", [SIGMOID, MUL], "nothing-matched", {"missing_ops": ["Sigmoyd"], "near": "Sigmoid"}),
+        ("Sigmoid|Relu($x) -> Sigmoid($x)", [SIGMOID, MUL], "nothing-to-do", {}),
+    ],
+)  # fmt: skip
+def test_what_stays(rule: str, nodes: list[bytes], code: str, facts: dict[str, Any]) -> None:
+    stays(rule, X, *nodes, code=code, **facts)
 
 
 def test_of_a_result_with_control_edges_the_node_stays() -> None:
-    after, _ = done(
-        SWISH, X, SIGMOID, binary("y", "Mul", "x", "s", "^w"), unary("w", "Neg", "x"), node("n", "NoOp", ["^y"])
-    )
-    assert after["y"] == ["Relu", "x", "^w"]
-    after, _ = done("Neg(Neg($x)) -> $x", X, unary("a", "Neg", "x"), unary("b", "Neg", "a"), unary("c", "Abs", "b"),
-                    node("n", "NoOp", ["^b"]))  # fmt: skip
-    assert after["b"] == ["Identity", "x"]
-
-
-def test_types_that_do_not_fit_stay() -> None:
-    assert "is float32, and int32 would take its place" in left(
-        "Mul($x, $y) -> Cast{DstT=int32}($x)", X, binary("y", "Mul", "x", "x")
-    )
-    assert "0.5 is not int32" in left(
-        "Neg($x) -> Mul($x, 0.5)", placeholder("x", INT32), node("y", "Neg", ["x"], T=INT32)
-    )
-    for rule, said in (
-        ("Neg($x) -> Rel($x)", "column 12: at 'Rel($x)': there is no op 'Rel'"),
-        ("Neg($x) -> Mul($x)", "column 12: at 'Mul($x)': Mul does not take 1 input"),
-        ("Neg($x) -> LeakyRelu{alfa=1}($x)", "column 22: at 'alfa=1}($x)': LeakyRelu has no attr alfa."),
-        ("Sigmoid($x) -> LeakyRelu{alpha=[1]}($x)", "column 26: at 'alpha=[1]}($x)': alpha is of kind float"),
-        ("Sigmoid($x) -> Cast($x)", "column 16: at 'Cast($x)': Cast needs an attr DstT (type)"),
-    ):
-        with pytest.raises(EditError) as raised:
-            rewrite(graph(X, SIGMOID, MUL), rule)
-        assert raised.value.message.startswith(said)
+    waiting = [binary("y", "Mul", "x", "s", "^w"), unary("w", "Neg", "x"), node("n", "NoOp", ["^y"])]
+    assert done(SWISH, X, SIGMOID, *waiting)["y"] == ["Relu", "x", "^w"]
+    negs = [unary("a", "Neg", "x"), unary("b", "Neg", "a"), unary("c", "Abs", "b")]
+    assert done("Neg(Neg($x)) -> $x", X, *negs, node("n", "NoOp", ["^b"]))["b"] == ["Identity", "x"]
 
 
 def test_nothing_matches() -> None:
-    with pytest.raises(EditError, match=r"it has no Sigmoyd\. Did you mean 'Sigmoid'") as raised:
-        rewrite(graph(X, SIGMOID, MUL), "Sigmoyd($x) -> $x")
-    assert (raised.value.exit_code, raised.value.code) == (4, "nothing-matched")
     rules = [rule_of(f"{op}($x) -> $x") for op in ("Erf", "Erfc", "Erf")]
-    with pytest.raises(EditError, match=r"it has none of Erf, Erfc$"):
-        rewrite(graph(X, SIGMOID, MUL), rules)
-    with pytest.raises(NothingToDo):
-        rewrite(graph(X, SIGMOID, MUL), "Sigmoid|Relu($x) -> Sigmoid($x)")
-
-
-LOOP = "Mul(Neg($x), $y) -> Sub(0, Mul($x, $y))"
-
-
-def looped() -> Builder:
-    """A loop that squares and negates, in which the pattern is; and a branch with it."""
-    from support.graphs import doubling_loop
-
-    m = Builder()
-    m.placeholder("x", "float32", (2,))
-    m.node("y", "Identity", [doubling_loop(m, "loop", "x")], T="float32")
-    return m
+    edit = partial(rewrite, pattern=rules)
+    error = refused(graph(X, SIGMOID, MUL), "nothing-matched", edit, missing_ops=["Erf", "Erfc"], near=None)
+    assert error.exit_code == 4
 
 
 def test_in_a_loop_constants_wait_for_something_of_it() -> None:
-    found = looped().graph()
+    m = Builder()
+    m.placeholder("x", "float32", (2,))
+    m.node("y", "Identity", [graphs.doubling_loop(m, "loop", "x")], T="float32")
+    found = m.graph()
     ops = {n.name: n.op for n in found.nodes()}
     inside = [name for name, op in ops.items() if op == "Sub" and name.startswith("loop/")]
     result = rewrite(found, "Sub($a, $b) -> AddV2($a, Mul($b, -1))")
-    assert result.notes == ["1 of 1 lies in a loop or a branch: what the outputs show of it is compared"]
+    (note,) = result.notes
+    check_error(note, "not-in-isolation", {"count": 1})
     assert [found[name].op for name in inside] == ["AddV2"] * len(inside)
     assert inside and all(found[f"{name}/Const"].controls for name in inside)
 
@@ -260,13 +194,10 @@ def test_what_only_says_when_it_runs_is_not_lost() -> None:
     bools = placeholder("p", graphs.BOOL)
     switch = node("s", "Switch", ["x", "p"], T=FLOAT)
     nodes = [X, placeholder("z"), bools, switch, binary("m", "Sub", "s:1", "z"), unary("n", "Neg", "m")]
-    assert "does not say when 'm' runs" in left("Sub($a, $b) -> Relu($b)", *nodes)
-    after, _ = done("Sub($a, $b) -> AddV2($b, $a)", *nodes)
-    assert after["m"] == ["AddV2", "z", "s:1"]
-    assert "not in the same loop or branch" in left(
-        "Mul($a, Neg($b)) -> AddV2($a, $b)", X, placeholder("z"), bools, switch, unary("n", "Neg", "z"),
-        binary("m", "Mul", "s:1", "n"),
-    )  # fmt: skip
+    stays("Sub($a, $b) -> Relu($b)", *nodes, code="leaves-branch", node="m")
+    assert done("Sub($a, $b) -> AddV2($b, $a)", *nodes)["m"] == ["AddV2", "z", "s:1"]
+    nodes = [*nodes[:4], unary("n", "Neg", "z"), binary("m", "Mul", "s:1", "n")]
+    stays("Mul($a, Neg($b)) -> AddV2($a, $b)", *nodes, code="crosses-branch", nodes=["n", "m"])
 
 
 # -- overlaps, rounds, limits ----------------------------------------------------------------------------------
@@ -277,39 +208,41 @@ def chain(op: str, count: int) -> list[bytes]:
 
 
 def test_of_matches_that_overlap_the_first_is_replaced_and_then_it_goes_on() -> None:
-    after, _ = done("Neg(Neg($x)) -> $x", *chain("Neg", 5), unary("end", "Abs", "n4"))
+    after = done("Neg(Neg($x)) -> $x", *chain("Neg", 5), unary("end", "Abs", "n4"))
     assert after == {"x": ["Placeholder"], "n4": ["Neg", "x"], "end": ["Abs", "n4"]}
-    after, _ = done("Neg(Neg($x)) -> $x", *chain("Neg", 5), unary("end", "Abs", "n4"), limit=1)
+    after = done("Neg(Neg($x)) -> $x", *chain("Neg", 5), unary("end", "Abs", "n4"), limit=1)
     assert list(after) == ["x", "n2", "n3", "n4", "end"]
     assert after["n2"] == ["Neg", "x"]
 
 
 def test_a_rule_does_not_match_its_own_result_for_ever() -> None:
-    after, result = done("Relu($x) -> Relu(Relu($x))", *chain("Relu", 2))
-    assert len(after) == 5
-    assert ("left", "'n0' and 3 more: it is what the rule has made") in result.told
+    found, result = rewritten("Relu($x) -> Relu(Relu($x))", *chain("Relu", 2))
+    assert found.node_count == 5
+    assert [(each["node"], each["code"]) for each in result.facts["left"]][:1] == [("n0", "own-result")]  # type: ignore[union-attr, index, call-overload]
+    assert len(result.facts["left"]) == 4  # type: ignore[arg-type]
     relus = [unary(f"r{i}", "Relu", f"r{i - 1}" if i else "a") for i in range(MOST_ROUNDS + 4)]
-    _, result = done("Relu(Neg($x)) -> Neg(Relu($x))", X, unary("a", "Neg", "x"), *relus)
-    assert any(f"after {MOST_ROUNDS} rounds" in warning for warning in result.warnings)
+    _, result = rewritten("Relu(Neg($x)) -> Neg(Relu($x))", X, unary("a", "Neg", "x"), *relus)
+    (warning,) = result.warnings
+    check_error(warning, "endless", {"rule": "rule"})
 
 
 def test_what_a_match_reads_is_named_for_the_proof_but_for_what_is_gone() -> None:
-    _, result = done("Minimum(Maximum($x, 0), 6) -> Relu6($x)", X, scalar("zero", 0.0), scalar("six", 6.0),
-                     binary("m", "Maximum", "x", "zero"), binary("y", "Minimum", "m", "six"))  # fmt: skip
+    edges = [X, scalar("zero", 0.0), scalar("six", 6.0)]
+    clips = [binary("m", "Maximum", "x", "zero"), binary("y", "Minimum", "m", "six")]
+    _, result = rewritten("Minimum(Maximum($x, 0), 6) -> Relu6($x)", *edges, *clips)
     outputs, sites = result.claims
     assert isinstance(outputs, SameOutputs) and outputs.also == ("y",)
     assert isinstance(sites, SameSites) and [site.inputs for site in sites.sites] == [("x",)]
-    _, result = done("Neg(Neg($x)) -> $x", *chain("Neg", 4), unary("e", "Neg", "n3"), unary("end", "Abs", "e"))
+    _, result = rewritten("Neg(Neg($x)) -> $x", *chain("Neg", 4), unary("e", "Neg", "n3"), unary("end", "Abs", "e"))
     found = [(s.inputs, s.outputs) for claim in result.claims if isinstance(claim, SameSites) for s in claim.sites]
     assert found == [(("x",), (("n1", "x"),)), (("n1",), (("n3", "x"),))]
 
 
 def test_what_the_numbers_of_the_proof_do_not_reach_is_told() -> None:
-    for edge, notes in ((6.0, 0), (100.0, 1)):
-        _, result = done("Minimum($x, $c:const) -> Neg(Maximum(Neg($x), Neg($c)))", X, scalar("c", edge),
-                         binary("y", "Minimum", "x", "c"))  # fmt: skip
-        assert len(result.notes) == notes
-    assert result.notes == ["'y' clips at 100, which the numbers that it is run on by itself do not reach"]
+    rule = "Minimum($x, $c:const) -> Neg(Maximum(Neg($x), Neg($c)))"
+    assert rewritten(rule, X, scalar("c", 6.0), binary("y", "Minimum", "x", "c"))[1].notes == []
+    (note,) = rewritten(rule, X, scalar("c", 100.0), binary("y", "Minimum", "x", "c"))[1].notes
+    check_error(note, "clips-beyond", {"tensor": "y", "value": 100.0})
 
 
 def test_rules_apply_one_after_the_other() -> None:
@@ -324,11 +257,9 @@ def test_a_function_says_what_takes_the_place() -> None:
         return f"Mul($x, {value.values[0] * 2})" if value is not None and value.values[0] < 2 else None
 
     nodes = [X, scalar("c", 1.5), scalar("d", 3.0), binary("y", "RealDiv", "x", "c"), binary("z", "RealDiv", "y", "d")]
-    found = graph(*nodes)
-    result = rewrite(found, "RealDiv($x, $c:const)", of)
+    found, result = rewritten("RealDiv($x, $c:const)", *nodes, replacement=of)
     assert (found["y"].op, found["z"].op) == ("Mul", "RealDiv")
-    assert ("left", "'z': the rule leaves it") in result.told
-    account(lambda: (found, result))
+    assert [(each["node"], each["code"]) for each in result.facts["left"]] == [("z", "rule-leaves")]  # type: ignore[union-attr, index, call-overload]
 
 
 # -- work ------------------------------------------------------------------------------------------------------
@@ -376,13 +307,12 @@ QUICK = ("--validate", "structure", "-o", "after.pb")
 
 
 def test_the_list(desk: Desk) -> None:
-    desk.put(
-        "m.pb",
-        graph_bytes(X, SIGMOID, MUL, unary("t", "Sigmoid", "y"), binary("z", "Mul", "t", "y"), unary("u", "Neg", "t")),
-    )
+    more = [unary("t", "Sigmoid", "y"), binary("z", "Mul", "t", "y"), unary("u", "Neg", "t")]
+    desk.put("m.pb", graph_bytes(X, SIGMOID, MUL, *more))
     ran = desk.run("rewrite", "m.pb", "Mul($x, n=Sigmoid($x)) -> Relu($x)", "--list")
     assert ran.code == 0
-    assert ran.out.decode().splitlines() == ["y  $x=x  n=s", "z  left: 't' is read by 'u', outside of the match"]
+    matched, left = ran.out.decode().splitlines()
+    assert matched == "y  $x=x  n=s" and left.startswith("z  left: 't'") and "'u'" in left
     ran = desk.run("rewrite", "m.pb", "Sigmoid($x)", "--list", "--json")
     assert json.loads(ran.out)[0] == {"rule": "rule", "nodes": ["s"], "bindings": {"$x": "x"}, "left": None}
     assert not (desk.folder / "m.edited.pb").exists()
@@ -391,19 +321,23 @@ def test_the_list(desk: Desk) -> None:
 def test_rules_of_files_and_what_is_wrong_with_them(desk: Desk) -> None:
     desk.put("m.pb", graph_bytes(X, SIGMOID, MUL))
     desk.put("my.rules", b"# two\nswish: Mul($x, Sigmoid($x)) -> Relu($x)\n")
-    ran = desk.run("rewrite", "m.pb", "--rules", "my.rules", *QUICK)
-    assert ran.code == 0 and "replaced 1 match" in ran.err
+    ran = desk.run("rewrite", "m.pb", "--rules", "my.rules", "--report", "report.json", *QUICK)
+    assert ran.code == 0, ran.err
+    assert [each["rule"] for each in json.loads(desk.files()["report.json"])["edit"]["replaced"]] == ["swish"]
     desk.put("bad.rules", b"swish: Mul($x, Sigmoid($x)) ->\n")
-    ran = desk.run("rewrite", "m.pb", "--rules", "bad.rules", *QUICK)
-    assert ran.code == 2 and "bad.rules:1:31: at the end: an op is missing" in ran.err
-    for args in (
-        ["--rules", "builtin:none"],
-        ["--json", "Neg($x) -> $x"],
-        [],
-        ["Neg($x) -> $x", "--rules", "my.rules"],
+    swish = swish_body().source
+    desk.put("swish.pb", swish.read(0, swish.size))
+    ran = desk.refused(2, "bad-rule", "rewrite", "m.pb", "--rules", "bad.rules", *QUICK, column=31)
+    assert "bad.rules:1:31" in ran.err
+    for code, *arguments in (
+        ["no-such-rule", "--rules", "builtin:none"],
+        ["missing-option", "--json", "Neg($x) -> $x"],
+        ["missing-argument"],
+        ["conflicting-options", "Neg($x) -> $x", "--rules", "my.rules"],
+        ["conflicting-options", "Mul($x, Sigmoid($x)) -> $x", "--with", "swish.pb"],
+        ["conflicting-options", "Neg($x)", "--list"],
     ):
-        assert desk.run("rewrite", "m.pb", *args, *QUICK).code == 2
-    assert desk.run("rewrite", "m.pb", "Neg($x)", "--list", "-o", "x.pb").code == 2
+        desk.refused(2, code, "rewrite", "m.pb", *arguments, *QUICK)
 
 
 def test_a_rule_in_the_body_of_a_function(desk: Desk) -> None:
@@ -445,10 +379,8 @@ def test_a_wrong_rule_fails_with_the_name_of_its_site() -> None:
 
 
 def test_a_rule_that_is_none_is_a_mistake_of_the_caller() -> None:
-    with pytest.raises(UsageError, match="column 5"):
-        rewrite(graph(X), "Neg(")
-    with pytest.raises(EditError, match="have what takes their place"):
-        rewrite(graph(X), [rule_of("Neg($x) -> $x")], "$x")
+    refused(graph(X), "bad-rule", lambda g: rewrite(g, "Neg("), error=UsageError, column=5)
+    refused(graph(X), "conflicting-options", lambda g: rewrite(g, [rule_of("Neg($x) -> $x")], "$x"))
 
 
 def swish_body(**more: Any) -> Graph:
@@ -461,15 +393,8 @@ def swish_body(**more: Any) -> Graph:
 
 def test_a_graph_takes_the_place_of_matches() -> None:
     nodes = [X, SIGMOID, MUL, unary("t", "Sigmoid", "y"), binary("z", "Mul", "t", "y"), unary("end", "Neg", "z")]
-    found = graph(*nodes)
-    results: list[EditResult] = []
-
-    def edited() -> tuple[Graph, EditResult]:
-        results.append(rewrite(found, "Mul($x, Sigmoid($x))", swish_body()))
-        return found, results[-1]
-
-    account(edited)
-    (name,) = results[0].intent.functions.added
+    found, result = rewritten("Mul($x, Sigmoid($x))", *nodes, replacement=swish_body())
+    (name,) = result.intent.functions.added
     calls = {n.name: [r.name for r in n.inputs] for n in found.nodes() if n.op == "PartitionedCall"}
     assert calls == {"y": ["x"], "z": ["y"]}
     assert {n.name for n in gds.Body(found, name).graph.nodes()} >= {"s", "y"}
@@ -479,17 +404,17 @@ def test_graphs_that_do_not_fit_a_pattern() -> None:
     other = Builder()
     other.placeholder("x", "float64")
     other.node("y", "Neg", ["x"], T="float64")
-    for rule, body, said in (
-        ("Mul($x, Sigmoid($z))", Builder().graph(), "gives 0 results, and the pattern has 1"),
-        ("Mul($z, Sigmoid($z))", swish_body(), "'x' of swish.pb is an input, and the pattern binds no '$x'"),
-        ("(Sigmoid($x), Mul($x, _))", swish_body(), "gives 1 result, and the pattern has 2"),
-        ("Mul($x, Sigmoid($x))", other.graph(), "PartitionedCall takes float64, and would read float32"),
+    mismatch = {"op": "PartitionedCall", "expected": "float64", "found": "float32"}
+    left = [{"rule": "rule", "node": "y", "code": "dtype-mismatch", "facts": mismatch}]
+    for rule, body, code, facts in (
+        ("Mul($x, Sigmoid($z))", Builder().graph(), "wrong-count", {"expected": 1, "found": 0}),
+        ("Mul($z, Sigmoid($z))", swish_body(), "unbound-input", {"node": "x"}),
+        ("(Sigmoid($x), Mul($x, _))", swish_body(), "wrong-count", {"expected": 2, "found": 1}),
+        ("Mul($x, Sigmoid($x))", other.graph(), "nothing-replaced", {}),
     ):
-        found = graph(X, SIGMOID, MUL)
-        with pytest.raises(EditError) as raised:
-            rewrite(found, rule, body)
-        assert said in str(raised.value)
-        assert not found.is_changed
+        edit = partial(rewrite, pattern=rule, replacement=body)
+        error = refused(graph(X, SIGMOID, MUL), code, edit, **facts)
+    assert [{key: each[key] for key in left[0]} for each in error.facts["left"]] == left
 
 
 def test_the_command_with_a_graph(desk: Desk) -> None:
@@ -501,23 +426,15 @@ def test_the_command_with_a_graph(desk: Desk) -> None:
     assert gds.load(str(desk.folder / "after.pb"))["y"].op == "PartitionedCall"
 
 
-def test_what_takes_the_place_is_said_once(desk: Desk) -> None:
-    desk.put("m.pb", graph_bytes(X, SIGMOID, MUL))
-    source = swish_body().source
-    desk.put("swish.pb", source.read(0, source.size))
-    said = ("--with BODY takes the place of what matches: give the pattern alone",)
-    check_refused(desk, 2, said, "rewrite", "m.pb", "Mul($x, Sigmoid($x)) -> $x", "--with", "swish.pb", "-o", "no.pb")
-
-
 @pytest.mark.tensorflow
 def test_of_many_differences_the_first_are_told() -> None:
     names = [f"n{i}" for i in range(30)]
     found = graph(X, *(unary(name, "Exp", before) for before, name in zip(["x", *names], names, strict=False)))
     result = rewrite(found, "Exp($x) -> Tanh($x)")
-    with pytest.raises(DiffersError, match="does not hold for 30 of 30 tensors") as raised:
+    with pytest.raises(DiffersError) as raised:
         gds.prove(found, result)
-    assert raised.value.details[0].startswith("n29: ") and len(raised.value.details) == 21
-    assert raised.value.details[-1] == "and 10 other tensors"
+    assert len(raised.value.details) == 21
+    assert raised.value.details[0].startswith("n29: ") and "10" in raised.value.details[-1]
 
 
 @pytest.mark.tensorflow
@@ -532,5 +449,5 @@ def test_a_graph_in_the_place_of_matches_is_proven(op: str) -> None:
     if op == "Mul":
         assert gds.prove(found, result).largest_difference < 1e-6
     else:
-        with pytest.raises(DiffersError, match="differs"):
+        with pytest.raises(DiffersError):
             gds.prove(found, result)

@@ -1,0 +1,55 @@
+"""Carries rules out in small graphs, and says why they leave others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from gdsurgeon.edits.claims import EditResult
+from gdsurgeon.edits.rewrite import rewrite
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.patterns.terms import Rule
+from support.expecting import refused
+from support.graphs import FLOAT, graph, node, placeholder
+from support.mutants import account
+
+X = placeholder("x")
+REFUSALS = ("bad-rule", "nothing-matched", "nothing-to-do")
+"""Codes of errors; others are reasons why a match is left."""
+
+
+def unary(name: str, op: str, source: str, *controls: str, **attrs: Any) -> bytes:
+    return node(name, op, [source, *controls], T=FLOAT, **attrs)
+
+
+def binary(name: str, op: str, a: str, b: str, *controls: str) -> bytes:
+    return node(name, op, [a, b, *controls], T=FLOAT)
+
+
+def rewritten(rules: str | Sequence[Rule], *nodes: bytes, **arguments: Any) -> tuple[Graph, EditResult]:
+    """A graph of NODES in which RULES are carried out; all checks that take no TensorFlow."""
+    found = graph(*nodes)
+    results: list[EditResult] = []
+
+    def edited() -> tuple[Graph, EditResult]:
+        results.append(rewrite(found, rules, **arguments))
+        return found, results[-1]
+
+    account(edited)
+    return found, results[0]
+
+
+def done(rules: str | Sequence[Rule], *nodes: bytes, **arguments: Any) -> dict[str, list[str]]:
+    """What RULES make of a graph of NODES: by name the op and what is read."""
+    found, _ = rewritten(rules, *nodes, **arguments)
+    return {n.name: [n.op, *(r.name for r in n.inputs), *(f"^{c.name}" for c in n.controls)] for n in found.nodes()}
+
+
+def stays(rule: str, *nodes: bytes, code: str = "nothing-matched", **facts: Any) -> None:
+    """RULE leaves a graph of NODES: the error has CODE and FACTS, or the reason why the first match is left has."""
+    found = graph(*nodes)
+    if code in REFUSALS:
+        refused(found, code, lambda g: rewrite(g, rule), **facts)
+        return
+    left = refused(found, "nothing-replaced", lambda g: rewrite(g, rule)).facts["left"][0]
+    assert (left["code"], {key: left["facts"].get(key) for key in facts}) == (code, facts), left
