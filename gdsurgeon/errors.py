@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
@@ -176,6 +177,18 @@ class NotValidatedError(GdsurgeonError):
 def reason(error: OSError) -> str:
     """What the system says, as a part of a sentence."""
     return (error.strerror or str(error)).lower()
+
+
+def unreadable(name: str, error: OSError, verb: str = "read") -> InputError:
+    """The error that the file NAME cannot be read (or VERB), for which the system gives ERROR as the reason."""
+    line = f"{printable(name)} cannot be {verb}: {reason(error)}"
+    return InputError(line, code="unreadable", facts={"file": name, "reason": errno.errorcode.get(error.errno or 0)})
+
+
+def unwritable(name: str, error: OSError, verb: str = "written") -> OutputError:
+    """The error that the file NAME cannot be written (or VERB), for which the system gives ERROR as the reason."""
+    line = f"{printable(name)} cannot be {verb}: {reason(error)}"
+    return OutputError(line, code="unwritable", facts={"file": name, "reason": errno.errorcode.get(error.errno or 0)})
 
 
 def printable(text: str) -> str:

@@ -13,11 +13,11 @@ from gdsurgeon.checkpoint.slices import Slice, extents, from_proto, is_slice_key
 from gdsurgeon.checkpoint.stored import Checkpoint, Part, StoredTensor
 from gdsurgeon.checkpoint.table import Table
 from gdsurgeon.errors import InputError, printable, quoted
-from gdsurgeon.ops.dtypes import DTYPES, DType, dtype_name
+from gdsurgeon.ops.dtypes import DTYPES, MOST_DIMS, DType, dtype_name
 from gdsurgeon.wire import protos
 from gdsurgeon.wire.messages import decode_error, message
 from gdsurgeon.wire.sniff import HEAD, foreign_format, is_text
-from gdsurgeon.wire.source import Source, open_source
+from gdsurgeon.wire.source import Source, corrupt_file, open_source
 from gdsurgeon.wire.write import SourceSpan
 
 HEADER_KEY = b""
@@ -80,17 +80,17 @@ class Bundle(Checkpoint):
         try:
             self.header = message("tensorflow.BundleHeaderProto").FromString(self.records[HEADER_KEY])
         except (KeyError, decode_error()) as error:
-            raise InputError(f"{printable(self._name)} is corrupt: it has no header of a checkpoint") from error
+            raise corrupt_file(self._name, "it has no header of a checkpoint", reason="header") from error
         if self.header.endianness:
-            raise InputError(
-                f"{printable(self.prefix)} was written on a big-endian machine: its bytes are the wrong way round here",
-                advice="big-endian",
+            line = (
+                f"{printable(self.prefix)} was written on a big-endian machine: its bytes are the wrong way round here"
             )
+            facts = {"file": self.prefix, "found": "big-endian"}
+            raise InputError(line, code="wrong-format", advice="big-endian", facts=facts)
         newest = self.header.version.min_consumer
         if newest > _NEWEST:
-            raise InputError(
-                f"{printable(self.prefix)} wants version {newest} of the format, and {_NEWEST} is known here"
-            )
+            line = f"{printable(self.prefix)} wants version {newest} of the format, and {_NEWEST} is known here"
+            raise InputError(line, code="wrong-format", facts={"file": self.prefix, "found": newest})
 
     def tensor(self, key: str) -> BundleTensor:
         data = self.records.get(encode_key(key)) if key else None
@@ -134,39 +134,47 @@ class Bundle(Checkpoint):
         entry = whole if part is None else self._entry_of_slice(key, whole, part)
         shape, dtype, end = dims(entry.shape), self._dtype(key, entry), entry.offset + entry.size
         if min(entry.offset, entry.size, *shape) < 0:
-            raise self._bad(f"{_called(key, part)} has a size that is below 0")
+            raise self._bad(f"{_called(key, part)} has a size that is below 0", key, "size")
         if dtype.size and entry.size != dtype.size * math.prod(shape):
-            raise self._bad(f"{_called(key, part)} has {entry.size:,} bytes, not those of {dtype.name} {list(shape)}")
+            what = f"{_called(key, part)} has {entry.size:,} bytes, not those of {dtype.name} {list(shape)}"
+            raise self._bad(what, key, "size")
         if not 0 <= entry.shard_id < self.header.num_shards:
-            raise self._bad(f"{_called(key, part)} is in shard {entry.shard_id} of {self.header.num_shards}")
+            what = f"{_called(key, part)} is in shard {entry.shard_id} of {self.header.num_shards}"
+            raise self._bad(what, key, "shard")
         source = self.shard(entry.shard_id)
         if end > source.size:
-            raise InputError(f"{printable(source.name)} is {_too_short(source)}: {_called(key, part)} ends at {end:,}")
+            line = f"{printable(source.name)} is {_too_short(source)}: {_called(key, part)} ends at {end:,}"
+            raise InputError(line, code="corrupt", facts={"file": source.name, "key": key, "reason": "cut short"})
         return Part(part, shape, SourceSpan(source, entry.offset, end), entry.crc32c)
 
     def _entry_of_slice(self, key: str, whole: protos.BundleEntryProto, part: Slice) -> protos.BundleEntryProto:
         data = self.records.get(slice_key(encode_key(key), part))
         if data is None:
-            raise self._bad(f"{_called(key, part)} has no entry")
+            raise self._bad(f"{_called(key, part)} has no entry", key, "no entry")
         entry = self._entry(key, data)
         if entry.dtype != whole.dtype or not _fits(part, dims(entry.shape), dims(whole.shape)):
-            raise self._bad(f"{_called(key, part)} does not fit {dtype_name(whole.dtype)} {list(dims(whole.shape))}")
+            what = f"{_called(key, part)} does not fit {dtype_name(whole.dtype)} {list(dims(whole.shape))}"
+            raise self._bad(what, key, "slice")
         return entry
 
     def _entry(self, key: str, data: bytes) -> protos.BundleEntryProto:
         try:
-            return self._entry_type.FromString(data)
+            entry = self._entry_type.FromString(data)
         except decode_error() as error:
-            raise self._bad(f"that of {quoted(key)} cannot be parsed") from error
+            raise self._bad(f"that of {quoted(key)} cannot be parsed", key, "message") from error
+        if len(entry.shape.dim) > MOST_DIMS:
+            raise self._bad(f"{quoted(key)} has {len(entry.shape.dim):,} dimensions", key, "dimensions")
+        return entry
 
     def _dtype(self, key: str, entry: protos.BundleEntryProto) -> DType:
         dtype = DTYPES.get(entry.dtype)
         if dtype is None:
-            raise self._bad(f"{quoted(key)} is of {dtype_name(entry.dtype)}, which is not known")
+            raise self._bad(f"{quoted(key)} is of {dtype_name(entry.dtype)}, which is not known", key, "dtype")
         return dtype
 
-    def _bad(self, what: str) -> InputError:
-        return InputError(f"{printable(self._name)} has a bad entry: {what}")
+    def _bad(self, what: str, key: str, reason: str) -> InputError:
+        facts = {"file": self._name, "key": key, "reason": reason}
+        return InputError(f"{printable(self._name)} has a bad entry: {what}", code="corrupt", facts=facts)
 
 
 class BundleTensor(StoredTensor):

@@ -51,11 +51,14 @@ def open_checkpoint(path: str) -> Checkpoint:
             source.close()
         if is_v1:
             return V1Checkpoint(prefix, [prefix])
-        what = f": it is {foreign.what}" if foreign is not None else ""
-        raise InputError(f"{printable(prefix)} is no checkpoint{what}.{_those_there(prefix)}".rstrip("."))
+        what, kind = (f": it is {foreign.what}", foreign.kind) if foreign is not None else ("", "")
+        line = f"{printable(prefix)} is no checkpoint{what}.{_those_there(prefix)}".rstrip(".")
+        raise InputError(line, code="wrong-format", facts={"file": prefix, "found": kind})
     if os.path.isdir(prefix):
-        raise InputError(f"{printable(prefix)} is a folder, not a checkpoint.{_those_in(prefix)}".rstrip("."))
-    raise InputError(f"there is no checkpoint {printable(prefix)}.{_those_there(prefix)}".rstrip("."))
+        line = f"{printable(prefix)} is a folder, not a checkpoint.{_those_in(prefix)}".rstrip(".")
+        raise InputError(line, code="is-a-folder", facts={"file": prefix})
+    line = f"there is no checkpoint {printable(prefix)}.{_those_there(prefix)}".rstrip(".")
+    raise InputError(line, code="no-such-file", facts={"file": prefix})
 
 
 def _v1_shards(prefix: str) -> list[str]:
@@ -72,7 +75,8 @@ def _v1_shards(prefix: str) -> list[str]:
     shards = [f"{prefix}-{number:05d}-of-{count:05d}" for number in range(count)]
     for shard in shards:
         if not os.path.exists(shard):
-            raise InputError(f"{printable(shard)} is missing, a part of the checkpoint {printable(prefix)}")
+            line = f"{printable(shard)} is missing, a part of the checkpoint {printable(prefix)}"
+            raise InputError(line, code="file-missing", facts={"file": shard})
     return shards
 
 

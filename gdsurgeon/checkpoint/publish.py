@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from gdsurgeon.checkpoint.bundle import Bundle, index_path, shard_path
 from gdsurgeon.checkpoint.write import Item, build_bundle
-from gdsurgeon.errors import OutputError, printable, reason
+from gdsurgeon.errors import OutputError, printable, unwritable
 from gdsurgeon.values import Closing
 from gdsurgeon.wire.output import OutputFile
 from gdsurgeon.wire.source import Source, open_source
@@ -129,6 +129,8 @@ def check_free(prefix: str) -> None:
             raise OutputError(
                 f"{printable(prefix)} cannot be written: there is {printable(entry)}, and a checkpoint is not replaced "
                 "file by file",
+                code="not-replaceable",
+                facts={"file": prefix, "found": entry},
                 hint="remove it first, or give another prefix",
             )
 
@@ -144,7 +146,7 @@ def _beside(prefix: str) -> list[str]:
     try:
         return sorted(os.listdir(folder or "."))
     except OSError as error:
-        raise OutputError(f"{printable(prefix)} cannot be written: {printable(folder)}: {reason(error)}") from error
+        raise unwritable(prefix, error) from error
 
 
 def _shard_of(file: str, prefix: str) -> re.Match[str] | None:

@@ -29,7 +29,8 @@ def uncompress(data: bytes) -> bytes:
             length, offset, at = _copy(data, at)
             if not 0 < offset <= len(out):
                 raise WireError("a copy of what is not there", at)
-            seen = out[-offset:][:length]
+            start = len(out) - offset
+            seen = out[start : start + length]
             out += (seen * -(-length // len(seen)))[:length]  # a copy may overlap what it writes
     except IndexError:
         raise WireError("cut short", at) from None

@@ -17,7 +17,7 @@ from gdsurgeon.ops.dtypes import STRING, DType
 from gdsurgeon.text import near_miss
 from gdsurgeon.values import Closing
 from gdsurgeon.wire.fields import WireError
-from gdsurgeon.wire.source import Source
+from gdsurgeon.wire.source import Source, changed, corrupt_file
 from gdsurgeon.wire.write import Chunk, SourceSpan, read_chunks
 
 
@@ -49,7 +49,7 @@ class Part(NamedTuple):
         try:
             return decode_strings(self.data(), math.prod(self.shape))
         except WireError as error:
-            raise InputError(f"{printable(self.span.source.name)} is corrupt: {error.reason}") from error
+            raise corrupt_file(self.span.source.name, error.reason, reason=error.reason) from error
 
 
 class Stretch(NamedTuple):
@@ -94,7 +94,8 @@ class StoredTensor(ABC):
             InputError: they are not what their checksums say.
         """
         if self.dtype != STRING or self.slices:
-            raise InputError(f"{quoted(self.key)} is not a tensor of strings in one part")
+            line = f"{quoted(self.key)} is not a tensor of strings in one part"
+            raise InputError(line, code="dtype-mismatch", facts={"key": self.key, "dtype": self.dtype.name})
         return self.parts[0].strings()
 
 
@@ -137,7 +138,7 @@ class Checkpoint(Closing, ABC):
             except OSError:
                 is_same = False
             if not is_same:
-                raise InputError(f"{printable(source.name)} was replaced while it was being read")
+                raise changed(source.name, "was replaced")
 
     def stretch(self, key: str, part: Slice | None = None) -> Stretch:
         """The tensor KEY, or a slice of it, as one, however it is stored.
@@ -149,30 +150,36 @@ class Checkpoint(Closing, ABC):
         target: Extents = whole(tensor.shape)
         if part is not None:
             if len(part) != len(tensor.shape):
-                raise InputError(f"{quoted(key)} has {len(tensor.shape)} dimensions, and the slice {len(part)}")
+                line = f"{quoted(key)} has {len(tensor.shape)} dimensions, and the slice {len(part)}"
+                raise InputError(line, code="shape-mismatch", facts={"key": key, "shape": tensor.shape})
             target = extents(part, tensor.shape)
             if any(
                 start < 0 or length < 0 or start + length > dim
                 for (start, length), dim in zip(target, tensor.shape, strict=True)
             ):
-                raise InputError(f"{quoted(key)} has the shape {list(tensor.shape)}, and the slice is beyond it")
+                line = f"{quoted(key)} has the shape {list(tensor.shape)}, and the slice is beyond it"
+                raise InputError(line, code="shape-mismatch", facts={"key": key, "shape": tensor.shape})
         if len(tensor.parts) == 1 and extents(tensor.parts[0].slice, tensor.shape) == target:
             return Stretch(tensor.dtype, sizes(target), [tensor.parts[0].span])
         if not tensor.dtype.size:
-            raise InputError(f"{quoted(key)} is of {tensor.dtype.name}, of which slices cannot be put together")
+            line = f"{quoted(key)} is of {tensor.dtype.name}, of which slices cannot be put together"
+            raise InputError(line, code="dtype-mismatch", facts={"key": key, "dtype": tensor.dtype.name})
         pieces = [Piece(extents(p.slice, tensor.shape), p.span) for p in tensor.parts]
         try:
             chunks = stretched(pieces, target, tensor.dtype.size)
         except LookupError:
-            raise InputError(
-                f"{printable(self.prefix)} has slices of {quoted(key)} that leave some of it out"
-            ) from None
+            line = f"{printable(self.prefix)} has slices of {quoted(key)} that leave some of it out"
+            raise InputError(line, code="corrupt", facts={"file": self.prefix, "key": key}) from None
+        except OverflowError:
+            line = f"{printable(self.prefix)} has slices of {quoted(key)} that cross each other in too many places"
+            raise InputError(line, code="too-large", facts={"file": self.prefix, "key": key}) from None
         return Stretch(tensor.dtype, sizes(target), chunks)
 
     def no_such_key(self, key: str) -> InputError:
         """The error that there is no tensor KEY."""
         count = f"{len(self.keys):,} tensor{'s' if len(self.keys) != 1 else ''}"
-        return InputError(f"{printable(self.prefix)} has no tensor {quoted(key)} ({count}).{near_miss(key, self.keys)}")
+        line = f"{printable(self.prefix)} has no tensor {quoted(key)} ({count}).{near_miss(key, self.keys)}"
+        return InputError(line, code="no-such-tensor", facts={"file": self.prefix, "key": key})
 
     def __contains__(self, key: str) -> bool:
         """Whether it has a tensor KEY."""

@@ -13,6 +13,8 @@ from gdsurgeon.wire.write import Chunk, SourceSpan
 
 MOST_RUNS = 4096
 """Spans that are listed; what has more is read run by run as it is asked for."""
+MOST_CELLS = 1 << 18
+"""Cells that the pieces have, in the grid that their edges cut the target into."""
 
 
 class Piece(NamedTuple):
@@ -32,6 +34,7 @@ def stretched(pieces: Sequence[Piece], target: Extents, size: int) -> list[Chunk
 
     Raises:
         LookupError: no piece has some of it.
+        OverflowError: the pieces have more than `MOST_CELLS`.
     """
     runs = _Runs(pieces, target, size)
     runs.check()
@@ -58,7 +61,13 @@ class _Runs:
         self.nbytes = size * math.prod(lengths)
         self.sources = [piece.span.source for piece in self._pieces]
         self._edges = list(self._grid())
-        self._cells = dict(self._filled())
+        ranges = [list(self._ranges(piece)) for piece in self._pieces]
+        if sum(math.prod(map(len, axes)) for axes in ranges) > MOST_CELLS:
+            raise OverflowError
+        self._cells = {
+            cell: piece for piece, axes in zip(self._pieces, ranges, strict=True) for cell in itertools.product(*axes)
+        }
+        """The cells, by their numbers along each axis, with the piece that each is in."""
         self.count = math.prod(lengths[: max(self._axis, 0)]) * len(self._pieces)
 
     def check(self) -> None:
@@ -109,14 +118,10 @@ class _Runs:
             edges.update(edge for p in self._pieces for edge in (p.extents[axis][0], sum(p.extents[axis])))
             yield sorted(edge for edge in edges if start <= edge <= start + length)
 
-    def _filled(self) -> Iterator[tuple[tuple[int, ...], Piece]]:
-        """The cells of the grid, by their numbers along each axis, with the piece that each is in."""
-        for piece in self._pieces:
-            ranges = (
-                range(bisect_left(edges, start), min(bisect_left(edges, start + length), len(edges) - 1))
-                for edges, (start, length) in zip(self._edges, piece.extents, strict=True)
-            )
-            yield from ((cell, piece) for cell in itertools.product(*ranges))
+    def _ranges(self, piece: Piece) -> Iterator[range]:
+        """For each axis the numbers of the cells that PIECE has."""
+        for edges, (start, length) in zip(self._edges, piece.extents, strict=True):
+            yield range(bisect_left(edges, start), min(bisect_left(edges, start + length), len(edges) - 1))
 
 
 def _overlap(one: Extents, other: Extents) -> bool:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from gdsurgeon.checkpoint.crc32c import extend, mask
 from gdsurgeon.wire.fields import WireError, encode_varint, read_varint
 
+_AT_ONCE = 1 << 12
+"""Lengths that are packed at a time."""
+
 
 def encode_strings(strings: Sequence[bytes]) -> tuple[bytes, int]:
     """STRINGS as they are stored, and the masked checksum that goes into the index."""
-    head, crc = b"".join(encode_varint(len(string)) for string in strings), _crc_of_lengths(map(len, strings))
+    head, crc = b"".join(encode_varint(len(string)) for string in strings), _crc_of_lengths(list(map(len, strings)))
     middle, body = struct.pack("<I", mask(crc)), b"".join(strings)
     return head + middle + body, mask(extend(extend(crc, middle), body))
 
@@ -49,9 +52,14 @@ def _decoded(data: bytes, count: int) -> tuple[list[bytes], int]:
     return strings, masked
 
 
-def _crc_of_lengths(lengths: Iterable[int]) -> int:
-    """The checksum of lengths, of 4 bytes each, or 8 where that is not enough."""
-    return extend(0, b"".join(struct.pack("<I" if length < 1 << 32 else "<Q", length) for length in lengths))
+def _crc_of_lengths(lengths: Sequence[int]) -> int:
+    """The checksum of lengths, of 4 bytes each, or 8 if that is not enough."""
+    crc = 0
+    for at in range(0, len(lengths), _AT_ONCE):
+        some = lengths[at : at + _AT_ONCE]
+        sizes = "".join("I" if length < 1 << 32 else "Q" for length in some)
+        crc = extend(crc, struct.pack(f"<{sizes}", *some))
+    return crc
 
 
 def checksum_of_variants(data: bytes, count: int) -> int:

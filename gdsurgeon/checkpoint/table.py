@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from gdsurgeon.checkpoint.crc32c import CHUNK, checksum_of, extend, mask
 from gdsurgeon.checkpoint.snappy import uncompress
-from gdsurgeon.errors import InputError, printable
+from gdsurgeon.errors import InputError
 from gdsurgeon.wire.fields import Buffer, WireError, encode_varint, read_varint
-from gdsurgeon.wire.sniff import HEAD, TABLE_END, foreign_format
-from gdsurgeon.wire.source import BytesSource, Source, Window
+from gdsurgeon.wire.sniff import HEAD, TABLE_END, foreign_format, wrong_format
+from gdsurgeon.wire.source import BytesSource, Source, Window, corrupt_file
 from gdsurgeon.wire.write import SourceSpan
 
 _FOOTER = 48
@@ -26,6 +26,8 @@ BLOCK_SIZE = 1 << 18
 """Bytes from which on a block is full."""
 _RESTART_INTERVAL = 16
 _LONGEST_KEY = 1 << 20
+_MOST_SHARED = 128
+"""Bytes of keys for each byte of a block: a key repeats its beginning without being stored with it."""
 
 
 class Block(NamedTuple):
@@ -63,16 +65,20 @@ class Table:
         if not is_table(source):
             foreign = foreign_format(source.read(0, min(HEAD, source.size)))
             if foreign is not None:
-                raise InputError(f"{printable(source.name)} is {foreign.what}")
-            raise self._corrupt("it does not end as a table of tensors does; was it cut short?")
+                raise wrong_format(source.name, foreign)
+            raise self._corrupt("it does not end as a table of tensors does; was it cut short?", reason="end")
         footer = source.read(source.size - _FOOTER, _FOOTER)
         try:
             self._filters, at = self._handle(footer, 0)
             self._index, _ = self._handle(footer, at)
-            content = self.content(self._index)
-            self.blocks = [self._handle(value, 0)[0] for _, value in self._read(content)]
+            self.blocks = [self._handle(value, 0)[0] for _, value in self._read(self._index)]
         except WireError as error:
-            raise self._corrupt(f"its list of blocks: {error.reason}") from error
+            raise self._corrupt(f"its list of blocks: {error.reason}", reason=error.reason) from error
+        end = 0
+        for block in self.blocks:
+            if block.offset < end:
+                raise self._corrupt(f"its block at offset {block.offset:,} overlaps an earlier one", at=block.offset)
+            end = block.offset + block.size + _TRAILER
 
     def records(self) -> Iterator[tuple[bytes, bytes]]:
         """All keys with their values, in order; each block's checksum is checked.
@@ -82,7 +88,7 @@ class Table:
         """
         for block in self.blocks:
             try:
-                yield from self._read(self.content(block))
+                yield from self._read(block)
             except WireError as error:
                 raise self._broken(block, error) from error
 
@@ -98,7 +104,7 @@ class Table:
                 if self._compression(block) != _PLAIN:
                     source, start = BytesSource(self.content(block), self.source.name), 0
                 end = start + (block.size if source is self.source else source.size)
-                for key, first, last in _entries(Window(source, start, end)):
+                for key, first, last in _entries(Window(source, start, end), block.size):
                     yield Record(key, SourceSpan(source, start + first, start + last))
             except WireError as error:
                 raise self._broken(block, error) from error
@@ -164,38 +170,44 @@ class Table:
         size, at = read_varint(data, at, len(data))
         return Block(offset, size), at
 
-    @staticmethod
-    def _read(content: bytes) -> Iterator[tuple[bytes, bytes]]:
-        return ((key, content[start:end]) for key, start, end in _entries(content))
+    def _read(self, block: Block) -> Iterator[tuple[bytes, bytes]]:
+        content = self.content(block)
+        return ((key, content[start:end]) for key, start, end in _entries(content, block.size))
 
-    def _corrupt(self, what: str) -> InputError:
-        return InputError(f"{printable(self.source.name)} is corrupt: {what}")
+    def _corrupt(self, what: str, **facts: str | int) -> InputError:
+        return corrupt_file(self.source.name, what, **facts)
 
     def _wrong_checksum(self, block: Block) -> InputError:
-        return self._corrupt(f"the checksum of its block at offset {block.offset:,} is wrong")
+        what = f"the checksum of its block at offset {block.offset:,} is wrong"
+        return self._corrupt(what, at=block.offset, reason="checksum")
 
     def _broken(self, block: Block, error: WireError) -> InputError:
-        return self._corrupt(f"its block at offset {block.offset:,}: {error.reason}")
+        what = f"its block at offset {block.offset:,}: {error.reason}"
+        return self._corrupt(what, at=block.offset, reason=error.reason)
 
 
-def _entries(block: Buffer) -> Iterator[tuple[bytes, int, int]]:
-    """The keys of a block, and where their values start and end. Raises WireError."""
+def _entries(block: Buffer, size: int) -> Iterator[tuple[bytes, int, int]]:
+    """The keys of a block of SIZE stored bytes, and where their values start and end. Raises WireError."""
     if len(block) < 4:
         raise WireError("cut short", 0)
     restarts = int.from_bytes(block[len(block) - 4 : len(block)], "little")
     end, at, key = len(block) - 4 - 4 * restarts, 0, b""
     if end < 0:
         raise WireError("cut short", 0)
+    spare = _MOST_SHARED * size
     while at < end:
         shared, at = read_varint(block, at, end)
         own, at = read_varint(block, at, end)
-        size, at = read_varint(block, at, end)
-        if shared > len(key) or own > _LONGEST_KEY or at + own + size > end:
+        length, at = read_varint(block, at, end)
+        spare -= shared
+        if shared > len(key) or at + own + length > end:
             raise WireError("an entry that runs over its end", at)
+        if shared + own > _LONGEST_KEY or spare < 0:
+            raise WireError("keys that are far longer than the block", at)
         key = key[:shared] + block[at : at + own]
         at += own
-        yield key, at, at + size
-        at += size
+        yield key, at, at + length
+        at += length
 
 
 def build_table(records: Iterable[tuple[bytes, bytes]]) -> bytes:

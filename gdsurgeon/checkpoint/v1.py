@@ -16,15 +16,17 @@ from gdsurgeon.checkpoint.stored import Checkpoint, Part, StoredTensor
 from gdsurgeon.checkpoint.strings import encode_strings
 from gdsurgeon.checkpoint.table import Table
 from gdsurgeon.errors import InputError, printable, quoted
-from gdsurgeon.ops.dtypes import DTYPES, ELEMENT_FIELDS, STRING, DType, dtype_name
+from gdsurgeon.ops.dtypes import DTYPES, ELEMENT_FIELDS, MOST_DIMS, STRING, DType, dtype_name
 from gdsurgeon.ops.elements import numbers_in
 from gdsurgeon.wire.fields import LEN, Buffer, Field, WireError, fields
 from gdsurgeon.wire.messages import decode_error, message
-from gdsurgeon.wire.source import BytesSource, Source, Window, open_source
+from gdsurgeon.wire.source import BytesSource, Source, Window, corrupt_file, open_source
 from gdsurgeon.wire.write import SourceSpan, read_chunks
 
 _DATA, _TENSOR = 2, 3
 """Fields: the SavedSlice of a SavedTensorSlices, and the TensorProto of that."""
+_MOST_NAMED = 128
+"""Bytes of keys of slices for each byte of a file: each key holds the name of the tensor."""
 
 
 class _Meta(NamedTuple):
@@ -70,10 +72,10 @@ class V1Checkpoint(Checkpoint):
             raise self.no_such_key(key)
         dtype = DTYPES.get(meta.dtype)
         if dtype is None or not dtype.kind:
-            raise self.bad(f"{quoted(key)} is of {dtype_name(meta.dtype)}, which is not known")
+            raise self.bad(f"{quoted(key)} is of {dtype_name(meta.dtype)}, which is not known", key, "dtype")
         for part in meta.slices:
             if len(part) != len(meta.shape):
-                raise self.bad(f"a slice of {quoted(key)} does not fit {list(meta.shape)}")
+                raise self.bad(f"a slice of {quoted(key)} does not fit {list(meta.shape)}", key, "slice")
         return _V1Tensor(self, key, dtype, meta)
 
     def sources(self) -> Iterable[Source]:
@@ -85,23 +87,30 @@ class V1Checkpoint(Checkpoint):
 
     def _read_metas(self) -> dict[str, _Meta]:
         """What the files say of their tensors: each has slices of its own."""
-        metas: dict[str, _Meta] = {}
+        stated: dict[str, tuple[int, tuple[int, ...]]] = {}
+        slices: dict[str, list[Slice]] = {}
         for table, source in zip(self.tables, self._sources, strict=True):
             first = next(table.located(), None)
             if first is None or first.key:
-                raise InputError(f"{printable(source.name)} is no checkpoint: it says nothing of tensors")
+                line = f"{printable(source.name)} is no checkpoint: it says nothing of tensors"
+                raise InputError(line, code="wrong-format", facts={"file": source.name})
             span = first.value
             try:
                 saved = message("tensorflow.SavedTensorSlices").FromString(
                     span.source.read(span.start, span.end - span.start)
                 )
             except decode_error() as error:
-                raise InputError(f"{printable(source.name)} is corrupt: what it says of its tensors") from error
+                raise corrupt_file(source.name, "what it says of its tensors", reason="message") from error
+            spare = _MOST_NAMED * source.size
             for tensor in saved.meta.tensor:
-                before = metas.get(tensor.name, _Meta(0, (), ()))
-                slices = (*before.slices, *map(from_proto, tensor.slice))
-                metas[tensor.name] = _Meta(tensor.type, dims(tensor.shape), slices)
-        return metas
+                name, spare = tensor.name, spare - len(tensor.name) * len(tensor.slice)
+                if spare < 0:
+                    raise self.bad(f"{quoted(name)} has too many slices for a name of its length", name, "slices")
+                if len(tensor.shape.dim) > MOST_DIMS:
+                    raise self.bad(f"{quoted(name)} has {len(tensor.shape.dim):,} dimensions", name, "dimensions")
+                stated[name] = (tensor.type, dims(tensor.shape))
+                slices.setdefault(name, []).extend(map(from_proto, tensor.slice))
+        return {name: _Meta(*stated[name], tuple(slices[name])) for name in stated}
 
     @cached_property
     def records(self) -> dict[bytes, SourceSpan]:
@@ -127,16 +136,16 @@ class V1Checkpoint(Checkpoint):
         shape, name = sizes(box), f"the slice {spell(part)} of {quoted(key)}"
         span = self.records.get(slice_key(encode_key(key), part))
         if span is None:
-            raise self.bad(f"{name} is not there")
+            raise self.bad(f"{name} is not there", key, "no entry")
         try:
             elements = _elements(span, dtype, math.prod(shape))
         except WireError as error:
-            raise self.bad(f"{name}: {error.reason}") from error
+            raise self.bad(f"{name}: {error.reason}", key, error.reason) from error
         return Part(None if box == whole(meta.shape) else part, shape, elements, None)
 
-    def bad(self, what: str) -> InputError:
-        """The error that WHAT is wrong with it."""
-        return InputError(f"{printable(self.prefix)} is corrupt: {what}")
+    def bad(self, what: str, key: str, reason: str) -> InputError:
+        """The error that WHAT is wrong with the tensor KEY, in short REASON."""
+        return corrupt_file(self.prefix, what, key=key, reason=reason)
 
 
 class _V1Tensor(StoredTensor):

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache, partial
 from typing import NamedTuple
 
 from gdsurgeon.checkpoint.bundle import Bundle
 from gdsurgeon.checkpoint.crc32c import CHUNK, checksum_of, mask
 from gdsurgeon.checkpoint.stored import Checkpoint, Part
 from gdsurgeon.checkpoint.strings import checksum_of_strings, checksum_of_variants
-from gdsurgeon.checkpoint.table import Block, Table
+from gdsurgeon.checkpoint.table import Block
 from gdsurgeon.checkpoint.v1 import V1Checkpoint
 from gdsurgeon.errors import InputError, printable, quoted
 from gdsurgeon.ops.dtypes import STRING, VARIANT, DType
 from gdsurgeon.text import named
 from gdsurgeon.wire.fields import WireError
+from gdsurgeon.wire.source import Source
 from gdsurgeon.wire.write import SourceSpan
 
 
@@ -45,35 +48,49 @@ def verify(checkpoint: Checkpoint, told: Callable[[int], None] = lambda _nbytes:
         checkpoint.table.check_frame()
     except InputError as error:
         faults.append(error.message)
-    covered: dict[int, list[SourceSpan]] = {}
-    nbytes = 0
+    parts: list[tuple[str, DType, Part]] = []
     for key in checkpoint.keys:
         try:
             tensor = checkpoint.tensor(key)
-            for part in tensor.parts:
-                faults += _faults(key, tensor.dtype, part, told)
-                covered.setdefault(id(part.span.source), []).append(part.span)
-                nbytes += part.span.end - part.span.start
+            parts += ((key, tensor.dtype, part) for part in tensor.parts)
         except InputError as error:
             faults.append(error.message)
-    unused = sum(map(_unused, covered.values()))
+    spans: dict[int, list[SourceSpan]] = {}
+    for span in dict.fromkeys(part.span for _, _, part in parts):
+        spans.setdefault(id(span.source), []).append(span)
+    crossing = {span for of_shard in spans.values() for span in _crossing(of_shard)}
+    checksum = cache(partial(_checksum, told))
+    for key, dtype, part in parts:
+        span = part.span
+        what = "its bytes overlap those of a different tensor" if span in crossing else "its checksum is wrong"
+        try:
+            kind = dtype if dtype in (STRING, VARIANT) else None
+            is_right = span not in crossing and checksum(kind, span, math.prod(part.shape)) == part.crc
+        except WireError as error:
+            is_right, what = False, error.reason
+        if not is_right:
+            place = f"{printable(span.source.name)}, offsets {span.start:,} to {span.end:,}"
+            faults.append(f"{quoted(key)} ({place}): {what}")
+    nbytes = sum(span.end - span.start for of_shard in spans.values() for span in of_shard if span not in crossing)
+    unused = sum(map(_unused, spans.values()))
     return Verified(len(checkpoint.keys), nbytes, unused, tuple(dict.fromkeys(faults)))
 
 
-def _faults(key: str, dtype: DType, part: Part, told: Callable[[int], None]) -> Iterator[str]:
-    span = part.span
-    what = "its checksum is wrong"
-    try:
-        if dtype == STRING:
-            crc = checksum_of_strings(part.data(), math.prod(part.shape))
-        elif dtype == VARIANT:
-            crc = checksum_of_variants(part.data(), math.prod(part.shape))
-        else:
-            crc = mask(checksum_of(_read(span, told)))
-    except WireError as error:
-        crc, what = None, error.reason
-    if crc != part.crc:
-        yield f"{quoted(key)} ({printable(span.source.name)}, offsets {span.start:,} to {span.end:,}): {what}"
+def _crossing(spans: Iterable[SourceSpan]) -> Iterator[SourceSpan]:
+    """Those of SPANS, which are different ones of one shard, that begin before the end of an earlier one."""
+    end = 0
+    for span in sorted(spans, key=lambda span: (span.start, span.end)):
+        if span.start < end and span.end > span.start:
+            yield span
+        end = max(end, span.end)
+
+
+def _checksum(told: Callable[[int], None], kind: DType | None, span: SourceSpan, count: int) -> int:
+    """The masked checksum of SPAN; of COUNT elements where KIND is STRING or VARIANT. Raises WireError."""
+    if kind is None:
+        return mask(checksum_of(_read(span, told)))
+    data = span.source.read(span.start, span.end - span.start)
+    return checksum_of_strings(data, count) if kind == STRING else checksum_of_variants(data, count)
 
 
 def _read(span: SourceSpan, told: Callable[[int], None]) -> Iterator[bytes]:
@@ -95,12 +112,15 @@ def _unused(spans: list[SourceSpan]) -> int:
 def _verify_tables(checkpoint: V1Checkpoint, told: Callable[[int], None]) -> Verified:
     faults: list[str] = []
     nbytes = 0
+    keys: Mapping[tuple[Source, Block], list[str]] | None = None
     for table in checkpoint.tables:
         for block in table.blocks:
             try:
                 table.check(block)
             except InputError as error:
-                faults.append(error.message + _those_in(checkpoint, table, block))
+                keys = keys if keys is not None else _keys_by_block(checkpoint)
+                found = keys.get((table.source, block))
+                faults.append(error.message + (f" (it has {named(found, show=quoted)})" if found else ""))
             nbytes += block.size
             told(block.size)
         try:
@@ -110,17 +130,22 @@ def _verify_tables(checkpoint: V1Checkpoint, told: Callable[[int], None]) -> Ver
     return Verified(len(checkpoint.keys), nbytes, 0, tuple(faults))
 
 
-def _those_in(checkpoint: V1Checkpoint, table: Table, block: Block) -> str:
-    """What is said of the tensors in a block."""
+def _keys_by_block(checkpoint: V1Checkpoint) -> Mapping[tuple[Source, Block], list[str]]:
+    """The keys of the tensors in each block, if the blocks can be read; of compressed blocks none is known."""
+    blocks = {table.source: table.blocks for table in checkpoint.tables}
+    out: dict[tuple[Source, Block], list[str]] = {}
     try:
-        found = [
-            key
-            for key in checkpoint.keys
-            if any(
-                span.source is table.source and block.offset <= span.start < block.offset + block.size
-                for span in checkpoint.where(key)
-            )
-        ]
+        for key in checkpoint.keys:
+            places = [(span.source, span.start) for span in checkpoint.where(key) if span.source in blocks]
+            held = [
+                (source, blocks[source][bisect_right(blocks[source], at, key=_offset) - 1]) for source, at in places
+            ]
+            for place in dict.fromkeys(held):
+                out.setdefault(place, []).append(key)
     except InputError:
-        return ""
-    return f" (it has {named(found, show=quoted)})" if found else ""
+        return {}
+    return out
+
+
+def _offset(block: Block) -> int:
+    return block.offset

@@ -79,7 +79,7 @@ HINTS: Mapping[str, str] = {
     "custom-ops": "--op-lib FILE.so brings custom ops",
     "do-without-running": "--validate structure does without running it",
     "do-without-tensorflow": "--validate structure does without TensorFlow",
-    "export-keras": "keras.saving.load_model({file}, compile=False).export('DIR') makes a SavedModel of a model: DIR",
+    "export-keras": "keras.saving.load_model({file!r}, compile=False).export('DIR') makes a SavedModel of a model: DIR",
     "feed": "--feed NAME=VALUE, --feeds FILE.npz or --shape NAME=1,2,3 supply it; --validate structure does without",
     "fix-batch": "--fix-batch has Reshapes take any batch",
     "free-scope": "without --scope a free one is taken, gradients or the like",

@@ -19,7 +19,6 @@ from gdsurgeon.wire.write import SourceSpan
 TENSOR = 8
 """Field number of a TensorProto in an AttrValue."""
 
-MOST_DIMS = 254
 MOST_ELEMENTS = 1 << 63
 SMALL = 1 << 20
 """Bytes up to which a constant's values are decoded."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gdsurgeon.errors import InputError, printable, quoted
+from gdsurgeon.errors import InputError, printable
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.wire import sniff
 from gdsurgeon.wire.source import STANDARD_INPUT_NAME, BytesSource, Source, Window, open_source
@@ -40,9 +40,7 @@ def from_source(source: Source) -> Graph:
         foreign = sniff.container_format(window)
     if foreign is not None:
         is_starved = not head and source.name == STANDARD_INPUT_NAME
-        advice = "front-of-pipe" if is_starved else foreign.advice or ()
-        name = printable(source.name)
-        raise InputError(f"{name} is {foreign.what}", advice=advice, facts={"file": quoted(source.name)})
+        raise sniff.wrong_format(source.name, foreign, "front-of-pipe" if is_starved else "")
     return Graph(source)
 
 
@@ -50,6 +48,7 @@ def _from_text(source: Source, head: bytes) -> Graph:
     from gdsurgeon.wire.text import to_binary
 
     if not sniff.is_text_graph(head) or source.size > LARGEST_TEXT:
-        raise InputError(f"{printable(source.name)} is not a GraphDef: it is text, and does not begin as one does")
+        line = f"{printable(source.name)} is not a GraphDef: it is text, and does not begin as one does"
+        raise InputError(line, code="wrong-format", facts={"file": source.name, "found": "text"})
     data = to_binary(source.read(0, source.size), source.name)
     return Graph(BytesSource(data, source.name), text=source, file_bytes=source.size)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 DTYPES: dict[int, DType] = {}
 """All of them by number. Where a file may hold any number, a dtype is an int, and this says what it means."""
+MOST_DIMS = 254
+"""Dimensions of a tensor."""
 
 
 class DType(int):

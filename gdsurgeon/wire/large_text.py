@@ -1,7 +1,8 @@
-"""Large constants in text: set aside, for protobuf takes some hundred bytes of memory for each byte of a literal.
+"""Long strings in text: set aside, for protobuf needs some hundred bytes of memory for each byte of a literal.
 
-Its tokenizer matches a literal with a regular expression that remembers every escape of it. What is set aside are the
-literals of `tensor_content`; a short one takes the place of each, and theirs in turn what it stands for.
+Its tokenizer matches a literal with a regular expression that remembers every escape of it, and blanks with one that
+remembers every blank; what it does with an escape takes the longer, the more backslashes follow. Short literals take
+the places of long ones before it reads the text, and a blank the place of many.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -18,63 +19,134 @@ if TYPE_CHECKING:
     from gdsurgeon.wire.protos import TensorProto
 
 LARGE = 1 << 16
-"""Bytes from which on a literal, or a content, is set aside."""
+"""Bytes from which on a content is set aside where text is written; and blanks where it is read."""
+LONG = 1 << 10
+"""Characters from which on a literal is set aside."""
 
-_OPENING = re.compile(rb'\btensor_content\s*:\s*"')
-_GOES_ON = re.compile(rb"\s*[\"']")  # literals that follow each other are one
+_MARK = re.compile(r"[#\"']")
+_BLANKS = re.compile(r"[^\S\n]{256,}")
+_ANY = "google.protobuf.Any"
 _NAME = re.compile(rb"set aside [0-9]+ [0-9a-f]{16}")
 _PIECE = 1 << 20
+_ESCAPED_AT_ONCE = 1 << 6
 
 
-def literals_aside(text: bytes) -> tuple[bytes, dict[bytes, bytes]]:
-    """TEXT with short literals in the place of long ones, and the long ones, as they are escaped, by the short ones."""
-    aside: dict[bytes, bytes] = {}
-    out: list[bytes] = []
-    done = 0
-    for found in _OPENING.finditer(text) if len(text) >= LARGE else ():
+def literals_aside(text: str) -> tuple[str, dict[bytes, str]]:
+    """TEXT with short literals instead of long ones, and the long ones, as they are escaped, by the short ones.
+
+    Raises:
+        ValueError: a long literal does not end in its line.
+    """
+    aside: dict[bytes, str] = {}
+    out: list[str] = []
+    done = at = 0
+    while found := _MARK.search(text, at):
+        if found.start() - at >= LARGE:
+            out += [text[done:at], _BLANKS.sub(" ", text[at : found.start()])]
+            done = found.start()
         start = found.end()
-        if start < done:
-            continue  # inside of one
-        end = _end_of_literal(text, start)
-        is_whole = end >= 0 and text.find(b"\n", start, end) < 0 and not _GOES_ON.match(text, end + 1)
-        if is_whole and end - start >= LARGE:
+        end = _end_of_line(text, start) if found[0] == "#" else _end_of_literal(text, start, found[0])
+        if found[0] != "#" and text[end : end + 1] != found[0]:
+            if end - start < LONG:
+                return "".join([*out, text[done:]]), aside  # protobuf says so, and reads no further
+            raise ValueError(f"line {text.count(chr(10), 0, start) + 1}: a string that does not end")
+        if found[0] != "#" and end - start >= LONG:
             name = _name(len(aside))
             aside[name] = text[start:end]
-            out += [text[done:start], name]
+            out += [text[done:start], name.decode()]
             done = end
-    return (b"".join([*out, text[done:]]), aside) if aside else (text, aside)
+        at = end + 1
+    if len(text) - at >= LARGE:
+        out += [text[done:at], _BLANKS.sub(" ", text[at:])]
+        done = len(text)
+    return ("".join([*out, text[done:]]), aside) if done else (text, aside)
 
 
-def _end_of_literal(text: bytes, start: int) -> int:
-    """Where the quote is that ends the literal from START on; -1 where there is none."""
-    end = text.find(b'"', start)
-    while end >= 0:
+def _end_of_line(text: str, start: int) -> int:
+    end = text.find("\n", start)
+    return end if end >= 0 else len(text)
+
+
+def _end_of_literal(text: str, start: int, quote: str) -> int:
+    """Where the QUOTE is that ends the literal from START on; if its line has none, where the line ends."""
+    at = start
+    while True:
+        end = text.find(quote, at)
+        line = text.find("\n", at, end if end >= 0 else len(text))
+        if line >= 0 or end < 0:
+            return line if line >= 0 else len(text)
         first = end
-        while first > start and text[first - 1] == 0x5C:
+        while first > start and text[first - 1] == "\\":
             first -= 1
         if (end - first) % 2 == 0:
             return end
-        end = text.find(b'"', end + 1)
-    return -1
+        at = end + 1
 
 
 def _name(number: int) -> bytes:
     return f"set aside {number} {os.urandom(8).hex()}".encode()
 
 
-def put_contents(found: Message, aside: Mapping[bytes, bytes]) -> bool:
-    """Has tensors of FOUND hold what was set ASIDE, literals; whether each of them is one, and had its place."""
+def put_literals(found: Message, aside: Mapping[bytes, str]) -> bool:
+    """Puts the literals that were set ASIDE into the strings of FOUND; returns whether each of them had a place.
+
+    The keys of maps, and what is packed in an Any, are no places.
+
+    Raises:
+        ValueError: a literal has a wrong escape, or is not UTF-8 in a field of text.
+    """
+    left = set(aside)
+
+    def replaced(value: Any) -> Any:
+        data = value if isinstance(value, bytes) else value.encode()
+        names = _NAME.findall(data)
+        if not left.intersection(names):
+            return value
+        left.difference_update(names)
+        data = _NAME.sub(lambda name: _unescaped(aside[name[0]]) if name[0] in aside else name[0], data)
+        try:
+            return data if isinstance(value, bytes) else data.decode()
+        except UnicodeDecodeError:
+            raise ValueError(f"a string of {len(data):,} bytes is not UTF-8") from None
+
+    pending = [found] if aside else []
+    while pending:
+        item = pending.pop()
+        for field, value in item.ListFields() if item.DESCRIPTOR.full_name != _ANY else ():
+            if isinstance(value, (str, bytes)):
+                setattr(item, field.name, replaced(value))
+            elif hasattr(value, "ListFields"):
+                pending.append(value)
+            elif isinstance(value, Mapping):
+                for key, held in value.items():
+                    if hasattr(held, "ListFields"):
+                        pending.append(held)
+                    elif isinstance(held, (str, bytes)):
+                        value[key] = replaced(held)  # type: ignore[index]
+            elif field.message_type is not None:
+                pending += value
+            elif field.cpp_type == field.CPPTYPE_STRING:
+                value[:] = map(replaced, value)
+    return not left
+
+
+def _unescaped(literal: str) -> bytes:
+    """The bytes that LITERAL stands for, some at a time, none of which begins within an escape."""
     from google.protobuf.text_encoding import CUnescape
 
-    places = [tensor for tensor in _tensors(found) if tensor.tensor_content in aside]
-    if len(places) != len(aside):
-        return False
-    try:
-        for tensor in places:
-            tensor.tensor_content = CUnescape(aside[tensor.tensor_content].decode())
-    except ValueError:
-        return False
-    return True
+    out: list[bytes] = []
+    start = 0
+    while start < len(literal):
+        end = literal.find("\\", start + _ESCAPED_AT_ONCE)
+        piece = literal[start:end] if end >= 0 else literal[start:]
+        if end >= 0 and (len(piece) - len(piece.rstrip("\\"))) % 2:
+            piece += "\\"  # it is what the backslash before it escapes
+        try:
+            out.append(CUnescape(piece))
+        except ValueError:
+            raise ValueError("a string has a wrong escape") from None
+        start += len(piece)
+    return b"".join(out)
 
 
 def contents_aside(found: Message) -> dict[bytes, bytes]:

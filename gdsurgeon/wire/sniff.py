@@ -6,6 +6,7 @@ import re
 from itertools import islice
 from typing import NamedTuple
 
+from gdsurgeon.errors import InputError, printable
 from gdsurgeon.wire.fields import LEN, VARINT, Buffer, WireError, fields, read_field
 
 HEAD = 4096
@@ -13,27 +14,36 @@ HEAD = 4096
 
 
 class Foreign(NamedTuple):
-    """What a file is that is no GraphDef, as the end of the sentence "FILE is ...", and the code of what helps."""
+    """A format that is not a GraphDef: its short name, the end of a sentence "FILE is ...", and the code of a hint."""
 
+    kind: str
     what: str
     advice: str = ""
 
 
+def wrong_format(name: str, found: Foreign, advice: str = "") -> InputError:
+    """The error that the file NAME has the format FOUND; ADVICE is the code of a hint, by default the format's."""
+    facts = {"file": name, "found": found.kind}
+    message = f"{printable(name)} is {found.what}"
+    return InputError(message, code="wrong-format", advice=advice or found.advice or (), facts=facts)
+
+
+_TEXT_MODE = "; was it transferred in text mode?"
 _MAGIC: tuple[tuple[int, bytes, Foreign], ...] = (
-    (0, b"version https://git-lfs", Foreign("a Git LFS pointer, not the file itself: run 'git lfs pull'")),
-    (0, b"\x1f\x8b", Foreign("gzip data: unpack it first")),
-    (257, b"ustar", Foreign("a tar archive: unpack it first", advice="tar-stream")),
-    (0, b"BZh", Foreign("bzip2 data: unpack it first")),
-    (0, b"\xfd7zXZ\x00", Foreign("xz data: unpack it first")),
-    (0, b"\x28\xb5\x2f\xfd", Foreign("zstd data: unpack it first")),
-    (4, b"TFL3", Foreign("a TFLite model, not a GraphDef", advice="before-conversion")),
-    (0, b"\x89HDF\r\n\x1a\n", Foreign("an HDF5 file (a Keras model?), not a GraphDef", advice="export-keras")),
-    (0, b"\x89PNG", Foreign("a PNG image, not a GraphDef")),
-    (0, b"\xff\xd8\xff", Foreign("a JPEG image, not a GraphDef")),
-    (0, b"\x93NUMPY", Foreign("a NumPy array, not a GraphDef")),
-    (0, b"\xef\xbb\xbf", Foreign("corrupt: it begins with a UTF-8 byte order mark; was it transferred in text mode?")),
-    (0, b"\r\n", Foreign("corrupt: its line feeds have become CR LF; was it transferred in text mode?")),
-    (0, b"\xff\xfe", Foreign("UTF-16 text, not a GraphDef")),
+    (0, b"version https://git-lfs", Foreign("git-lfs", "a Git LFS pointer, not the file itself: run 'git lfs pull'")),
+    (0, b"\x1f\x8b", Foreign("gzip", "gzip data: unpack it first")),
+    (257, b"ustar", Foreign("tar", "a tar archive: unpack it first", advice="tar-stream")),
+    (0, b"BZh", Foreign("bzip2", "bzip2 data: unpack it first")),
+    (0, b"\xfd7zXZ\x00", Foreign("xz", "xz data: unpack it first")),
+    (0, b"\x28\xb5\x2f\xfd", Foreign("zstd", "zstd data: unpack it first")),
+    (4, b"TFL3", Foreign("tflite", "a TFLite model, not a GraphDef", advice="before-conversion")),
+    (0, b"\x89HDF\r\n\x1a\n", Foreign("hdf5", "an HDF5 file (a Keras model?), not a GraphDef", advice="export-keras")),
+    (0, b"\x89PNG", Foreign("png", "a PNG image, not a GraphDef")),
+    (0, b"\xff\xd8\xff", Foreign("jpeg", "a JPEG image, not a GraphDef")),
+    (0, b"\x93NUMPY", Foreign("npy", "a NumPy array, not a GraphDef")),
+    (0, b"\xef\xbb\xbf", Foreign("byte-order-mark", "corrupt: it begins with a UTF-8 byte order mark" + _TEXT_MODE)),
+    (0, b"\r\n", Foreign("crlf", "corrupt: its line feeds have become CR LF" + _TEXT_MODE)),
+    (0, b"\xff\xfe", Foreign("utf-16", "UTF-16 text, not a GraphDef")),
 )
 _MARKUP = rb"(?i)\s*<(!doctype|html|\?xml|head|body|error)"
 _JSON = rb'\s*(\{\s*["}]|\[\s*[\[{"\]])'
@@ -53,18 +63,18 @@ _NAME = rb"[A-Za-z0-9_.\\/>-]+\Z"
 def foreign_format(head: bytes) -> Foreign | None:
     """What a file with the beginning HEAD is, or None."""
     if not head:
-        return Foreign("empty (0 bytes)")
+        return Foreign("empty", "empty (0 bytes)")
     for offset, magic, foreign in _MAGIC:
         if head.startswith(magic, offset):
             return foreign
     if head.startswith(b"PK\x03\x04"):
         return _zipped(head)
     if re.match(_MARKUP, head):
-        return Foreign("an HTML or XML page (an error page saved as a file?), not a GraphDef")
+        return Foreign("html", "an HTML or XML page (an error page saved as a file?), not a GraphDef")
     if re.match(_JSON, head):
-        return Foreign("JSON (a TensorFlow.js model?), not a GraphDef", advice="before-conversion")
+        return Foreign("json", "JSON (a TensorFlow.js model?), not a GraphDef", advice="before-conversion")
     if _looks_like_onnx(head):
-        return Foreign("an ONNX model, not a GraphDef", advice="before-conversion")
+        return Foreign("onnx", "an ONNX model, not a GraphDef", advice="before-conversion")
     return None
 
 
@@ -72,9 +82,10 @@ def _zipped(head: bytes) -> Foreign:
     """What a zip archive is, by the name of its first entry, which stands behind a header of 30 bytes."""
     first = head[30 : 30 + int.from_bytes(head[26:28], "little")]
     if first in (b"metadata.json", b"config.json", b"model.weights.h5"):
-        return Foreign("a Keras model (.keras), not a GraphDef", advice="export-keras")
-    is_npz = first.endswith(b".npy")
-    return Foreign("an archive of arrays (.npz), not a GraphDef" if is_npz else "a zip archive: unpack it first")
+        return Foreign("keras", "a Keras model (.keras), not a GraphDef", advice="export-keras")
+    if first.endswith(b".npy"):
+        return Foreign("npz", "an archive of arrays (.npz), not a GraphDef")
+    return Foreign("zip", "a zip archive: unpack it first")
 
 
 def is_data_of_checkpoint(path: str) -> bool:
@@ -109,11 +120,13 @@ def kind_of_text(head: bytes) -> str:
     return ""
 
 
-INDEX = Foreign("the index of a checkpoint (its .index file), not a model", advice="which-models")
-DATA = Foreign("the values of a checkpoint (its .data file), not a model", advice="which-models")
-FINGERPRINT = Foreign("the fingerprint of a SavedModel (its fingerprint.pb), not a model", advice="which-models")
-SAVED_MODEL = Foreign("a SavedModel (saved_model.pb), not a GraphDef", advice="which-models")
-META_GRAPH = Foreign("a MetaGraphDef (a checkpoint's .meta file), not a GraphDef", advice="which-models")
+INDEX = Foreign("index", "the index of a checkpoint (its .index file), not a model", advice="which-models")
+DATA = Foreign("data", "the values of a checkpoint (its .data file), not a model", advice="which-models")
+FINGERPRINT = Foreign(
+    "fingerprint", "the fingerprint of a SavedModel (its fingerprint.pb), not a model", advice="which-models"
+)
+SAVED_MODEL = Foreign("saved-model", "a SavedModel (saved_model.pb), not a GraphDef", advice="which-models")
+META_GRAPH = Foreign("meta-graph", "a MetaGraphDef (a checkpoint's .meta file), not a GraphDef", advice="which-models")
 
 
 def container_format(buf: Buffer) -> Foreign | None:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import Protocol, overload
 
-from gdsurgeon.errors import InputError, OutputError, UsageError, printable, reason
+from gdsurgeon.errors import InputError, UsageError, printable, unreadable, unwritable
 from gdsurgeon.wire.fields import Field, WireError, fields
 
 SPOOL_IN_MEMORY = 64 << 20
@@ -104,10 +104,10 @@ class FileSource:
             while len(data) < size:
                 more = os.pread(self._fd, size - len(data), offset + len(data))
                 if not more:
-                    raise InputError(f"{printable(self.name)} was cut short while it was being read")
+                    raise changed(self.name, "was cut short")
                 data += more
         except OSError as error:
-            raise InputError(f"{printable(self.name)} cannot be read: {reason(error)}") from error
+            raise unreadable(self.name, error) from error
         return data
 
     def fileno(self) -> int | None:
@@ -116,7 +116,7 @@ class FileSource:
     def check_unchanged(self) -> None:
         now = os.fstat(self._fd)
         if (now.st_size, now.st_mtime_ns) != (self._stat.st_size, self._stat.st_mtime_ns):
-            raise InputError(f"{printable(self.name)} changed while it was being read")
+            raise changed(self.name)
 
     def close(self) -> None:
         if self._fd >= 0:
@@ -164,12 +164,31 @@ def fields_of(source: Source, start: int, end: int) -> list[Field]:
 
 
 def corrupt(source: Source, error: WireError, start: int = 0) -> InputError:
-    """What is said of SOURCE where what lies there from START is no message, as ERROR has found."""
+    """The error that the bytes of SOURCE from START on are not a message, which ERROR has found."""
     what = "truncated or corrupt" if "cut short" in error.reason else "corrupt"
     return InputError(
         f"{printable(source.name)} is {what}: {error.reason} (at byte {start + error.offset:,} of {source.size:,})",
+        code="corrupt",
+        facts={"file": source.name, "reason": error.reason, "at": start + error.offset},
         hint="was the transfer complete, and in binary mode?",
     )
+
+
+def changed(name: str, how: str = "changed") -> InputError:
+    """The error that the file NAME has changed in the way that HOW says."""
+    line = f"{printable(name)} {how} while it was being read"
+    return InputError(line, code="file-changed", facts={"file": name})
+
+
+def endless(name: str, hint: str) -> InputError:
+    """The error that the stream NAME is longer than a model can be."""
+    line = f"{printable(name)} does not end within {LONGEST_STREAM >> 30} GiB"
+    return InputError(line, code="too-large", facts={"file": name}, hint=hint)
+
+
+def corrupt_file(name: str, what: str, **facts: str | int) -> InputError:
+    """The error that the file NAME is corrupt in the way that WHAT says; FACTS are what that is about."""
+    return InputError(f"{printable(name)} is corrupt: {what}", code="corrupt", facts={"file": name, **facts})
 
 
 def open_source(path: str) -> Source:
@@ -184,11 +203,12 @@ def open_source(path: str) -> Source:
     try:
         fd = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
     except OSError as error:
-        raise InputError(f"{printable(path)} cannot be opened: {reason(error)}") from error
+        raise unreadable(path, error, "opened") from error
     mode = os.fstat(fd).st_mode
     if stat.S_ISDIR(mode):
         os.close(fd)
-        raise InputError(f"{printable(path)} is a directory, not a GraphDef")
+        line = f"{printable(path)} is a directory, not a GraphDef"
+        raise InputError(line, code="is-a-folder", facts={"file": path})
     if stat.S_ISREG(mode):
         return FileSource(fd, path)
     try:
@@ -234,10 +254,11 @@ def read_standard_input(size: int) -> bytes:
 def _standard_input() -> Source:
     name = STANDARD_INPUT_NAME
     if sys.stdin is None:
-        raise InputError("standard input is closed")
+        raise InputError("standard input is closed", code="unreadable", facts={"file": name})
     fd = sys.stdin.fileno()
     if os.isatty(fd):
-        raise UsageError("MODEL is '-' and standard input is a terminal", hint="pipe a GraphDef in, or name a file")
+        line, hint = "MODEL is '-' and standard input is a terminal", "pipe a GraphDef in, or name a file"
+        raise UsageError(line, code="is-a-terminal", facts={"file": name}, hint=hint)
     held = len(_ahead.data) if _ahead.stream is sys.stdin else 0
     if stat.S_ISREG(os.fstat(fd).st_mode) and os.lseek(fd, 0, os.SEEK_CUR) == held:
         return FileSource(os.dup(fd), name)
@@ -255,9 +276,7 @@ def _spooled(read: Callable[[int], bytes], name: str) -> Source:
                 return BytesSource(chunk, name)  # no graph begins with a zero: whoever parses it says so
             taken += len(chunk)
             if taken > LONGEST_STREAM:
-                raise InputError(
-                    f"{printable(name)} does not end within {LONGEST_STREAM >> 30} GiB", hint="name a file"
-                )
+                raise endless(name, "name a file")
             held += chunk
             if len(held) > SPOOL_IN_MEMORY or spill >= 0:
                 spill = spill if spill >= 0 else _temporary()
@@ -274,7 +293,7 @@ def _read(fd: int, name: str, size: int) -> bytes:
     try:
         return os.read(fd, size)
     except OSError as error:
-        raise InputError(f"{name} cannot be read: {reason(error)}") from error
+        raise unreadable(name, error) from error
 
 
 def _temporary() -> int:
@@ -285,7 +304,7 @@ def _temporary() -> int:
         with tempfile.TemporaryFile(prefix="gdsurgeon-", buffering=0) as file:
             return os.dup(file.fileno())
     except OSError as error:
-        raise OutputError(f"<stdin> cannot be held in a temporary file: {reason(error)}") from error
+        raise unwritable(STANDARD_INPUT_NAME, error, "held in a temporary file") from error
 
 
 def _write_all(fd: int, data: bytearray) -> None:
@@ -296,9 +315,8 @@ def _write_all(fd: int, data: bytearray) -> None:
         while view:
             view = view[os.write(fd, view) :]
     except OSError as error:
-        raise OutputError(
-            f"<stdin> cannot be held in the temporary folder {tempfile.gettempdir()}: {reason(error)}",
-            hint="TMPDIR names another folder",
-        ) from error
+        failed = unwritable(STANDARD_INPUT_NAME, error, f"held in the temporary folder {tempfile.gettempdir()}")
+        failed.hint = "TMPDIR names another folder"
+        raise failed from error
     finally:
         view.release()

@@ -6,11 +6,14 @@ import os
 from typing import TYPE_CHECKING
 
 from gdsurgeon.errors import InputError, OutputError, printable
+from gdsurgeon.text import shortened
 from gdsurgeon.wire.messages import decode_error, message
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor_pool import DescriptorPool
 
+MOST_SAID = 500
+"""Characters of what protobuf says of a text: it quotes what it cannot read."""
 _SUFFIXES = frozenset((".pbtxt", ".txt", ".prototxt", ".textproto"))
 
 
@@ -28,23 +31,29 @@ def to_binary(text: bytes, name: str, kind: str = "GraphDef") -> bytes:
     """
     from google.protobuf import text_format
 
-    from gdsurgeon.wire.large_text import literals_aside, put_contents
+    from gdsurgeon.wire.large_text import LONG, literals_aside, put_literals
 
     graph = message(f"tensorflow.{kind}")()
-    short, aside = literals_aside(text)
     try:
         pool: DescriptorPool = graph.DESCRIPTOR.file.pool  # type: ignore[assignment]  # by which what an Any holds is known
-        text_format.Parse(short.decode(), graph, descriptor_pool=pool)
-        if not put_contents(graph, aside):  # what looked like such a literal is none
-            graph.Clear()
-            text_format.Parse(text.decode(), graph, descriptor_pool=pool)
+        short, aside = literals_aside(text.decode())
+        text_format.Parse(short, graph, descriptor_pool=pool)
+        has_places = put_literals(graph, aside)
+        data = bytes(graph.SerializeToString(deterministic=True))
     except UnicodeDecodeError as error:
-        raise InputError(f"{printable(name)} is not a {kind}: neither binary nor UTF-8 text") from error
+        line = f"{printable(name)} is not a {kind}: neither binary nor UTF-8 text"
+        raise InputError(line, code="not-text", facts={"file": name}) from error
     except (text_format.ParseError, ValueError) as error:
-        raise InputError(f"{printable(name)} is not a text {kind}: line {printable(str(error))}") from error
+        said = f"line {error}" if isinstance(error, text_format.ParseError) else str(error)
+        line = f"{printable(name)} is not a text {kind}: {printable(shortened(said, MOST_SAID))}"
+        raise InputError(line, code="wrong-format", facts={"file": name, "found": "text"}) from error
     except RecursionError:
-        raise InputError(f"{printable(name)} is too deeply nested") from None
-    return bytes(graph.SerializeToString(deterministic=True))
+        line = f"{printable(name)} is too deeply nested"
+        raise InputError(line, code="too-large", facts={"file": name, "reason": "nesting"}) from None
+    if not has_places:
+        line = f"{printable(name)} has a string of {LONG:,} characters or more as the key of a map, or in an Any"
+        raise InputError(line, code="too-large", facts={"file": name, "reason": "string"})
+    return data
 
 
 def to_text(data: bytes, kind: str = "GraphDef") -> bytes:
@@ -60,11 +69,13 @@ def to_text(data: bytes, kind: str = "GraphDef") -> bytes:
     try:
         graph = message(f"tensorflow.{kind}").FromString(data)
     except decode_error():
-        raise OutputError("the graph has no text form: parts of it are corrupt", advice="binary-form") from None
+        line = "the graph has no text form: parts of it are corrupt"
+        raise OutputError(line, code="corrupt", advice="binary-form") from None
     known = type(graph)()
     known.CopyFrom(graph)
     known.DiscardUnknownFields()
     if known.ByteSize() != graph.ByteSize():
-        raise OutputError("the graph has fields that are not known here and that text would lose", advice="binary-form")
+        line = "the graph has fields that are not known here and that text would lose"
+        raise OutputError(line, code="unknown-fields", advice="binary-form")
     aside = contents_aside(graph)
     return with_contents(text_format.MessageToString(graph).encode(), aside)

@@ -12,8 +12,7 @@ from itertools import accumulate
 from operator import itemgetter
 from typing import NamedTuple
 
-from gdsurgeon.errors import InputError, printable
-from gdsurgeon.wire.source import BytesSource, Source, SourceSlice
+from gdsurgeon.wire.source import BytesSource, Source, SourceSlice, changed
 
 BUFFER = 1 << 20
 LONGEST_COPY = 64 << 20
@@ -112,7 +111,7 @@ class _Writer:
                 if span.source.read(offset, 1):
                     self._ways.pop(0)
                     continue
-                raise InputError(f"{printable(span.source.name)} was cut short while it was being read")
+                raise changed(span.source.name, "was cut short")
             offset += count
             self.written += count
         if offset < span.end:

@@ -169,7 +169,7 @@ def compressed(table: bytes) -> bytes:
 
     handles = [put(read.content(block)) for block in read.blocks]
     filters = put(struct.pack("<II", 0, 1))
-    keys = [key for key, _ in read._read(read.content(read._index))]
+    keys = [key for key, _ in read._read(read._index)]
     body, restarts = bytearray(), []
     for key, handle in zip(keys, handles, strict=True):
         restarts.append(len(body))

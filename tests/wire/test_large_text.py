@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support import graphs
+from support.desk import check_error
 from support.graphs import FLOAT, const, function, graph_bytes, library, node, placeholder
 
 from gdsurgeon.errors import InputError
@@ -24,6 +25,7 @@ def content(data: bytes) -> bytes:
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is large is small."""
     monkeypatch.setattr(large_text, "LARGE", 8)
+    monkeypatch.setattr(large_text, "LONG", 8)
 
 
 def plain(data: bytes) -> bytes:
@@ -50,6 +52,7 @@ def test_it_is_what_protobuf_makes_of_it(found: list[bytes]) -> None:
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(large_text, "LARGE", 8)
+        patch.setattr(large_text, "LONG", 8)
         patch.setattr(large_text, "_PIECE", 7)
         text = to_text(data)
         assert text == plain(data)
@@ -91,16 +94,17 @@ def test_a_literal_that_is_none_is_refused_with_its_place(written: str) -> None:
     text = (
         f'node {{ name: "k" op: "Const"\n attr {{ key: "value" value {{ tensor {{ tensor_content: {written} }} }} }} }}'
     )
-    with pytest.raises(InputError, match=r"line 2:|escape"):
+    with pytest.raises(InputError, match=r"line 2:|escape") as caught:
         to_binary(text.encode(), "x")
+    check_error(caught.value, "wrong-format", {"file": "x", "found": "text"})
 
 
 def test_it_is_set_aside() -> None:
     data = graph_bytes(placeholder("x"), const("k", range(1 << 15)))
     text = to_text(data)
-    short, aside = large_text.literals_aside(text)
+    short, aside = large_text.literals_aside(text.decode())
     assert len(aside) == 1 and len(short) < 2000
     found = graphs.parsed(data)
     assert [len(held) for held in large_text.contents_aside(found).values()] == [1 << 17]
     assert len(found.SerializeToString()) < 2000
-    assert large_text.literals_aside(text[:1000]) == (text[:1000], {})
+    assert large_text.literals_aside("node { }") == ("node { }", {})

@@ -12,7 +12,7 @@ from gdsurgeon.graph.attrs import (
     kinds_in,
     plain,
 )
-from gdsurgeon.graph.constants import MOST_DIMS, MOST_ELEMENTS, TENSOR, TensorHeader, read_tensor_header
+from gdsurgeon.graph.constants import MOST_ELEMENTS, TENSOR, TensorHeader, read_tensor_header
 from gdsurgeon.graph.index import colocated_names
 from gdsurgeon.ops import dtypes
 from gdsurgeon.ops.attr_names import COLOCATION_ATTR, STATED_SHAPES
@@ -329,8 +329,8 @@ def _impossible(key: str, value: AttrValue, which: str | None) -> Iterator[str]:
 
 def _check_shape(shape: TensorShapeProto) -> list[str]:
     dims = [dim.size for dim in shape.dim]
-    if len(dims) > MOST_DIMS:
-        return [f"of {len(dims)} dimensions; {MOST_DIMS} are the most"]
+    if len(dims) > dtypes.MOST_DIMS:
+        return [f"of {len(dims)} dimensions; {dtypes.MOST_DIMS} are the most"]
     if min(dims, default=0) < -1:
         return [f"with the dimension {min(dims)}"]
     if _has_too_many_elements(dims):
@@ -357,8 +357,8 @@ def _check_tensor(key: str, header: TensorHeader) -> list[str]:
         return [f"{where} has DataType {header.dtype}, which there is not"]
     if header.dims is None:
         return [f"{where} has an unknown rank"]
-    if len(header.dims) > MOST_DIMS:
-        return [f"{where} has {len(header.dims)} dimensions; {MOST_DIMS} are the most"]
+    if len(header.dims) > dtypes.MOST_DIMS:
+        return [f"{where} has {len(header.dims)} dimensions; {dtypes.MOST_DIMS} are the most"]
     if min(header.dims, default=0) < 0:
         return [f"{where} has the dimension {min(header.dims)}"]
     if _has_too_many_elements(header.dims):
