@@ -11,13 +11,18 @@ from gdsurgeon.container.files import ASSETS, CHECKPOINT
 from gdsurgeon.container.meta_graph import AS_IT_IS, Around, MetaGraph
 from gdsurgeon.container.restoring import initialising, keys_by_objects, restored_keys, restoring
 from gdsurgeon.container.wanted import Wanted
-from gdsurgeon.errors import InputError, Line, UsageError, printable, quoted
+from gdsurgeon.errors import InputError, Json, Line, UsageError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.serving import Key, Serving, no_signature
+from gdsurgeon.text import and_more
 from gdsurgeon.wire.fields import LEN, Field, encode_varint
 from gdsurgeon.wire.source import Source, fields_of
 from gdsurgeon.wire.write import Chunk, SourceSpan, size_of
 
+MOST_NAMED = 20
+"""Sets of tags that a message names."""
+MOST_GRAPHS = 1000
+"""MetaGraphs of a SavedModel, each of which is looked into."""
 META_GRAPHS = 2
 """Field number of the MetaGraphDefs in a SavedModel."""
 
@@ -152,8 +157,10 @@ def _places(source: Source) -> list[Field]:
     """Where the MetaGraphDefs are."""
     found = fields_of(source, 0, source.size)
     places = [field for field in found if field.number == META_GRAPHS and field.wire_type == LEN]
-    if not places:
-        raise InputError(f"{printable(source.name)} is a SavedModel without a graph")
+    if not 0 < len(places) <= MOST_GRAPHS:
+        what = "without a graph" if not places else f"of {len(places):,} graphs; {MOST_GRAPHS:,} are the most"
+        facts: dict[str, Json] = {"file": source.name, "count": len(places)}
+        raise InputError(f"{printable(source.name)} is a SavedModel {what}", code="wrong-format", facts=facts)
     return places
 
 
@@ -164,12 +171,20 @@ def _chosen(found: list[MetaGraph], tags: tuple[str, ...], name: str) -> int:
         fitting = [number for number in fitting if found[number].tags == {"serve"}] or fitting
     if len(fitting) == 1:
         return fitting[0]
-    there = "; ".join(",".join(sorted(meta.tags)) or "no tags" for meta in found)
+    there = [",".join(sorted(meta.tags)) for meta in found]
+    shown = "; ".join(text or "no tags" for text in there[:MOST_NAMED]) + and_more(len(there) - MOST_NAMED)
+    facts: dict[str, Json] = {"file": name, "found": there}
     if not fitting:
-        wanted = quoted(",".join(sorted(tags)))
-        raise InputError(f"{printable(name)} has no graph with the tags {wanted}; there is: {printable(there)}")
-    raise UsageError(Line("{model} has {count} graphs: say which by {tags} ({there})", model=printable(name),
-                          count=str(len(found)), there=printable(there)))  # fmt: skip
+        wanted = ",".join(sorted(tags))
+        line = f"{printable(name)} has no graph with the tags {quoted(wanted)}; there is: {printable(shown)}"
+        raise InputError(line, code="no-such-tag", facts=facts | {"name": wanted})
+    message = Line(
+        "{model} has {count} graphs: select one by {tags} ({there})",
+        model=printable(name),
+        count=str(len(found)),
+        there=printable(shown),
+    )
+    raise UsageError(message, code="missing-option", facts=facts | {"option": "tags"})
 
 
 def _serving(kind: str, meta: MetaGraph, checkpoint: str, assets: str, wanted: Wanted) -> Serving:

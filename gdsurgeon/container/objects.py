@@ -7,6 +7,7 @@ then the objects that its ``bound_inputs`` number; it gives the outputs in the o
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -112,12 +113,13 @@ class ObjectGraph:
         """Has the signatures be those of KEYS, computed by the functions MADE where they are there, else as before."""
         found = self._map()
         places = {child.local_name: child.node_id for child in found.children}
-        free = [places[key] for key in places if key not in keys and self._is_alone(places[key])]
+        uses = Counter(child.node_id for item in self.proto.nodes for child in item.children)
+        free = [places[key] for key in places if key not in keys and uses[places[key]] <= 1]
         del found.children[:]
         for key in keys:
             place = places.get(key)
             if key in made:
-                if place is None or not self._is_alone(place):
+                if place is None or uses[place] > 1:
                     place = free.pop() if free else self._new_place()
                 self._put(place, definitions[key], made[key])
             assert place is not None
@@ -135,10 +137,6 @@ class ObjectGraph:
     def has_signature_map(self) -> bool:
         """Whether a loader looks for signatures at all."""
         return any(item.user_object.identifier == SIGNATURE_MAP for item in self.proto.nodes)
-
-    def _is_alone(self, place: int) -> bool:
-        """Whether no object but the map of signatures names that at PLACE."""
-        return sum(child.node_id == place for item in self.proto.nodes for child in item.children) <= 1
 
     def _new_place(self) -> int:
         self.proto.nodes.add()

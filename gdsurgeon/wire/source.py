@@ -6,6 +6,7 @@ import os
 import stat
 import sys
 from collections.abc import Callable
+from itertools import islice
 from typing import Protocol, overload
 
 from gdsurgeon.errors import InputError, UsageError, printable, unreadable, unwritable
@@ -155,12 +156,24 @@ LONGEST_STREAM = 4 << 30
 """Bytes that are taken from what is no file: twice what TensorFlow loads of a GraphDef."""
 
 
+MOST_FIELDS = 100_000
+"""Fields of a message that is taken apart field by field: each takes far more memory than its two bytes."""
+
+
 def fields_of(source: Source, start: int, end: int) -> list[Field]:
-    """The fields of the message that lies in SOURCE from START to END; offsets count from START. Raises InputError."""
+    """The fields of the message that lies in SOURCE from START to END; offsets count from START.
+
+    Raises:
+        InputError: it is no message, or has more than `MOST_FIELDS`.
+    """
     try:
-        return list(fields(Window(source, start, end), 0, end - start))
+        found = list(islice(fields(Window(source, start, end), 0, end - start), MOST_FIELDS + 1))
     except WireError as error:
         raise corrupt(source, error, start) from None
+    if len(found) > MOST_FIELDS:
+        line = f"{printable(source.name)} has a message of more than {MOST_FIELDS:,} fields"
+        raise InputError(line, code="too-large", facts={"file": source.name, "reason": "fields"})
+    return found
 
 
 def corrupt(source: Source, error: WireError, start: int = 0) -> InputError:

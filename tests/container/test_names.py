@@ -74,12 +74,12 @@ def test_of_several_graphs_the_others_stay(desk: Desk) -> None:
 
 def test_tags_that_are_not_there(desk: Desk) -> None:
     put(desk.folder / "model", meta_graph(tags=["serve", "tpu"]), meta_graph(tags=["train"]))
-    words = ("no graph with the tags 'serve'", "serve,tpu; train")
-    check_refused(desk, 3, words, "rename", "model", "x=pixels", "--tags", "serve", *QUICK, "-o", "out")
-    words = ("has 2 graphs: say which by --tags (serve,tpu; train)",)
-    check_refused(desk, 2, words, "rename", "model", "x=pixels", *QUICK, "-o", "out")
-    words = ("no signature 'serving_defalt'", "Did you mean 'serving_default'?")
-    check_refused(desk, 3, words, "inspect", "model", "--tags", "train", "--signature", "serving_defalt")
+    rename = ("rename", "model", "x=pixels", *QUICK, "-o", "out")
+    there = ["serve,tpu", "train"]
+    desk.refused(3, "no-such-tag", *rename, "--tags", "serve", file="model", name="serve", found=there)
+    desk.refused(2, "missing-option", *rename, file="model", option="tags", found=there)
+    inspect = ("inspect", "model", "--tags", "train", "--signature", "serving_defalt")
+    desk.refused(3, "no-such-signature", *inspect, signature="serving_defalt")
 
 
 @pytest.mark.parametrize(
