@@ -45,16 +45,20 @@ def command(request: Request, values: tuple[str, ...], weights: str | None) -> N
         name, value = pair(text, "value")
         name = name.removesuffix(":0")
         if name in wanted:
-            raise UsageError(f"{printable(name)} is given two values")
+            raise _given_twice(name)
         if value.startswith("@"):
             request.others += (value[1:],)
             wanted[name] = array_file(f"the value {printable(value[1:])}", value[1:])
         else:
             wanted[name] = value
     if not wanted and weights is None:
-        raise UsageError("nothing to freeze: NAME=VALUE or --values FILE.npz")
+        raise UsageError("nothing to freeze: NAME=VALUE or --values FILE.npz", code="missing-argument")
     request.others += (weights,) if weights is not None else ()
     run_edit("freeze-input", request, lambda graph: freeze_input(graph, _together(wanted, weights)))
+
+
+def _given_twice(name: str) -> UsageError:
+    return UsageError(f"{printable(name)} is given two values", code="given-twice", facts={"node": name})
 
 
 def _together(values: dict[str, object], path: str | None) -> dict[str, object]:
@@ -63,7 +67,7 @@ def _together(values: dict[str, object], path: str | None) -> dict[str, object]:
     arrays = {name.removesuffix(":0"): array for name, array in arrays.items()}
     twice = [name for name in arrays if name in values]
     if twice:
-        raise UsageError(f"{printable(twice[0])} is given two values")
+        raise _given_twice(twice[0])
     return values | arrays
 
 

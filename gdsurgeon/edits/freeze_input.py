@@ -11,7 +11,7 @@ from gdsurgeon.edits.claims import EditResult, SameGiven, equation
 from gdsurgeon.edits.copying.outputs import unrenamed_outputs
 from gdsurgeon.edits.copying.replacing import remove_unread
 from gdsurgeon.edits.naming import naming, of_nodes, of_olds
-from gdsurgeon.errors import EditError, printable, quoted
+from gdsurgeon.errors import EditError, Remark, printable, quoted
 from gdsurgeon.graph.attrs import Shape, format_shape, type_value
 from gdsurgeon.graph.constants import constant_header, raw_value, tensor_value
 from gdsurgeon.graph.graph import Graph
@@ -49,11 +49,11 @@ def freeze_input(graph: Graph, values: Mapping[str, object]) -> EditResult:
         EditError: no such placeholder or constant, or a value not of its dtype and shape; the graph is as it was.
     """
     if not values:
-        raise EditError("nothing to freeze: name an input and its value")
+        raise EditError("nothing to freeze: name an input and its value", code="missing-argument")
     frozen = [_frozen(_taking(graph, name), value) for name, value in values.items()]
     doubled = [item.node.name for item in frozen if sum(other.node is item.node for other in frozen) > 1]
     if doubled:
-        raise EditError(f"{quoted(doubled[0])} is given two values")
+        raise EditError(f"{quoted(doubled[0])} is given two values", code="given-twice", facts={"node": doubled[0]})
     defaults = [read.node for item in frozen for read in item.node.inputs]
     for node, value, dtype in frozen:
         graph.set_op(node, "Const")
@@ -74,7 +74,8 @@ def freeze_input(graph: Graph, values: Mapping[str, object]) -> EditResult:
 def _taking(graph: Graph, name: str) -> Node:
     node = graph[name.removesuffix(":0")]
     if node.op not in PLACEHOLDERS | {"Const"}:
-        raise EditError(f"{quoted(node.name)} is {an(node.op)}, not a Placeholder or a Const")
+        message = f"{quoted(node.name)} is {an(node.op)}, not a Placeholder or a Const"
+        raise EditError(message, code="not-a-placeholder", facts={"node": node.name, "op": node.op})
     return node
 
 
@@ -89,7 +90,9 @@ def _frozen(node: Node, value: object) -> _Frozen:
     dtype = node.output.dtype
     if hasattr(value, "tobytes"):
         return _from_array(node, dtype, value)
-    where = f"{_shortened(value)} for {quoted(node.name)}"
+    short = shortened(str(value), MOST_SHOWN)
+    where = f"{quoted(short)} for {quoted(node.name)}"
+    facts = {"node": node.name, "value": short, "expected": dtype_name(dtype)}
     try:
         literal = _literal(value, dtype)
         shape = _filled(node) if literal.is_scalar else literal.shape
@@ -98,19 +101,17 @@ def _frozen(node: Node, value: object) -> _Frozen:
         values = [v.encode("utf-8", "surrogateescape") if isinstance(v, str) else v for v in values]
         return _Frozen(node, tensor_value(dtype, shape, values).SerializeToString(), dtype)
     except UnicodeEncodeError:
-        raise EditError(f"{where} is not text") from None
+        raise EditError(f"{where} is not text", code="not-text", facts=facts) from None
     except ValueError as error:
-        raise EditError(f"{where} {error}") from None
+        (reason,) = error.args
+        code = reason.code if isinstance(reason, Remark) else "bad-value"
+        raise EditError(f"{where} {reason}", code=code, facts=facts) from None
 
 
 def _literal(value: object, dtype: int) -> Literal:
     if isinstance(value, bytes):
         return Literal((), [value], True)
     return parse_literal(value if isinstance(value, str) else str(value), dtype)
-
-
-def _shortened(value: object) -> str:
-    return quoted(shortened(str(value), MOST_SHOWN))
 
 
 def _filled(node: Node) -> tuple[int, ...]:
@@ -122,7 +123,9 @@ def _from_array(node: Node, dtype: int, array: Any) -> _Frozen:
     texts = array.ravel().tolist() if dtype == STRING else []
     is_text = bool(texts) and all(isinstance(text, bytes) for text in texts)
     if not is_text and not _holds(array.dtype, dtype):
-        raise EditError(f"the array for {quoted(node.name)} is {array.dtype.name}, not {dtype_name(dtype)}")
+        found, expected = array.dtype.name, dtype_name(dtype)
+        message = f"the array for {quoted(node.name)} is {found}, not {expected}"
+        raise EditError(message, code="dtype-mismatch", facts={"node": node.name, "found": found, "expected": expected})
     shape = tuple(int(size) for size in array.shape) or _filled(node)
     _check_shape(node, shape)
     if is_text:
@@ -146,9 +149,8 @@ def _holds(kind: Any, dtype: int) -> bool:
 def _check_shape(node: Node, shape: tuple[int, ...]) -> None:
     if not compatible(shape, _stated_shape(node)):
         raise EditError(
-            f"the value for {quoted(node.name)} has the shape {format_shape(shape)}: it takes {_described(node)}"
+            f"the value for {quoted(node.name)} has the shape {format_shape(shape)}: it takes "
+            f"{dtype_name(node.output.dtype)} {format_shape(_stated_shape(node))}",
+            code="shape-mismatch",
+            facts={"node": node.name, "found": shape, "expected": _stated_shape(node)},
         )
-
-
-def _described(node: Node) -> str:
-    return f"{dtype_name(node.output.dtype)} {format_shape(_stated_shape(node))}"

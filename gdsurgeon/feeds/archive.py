@@ -199,7 +199,8 @@ class Archive(Closing):
             raise self._unreadable(first_line(error)) from error
 
     def _unreadable(self, why: str) -> UsageError:
-        return UsageError(f"{self._what} {printable(self.path)} cannot be read: {why}")
+        message = f"{self._what} {printable(self.path)} cannot be read: {why}"
+        return UsageError(message, code="unreadable", facts={"file": self.path})
 
 
 def _texts(array: Array, lengths: Array) -> Tensor:

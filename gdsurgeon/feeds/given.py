@@ -127,11 +127,13 @@ def array_file(what: str, path: str) -> object:
     try:
         found = np.load(path, allow_pickle=False)
     except OSError as error:
-        raise UsageError(f"{what} cannot be read: {reason(error)}") from error
+        facts = {"file": path, "reason": reason(error)}
+        raise UsageError(f"{what} cannot be read: {reason(error)}", code="unreadable", facts=facts) from error
     except Exception as error:  # numpy has many ways to say that a file is none of its own
-        raise UsageError(f"{what} cannot be read: it is no .npy file, or a broken one") from error
+        message = f"{what} cannot be read: it is no .npy file, or a broken one"
+        raise UsageError(message, code="wrong-format", facts={"file": path}) from error
     if not isinstance(found, np.ndarray):
-        raise UsageError(f"{what} is an archive, no .npy file")
+        raise UsageError(f"{what} is an archive, no .npy file", code="wrong-format", facts={"file": path})
     return found
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import NamedTuple, TypeAlias
 
+from gdsurgeon.errors import Remark
 from gdsurgeon.graph.attrs import attr_value
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops import dtypes
@@ -242,7 +243,7 @@ def tensor_value(dtype: int, shape: tuple[int, ...], values: Sequence[object]) -
     """
     kind = _readable(dtype)
     if kind is None:
-        raise ValueError(f"no constant of {dtypes.dtype_name(dtype)} can be made here")
+        raise ValueError(Remark(f"no constant of {dtypes.dtype_name(dtype)} can be made here", "unsupported-dtype"))
     types = _TYPES[kind.kind]
     low, high = kind.bounds
     for item in values:

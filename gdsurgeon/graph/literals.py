@@ -6,6 +6,7 @@ import json
 import re
 from typing import NamedTuple
 
+from gdsurgeon.errors import Remark
 from gdsurgeon.ops import dtypes
 
 _SPELLINGS = (
@@ -31,7 +32,7 @@ def parse_literal(text: str, dtype: int) -> Literal:
     Numbers with commas between them are a list; for strings, what does not begin with ``[`` is the text itself.
 
     Raises:
-        ValueError: it is no value; the message says what would be.
+        ValueError: it is no value; its argument is a `Remark` that says what would be.
     """
     is_text = dtype == dtypes.STRING
     if is_text and not text.startswith("["):
@@ -39,14 +40,14 @@ def parse_literal(text: str, dtype: int) -> Literal:
     try:
         value = json.loads(text if is_text else _normal(text), parse_float=_finite)
     except OverflowError:
-        raise ValueError(f"is not {dtypes.dtype_name(dtype)}") from None
+        raise ValueError(Remark(f"is not {dtypes.dtype_name(dtype)}", "bad-value")) from None
     except (ValueError, RecursionError):
         form = 'a text, or a list such as ["a", "b"]' if is_text else "a number, or a list such as [0.6, 0.7]"
-        raise ValueError(f"is not {form}") from None
+        raise ValueError(Remark(f"is not {form}", "not-a-literal")) from None
     flat: list[object] = []
     shape = _flatten(value, flat)
     if shape is None:
-        raise ValueError("is a ragged list")
+        raise ValueError(Remark("is a ragged list", "ragged-list"))
     return Literal(shape, flat, not isinstance(value, list))
 
 
