@@ -12,7 +12,7 @@ from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.constants import TENSOR, raw_value
 from gdsurgeon.graph.serving import Key
 from gdsurgeon.ops.dtypes import CONTENT, ELEMENT_FIELDS, STRING, base_dtype, dtype_name
-from gdsurgeon.text import near_miss
+from gdsurgeon.text import nearest, suggestion
 from gdsurgeon.wire.fields import LEN, encode_len, encode_varint
 from gdsurgeon.wire.node_record import ATTR, DEVICE, KEY, NAME, OP, VALUE, encode_attr
 from gdsurgeon.wire.scan import NODE
@@ -37,14 +37,19 @@ def weights(prefix: str, keys: Mapping[str, Key], wanted: Mapping[str, tuple[int
     for name, (dtype, device) in wanted.items():
         key = keys.get(name)
         if key is None:
+            near = nearest(name, keys)
             raise EditError(
                 f"the variable {quoted(name)} is not restored from the checkpoint, so that it has no value to freeze."
-                f"{near_miss(name, keys)}".rstrip(".")
+                f"{suggestion(near)}".rstrip("."),
+                code="not-restored",
+                facts={"variable": name, "near": near},
             )
         if key.tensor not in checkpoint:
-            near = near_miss(key.tensor, checkpoint.keys)
+            near = nearest(key.tensor, checkpoint.keys)
             what = f"has no tensor {quoted(key.tensor)}, which the variable {quoted(name)} is restored from"
-            raise EditError(f"{printable(prefix)} {what}.{near}".rstrip("."))
+            message = f"{printable(prefix)} {what}.{suggestion(near)}".rstrip(".")
+            facts = {"file": prefix, "key": key.tensor, "variable": name, "near": near}
+            raise EditError(message, code="no-such-tensor", facts=facts)
         chunks += _constant(name, checkpoint, key, dtype, device)
     return ChunkSource(chunks, f"the checkpoint {prefix}")
 
@@ -55,7 +60,9 @@ def _constant(name: str, checkpoint: Checkpoint, key: Key, dtype: int, device: s
     if stored.dtype != base_dtype(dtype):
         raise EditError(
             f"the variable {quoted(name)} is {dtype_name(dtype)}, and {quoted(key.tensor)} in the checkpoint is "
-            f"{stored.dtype.name}"
+            f"{stored.dtype.name}",
+            code="dtype-mismatch",
+            facts={"variable": name, "expected": dtype_name(dtype), "key": key.tensor, "found": stored.dtype.name},
         )
     value: list[Chunk]
     if stored.dtype == STRING:

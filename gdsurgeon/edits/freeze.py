@@ -11,7 +11,7 @@ from gdsurgeon.edits.extract import cut_down, needed
 from gdsurgeon.edits.functions.handles import Handles, Held
 from gdsurgeon.edits.naming import naming, of_tensors
 from gdsurgeon.edits.signatures import DEFAULT_KEY, signature_of
-from gdsurgeon.errors import EditError, Line, NothingToDo, printable, quoted
+from gdsurgeon.errors import EditError, Line, NothingToDo, Remark, printable, quoted
 from gdsurgeon.graph.attrs import format_shape, shape_of
 from gdsurgeon.graph.constants import constant_header
 from gdsurgeon.graph.graph import Graph
@@ -48,7 +48,9 @@ def freeze(
     if serving is None:
         raise EditError(
             f"{printable(graph.source_name)} is a GraphDef of its own: what is frozen is a SavedModel, or a MetaGraph "
-            "with its checkpoint"
+            "with its checkpoint",
+            code="wrong-format",
+            facts={"file": graph.source_name},
         )
     if outputs:
         starts, ends = _tensors(graph, inputs), _tensors(graph, outputs)
@@ -73,9 +75,7 @@ def freeze(
     intent.changed += [name for name in nodes if name in graph]
     intent.functions.changed = [name for name in functions if name in graph.functions]
     if initialisers:
-        named = ", ".join(quoted(node.name) for node in initialisers)
-        files = _files(graph, serving)
-        result.notes.append(f"whoever runs the graph has to run {named} first: it initialises tables{files}")
+        result.notes.append(_run_first(graph, serving, initialisers))
     if not outputs:
         result.told += _names(graph, serving, signatures)
     result.told.append(("frozen", f"{counted(len(constants), 'variable')}, {size(weights.source.size)}"))
@@ -100,7 +100,9 @@ def _served(graph: Graph, serving: Serving, keys: Sequence[str]) -> tuple[list[O
             if hit is not None:
                 raise EditError(
                     f"the signature {quoted(key)} takes {quoted(hit.name)}, which {quoted(other)} computes: "
-                    "freeze them apart"
+                    "freeze them apart",
+                    code="is-computed",
+                    facts={"signature": key, "tensor": hit.name, "other": other},
                 )
     unique: dict[Output, None] = dict.fromkeys(tensor for tensors in starts.values() for tensor in tensors)
     return list(unique), list(dict.fromkeys(tensor for tensors in ends.values() for tensor in tensors))
@@ -113,9 +115,11 @@ def _default(graph: Graph, serving: Serving) -> str:
         return DEFAULT_KEY if DEFAULT_KEY in keys else keys[0]
     name = printable(graph.source_name)
     if not keys:
-        raise EditError(Line("{model} has no signatures: {outputs} says what is to be frozen", model=name))
+        line = Line("{model} has no signatures: {outputs} says what is to be frozen", model=name)
+        raise EditError(line, code="no-such-signature", facts={"signatures": []})
     there = ", ".join(map(quoted, keys))
-    raise EditError(Line("{model} has several signatures: {signatures} says which ({there})", model=name, there=there))
+    line = Line("{model} has several signatures: {signatures} says which ({there})", model=name, there=there)
+    raise EditError(line, code="ambiguous-signature", facts={"signatures": keys})
 
 
 def _names(graph: Graph, serving: Serving, keys: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -137,7 +141,9 @@ def _weights(graph: Graph, serving: Serving, variables: Sequence[Node]) -> Graph
                 "{model} comes with no checkpoint, so that {count} variables have no values; {checkpoint} names one",
                 model=printable(graph.source_name),
                 count=f"{len(variables):,}",
-            )
+            ),
+            code="no-checkpoint",
+            facts={"file": graph.source_name, "count": len(variables)},
         )
     return Graph(serving.weights({_file_name(node): (_dtype(node), node.device) for node in variables}))
 
@@ -163,7 +169,9 @@ def _held(node: Node, weights: Graph) -> Held:
     if shape and (len(shape) != len(dims) or any(a not in (-1, b) for a, b in zip(shape, dims, strict=True))):
         raise EditError(
             f"the variable {quoted(node.name)} is {format_shape(shape)}, and its value in the checkpoint "
-            f"{format_shape(dims)}"
+            f"{format_shape(dims)}",
+            code="shape-mismatch",
+            facts={"variable": node.name, "expected": shape, "found": dims},
         )
     return Held(node.name, header.dtype, dims)
 
@@ -192,11 +200,14 @@ def _initialisers(graph: Graph, serving: Serving, kept: Sequence[Node]) -> list[
     return [node for name in names if (node := graph.find(name)) is not None]
 
 
-def _files(graph: Graph, serving: Serving) -> str:
-    """What is to be said of the files that tables are made of: no GraphDef holds them, or where they are."""
+def _run_first(graph: Graph, serving: Serving, initialisers: Sequence[Node]) -> Remark:
+    """That INITIALISERS have to run first, with the files that tables are made of: a GraphDef has no place for them."""
     feeds = serving.initialising.feeds if serving.initialising is not None else {}
     fed = {tensor: path for tensor, path in feeds.items() if graph.find(tensor.partition(":")[0]) is not None}
-    return "".join(f", with {quoted(tensor)} fed with where {printable(path)} is then" for tensor, path in fed.items())
+    names = [node.name for node in initialisers]
+    text = f"whoever runs the graph has to run {', '.join(map(quoted, names))} first: it initialises tables"
+    files = "".join(f", with {quoted(tensor)} fed with where {printable(path)} is then" for tensor, path in fed.items())
+    return Remark(text + files, "run-before", nodes=names, feeds=fed)
 
 
 def _now(graph: Graph, end: Output) -> Output:

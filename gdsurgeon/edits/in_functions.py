@@ -29,7 +29,7 @@ def in_functions(graph: Graph, names: Sequence[str], edit: Callable[[Graph], Edi
     """
     bodies = [Body(graph, name) for name in dict.fromkeys(names)]
     if not bodies:
-        raise EditError("no function is named")
+        raise EditError("no function is named", code="missing-argument")
     results: dict[str, EditResult] = {}
     idle: list[NothingToDo] = []
     for body in bodies:

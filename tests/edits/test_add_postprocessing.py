@@ -181,6 +181,8 @@ def taking(kind: bytes, shape: tuple[int, ...] | None) -> Graph:
          {"tensor": "logits", "file": "model.pb", "found": "float32", "input": "logits", "expected": "int64"}),
         (graph(const("logits", [1, 2])), taking(FLOAT, (3,)), [], "shape-mismatch",
          {"tensor": "logits", "found": "float32 [2]", "expected": "float32 [3]"}),
+        (model(), graph(placeholder("logits"), const("c", [1, 2, 3]), add("logits_postprocessed", "logits", "c")), [],
+         "shape-mismatch", {"tensor": "logits", "found": "float32 [2]", "node": "logits_postprocessed"}),
         (model(), post(), [Mapped("logits", "logits", "logits_postprocessed:2")], "no-such-tensor", {"count": 1}),
         (model(), post(), [Mapped("w", "logits_postprocessed", "logits")], "not-a-placeholder", {"op": "Softmax"}),
         (model(), post(node("_bad", "NoOp")), [], "bad-name", {"name": "_bad"}),

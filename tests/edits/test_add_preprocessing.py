@@ -206,6 +206,10 @@ def part(*records: bytes) -> Graph:
          {"tensor": "image_preprocessed", "found": "int32", "input": "image", "expected": "float32 [?,3]"}),
         (model(), part(IMAGE, const("image_preprocessed", [0] * 4, FLOAT, (2, 2))), [], "shape-mismatch",
          {"tensor": "image_preprocessed", "found": "float32 [2,2]", "input": "image", "expected": "float32 [?,3]"}),
+        (model(), pre(shape=(-1, 4)), [], "shape-mismatch",
+         {"tensor": "image_preprocessed", "found": "float32 [?,4]", "input": "image", "expected": "float32 [?,3]"}),
+        (graph(IMAGE, const("c", [1, 2, 3, 4]), add("y", "image", "c")), pre(), [], "shape-mismatch",
+         {"tensor": "image_preprocessed", "found": "float32 [?,3]", "node": "y"}),
         (graph(const("image", [1]), identity("y", "image")), pre(), [], "not-a-placeholder",
          {"node": "image", "op": "Const", "file": "model.pb"}),
         (graph(IMAGE), pre(), [], "no-consumers", {"tensor": "image"}),
@@ -218,6 +222,13 @@ def part(*records: bytes) -> Graph:
 )  # fmt: skip
 def test_what_does_not_fit(found: Graph, part: Graph, mapped: list[Mapped], code: str, facts: dict[str, Any]) -> None:
     refused(found, code, partial(add_preprocessing, pre=part, mapped=mapped), part, **facts)
+
+
+def test_a_part_is_not_blamed_for_what_was_wrong_before() -> None:
+    wrong = [const("c", [1, 2, 3, 4]), const("three", [1, 2, 3]), add("wrong", "c", "three")]
+    found = graph(placeholder("image", FLOAT, (-1, 3)), *wrong, identity("y", "image"))
+    add_preprocessing(found, pre())
+    assert inputs(found)["y"] == ["image_preprocessed"]
 
 
 def test_an_input_with_a_default_loses_it() -> None:

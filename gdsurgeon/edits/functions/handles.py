@@ -62,9 +62,14 @@ class _Place:
         self.returned: dict[int, None] = {}
 
     @property
+    def function(self) -> str | None:
+        """The name of the function; None for the graph itself."""
+        return None if self.body is None else self.body.name
+
+    @property
     def called(self) -> str:
         """What it is called in messages."""
-        return "" if self.body is None else f" in the function {quoted(self.body.name)}"
+        return "" if self.function is None else f" in the function {quoted(self.function)}"
 
 
 class Handles:
@@ -151,14 +156,17 @@ class Handles:
         what = "writes to" if _writes(op) else "takes the handle of"
         raise EditError(
             f"{quoted(node.name)} ({printable(op)}){place.called} {what} the variable {quoted(held.variable)}, "
-            f"which {'cannot be a constant then' if _writes(op) else 'a constant has not'}"
+            f"which {'cannot be a constant then' if _writes(op) else 'a constant has not'}",
+            code="is-written" if _writes(op) else "needs-handle",
+            facts={"node": node.name, "op": op, "function": place.function, "variable": held.variable},
         )
 
     def _into_functions(self, place: _Place, node: Node, slot: int, held: Held) -> list[int]:
         """Follows what is handed to functions; returns the outputs of the call by which it comes back."""
         at = _argument(node, slot)
         if at < 0:
-            raise EditError(f"{quoted(node.name)}{place.called} decides by a variable's handle")
+            message = f"{quoted(node.name)}{place.called} decides by a variable's handle"
+            raise EditError(message, code="needs-handle", facts={"node": node.name, "function": place.function})
         out = [at] if node.op in WHILES else []
         for name in _functions(node):
             inner = self._body(name)
@@ -192,7 +200,9 @@ class Handles:
                 if taken is not None and slot not in place.read.get(node, {}):
                     raise EditError(
                         f"{quoted(node.name)}{place.called} calls {quoted(name)} with another handle than that of "
-                        f"{quoted(taken.variable)}, and it cannot take both a value and a handle"
+                        f"{quoted(taken.variable)}, and it cannot take both a value and a handle",
+                        code="needs-handle",
+                        facts={"node": node.name, "function": name, "variable": taken.variable},
                     )
 
     # -- converting --------------------------------------------------------------------------------------------
