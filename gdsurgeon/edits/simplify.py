@@ -41,13 +41,13 @@ from gdsurgeon.edits.simplifying.stages import (
     passed_by,
 )
 from gdsurgeon.edits.simplifying.unread import unread
-from gdsurgeon.errors import Json, Line, NothingToDo, NotValidatedError, UsageError, joined, printable, quoted
+from gdsurgeon.errors import Json, Line, NothingToDo, NotValidatedError, Remark, UsageError, joined, printable, quoted
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.specification.asked import Asked, edit
-from gdsurgeon.text import counted, near_miss
+from gdsurgeon.text import counted, nearest, suggestion
 
 FUNCTIONS = "functions"
 """The pass that takes functions out of the library which nobody calls; it comes last."""
@@ -352,7 +352,7 @@ class _Work:
 
     def _give_up(self, error: NotValidatedError) -> None:
         """Notes that constants cannot be computed."""
-        self.notes.append(f"{error.message}: they stay as they are")
+        self.notes.append(Remark(f"{error.message}: they stay as they are", "not-computed", reason=error.code))
         self._how = How(self._how.chosen, self._how.passes, None)
 
     def _add(self, found: Step) -> None:
@@ -381,8 +381,10 @@ def _chosen(passes: Sequence[str], skip: Sequence[str], unfit: Sequence[str]) ->
     """The passes that are done, in their order, without those that are UNFIT. Raises UsageError: there is no such."""
     for name in (*passes, *skip):
         if name not in PASSES:
-            near = near_miss(name, PASSES) or f" There are {', '.join(PASSES)}."
-            raise UsageError(f"there is no pass {quoted(name)}.{near}")
+            near = nearest(name, PASSES)
+            there = suggestion(near) or f" There are {', '.join(PASSES)}."
+            message = f"there is no pass {quoted(name)}.{there}"
+            raise UsageError(message, code="no-such-pass", facts={"value": name, "near": near})
     return [name for name in PASSES if name in (passes or PASSES) and name not in (*skip, *unfit)]
 
 
@@ -391,10 +393,12 @@ def _nothing_left(passes: Sequence[str], skip: Sequence[str], engine: str) -> Us
     asked = [name for name in PASSES if name in (passes or PASSES)]
     others = ",".join(name for name in asked if name not in skip)
     skipped = ",".join(name for name in asked if name in skip)
+    facts: dict[str, Json] = {"passes": asked if passes else None, "skip": skipped.split(",") if skipped else []}
     parts: list[str] = [Line("{passes} {asked}", asked=",".join(asked)) if passes else "all passes"]
     parts += [Line("{skip} {skipped}", skipped=skipped)] if skipped else []
     parts += [Line("{engine} {name}, which leaves {others} out,", name=engine, others=others)] if others else []
-    return UsageError(Line("nothing is left to be done: {parts} cancel out", parts=joined(" and ", parts)))
+    line = Line("nothing is left to be done: {parts} cancel out", parts=joined(" and ", parts))
+    return UsageError(line, code="conflicting-options", facts=facts | {"engine": engine if others else None})
 
 
 def _named(graph: Graph, ends: Sequence[Output]) -> list[Node]:
@@ -448,5 +452,7 @@ def _totals(graph: Graph, was: Counter[str], now: Counter[str], inside: int) -> 
 
 def _warnings(was: Counter[str], now: Counter[str]) -> list[str]:
     """That checks are gone."""
-    lost = [f"{was[op] - now[op]:,} {op}" for op in sorted(CHECKS) if now[op] < was[op]]
-    return [f"{' and '.join(lost)} gone: what was refused in a run is computed now"] if lost else []
+    lost = {op: was[op] - now[op] for op in sorted(CHECKS) if now[op] < was[op]}
+    what = " and ".join(f"{count:,} {op}" for op, count in lost.items())
+    text = f"{what} gone: what was refused in a run is computed now"
+    return [Remark(text, "checks-removed", ops=lost)] if lost else []

@@ -20,7 +20,7 @@ from gdsurgeon.edits.simplifying.channels import (
     nothing_yet,
 )
 from gdsurgeon.edits.simplifying.replaced import Replacement, Sites, computing, only_use
-from gdsurgeon.errors import InputError
+from gdsurgeon.errors import InputError, Remark
 from gdsurgeon.graph.attrs import string_value, type_value
 from gdsurgeon.graph.constants import constant_header
 from gdsurgeon.graph.node import Node, Use
@@ -86,12 +86,12 @@ def batch_norms(sites: Sites) -> int:
             if chain is not None:
                 chains.append((chain, *_folded(sites, chain)))
         except Unfit as unfit:
-            sites.skip(first, str(unfit))
+            sites.skip(first, unfit.why)
     for chain, weights, offset in chains:
         _put(sites, chain, weights, offset)
     for node in sites.with_ops(FUSED_BATCH_NORMS | {GLOBAL}):
         if node.name not in sites.skipped:
-            sites.skip(node, "what it normalises comes from nothing that has weights")
+            sites.skip(node, Remark("what it normalises comes from nothing that has weights", "no-weights"))
     return len(chains)
 
 
@@ -132,7 +132,7 @@ def _chain(sites: Sites, conv: Node, first: Node) -> _Chain | None:
     while True:
         use = only_use(sites, node)
         if use is None and not does.gains:
-            raise Unfit("what it reads is read elsewhere, too, or is an output")
+            raise Unfit("what it reads is read elsewhere, too, or is an output", "outside-uses")
         if use is None or use.node.op not in AFFINE or use.node.controls or use.node.device != conv.device:
             break
         found = after(does, use.node, use.slot, layout)
@@ -144,19 +144,19 @@ def _chain(sites: Sites, conv: Node, first: Node) -> _Chain | None:
             _check_first_alone(sites, node)
     if not does.gains:
         if first.op in FUSED_BATCH_NORMS or first.op == GLOBAL:
-            raise Unfit("it waits for something, or is on another device")
+            raise Unfit("it waits for something, or is on another device", "has-controls")
         return None
     if conv.controls or sites.runs_in_a_loop((conv, *links)):
-        raise Unfit("it is in a loop, or waits for something")
+        raise Unfit("it is in a loop, or waits for something", "crosses-loop")
     return _Chain(conv, links, layout, does)
 
 
 def _check_first_alone(sites: Sites, node: Node) -> None:
     """Raises Unfit where a batch norm is asked for what else it gives."""
     if any(read.node is node and read.index for user in sites.graph.users(node) for read in user.inputs):
-        raise Unfit("its statistics are read")
+        raise Unfit("its statistics are read", "statistics-read")
     if node in sites.whole:
-        raise Unfit("it is an output, with its statistics: that its first output is meant has to be said")
+        raise Unfit("it is an output, with its statistics: that its first output is meant has to be said", "is-output")
 
 
 # -- weights --------------------------------------------------------------------------------------------------
@@ -167,13 +167,13 @@ def _find_weights(sites: Sites, conv: Node) -> None:
     reader, node = conv, conv.inputs[1].node
     while node.op == "Identity" and node.inputs and not node.controls:
         if not sites.may_go(node) or sites.graph.users(node) != [reader]:
-            raise Unfit(SHARED)
+            raise Unfit(SHARED, "shared-weights")
         reader, node = node, node.inputs[0].node
     if node.op != "Const" or node.controls:
-        raise Unfit("the weights are no constant")
+        raise Unfit("the weights are no constant", "not-a-constant")
     beside = [other for other in sites.graph.colocated_with(node) if other is not node and other is not reader]
     if node in sites.kept or beside or len(sites.graph.users(node)) != 1 or len(sites.graph.uses(node.output)) != 1:
-        raise Unfit(SHARED)
+        raise Unfit(SHARED, "shared-weights")
 
 
 def _weights(conv: Node) -> Node:
@@ -188,9 +188,9 @@ def _layout(conv: Node) -> Layout:
     """How what a convolution gives is laid out. Raises Unfit: its weights have another rank, or are no floats."""
     rank, header = WEIGHTED[conv.op].rank, constant_header(_weights(conv))
     if header is None or header.dims is None or len(header.dims) != rank:
-        raise Unfit("the weights are no constant")
+        raise Unfit("the weights are no constant", "not-a-constant")
     if header.dtype not in (FLOAT32, FLOAT64):
-        raise Unfit(f"the weights are {dtype_name(header.dtype)}")
+        raise Unfit(f"the weights are {dtype_name(header.dtype)}", "dtype-mismatch")
     count = prod(header.dims[axis] for axis in _counted(conv))
     is_second = conv.text_attr("data_format") in ("NCHW", "NCDHW")
     return Layout(count, rank, 1 if is_second else rank - 1)
@@ -210,7 +210,7 @@ def _folded(sites: Sites, chain: _Chain) -> tuple[Array, Array]:
     try:
         values = values_of(_weights(chain.conv))
     except InputError:
-        raise Unfit("the weights cannot be read") from None
+        raise Unfit("the weights cannot be read", "unreadable") from None
     old = values.numbers(0, values.count).reshape(values.shape)
     counted = _counted(chain.conv)
     shape = [size if axis in counted else 1 for axis, size in enumerate(values.shape)]
@@ -222,7 +222,7 @@ def _folded(sites: Sites, chain: _Chain) -> tuple[Array, Array]:
         norms = np.sqrt(np.square(exact).sum(axis=others)).reshape(-1)
         left = np.maximum(norms, np.abs(chain.does.offset))
     if (chain.does.peak > CANCELLED * left).any():
-        raise Unfit("what it adds cancels but for rounding")
+        raise Unfit("what it adds cancels but for rounding", "cancels")
     is_splat = values.stored < values.count and bool((weights == weights.flat[0]).all())
     _check_growth(sites, chain, 0 if is_splat else values.count - values.stored, offset)
     return weights, offset
@@ -238,7 +238,7 @@ def _check_growth(sites: Sites, chain: _Chain, more: int, offset: Array) -> None
         if header is not None and sites.may_go(part) and len(sites.graph.users(part)) == 1:
             goes += header.content_bytes // (DTYPES[header.dtype].size or 1) + header.values
     if comes > goes + ALLOWED * len(chain.links):
-        raise Unfit("it would take more bytes than it takes away")
+        raise Unfit("it would take more bytes than it takes away", "too-large")
 
 
 def _check_numbers(old: Array, exact: Array, weights: Array, offset: Array) -> None:
@@ -246,10 +246,12 @@ def _check_numbers(old: Array, exact: Array, weights: Array, offset: Array) -> N
 
     if not (np.isfinite(weights).all() and np.isfinite(offset).all()):
         is_overflow = np.isfinite(old).all() and not np.isnan(exact).any() and not np.isnan(offset).any()
-        raise Unfit("it would overflow" if is_overflow else "the weights, or its numbers, are not finite")
+        if is_overflow:
+            raise Unfit("it would overflow", "overflow")
+        raise Unfit("the weights, or its numbers, are not finite", "not-finite")
     tiny = np.finfo(old.dtype).tiny
     if ((np.abs(exact) < tiny) & (exact != 0) & (np.abs(old) >= tiny)).any():
-        raise Unfit("the weights would underflow")
+        raise Unfit("the weights would underflow", "underflow")
 
 
 # -- carrying out ---------------------------------------------------------------------------------------------

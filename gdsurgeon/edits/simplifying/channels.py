@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gdsurgeon.analysis.queries.constant_values import values_of
-from gdsurgeon.errors import InputError
+from gdsurgeon.errors import InputError, Remark
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.dtypes import DTYPES, FLOAT32, FLOAT64
 from gdsurgeon.ops.kinds import FUSED_BATCH_NORMS, SUMS
@@ -29,7 +29,15 @@ of the summands is more than a part in 100,000 of what is left."""
 
 
 class Unfit(Exception):
-    """A batch norm is not folded; says why."""
+    """A batch norm is not folded.
+
+    Attributes:
+        why: the reason, with its code.
+    """
+
+    def __init__(self, why: str, code: str) -> None:
+        super().__init__(why)
+        self.why = Remark(why, code)
 
 
 class Layout(NamedTuple):
@@ -111,15 +119,15 @@ def _normalised(done: Affine, node: Node, layout: Layout) -> Affine:
         mean, variance, beta, gamma = (_vector(read, layout) for read in node.inputs[1:5])
     else:
         if node.setting("is_training"):
-            raise Unfit("it is there to be trained")
+            raise Unfit("it is there to be trained", "is-training")
         epsilon, is_scaled = node.setting("epsilon"), True
         gamma, beta, mean, variance = (_vector(read, layout) for read in node.inputs[1:5])
     if gamma is None or beta is None or mean is None or variance is None or not isinstance(epsilon, float):
-        raise Unfit("its statistics are no constants of one number a channel")
+        raise Unfit("its statistics are no constants of one number a channel", "value-unknown")
     if not _is_laid_out(node, layout):
-        raise Unfit("its channels are others than those of the convolution")
+        raise Unfit("its channels are others than those of the convolution", "other-channels")
     if not (variance + epsilon > 0).all():
-        raise Unfit("a variance, with epsilon, is not above 0")
+        raise Unfit("a variance, with epsilon, is not above 0", "bad-variance")
     scaled = _multiplied(_added(done, -mean), 1 / np.sqrt(variance + epsilon))
     return _added(_multiplied(scaled, gamma) if is_scaled else scaled, beta)
 

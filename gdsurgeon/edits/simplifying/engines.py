@@ -14,7 +14,7 @@ from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.attr_names import COLOCATION_ATTR
 from gdsurgeon.ops.dtypes import DTYPES, element_size
 from gdsurgeon.runtime.base import MAX_GRAPH_BYTES
-from gdsurgeon.text import near_miss
+from gdsurgeon.text import nearest, suggestion
 from gdsurgeon.wire.write import read_chunks
 
 ENGINES = ("opencv",)
@@ -35,7 +35,9 @@ def left_out(engine: str, *, has_shapes: bool) -> tuple[str, ...]:
     if not engine:
         return ()
     if engine not in ENGINES:
-        raise UsageError(f"there is no engine {quoted(engine)}.{near_miss(engine, ENGINES)}")
+        near = nearest(engine, ENGINES)
+        message = f"there is no engine {quoted(engine)}.{suggestion(near)}"
+        raise UsageError(message, code="no-such-engine", facts={"value": engine, "near": near})
     return ("equal-nodes",) if has_shapes else ("equal-nodes", "shapes")
 
 
@@ -72,8 +74,9 @@ def check_room(graph: Graph) -> None:
             reads = sum(code >> Table.PORT_BITS == number for code in codes)
             total += header.elements * (element_size(header.dtype) or 0) * reads
     if total > MAX_GRAPH_BYTES:
-        raise EditError(f"constants spelt out, one for each that reads it, are {total / 2**30:.2f} GiB: "
-                        "more than a GraphDef of 2 GiB holds")  # fmt: skip
+        size = f"{total / 2**30:.2f} GiB: more than a GraphDef of 2 GiB holds"
+        message = f"constants spelt out, one for each that reads it, are {size}"
+        raise EditError(message, code="too-large", facts={"bytes": total, "most": MAX_GRAPH_BYTES})
 
 
 def _whole(node: Node) -> bytes | None:

@@ -26,7 +26,8 @@ def fixed(graph: Graph, shapes: Sequence[tuple[str, Shape]]) -> Stage | None:
         old = placeholder_shape(node) if node.op in PLACEHOLDERS else None
         if old is not None and not _includes(old, shape):
             line = f"{quoted(name)} takes {format_shape(old)}, of which {format_shape(shape)} is none"
-            raise EditError(line, hint="set-shape has inputs take other shapes")
+            facts = {"node": name, "expected": old, "found": shape}
+            raise EditError(line, code="wrong-shape", facts=facts, hint="set-shape has inputs take other shapes")
         if node.op not in PLACEHOLDERS or old != shape:
             new.append((name, shape))
     if not new:

@@ -68,7 +68,8 @@ def with_folds(graph: Graph, result: EditResult, ends: Sequence[Output], how: Fo
     told, facts = [*result.told, *_told(sites)], {**result.facts, "passes": passes, "folds": _facts(sites)}
     if not graph.is_changed:
         why = "; ".join(first_lines([text for label, text in _told(sites) if label == "unfolded"], MOST_REASONS))
-        raise NothingToDo(f"nothing would change: there is nothing to be made simpler{why and ', nor folded: '}{why}")
+        message = f"nothing would change: there is nothing to be made simpler{why and ', nor folded: '}{why}"
+        raise NothingToDo(message, facts={"folds": _facts(sites)})
     if not sites.found:
         return replace(result, told=told, facts=facts)
     later = EditResult(sites.intent(), asked=Asked("fold_batch_norms", {"outputs": tuple(end.name for end in ends)}))
@@ -122,5 +123,7 @@ def _told(sites: Sites) -> Iterator[tuple[str, str]]:
 def _facts(sites: Sites) -> Json:
     """The same for the report, with all names."""
     folded: list[Json] = [{"what": what, "into": op, "count": count} for (what, op), count in sites.folded.items()]
-    skipped: list[Json] = [{"node": name, "op": op, "reason": why} for name, (op, why) in sites.skipped.items()]
+    skipped: list[Json] = [
+        {"node": name, "op": op, "reason": str(why), "code": why.code} for name, (op, why) in sites.skipped.items()
+    ]
     return {"folded": folded, "not_folded": skipped, "compared_at": [*sites.found]}

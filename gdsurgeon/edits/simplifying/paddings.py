@@ -59,7 +59,7 @@ def _fold(sites: Sites, ops: Container[str], look: Callable[[Sites, Node], _Fold
             if folding is not None:
                 foldings.append(folding)
         except Unfit as unfit:
-            sites.skip(node, str(unfit))
+            sites.skip(node, unfit.why)
     shapes = infer_shapes(sites.graph, wanted=[each.source for each in foldings]) if foldings else None
     attrs = [_attrs(each, shapes) for each in foldings if shapes is not None]
     for folding, changed in zip(foldings, attrs, strict=True):
@@ -90,9 +90,9 @@ def _padded(sites: Sites, pad: Node) -> _Folding | None:
         return None
     pairs = _pairs(pad.inputs[1].node, conv)
     if pairs is None:
-        raise Unfit("its paddings are no constant of the height and the width")
+        raise Unfit("its paddings are no constant of the height and the width", "value-unknown")
     if conv.text_attr("padding") != NOT_PADDED:
-        raise Unfit("the convolution pads, too")
+        raise Unfit("the convolution pads, too", "also-pads")
     _check_place(sites, [pad, conv])
     return _Folding(conv, conv, [pad], pad.inputs[0], pairs, _window(conv).gaps)
 
@@ -144,16 +144,16 @@ def _shuffled(sites: Sites, there: Node) -> _Folding | None:
     blocks = [_numbers(node.inputs[1].node) for node in (there, back)]
     sizes = [_numbers(node.inputs[2].node) for node in (there, back)]
     if blocks[0] is None or len(blocks[0]) != 2 or sizes[0] is None or sizes[1] is None:
-        raise Unfit("what it pads and crops are no constants of the height and the width")
+        raise Unfit("what it pads and crops are no constants of the height and the width", "value-unknown")
     window = _window(conv)
     is_plain = window.strides == window.gaps == (1, 1) and conv.text_attr("padding") == NOT_PADDED
     if blocks[0] != blocks[1] or not is_plain or _is_second(conv):
-        raise Unfit("the convolution between has strides, gaps or paddings, or another layout")
+        raise Unfit("the convolution between has strides, gaps or paddings, or another layout", "has-strides")
     if conv.op == "DepthwiseConv2dNative":
-        raise Unfit("TensorFlow runs no depthwise convolution with gaps on every CPU")
+        raise Unfit("TensorFlow runs no depthwise convolution with gaps on every CPU", "no-kernel")
     padded = [pad - crop for pad, crop in zip(sizes[0], sizes[1], strict=True)]
     if len(padded) != 4 or min(padded) < 0:
-        raise Unfit("it crops more than it pads")
+        raise Unfit("it crops more than it pads", "crops-more")
     _check_place(sites, [there, conv, back])
     pairs = ((padded[0], padded[1]), (padded[2], padded[3]))
     return _Folding(conv, back, [there, conv], there.inputs[0], pairs, (blocks[0][0], blocks[0][1]))
@@ -164,9 +164,9 @@ def _shuffled(sites: Sites, there: Node) -> _Folding | None:
 
 def _check_place(sites: Sites, nodes: Sequence[Node]) -> None:
     if sites.runs_in_a_loop(nodes) or any(node.controls for node in nodes):
-        raise Unfit("it is in a loop, or waits for something")
+        raise Unfit("it is in a loop, or waits for something", "crosses-loop")
     if len({node.device for node in nodes}) > 1:
-        raise Unfit("the convolution is on another device")
+        raise Unfit("the convolution is on another device", "other-device")
 
 
 def _is_second(conv: Node) -> bool:
@@ -182,7 +182,7 @@ def _window(conv: Node) -> _Window:
     header = constant_header(filters) if filters.op == "Const" else None
     strides, gaps = conv.ints_attr("strides"), conv.ints_attr("dilations") or [1, 1, 1, 1]
     if header is None or header.dims is None or len(header.dims) != 4 or len(strides) != 4 or len(gaps) != 4:
-        raise Unfit("the size of the filter is not known")
+        raise Unfit("the size of the filter is not known", "shape-unknown")
     return _Window(
         (header.dims[0], header.dims[1]),
         (strides[first], strides[first + 1]),

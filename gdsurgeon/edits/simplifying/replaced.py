@@ -11,6 +11,7 @@ from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import Site
 from gdsurgeon.edits.copying.replacing import remove_unread
+from gdsurgeon.errors import Remark
 from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.constants import raw_value, tensor_value
 from gdsurgeon.graph.graph import Graph
@@ -45,7 +46,7 @@ class Sites:
         self.flow: ControlFlow = control_flow_of(graph)
         self.found: dict[str, Site] = {}
         self.folded: Counter[tuple[str, str]] = Counter()
-        self.skipped: dict[str, tuple[str, str]] = {}
+        self.skipped: dict[str, tuple[str, Remark]] = {}
         self.unique = graph.unique_names()
         self._added: dict[str, None] = {}
         self._removed: list[str] = []
@@ -65,7 +66,7 @@ class Sites:
         """Whether one of NODES, which are as they were when the pass began, is in a frame."""
         return any(self.flow.frames[self.flow.topology.id_of(node)] for node in nodes)
 
-    def skip(self, node: Node, why: str) -> None:
+    def skip(self, node: Node, why: Remark) -> None:
         """Notes that a node is not folded."""
         self.skipped[node.name] = (node.op, why)
 
