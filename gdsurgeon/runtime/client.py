@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, cast
 
 from gdsurgeon.resources import is_memory_limited, lacked_at_end, memory_budget, out_of_memory_kills
+from gdsurgeon.runtime.answers import Expected, Request, Tensors
+from gdsurgeon.runtime.encoding import BadMessage
 from gdsurgeon.runtime.failures import (
     STARTING,
+    BadAnswer,
     FileUnreadable,
     RuntimeFailure,
     Stage,
@@ -21,20 +24,30 @@ from gdsurgeon.runtime.failures import (
     WorkerUnavailable,
 )
 from gdsurgeon.runtime.process import above_standard, environment, kill, module_path, who_runs
+from gdsurgeon.runtime.protocol import (
+    ANSWER,
+    BEGUN,
+    BEGUN_TYPES,
+    MOST_REASON,
+    REFUSED,
+    REFUSED_TYPES,
+    Channel,
+    packed,
+    request_types,
+)
+from gdsurgeon.runtime.worker import Child
 from gdsurgeon.values import Closing
 
 if TYPE_CHECKING:
-    from gdsurgeon.runtime.base import Device, Operation, SessionOptions, TensorSpec
-    from gdsurgeon.runtime.compare import Comparison
-    from gdsurgeon.runtime.differentiation.gradients import Backward, Derivation
-    from gdsurgeon.runtime.likeness import Likeness
+    from gdsurgeon.runtime.base import SessionOptions
+    from gdsurgeon.runtime.encoding import Bytes
     from gdsurgeon.runtime.log import Log
-    from gdsurgeon.runtime.protocol import Channel, Info, Result, RunSummary
-    from gdsurgeon.runtime.signatures import ModelFolder, Served, SignatureCall
-    from gdsurgeon.runtime.statistics import Statistics
-    from gdsurgeon.runtime.tensor import Tensor
+    from gdsurgeon.runtime.protocol import Types
+    from gdsurgeon.runtime.worker import Job
 
+P = ParamSpec("P")
 T = TypeVar("T", covariant=True)
+R = TypeVar("R")
 
 _BOOT = """import sys
 sys.path[:] = {path}
@@ -44,23 +57,23 @@ main({runtime}, {op_libraries}, {opening}, {reads})
 _TAIL_BYTES = 1 << 16
 _GRACE = 2.0  # seconds for a process to end whose socket is closed
 
-_STAGES = {
-    "load": Stage("loading", "key"),
-    "unload": Stage("unloading", "key"),
-    "signature": Stage("inspecting", "key"),
-    "operations": Stage("inspecting", "key"),
-    "run": Stage("running", "key"),
-    "put": Stage("taking over tensors"),
-    "tensor": Stage("handing over a result"),
-    "compare": Stage("comparing results"),
-    "likenesses": Stage("comparing results"),
-    "statistics": Stage("measuring a result"),
-    "positive_channels": Stage("measuring a result"),
-    "devices": Stage("listing devices"),
-    "derive": Stage("making gradients"),
-    "call_signatures": Stage("asking tf.saved_model.load"),
-}
-"""By the method; the key is that of the argument that says of what."""
+_REQUESTS: dict[str, Request] = {}
+
+
+def _asks(
+    method: Callable[Concatenate[Child, P], Job[R]], doing: str = "starting", key: str = "", **how: Any
+) -> Callable[Concatenate[Worker, P], Pending[R]]:
+    """The method of `Worker` that sends the request METHOD; see `Request`."""
+    code, given = method.__code__, method.__defaults__ or ()
+    names = code.co_varnames[1 : code.co_argcount]
+    defaults = dict(zip(reversed(names), reversed(given), strict=False))
+    _REQUESTS[code.co_name] = Request(method, Stage(doing, key), **how)
+
+    def ask(self: Worker, /, *args: P.args, **kwargs: P.kwargs) -> Pending[R]:
+        return self._submit(code.co_name, {**defaults, **dict(zip(names, args, strict=False)), **kwargs})
+
+    ask.__doc__ = method.__doc__
+    return ask
 
 
 class Pending(Generic[T]):
@@ -70,14 +83,16 @@ class Pending(Generic[T]):
         stage: what the child is doing when it works on it.
     """
 
-    def __init__(self, worker: Worker, stage: Stage, key: object) -> None:
+    _expected: Expected
+
+    def __init__(self, worker: Worker, stage: Stage, key: object, error: RuntimeFailure | None = None) -> None:
         self.stage = stage
         self._worker = worker
         self._key = key
         self._thread: int | None = None  # of the child, once the work has begun
-        self._done = False
+        self._done = error is not None
         self._value: object = None
-        self._error: RuntimeFailure | None = None
+        self._error = error
 
     @property
     def done(self) -> bool:
@@ -94,7 +109,7 @@ class Pending(Generic[T]):
         Raises:
             TensorFlowError: TensorFlow refuses.
             TensorFlowMissing: there is no TensorFlow.
-            WorkerDied: TensorFlow has crashed or been killed.
+            WorkerDied: TensorFlow has crashed or been killed, or has sent what is not an answer.
             WorkerTimeout: the time is over.
             RuntimeFailure: anything else, such as a request that makes no sense.
         """
@@ -148,6 +163,8 @@ class Worker(Closing):
         self._log: Log | None = None
         self._tail = ""
         self._pending: dict[int, Pending[object]] = {}
+        self._tensors: dict[str, Tensors] = {}
+        self._sizes: dict[str, int] = {}  # bytes of graphs
         self._count = 0
         self._kills = 0  # of processes, by the kernel, before this one was started
         self._resident = 0  # bytes that the process used at most, once it has ended
@@ -168,7 +185,6 @@ class Worker(Closing):
         import socket
 
         from gdsurgeon.runtime.log import Log
-        from gdsurgeon.runtime.protocol import Channel
 
         self._owner = os.getpid()
         self._kills = out_of_memory_kills()
@@ -266,29 +282,26 @@ class Worker(Closing):
 
     # --- asking ----------------------------------------------------------------------------------------
 
-    def submit(self, method: str, **arguments: object) -> Pending[Any]:
-        """Send a request by its name; the methods below are the same with types. Starts the process.
-
-        Never raises for a dead or failing child: `Pending.result` does.
-        """
-        return self._submit(method, arguments)
-
-    def _submit(self, method: str, arguments: Mapping[str, object], descriptor: int | None = None) -> Pending[Any]:
-        from gdsurgeon.runtime.protocol import WorkerRequest
-
+    def _submit(self, method: str, arguments: Mapping[str, Any], descriptor: int | None = None) -> Pending[Any]:
+        """Send a request. Starts the process. Never raises for a dead or failing child: `Pending.result` does."""
         if self._pid is None and self._failure is None:
             self.start()
-        stage = _STAGES.get(method, STARTING)
-        if stage.key:
-            stage = stage._replace(key=str(arguments[stage.key]))
-        pending: Pending[object] = Pending(self, stage, arguments.get("key"))
-        if self._failure is not None or self._channel is None:
-            pending._done, pending._error = True, self._failure
+        request = _REQUESTS[method]
+        key = arguments.get("key")
+        pending: Pending[object] = Pending(self, request.stage.of(arguments), key, self._failure)
+        if self._channel is None:
             return pending
+        types = request_types(request.method).arguments
+        if arguments.keys() != types.keys():
+            raise TypeError(f"{method} takes {', '.join(types)}")
+        message = packed(self._count + 1, method, list(types.values()), [arguments[name] for name in types])
+        pending._expected = Expected(request, arguments, self._tensors, self._sizes.get(key or "", 0))
+        if method == "drop":
+            self._tensors.pop(arguments["result_id"], None)
         self._count += 1
         self._pending[self._count] = pending
         try:
-            self._channel.send(WorkerRequest(self._count, method, dict(arguments)), False, descriptor)
+            self._channel.send(message, False, descriptor)
         except TimeoutError:
             self._time_out(pending, 60.0)
         except OSError:
@@ -298,16 +311,12 @@ class Worker(Closing):
             raise
         return pending
 
-    def call(self, method: str, timeout: float | None = None, **arguments: object) -> object:
-        """`submit` and wait; see `Pending.result` for what it raises."""
-        return self.submit(method, **arguments).result(timeout)
-
     def load(
         self,
         key: str,
         *,
         path: str | int | None = None,
-        data: bytes | bytearray | memoryview | None = None,
+        data: Bytes | None = None,
         default_device: str = "",
         options: SessionOptions | None = None,
     ) -> Pending[None]:
@@ -320,112 +329,38 @@ class Worker(Closing):
             default_device: where nodes go that name no device themselves, such as '/device:GPU:1'.
             options: of its session; None: as it is written, on what the worker's DEVICE allows.
         """
-        import pickle
-
-        wanted: dict[str, object] = {"key": key, "default_device": default_device, "options": options}
+        wanted: dict[str, Any] = {"key": key, "data": None, "default_device": default_device, "options": options}
         if path is None:
-            return self.submit("load", data=pickle.PickleBuffer(data or b""), **wanted)  # not copied into the message
+            self._sizes[key] = len(data or b"")
+            return self._submit("load", {**wanted, "data": data or b""})
         try:
             descriptor = os.dup(path) if isinstance(path, int) else os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
             self.unload(key)
-            pending: Pending[None] = Pending(self, _STAGES["load"], key)
-            pending._done, pending._error = True, FileUnreadable(f"cannot read {path!r}: {error.strerror}")
-            return pending
+            unreadable = FileUnreadable(f"cannot read {path!r}: {error.strerror}")
+            return Pending(self, Stage("loading", key), key, unreadable)
         try:
-            return self._submit("load", {**wanted, "data": None}, descriptor)
+            self._sizes[key] = os.fstat(descriptor).st_size
+            return self._submit("load", wanted, descriptor)
         finally:
             os.close(descriptor)
 
-    def unload(self, key: str) -> Pending[None]:
-        """Free the graph KEY. Its results stay."""
-        return self.submit("unload", key=key)
-
-    def signature(self, key: str, names: Sequence[str]) -> Pending[list[TensorSpec]]:
-        """DataType number and inferred shape of the tensors NAMES."""
-        return self.submit("signature", key=key, names=list(names))
-
-    def operations(self, key: str) -> Pending[list[Operation]]:
-        """Name, type and number of outputs of all nodes, as TensorFlow has loaded them."""
-        return self.submit("operations", key=key)
-
-    def run(
-        self,
-        key: str,
-        result_id: str,
-        feeds: Mapping[str, Tensor | Result],
-        fetches: Sequence[str],
-        targets: Sequence[str] = (),
-        trace: bool = False,
-    ) -> Pending[RunSummary]:
-        """Run the graph KEY; the fetched tensors stay in the child under the name RESULT_ID.
-
-        Args:
-            key: a graph that was loaded, or whose loading was asked for.
-            result_id: names the tensors from now on; an earlier result of that name is dropped.
-            feeds: values by tensor name; a Result stands for a tensor that is still in the child.
-            fetches: tensor names ('node' or 'node:1').
-            targets: nodes to run without fetching anything.
-            trace: record a full trace (RunMetadata).
-        """
-        return self.submit(
-            "run",
-            key=key,
-            result_id=result_id,
-            feeds=dict(feeds),
-            fetches=list(fetches),
-            targets=list(targets),
-            trace=trace,
-        )
-
-    def put(self, result_id: str, tensors: Sequence[Tensor]) -> Pending[None]:
-        """Hand TENSORS to the child as the result RESULT_ID, to be compared and fed like those of a run.
-
-        Requests that are sent after this one find them, whether it has been answered or not.
-        """
-        return self.submit("put", result_id=result_id, tensors=list(tensors))
-
-    def tensor(self, result_id: str, index: int) -> Pending[Tensor]:
-        """The tensor that the run RESULT_ID gave for its fetch INDEX."""
-        return self.submit("tensor", result_id=result_id, index=index)
-
-    def compare(
-        self, a: str, b: str, pairs: Sequence[tuple[int, int]], **how: float | None
-    ) -> Pending[list[Comparison]]:
-        """Compare fetches of the runs A and B, pair by pair of their indices, in the child. HOW: see `compare`."""
-        return self.submit("compare", result_a=a, result_b=b, pairs=list(pairs), **how)
-
-    def likenesses(self, result_a: str, result_b: str, rtol: float = 0.0, atol: float = 0.0) -> Pending[list[Likeness]]:
-        """Compare the fetches of RESULT_B, which another engine gave, with those of RESULT_A, each with its own."""
-        return self.submit("likenesses", result_a=result_a, result_b=result_b, rtol=rtol, atol=atol)
-
-    def statistics(self, result_id: str) -> Pending[list[Statistics]]:
-        """Extremes and counts of each tensor of the result RESULT_ID, in the order of its fetches."""
-        return self.submit("statistics", result_id=result_id)
-
-    def positive_channels(self, result_id: str, places: Sequence[tuple[int, int]]) -> Pending[list[bytes]]:
-        """For tensors of RESULT_ID (index, axis) 1 for each channel that is above zero somewhere, and 0 for others."""
-        return self.submit("positive_channels", result_id=result_id, places=list(places))
-
-    def drop(self, result_id: str) -> Pending[None]:
-        """Free the tensors of the run RESULT_ID once what was asked about them before is answered."""
-        return self.submit("drop", result_id=result_id)
-
-    def derive(self, data: bytes, wanted: Derivation) -> Pending[Backward]:
-        """Make the nodes of the backward pass of a GraphDef; the worker's runtime must be 'python'."""
-        return self.submit("derive", data=data, wanted=wanted)
-
-    def call_signatures(self, folder: ModelFolder, calls: Sequence[SignatureCall]) -> Pending[Served]:
-        """Load a SavedModel with tf.saved_model.load and call its signatures; the runtime must be 'python'."""
-        return self.submit("call_signatures", folder=folder, calls=list(calls))
-
-    def devices(self) -> Pending[list[Device]]:
-        """The devices that TensorFlow sees."""
-        return self.submit("devices")
-
-    def info(self) -> Pending[Info]:
-        """Which runtime it is, and TensorFlow's version."""
-        return self.submit("info")
+    _load = _asks(Child.load, "loading", "key")
+    unload = _asks(Child.unload, "unloading", "key")
+    signature = _asks(Child.signature, "inspecting", "key", items="names")
+    operations = _asks(Child.operations, "inspecting", "key")
+    run = _asks(Child.run, "running", "key", items="fetches")
+    put = _asks(Child.put, "taking over tensors", items="tensors")
+    tensor = _asks(Child.tensor, "handing over a result", result="result_id")
+    compare = _asks(Child.compare, "comparing results", items="pairs")
+    likenesses = _asks(Child.likenesses, "comparing results", result="result_a")
+    statistics = _asks(Child.statistics, "measuring a result", result="result_id")
+    positive_channels = _asks(Child.positive_channels, "measuring a result", items="places", result="result_id")
+    drop = _asks(Child.drop, "freeing a result", result="result_id")
+    devices = _asks(Child.devices, "listing devices")
+    derive = _asks(Child.derive, "making gradients", is_large=True)
+    call_signatures = _asks(Child.call_signatures, "asking tf.saved_model.load", is_large=True)
+    info = _asks(Child.info)
 
     # --- answers ---------------------------------------------------------------------------------------
 
@@ -433,41 +368,41 @@ class Worker(Closing):
         deadline = None if timeout is None else time.monotonic() + timeout
         while not wanted._done and self._channel is not None:
             try:
-                message = self._channel.receive(deadline)
+                message = self._channel.receive(self._expected, deadline)
+                self._note(*message)
             except TimeoutError:
                 self._time_out(wanted, timeout or 0.0)
+            except BadMessage as error:
+                self._end(BadAnswer(str(error), self._stages(), who_runs(self._runtime)))
             except (EOFError, OSError):
                 self._bury()
             except BaseException:  # an interrupt: a part of a message may have been read
                 self.close()
                 raise
-            else:
-                self._note(message)
 
-    def _note(self, message: object) -> None:
-        from gdsurgeon.runtime.protocol import Answer, Begun, RequestRefused
+    def _expected(self, number: int, kind: str) -> tuple[Types, int]:
+        pending = self._pending.get(number)
+        if pending is not None and kind == REFUSED:
+            return REFUSED_TYPES, 4 * MOST_REASON
+        if pending is not None and kind == BEGUN and pending._thread is None:
+            return BEGUN_TYPES, 0
+        if pending is not None and kind == ANSWER and pending._thread is not None:
+            return pending._expected.types, pending._expected.room()
+        raise BadMessage(f"{kind[:20]!r} for request {number}, which is not expected")
 
-        if isinstance(message, Begun):
+    def _note(self, number: int, kind: str, values: list[Any]) -> None:
+        pending = self._pending[number]
+        if kind == BEGUN:
             self._ready = True
-            pending = self._pending.get(message.number)
-            if pending is not None:
-                pending._thread = message.thread
+            (pending._thread,) = values
             return
-        assert isinstance(message, (Answer, RequestRefused))
-        pending = self._pending.pop(message.number, None)
-        if pending is None:
-            return
-        pending._done = True
-        if isinstance(message, Answer):
-            pending._value = message.value
-        elif message.kind == "tensorflow":
-            pending._error = TensorFlowError(message.code, message.message)
-        elif message.kind == "missing":
-            pending._error = TensorFlowMissing(message.message)
-        elif message.kind == "unavailable":
-            pending._error = WorkerUnavailable(f"TensorFlow does not get by here: {message.message}")
+        if kind == ANSWER:
+            (pending._value,) = values
+            pending._expected.check(pending._value)
         else:
-            pending._error = RuntimeFailure(message.message)
+            pending._error = _refusal(*values)
+        pending._done = True
+        del self._pending[number]
 
     def _time_out(self, wanted: Pending[object], seconds: float) -> None:
         begun = [p for p in self._pending.values() if p._thread is not None]
@@ -484,13 +419,25 @@ class Worker(Closing):
 
         status = self._reap(_GRACE)
         log = self._printed()
-        crashed = crashed_thread(log)
-        begun = [p for p in self._pending.values() if p._thread is not None]
-        guilty = [p for p in begun if p._thread == crashed] or begun
-        stages = list(dict.fromkeys(p.stage for p in guilty))
-        if not stages:
-            stages = [Stage("waiting") if self._ready or not self._pending else STARTING]
+        stages = self._stages(crashed_thread(log))
         lacked = lacked_at_end(status, log, self._resident, out_of_memory_kills() - self._kills)
         says_nothing = stages == [STARTING] or is_memory_limited()
         who = who_runs(self._runtime)
         self._end(WorkerDied(status, stages, says_nothing, who, lacked=lacked, limit=memory_budget()))
+
+    def _stages(self, thread: int | None = None) -> list[Stage]:
+        """What the child is doing, in THREAD if it does something there."""
+        begun = [p for p in self._pending.values() if p._thread is not None]
+        stages = list(dict.fromkeys(p.stage for p in [p for p in begun if p._thread == thread] or begun))
+        return stages or [Stage("waiting") if self._ready or not self._pending else STARTING]
+
+
+def _refusal(kind: str, code: str, reason: str) -> RuntimeFailure:
+    """The error that a child has refused a request with."""
+    if kind == "tensorflow":
+        return TensorFlowError(code, reason)
+    if kind == "missing":
+        return TensorFlowMissing(reason)
+    if kind == "unavailable":
+        return WorkerUnavailable(f"TensorFlow does not get by here: {reason}")
+    return RuntimeFailure(reason)

@@ -85,6 +85,10 @@ class Stage(NamedTuple):
     doing: str
     key: str = ""
 
+    def of(self, arguments: Mapping[str, object]) -> Stage:
+        """The stage whose key is the argument that this one names."""
+        return self._replace(key=str(arguments[self.key])) if self.key else self
+
     def told(self, called: Mapping[str, str] = MappingProxyType({})) -> str:
         """``running edited``, where CALLED has no other name for it."""
         return f"{self.doing} {printable(called.get(self.key, self.key))}" if self.key else self.doing
@@ -158,6 +162,22 @@ class WorkerDied(RuntimeFailure):
         stages = " or ".join(stage.told(called) for stage in self.stages)
         manner = _manner_of_death(self.exit_status, self.signal_name, self.lacked)
         return f"{self.who} {manner} while {stages}" + (f": {self.lacked}" if self.lacked else "")
+
+
+class BadAnswer(WorkerDied):
+    """The process has sent a message that does not answer a request, and has been killed."""
+
+    def __init__(self, reason: str, stages: Sequence[Stage], who: str = "TensorFlow") -> None:
+        self.reason = printable(reason)
+        super().__init__(None, stages, False, who)
+        self.error_code = "bad-message"
+
+    def facts(self, called: Mapping[str, str]) -> dict[str, Json]:
+        return {"doing": [stage.told(called) for stage in self.stages], "reason": self.reason}
+
+    def told(self, called: Mapping[str, str]) -> str:
+        stages = " or ".join(stage.told(called) for stage in self.stages)
+        return f"the process of {self.who} sent an invalid message while {stages}: {self.reason}"
 
 
 class WorkerTimeout(RuntimeFailure):

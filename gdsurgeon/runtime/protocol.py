@@ -1,66 +1,61 @@
-"""What the two ends of the worker's socket say to each other, and how a message is framed.
+"""The messages between the command and its worker, and the socket that carries them.
 
-A message is a pickle, followed by the buffers that it refers to (the data of tensors), so that those are
-neither copied into the pickle nor out of it. In front: the size of the pickle and the number of buffers,
-then the size of each buffer, all as unsigned little-endian integers of 8 bytes.
+A message has a number, a kind and values. The command sends a request: the kind is the name of a method of
+`gdsurgeon.runtime.worker.Child`, the values are its arguments. The worker answers each request by its number: `BEGUN`
+when its work starts, then `ANSWER` or `REFUSED`. The annotations of the method are the types of its arguments and of
+its answer; `gdsurgeon.runtime.encoding` has the bytes.
 
-A message may bring the descriptor of a file, which comes along with its first bytes: the child itself may open none.
+On the wire: the size of the small columns (at most `MOST_SMALL`) and the number, the small columns, the large columns.
 
-Parent to child: `WorkerRequest`. Child to parent, for each request: `Begun` when its work starts, unless it was
-refused before that, then `Answer` or `RequestRefused`.
+A request may bring the descriptor of a file, with its first bytes: the worker itself may open none. The command accepts
+no descriptors.
 """
 
 from __future__ import annotations
 
-import pickle
+import re
 import socket
 import struct
 import sys
 import threading
 import time
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, get_args, get_type_hints
 
-_HEADER = struct.Struct("<QQ")
+from gdsurgeon.runtime.encoding import BadMessage, Reader, Writer, read, write
+
+if TYPE_CHECKING:
+    import mmap
+
+BEGUN, ANSWER, REFUSED = "begun", "answer", "refused"
+BEGUN_TYPES = (int,)
+"""The thread that works on the request."""
+REFUSED_TYPES = (str, str, str)
+"""What refuses ('tensorflow', 'missing', 'unavailable' or 'other'), TensorFlow's status code or '', the reason."""
+MOST_SMALL = 1 << 20
+MOST_REASON = 1 << 18
+"""Characters of a reason; TensorFlow may quote a graph."""
+
+_HEAD = struct.Struct("=IQ")
 _DESCRIPTOR = struct.Struct("i")
+_MAPPED = 1 << 20  # bytes from which on the memory of a column is mapped: it is not touched before data arrives
 _STALL = 60.0  # seconds without any progress after which the other end counts as hung
 _SO_NOSIGPIPE = 0x1022  # macOS; Python has no name for it
 
-
-class WorkerRequest(NamedTuple):
-    """Asks the child for METHOD with ARGUMENTS; NUMBER names the request in what comes back."""
-
-    number: int
-    method: str
-    arguments: dict[str, object]
-
-
-class Begun(NamedTuple):
-    """The work on a request has started, in the thread THREAD."""
-
-    number: int
-    thread: int
-
-
-class Answer(NamedTuple):
-    """The result of a request."""
-
-    number: int
-    value: object
-
-
-class RequestRefused(NamedTuple):
-    """The failure of a request: KIND is 'tensorflow', 'missing', 'unavailable' or 'other'; CODE goes with the first."""
-
-    number: int
-    kind: str
-    code: str
-    message: str
+Types: TypeAlias = Sequence[Any]
+Message: TypeAlias = "tuple[int, str, list[Any]]"
+"""The number, the kind, the values."""
 
 
 class Result:
     """As the value of a feed: output INDEX of the earlier run RESULT_ID, which never leaves the child."""
 
     __slots__ = ("index", "result_id")
+
+    result_id: str
+    index: int
 
     def __init__(self, result_id: str, index: int) -> None:
         self.result_id = result_id
@@ -100,58 +95,114 @@ class Info(NamedTuple):
     not_locked_in: str = ""
 
 
-class Channel:
-    """One end of the socket. Any thread may send; one receives."""
+_MODULES = {
+    "Backward": "differentiation.gradients",
+    "Comparison": "compare",
+    "Derivation": "differentiation.gradients",
+    "Likeness": "likeness",
+    "ModelFolder": "signatures",
+    "Served": "signatures",
+    "SignatureCall": "signatures",
+    "Statistics": "statistics",
+}
+"""The modules of types that few requests have: each is imported when the first such request is made."""
 
-    def __init__(self, end: socket.socket) -> None:
+
+class Request(NamedTuple):
+    """The types of a request: of its arguments, by their names, and of its answer."""
+
+    arguments: Mapping[str, Any]
+    answer: Any
+
+
+@cache
+def request_types(method: Callable[..., Any]) -> Request:
+    """The types of the request that METHOD of `gdsurgeon.runtime.worker.Child` carries out."""
+    words = set(re.findall(r"\w+", " ".join(method.__annotations__.values())))
+    late = {
+        name: getattr(import_module(f"gdsurgeon.runtime.{_MODULES[name]}"), name) for name in words & _MODULES.keys()
+    }
+    hints = get_type_hints(method, localns=late)
+    return Request(hints, get_args(hints.pop("return"))[0])
+
+
+def packed(number: int, kind: str, types: Types, values: Sequence[object]) -> list[memoryview]:
+    """A message as bytes.
+
+    Raises:
+        TypeError, ValueError, OverflowError, AttributeError: VALUES do not have TYPES.
+    """
+    out = Writer()
+    write(str, [kind], out)
+    for each, value in zip(types, values, strict=True):
+        write(each, [value], out)
+    return [memoryview(_HEAD.pack(len(out.small), number) + out.small), *out.large]
+
+
+class Channel:
+    """One end of the socket. Any thread may send; one receives.
+
+    Args:
+        end: the socket.
+        most_descriptors: how many descriptors of files may come with a message: 0 or 1.
+    """
+
+    def __init__(self, end: socket.socket, most_descriptors: int = 0) -> None:
         self._end = end
         self._sending = threading.Lock()
+        self._space = socket.CMSG_LEN(_DESCRIPTOR.size) if most_descriptors else 0
         self._descriptors: list[int] = []
         # The other end may be dead: that is to be an error here, whatever SIGPIPE is set to.
         self._flags = getattr(socket, "MSG_NOSIGNAL", 0)
         if sys.platform == "darwin":
             end.setsockopt(socket.SOL_SOCKET, _SO_NOSIGPIPE, 1)
 
-    def send(self, message: object, patient: bool = True, descriptor: int | None = None) -> None:
-        """Send MESSAGE whole.
+    def send(self, message: Sequence[memoryview], patient: bool = True, descriptor: int | None = None) -> None:
+        """Send a message whole.
 
         Args:
-            message: what pickle can pickle.
+            message: see `packed`.
             patient: wait as long as it takes, rather than a minute without progress.
             descriptor: of a file that the other end gets a descriptor of, see `take_descriptor`.
 
         Raises:
             OSError: the other end is gone (BrokenPipeError and the like) or hung (TimeoutError).
         """
-        buffers: list[pickle.PickleBuffer] = []
-        body = pickle.dumps(message, 5, buffer_callback=buffers.append)
-        views = [buffer.raw() for buffer in buffers]
-        head = _HEADER.pack(len(body), len(views)) + b"".join(struct.pack("<Q", v.nbytes) for v in views)
+        first, *large = message
         with self._sending:
             if not patient:
                 self._end.settimeout(_STALL)
-            first = memoryview(head + body)
             if descriptor is not None:
                 rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, _DESCRIPTOR.pack(descriptor))
                 first = first[self._end.sendmsg([first], [rights], self._flags) :]
-            for view in (first, *views):
+            for view in (first, *large):
                 while view.nbytes:
                     view = view[self._end.send(view, self._flags) :]
 
-    def receive(self, deadline: float | None = None) -> object:
+    def receive(self, expected: Callable[[int, str], tuple[Types, int]], deadline: float | None = None) -> Message:
         """The next message.
 
         Args:
+            expected: returns the types of the values of a message with this number and kind, and the most bytes that
+                its large columns may have. It raises BadMessage if no such message is expected.
             deadline: of time.monotonic(); None waits as long as it takes.
 
         Raises:
+            BadMessage: what came is not a message, or not one that is expected. Nothing can be read after it.
             EOFError: the other end is gone.
             TimeoutError: the deadline has passed. If a part of a message had come, it is lost.
         """
-        size, count = _HEADER.unpack(self._read(_HEADER.size, deadline))
-        sizes = struct.unpack(f"<{count}Q", self._read(8 * count, deadline))
-        body = self._read(size, deadline)
-        return pickle.loads(body, buffers=[self._read(n, deadline) for n in sizes])
+        size, number = _HEAD.unpack(self._read(_HEAD.size, deadline))
+        if size > MOST_SMALL:
+            raise BadMessage(f"{size} bytes of small columns, of which {MOST_SMALL} are allowed")
+        source = Reader(self._read(size, deadline), lambda size: self._read(size, deadline))
+        (kind,) = read(str, 1, source)
+        types, source.most = expected(number, kind)
+        values = [read(each, 1, source)[0] for each in types]
+        source.end()
+        if len(self._descriptors) > 1:
+            raise BadMessage("more than one descriptor came with it")
+        return number, kind, values
 
     def take_descriptor(self) -> int | None:
         """A descriptor that has come with what was received last, to be closed by the caller; None if none has."""
@@ -161,9 +212,9 @@ class Channel:
         """Close this end."""
         self._end.close()
 
-    def _read(self, size: int, deadline: float | None) -> bytearray:
-        data = bytearray(size)
-        view = memoryview(data)
+    def _read(self, size: int, deadline: float | None) -> memoryview:
+        data = memoryview(bytearray(size) if size < _MAPPED else _memory(size))
+        view = data
         while view.nbytes:
             if deadline is None:
                 self._end.settimeout(None)
@@ -171,17 +222,25 @@ class Channel:
                 # Even with the deadline behind us, what has already come is taken; 0 would not wait at all.
                 self._end.settimeout(max(deadline - time.monotonic(), 1e-3))
             try:
-                got = self._receive(view)
+                got, ancillary, flags, _ = self._end.recvmsg_into([view], self._space)
             except ConnectionError:
                 got = 0
             if not got:
                 raise EOFError
+            if flags & socket.MSG_CTRUNC:  # the kernel has closed them
+                raise BadMessage("descriptors that are not accepted came with it")
+            for level, kind, rights in ancillary:
+                if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                    self._descriptors += (fd for (fd,) in _DESCRIPTOR.iter_unpack(rights))
             view = view[got:]
         return data
 
-    def _receive(self, view: memoryview) -> int:
-        got, ancillary, _, _ = self._end.recvmsg_into([view], socket.CMSG_LEN(_DESCRIPTOR.size))
-        for level, kind, data in ancillary:
-            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-                self._descriptors += (fd for (fd,) in _DESCRIPTOR.iter_unpack(data))
-        return got
+
+def _memory(size: int) -> mmap.mmap:
+    """Memory of SIZE bytes that the system provides as it is written to. Raises MemoryError."""
+    import mmap
+
+    try:
+        return mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except OSError as error:
+        raise MemoryError from error

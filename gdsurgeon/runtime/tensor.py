@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from gdsurgeon.ops.dtypes import DTYPES, NUMBERS, STRING, dtype_name
 from gdsurgeon.ops.numpy_dtypes import numpy_dtype
@@ -92,15 +92,6 @@ class Tensor:
             strings[:] = self.data
             return strings.reshape(self.shape)
         return np.frombuffer(self.data, numpy_dtype(self.dtype)).reshape(self.shape)
-
-    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[object, ...]:
-        if isinstance(self.data, list):
-            return Tensor, (self.dtype, self.shape, self.data)
-        if protocol.__index__() < 5:
-            return Tensor, (self.dtype, self.shape, self.data.tobytes())
-        import pickle  # out of band: the bytes travel without being copied into the pickle
-
-        return Tensor, (self.dtype, self.shape, pickle.PickleBuffer(self.data))
 
     def __repr__(self) -> str:
         return f"Tensor({dtype_name(self.dtype)}, {list(self.shape)}, {self.nbytes} bytes)"

@@ -11,43 +11,53 @@ everything it wants done in one go.
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import os
 import queue
 import signal
 import socket
+import struct
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from gdsurgeon.resources import exhausted
 from gdsurgeon.runtime.base import MAX_GRAPH_BYTES, Device, Operation, SessionOptions, TensorSpec
-from gdsurgeon.runtime.checked import LoadedGraph, Runtime
-from gdsurgeon.runtime.differentiation.gradients import Derivation
+from gdsurgeon.runtime.encoding import BadMessage, Bytes
 from gdsurgeon.runtime.failures import RuntimeFailure, TensorFlowError, TensorFlowMissing
 from gdsurgeon.runtime.lockdown import Opening, lock_in
 from gdsurgeon.runtime.process import takes_files
 from gdsurgeon.runtime.protocol import (
-    Answer,
-    Begun,
+    ANSWER,
+    BEGUN,
+    BEGUN_TYPES,
+    MOST_REASON,
+    REFUSED,
+    REFUSED_TYPES,
     Channel,
     Info,
     OutputInfo,
-    RequestRefused,
     Result,
     RunSummary,
-    WorkerRequest,
+    Types,
+    packed,
+    request_types,
 )
-from gdsurgeon.runtime.signatures import ModelFolder, SignatureCall
 from gdsurgeon.runtime.tensor import Tensor
 
 if TYPE_CHECKING:
+    from gdsurgeon.runtime.checked import LoadedGraph, Runtime
+    from gdsurgeon.runtime.compare import Comparison
+    from gdsurgeon.runtime.differentiation.gradients import Backward, Derivation
+    from gdsurgeon.runtime.likeness import Likeness
     from gdsurgeon.runtime.python_tf import PythonRuntime
+    from gdsurgeon.runtime.signatures import ModelFolder, Served, SignatureCall
+    from gdsurgeon.runtime.statistics import Statistics
 
 T = TypeVar("T")
+Method = TypeVar("Method", bound=Callable[..., "Job[Any]"])
 
 _STACK_BYTES = 8 << 20  # of each thread, as the main thread has; elsewhere than on Linux the default is less
 _SIGNAL_STACK_BYTES = 1 << 16
@@ -84,17 +94,41 @@ class Slot(Generic[T]):
         return self._value  # type: ignore[return-value]  # None only where T allows it
 
 
-class Job(NamedTuple):
-    """WORK to be done in the thread LANE once everything in NEEDS is there; ABANDON is told if it never is."""
+class Job(Generic[T]):
+    """Work that a request asks for.
 
-    lane: str
-    work: Callable[[], object]
-    needs: Iterable[Slot[list[Tensor]]] = ()
-    abandon: Callable[[BaseException], None] | None = None
+    Attributes:
+        lane: the thread that does it. A thread does its jobs one after the other.
+        work: returns the answer.
+        needs: results that the work waits for.
+        settle: called after the answer was sent, with None, or with the error after a refusal.
+    """
+
+    def __init__(
+        self,
+        lane: str,
+        work: Callable[[], T],
+        needs: Sequence[Slot[list[Tensor]]] = (),
+        settle: Callable[[Exception | None], None] = lambda _: None,
+    ) -> None:
+        self.lane = lane
+        self.work = work
+        self.needs = needs
+        self.settle = settle
+
+
+REQUESTS: dict[str, Callable[..., Job[Any]]] = {}
+"""The requests that the worker accepts, by name: methods of `Child`."""
+
+
+def request(method: Method) -> Method:
+    """Declare a method of `Child` as a request. Its annotations are the types on the wire."""
+    REQUESTS[method.__name__] = method
+    return method
 
 
 class Child:
-    """The state of the child. A public method is a request: it runs in the main thread and gives a Job."""
+    """The state of the child. A request runs in the main thread and returns the Job that it asks for."""
 
     def __init__(self, channel: Channel, cpu_only: bool, not_locked_in: str = "") -> None:
         self._channel = channel
@@ -103,7 +137,7 @@ class Child:
         self._runtime: Slot[Runtime] = Slot()
         self._graphs: dict[str, LoadedGraph | TensorFlowError] = {}
         self._results: dict[str, Slot[list[Tensor]]] = {}
-        self._lanes: dict[str, queue.SimpleQueue[tuple[int, Job]]] = {}
+        self._lanes: dict[str, queue.SimpleQueue[tuple[int, Job[Any], Any]]] = {}
 
     # --- the machinery ---------------------------------------------------------------------------------
 
@@ -112,29 +146,37 @@ class Child:
         self._thread("runtime", lambda: self._load_runtime(runtime, op_libraries))
 
     def serve(self) -> None:
-        """Take requests until the parent is gone."""
+        """Take requests until the parent is gone.
+
+        Raises:
+            BadMessage: something else than a request has come.
+        """
         while True:
             try:
-                request = self._channel.receive()
+                number, name, values = self._channel.receive(self._expected)
             except EOFError:
                 return
-            assert isinstance(request, WorkerRequest)
-            self._accept(request)
+            self._accept(number, REQUESTS[name], values)
+            if self._channel.take_descriptor() is not None:
+                raise BadMessage(f"a descriptor came with a request to {name}")
 
-    def _accept(self, request: WorkerRequest) -> None:
+    def _expected(self, _: int, name: str) -> tuple[Types, int]:
+        if name not in REQUESTS:
+            raise BadMessage(f"there is no request {name!r}")
+        return tuple(request_types(REQUESTS[name]).arguments.values()), sys.maxsize
+
+    def _accept(self, number: int, method: Callable[..., Job[Any]], values: Sequence[Any]) -> None:
         try:
-            if request.method.startswith("_") or request.method in ("start_loading", "serve"):
-                raise RuntimeFailure(f"there is no request {request.method!r}")
-            job: Job = getattr(self, request.method)(**request.arguments)
+            job = method(self, *values)
         except Exception as error:
-            self._refuse(request.number, error)
+            self._refuse(number, error)
             return
         lane = self._lanes.get(job.lane)
         if lane is None:
             lane = self._lanes[job.lane] = queue.SimpleQueue()
             jobs = lane
             self._thread(job.lane, lambda: self._work(jobs))
-        lane.put((request.number, job))
+        lane.put((number, job, request_types(method).answer))
 
     def _thread(self, name: str, body: Callable[[], None]) -> None:
         def guarded() -> None:
@@ -146,25 +188,26 @@ class Child:
 
         threading.Thread(target=guarded, name=name, daemon=True).start()
 
-    def _work(self, jobs: queue.SimpleQueue[tuple[int, Job]]) -> None:
+    def _work(self, jobs: queue.SimpleQueue[tuple[int, Job[Any], Any]]) -> None:
         _use_signal_stack()
         while True:
-            number, job = jobs.get()
+            number, job, kind = jobs.get()
+            failure: Exception | None = None
             try:
                 self._runtime.get()
                 for needed in job.needs:
                     needed.get()
-                self._channel.send(Begun(number, threading.get_ident()))
-                answer = Answer(number, job.work())
+                self._channel.send(packed(number, BEGUN, BEGUN_TYPES, [threading.get_ident()]))
+                answer = packed(number, ANSWER, [kind], [job.work()])
             except Exception as error:
-                if job.abandon is not None:
-                    job.abandon(error)
+                failure = error
                 self._refuse(number, error)
             else:
                 self._channel.send(answer)
+            job.settle(failure)
             # Results are freed when they are dropped, not when this thread next has something to do.
-            del job
-            answer = None  # type: ignore[assignment]
+            del job, failure
+            answer = []
 
     def _refuse(self, number: int, error: Exception) -> None:
         kind, code, message = "other", "", str(error)
@@ -179,7 +222,7 @@ class Child:
 
             traceback.print_exc()  # for the log
             message = f"{type(error).__name__}: {error}"
-        self._channel.send(RequestRefused(number, kind, code, message))
+        self._channel.send(packed(number, REFUSED, REFUSED_TYPES, [kind, code, message[:MOST_REASON]]))
 
     def _load_runtime(self, name: str | None, op_libraries: Sequence[str]) -> None:
         _use_signal_stack()
@@ -221,14 +264,15 @@ class Child:
 
     # --- requests --------------------------------------------------------------------------------------
 
+    @request
     def load(
         self,
         key: str,
-        data: bytes | bytearray | memoryview | None,
+        data: Bytes | None,
         default_device: str = "",
         options: SessionOptions | None = None,
-    ) -> Job:
-        """Load the GraphDef in DATA as KEY, or in the file whose descriptor has come along; None."""
+    ) -> Job[None]:
+        """Load a GraphDef as KEY: the one in DATA, or in the file whose descriptor came with the request."""
         descriptor = self._channel.take_descriptor()
         session = options if options is not None else SessionOptions(cpu_only=self._cpu_only)
 
@@ -243,8 +287,9 @@ class Child:
 
         return Job(key, work)
 
-    def unload(self, key: str) -> Job:
-        """Free the graph KEY; None. Its results stay."""
+    @request
+    def unload(self, key: str) -> Job[None]:
+        """Free the graph KEY. Its results stay."""
         return Job(key, lambda: self._close(key))
 
     def _close(self, key: str) -> None:
@@ -252,22 +297,25 @@ class Child:
         if graph is not None and not isinstance(graph, TensorFlowError):
             graph.close()
 
-    def signature(self, key: str, names: Sequence[str]) -> Job:
-        """A TensorSpec for each of the tensors NAMES."""
+    @request
+    def signature(self, key: str, names: Sequence[str]) -> Job[list[TensorSpec]]:
+        """DataType number and inferred shape of each of the tensors NAMES."""
 
         def work() -> list[TensorSpec]:
             return self._graph(key).signature(names)
 
         return Job(key, work)
 
-    def operations(self, key: str) -> Job:
-        """All operations of the graph KEY."""
+    @request
+    def operations(self, key: str) -> Job[list[Operation]]:
+        """Name, type and number of outputs of all nodes, as TensorFlow has loaded them."""
 
         def work() -> list[Operation]:
             return list(self._graph(key).operations())
 
         return Job(key, work)
 
+    @request
     def run(
         self,
         key: str,
@@ -276,14 +324,25 @@ class Child:
         fetches: Sequence[str],
         targets: Sequence[str] = (),
         trace: bool = False,
-    ) -> Job:
-        """Run the graph KEY; the tensors stay here as RESULT_ID; a RunSummary."""
+    ) -> Job[RunSummary]:
+        """Run the graph KEY. The fetched tensors stay in the child under the name RESULT_ID.
+
+        Args:
+            key: a graph that was loaded, or whose loading was asked for.
+            result_id: names the tensors from now on; an earlier result of that name is dropped.
+            feeds: values by tensor name; a Result stands for a tensor that is still in the child.
+            fetches: tensor names ('node' or 'node:1').
+            targets: nodes to run without fetching anything.
+            trace: record a full trace (RunMetadata).
+        """
         earlier = {
             name: (self._result(value.result_id), value.index)
             for name, value in feeds.items()
             if isinstance(value, Result)
         }
-        slot = self._results[result_id] = Slot()
+        slot: Slot[list[Tensor]] = Slot()
+        self._results[result_id] = slot
+        fetched: list[Tensor] = []
 
         def work() -> RunSummary:
             graph = self._graph(key)
@@ -293,22 +352,32 @@ class Child:
             start = time.perf_counter()
             tensors, metadata = graph.run(values, fetches, targets, trace)
             seconds = time.perf_counter() - start
-            slot.put(tensors)
+            fetched.extend(tensors)
             return RunSummary([OutputInfo(t.dtype, t.shape, t.nbytes) for t in tensors], seconds, metadata)
 
-        return Job(key, work, [source for source, _ in earlier.values()], slot.fail)
+        def settle(error: Exception | None) -> None:
+            # Not before the summary was sent: the command accepts a tensor only as the summary describes it.
+            slot.put(fetched) if error is None else slot.fail(error)
 
-    def put(self, result_id: str, tensors: list[Tensor]) -> Job:
-        """Keep TENSORS as RESULT_ID, as if a run had given them; None."""
+        return Job(key, work, [source for source, _ in earlier.values()], settle)
+
+    @request
+    def put(self, result_id: str, tensors: Sequence[Tensor]) -> Job[None]:
+        """Keep TENSORS as the result RESULT_ID, to be compared and fed like those of a run.
+
+        Requests that are sent after this one find them, whether it has been answered or not.
+        """
         slot = self._results[result_id] = Slot()
-        slot.put(tensors)
+        slot.put(list(tensors))
         return Job(" put", lambda: None)
 
-    def tensor(self, result_id: str, index: int) -> Job:
-        """Output INDEX of the run RESULT_ID."""
+    @request
+    def tensor(self, result_id: str, index: int) -> Job[Tensor]:
+        """The tensor that the run RESULT_ID returned for its fetch INDEX."""
         slot = self._result(result_id)
         return Job(" tensor", lambda: _member(slot.get(), index), [slot])
 
+    @request
     def compare(
         self,
         result_a: str,
@@ -317,11 +386,11 @@ class Child:
         rtol: float = 0.0,
         atol: float = 0.0,
         channels: int | None = None,
-    ) -> Job:
-        """A Comparison for each pair (output of run RESULT_A, output of run RESULT_B)."""
+    ) -> Job[list[Comparison]]:
+        """Compare fetches of two runs, pair by pair of their indices; see `compare.compare`."""
         a, b = self._result(result_a), self._result(result_b)
 
-        def work() -> object:
+        def work() -> list[Comparison]:
             from gdsurgeon.runtime.compare import compare
 
             left, right = a.get(), b.get()
@@ -329,33 +398,36 @@ class Child:
 
         return Job(" compare", work, [a, b])
 
-    def likenesses(self, result_a: str, result_b: str, rtol: float = 0.0, atol: float = 0.0) -> Job:
-        """A Likeness for each output of the run RESULT_A and that of RESULT_B in its place."""
+    @request
+    def likenesses(self, result_a: str, result_b: str, rtol: float = 0.0, atol: float = 0.0) -> Job[list[Likeness]]:
+        """Compare the fetches of RESULT_B, which a different engine returned, with those of RESULT_A, one by one."""
         a, b = self._result(result_a), self._result(result_b)
 
-        def work() -> object:
+        def work() -> list[Likeness]:
             from gdsurgeon.runtime.likeness import likeness
 
             return [likeness(x, y, rtol, atol) for x, y in zip(a.get(), b.get(), strict=True)]
 
         return Job(" compare", work, [a, b])
 
-    def statistics(self, result_id: str) -> Job:
-        """The Statistics of each tensor of the result RESULT_ID."""
+    @request
+    def statistics(self, result_id: str) -> Job[list[Statistics]]:
+        """Extremes and counts of each tensor of the result RESULT_ID, in the order of its fetches."""
         slot = self._result(result_id)
 
-        def work() -> object:
+        def work() -> list[Statistics]:
             from gdsurgeon.runtime.statistics import statistics
 
             return [statistics(tensor) for tensor in slot.get()]
 
         return Job(" statistics", work, [slot])
 
-    def positive_channels(self, result_id: str, places: Sequence[tuple[int, int]]) -> Job:
-        """For each tensor (index in RESULT_ID, axis of its channels) which of its channels are above zero somewhere."""
+    @request
+    def positive_channels(self, result_id: str, places: Sequence[tuple[int, int]]) -> Job[list[bytes]]:
+        """For tensors of RESULT_ID (index, axis) 1 for each channel that is above zero somewhere, and 0 for others."""
         slot = self._result(result_id)
 
-        def work() -> object:
+        def work() -> list[bytes]:
             from gdsurgeon.runtime.statistics import positive_channels
 
             tensors = slot.get()
@@ -363,25 +435,29 @@ class Child:
 
         return Job(" positive_channels", work, [slot])
 
-    def drop(self, result_id: str) -> Job:
-        """Forget the result RESULT_ID; None. What was asked about it before is still answered."""
+    @request
+    def drop(self, result_id: str) -> Job[None]:
+        """Free the result RESULT_ID, once all earlier requests for it are answered."""
         self._results.pop(result_id, None)
         return Job(" drop", lambda: None)
 
-    def devices(self) -> Job:
-        """The devices that sessions see."""
+    @request
+    def devices(self) -> Job[list[Device]]:
+        """The devices that TensorFlow sees."""
 
         def work() -> list[Device]:
             return self._runtime.get().devices(SessionOptions(cpu_only=self._cpu_only))
 
         return Job(" devices", work)
 
-    def derive(self, data: bytes | bytearray | memoryview, wanted: Derivation) -> Job:
-        """The Backward pass of the GraphDef in DATA; see `gradients.derive`."""
+    @request
+    def derive(self, data: Bytes, wanted: Derivation) -> Job[Backward]:
+        """Make the nodes of the backward pass of a GraphDef, see `gradients.derive`; the runtime must be 'python'."""
         return Job(" gradients", lambda: self._python().derive(data, wanted))
 
-    def call_signatures(self, folder: ModelFolder, calls: Sequence[SignatureCall]) -> Job:
-        """A Served; see `signatures.call_signatures`."""
+    @request
+    def call_signatures(self, folder: ModelFolder, calls: Sequence[SignatureCall]) -> Job[Served]:
+        """Load a SavedModel with tf.saved_model.load and call its signatures; the runtime must be 'python'."""
         return Job(" signatures", lambda: self._python().call_signatures(folder, calls))
 
     def _python(self) -> PythonRuntime:
@@ -392,8 +468,9 @@ class Child:
             raise RuntimeFailure("that needs TensorFlow's Python package")
         return runtime
 
-    def info(self) -> Job:
-        """An Info about TensorFlow."""
+    @request
+    def info(self) -> Job[Info]:
+        """The runtime, and TensorFlow's version."""
 
         def work() -> Info:
             runtime = self._runtime.get()
@@ -426,7 +503,7 @@ def main(runtime: str | None, op_libraries: Sequence[str], opening: tuple[bool, 
     missing = lock_in(left)
     for reason in missing:
         print(f"not locked in: {reason}", file=sys.stderr)
-    child = Child(Channel(socket.socket(fileno=own)), not left.accelerators, "; ".join(missing))
+    child = Child(Channel(socket.socket(fileno=own), most_descriptors=1), not left.accelerators, "; ".join(missing))
     child.start_loading(runtime, op_libraries)
     try:
         child.serve()
@@ -470,12 +547,6 @@ def _prepare_for_crashes() -> None:
         pass
 
 
-class _StackT(ctypes.Structure):
-    """stack_t of Linux."""
-
-    _fields_ = (("sp", ctypes.c_void_p), ("flags", ctypes.c_int), ("size", ctypes.c_size_t))
-
-
 def _use_signal_stack() -> None:
     """Let this thread report a stack overflow: a signal handler needs a stack, and that one is used up.
 
@@ -484,10 +555,12 @@ def _use_signal_stack() -> None:
     """
     if sys.platform != "linux":
         return
+    import ctypes
+
     memory = ctypes.create_string_buffer(_SIGNAL_STACK_BYTES)
     _signal_stacks.append(memory)
-    stack = _StackT(ctypes.addressof(memory), 0, _SIGNAL_STACK_BYTES)
-    ctypes.CDLL(None).sigaltstack(ctypes.byref(stack), None)
+    stack = struct.pack("PiN", ctypes.addressof(memory), 0, _SIGNAL_STACK_BYTES)  # stack_t of Linux
+    ctypes.CDLL(None).sigaltstack(stack, None)
 
 
-_signal_stacks: list[ctypes.Array[ctypes.c_char]] = []
+_signal_stacks: list[object] = []

@@ -59,7 +59,7 @@ def test_crash(runtime: str) -> None:
         assert str(caught.value) == "TensorFlow crashed (SIGSEGV) while loading edited"
         assert caught.value.signal_name == "SIGSEGV"
         with pytest.raises(WorkerDied):  # and so does whatever comes after
-            worker.call("info", WAIT)
+            worker.info().result(WAIT)
 
 
 @pytest.mark.tensorflow
@@ -243,8 +243,6 @@ def test_graph_from_a_file(tmp_path: Path) -> None:
             worker.tensor("nope", 0).result(WAIT)
         with pytest.raises(RuntimeFailure, match="no output 3"):
             worker.tensor("r", 3).result(WAIT)
-        with pytest.raises(RuntimeFailure, match="no request"):
-            worker.call("serve", WAIT)
         assert path.read_bytes() == graphs.doubling()
 
 

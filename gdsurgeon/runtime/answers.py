@@ -1,0 +1,109 @@
+"""What may answer a request: its types, its size and its counts follow from the request.
+
+The worker may run anything, so the command accepts no answer that it did not ask for.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from gdsurgeon.ops.dtypes import DTYPES, STRING
+from gdsurgeon.resources import memory_budget
+from gdsurgeon.runtime.encoding import BadMessage, elements
+from gdsurgeon.runtime.failures import Stage
+from gdsurgeon.runtime.protocol import OutputInfo, RunSummary, request_types
+from gdsurgeon.runtime.tensor import Tensor
+
+if TYPE_CHECKING:
+    from gdsurgeon.runtime.worker import Job
+
+_ROOM = 1 << 16
+"""Bytes that the large columns of any answer may have."""
+_ROOM_OF_ITEM = 1 << 12
+"""Bytes that each item of an answer adds."""
+_ROOM_OF_BYTE = 4
+"""Bytes that each byte of a graph adds: names and ops of its nodes, each with its length."""
+
+
+class Request(NamedTuple):
+    """How a request is made, and what may answer it.
+
+    Attributes:
+        method: of the child.
+        stage: the work of the child; the key is the name of the argument that names the graph.
+        items: the argument that has as many items as the answer, or ''.
+        result: the argument that names an earlier result, or ''. Without `items` the answer has as many items.
+        is_large: whether the answer may be as large as the memory of the child.
+    """
+
+    method: Callable[..., Job[Any]]
+    stage: Stage
+    items: str = ""
+    result: str = ""
+    is_large: bool = False
+
+
+class Tensors:
+    """The tensors of a result in the child: their number, and once it is known, what they are."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.outputs: list[OutputInfo] = []
+
+
+class Expected:
+    """What may answer a request.
+
+    Args:
+        request: the request.
+        arguments: its arguments, by name.
+        results: the results in the child, by name. A request that makes a result adds it.
+        size: bytes of the graph that the request names, or 0.
+    """
+
+    def __init__(
+        self, request: Request, arguments: Mapping[str, Any], results: dict[str, Tensors], size: int = 0
+    ) -> None:
+        self.types = [request_types(request.method).answer]
+        self._source = results.get(arguments.get(request.result, ""))
+        items = arguments.get(request.items)
+        self._count = len(items) if items is not None else self._source.count if self._source else None
+        self._index: int = arguments.get("index", 0)
+        self._is_traced: bool = arguments.get("trace", False)
+        self._is_large = request.is_large or self._is_traced
+        self._size = size
+        self._made = Tensors(self._count or 0)
+        if "tensors" in arguments:
+            self._made.outputs = [OutputInfo(each.dtype, each.shape, each.nbytes) for each in arguments["tensors"]]
+        if "result_id" in arguments and not request.result:
+            results[arguments["result_id"]] = self._made
+
+    def room(self) -> int:
+        """How many bytes the large columns of the answer may have."""
+        most = memory_budget() or sys.maxsize
+        if self._is_large:
+            return most
+        outputs = self._source.outputs if self._source else ()
+        # The lengths of strings are sent, too.
+        tensors = sum(each.nbytes + 8 * elements(each.dtype, each.shape) * (each.dtype == STRING) for each in outputs)
+        return min(_ROOM + _ROOM_OF_ITEM * (self._count or 0) + _ROOM_OF_BYTE * self._size + tensors, most)
+
+    def check(self, value: object) -> None:
+        """Raises BadMessage if VALUE, which has the right type, is not an answer."""
+        if isinstance(value, RunSummary):
+            if value.metadata is not None and not self._is_traced:
+                raise BadMessage("a trace that was not asked for")
+            for dtype, shape, nbytes in value.outputs:
+                count = elements(dtype, shape)
+                if nbytes < 0 or (dtype != STRING and nbytes != count * DTYPES[dtype].size):
+                    raise BadMessage(f"{nbytes} bytes for a tensor of {count} elements")
+            self._made.outputs = value.outputs
+        if isinstance(value, Tensor):
+            outputs = self._source.outputs if self._source else []
+            if not 0 <= self._index < len(outputs) or (value.dtype, value.shape, value.nbytes) != outputs[self._index]:
+                raise BadMessage("a tensor that is not the one of the run")
+        items = value.outputs if isinstance(value, RunSummary) else value
+        if isinstance(items, list) and self._count is not None and len(items) != self._count:
+            raise BadMessage(f"{len(items)} items, of which {self._count} are expected")
