@@ -5,12 +5,10 @@ The worker may run anything, so the command accepts no answer that it did not as
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gdsurgeon.ops.dtypes import DTYPES, STRING
-from gdsurgeon.resources import memory_budget
 from gdsurgeon.runtime.encoding import BadMessage, elements
 from gdsurgeon.runtime.failures import Stage
 from gdsurgeon.runtime.protocol import OutputInfo, RunSummary, request_types
@@ -80,9 +78,8 @@ class Expected:
         if "result_id" in arguments and not request.result:
             results[arguments["result_id"]] = self._made
 
-    def room(self) -> int:
-        """How many bytes the large columns of the answer may have."""
-        most = memory_budget() or sys.maxsize
+    def room(self, most: int) -> int:
+        """How many bytes the large columns of the answer may have; MOST is the memory of the child."""
         if self._is_large:
             return most
         outputs = self._source.outputs if self._source else ()

@@ -166,6 +166,7 @@ class Worker(Closing):
         self._tensors: dict[str, Tensors] = {}
         self._sizes: dict[str, int] = {}  # bytes of graphs
         self._count = 0
+        self._most = 0  # bytes of memory that it can use
         self._kills = 0  # of processes, by the kernel, before this one was started
         self._resident = 0  # bytes that the process used at most, once it has ended
         self._ready = False  # TensorFlow has loaded and taken up work
@@ -188,6 +189,7 @@ class Worker(Closing):
 
         self._owner = os.getpid()
         self._kills = out_of_memory_kills()
+        self._most = memory_budget() or sys.maxsize
         ours, theirs = socket.socketpair()
         try:
             self._log = Log(self._verbose)
@@ -387,7 +389,7 @@ class Worker(Closing):
         if pending is not None and kind == BEGUN and pending._thread is None:
             return BEGUN_TYPES, 0
         if pending is not None and kind == ANSWER and pending._thread is not None:
-            return pending._expected.types, pending._expected.room()
+            return pending._expected.types, pending._expected.room(self._most)
         raise BadMessage(f"{kind[:20]!r} for request {number}, which is not expected")
 
     def _note(self, number: int, kind: str, values: list[Any]) -> None:

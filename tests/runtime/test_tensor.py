@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import pickle
-
 import numpy as np
 import pytest
 
@@ -76,19 +74,6 @@ def test_refusals() -> None:
         from_numpy(np.array([object()]))
     with pytest.raises(TypeError, match="cannot stand for"):
         from_numpy(np.zeros(1, np.int32), NUMBERS["qint8"])
-
-
-def test_pickle_carries_the_bytes_out_of_band() -> None:
-    tensor = from_numpy(np.arange(1000, dtype=np.float32))
-    buffers: list[pickle.PickleBuffer] = []
-    body = pickle.dumps(tensor, 5, buffer_callback=buffers.append)
-    assert len(body) < 200 and len(buffers) == 1
-    back = pickle.loads(body, buffers=[bytearray(buffers[0].raw())])
-    assert back.tobytes() == tensor.tobytes() and back.shape == (1000,)
-    for protocol in (2, 5):
-        for value in (tensor, from_numpy(np.array(["a", "b"])), from_numpy(np.zeros((0, 3)))):
-            again = pickle.loads(pickle.dumps(value, protocol))
-            assert (again.dtype, again.shape, again.tobytes()) == (value.dtype, value.shape, value.tobytes())
 
 
 def test_without_ml_dtypes_words_remain(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,452 @@
+"""The messages between the command and its worker: what is sent arrives, and a hostile worker gets nothing done."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pickle
+import random
+import socket
+import struct
+import sys
+from array import array
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.desk import Desk
+from support.paths import ROOT
+from support.patience import LONG_ENOUGH
+
+from gdsurgeon.ops.dtypes import DTYPES, FLOAT32, RESOURCE, STRING
+from gdsurgeon.resources import MEMORY
+from gdsurgeon.runtime import client
+from gdsurgeon.runtime.base import Operation, SessionOptions, TensorSpec
+from gdsurgeon.runtime.client import Pending, Worker
+from gdsurgeon.runtime.compare import Comparison
+from gdsurgeon.runtime.differentiation.gradients import Backward, Derivation
+from gdsurgeon.runtime.differentiation.reverse_walk import NoGradient
+from gdsurgeon.runtime.encoding import SMALL, BadMessage, Bytes, Writer, write
+from gdsurgeon.runtime.failures import BadAnswer, RuntimeFailure, WorkerDied
+from gdsurgeon.runtime.protocol import (
+    ANSWER,
+    BEGUN,
+    BEGUN_TYPES,
+    MOST_SMALL,
+    REFUSED,
+    REFUSED_TYPES,
+    Channel,
+    Info,
+    OutputInfo,
+    Result,
+    RunSummary,
+    packed,
+)
+from gdsurgeon.runtime.signatures import ModelFolder, Served, SignatureCall
+from gdsurgeon.runtime.statistics import Statistics
+from gdsurgeon.runtime.tensor import Tensor
+from gdsurgeon.runtime.worker import Child
+
+X = Tensor(FLOAT32, (2,), struct.pack("2f", 1, 2))
+BIG = Tensor(FLOAT32, (2, SMALL), bytes(8 * SMALL))
+TEXTS = Tensor(STRING, (3,), [b"", b"\xff\0", b"x" * SMALL])
+
+
+def sent(number: int, kind: str, types: Any, *values: object) -> bytes:
+    return b"".join(packed(number, kind, types, values))
+
+
+# --- what is sent arrives ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (int, -(1 << 63)),
+        (float, inf),
+        (bool, True),
+        (str, "é\0\udc80"),
+        (bytes, bytes(range(256)) * 100),
+        (Bytes | None, None),
+        (Bytes | None, b"data"),
+        (None | tuple[int, ...], (1, 2)),
+        (list[str], []),
+        (list[str], [f"node_{number}" for number in range(5000)]),
+        (tuple[tuple[int, ...] | None, ...], (None, (), (1, -1), None)),
+        (dict[str, Tensor | Result], {}),
+        (list[Operation], [Operation("a", "NoOp", 0), Operation("b" * 9999, "Add", 1)]),
+        (list[TensorSpec], [TensorSpec(1, None), TensorSpec(7, ()), TensorSpec(1, (-1, 3))]),
+        (SessionOptions | None, SessionOptions(optimize=True, intra_threads=3)),
+        (RunSummary, RunSummary([OutputInfo(1, (2,), 8)], 0.5, b"trace")),
+        (list[Comparison], [Comparison(False, True, None, inf, 0.0, 1, 2, None, False, 3.0, 0.5)]),
+        (list[Statistics], [Statistics(2, 1, 0, None, 3.0)]),
+        (Derivation, Derivation(("y",), ("x", "w:1"), scope="g")),
+        (Backward, Backward(b"graph", ("a",), ("x", None), (NoGradient("n", "Op", ""),), calls=("f",))),
+        (ModelFolder, ModelFolder("/there", ["serve"])),
+    ],
+    ids=lambda each: getattr(each, "__name__", str(each)) if not isinstance(each, (list, str, bytes)) else "",
+)
+def test_a_value_arrives_as_it_was_sent(kind: Any, value: object) -> None:
+    assert received(kind, value) == value
+
+
+def received(kind: Any, value: object) -> Any:
+    """VALUE after its way through a socket."""
+    near, far = socket.socketpair()
+    with near, far:
+        for end in (near, far):
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+        Channel(near).send(packed(1, ANSWER, [kind], [value]))
+        number, name, (found,) = Channel(far).receive(lambda *_: ([kind], 1 << 20))
+        assert (number, name) == (1, ANSWER)
+        return found
+
+
+@pytest.mark.parametrize("tensors", [[], [X], [TEXTS, BIG, X, Tensor(FLOAT32, (0, 3), b""), TEXTS, BIG]])
+def test_tensors_arrive_as_they_were_sent(tensors: list[Tensor]) -> None:
+    found = received(list[Tensor], tensors)
+    assert [(t.dtype, t.shape, t.tobytes()) for t in found] == [(t.dtype, t.shape, t.tobytes()) for t in tensors]
+
+
+@pytest.mark.parametrize("number", [number for number, dtype in DTYPES.items() if dtype.size])
+def test_every_dtype_arrives(number: int) -> None:
+    data = bytes(DTYPES[number].size)
+    assert received(Tensor, Tensor(number, (1,), data)).tobytes() == data
+
+
+def test_calls_with_tensors_arrive() -> None:
+    (found,) = received(list[SignatureCall], [SignatureCall("serve", {"x": X})])
+    assert found.key == "serve" and found.inputs["x"].tobytes() == X.tobytes()
+    found = received(dict[str, Tensor | Result], {"a": Result("r", 3), "x": X, "b": Result("s", 0)})
+    assert list(found) == ["a", "x", "b"] and repr(found["b"]) == "Result('s', 0)"
+    assert found["x"].tobytes() == X.tobytes()
+
+
+def test_large_data_is_not_copied() -> None:
+    data = memoryview(bytearray(1 << 20))
+    assert packed(1, "load", [Bytes], [data])[-1].obj is data.obj
+    assert packed(1, "put", [list[Tensor]], [[Tensor(FLOAT32, (1 << 18,), data)]])[-1].obj is data.obj
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [(int, "1"), (int, 1 << 63), (float, float("nan")), (str, b"x"), (list[str], [1]), (Tensor, Result("r", 0))],
+)
+def test_a_value_of_the_wrong_type_is_not_sent(kind: Any, value: object) -> None:
+    with pytest.raises((TypeError, ValueError, OverflowError, AttributeError)):
+        packed(1, ANSWER, [kind], [value])
+
+
+# --- a hostile worker --------------------------------------------------------------------------------------
+
+
+class Attacked(Worker):
+    """A worker whose other end of the socket is in this process: no process is started."""
+
+    start, _submit = Worker.start, Worker._submit  # not those of a test that must not start TensorFlow
+
+    def _spawn(self, socket_fd: int, _: int) -> int:
+        self.far = socket.socket(fileno=os.dup(socket_fd))
+        return os.getpid()
+
+    def _reap(self, _: float) -> None:
+        self._pid = None
+        self.far.close()
+
+
+Ask = Callable[[Attacked], Pending[Any]]
+
+
+def result_of(ask: Ask, data: bytes, *descriptors: int) -> Any:
+    """What the worker makes of DATA as the answer to a request."""
+    with Attacked() as worker:
+        pending = ask(worker)
+        worker.far.setblocking(False)
+        with suppress(BlockingIOError):
+            socket.send_fds(worker.far, [data], descriptors)
+        worker.far.shutdown(socket.SHUT_WR)
+        return pending.result(LONG_ENOUGH)
+
+
+def fetched(worker: Attacked) -> Pending[Any]:
+    worker.put("r", [X, TEXTS])
+    return worker.tensor("r", 0)
+
+
+ASKED: dict[str, tuple[Ask, Any, object]] = {
+    # the request, the type of its answer, a right answer
+    "info": (lambda w: w.info(), Info, Info("capi", "2.21.0")),
+    "signature": (lambda w: w.signature("g", ["a", "b"]), list[TensorSpec], [TensorSpec(1, (2,)), TensorSpec(7, None)]),
+    "operations": (lambda w: w.operations("g"), list[Operation], [Operation("a", "NoOp", 0)]),
+    "run": (lambda w: w.run("g", "r", {}, ["a"]), RunSummary, RunSummary([OutputInfo(1, (2,), 8)], 0.1, None)),
+    "compare": (
+        lambda w: w.compare("r", "s", [(0, 0)]),
+        list[Comparison],
+        [Comparison(True, True, None, 0.0, 0.0, 0, 2, 0.0)],
+    ),
+    "tensor": (fetched, Tensor, X),
+    "derive": (lambda w: w.derive(b"", Derivation(("y",), ("x",))), Backward, Backward(b"g", ("a",), ("x", None))),
+    "call_signatures": (
+        lambda w: w.call_signatures(ModelFolder("/m"), [SignatureCall("serve", {})]),
+        Served,
+        Served([{"y": X}]),
+    ),
+    "unload": (lambda w: w.unload("g"), type(None), None),
+}
+NUMBERS = {"tensor": 2}
+BEGINNING = {name: sent(NUMBERS.get(name, 1), BEGUN, BEGUN_TYPES, 7) for name in ASKED}
+
+
+def answer(name: str, kind: Any = None, value: object = None) -> bytes:
+    """An answer to the request NAME: VALUE, as the type KIND is encoded; or a right one."""
+    if kind is None:
+        _, kind, value = ASKED[name]
+    return BEGINNING[name] + sent(NUMBERS.get(name, 1), ANSWER, [kind], value)
+
+
+def columns(*parts: object) -> bytes:
+    """An answer to the request for a run, of columns: lists of integers, or bytes."""
+    out = Writer()
+    write(str, [ANSWER], out)
+    for part in parts:
+        out.add(array("q", part) if isinstance(part, list) else part)  # type: ignore[arg-type]
+    return BEGINNING["run"] + struct.pack("=IQ", len(out.small), 1) + out.small + b"".join(out.large)
+
+
+NAN = struct.pack("d", float("nan"))
+ZERO = bytes(8)
+INVALID: dict[str, tuple[str, bytes]] = {
+    # the request, the answer
+    "a kind that does not exist": ("info", sent(1, "exec", (str,), "import os")),
+    "a request never made": ("info", sent(2, BEGUN, BEGUN_TYPES, 7)),
+    "a refusal of a request never made": ("info", sent(9, REFUSED, REFUSED_TYPES, "other", "", "no")),
+    "begun twice": ("info", BEGINNING["info"] * 2),
+    "answered before it has begun": ("info", answer("info")[len(BEGINNING["info"]) :]),
+    "answered twice": ("tensor", answer("tensor").replace(ANSWER.encode(), REFUSED[:6].encode()) * 2),
+    "a head beyond the limit": ("info", struct.pack("=IQ", MOST_SMALL + 1, 1)),
+    "a kind without an end": ("info", struct.pack("=IQq", 8, 1, 1 << 40)),
+    "a kind of a negative length": ("info", struct.pack("=IQq", 8, 1, -1)),
+    "no values": ("info", BEGINNING["info"] + sent(1, ANSWER, ())),
+    "bytes after the values": ("info", answer("info", tuple[Info, int], (Info("capi", "2"), 0))),
+    "a pickle": ("info", pickle.dumps(Info("capi", "2"), 5)),
+    "a text that is not UTF-8": ("info", answer("info", tuple[bytes, str, str], (b"\xff", "2", ""))),
+    "too few items": ("signature", answer("signature", list[TensorSpec], [TensorSpec(1, None)])),
+    "too many items": ("signature", answer("signature", list[TensorSpec], [TensorSpec(1, None)] * 3)),
+    "more bytes than the request can return": (
+        "signature",
+        answer("signature", list[TensorSpec], [TensorSpec(1, (1,) * 10_000)] * 2),
+    ),
+    "a huge count": ("run", columns([1 << 40])),
+    "a negative count": ("run", columns([-1])),
+    "counts with a huge sum": ("run", columns([1], [1], [1 << 62], [8])),
+    "fetches that are missing": ("run", columns([0], ZERO, b"\0")),
+    "an unknown dtype": ("run", columns([1], [99], [0], [], [0], ZERO, b"\0")),
+    "a dtype without a value": ("run", columns([1], [RESOURCE], [0], [], [0], ZERO, b"\0")),
+    "a negative dimension": ("run", columns([1], [1], [2], [-1, -2], [8], ZERO, b"\0")),
+    "too many dimensions": ("run", columns([1], [1], [300], [1] * 300, [4], ZERO, b"\0")),
+    "bytes that do not fit the shape": ("run", columns([1], [1], [1], [2], [12], ZERO, b"\0")),
+    "a number that is NaN": ("run", columns([1], [1], [1], [2], [8], NAN, b"\0")),
+    "a type that the union has not": ("run", columns([1], [1], [1], [2], [8], ZERO, b"\7")),
+    "a trace that was not asked for": ("run", answer("run", RunSummary, RunSummary([OutputInfo(1, (), 4)], 0.1, b""))),
+    "a truth value of 2": ("compare", answer("compare").replace(b"\1\1", b"\2\1")),
+    "a tensor of another dtype": ("tensor", answer("tensor", Tensor, Tensor(3, (2,), bytes(8)))),
+    "a tensor of another shape": ("tensor", answer("tensor", Tensor, Tensor(FLOAT32, (2, 1), bytes(8)))),
+    "strings for numbers": ("tensor", answer("tensor", Tensor, Tensor(STRING, (2,), [b"a", b"b"]))),
+    "a tensor that is too large": (
+        "tensor",
+        answer("tensor", Tensor, Tensor(FLOAT32, (1 << 16,), bytes(1 << 18))),
+    ),
+    "a key given twice": (
+        "call_signatures",
+        answer("call_signatures", tuple[list[list[tuple[str, Tensor]]], str, str], ([[("y", X), ("y", X)]], "", "")),
+    ),
+}
+
+
+@pytest.mark.parametrize("what", INVALID)
+def test_an_invalid_answer_ends_the_worker(what: str) -> None:
+    name, data = INVALID[what]
+    with pytest.raises(BadAnswer) as caught:
+        result_of(ASKED[name][0], data)
+    assert (caught.value.error_code, caught.value.says_nothing) == ("bad-message", False)
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_a_right_answer_is_accepted(name: str) -> None:
+    ask, _, right = ASKED[name]
+    found = result_of(ask, answer(name))
+    assert found == right or (found.tobytes() if name == "tensor" else found.outputs[0]["y"].tobytes()) == X.tobytes()
+
+
+def test_descriptors_from_the_worker_are_not_accepted() -> None:
+    before = os.listdir("/proc/self/fd")
+    with pytest.raises(BadAnswer):
+        result_of(ASKED["info"][0], answer("info"), 0, 1)
+    assert len(os.listdir("/proc/self/fd")) == len(before)
+
+
+def test_a_tensor_is_not_accepted_before_the_run_that_returns_it() -> None:
+    def ask(worker: Attacked) -> Pending[Any]:
+        worker.run("g", "r", {}, ["y"])
+        return worker.tensor("r", 0)
+
+    ran = sent(1, BEGUN, BEGUN_TYPES, 7) + sent(
+        1, ANSWER, [RunSummary], RunSummary([OutputInfo(1, (2,), 8)], 0.1, None)
+    )
+    assert result_of(ask, ran + answer("tensor")).tobytes() == X.tobytes()
+    with pytest.raises(BadAnswer):
+        result_of(ask, answer("tensor") + ran)
+
+
+class Payload:
+    """A pickle of it has whoever loads it make a folder."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return os.mkdir, (str(self.path),)
+
+
+def hostile(name: str, payloads: list[bytes], source: random.Random) -> bytes:
+    """Bytes that a hostile worker may send for the request NAME."""
+    way = source.randrange(8)
+    right = bytearray(answer(name))
+    if way == 0:
+        return source.randbytes(source.randrange(2000))
+    if way == 1:  # a few bytes are others
+        for _ in range(source.randint(1, 8)):
+            right[source.randrange(len(right))] = source.randrange(256)
+    elif way == 2:  # a number is out of range
+        number = source.choice([-1, 1 << 31, 1 << 40, (1 << 63) - 1, -(1 << 63), source.getrandbits(62)])
+        at = source.randrange(len(right) - 8)
+        right[at : at + 8] = struct.pack("q", number)
+    elif way == 3:  # bytes are missing or repeated
+        begin, end = sorted(source.randrange(len(right)) for _ in range(2))
+        right[begin:end] = source.choice([b"", right[begin:end] * source.randrange(4)])
+    elif way == 4:  # a pickle: by itself, framed as small columns, as a text
+        load = source.choice(payloads)
+        framed = struct.pack("=IQ", len(load), 1) + load
+        return source.choice(
+            [load, framed, bytes(BEGINNING[name]) + framed, answer("info", str, load.decode("latin-1"))]
+        )
+    elif way == 5:  # more than the message may have
+        kind = source.choice([list[int], list[float], list[str], bytes])
+        value = source.choice(payloads) * 99 if kind is bytes else [kind.__args__[0](1)] * source.randrange(9999)
+        return answer(name, kind, value)
+    elif way == 6:  # nested deeply
+        depth = source.randrange(1, 20_000)
+        return source.choice([b"[" * depth, answer(name, str, '{"a":' * depth), b"(" * depth + b"t" * depth + b"."])
+    else:  # the answer to something else
+        other = source.choice(sorted(ASKED))
+        return answer(other) + answer(source.choice(sorted(ASKED)))
+    return bytes(right)
+
+
+DOING = ("exec", "compile", "import", "open", "os.", "pickle.", "marshal.", "subprocess.", "ctypes.", "shutil.")
+"""Beginnings of the audit events of what a message must not have Python do."""
+READ = ("/proc/vmstat", "/sys/fs/cgroup/memory.max")
+"""What the command itself reads when its worker starts or ends."""
+done: list[str] | None = None
+
+
+def _note(event: str, arguments: tuple[object, ...]) -> None:
+    if done is not None and event.startswith(DOING) and arguments[0] not in READ:
+        done.append(f"{event} {arguments}")
+
+
+@contextmanager
+def nothing_done() -> Iterator[None]:
+    """Fails if Python opens, imports, compiles, starts or unpickles anything meanwhile."""
+    global done
+    _hook()
+    done = found = []
+    try:
+        yield
+    finally:
+        done = None
+    assert found == []
+
+
+@cache
+def _hook() -> None:
+    sys.addaudithook(_note)  # there is no way to take it away
+
+
+@contextmanager
+def little_memory() -> Iterator[None]:
+    """Fails if this process uses 64 MiB more meanwhile than before, at any time."""
+
+    def peak() -> int:
+        return int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0]) << 10
+
+    Path("/proc/self/clear_refs").write_text("5")  # the peak is what is used now
+    before = peak()
+    yield
+    assert peak() - before <= 64 << 20
+
+
+@pytest.mark.parametrize("count", [1000, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_hostile_messages_do_nothing_and_take_little_memory(count: int, tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    payloads = [pickle.dumps(Payload(made), protocol) for protocol in range(6)]
+    importlib.import_module("mmap")
+    for name in ASKED:  # what is imported late is there by now
+        result_of(ASKED[name][0], answer(name))
+    with suppress(RuntimeFailure):
+        result_of(ASKED["run"][0], BEGINNING["run"])
+    source = random.Random(count)
+    cases = [(name, hostile(name, payloads, source)) for name in source.choices(sorted(ASKED), k=count)]
+    refused = 0
+    with little_memory():
+        for name, data in cases:
+            with nothing_done(), suppress(RuntimeFailure):
+                refused += 1
+                result_of(ASKED[name][0], data)
+                refused -= 1
+    assert not made.exists()
+    assert refused > 0.8 * count
+
+
+def test_memory_is_taken_as_data_arrives_and_no_more_than_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(MEMORY, "4096")
+    for size, failure in ((3 << 30, "crashed"), (5 << 30, "bad-message")):
+        with little_memory(), pytest.raises(WorkerDied) as caught:
+            result_of(ASKED["derive"][0], columns([size]) + bytes(1000))
+        assert caught.value.error_code == failure
+
+
+@pytest.mark.parametrize("name", ["serve", "start_loading", "_close", "__init__", "exec", ""])
+def test_the_worker_takes_requests_alone(name: str) -> None:
+    near, far = socket.socketpair()
+    with near, far:
+        near.sendall(sent(1, name, ()))
+        with pytest.raises(BadMessage):
+            Child(Channel(far, most_descriptors=1), True).serve()
+
+
+def test_the_worker_takes_one_descriptor_where_a_file_is_meant() -> None:
+    for name, descriptors in (("unload", [0]), ("load", [0, 1])):
+        near, far = socket.socketpair()
+        with near, far:
+            values = ["g", None, "", None][: 4 if name == "load" else 1]
+            types = [str, Bytes | None, str, SessionOptions | None][: len(values)]
+            socket.send_fds(near, [sent(1, name, types, *values)], descriptors)
+            with pytest.raises(BadMessage):
+                Child(Channel(far, most_descriptors=1), True).serve()
+
+
+@pytest.mark.tensorflow
+@pytest.mark.usefixtures("own_workers")
+def test_a_hostile_process_is_one_line_and_exit_code_5(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = desk.folder / "made"
+    load = pickle.dumps(Payload(made))
+    boot = f"import os, time\nos.write(0, {struct.pack('<QQ', len(load), 0) + load!r})\ntime.sleep(99)"
+    monkeypatch.setattr(client, "_BOOT", boot.replace("{", "{{").replace("}", "}}"))
+    model = str(ROOT / "fixtures" / "tiny.pbtxt")
+    desk.refused(5, "bad-message", "rename", model, "y=z", "-o", "out.pb")
+    assert not made.exists()
