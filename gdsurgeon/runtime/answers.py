@@ -68,7 +68,7 @@ class Expected:
         self._source = results.get(arguments.get(request.result, ""))
         items = arguments.get(request.items)
         self._count = len(items) if items is not None else self._source.count if self._source else None
-        self._index: int = arguments.get("index", 0)
+        self._index: int | None = arguments.get("index")
         self._is_traced: bool = arguments.get("trace", False)
         self._is_large = request.is_large or self._is_traced
         self._size = size
@@ -78,13 +78,18 @@ class Expected:
         if "result_id" in arguments and not request.result:
             results[arguments["result_id"]] = self._made
 
+    def _tensors(self) -> list[OutputInfo]:
+        """The tensors that the answer is about."""
+        outputs = self._source.outputs if self._source else []
+        return outputs if self._index is None else outputs[self._index : self._index + 1]
+
     def room(self, most: int) -> int:
         """How many bytes the large columns of the answer may have; MOST is the memory of the child."""
         if self._is_large:
             return most
-        outputs = self._source.outputs if self._source else ()
-        # The lengths of strings are sent, too.
-        tensors = sum(each.nbytes + 8 * elements(each.dtype, each.shape) * (each.dtype == STRING) for each in outputs)
+        tensors = 0
+        for dtype, shape, nbytes in self._tensors():
+            tensors += nbytes + (8 * elements(dtype, shape) if dtype == STRING else 0)  # with the lengths of strings
         return min(_ROOM + _ROOM_OF_ITEM * (self._count or 0) + _ROOM_OF_BYTE * self._size + tensors, most)
 
     def check(self, value: object) -> None:
@@ -97,10 +102,8 @@ class Expected:
                 if nbytes < 0 or (dtype != STRING and nbytes != count * DTYPES[dtype].size):
                     raise BadMessage(f"{nbytes} bytes for a tensor of {count} elements")
             self._made.outputs = value.outputs
-        if isinstance(value, Tensor):
-            outputs = self._source.outputs if self._source else []
-            if not 0 <= self._index < len(outputs) or (value.dtype, value.shape, value.nbytes) != outputs[self._index]:
-                raise BadMessage("a tensor that is not the one of the run")
+        if isinstance(value, Tensor) and [(value.dtype, value.shape, value.nbytes)] != self._tensors():
+            raise BadMessage("a tensor that is not the one of the run")
         items = value.outputs if isinstance(value, RunSummary) else value
         if isinstance(items, list) and self._count is not None and len(items) != self._count:
             raise BadMessage(f"{len(items)} items, of which {self._count} are expected")

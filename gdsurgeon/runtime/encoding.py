@@ -9,10 +9,11 @@ A column of more than `SMALL` bytes is large. Large columns follow the small col
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from array import array
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from itertools import accumulate, chain
+from itertools import accumulate, chain, islice, pairwise
 from math import prod
 from operator import attrgetter, itemgetter
 from types import NoneType, UnionType
@@ -43,13 +44,16 @@ class Writer:
         self.small = bytearray()
         self.large: list[memoryview] = []
 
-    def add(self, column: Bytes | array[Any]) -> None:
+    def add(self, column: Bytes) -> None:
         """Append a column."""
-        view = memoryview(column)
-        if view.nbytes > SMALL:
-            self.large.append(view.cast("B"))
+        if len(column) > SMALL:
+            self.large.append(memoryview(column))
         else:
-            self.small += view
+            self.small += column
+
+    def numbers(self, code: str, values: Sequence[Any]) -> None:
+        """Append a column of numbers of 8 bytes, of the type code 'q' or 'd'."""
+        self.add(array(code, values).tobytes())
 
 
 class Reader:
@@ -66,6 +70,7 @@ class Reader:
     def __init__(self, small: memoryview, receive: Callable[[int], Bytes]) -> None:
         self.most = 0
         self._small = small
+        self._at = 0
         self._receive = receive
 
     def take(self, size: int) -> Bytes:
@@ -75,167 +80,244 @@ class Reader:
             if self.most < 0:
                 raise BadMessage(f"it has {-self.most} bytes more than it may have")
             return self._receive(size)
-        column, self._small = self._small[:size], self._small[size:]
-        if len(column) < size:
+        begin, self._at = self._at, self._at + size
+        if self._at > len(self._small):
             raise BadMessage("it ends too early")
-        return column
+        return self._small[begin : self._at]
 
     def numbers(self, code: str, count: int) -> list[Any]:
-        """A column of COUNT numbers of 8 bytes: of the type code 'q' or 'd'."""
-        column = array(code)
-        column.frombytes(self.take(8 * count))
-        return column.tolist()
+        """A column of COUNT numbers of 8 bytes, of the type code 'q' or 'd'."""
+        return memoryview(self.take(8 * count)).cast(code).tolist()  # type: ignore[call-overload, no-any-return]
 
     def sizes(self, count: int) -> list[int]:
         """A column of COUNT sizes. Raises BadMessage if one is negative."""
         column = self.numbers("q", count)
-        if min(column, default=0) < 0:
+        if min(column) < 0:
             raise BadMessage("a size is negative")
         return column
 
     def end(self) -> None:
         """Raises BadMessage if small columns are left."""
-        if self._small:
-            raise BadMessage(f"{len(self._small)} bytes follow its values")
+        if self._at < len(self._small):
+            raise BadMessage(f"{len(self._small) - self._at} bytes follow its values")
 
 
-@cache
-def _parts(kind: Any) -> tuple[str, Any]:
-    """How values of the type KIND are encoded, and the parts that they consist of."""
-    origin, members = get_origin(kind), get_args(kind)
-    if origin in (Union, UnionType):
-        plain = tuple(member for member in members if member not in (bytes, bytearray, memoryview))
-        if not plain:
-            return "buffer", None
-        return "union", (*plain, Bytes) if len(plain) < len(members) - 1 else members
-    if origin in (list, Sequence):
-        return "list", (list, members[0])
-    if origin is tuple and members[-1] is Ellipsis:
-        return "list", (tuple, members[0])
-    if origin in (dict, Mapping):
-        return "dict", members
-    if origin is tuple:
-        return "record", (lambda *row: row, [(itemgetter(at), member) for at, member in enumerate(members)])
-    if kind in (int, float, bool, str, bytes, NoneType, Tensor):
-        return kind.__name__, None
-    return "record", (kind, [(attrgetter(name), member) for name, member in get_type_hints(kind).items()])
+class Form(ABC):
+    """How values of a type are encoded. No value at all has no columns."""
+
+    def write(self, values: Sequence[Any], out: Writer) -> None:
+        """Append VALUES to OUT.
+
+        Raises:
+            TypeError, ValueError, OverflowError, AttributeError: a value does not have the type.
+        """
+        if values:
+            self.put(values, out)
+
+    def read(self, count: int, source: Reader) -> list[Any]:
+        """The next COUNT values of SOURCE.
+
+        Raises:
+            BadMessage: SOURCE does not hold such values.
+        """
+        return self.get(count, source) if count else []
+
+    @abstractmethod
+    def put(self, values: Sequence[Any], out: Writer) -> None:
+        """`write` of one value or more."""
+
+    @abstractmethod
+    def get(self, count: int, source: Reader) -> list[Any]:
+        """`read` of one value or more."""
 
 
-def write(kind: Any, values: Sequence[Any], out: Writer) -> None:
-    """Append VALUES, which all have the type KIND, to OUT.
+class _Nothing(Form):
+    def put(self, values: Sequence[None], out: Writer) -> None: ...
 
-    Raises:
-        TypeError, ValueError, OverflowError, AttributeError: a value does not have that type.
-    """
-    way, parts = _parts(kind)
-    if way == "int":
-        out.add(array("q", values))
-    elif way == "float":
+    def get(self, count: int, source: Reader) -> list[None]:
+        return [None] * count
+
+
+class _Integers(Form):
+    def put(self, values: Sequence[int], out: Writer) -> None:
+        out.numbers("q", values)
+
+    def get(self, count: int, source: Reader) -> list[int]:
+        return source.numbers("q", count)
+
+
+class _Floats(Form):
+    def put(self, values: Sequence[float], out: Writer) -> None:
         if any(value != value for value in values):
             raise ValueError("NaN cannot be sent")
-        out.add(array("d", values))
-    elif way == "bool":
-        out.add(bytes(values))
-    elif way == "str":
-        write(bytes, [value.encode("utf-8", "surrogatepass") for value in values], out)
-    elif way in ("bytes", "buffer"):
-        out.add(array("q", [memoryview(value).nbytes for value in values]))
-        out.add(values[0] if len(values) == 1 else b"".join(values))
-    elif way == "list":
-        out.add(array("q", map(len, values)))
-        write(parts[1], list(chain.from_iterable(values)), out)
-    elif way == "dict":
-        out.add(array("q", map(len, values)))
-        write(parts[0], list(chain.from_iterable(values)), out)
-        write(parts[1], [item for value in values for item in value.values()], out)
-    elif way == "record":
-        for get, member in parts[1]:
-            write(member, list(map(get, values)), out)
-    elif way == "union":
-        tags = bytes(_member_of(value, parts) for value in values)
-        out.add(tags)
-        for at, member in enumerate(parts):
-            write(member, [value for value, tag in zip(values, tags, strict=True) if tag == at], out)
-    elif way == "Tensor":
-        _write_tensors(values, out)
+        out.numbers("d", values)
 
-
-def _member_of(value: object, members: Sequence[Any]) -> int:
-    """The index of the member of a union that VALUE has the type of."""
-    if value is None:
-        return members.index(NoneType)
-    others = [at for at, member in enumerate(members) if member is not NoneType]
-    return others[0] if len(others) == 1 else next(at for at in others if isinstance(value, members[at]))
-
-
-def _write_tensors(values: Sequence[Tensor], out: Writer) -> None:
-    out.add(array("q", [value.dtype for value in values]))
-    write(tuple[int, ...], [value.shape for value in values], out)
-    write(bytes, [text for value in values if isinstance(value.data, list) for text in value.data], out)
-    data = [value.data for value in values if not isinstance(value.data, list)]
-    out.add(b"".join(view for view in data if view.nbytes <= SMALL))
-    for view in data:
-        if view.nbytes > SMALL:
-            out.add(view)
-
-
-def read(kind: Any, count: int, source: Reader) -> list[Any]:
-    """COUNT values of the type KIND.
-
-    Raises:
-        BadMessage: SOURCE does not hold such values.
-    """
-    way, parts = _parts(kind)
-    if way == "int":
-        return source.numbers("q", count)
-    if way == "float":
-        floats = source.numbers("d", count)
-        if any(value != value for value in floats):
+    def get(self, count: int, source: Reader) -> list[float]:
+        values = source.numbers("d", count)
+        if any(value != value for value in values):
             raise BadMessage("a number is NaN")
-        return floats
-    if way == "bool":
-        flags = source.take(count)
-        if bytes(flags).strip(b"\0\1"):
+        return values
+
+
+class _Booleans(Form):
+    def put(self, values: Sequence[bool], out: Writer) -> None:
+        out.add(bytes(values))
+
+    def get(self, count: int, source: Reader) -> list[bool]:
+        values = bytes(source.take(count))
+        if values.strip(b"\0\1"):
             raise BadMessage("a truth value is neither 0 nor 1")
-        return list(map(bool, flags))
-    if way in ("bytes", "buffer", "str"):
+        return list(map(bool, values))
+
+
+class _Texts(Form):
+    def put(self, values: Sequence[str], out: Writer) -> None:
+        text = "".join(values)
+        data = text.encode("utf-8", "surrogatepass")
+        out.numbers("q", [len(value if text.isascii() else value.encode("utf-8", "surrogatepass")) for value in values])
+        out.add(data)
+
+    def get(self, count: int, source: Reader) -> list[str]:
         sizes = source.sizes(count)
-        data = source.take(sum(sizes))
-        if way == "buffer" and count == 1:
-            return [data]
-        pieces = list(_split(bytes(data), sizes))
+        data = bytes(source.take(sum(sizes)))
+        if data.isascii():
+            return _split(data.decode("ascii"), sizes)
         try:
-            return [piece.decode("utf-8", "surrogatepass") for piece in pieces] if way == "str" else pieces
+            return [piece.decode("utf-8", "surrogatepass") for piece in _split(data, sizes)]
         except UnicodeDecodeError as error:
             raise BadMessage("a text is not UTF-8") from error
-    if way == "list":
-        make, member = parts
+
+
+class _Blobs(Form):
+    def put(self, values: Sequence[bytes], out: Writer) -> None:
+        out.numbers("q", list(map(len, values)))
+        out.add(b"".join(values) if len(values) > 1 else values[0])
+
+    def get(self, count: int, source: Reader) -> list[bytes]:
         sizes = source.sizes(count)
-        return list(map(make, _split(read(member, sum(sizes), source), sizes)))
-    if way == "dict":
+        return _split(bytes(source.take(sum(sizes))), sizes)
+
+
+class _Buffers(Form):
+    """Bytes of any kind. A large one is not copied."""
+
+    def put(self, values: Sequence[Bytes], out: Writer) -> None:
+        views = [memoryview(value).cast("B") for value in values]
+        out.numbers("q", list(map(len, views)))
+        for view in views:
+            out.add(view)
+
+    def get(self, count: int, source: Reader) -> list[Bytes]:
+        return list(map(source.take, source.sizes(count)))
+
+
+class _Lists(Form):
+    def __init__(self, make: Callable[[list[Any]], Any], item: Form) -> None:
+        self._make = make
+        self._item = item
+
+    def put(self, values: Sequence[Sequence[Any]], out: Writer) -> None:
+        out.numbers("q", list(map(len, values)))
+        self._item.write(list(chain.from_iterable(values)), out)
+
+    def get(self, count: int, source: Reader) -> list[Any]:
         sizes = source.sizes(count)
-        keys, items = (_split(read(member, sum(sizes), source), sizes) for member in parts)
+        items = self._item.read(sum(sizes), source)
+        return [self._make(items)] if count == 1 else list(map(self._make, _split(items, sizes)))
+
+
+class _Mappings(Form):
+    def __init__(self, key: Form, value: Form) -> None:
+        self._parts = key, value
+
+    def put(self, values: Sequence[Mapping[Any, Any]], out: Writer) -> None:
+        out.numbers("q", list(map(len, values)))
+        self._parts[0].write(list(chain.from_iterable(values)), out)
+        self._parts[1].write([item for value in values for item in value.values()], out)
+
+    def get(self, count: int, source: Reader) -> list[dict[Any, Any]]:
+        sizes = source.sizes(count)
+        keys, items = (_split(part.read(sum(sizes), source), sizes) for part in self._parts)
         found = [dict(zip(*pair, strict=True)) for pair in zip(keys, items, strict=True)]
         if list(map(len, found)) != sizes:
             raise BadMessage("a key occurs twice")
         return found
-    if way == "record":
-        make, fields = parts
-        return list(map(make, *[read(member, count, source) for _, member in fields]))
-    if way == "union":
+
+
+class _Records(Form):
+    """NamedTuples, classes with annotated fields, tuples of a fixed length."""
+
+    def __init__(self, make: Callable[..., Any], fields: Sequence[tuple[Callable[[Any], Any], Form]]) -> None:
+        self._make = make
+        self._fields = fields
+
+    def put(self, values: Sequence[Any], out: Writer) -> None:
+        for get, form in self._fields:
+            form.put(list(map(get, values)), out)
+
+    def get(self, count: int, source: Reader) -> list[Any]:
+        return list(map(self._make, *[form.get(count, source) for _, form in self._fields]))
+
+
+class _Unions(Form):
+    def __init__(self, members: Sequence[tuple[Any, Form]]) -> None:
+        self._kinds = [kind for kind, _ in members]
+        self._forms = [form for _, form in members]
+
+    def _tag(self, value: object) -> int:
+        if value is None:
+            return self._kinds.index(NoneType)
+        others = [at for at, kind in enumerate(self._kinds) if kind is not NoneType]
+        return others[0] if len(others) == 1 else next(at for at in others if isinstance(value, self._kinds[at]))
+
+    def put(self, values: Sequence[Any], out: Writer) -> None:
+        tags = bytes(map(self._tag, values))
+        out.add(tags)
+        for at, form in enumerate(self._forms):
+            form.write([value for value, tag in zip(values, tags, strict=True) if tag == at], out)
+
+    def get(self, count: int, source: Reader) -> list[Any]:
         tags = bytes(source.take(count))
-        if max(tags, default=0) >= len(parts):
-            raise BadMessage(f"a union of {len(parts)} types has no type {max(tags)}")
-        members = [iter(read(member, tags.count(at), source)) for at, member in enumerate(parts)]
+        if max(tags) >= len(self._forms):
+            raise BadMessage(f"a union of {len(self._forms)} types has no type {max(tags)}")
+        members = [iter(form.read(tags.count(at), source)) for at, form in enumerate(self._forms)]
         return [next(members[tag]) for tag in tags]
-    if way == "Tensor":
-        return _read_tensors(count, source)
-    return [None] * count
 
 
-def _split(items: Any, sizes: Sequence[int]) -> Iterable[Any]:
-    """ITEMS in pieces of SIZES."""
-    return (items[end - size : end] for size, end in zip(sizes, accumulate(sizes), strict=True))
+class _Tensors(Form):
+    """The dtypes, the shapes, all strings, the data of small tensors in one column, and of each large tensor in one."""
+
+    def put(self, values: Sequence[Tensor], out: Writer) -> None:
+        out.numbers("q", [value.dtype for value in values])
+        form(tuple[int, ...]).put([value.shape for value in values], out)
+        form(bytes).write([text for value in values if isinstance(value.data, list) for text in value.data], out)
+        data = [value.data for value in values if not isinstance(value.data, list)]
+        out.add(b"".join(view for view in data if len(view) <= SMALL))
+        for view in data:
+            if len(view) > SMALL:
+                out.add(view)
+
+    def get(self, count: int, source: Reader) -> list[Tensor]:
+        dtypes = source.numbers("q", count)
+        shapes = form(tuple[int, ...]).get(count, source)
+        lengths = list(map(elements, dtypes, shapes))
+        texts, small = 0, 0
+        for dtype, length in zip(dtypes, lengths, strict=True):
+            size = length * DTYPES[dtype].size
+            texts += length * (dtype == STRING)
+            small += size * (size <= SMALL)
+        strings, data = iter(form(bytes).read(texts, source)), source.take(small)
+        out = []
+        for dtype, shape, length in zip(dtypes, shapes, lengths, strict=True):
+            size = length * DTYPES[dtype].size
+            if dtype == STRING:
+                out.append(Tensor(dtype, shape, list(islice(strings, length))))
+            elif size > SMALL:
+                out.append(Tensor(dtype, shape, source.take(size)))
+            else:
+                out.append(Tensor(dtype, shape, data[:size]))
+                data = data[size:]
+        return out
 
 
 def elements(dtype: int, shape: tuple[int, ...]) -> int:
@@ -247,22 +329,40 @@ def elements(dtype: int, shape: tuple[int, ...]) -> int:
     return prod(shape)
 
 
-def _read_tensors(count: int, source: Reader) -> list[Tensor]:
-    dtypes = source.numbers("q", count)
-    shapes = read(tuple[int, ...], count, source)
-    lengths = list(map(elements, dtypes, shapes))
-    is_text = [dtype == STRING for dtype in dtypes]
-    texts = read(bytes, sum(length for length, is_it in zip(lengths, is_text, strict=True) if is_it), source)
-    sizes = [length * DTYPES[dtype].size for dtype, length in zip(dtypes, lengths, strict=True)]
-    small = source.take(sum(size for size, is_it in zip(sizes, is_text, strict=True) if size <= SMALL and not is_it))
-    out, at, text = [], 0, 0
-    for dtype, shape, length, size in zip(dtypes, shapes, lengths, sizes, strict=True):
-        if dtype == STRING:
-            out.append(Tensor(dtype, shape, texts[text : text + length]))
-            text += length
-        elif size > SMALL:
-            out.append(Tensor(dtype, shape, source.take(size)))
-        else:
-            out.append(Tensor(dtype, shape, small[at : at + size]))
-            at += size
-    return out
+def _split(items: Any, sizes: Sequence[int]) -> list[Any]:
+    """ITEMS in pieces of SIZES."""
+    return [items[begin:end] for begin, end in pairwise(accumulate(sizes, initial=0))]
+
+
+_PLAIN: dict[Any, Callable[[], Form]] = {
+    NoneType: _Nothing,
+    bool: _Booleans,
+    bytes: _Blobs,
+    float: _Floats,
+    int: _Integers,
+    str: _Texts,
+    Tensor: _Tensors,
+}
+
+
+@cache
+def form(kind: Any) -> Form:
+    """How values of the type KIND, an annotation, are encoded."""
+    if kind in _PLAIN:
+        return _PLAIN[kind]()
+    origin, members = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        others = [member for member in members if member not in get_args(Bytes)]
+        if not others:
+            return _Buffers()
+        kinds = [*others, Bytes] if len(others) < len(members) - 1 else members
+        return _Unions([(each, form(each)) for each in kinds])
+    if origin in (list, Sequence):
+        return _Lists(list, form(members[0]))
+    if origin in (dict, Mapping):
+        return _Mappings(*map(form, members))
+    if origin is tuple and members[-1] is Ellipsis:
+        return _Lists(tuple, form(members[0]))
+    if origin is tuple:
+        return _Records(lambda *row: row, [(itemgetter(at), form(each)) for at, each in enumerate(members)])
+    return _Records(kind, [(attrgetter(name), form(each)) for name, each in get_type_hints(kind).items()])

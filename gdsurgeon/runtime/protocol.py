@@ -5,7 +5,8 @@ A message has a number, a kind and values. The command sends a request: the kind
 when its work starts, then `ANSWER` or `REFUSED`. The annotations of the method are the types of its arguments and of
 its answer; `gdsurgeon.runtime.encoding` has the bytes.
 
-On the wire: the size of the small columns (at most `MOST_SMALL`) and the number, the small columns, the large columns.
+On the wire: the size of the small columns (at most `MOST_SMALL`), the number and the kind; the small columns; the large
+columns.
 
 A request may bring the descriptor of a file, with its first bytes: the worker itself may open none. The command accepts
 no descriptors.
@@ -24,7 +25,7 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, get_args, get_type_hints
 
-from gdsurgeon.runtime.encoding import BadMessage, Reader, Writer, read, write
+from gdsurgeon.runtime.encoding import BadMessage, Reader, Writer, form
 
 if TYPE_CHECKING:
     import mmap
@@ -38,7 +39,7 @@ MOST_SMALL = 1 << 20
 MOST_REASON = 1 << 18
 """Characters of a reason; TensorFlow may quote a graph."""
 
-_HEAD = struct.Struct("=IQ")
+_HEAD = struct.Struct("=IQ20s")
 _DESCRIPTOR = struct.Struct("i")
 _MAPPED = 1 << 20  # bytes from which on the memory of a column is mapped: it is not touched before data arrives
 _STALL = 60.0  # seconds without any progress after which the other end counts as hung
@@ -133,10 +134,9 @@ def packed(number: int, kind: str, types: Types, values: Sequence[object]) -> li
         TypeError, ValueError, OverflowError, AttributeError: VALUES do not have TYPES.
     """
     out = Writer()
-    write(str, [kind], out)
     for each, value in zip(types, values, strict=True):
-        write(each, [value], out)
-    return [memoryview(_HEAD.pack(len(out.small), number) + out.small), *out.large]
+        form(each).put([value], out)
+    return [memoryview(_HEAD.pack(len(out.small), number, kind.encode()) + out.small), *out.large]
 
 
 class Channel:
@@ -192,13 +192,13 @@ class Channel:
             EOFError: the other end is gone.
             TimeoutError: the deadline has passed. If a part of a message had come, it is lost.
         """
-        size, number = _HEAD.unpack(self._read(_HEAD.size, deadline))
+        size, number, name = _HEAD.unpack(self._read(_HEAD.size, deadline))
         if size > MOST_SMALL:
             raise BadMessage(f"{size} bytes of small columns, of which {MOST_SMALL} are allowed")
         source = Reader(self._read(size, deadline), lambda size: self._read(size, deadline))
-        (kind,) = read(str, 1, source)
+        kind = name.rstrip(b"\0").decode("ascii", "replace")
         types, source.most = expected(number, kind)
-        values = [read(each, 1, source)[0] for each in types]
+        values = [form(each).get(1, source)[0] for each in types]
         source.end()
         if len(self._descriptors) > 1:
             raise BadMessage("more than one descriptor came with it")
