@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import errno
 import os
-import tarfile
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
-from gdsurgeon.errors import InputError, OutputError, printable, quoted, reason
-from gdsurgeon.wire.source import LONGEST_STREAM
+from gdsurgeon.errors import InputError, Json, printable, quoted, unwritable
+from gdsurgeon.text import shortened
+from gdsurgeon.wire.source import LONGEST_STREAM, corrupt_file, endless
 from gdsurgeon.wire.write import Chunk, size_of
 
 MAGIC_AT, MAGIC = 257, b"ustar"
 BLOCK = 512
 """Bytes of a header; what a file holds is filled up to a multiple of them."""
 MOST_MEMBERS = 100_000
+"""Files and folders of an archive."""
+LONGEST_NAME, LONGEST_PART = 1024, 255
+"""Bytes of a name, and of what stands between two slashes of it."""
+LONGEST_HEADER = 1 << 20
+"""Bytes of a header that holds names and sizes for which the block of a member has no room."""
 _PIECE = 1 << 20
+_FILES = (b"0", b"\0", b"7")
+_FOLDER, _PAX, _PAX_OF_ALL, _LONG_NAME, _LONG_LINK, _SPARSE = b"5", b"x", b"g", b"L", b"K", b"S"
+_OTHERS = {b"1": "hard link", b"2": "link", b"3": "device", b"4": "device", b"6": "fifo", _SPARSE: "sparse file"}
+_OF_NAMES = (errno.ENAMETOOLONG, errno.EEXIST, errno.EISDIR, errno.ENOTDIR, errno.EINVAL, errno.EILSEQ)
+"""Errors of a system that does not allow a name."""
 
 
 def is_tar(head: bytes) -> bool:
@@ -22,29 +34,117 @@ def is_tar(head: bytes) -> bool:
     return head.startswith(MAGIC, MAGIC_AT)
 
 
-class _Stream:
-    """What READ gives, as tarfile takes it, and how much of it there was."""
+class _Member(NamedTuple):
+    """A member of an archive: a file if `kind` is one of `_FILES`, a folder if it is `_FOLDER`."""
+
+    name: str
+    kind: bytes
+    size: int
+
+
+class _Archive:
+    """The tar archive NAME, whose next bytes READ returns, at most so many as it is asked for; none at its end.
+
+    Its time and its memory are bounded by what it reads, which those of `tarfile` are not.
+    """
 
     def __init__(self, read: Callable[[int], bytes], name: str) -> None:
+        self.name = name
         self._read = read
-        self._name = name
-        self.taken = 0
+        self._taken = 0
 
-    def read(self, size: int) -> bytes:
+    def members(self) -> Iterator[_Member]:
+        """The members; `content` of a file is read before the next one is asked for. Raises InputError."""
+        stated: dict[str, bytes] = {}
+        while any(head := self._exactly(BLOCK)):
+            member = self._member(head)
+            if member.kind in (_PAX, _PAX_OF_ALL, _LONG_NAME, _LONG_LINK):
+                if member.size > LONGEST_HEADER:
+                    raise self.error(f"is a tar archive with a header of {member.size:,} bytes", "too-large")
+                data = self._exactly(member.size)
+                if member.kind == _PAX:
+                    stated |= self._records(data)
+                elif member.kind == _LONG_NAME:
+                    stated["path"] = data.rstrip(b"\0")
+            else:
+                name = os.fsdecode(stated["path"]) if "path" in stated else member.name
+                size = self._number(stated["size"], 10) if "size" in stated else member.size
+                is_sparse = any(key.startswith("GNU.sparse") for key in stated)
+                stated = {}
+                yield _Member(name, _SPARSE if is_sparse else member.kind, size)
+            self._exactly(-member.size % BLOCK)
+
+    def content(self, size: int) -> Iterator[bytes]:
+        """The next SIZE bytes, some at a time. Raises InputError."""
+        while size:
+            data = self._some(min(size, _PIECE))
+            if not data:
+                raise self.corrupt("it is cut short")
+            size -= len(data)
+            yield data
+
+    def drain(self) -> None:
+        """Reads what follows the last member: the writer is not to meet a closed pipe. Raises InputError."""
+        while self._some(_PIECE):
+            pass
+
+    def _some(self, size: int) -> bytes:
         data = self._read(size)
-        self.taken += len(data)
-        if self.taken > LONGEST_STREAM:
-            raise InputError(
-                f"{printable(self._name)} does not end within {LONGEST_STREAM >> 30} GiB", hint="name a folder"
-            )
+        self._taken += len(data)
+        if self._taken > LONGEST_STREAM:
+            raise endless(self.name, "name a folder")
         return data
+
+    def _exactly(self, size: int) -> bytes:
+        return b"".join(self.content(size))
+
+    def _member(self, head: bytes) -> _Member:
+        """The member that the block HEAD announces."""
+        if sum(head) - sum(head[148:156]) + 8 * 0x20 != self._number(head[148:156], 8):
+            raise self.corrupt("the checksum of a header is wrong")
+        name, kind = head[:100].split(b"\0")[0], head[156:157]
+        prefix = head[345:500].split(b"\0")[0] if head[257:263] == b"ustar\0" else b""
+        name = prefix + b"/" + name if prefix else name
+        size = int.from_bytes(head[125:136], "big") if head[124] == 0x80 else self._number(head[124:136], 8)
+        if kind == b"\0" and name.endswith(b"/"):
+            kind = _FOLDER
+        return _Member(os.fsdecode(name), kind, 0 if kind == _FOLDER else size)
+
+    def _records(self, data: bytes) -> dict[str, bytes]:
+        """The records of a header of POSIX.1-2001: each is its length, a blank, a key, an equals sign and a value."""
+        out: dict[str, bytes] = {}
+        at = 0
+        while at < len(data) and data[at]:
+            digits, blank, _ = data[at : at + 20].partition(b" ")
+            end = at + self._number(digits, 10)
+            key, equals, value = data[at + len(digits) + 1 : end - 1].partition(b"=")
+            if not blank or not equals or data[end - 1 : end] != b"\n":
+                raise self.corrupt("a header is no list of records")
+            out[os.fsdecode(key)] = value
+            at = end
+        return out
+
+    def _number(self, digits: bytes, base: int) -> int:
+        text = digits.strip(b" \0") or b"0"
+        try:
+            if text.isdigit() and len(text) <= 20:
+                return int(text, base)
+        except ValueError:
+            pass
+        raise self.corrupt("a header holds no number")
+
+    def corrupt(self, what: str) -> InputError:
+        return corrupt_file(self.name, f"{what}, and it is a tar archive", reason=what)
+
+    def error(self, what: str, code: str, **facts: Json) -> InputError:
+        return InputError(f"{printable(self.name)} {what}", code=code, facts={"file": self.name, **facts})
 
 
 def unpack(read: Callable[[int], bytes], folder: str, name: str) -> None:
     """Puts what the tar stream NAME holds into FOLDER, which is empty.
 
     Args:
-        read: gives the next bytes of it, at most so many as it is asked for; none at its end.
+        read: returns the next bytes of it, at most so many as it is asked for; none at its end.
         folder: gets nothing that would not lie in it, and neither links nor devices.
         name: what the stream is called in messages.
 
@@ -52,52 +152,59 @@ def unpack(read: Callable[[int], bytes], folder: str, name: str) -> None:
         InputError: it is broken, cut short or too long, or holds something else than files and folders.
         OutputError: FOLDER cannot be written to.
     """
-    stream = _Stream(read, name)
-    end = 0
-    try:
-        with tarfile.open(fileobj=stream, mode="r|", bufsize=BLOCK * 128) as archive:  # type: ignore[call-overload]
-            for count, member in enumerate(archive):
-                if count == MOST_MEMBERS:
-                    raise InputError(f"{printable(name)} is a tar archive of more than {MOST_MEMBERS:,} files")
-                _put(archive, member, folder, name)
-                end = member.offset_data + -(-member.size // BLOCK) * BLOCK
-        while stream.read(_PIECE):
-            pass  # the writer is not to meet a closed pipe
-    except (tarfile.TarError, EOFError, UnicodeError) as error:
-        raise InputError(f"{printable(name)} is a tar archive that is cut short or corrupt: {error}") from error
-    except OSError as error:
-        raise OutputError(
-            f"{printable(name)} cannot be unpacked into the temporary folder {printable(folder)}: {reason(error)}",
-            hint="TMPDIR names another folder",
-        ) from error
-    if stream.taken < end + BLOCK:
-        raise InputError(f"{printable(name)} is a tar archive that is cut short: its end is missing")
+    archive = _Archive(read, name)
+    there: dict[str, bool] = {}  # whether it is a folder, by path
+    for member in archive.members():
+        try:
+            _put(archive, member, folder, there)
+        except OSError as error:
+            if error.errno in _OF_NAMES:
+                raise _refused(archive, member, "has a name that the system does not allow", "bad-name") from error
+            failed = unwritable(name, error, f"unpacked into the temporary folder {printable(folder)}")
+            failed.hint = "TMPDIR names another folder"
+            raise failed from error
+    archive.drain()
 
 
-def _put(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: str, name: str) -> None:
-    """Writes MEMBER of ARCHIVE below FOLDER. Raises InputError where it has no place there."""
+def _put(archive: _Archive, member: _Member, folder: str, there: dict[str, bool]) -> None:
+    """Writes MEMBER of ARCHIVE below FOLDER, where there are THERE already. Raises InputError, OSError."""
     parts = [part for part in member.name.split("/") if part not in ("", ".")]
-    what = f"{printable(name)} is a tar archive with {quoted(member.name)}"
     if member.name.startswith("/") or ".." in parts or "\0" in member.name:
-        raise InputError(f"{what}, which does not lie in its folder")
-    path = os.path.join(folder, *parts)
-    if member.isdir():
-        os.makedirs(path, exist_ok=True)
-        return
-    if not member.isreg() or member.issparse():
-        raise InputError(f"{what}, which is neither a file nor a folder")
-    data = archive.extractfile(member)
-    assert data is not None
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    if not parts or os.path.lexists(path):
-        raise InputError(f"{what} twice")
-    with open(path, "xb") as file:
-        while piece := data.read(_PIECE):
-            file.write(piece)
+        raise _refused(archive, member, "does not lie in its folder", "bad-name")
+    if member.kind != _FOLDER and member.kind not in _FILES:
+        what = _OTHERS.get(member.kind, "member of an unknown type")
+        error = _refused(archive, member, f"is a {what}", "link-in-savedmodel" if "link" in what else "wrong-format")
+        error.facts["found"] = what
+        error.hint = "the option -h of tar packs files instead of links" if "link" in what else None
+        raise error
+    if len(os.fsencode(member.name)) > LONGEST_NAME or any(len(os.fsencode(part)) > LONGEST_PART for part in parts):
+        raise _refused(archive, member, "is too long a name", "bad-name")
+    paths = ["/".join(parts[: end + 1]) for end in range(len(parts))]
+    if member.kind != _FOLDER and (not paths or paths[-1] in there):
+        raise _refused(archive, member, "is there already", "name-taken")
+    for path in paths if member.kind == _FOLDER else paths[:-1]:
+        if not there.get(path, True):
+            raise _refused(archive, member, f"needs a folder where the file {quoted(path)} is", "name-taken")
+        if path not in there:
+            os.mkdir(os.path.join(folder, path))
+        there[path] = True
+    if member.kind != _FOLDER:
+        there[paths[-1]] = False
+        with open(os.path.join(folder, paths[-1]), "xb") as file:
+            file.writelines(archive.content(member.size))
+    if len(there) > MOST_MEMBERS:
+        raise archive.error(f"is a tar archive of more than {MOST_MEMBERS:,} files", "too-large")
+
+
+def _refused(archive: _Archive, member: _Member, what: str, code: str) -> InputError:
+    name = quoted(shortened(member.name, LONGEST_PART))
+    return archive.error(f"is a tar archive with {name}, which {what}", code, name=member.name)
 
 
 def packed(files: Iterator[tuple[str, list[Chunk] | None]]) -> Iterator[Chunk]:
     """A tar stream of FILES: paths with what is in them, None for a folder, each behind that which it is in."""
+    import tarfile
+
     for path, chunks in files:
         info = tarfile.TarInfo(path)
         info.mode, info.type = (0o755, tarfile.DIRTYPE) if chunks is None else (0o644, tarfile.REGTYPE)
