@@ -130,9 +130,13 @@ def command(
 def _check(has_sources: bool, scope: str | None) -> None:
     """Raises UsageError where options come to nothing."""
     if not has_sources:
-        raise UsageError("gradients with respect to what? --xs TENSOR,... or --weights")
+        raise UsageError(
+            "gradients with respect to what? --xs TENSOR,... or --weights",
+            code="missing-option",
+            facts={"option": "--xs"},
+        )
     if scope is not None and not scope.strip("/"):
-        raise UsageError("--scope names nothing")
+        raise UsageError("--scope names nothing", code="bad-value", facts={"option": "--scope"})
 
 
 def _differentiator(request: Request) -> Differentiator:
@@ -156,10 +160,22 @@ def _kept(checkpoints: tuple[str, ...], budget: float | None, threads: int | Non
     from gdsurgeon.gradients.checkpointing.rewrite import MODES
 
     if budget is not None and checkpoints:
-        raise UsageError("--budget chooses the checkpoints: give one or the other")
+        raise UsageError(
+            "--budget chooses the checkpoints: give one or the other",
+            code="conflicting-options",
+            facts={"option": "--budget"},
+        )
     if threads is not None and budget is None and checkpoints in ((), ("none",)):
-        raise UsageError("--threads is for a plan: --checkpoints or --budget asks for one")
+        raise UsageError(
+            "--threads is for a plan: --checkpoints or --budget asks for one",
+            code="missing-option",
+            facts={"option": "--threads"},
+        )
     kept = names_in(checkpoints, "--checkpoints") or ["none"]
     if len(kept) > 1 and set(kept) & set(MODES):
-        raise UsageError(f"--checkpoints takes one of {', '.join(MODES)}, or tensors")
+        raise UsageError(
+            f"--checkpoints takes one of {', '.join(MODES)}, or tensors",
+            code="bad-value",
+            facts={"option": "--checkpoints"},
+        )
     return kept

@@ -28,7 +28,7 @@ class _Apply(Command):
                 if is_checked
                 else "MODEL and SCRIPT are missing: apply MODEL SCRIPT"
             )
-            raise UsageError(missing, hint="gdsurgeon apply --help") from error
+            raise UsageError(missing, hint="gdsurgeon apply --help", code="missing-argument") from error
 
 
 @click.command("apply", cls=_Apply)
@@ -62,10 +62,10 @@ def command(
     from gdsurgeon.cli.terminal import terminal
 
     if script is None and not check:
-        raise UsageError("apply takes a MODEL and a SCRIPT; with --check a SCRIPT alone")
+        raise UsageError("apply takes a MODEL and a SCRIPT; with --check a SCRIPT alone", code="missing-argument")
     path = request.model if script is None else script
     if path == "-" and request.model == "-" and script is not None:
-        raise UsageError("MODEL and SCRIPT cannot both come from standard input")
+        raise UsageError("MODEL and SCRIPT cannot both come from standard input", code="conflicting-options")
     edits = ScriptEdits(path, request, context)
     given = Variables(variables)
     try:

@@ -46,7 +46,11 @@ def command(model: str, engine: str | None, as_json: bool, **options: Any) -> No
       gdsurgeon check-ops model.pb --for openvino --run --run-in openvino.whl --json
     """
     if engine is None:
-        raise UsageError(f"--for says which engine is to take it: {', '.join(ENGINES)}")
+        raise UsageError(
+            f"--for says which engine is to take it: {', '.join(ENGINES)}",
+            code="missing-option",
+            facts={"option": "--for"},
+        )
     from gdsurgeon.operation.check_ops import carry_out
 
     checked = carry_out(_request(model, engine, options), terminal.tell)
@@ -66,13 +70,17 @@ def _request(model: str, engine: str, options: dict[str, Any]) -> CheckOpsReques
         from gdsurgeon.proof.engines import EngineRequest
 
         if len(options["devices"]) > 1 or options["settings"].device != "cpu":
-            raise UsageError("--device: engines are run on the CPU, and compared with TensorFlow on the CPU")
+            raise UsageError(
+                "--device: engines are run on the CPU, and compared with TensorFlow on the CPU",
+                code="bad-value",
+                facts={"option": "--device"},
+            )
         run = EngineRequest(engine, options["run_in"], outputs, options["rtol"], options["atol"])
     else:
         for option, given in (("--run-in", options["run_in"]), ("--outputs", outputs), ("--rtol", options["rtol"]),
                               ("--atol", options["atol"])):  # fmt: skip
             if given or given == 0.0:
-                raise UsageError(f"{option} needs --run")
+                raise UsageError(f"{option} needs --run", code="missing-option", facts={"option": option})
     return CheckOpsRequest(model, engine, run, options["wanted"], options["settings"], options["overrides"])
 
 

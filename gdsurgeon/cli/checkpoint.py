@@ -88,10 +88,14 @@ def command(
     wanted = pairs(renames, file)
     edits = bool(wanted or scopes or patterns or drops or values)
     if listing + verifying + edits > 1:
-        raise UsageError("--list, --verify and edits are apart from each other: give one of them")
+        raise UsageError(
+            "--list, --verify and edits are apart from each other: give one of them", code="conflicting-options"
+        )
     if not edits:
         if out is not None or in_place or backup is not None or dry_run or require_change:
-            raise UsageError("nothing to write: give --rename, --scope, --regex, --map, --drop or --set")
+            raise UsageError(
+                "nothing to write: give --rename, --scope, --regex, --map, --drop or --set", code="missing-option"
+            )
         _look(model, as_json, verifying)
         return
     from gdsurgeon.operation.checkpoint import CheckpointRequest
@@ -118,7 +122,11 @@ def _file(text: str) -> tuple[str, str]:
     """The key and the file of ``KEY=@FILE.npy``."""
     key, at, path = text.partition("=@")
     if not key or not at or not path.endswith(".npy"):
-        raise UsageError(f"--set {quoted(text)} is not a pair KEY=@FILE.npy")
+        raise UsageError(
+            f"--set {quoted(text)} is not a pair KEY=@FILE.npy",
+            code="not-a-pair",
+            facts={"option": "--set", "value": text},
+        )
     return key, path
 
 
@@ -150,7 +158,10 @@ def _verify(checkpoint: Checkpoint, as_json: bool) -> None:
     if found.faults:
         faults = counted(len(found.faults), "fault")
         raise InputError(
-            f"{printable(checkpoint.prefix)} is corrupt: {faults}", details=first_lines(found.faults, MOST_FAULTS)
+            f"{printable(checkpoint.prefix)} is corrupt: {faults}",
+            details=first_lines(found.faults, MOST_FAULTS),
+            code="corrupt",
+            facts={"file": checkpoint.prefix},
         )
 
 

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
+from gdsurgeon.errors import UsageError
+from gdsurgeon.text import suggestion
+
 if TYPE_CHECKING:
     from gdsurgeon.operation.edit import Request
     from gdsurgeon.operation.sequence import Edit
@@ -17,10 +20,31 @@ HEADINGS = ("Options", "Selection", "Model", "Output", "Proof", "Feeds", "Messag
 """In the order of the help; a command's own options are the first."""
 
 
-def told(error: click.ClickException) -> str:
-    """What a mistake in a command line is called: as click has it, but for the names of its own types."""
+class NoSuchCommand(click.UsageError):
+    """There is no command `name`; `near` is a name like it, or None."""
+
+    def __init__(self, name: str, near: str | None, ctx: click.Context) -> None:
+        super().__init__(f"there is no command {name!r}.{suggestion(near)}", ctx)
+        self.name, self.near = name, near
+
+
+def usage_error(error: click.ClickException) -> UsageError:
+    """The mistake in a command line that click reports, with a code and facts."""
     message = error.format_message().replace("is not a valid integer range", "is not a valid integer")
-    return message.replace("is not a valid float range", "is not a valid float").rstrip(".")
+    message = message.replace("is not a valid float range", "is not a valid float").rstrip(".")
+    code, facts = UsageError.code, {}
+    if isinstance(error, NoSuchCommand):
+        code, facts = "no-such-command", {"name": error.name, "near": error.near}
+    elif isinstance(error, click.NoSuchOption):
+        code, facts = "bad-option", {"option": error.option_name, "near": next(iter(error.possibilities or ()), None)}
+    elif isinstance(error, click.BadOptionUsage):
+        code, facts = "bad-option", {"option": error.option_name}
+    elif isinstance(error, click.BadParameter) and error.param is not None:
+        is_option, is_missing = isinstance(error.param, click.Option), isinstance(error, click.MissingParameter)
+        called = max(error.param.opts, key=len) if is_option else error.param.human_readable_name
+        code = ("missing-option" if is_option else "missing-argument") if is_missing else "bad-value"
+        facts = {"option" if is_option else "name": called}
+    return UsageError(message, code=code, facts=facts)
 
 
 class SharedOption(click.Option):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gdsurgeon.cli.command import NoSuchCommand
 from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.registry import COMMANDS
 
@@ -38,9 +39,9 @@ class Commands(click.Group):
 
         found = plugins()
         if name not in found:
-            from gdsurgeon.text import near_miss
+            from gdsurgeon.text import nearest
 
-            raise click.UsageError(f"there is no command {name!r}.{near_miss(name, [*COMMANDS, *found])}", ctx)
+            raise NoSuchCommand(name, nearest(name, [*COMMANDS, *found]), ctx)
         return load(found[name])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:

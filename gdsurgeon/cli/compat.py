@@ -54,10 +54,16 @@ def command(
       gdsurgeon compat model.pb --target 1.15 -o older.pb
     """
     if as_json and not only_check:
-        raise UsageError("--json is for --check: --report writes what was done")
+        raise UsageError(
+            "--json is for --check: --report writes what was done", code="missing-option", facts={"option": "--check"}
+        )
     if only_check:
         if request.out is not None or request.in_place:
-            raise UsageError("--check writes nothing: it goes with neither -o nor -i")
+            raise UsageError(
+                "--check writes nothing: it goes with neither -o nor -i",
+                code="conflicting-options",
+                facts={"option": "--check"},
+            )
         if run_in is not None:
             raise UsageError("--check runs nothing: it does not go with --run-in", code="conflicting-options")
         _check(request, target, as_json=as_json)

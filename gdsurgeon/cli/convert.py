@@ -34,7 +34,11 @@ def command(model: str, as_json: bool, verbose: bool, form: str | None, out: str
     from gdsurgeon.wire.output import STANDARD_OUTPUT
 
     if as_json and (model if out is None else out) in STANDARD_OUTPUT:
-        raise UsageError("--json and the result cannot both go to standard output")
+        raise UsageError(
+            "--json and the result cannot both go to standard output",
+            code="conflicting-options",
+            facts={"option": "--json"},
+        )
 
     text = None if form is None else form == "text"
     done = operate_convert(ConvertRequest(model, out, text, dry_run), before_publishing=terminal.settle)

@@ -81,7 +81,9 @@ def command(
     """
     del verbose
     if sum((as_json, stat, markdown, textconv)) > 1:
-        raise UsageError("--json, --stat, --markdown and --textconv are four ways to answer")
+        raise UsageError(
+            "--json, --stat, --markdown and --textconv are four ways to answer", code="conflicting-options"
+        )
     ignore = _ignored(ignored)
     if textconv:
         _print_text(model, others, function, wanted)
@@ -108,9 +110,13 @@ def command(
 def _check_outputs(out: str | None, mapping: str | None, models: list[str], *, is_answered: bool) -> None:
     """Refuses outputs that replace one of MODELS, or of which two would stand on standard output."""
     if out == "-":
-        raise UsageError("-o names a file: standard output has the answer")
+        raise UsageError("-o names a file: standard output has the answer", code="bad-value", facts={"option": "-o"})
     if mapping in STANDARD_OUTPUT and is_answered:
-        raise UsageError("--mapping - prints the pairs alone: it goes with none of --json, --stat and --markdown")
+        raise UsageError(
+            "--mapping - prints the pairs alone: it goes with none of --json, --stat and --markdown",
+            code="conflicting-options",
+            facts={"option": "--mapping"},
+        )
     written = [(option, path) for option, path in (("--mapping", mapping), ("-o", out)) if path is not None]
     if written:
         from gdsurgeon.operation.paths import check_replaces_nothing
@@ -121,11 +127,17 @@ def _check_outputs(out: str | None, mapping: str | None, models: list[str], *, i
 def _second(model: str, others: tuple[str, ...]) -> str:
     """The model that MODEL is compared with."""
     if not others:
-        raise UsageError("diff takes two models, and OTHER is missing")
+        raise UsageError(
+            "diff takes two models, and OTHER is missing", code="missing-argument", facts={"name": "OTHER"}
+        )
     if len(others) > 1:
-        raise UsageError(f"diff takes two models, and there is {quoted(others[1])}, too")
+        raise UsageError(
+            f"diff takes two models, and there is {quoted(others[1])}, too",
+            code="extra-argument",
+            facts={"value": others[1]},
+        )
     if model in STANDARD_INPUT and others[0] in STANDARD_INPUT:
-        raise UsageError("both models cannot come from standard input")
+        raise UsageError("both models cannot come from standard input", code="conflicting-options")
     return others[0]
 
 
@@ -135,7 +147,11 @@ def _ignored(texts: tuple[str, ...]) -> frozenset[str]:
     found = frozenset(names_in(texts, "--ignore"))
     unknown = sorted(found.difference(IGNORABLE))
     if unknown:
-        raise UsageError(f"--ignore {printable(unknown[0])}: it is one of {', '.join(IGNORABLE)}")
+        raise UsageError(
+            f"--ignore {printable(unknown[0])}: it is one of {', '.join(IGNORABLE)}",
+            code="bad-value",
+            facts={"option": "--ignore", "value": unknown[0]},
+        )
     return found
 
 
@@ -159,7 +175,7 @@ def _print_text(model: str, others: tuple[str, ...], function: str | None, wante
     from gdsurgeon.view.textconv import lines
 
     if others:
-        raise UsageError("--textconv prints one model")
+        raise UsageError("--textconv prints one model", code="conflicting-options", facts={"option": "--textconv"})
     terminal.answer("\n".join(lines(opened(model, function, wanted).graph)))
 
 
@@ -170,7 +186,11 @@ def _answer_to_git(path: str, rest: tuple[str, ...], wanted: Wanted, ignore: fro
     if not rest:
         return f"* {printable(path)} is unmerged"
     if len(rest) not in GIT_ARGUMENTS:
-        raise UsageError("--git is for git, which calls a diff driver with 7 arguments, or 9")
+        raise UsageError(
+            "--git is for git, which calls a diff driver with 7 arguments, or 9",
+            code="wrong-count",
+            facts={"option": "--git"},
+        )
     old, new, new_path = rest[0], rest[3], rest[6] if len(rest) > 6 else path
     for file, what, name in ((old, "added", new_path), (new, "deleted", path)):
         if file == os.devnull:

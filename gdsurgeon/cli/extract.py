@@ -46,5 +46,9 @@ def command(request: Request, inputs: tuple[str, ...], outputs: tuple[str, ...])
 
     starts, ends = names_in(inputs, "--inputs"), names_in(outputs, "--outputs")
     if not ends:
-        raise UsageError("--outputs TENSOR,... says what the part is to compute")
+        raise UsageError(
+            "--outputs TENSOR,... says what the part is to compute",
+            code="missing-option",
+            facts={"option": "--outputs"},
+        )
     run_edit("extract", request, lambda graph: extract(graph, starts, ends))

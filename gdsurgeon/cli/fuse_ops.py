@@ -69,7 +69,11 @@ def command(
 
     required(selection)
     if mapped and body is None:
-        raise UsageError("--map pairs tensors with nodes of a body: --with BODY gives one")
+        raise UsageError(
+            "--map pairs tensors with nodes of a body: --with BODY gives one",
+            code="missing-option",
+            facts={"option": "--with"},
+        )
     part = load_part(body, request) if body is not None else None
     pairs = [pair(text, "--map") for text in mapped]
     run_edit(

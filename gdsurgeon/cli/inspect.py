@@ -55,7 +55,11 @@ def command(
     """
     del verbose
     if top is not None and not (with_sizes or with_strings):
-        raise UsageError("--top says how many of --sizes or --strings, and neither is given")
+        raise UsageError(
+            "--top says how many of --sizes or --strings, and neither is given",
+            code="missing-option",
+            facts={"option": "--top"},
+        )
     from gdsurgeon.analysis.checks.check import broken, check
     from gdsurgeon.analysis.queries.inferred_signature import inferred_signature
     from gdsurgeon.analysis.queries.signature import signature

@@ -16,7 +16,7 @@ import click
 from gdsurgeon.cli.commands import Commands
 from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.container.incoming import forget
-from gdsurgeon.errors import INTERNAL_FAULT, GdsurgeonError, OutputError, UsageError, printable, reason
+from gdsurgeon.errors import INTERNAL_FAULT, GdsurgeonError, OutputError, printable, reason
 from gdsurgeon.resources import exhausted
 
 
@@ -208,18 +208,14 @@ def _exit_code(arguments: list[str]) -> int:
         return ended.exit_code
     except SystemExit as ended:
         return _left(ended)
-    except click.UsageError as error:
-        where = error.ctx.command_path if error.ctx is not None else "gdsurgeon"
-        raise UsageError(_told(error), hint=f"{where} --help") from error
     except click.ClickException as error:
-        raise UsageError(_told(error)) from error
+        from gdsurgeon.cli.command import usage_error
+
+        wrong = usage_error(error)
+        if isinstance(error, click.UsageError):
+            wrong.hint = f"{error.ctx.command_path if error.ctx is not None else 'gdsurgeon'} --help"
+        raise wrong from error
     return 0
-
-
-def _told(error: click.ClickException) -> str:
-    from gdsurgeon.cli.command import told
-
-    return told(error)
 
 
 def _left(ended: SystemExit) -> int:

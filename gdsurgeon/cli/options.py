@@ -196,7 +196,11 @@ def validate_options(command: F) -> F:
     def wrapper(**options: Any) -> object:
         devices = tuple(_device(text) for text in options["device"].split(","))
         if len(devices) > 2 or len(devices) != len(set(devices)):
-            raise UsageError(f"--device {options['device']}: one device, or two that are to be compared")
+            raise UsageError(
+                f"--device {options['device']}: one device, or two that are to be compared",
+                code="bad-value",
+                facts={"option": "--device", "value": options["device"]},
+            )
         options["device"] = devices[0]
         settings, overrides, read = _running(options)
         compared = devices if len(devices) == 2 else ()
@@ -291,11 +295,17 @@ def _running(options: dict[str, Any]) -> tuple[Settings, Overrides, tuple[str, .
     take = options.pop
     timeout = take("timeout")
     if not math.isfinite(timeout) or timeout > LONGEST_TIMEOUT:
-        raise UsageError(f"--timeout {timeout}: at most {LONGEST_TIMEOUT:,} seconds")
+        raise UsageError(
+            f"--timeout {timeout}: at most {LONGEST_TIMEOUT:,} seconds", code="bad-value", facts={"option": "--timeout"}
+        )
     libraries = tuple(take("op_libraries"))
     for library in libraries:
         if not os.path.isfile(library):
-            raise UsageError(f"--op-lib {printable(library)}: there is no such file")
+            raise UsageError(
+                f"--op-lib {printable(library)}: there is no such file",
+                code="no-such-file",
+                facts={"option": "--op-lib", "file": library},
+            )
     settings = Settings(
         device=_device(take("device")),
         timeout=timeout,
@@ -327,7 +337,11 @@ def _device(text: str) -> str:
         return lowered
     if re.fullmatch(r"/device:[a-z_]+(:[0-9]+)?", lowered):
         return "cpu" if lowered in ("/device:cpu", "/device:cpu:0") else "/device:" + text[8:].upper()
-    raise UsageError(f"--device {text}: it is cpu, gpu, or a name such as /device:GPU:1")
+    raise UsageError(
+        f"--device {text}: it is cpu, gpu, or a name such as /device:GPU:1",
+        code="bad-value",
+        facts={"option": "--device", "value": text},
+    )
 
 
 def _shape(text: str) -> tuple[int, ...]:
@@ -336,7 +350,11 @@ def _shape(text: str) -> tuple[int, ...]:
     except ValueError:
         dims = (-1,)
     if any(dim < 0 for dim in dims):
-        raise UsageError(f"--shape {text}: a full shape is needed, numbers with commas between, such as 1,224,224,3")
+        raise UsageError(
+            f"--shape {text}: a full shape is needed, numbers with commas between, such as 1,224,224,3",
+            code="bad-value",
+            facts={"option": "--shape", "value": text},
+        )
     return dims
 
 
@@ -348,7 +366,7 @@ def names_in(texts: tuple[str, ...], option: str) -> list[str]:
     """
     lists = [[name for part in text.split(",") if (name := part.strip())] for text in texts]
     if not all(lists):
-        raise UsageError(f"{option} names nothing")
+        raise UsageError(f"{option} names nothing", code="bad-value", facts={"option": option})
     return [name for names in lists for name in names]
 
 
@@ -382,7 +400,11 @@ def once(items: Iterable[tuple[str, str]], what: str = "") -> list[tuple[str, st
         before = out.setdefault(called, value)
         if before != value:
             where = f"{what} " if what else ""
-            raise UsageError(f"{where}{quoted(called)} is given two values: {quoted(before)} and {quoted(value)}")
+            raise UsageError(
+                f"{where}{quoted(called)} is given two values: {quoted(before)} and {quoted(value)}",
+                code="given-twice",
+                facts={"option": what, "name": called},
+            )
     return found
 
 
@@ -399,9 +421,15 @@ def lines_of(file: str, option: str, stream: TextIO | None = None) -> list[str]:
             with open(file, encoding="utf-8-sig") as lines:
                 text = lines.read()
     except OSError as error:
-        raise UsageError(f"{option} {printable(file)} cannot be read: {reason(error)}") from error
+        raise UsageError(
+            f"{option} {printable(file)} cannot be read: {reason(error)}",
+            code="unreadable",
+            facts={"option": option, "file": file},
+        ) from error
     except UnicodeDecodeError as error:
-        raise UsageError(f"{option} {printable(file)} is not UTF-8 text") from error
+        raise UsageError(
+            f"{option} {printable(file)} is not UTF-8 text", code="not-text", facts={"option": option, "file": file}
+        ) from error
     return [line.strip() for line in text.splitlines()]
 
 

@@ -123,7 +123,11 @@ def part_of(
 def check_not_mapped(called: str, own: PartOptions, mapped: Sequence[str]) -> None:
     """Raises UsageError where names of a graph are MAPPED that is built of steps, and has the names of the model."""
     if mapped and own.steps is not None:
-        raise UsageError(f"--map goes with {called}: what --steps has built has the names that it needs")
+        raise UsageError(
+            f"--map goes with {called}: what --steps has built has the names that it needs",
+            code="conflicting-options",
+            facts={"option": "--map"},
+        )
 
 
 def _are_steps(text: str) -> bool:
@@ -138,17 +142,29 @@ def _check_agree(
 ) -> None:
     """Raises UsageError where what is said of the graph contradicts itself."""
     if path is not None and own.steps is not None:
-        raise UsageError(f"{printable(path)} is a graph, and --steps has one built: one or the other is meant")
+        raise UsageError(
+            f"{printable(path)} is a graph, and --steps has one built: one or the other is meant",
+            code="conflicting-options",
+            facts={"option": "--steps"},
+        )
     if path is None and own.steps is None:
-        raise UsageError(f"{called} is missing, a graph, or --steps, which has one built")
+        raise UsageError(
+            f"{called} is missing, a graph, or --steps, which has one built",
+            code="missing-argument",
+            facts={"name": called},
+        )
     for name, value in {"emit": own.emit, **others}.items():
         if value is not None and own.steps is None:
-            raise UsageError(f"--{name} goes with --steps")
+            raise UsageError(f"--{name} goes with --steps", code="missing-option", facts={"option": "--steps"})
     for name, tolerance in {"rtol": own.rtol, "atol": own.atol}.items():
         if tolerance is not None and own.against is None:
-            raise UsageError(f"--{name} goes with --against")
+            raise UsageError(f"--{name} goes with --against", code="missing-option", facts={"option": "--against"})
     if own.against is not None and request.level != "run":
-        raise UsageError(f"--against has something run, and --validate {request.level} does not")
+        raise UsageError(
+            f"--against has something run, and --validate {request.level} does not",
+            code="conflicting-options",
+            facts={"option": "--against"},
+        )
     if own.against is not None:
         from gdsurgeon.feeds.archive import Archive
 
@@ -162,9 +178,15 @@ def _check_emitted(request: Request, emit: str) -> None:
     from gdsurgeon.wire.output import STANDARD_OUTPUT, OutputFile
 
     if current_script() is not None:
-        raise UsageError("--emit writes a file beside the result: a line of a script writes none")
+        raise UsageError(
+            "--emit writes a file beside the result: a line of a script writes none",
+            code="not-in-a-script",
+            facts={"option": "--emit"},
+        )
     if emit in STANDARD_OUTPUT:
-        raise UsageError("--emit names a file: standard output is the edited model's")
+        raise UsageError(
+            "--emit names a file: standard output is the edited model's", code="bad-value", facts={"option": "--emit"}
+        )
     out = output_path(
         request.model, request.out, in_place=request.in_place, backup=request.backup, dry_run=request.dry_run
     )

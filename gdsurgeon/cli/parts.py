@@ -19,7 +19,7 @@ def load_part(path: str, request: Request) -> Graph:
         UsageError: both graphs are to come from standard input.
     """
     if path == "-" and request.model == "-":
-        raise UsageError("both graphs cannot come from standard input")
+        raise UsageError("both graphs cannot come from standard input", code="conflicting-options")
     request.others += (path,)
     part = load(path)
     if request.level != "none":
@@ -34,6 +34,10 @@ def mappings(texts: tuple[str, ...], option: str = "--map") -> list[Mapped]:
         name, ends = pair(text, option)
         raw, comma, result = ends.partition(",")
         if not comma or not raw or not result:
-            raise UsageError(f"{option} {quoted(text)} is not NAME=RAW,RESULT")
+            raise UsageError(
+                f"{option} {quoted(text)} is not NAME=RAW,RESULT",
+                code="not-a-pair",
+                facts={"option": option, "value": text},
+            )
         out.append(Mapped(name.removesuffix(":0"), raw, result))
     return out

@@ -58,10 +58,16 @@ def load(plugin: EntryPoint) -> click.Command:
     except (Exception, SystemExit) as error:  # what another package does wrong, it does in ways of its own
         raise UsageError(
             f"the command {quoted(plugin.name)} ({printable(plugin.value)}) cannot be loaded: "
-            f"{type(error).__name__}: {printable(str(error))}"
+            f"{type(error).__name__}: {printable(str(error))}",
+            code="bad-plugin",
+            facts={"name": plugin.name},
         ) from error
     if not isinstance(found, click.Command):
-        raise UsageError(f"the command {quoted(plugin.name)} ({printable(plugin.value)}) is not a click command")
+        raise UsageError(
+            f"the command {quoted(plugin.name)} ({printable(plugin.value)}) is not a click command",
+            code="bad-plugin",
+            facts={"name": plugin.name},
+        )
     return found
 
 

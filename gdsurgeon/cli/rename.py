@@ -53,7 +53,7 @@ def command(
         request.others += (file,)
     wanted = pairs(names, file)
     if not (wanted or scopes or patterns):
-        raise UsageError("nothing to rename: give OLD=NEW, --scope, --regex or --map")
+        raise UsageError("nothing to rename: give OLD=NEW, --scope, --regex or --map", code="missing-argument")
     by_scope = [pair(text, "--scope") for text in scopes]
     by_pattern = [pair(text, "--regex", last=True) for text in patterns]
     run_edit("rename", request, lambda graph: rename(graph, wanted, scopes=by_scope, patterns=by_pattern))

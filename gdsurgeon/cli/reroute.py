@@ -48,5 +48,5 @@ def command(
         request.others += (file,)
     wanted = pairs(tensors, file)
     if not wanted:
-        raise UsageError("nothing to reroute: give OLD=NEW or --map")
+        raise UsageError("nothing to reroute: give OLD=NEW or --map", code="missing-argument")
     run_edit("reroute", request, lambda graph: reroute(graph, wanted, swap=swap, only=only, exclude=exclude))

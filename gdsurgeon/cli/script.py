@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from gdsurgeon.cli.script_words import Part, Word, check_is_edit, spelt, steps_text
 from gdsurgeon.errors import UsageError, quoted
-from gdsurgeon.text import near_miss
+from gdsurgeon.text import nearest, suggestion
 
 _ESCAPED_IN_QUOTES = '"\\$`\n'
 """What a backslash takes its meaning from between double quotes; before all else it stands for itself."""
@@ -33,10 +33,10 @@ class ScriptLine(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """What is wrong with the line NUMBER."""
+    """The error in the line `number`."""
 
     number: int
-    message: str
+    error: UsageError
 
 
 def read_script(text: str, variables: Mapping[str, str]) -> list[ScriptLine | Fault]:
@@ -51,7 +51,7 @@ def read_script(text: str, variables: Mapping[str, str]) -> list[ScriptLine | Fa
     for number, joined, not_last in _logical_lines(text):
         if not_last:
             what = "a blank stands behind the backslash: as the last character it continues the line"
-            out.append(Fault(not_last, what))
+            out.append(Fault(not_last, UsageError(what, code="bad-script", facts={"value": "\\"})))
             continue
         try:
             words, end = _words(joined, variables)
@@ -62,7 +62,7 @@ def read_script(text: str, variables: Mapping[str, str]) -> list[ScriptLine | Fa
                 for word, follows in zip(words, is_steps, strict=False)
             ]
         except UsageError as error:
-            out.append(Fault(number, error.message))
+            out.append(Fault(number, error))
             continue
         if listed:
             out.append(ScriptLine(number, " ".join(joined[:end].split()), tuple(listed)))
@@ -137,13 +137,17 @@ def _words(line: str, variables: Mapping[str, str]) -> tuple[list[Word], int]:
             return words, at - 1
         else:
             if char in TYPOGRAPHIC and not is_word:
-                raise UsageError(f"a typographic quote {char}: ' and \" are quotes")
+                raise UsageError(
+                    f"a typographic quote {char}: ' and \" are quotes", code="bad-script", facts={"value": char}
+                )
             taken, is_word = char, True
         if taken or kind == "value":
             word.append(Part(taken, kind))
     if quote:
         raise UsageError(
-            f'a quote {quote} is not closed: the line ends; between " and " a backslash at its end continues it'
+            f'a quote {quote} is not closed: the line ends; between " and " a backslash at its end continues it',
+            code="bad-script",
+            facts={"value": quote},
         )
     return words + [tuple(word)] * is_word, len(line)
 
@@ -155,17 +159,21 @@ def _variable(line: str, at: int, variables: Mapping[str, str]) -> tuple[str, in
         UsageError: there is no such variable.
     """
     if line[at : at + 1] == "(":
-        raise UsageError("$(...) runs nothing: --set VAR=VALUE gives $VAR a value")
+        raise UsageError(
+            "$(...) runs nothing: --set VAR=VALUE gives $VAR a value", code="bad-script", facts={"value": "$("}
+        )
     if line[at : at + 1] == "{":
         end = line.find("}", at)
         name, after = line[at + 1 : end], end + 1
         if end < 0 or VARIABLE.fullmatch(name) is None:
-            raise UsageError("${...} names no variable")
+            raise UsageError("${...} names no variable", code="bad-script", facts={"value": "${"})
     else:
         found = VARIABLE.match(line, at)
         if found is None:
             return "$", at
         name, after = found[0], found.end()
     if name not in variables:
-        raise UsageError(f"the variable {quoted(name)} is not set.{near_miss(name, list(variables))}".rstrip("."))
+        near = nearest(name, variables)
+        line = f"the variable {quoted(name)} is not set.{suggestion(near)}".rstrip(".")
+        raise UsageError(line, code="no-such-variable", facts={"name": name, "near": near})
     return variables[name], after

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gdsurgeon.cli.command import told
+from gdsurgeon.cli.command import usage_error
 from gdsurgeon.cli.options import edit_options
 from gdsurgeon.cli.script import Fault, ScriptLine, read_script
 from gdsurgeon.cli.script_file import check_names_edits, read_text
@@ -98,7 +98,7 @@ class ScriptEdits:
             faults[0].details = (*faults[0].details, *others)
             raise faults[0]
         if not out:
-            raise UsageError(f"{printable(self.name)} holds no edit")
+            raise UsageError(f"{printable(self.name)} holds no edit", code="no-edit", facts={"file": self.name})
         return out
 
     def inherited(self, request: Request) -> Request:
@@ -115,12 +115,17 @@ class ScriptEdits:
     def _instruction(self, line: ScriptLine | Fault, called: str, earlier: Sequence[Instruction]) -> Instruction:
         """The instruction that LINE is. Raises GdsurgeonError."""
         if isinstance(line, Fault):
-            raise UsageError(line.message)
+            raise line.error
         if earlier and earlier[-1].form in ENDS and not self._is_ended:
             self._is_ended = True  # said once, of however many lines
-            raise UsageError(f"what {earlier[-1].called} makes is not edited further: that line has to be the last")
+            raise UsageError(
+                f"what {earlier[-1].called} makes is not edited further: that line has to be the last",
+                code="not-the-last-line",
+            )
         if self._reads_input and not STANDARD_INPUT.isdisjoint(line.words):
-            raise UsageError(f"standard input is read already: by {printable(self._reads_input)}")
+            raise UsageError(
+                f"standard input is read already: by {printable(self._reads_input)}", code="conflicting-options"
+            )
         self._taken.clear()
         manners = terminal.quiet, terminal.colour, terminal.debug
         try:
@@ -129,7 +134,9 @@ class ScriptEdits:
         finally:  # parsing a line has them as it says, or by default
             terminal.quiet, terminal.colour, terminal.debug = manners
         if not self._taken:
-            raise UsageError(f"{quoted(line.words[0])} has made no edit")
+            raise UsageError(
+                f"{quoted(line.words[0])} has made no edit", code="not-an-edit", facts={"name": line.words[0]}
+            )
         ((request, edit),) = self._taken
         if not STANDARD_INPUT.isdisjoint(request.others):
             self._reads_input = called
@@ -148,7 +155,11 @@ class ScriptEdits:
         try:
             command = group.command.get_command(group, name)
             if command is None or not getattr(command.callback, "edits", False) or name == "apply":
-                raise UsageError(f"{quoted(name)} is no edit: a script holds edits, a line each")
+                raise UsageError(
+                    f"{quoted(name)} is no edit: a script holds edits, a line each",
+                    code="not-an-edit",
+                    facts={"name": name},
+                )
             given = [self._request.model, *arguments]
             with command.make_context(name, given, parent=self._context, help_option_names=[]) as context:
                 context.obj = self
@@ -156,14 +167,22 @@ class ScriptEdits:
                 command.invoke(context)
         except click.NoSuchOption as error:
             if error.option_name in self._context.help_option_names:
-                raise UsageError(f"{quoted(name)} is asked for help: gdsurgeon help {printable(name)}") from error
-            raise UsageError(told(error)) from error
+                raise UsageError(
+                    f"{quoted(name)} is asked for help: gdsurgeon help {printable(name)}",
+                    code="not-in-a-script",
+                    facts={"option": error.option_name},
+                ) from error
+            raise usage_error(error) from error
         except (click.ClickException, UsageError) as error:
             if arguments and self._is_model(arguments[0]):
-                raise UsageError(f"a line is written without MODEL: leave {quoted(arguments[0])} out") from error
+                raise UsageError(
+                    f"a line is written without MODEL: leave {quoted(arguments[0])} out",
+                    code="model-in-a-script",
+                    facts={"value": arguments[0]},
+                ) from error
             if isinstance(error, UsageError):
                 raise
-            raise UsageError(told(error)) from error
+            raise usage_error(error) from error
 
     def _is_model(self, word: str) -> bool:
         """Whether WORD names the model that the script is applied to."""
@@ -197,9 +216,17 @@ def _check_own(command: click.Command, context: click.Context) -> None:
         source = context.get_parameter_source(name)
         if name in _of_the_whole() and source is click.core.ParameterSource.COMMANDLINE:
             option = max(parameter.opts, key=len)
-            raise UsageError(Line("{option} is for the whole script: apply takes it, and no line", option=option))
+            raise UsageError(
+                Line("{option} is for the whole script: apply takes it, and no line", option=option),
+                code="not-in-a-script",
+                facts={"option": option},
+            )
         if name in ("only_check", "only_list") and source is click.core.ParameterSource.COMMANDLINE:
-            raise UsageError(f"{max(parameter.opts, key=len)} makes no edit: a script holds edits, a line each")
+            raise UsageError(
+                f"{max(parameter.opts, key=len)} makes no edit: a script holds edits, a line each",
+                code="not-in-a-script",
+                facts={"option": max(parameter.opts, key=len)},
+            )
 
 
 @functools.cache

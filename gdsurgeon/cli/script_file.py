@@ -25,12 +25,14 @@ def read_text(path: str, hint: str) -> str:
     """
     name = printable(STANDARD_INPUT_NAME if path in STANDARD_INPUT else path)
     if path not in STANDARD_INPUT and os.path.isdir(path):
-        raise InputError(f"{name} is no script: it is a folder", hint=hint)
+        raise InputError(f"{name} is no script: it is a folder", hint=hint, code="is-a-folder", facts={"file": path})
     with closing(open_source(path)) as source:
         data = source.read(0, source.size)
     what = _other_than_text(data)
     if what:
-        raise InputError(f"{name} is no script: it is {what}", hint=hint)
+        raise InputError(
+            f"{name} is no script: it is {what}", hint=hint, code="not-a-script", facts={"file": path, "found": what}
+        )
     return data.decode("utf-8-sig")
 
 
@@ -64,4 +66,4 @@ def check_names_edits(name: str, lines: Sequence[ScriptLine | Fault], commands: 
         return  # slips
     begins = quoted(shortened(words[0], 30))
     line = f"{printable(name)} is no script: no line of it begins with a command, the first with {begins}"
-    raise InputError(line, hint=hint)
+    raise InputError(line, hint=hint, code="not-a-script", facts={"file": name})

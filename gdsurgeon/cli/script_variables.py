@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from gdsurgeon.cli.options import pair
 from gdsurgeon.cli.script import VARIABLE
 from gdsurgeon.errors import UsageError, printable, quoted
-from gdsurgeon.text import near_miss
+from gdsurgeon.text import nearest, suggestion
 
 NAMED = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)")
 """What names a variable in a text."""
@@ -32,9 +32,15 @@ class Variables(Mapping[str, str]):
             name, value = pair(text, "--set", form="VAR=VALUE")
             if VARIABLE.fullmatch(name) is None:
                 rule = "letters, digits and _, no digit first" + (", without $" if name.startswith("$") else "")
-                raise UsageError(f"--set {quoted(text)}: {quoted(name)} names no variable ({rule})")
+                raise UsageError(
+                    f"--set {quoted(text)}: {quoted(name)} names no variable ({rule})",
+                    code="bad-name",
+                    facts={"option": "--set", "name": name},
+                )
             if name in self._given:
-                raise UsageError(f"--set gives {quoted(name)} twice")
+                raise UsageError(
+                    f"--set gives {quoted(name)} twice", code="given-twice", facts={"option": "--set", "name": name}
+                )
             self._given[name] = value
 
     def __getitem__(self, name: str) -> str:
@@ -60,6 +66,11 @@ class Variables(Mapping[str, str]):
             if name not in self._used:
                 named = NAMED.findall(text)
                 why = ": between ' and ', behind a backslash and in comments it stands for itself"
-                near = why if name in named else near_miss(name, [*dict.fromkeys(named)])
+                near = nearest(name, dict.fromkeys(named))
+                more = why if near == name else suggestion(near)
                 line = f"--set {printable(name)}: {printable(called)} uses no ${printable(name)}"
-                raise UsageError(f"{line}{'.' if near.startswith(' ') else ''}{near}".rstrip("."))
+                raise UsageError(
+                    f"{line}{'.' if more.startswith(' ') else ''}{more}".rstrip("."),
+                    code="unused-variable",
+                    facts={"name": name, "near": near},
+                )

@@ -48,19 +48,29 @@ def check_is_edit(words: Sequence[Word]) -> None:
     for place, word in enumerate(bare):
         joins, redirects = _JOINS.search(word), _REDIRECTS.match(word)
         if joins is not None and any(before.startswith("--steps") for before in bare[:place]):
-            raise UsageError("what --steps takes stands between quotes: --steps 'STEP | STEP'")
+            raise UsageError(
+                "what --steps takes stands between quotes: --steps 'STEP | STEP'",
+                code="bad-script",
+                facts={"option": "--steps"},
+            )
         if joins is not None:
             next_line = "write the next edit on a line of its own, without 'gdsurgeon' and MODEL"
-            raise UsageError(f"{quoted(joins[0])} joins no edits: {next_line}")
+            raise UsageError(
+                f"{quoted(joins[0])} joins no edits: {next_line}", code="bad-script", facts={"value": joins[0]}
+            )
         if redirects is not None:
             does = "reads no file" if redirects[1] == "<" else "writes no file: -o OUT of apply does"
-            raise UsageError(f"{quoted(redirects[0])} {does}")
+            raise UsageError(f"{quoted(redirects[0])} {does}", code="bad-script", facts={"value": redirects[0]})
         if word.startswith("~/"):
-            raise UsageError("'~' stands for itself: $HOME/... is in your folder")
+            raise UsageError(
+                "'~' stands for itself: $HOME/... is in your folder", code="bad-script", facts={"value": "~"}
+            )
         if "`" in word:
-            raise UsageError("`...` runs nothing: --set VAR=VALUE gives $VAR a value")
+            raise UsageError(
+                "`...` runs nothing: --set VAR=VALUE gives $VAR a value", code="bad-script", facts={"value": "`"}
+            )
     if bare[-1] == "&":
-        raise UsageError("'&' puts no edit into the background: leave it out")
+        raise UsageError("'&' puts no edit into the background: leave it out", code="bad-script", facts={"value": "&"})
 
 
 def _check_begins(bare: Sequence[str]) -> None:
@@ -68,10 +78,14 @@ def _check_begins(bare: Sequence[str]) -> None:
     calls = 1 if bare[0].rpartition("/")[2] == "gdsurgeon" else 3 if bare[1:3] == ["-m", "gdsurgeon"] else 0
     if calls:
         edit = f": {quoted(f'{bare[calls]} ...')}" if bare[calls:] and _QUOTED not in bare[calls] else ""
-        raise UsageError(f"a line is written without 'gdsurgeon' and without MODEL{edit}")
+        raise UsageError(f"a line is written without 'gdsurgeon' and without MODEL{edit}", code="model-in-a-script")
     assigns = _ASSIGNS.match(bare[1] if bare[0] == "export" and bare[1:] else bare[0])
     if assigns is not None:
-        raise UsageError(f"a line sets no variable: --set {assigns[1]}=VALUE of apply does, or the environment")
+        raise UsageError(
+            f"a line sets no variable: --set {assigns[1]}=VALUE of apply does, or the environment",
+            code="bad-script",
+            facts={"value": assigns[0]},
+        )
 
 
 # -- steps -------------------------------------------------------------------------------------------------------
@@ -120,4 +134,6 @@ def _between_quotes(text: str) -> str:
     for quote in "'\"":
         if quote not in text:
             return f"{quote}{text}{quote}"
-    raise UsageError(f"{quoted(shortened(text, 40))} holds quotes of both kinds, and no text of steps can")
+    raise UsageError(
+        f"{quoted(shortened(text, 40))} holds quotes of both kinds, and no text of steps can", code="bad-script"
+    )

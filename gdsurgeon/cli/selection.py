@@ -120,5 +120,9 @@ def _names(file: str) -> list[str]:
     """The lines of FILE, without empty ones; a tensor's name stands for its node."""
     names = [line.partition(":")[0] for line in lines_of(file, "--nodes", sys.stdin if file == "-" else None) if line]
     if not names:  # a pipe that has found nothing does not mean everything
-        raise EditError(f"{'standard input' if file == '-' else printable(file)} names no node")
+        raise EditError(
+            f"{'standard input' if file == '-' else printable(file)} names no node",
+            code="nothing-selected",
+            facts={"file": file},
+        )
     return names

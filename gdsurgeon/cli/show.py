@@ -63,6 +63,7 @@ def command(
         raise UsageError(
             "no nodes are named, and none are selected",
             hint="NODE ..., or --select REGEX, --op TYPE, --scope NAME; gdsurgeon view MODEL shows what there is",
+            code="nothing-selected",
         )
     from gdsurgeon.analysis.checks.check import broken, check
 
@@ -142,16 +143,28 @@ def _save(model: str, path: str, shown: list[Node], *, as_json: bool) -> None:
     from gdsurgeon.wire.output import STANDARD_OUTPUT, OutputFile
 
     if as_json and path in STANDARD_OUTPUT:
-        raise UsageError("--json and --save - would both write to standard output")
+        raise UsageError(
+            "--json and --save - would both write to standard output",
+            code="conflicting-options",
+            facts={"option": "--save"},
+        )
     check_replaces_nothing([("--save", path)], [model])
     if len(shown) != 1:
-        raise EditError(f"--save writes one value, and {len(shown):,} nodes are meant")
+        raise EditError(
+            f"--save writes one value, and {len(shown):,} nodes are meant",
+            code="wrong-count",
+            facts={"option": "--save", "count": len(shown)},
+        )
     value = value_of(shown[0])
     if value is None:
-        raise EditError(f"{quoted(shown[0].name)} is {quoted(shown[0].op)}, which has no value in the files")
+        raise EditError(
+            f"{quoted(shown[0].name)} is {quoted(shown[0].op)}, which has no value in the files",
+            code="value-unknown",
+            facts={"node": shown[0].name, "op": shown[0].op},
+        )
     with OutputFile(path) as output:
         if output.is_terminal():
-            raise UsageError("a .npy file is binary and the output is a terminal")
+            raise UsageError("a .npy file is binary and the output is a terminal", code="is-a-terminal")
         terminal.is_settled = lambda: output.has_appeared
         output.stage(value.npy())
         output.publish()

@@ -47,7 +47,11 @@ def command(request: Request, to: str | None, keep: str, least: int, tolerance: 
       gdsurgeon shrink model.pb --to int8 --keep '^box_head' --tolerance 0.05 -o small.pb
     """
     if to is None:
-        raise UsageError("what to store weights as is missing: --to float16, bfloat16 or int8")
+        raise UsageError(
+            "what to store weights as is missing: --to float16, bfloat16 or int8",
+            code="missing-option",
+            facts={"option": "--to"},
+        )
     from gdsurgeon.cli.run_edit import run_edit
     from gdsurgeon.edits.shrink import shrink
 

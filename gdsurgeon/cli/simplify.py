@@ -87,7 +87,11 @@ def command(
     from gdsurgeon.edits.simplify import simplify
 
     if tolerance is not None and not fold_bn:
-        raise UsageError("--tolerance is of --fold-bn: all else is bit-identical")
+        raise UsageError(
+            "--tolerance is of --fold-bn: all else is bit-identical",
+            code="missing-option",
+            facts={"option": "--fold-bn"},
+        )
     ends, wanted = names_in(outputs, "--outputs"), names_in(passes, "--passes")
     without = names_in(skip, "--skip")
     _check_more_than_checks(wanted, without, keep_checks and not fold_bn)
@@ -126,7 +130,11 @@ def _shapes(request: Request, graph: Graph) -> list[tuple[str, Shape]]:
 def _check_more_than_checks(wanted: Sequence[str], without: Sequence[str], keeps_checks: bool) -> None:
     """Raises UsageError where checks stay, and of WANTED passes, but for those WITHOUT, nothing but these is left."""
     if keeps_checks and {*wanted} - {*without} == {"checks"}:
-        raise UsageError("nothing is left to be done: --passes checks and --keep-checks cancel out")
+        raise UsageError(
+            "nothing is left to be done: --passes checks and --keep-checks cancel out",
+            code="conflicting-options",
+            facts={"option": "--keep-checks"},
+        )
 
 
 def _evaluator(request: Request) -> Evaluator:

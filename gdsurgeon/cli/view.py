@@ -79,10 +79,17 @@ def command(
     from gdsurgeon.wire.output import OutputFile
 
     if as_json and (out is not None or form is not None):
-        raise UsageError("--json prints the tree: it goes with neither -o nor --to")
+        raise UsageError(
+            "--json prints the tree: it goes with neither -o nor --to",
+            code="conflicting-options",
+            facts={"option": "--json"},
+        )
     chosen = _form(out, form) if out is not None or form is not None else None
     if chosen == "html" and (scope is not None or depth is not None):
-        raise UsageError("a page shows the whole model: --scope and --depth go with the tree and the other pictures")
+        raise UsageError(
+            "a page shows the whole model: --scope and --depth go with the tree and the other pictures",
+            code="conflicting-options",
+        )
     if out is not None:
         from gdsurgeon.operation.paths import check_replaces_nothing
 
@@ -111,7 +118,11 @@ def _form(out: str | None, form: str | None) -> str:
     by_name = os.path.splitext(out or "")[1][1:].lower()
     if form is None and by_name not in FORMS:
         names = ", ".join(f".{name}" for name in FORMS)
-        raise UsageError(f"-o {printable(out or '')}: a picture is called {names}, or --to says what it is")
+        raise UsageError(
+            f"-o {printable(out or '')}: a picture is called {names}, or --to says what it is",
+            code="bad-value",
+            facts={"option": "-o", "value": out},
+        )
     return form or by_name
 
 

@@ -89,7 +89,11 @@ def check_ops(model: str, engine: str, **options: object) -> CheckedOps:
         GdsurgeonError: see `carry_out`.
     """
     if engine not in TITLES:
-        raise UsageError(f"there is no engine {quoted(engine)}: it is one of {', '.join(TITLES)}")
+        raise UsageError(
+            f"there is no engine {quoted(engine)}: it is one of {', '.join(TITLES)}",
+            code="no-engine",
+            facts={"name": engine},
+        )
     return carry_out(CheckOpsRequest(model, engine, **options))  # type: ignore[arg-type]
 
 
@@ -135,7 +139,11 @@ def _run(request: CheckOpsRequest, wanted: EngineRequest, graph: Graph, progress
     from gdsurgeon.proof.executor import Executor
 
     if wanted.place is not None and not os.path.exists(wanted.place):
-        raise UsageError(Line("{run_in} {path}: there is no such wheel or folder", path=printable(wanted.place)))
+        raise UsageError(
+            Line("{run_in} {path}: there is no such wheel or folder", path=printable(wanted.place)),
+            code="no-such-file",
+            facts={"option": "run_in", "file": wanted.place},
+        )
     require_sound(graph)
     wanted = replace(wanted, outputs=[graph.tensor(tensor_meant(graph, name)).name for name in wanted.outputs])
     reads = (*request.settings.reads, *reads_of(request.model, request.wanted))

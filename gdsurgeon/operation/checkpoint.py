@@ -136,15 +136,26 @@ def _output_prefix(request: CheckpointRequest, checkpoint: Checkpoint) -> str:
     if request.in_place:
         if not isinstance(checkpoint, Bundle):
             line = "{prefix} is a V1 checkpoint, which is not written: {out} gives a new one a prefix"
-            raise UsageError(Line(line, prefix=printable(checkpoint.prefix)))
+            raise UsageError(
+                Line(line, prefix=printable(checkpoint.prefix)), code="conflicting-options", facts={"option": "out"}
+            )
         return checkpoint.prefix
     if request.out is None:
         return f"{checkpoint.prefix}.edited"
     if request.out in STANDARD_OUTPUT:
-        raise UsageError("a checkpoint is several files, which cannot go to standard output")
+        raise UsageError(
+            "a checkpoint is several files, which cannot go to standard output",
+            code="bad-value",
+            facts={"option": "out"},
+        )
     out = prefix_of(request.out)
     if same_file(index_path(out), index_path(checkpoint.prefix)):
-        raise UsageError(f"{printable(out)} is the checkpoint itself", advice="replace-model")
+        raise UsageError(
+            f"{printable(out)} is the checkpoint itself",
+            advice="replace-model",
+            code="would-replace",
+            facts={"file": out},
+        )
     return out
 
 

@@ -89,7 +89,11 @@ class _Read(NamedTuple):
         try:
             return message(f"tensorflow.{self.kind}").FromString(data)
         except decode_error():
-            raise InputError(f"{printable(self.source.name)} is corrupt: protobuf cannot read it") from None
+            raise InputError(
+                f"{printable(self.source.name)} is corrupt: protobuf cannot read it",
+                code="corrupt",
+                facts={"file": self.source.name},
+            ) from None
 
 
 def operate_convert(
@@ -138,7 +142,9 @@ def _place(model: str) -> tuple[str, str]:
     """The folder of a SavedModel, '' where MODEL is a file; and the file."""
     if model in STANDARD_INPUT:
         if model_folder(model):
-            raise UsageError("a SavedModel in a tar stream is not converted: unpack it, and name its folder")
+            raise UsageError(
+                "a SavedModel in a tar stream is not converted: unpack it, and name its folder", code="wrong-format"
+            )
         return "", model
     folder = saved_model_at(model) if os.path.isdir(model) else ""
     if not folder:
@@ -157,7 +163,9 @@ def _read(path: str) -> _Read:
     kind = sniff.kind_of_text(head) if sniff.is_text(head) and sniff.foreign_format(head) is None else ""
     if kind:
         if source.size > LARGEST_TEXT:
-            raise InputError(f"{printable(source.name)} is {size(source.size)} of text: protobuf reads 2 GiB of it")
+            raise InputError(
+                f"{printable(source.name)} is {size(source.size)} of text: protobuf reads 2 GiB of it", code="too-large"
+            )
         return _Read(source, kind, True)
     binary = {sniff.META_GRAPH: "MetaGraphDef", sniff.SAVED_MODEL: "SavedModel"}
     found = sniff.container_format(window)
@@ -191,7 +199,11 @@ def _output(out: str, folder: str, *, is_text: bool) -> Output:
     if not folder:
         return OutputFile(out)
     if out in STANDARD_OUTPUT:
-        raise UsageError("a SavedModel is converted into a folder: name one, or the file in it to have that alone")
+        raise UsageError(
+            "a SavedModel is converted into a folder: name one, or the file in it to have that alone",
+            code="bad-value",
+            facts={"option": "out"},
+        )
     return OutputFolder(out, folder, graph_file=TEXT_FILE if is_text else GRAPH_FILE)
 
 
@@ -204,7 +216,7 @@ def _chunks(read: _Read, *, is_text: bool) -> list[Chunk]:
     read.message()  # what is wrong with it is the file's fault
     text = to_text(read.data(), read.kind)
     if len(text) > LARGEST_TEXT:
-        raise OutputError(f"the text would be {size(len(text))}, and protobuf reads 2 GiB of it")
+        raise OutputError(f"the text would be {size(len(text))}, and protobuf reads 2 GiB of it", code="too-large")
     return [text]
 
 
@@ -219,6 +231,7 @@ def _check_same(read: _Read, staged: str, *, is_text: bool) -> None:
             raise ValidationError(
                 f"the result, read back, is not {printable(read.source.name)}: text has one NaN, whatever its bits",
                 details=tuple(_differing(before, after)),
+                code="differs",
             )
     finally:
         with suppress(OSError):

@@ -190,7 +190,11 @@ class WithCheckpoint(Closing):
 
     def stream(self, chunks: Iterable[Chunk]) -> None:
         """Raises OutputError: a MetaGraph with its checkpoint cannot be streamed."""
-        raise OutputError(f"{printable(self.name)} cannot be written: a checkpoint is no stream")
+        raise OutputError(
+            f"{printable(self.name)} cannot be written: a checkpoint is no stream",
+            code="not-replaceable",
+            facts={"file": self.name},
+        )
 
 
 def _prefix(file: Output, checkpoint: CopiedCheckpoint, in_place: bool) -> str:

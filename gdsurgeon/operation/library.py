@@ -92,7 +92,7 @@ def operate(
 
 def _instructions(request: Request, edits: Sequence[Edit]) -> list[Instruction]:
     if not edits:
-        raise UsageError("there is no edit")
+        raise UsageError("there is no edit", code="missing-argument")
     return [request.instruction(edit, f"edit {number}") for number, edit in enumerate(edits, 1)]
 
 
@@ -124,9 +124,17 @@ def apply(graph: Graph, edits: Sequence[Edit]) -> Applied:
         ValidationError: an edit has done something else than it says.
     """
     if graph.serving is not None:
-        raise UsageError(f"{printable(graph.source_name)} is more than a graph: operate edits models")
+        raise UsageError(
+            f"{printable(graph.source_name)} is more than a graph: operate edits models",
+            code="wrong-format",
+            facts={"file": graph.source_name},
+        )
     if graph.is_changed:
-        raise UsageError(f"{printable(graph.source_name)} is edited already")
+        raise UsageError(
+            f"{printable(graph.source_name)} is edited already",
+            code="already-edited",
+            facts={"file": graph.source_name},
+        )
     carried = carry_out(
         Model(graph, None), _instructions(Request(graph.source_name), edits), OutputFile("-"), check=True
     )
@@ -182,7 +190,11 @@ def prove(
 
 def _check_level(level: str, levels: Sequence[str]) -> None:
     if level not in levels:
-        raise UsageError(f"there is no level {quoted(level)}: it is one of {', '.join(levels)}")
+        raise UsageError(
+            f"there is no level {quoted(level)}: it is one of {', '.join(levels)}",
+            code="bad-value",
+            facts={"option": "level", "value": level},
+        )
 
 
 def _overrides(feeds: Feeds | None, archive: str | None, shapes: Mapping[str, Sequence[int]] | None) -> Overrides:

@@ -51,7 +51,7 @@ def objects_after(
         return Objects(objects.proto, added) if added else None
     was = ObjectGraph(meta.around.object_graph_def).signatures
     if not objects.has_signature_map:
-        raise EditError(f"{_UNSEEN}the model's objects have no signatures", advice=_ADVICE)
+        raise EditError(f"{_UNSEEN}the model's objects have no signatures", advice=_ADVICE, code="not-served")
     held = _held_now(graph, held_nodes(meta))
     made: dict[str, SignatureFunction] = {}
     for key in keys:
@@ -75,7 +75,7 @@ def check_no_new_variables(graph: Graph) -> None:
     if new:
         which = f"{counted(len(new), 'new variable')} ({named(new, 3, quoted)})"
         advice = (_ADVICE, "share-variables")
-        raise EditError(f"{_UNSEEN}the model's objects have no place for {which}", advice=advice)
+        raise EditError(f"{_UNSEEN}the model's objects have no place for {which}", advice=advice, code="not-served")
 
 
 def unseen(objects: Objects, touched: Collection[str]) -> list[str]:
@@ -104,7 +104,9 @@ def _check_plain(key: str, definition: SignatureDef) -> None:
     for name, info in (*definition.inputs.items(), *definition.outputs.items()):
         if info.WhichOneof("encoding") != "name":
             raise EditError(
-                f"{_UNSEEN}{quoted(name)} of the signature {quoted(key)} is no dense tensor", advice=_ADVICE
+                f"{_UNSEEN}{quoted(name)} of the signature {quoted(key)} is no dense tensor",
+                advice=_ADVICE,
+                code="not-served",
             )
 
 
@@ -123,5 +125,7 @@ def _held_now(graph: Graph, held: Mapping[str, int]) -> dict[Node, int]:
                 raise EditError(
                     f"{_UNSEEN}it makes {quoted(now)} ({printable(graph[now].op)}) anew from the model's objects",
                     advice=_ADVICE,
+                    code="not-served",
+                    facts={"node": now},
                 )
     return out

@@ -25,28 +25,47 @@ def output_path(
     check_agree(out, in_place=in_place, backup=backup)
     if in_place:
         if model in STANDARD_INPUT:
-            raise UsageError(Line("standard input cannot be replaced: {in_place} needs a file"))
+            raise UsageError(
+                Line("standard input cannot be replaced: {in_place} needs a file"),
+                code="bad-value",
+                facts={"option": "in_place"},
+            )
         return model
     if out is None:
         if model in STANDARD_INPUT or not (_is_regular(model) or os.path.isdir(model)):
             return "-"
         out = _default(model, becomes)
         if os.path.lexists(out) and not dry_run:
-            raise UsageError(f"{printable(out)} is already there", advice="replace-path")
+            raise UsageError(
+                f"{printable(out)} is already there", advice="replace-path", code="file-exists", facts={"file": out}
+            )
         return out
     if _is_same(model, out):
-        raise UsageError(f"{printable(out)} is MODEL itself ({printable(model)})", advice="replace-model")
+        raise UsageError(
+            f"{printable(out)} is MODEL itself ({printable(model)})",
+            advice="replace-model",
+            code="would-replace",
+            facts={"file": out, "other": model},
+        )
     return out
 
 
 def check_agree(out: str | None, *, in_place: bool, backup: str | None) -> None:
     """Raises UsageError where what is said of the output contradicts itself."""
     if backup is not None and not in_place:
-        raise UsageError(Line("{backup} keeps the file that {in_place} replaces; without it there is none"))
+        raise UsageError(
+            Line("{backup} keeps the file that {in_place} replaces; without it there is none"),
+            code="missing-option",
+            facts={"option": "in_place"},
+        )
     if backup is not None and not backup:
-        raise UsageError(Line("{backup} takes a suffix, such as .bak"))
+        raise UsageError(Line("{backup} takes a suffix, such as .bak"), code="bad-value", facts={"option": "backup"})
     if in_place and out is not None:
-        raise UsageError(Line("{in_place} replaces MODEL, and {out} names another output: give one of them"))
+        raise UsageError(
+            Line("{in_place} replaces MODEL, and {out} names another output: give one of them"),
+            code="conflicting-options",
+            facts={"option": "in_place"},
+        )
 
 
 def _default(model: str, becomes: str) -> str:
@@ -73,24 +92,40 @@ def check_apart(out: str, request_backup: str | None, report: str | None, model:
     backup = backup_path(model, request_backup) if request_backup else None
     for other in others:
         if _collide(other, out):
-            raise UsageError(f"the output would replace {printable(other)}, which is read")
+            raise UsageError(
+                f"the output would replace {printable(other)}, which is read",
+                code="would-replace",
+                facts={"file": out, "other": other},
+            )
         if backup is not None and _collide(other, backup):
-            raise UsageError(f"the backup would replace {printable(other)}, which is read")
+            raise UsageError(
+                f"the backup would replace {printable(other)}, which is read",
+                code="would-replace",
+                facts={"file": backup, "other": other},
+            )
     if report is None:
         return
     if report in STANDARD_OUTPUT and out in STANDARD_OUTPUT:
-        raise UsageError(Line("the graph and the {report} cannot both go to standard output"))
+        raise UsageError(
+            Line("the graph and the {report} cannot both go to standard output"),
+            code="conflicting-options",
+            facts={"option": "report"},
+        )
     for path in (model, out, *others, *((backup,) if backup else ())):
         if path not in STANDARD_OUTPUT and _collide(path, report):
             raise UsageError(
-                Line("{report} {file} would replace {other}", file=printable(report), other=printable(path))
+                Line("{report} {file} would replace {other}", file=printable(report), other=printable(path)),
+                code="would-replace",
+                facts={"option": "report", "file": report, "other": path},
             )
 
 
 def check_takes_binary(output: Output) -> None:
     """Raises UsageError where OUTPUT is a terminal."""
     if output.is_terminal():
-        raise UsageError("the result is binary and the output is a terminal", advice="write-elsewhere")
+        raise UsageError(
+            "the result is binary and the output is a terminal", advice="write-elsewhere", code="is-a-terminal"
+        )
 
 
 def check_outside(out: str, folder: str) -> None:
@@ -111,11 +146,19 @@ def check_replaces_nothing(written: Sequence[tuple[str, str]], read: Sequence[st
         for other in read:
             if _collide(other, path):
                 line = "{argument} {file} would replace {other}, which is read"
-                raise UsageError(Line(line, argument=argument, file=file, other=printable(other)))
+                raise UsageError(
+                    Line(line, argument=argument, file=file, other=printable(other)),
+                    code="would-replace",
+                    facts={"file": path, "other": other},
+                )
         for another, other in written[:i]:
             if _collide(other, path):
                 line = "{argument} and {another} would both write {file}"
-                raise UsageError(Line(line, argument=argument, another=another, file=file))
+                raise UsageError(
+                    Line(line, argument=argument, another=another, file=file),
+                    code="would-replace",
+                    facts={"file": path, "other": other},
+                )
 
 
 def _collide(path: str, written: str) -> bool:
@@ -158,7 +201,11 @@ def back_up(model: str, suffix: str) -> None:
         link_or_copy(os.path.realpath(model), temporary)
         os.replace(temporary, backup)
     except OSError as error:
-        raise OutputError(f"the backup {printable(backup)} cannot be written: {reason(error)}") from error
+        raise OutputError(
+            f"the backup {printable(backup)} cannot be written: {reason(error)}",
+            code="unwritable",
+            facts={"file": backup},
+        ) from error
     finally:
         if os.path.lexists(temporary):
             os.unlink(temporary)

@@ -72,7 +72,7 @@ def _check_result(graph: Graph, result: EditResult) -> None:
     for name, (body, _) in result.inside.items():
         faults += [f"in the function {quoted(name)}: {fault}" for fault in check_edited(body)]
     if faults:
-        raise ValidationError("the result would be broken:", details=tuple(faults[:100]))
+        raise ValidationError("the result would be broken:", details=tuple(faults[:100]), code="unsound-graph")
 
 
 @dataclass(eq=False, repr=False)

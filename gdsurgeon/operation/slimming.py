@@ -106,9 +106,9 @@ def check_beside(folder: str, graph: Graph, wanted: Beside) -> None:
     written = open_model(folder).graph.serving or Serving()
     saved = serving.saver.variables if serving.saver is not None else ()
     if any(written.keys.get(item.variable) != item.key for item in saved) or written.apart:
-        raise ValidationError("the model would restore other variables than it is to")
+        raise ValidationError("the model would restore other variables than it is to", code="differs")
     if written.signatures != {key: served for key, served in serving.signatures.items() if key != INIT}:
-        raise ValidationError("the model would have other signatures than it is to")
+        raise ValidationError("the model would have other signatures than it is to", code="differs")
     if wanted.tensors is not None:
         with open_checkpoint(os.path.join(folder, CHECKPOINT)) as checkpoint:
             check_identical(checkpoint, wanted.tensors)

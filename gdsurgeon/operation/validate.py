@@ -172,7 +172,11 @@ class _Validation:
         self.piece_file = OutputFile(self.request.reduce) if self.request.reduce is not None else None
         for path in (self.request.save_feeds, self.request.save_outputs, self.request.reduce):
             if path is not None and OutputFile(path).is_terminal():
-                raise UsageError("what would be written is binary and the output is a terminal", hint="FILE, or a pipe")
+                raise UsageError(
+                    "what would be written is binary and the output is a terminal",
+                    hint="FILE, or a pipe",
+                    code="is-a-terminal",
+                )
 
     def run(self) -> None:
         """Level by level."""
@@ -344,7 +348,11 @@ class _Validation:
             intent.moved[mine.name] = theirs.name
             partner = theirs.node.name
             if mine.index == theirs.index == 0 and intent.renamed.setdefault(mine.node.name, partner) != partner:
-                raise UsageError(Line("{names} pairs {node} with two nodes", node=quoted(mine.node.name)))
+                raise UsageError(
+                    Line("{names} pairs {node} with two nodes", node=quoted(mine.node.name)),
+                    code="given-twice",
+                    facts={"node": mine.node.name},
+                )
         return Change(self.model, self.other, EditResult(intent), printable(self.other.source_name))
 
     def _ends(self, part: Graph, argument: str) -> tuple[Interface, ...]:
@@ -376,7 +384,7 @@ class _Validation:
     def _reduce(self, search: DivergenceSearch, guilty: Sequence[Guilty], path: str) -> None:
         try:
             if not guilty:
-                raise NotValidatedError("no node is to blame by itself: nothing was reduced")
+                raise NotValidatedError("no node is to blame by itself: nothing was reduced", code="not-reduced")
             piece = reduced(search, guilty[0])
         except NotValidatedError as error:
             self.verdict.warnings.append(error.message)

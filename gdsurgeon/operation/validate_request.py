@@ -76,7 +76,7 @@ def check_request(request: ValidateRequest) -> None:
     two = request.other is not None or bool(request.devices)
     sources = [path for path in (request.model, request.other, request.pre, request.post) if path is not None]
     if sources.count("-") > 1:
-        raise UsageError("only one graph can come from standard input")
+        raise UsageError("only one graph can come from standard input", code="conflicting-options")
     is_other, has_tolerance = request.other is not None, two or request.golden is not None
     for argument, given, is_there, needed in (
         (Line("{first_divergence}"), request.first_divergence, two, "two models"),
@@ -97,19 +97,33 @@ def check_request(request: ValidateRequest) -> None:
         ),
     ):
         if given and not is_there:
-            raise UsageError(Line("{argument} needs {needed}", argument=argument, needed=needed))
+            raise UsageError(
+                Line("{argument} needs {needed}", argument=argument, needed=needed),
+                code="missing-option",
+                facts={"option": argument, "expected": needed},
+            )
     for argument, tolerance in ((Line("{rtol}"), request.rtol), (Line("{atol}"), request.atol)):
         if tolerance is not None and not math.isfinite(tolerance):
             line = "{argument} {tolerance}: a tolerance is a number"
-            raise UsageError(Line(line, argument=argument, tolerance=str(tolerance)))
+            raise UsageError(
+                Line(line, argument=argument, tolerance=str(tolerance)), code="bad-value", facts={"option": argument}
+            )
     if request.devices and request.other is not None:
-        raise UsageError("two devices compare a model with itself: give one MODEL, or one device")
+        raise UsageError(
+            "two devices compare a model with itself: give one MODEL, or one device",
+            code="conflicting-options",
+            facts={"option": "devices"},
+        )
     if request.golden is not None and two:
-        raise UsageError(Line("{golden} compares one model with recorded outputs"))
+        raise UsageError(
+            Line("{golden} compares one model with recorded outputs"),
+            code="conflicting-options",
+            facts={"option": "golden"},
+        )
     idle = (request.golden, request.save_outputs, request.save_feeds, request.outputs)
     if request.level != "run" and (two or any(idle)):
         line = "{level} {given} runs nothing, so that nothing can be compared or saved"
-        raise UsageError(Line(line, given=request.level))
+        raise UsageError(Line(line, given=request.level), code="conflicting-options", facts={"option": "level"})
     outputs = (
         (Line("{reduce}"), request.reduce),
         (Line("{save_outputs}"), request.save_outputs),
@@ -120,6 +134,8 @@ def check_request(request: ValidateRequest) -> None:
         Line("{as_json}")
     ] * request.as_json
     if len(streams) > 1:
-        raise UsageError(Line("{names} cannot all go to standard output", names=joined(" and ", streams)))
+        raise UsageError(
+            Line("{names} cannot all go to standard output", names=joined(" and ", streams)), code="conflicting-options"
+        )
     read = [*sources, *request.others, *((request.golden,) if request.golden is not None else ())]
     check_replaces_nothing(written, [path for path in read if path != "-"])

@@ -37,6 +37,7 @@ def check_restorable(container: Container, result: EditResult) -> None:
             f"the model would have {counted(len(new), 'variable')} ({named(new, 3)}) that its checkpoint has no values "
             "for, and nothing would restore",
             hint="frozen, its variables are constants, which are copied",
+            code="not-restored",
         )
 
 
@@ -58,7 +59,9 @@ def check_written(container: Container, chunks: Sequence[Chunk], touched: Collec
     if written.has_objects:
         faults += _wrong_objects(container.meta, written, touched)
     if faults:
-        raise ValidationError("the model around the graph would be broken:", details=tuple(faults))
+        raise ValidationError(
+            "the model around the graph would be broken:", details=tuple(faults), code="unsound-graph"
+        )
 
 
 def _wrong_signatures(meta: MetaGraph, written: MetaGraph) -> list[str]:

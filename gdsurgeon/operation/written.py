@@ -162,4 +162,5 @@ def _check_size(graph: Graph, size: int) -> None:
         f"the result would be {size / 2**30:.2f} GiB, and TensorFlow loads no GraphDef of 2 GiB or more; "
         "the largest nodes:",
         details=details,
+        code="too-large",
     )

@@ -34,11 +34,17 @@ def rules_in(source: str, *, only_patterns: bool = False) -> list[Rule]:
         with open(source, "rb") as file:
             data = file.read(LARGEST_FILE + 1)
     except OSError as error:
-        raise InputError(f"{printable(source)} cannot be opened: {reason(error)}") from error
+        raise InputError(
+            f"{printable(source)} cannot be opened: {reason(error)}", code="unreadable", facts={"file": source}
+        ) from error
     try:
         if len(data) > LARGEST_FILE:
-            raise InputError(f"{printable(source)} is too long for a file of rules: {LARGEST_FILE:,} bytes at most")
+            raise InputError(
+                f"{printable(source)} is too long for a file of rules: {LARGEST_FILE:,} bytes at most",
+                code="too-large",
+                facts={"file": source},
+            )
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise InputError(f"{printable(source)} is no text") from None
+        raise InputError(f"{printable(source)} is no text", code="not-text", facts={"file": source}) from None
     return rules_in_text(_LINE_END.split(text), source, only_patterns=only_patterns)
