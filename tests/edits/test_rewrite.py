@@ -10,8 +10,8 @@ import pytest
 from support import graphs
 from support.desk import Desk, check_error
 from support.expecting import refused
-from support.graphs import FLOAT, INT32, Builder, const, graph, graph_bytes, identity, node, placeholder, scalar
-from support.rewriting import X, binary, done, rewritten, stays, unary
+from support.graphs import FLOAT, INT32, Builder, const, graph, graph_bytes, identity, node, placeholder, scalar, unary
+from support.rewriting import X, binary, done, rewritten, stays
 
 import gdsurgeon as gds
 from gdsurgeon.analysis.traversal.topology import topology_of
@@ -29,8 +29,8 @@ from gdsurgeon.proof.proof import DiffersError
 
 
 def test_the_node_of_the_result_becomes_the_new_one() -> None:
-    relu = unary("y", "Relu6", "x", device="/cpu:0", _note="hi", _output_shapes=b"\x0a\x00")
-    nodes = [X, relu, unary("z", "Neg", "y")]
+    relu = unary("Relu6", "y", "x", device="/cpu:0", _note="hi", _output_shapes=b"\x0a\x00")
+    nodes = [X, relu, unary("Neg", "z", "y")]
     assert done("Relu6($x) -> Minimum(Maximum($x, 0), 6)", *nodes) == {
         "x": ["Placeholder"], "y": ["Minimum", "y/Maximum", "y/Const_1"], "y/Const": ["Const"],
         "y/Maximum": ["Maximum", "x", "y/Const"], "y/Const_1": ["Const"], "z": ["Neg", "y"],
@@ -43,17 +43,17 @@ def test_the_node_of_the_result_becomes_the_new_one() -> None:
 
 def test_what_may_be_written_into_in_place_is_not_read_for_something_else() -> None:
     fixed = [scalar("one", 1.0), const("at", [0], INT32, (1,)), const("row", [1.0, 2.0], FLOAT, (1, 2))]
-    nodes = [X, *fixed, binary("m", "Mul", "x", "one"), unary("z", "Abs", "x")]
+    nodes = [X, *fixed, binary("m", "Mul", "x", "one"), unary("Abs", "z", "x")]
     write = node("y", "InplaceAdd", ["i", "at", "row"], T=FLOAT)
     stays("Mul($x, 1) -> $x", *nodes, identity("i", "m"), write, code="written-in-place", node="m")
-    assert done("Mul($x, 1) -> $x", *nodes, unary("i", "Neg", "m"), write)["i"] == ["Neg", "x"]
+    assert done("Mul($x, 1) -> $x", *nodes, unary("Neg", "i", "m"), write)["i"] == ["Neg", "x"]
 
 
 def test_what_is_there_already_takes_the_place_of_what_goes() -> None:
-    negs = [X, unary("a", "Neg", "x"), unary("b", "Neg", "a")]
-    _, result = rewritten("Neg(Neg($x)) -> $x", *negs, unary("c", "Abs", "b"))
+    negs = [X, unary("Neg", "a", "x"), unary("Neg", "b", "a")]
+    _, result = rewritten("Neg(Neg($x)) -> $x", *negs, unary("Abs", "c", "b"))
     assert result.intent.moved == {"b": "x"}
-    assert done("Neg(Neg($x)) -> $x", *negs, unary("c", "Abs", "b")) == {"x": ["Placeholder"], "c": ["Abs", "x"]}
+    assert done("Neg(Neg($x)) -> $x", *negs, unary("Abs", "c", "b")) == {"x": ["Placeholder"], "c": ["Abs", "x"]}
     assert done("Neg(Neg($x)) -> $x", *negs) == {"x": ["Placeholder"], "b": ["Identity", "x"]}, "an output has its name"
     stays("Identity($x) -> $x", X, identity("y", "x"), code="name-stays", node="y")
     split = node("y", "Split", ["axis", "x"], T=FLOAT, num_split=2)
@@ -93,7 +93,7 @@ def test_conditions_of_attrs_and_constants() -> None:
 
 def test_attrs_are_carried_over() -> None:
     pool = {"T": FLOAT, "ksize": b"\x0a\x06\x1a\x04\x01\x02\x02\x01", "strides": b"\x0a\x06\x1a\x04\x01\x01\x01\x01"}
-    found = graph(X, node("y", "MaxPool", ["x"], padding="SAME", **pool), unary("z", "Relu", "y"))
+    found = graph(X, node("y", "MaxPool", ["x"], padding="SAME", **pool), unary("Relu", "z", "y"))
     rewrite(found, 'Relu(p=MaxPool($x)) -> AvgPool{=p, padding="VALID", strides=p.ksize}(Relu($x))')
     assert found["z"].op == "AvgPool"
     assert found["z"].attr_bytes("ksize") == found["z"].attr_bytes("strides") == pool["ksize"]
@@ -104,10 +104,10 @@ def test_attrs_are_carried_over() -> None:
 
 
 def test_a_node_of_the_same_op_and_nodes_that_stay() -> None:
-    nodes = [X, scalar("b", 1.0), unary("n", "Abs", "x"), binary("s", "AddV2", "n", "b"), unary("y", "Relu", "s")]
+    nodes = [X, scalar("b", 1.0), unary("Abs", "n", "x"), binary("s", "AddV2", "n", "b"), unary("Relu", "y", "s")]
     assert done("Relu(s=AddV2($x, $b:const)) -> s(Relu($x), $b)", *nodes)["y"] == ["AddV2", "y/Relu", "b"]
     rule = "Relu(AddV2(n=Abs(_), $b:const)) -> Relu(Sub(n, $b))"
-    assert done(rule, *nodes, unary("other", "Neg", "n"))["y/Sub"] == ["Sub", "n", "b"]
+    assert done(rule, *nodes, unary("Neg", "other", "n"))["y/Sub"] == ["Sub", "n", "b"]
 
 
 def test_several_results() -> None:
@@ -117,20 +117,20 @@ def test_several_results() -> None:
         "(MatMul($x, $w:const), MatMul($x, $v:const)) -> "
         "(s=Split{num_split=2}(1, MatMul($x, ConcatV2($w, $v, 1))), s:1)"
     )
-    nodes = [X, w, v, a, b, unary("ra", "Neg", "a"), unary("rb", "Neg", "b")]
+    nodes = [X, w, v, a, b, unary("Neg", "ra", "a"), unary("Neg", "rb", "b")]
     after = done(rule, *nodes)
     assert after["a"] == ["Split", "a/Const_1", "a/MatMul"]
     assert (after["ra"], after["rb"]) == (["Neg", "a"], ["Neg", "a:1"])
     assert "b" not in after
     assert rewritten(rule, *nodes)[1].intent.moved == {"b": "a:1"}
-    late = [unary("v2", "Identity", "v", "^a"), node("b", "MatMul", ["x", "v2"], T=FLOAT)]
+    late = [unary("Identity", "v2", "v", "^a"), node("b", "MatMul", ["x", "v2"], T=FLOAT)]
     stays(rule, X, w, v, a, *late, code="would-cycle", nodes=["a", "v2"])
 
 
 # -- what stays ------------------------------------------------------------------------------------------------
 
 SWISH = "Mul($x, Sigmoid($x)) -> Relu($x)"
-SIGMOID, MUL = unary("s", "Sigmoid", "x"), binary("y", "Mul", "x", "s")
+SIGMOID, MUL = unary("Sigmoid", "s", "x"), binary("y", "Mul", "x", "s")
 
 
 PARTS = [const("a", [0], INT32, ()), node("s", "Split", ["a", "x"], T=FLOAT, num_split=2)]
@@ -139,10 +139,10 @@ PARTS = [const("a", [0], INT32, ()), node("s", "Split", ["a", "x"], T=FLOAT, num
 @pytest.mark.parametrize(
     ("rule", "nodes", "code", "facts"),
     [
-        (SWISH, [SIGMOID, MUL, unary("z", "Neg", "s")], "outside-uses", {"node": "s", "user": "z"}),
-        (SWISH, [SIGMOID, MUL, unary("z", "Neg", "x", "^s")], "outside-uses", {"node": "s", "user": "z"}),
-        (SWISH, [unary("s", "Sigmoid", "x", "^z"), MUL, unary("z", "Neg", "x")], "has-controls", {"node": "s"}),
-        ("Split(_, $x) -> $x", [*PARTS, unary("y", "Neg", "s"), unary("z", "Neg", "s:1")], "no-result",
+        (SWISH, [SIGMOID, MUL, unary("Neg", "z", "s")], "outside-uses", {"node": "s", "user": "z"}),
+        (SWISH, [SIGMOID, MUL, unary("Neg", "z", "x", "^s")], "outside-uses", {"node": "s", "user": "z"}),
+        (SWISH, [unary("Sigmoid", "s", "x", "^z"), MUL, unary("Neg", "z", "x")], "has-controls", {"node": "s"}),
+        ("Split(_, $x) -> $x", [*PARTS, unary("Neg", "y", "s"), unary("Neg", "z", "s:1")], "no-result",
          {"tensor": "s:1", "user": "z"}),
         ("Sub(Sigmoid($a), $b) -> $b", [SIGMOID, binary("y", "Sub", "s", "s")], "still-read", {"node": "s"}),
         ("Mul($x, $y) -> Cast{DstT=int32}($x)", [binary("y", "Mul", "x", "x")], "dtype-mismatch",
@@ -163,9 +163,9 @@ def test_what_stays(rule: str, nodes: list[bytes], code: str, facts: dict[str, A
 
 
 def test_of_a_result_with_control_edges_the_node_stays() -> None:
-    waiting = [binary("y", "Mul", "x", "s", "^w"), unary("w", "Neg", "x"), node("n", "NoOp", ["^y"])]
+    waiting = [binary("y", "Mul", "x", "s", "^w"), unary("Neg", "w", "x"), node("n", "NoOp", ["^y"])]
     assert done(SWISH, X, SIGMOID, *waiting)["y"] == ["Relu", "x", "^w"]
-    negs = [unary("a", "Neg", "x"), unary("b", "Neg", "a"), unary("c", "Abs", "b")]
+    negs = [unary("Neg", "a", "x"), unary("Neg", "b", "a"), unary("Abs", "c", "b")]
     assert done("Neg(Neg($x)) -> $x", X, *negs, node("n", "NoOp", ["^b"]))["b"] == ["Identity", "x"]
 
 
@@ -193,10 +193,10 @@ def test_in_a_loop_constants_wait_for_something_of_it() -> None:
 def test_what_only_says_when_it_runs_is_not_lost() -> None:
     bools = placeholder("p", graphs.BOOL)
     switch = node("s", "Switch", ["x", "p"], T=FLOAT)
-    nodes = [X, placeholder("z"), bools, switch, binary("m", "Sub", "s:1", "z"), unary("n", "Neg", "m")]
+    nodes = [X, placeholder("z"), bools, switch, binary("m", "Sub", "s:1", "z"), unary("Neg", "n", "m")]
     stays("Sub($a, $b) -> Relu($b)", *nodes, code="leaves-branch", node="m")
     assert done("Sub($a, $b) -> AddV2($b, $a)", *nodes)["m"] == ["AddV2", "z", "s:1"]
-    nodes = [*nodes[:4], unary("n", "Neg", "z"), binary("m", "Mul", "s:1", "n")]
+    nodes = [*nodes[:4], unary("Neg", "n", "z"), binary("m", "Mul", "s:1", "n")]
     stays("Mul($a, Neg($b)) -> AddV2($a, $b)", *nodes, code="crosses-branch", nodes=["n", "m"])
 
 
@@ -204,13 +204,13 @@ def test_what_only_says_when_it_runs_is_not_lost() -> None:
 
 
 def chain(op: str, count: int) -> list[bytes]:
-    return [X, *(unary(f"n{i}", op, f"n{i - 1}" if i else "x") for i in range(count))]
+    return [X, *(unary(op, f"n{i}", f"n{i - 1}" if i else "x") for i in range(count))]
 
 
 def test_of_matches_that_overlap_the_first_is_replaced_and_then_it_goes_on() -> None:
-    after = done("Neg(Neg($x)) -> $x", *chain("Neg", 5), unary("end", "Abs", "n4"))
+    after = done("Neg(Neg($x)) -> $x", *chain("Neg", 5), unary("Abs", "end", "n4"))
     assert after == {"x": ["Placeholder"], "n4": ["Neg", "x"], "end": ["Abs", "n4"]}
-    after = done("Neg(Neg($x)) -> $x", *chain("Neg", 5), unary("end", "Abs", "n4"), limit=1)
+    after = done("Neg(Neg($x)) -> $x", *chain("Neg", 5), unary("Abs", "end", "n4"), limit=1)
     assert list(after) == ["x", "n2", "n3", "n4", "end"]
     assert after["n2"] == ["Neg", "x"]
 
@@ -220,8 +220,8 @@ def test_a_rule_does_not_match_its_own_result_for_ever() -> None:
     assert found.node_count == 5
     assert [(each["node"], each["code"]) for each in result.facts["left"]][:1] == [("n0", "own-result")]  # type: ignore[union-attr, index, call-overload]
     assert len(result.facts["left"]) == 4  # type: ignore[arg-type]
-    relus = [unary(f"r{i}", "Relu", f"r{i - 1}" if i else "a") for i in range(MOST_ROUNDS + 4)]
-    _, result = rewritten("Relu(Neg($x)) -> Neg(Relu($x))", X, unary("a", "Neg", "x"), *relus)
+    relus = [unary("Relu", f"r{i}", f"r{i - 1}" if i else "a") for i in range(MOST_ROUNDS + 4)]
+    _, result = rewritten("Relu(Neg($x)) -> Neg(Relu($x))", X, unary("Neg", "a", "x"), *relus)
     (warning,) = result.warnings
     check_error(warning, "endless", {"rule": "rule"})
 
@@ -233,7 +233,7 @@ def test_what_a_match_reads_is_named_for_the_proof_but_for_what_is_gone() -> Non
     outputs, sites = result.claims
     assert isinstance(outputs, SameOutputs) and outputs.also == ("y",)
     assert isinstance(sites, SameSites) and [site.inputs for site in sites.sites] == [("x",)]
-    _, result = rewritten("Neg(Neg($x)) -> $x", *chain("Neg", 4), unary("e", "Neg", "n3"), unary("end", "Abs", "e"))
+    _, result = rewritten("Neg(Neg($x)) -> $x", *chain("Neg", 4), unary("Neg", "e", "n3"), unary("Abs", "end", "e"))
     found = [(s.inputs, s.outputs) for claim in result.claims if isinstance(claim, SameSites) for s in claim.sites]
     assert found == [(("x",), (("n1", "x"),)), (("n1",), (("n3", "x"),))]
 
@@ -246,7 +246,7 @@ def test_what_the_numbers_of_the_proof_do_not_reach_is_told() -> None:
 
 
 def test_rules_apply_one_after_the_other() -> None:
-    found = graph(X, unary("a", "Relu", "x"))
+    found = graph(X, unary("Relu", "a", "x"))
     rewrite(found, [rule_of("Relu($x) -> Neg($x)", name="a"), rule_of("Neg($x) -> Abs($x)", name="b")])
     assert found["a"].op == "Abs"
 
@@ -276,7 +276,7 @@ def tried(rule: str, *nodes: bytes) -> int:
                                   "Mul(s=Sigmoid($x), $a) -> AddV2(s, $a)"])  # fmt: skip
 def test_many_readers_of_one_tensor_are_looked_at_once_each(rule: str) -> None:
     def hub(count: int) -> list[bytes]:
-        nodes = [X, unary("h", "Sigmoid", "x")]
+        nodes = [X, unary("Sigmoid", "h", "x")]
         for i in range(count):
             nodes += [placeholder(f"p{i}"), binary(f"m{i}", "Mul", "h", f"p{i}"), binary(f"s{i}", "Sub", "h", f"p{i}")]
         return nodes
@@ -295,7 +295,7 @@ def test_a_second_result_is_looked_for_among_those_that_share_a_name() -> None:
 
 
 def test_a_rare_op_is_where_the_search_begins() -> None:
-    nodes = [X, *chain("Neg", 300)[1:], unary("t", "Tanh", "n299"), unary("e", "Neg", "t")]
+    nodes = [X, *chain("Neg", 300)[1:], unary("Tanh", "t", "n299"), unary("Neg", "e", "t")]
     found = graph(*nodes)
     matcher = Matcher(topology_of(found), rule_of("Neg(Tanh($x)) -> $x"), ())
     assert [topology_of(found).name(number) for number in matcher.roots()] == ["e"]
@@ -307,7 +307,7 @@ QUICK = ("--validate", "structure", "-o", "after.pb")
 
 
 def test_the_list(desk: Desk) -> None:
-    more = [unary("t", "Sigmoid", "y"), binary("z", "Mul", "t", "y"), unary("u", "Neg", "t")]
+    more = [unary("Sigmoid", "t", "y"), binary("z", "Mul", "t", "y"), unary("Neg", "u", "t")]
     desk.put("m.pb", graph_bytes(X, SIGMOID, MUL, *more))
     ran = desk.run("rewrite", "m.pb", "Mul($x, n=Sigmoid($x)) -> Relu($x)", "--list")
     assert ran.code == 0
@@ -392,7 +392,7 @@ def swish_body(**more: Any) -> Graph:
 
 
 def test_a_graph_takes_the_place_of_matches() -> None:
-    nodes = [X, SIGMOID, MUL, unary("t", "Sigmoid", "y"), binary("z", "Mul", "t", "y"), unary("end", "Neg", "z")]
+    nodes = [X, SIGMOID, MUL, unary("Sigmoid", "t", "y"), binary("z", "Mul", "t", "y"), unary("Neg", "end", "z")]
     found, result = rewritten("Mul($x, Sigmoid($x))", *nodes, replacement=swish_body())
     (name,) = result.intent.functions.added
     calls = {n.name: [r.name for r in n.inputs] for n in found.nodes() if n.op == "PartitionedCall"}
@@ -429,7 +429,7 @@ def test_the_command_with_a_graph(desk: Desk) -> None:
 @pytest.mark.tensorflow
 def test_of_many_differences_the_first_are_told() -> None:
     names = [f"n{i}" for i in range(30)]
-    found = graph(X, *(unary(name, "Exp", before) for before, name in zip(["x", *names], names, strict=False)))
+    found = graph(X, *(unary("Exp", name, before) for before, name in zip(["x", *names], names, strict=False)))
     result = rewrite(found, "Exp($x) -> Tanh($x)")
     with pytest.raises(DiffersError) as raised:
         gds.prove(found, result)

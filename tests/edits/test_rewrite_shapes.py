@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from support.desk import check_error
-from support.graphs import FLOAT, INT32, const, graph, node, placeholder, scalar
-from support.rewriting import binary, rewritten, unary
+from support.graphs import FLOAT, INT32, const, graph, node, placeholder, scalar, unary
+from support.rewriting import binary, rewritten
 
 from gdsurgeon.analysis.shapes.kept import KeptShapes
 from gdsurgeon.edits.rewrite import listed, rewrite
@@ -50,7 +50,7 @@ def test_a_rule_of_the_user_is_carried_out_where_shapes_are_not_known() -> None:
 
 def test_the_way_that_keeps_the_shape_is_taken() -> None:
     small, large = placeholder("s", shape=(1, 3)), placeholder("l", shape=(2, 3))
-    nodes = [small, large, binary("y", "AddV2", "s", "l"), unary("z", "Neg", "y")]
+    nodes = [small, large, binary("y", "AddV2", "s", "l"), unary("Neg", "z", "y")]
     found = graph(*nodes)
     rewrite(found, "AddV2($a, $b) -> $a")
     assert [read.name for read in found["z"].inputs] == ["l"]
@@ -68,7 +68,7 @@ def test_what_would_not_run_stays() -> None:
 def test_what_a_shape_is_computed_from_is_known() -> None:
     x, to = placeholder("x", shape=(2, 3)), [const("a", [3, 2], INT32), const("b", [2, 3], INT32)]
     shaped = [node(f"y{c}", "Reshape", ["x", c], T=FLOAT, Tshape=INT32) for c in "ab"]
-    ends = [unary(f"z{c}", "Neg", f"y{c}") for c in "ab"]
+    ends = [unary("Neg", f"z{c}", f"y{c}") for c in "ab"]
     ops, _ = done("Neg(Reshape($x, $to:const)) -> Reshape(Abs($x), $to)", x, *to, *shaped, *ends)
     assert (ops["za"], ops["zb"]) == ("Reshape", "Reshape")
     ops, left = done("Reshape($x, $to:const) -> $x", x, *to, *shaped, *ends)
@@ -80,7 +80,7 @@ def swish(shape: tuple[int, ...] | None, constant: str) -> list[bytes]:
     """The first spelling of the book, twice: of x times a CONSTANT, and of x times 1."""
     nodes = [placeholder("x", shape=shape), ONE, WIDE]
     for name, factor in (("a", constant), ("b", "one")):
-        nodes += [binary(f"{name}m", "Mul", factor, "x"), unary(f"{name}s", "Sigmoid", f"{name}m")]
+        nodes += [binary(f"{name}m", "Mul", factor, "x"), unary("Sigmoid", f"{name}s", f"{name}m")]
         nodes.append(binary(name, "Mul", "x", f"{name}s"))
     return [*nodes, binary("y", "Sub", "a", "b")]
 

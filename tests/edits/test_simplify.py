@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import pytest
 from hypothesis import given
 from support import graphs
-from support.accounting import accounted
 from support.counting import is_linear
-from support.desk import Desk, check_refused
-from support.expecting import expect, refuse
+from support.desk import Desk, check_error
+from support.expecting import expect, refused
 from support.graphs import (
     BOOL,
     FLOAT,
@@ -36,25 +37,21 @@ from support.graphs import (
     random_graphs,
     scalar,
     tensor,
+    unary,
 )
 from support.running import run
+from support.simplifying import simplified, stays
 from support.v1_control_flow import LOOP, cond, taken_both_ways, while_loop
 
 from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs
 from gdsurgeon.edits.in_functions import in_functions
 from gdsurgeon.edits.simplify import PASSES, simplify
 from gdsurgeon.errors import NothingToDo, UsageError
-from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.graph.serving import Restoring, Served, Serving
-from gdsurgeon.proof.accounting import check_accounted
 
 X = placeholder("x", FLOAT, (2, 3))
 FED = {"x": [[1.0, -2.0, 3.0], [-4.0, 5.0, 0.5]]}
-
-
-def unary(op: str, name: str, source: str, *controls: str, kind: bytes = FLOAT, **attrs: Any) -> bytes:
-    return node(name, op, [source, *controls], T=kind, **attrs)
 
 
 def only(*passes: str) -> Any:
@@ -64,11 +61,6 @@ def only(*passes: str) -> Any:
 def becomes(before: Sequence[bytes], after: Sequence[bytes], *passes: str, same: Sequence[str] = ("y",)) -> EditResult:
     """BEFORE becomes AFTER, by PASSES or by all; SAME are tensors that TensorFlow finds to be what they were."""
     return expect([X, *before], only(*passes), [X, *after], same=same, fed=FED)
-
-
-def stays(*records: bytes, passes: Sequence[str] = ()) -> None:
-    found = graph(*records)
-    refuse(found, "nothing to be made simpler", only(*passes), error=NothingToDo)
 
 
 # -- pass by pass ---------------------------------------------------------------------------------------------
@@ -92,9 +84,7 @@ def test_what_lasts_stays() -> None:
 @pytest.mark.tensorflow
 def test_outputs_say_what_is_needed() -> None:
     before = [unary("Relu", "a", "x"), unary("Neg", "y", "a"), unary("Abs", "z", "a")]
-    found = graph(X, *before)
-    result = simplify(found, ["a"])
-    check_accounted(found, result, found.chunks())
+    found, result = simplified(X, *before, outputs=["a"])
     assert graphs.names(found) == ["x", "a"]
     assert isinstance(result.claims[0], SameGiven)
     assert result.claims[0].outputs == (("a", "a"),)
@@ -157,7 +147,7 @@ def test_what_a_function_gives_and_others_write_into_is_read_by_nobody_else() ->
     edit = partial(in_functions, names=["F"], edit=partial(simplify, passes=["equal-nodes"]))
     for written in (node("d", "InplaceAdd", ["c", "at", "row"], T=FLOAT), node("d", "W", ["c"])):
         found = graph(X, *fixed, call, written, add("y", "d", "c:1"), library(several, WRITES))
-        refuse(found, "nothing to be made simpler", edit, error=NothingToDo)
+        refused(found, "nothing-to-do", edit, error=NothingToDo)
     plain = graph(X, call, add("y", "c", "c:1"), library(several))
     assert edit(plain).intent.functions.changed == ["F"]
 
@@ -184,9 +174,9 @@ def test_checks_go_and_that_is_said() -> None:
     check = node("check", "Assert", ["any", "x"], T=dtypes(FLOAT))
     before = [*flat, yes, *ok, check, unary("CheckNumerics", "a", "x", "^check", message="no"), unary("Relu", "y", "a")]
     result = becomes(before, [unary("Relu", "y", "x")])
-    assert result.warnings == ["1 Assert and 1 CheckNumerics gone: what was refused in a run is computed now"]
-    kept = graph(X, *before)
-    refuse(kept, "nothing to be made simpler", partial(simplify, skip=["checks"]), error=NothingToDo)
+    (warning,) = result.warnings
+    check_error(warning, "checks-removed", {"ops": {"Assert": 1, "CheckNumerics": 1}})
+    stays(X, *before, skip=["checks"])
 
 
 @pytest.mark.tensorflow
@@ -294,12 +284,6 @@ def test_what_loses_something_on_the_way_stays() -> None:
     stays(cube, turn, *twice, unary("Relu", "y", "b"))
 
 
-def decided(value: bool) -> list[bytes]:
-    """The conditional with a constant for its predicate."""
-    taken = node("p", "Const", dtype=BOOL, value=tensor_of_bool(value))
-    return [taken, *cond()[1:]]
-
-
 def tensor_of_bool(value: bool) -> bytes:
     return graphs.encode_len(8, b"\x08\x0a\x12\x00\x58" + bytes([value]))
 
@@ -307,12 +291,11 @@ def tensor_of_bool(value: bool) -> bytes:
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("value", [True, False])
 def test_a_decided_conditional_is_its_side(value: bool) -> None:
-    before = graph(*decided(value))
-    was = run(before, "y", x=[1.0, 2.0])
-    result = simplify(before)
-    check_accounted(before, result, before.chunks())
-    assert not set(graphs.ops(before).values()) & {"Switch", "Merge"}
-    assert run(before, "y", x=[1.0, 2.0]) == was
+    taken = node("p", "Const", dtype=BOOL, value=tensor_of_bool(value))
+    before = [taken, *cond()[1:]]
+    after, _ = simplified(*before)
+    assert not set(graphs.ops(after).values()) & {"Switch", "Merge"}
+    assert run(after, "y", x=[1.0, 2.0]) == run(graph(*before), "y", x=[1.0, 2.0])
 
 
 def test_what_is_never_computed_may_be_read_from_before() -> None:
@@ -320,25 +303,18 @@ def test_what_is_never_computed_may_be_read_from_before() -> None:
     taken = node("p", "Const", dtype=BOOL, value=tensor_of_bool(True))
     sides = [node("s", "Switch", ["x", "p"], T=FLOAT), node("f", "Mul", ["s", "one"], T=FLOAT),
              node("t", "Neg", ["s:1"], T=FLOAT), node("m", "Merge", ["f", "t"], T=FLOAT, N=2)]  # fmt: skip
-    found = graph(X, ONE, taken, *sides, node("i", "Cast", ["m:1"], SrcT=INT32, DstT=FLOAT), add("y", "m", "i"))
-    result = simplify(found)
-    check_accounted(found, result, found.chunks())
+    ends = [node("i", "Cast", ["m:1"], SrcT=INT32, DstT=FLOAT), add("y", "m", "i")]
+    found, _ = simplified(X, ONE, taken, *sides, *ends)
     assert graphs.inputs(found)["m"] == ["s", "t"]
 
 
 @pytest.mark.tensorflow
 def test_a_conditional_keeps_its_branches_and_a_loop_its_frame() -> None:
-    found = graph(*cond())
-    was = taken_both_ways(found, "y")
-    result = simplify(found)
-    check_accounted(found, result, found.chunks())
-    assert taken_both_ways(found, "y") == was
+    found, _ = simplified(*cond())
+    assert taken_both_ways(found, "y") == taken_both_ways(graph(*cond()), "y")
     assert {"c/switch_t", "c/switch_f"} <= set(graphs.names(found))  # what waits for them lives in a branch
-    loop = graph(*LOOP)
-    was = run(loop, "out", n=3)
-    result = simplify(loop)
-    check_accounted(loop, result, loop.chunks())
-    assert run(loop, "out", n=3) == was
+    loop, _ = simplified(*LOOP)
+    assert run(loop, "out", n=3) == run(graph(*LOOP), "out", n=3)
     assert "w/i" in graphs.names(loop)
     assert "w/v" not in graphs.names(loop)
 
@@ -368,8 +344,7 @@ def test_names_that_a_model_serves_stay() -> None:
                   unary("Neg", "y", "served"))  # fmt: skip
     found.serving = Serving("SavedModel", "", {"a": Served({"x": "in"}, {"y": "served"})},
                             initialising=Restoring({}, ("run",)))  # fmt: skip
-    result = simplify(found)
-    check_accounted(found, result, found.chunks())
+    simplified(found, again=False)
     assert graphs.names(found) == ["x", "in", "r", "served", "run"]
 
 
@@ -381,8 +356,7 @@ def test_what_a_saver_fetches_stays() -> None:
              *(node(f"w/{i}", "Const", ["^w/i"], dtype=INT32, value=tensor([1], INT32, ())) for i in "ab")]  # fmt: skip
     found = graph(X, *saved, unary("Relu", "r", "x"), identity("a", "r"), unary("Neg", "y", "a"), scalar("k", 1))
     found.serving = Serving("MetaGraph", "", {"a": Served({"x": "x"}, {"y": "y"})})
-    result = simplify(found)
-    check_accounted(found, result, found.chunks())
+    simplified(found, again=False)
     assert graphs.names(found) == ["x", "file", "names", "save", "also", "saved", "n", "r", "y"]
 
 
@@ -398,13 +372,14 @@ def test_colocations_with_what_is_gone_are_given_up() -> None:
 
 def test_nothing_to_do_and_no_such_pass(desk: Desk) -> None:
     stays(X, unary("Relu", "y", "x"))
-    found = graph(X, identity("a", "x"), unary("Relu", "y", "a"))
-    refuse(found, "no pass 'identitys'. Did you mean 'identities'", only("identitys"), error=UsageError)
-    refuse(found, "no node 'z'", lambda g: simplify(g, ["z"]))
+    found = graph(*RELU)
+    facts = {"value": "identitys", "near": "identities"}
+    refused(found, "no-such-pass", only("identitys"), error=UsageError, **facts)
+    refused(found, "no-such-node", lambda g: simplify(g, ["z"]), node="z")
     expect(found, only("identities"), [X, unary("Relu", "y", "x")], command="simplify --passes identities")
-    desk.put("m.pb", graphs.graph_bytes(X, identity("a", "x"), unary("Relu", "y", "a")))
-    ran = desk.run("simplify", "m.pb", "-o", "n.pb", "--validate", "structure")
-    assert "identities 1" in ran.err
+    desk.put("m.pb", graphs.graph_bytes(*RELU))
+    ran = desk.run("simplify", "m.pb", "-o", "n.pb", "--validate", "structure", "--report", "report.json")
+    assert json.loads(desk.files()["report.json"])["edit"]["passes"]["identities"] == 1
     assert "Identity  1  ->  0" in ran.err
 
 
@@ -418,45 +393,29 @@ def test_the_work_grows_with_the_graph() -> None:
             last = f"a{i}"
         found = graph(*records)
 
-        def work() -> None:
-            result = simplify(found)
-            check_accounted(found, result, found.chunks())
+        return partial(simplified, found, again=False)
 
-        return work
-
-    assert is_linear(chain, 100, 400)
-
-
-def test_what_hangs_on_one_node_is_linear_too() -> None:
     def hub(count: int) -> Any:
         records = [X, *(unary("Relu", f"r{i}", "x", "^x") for i in range(count)),
                    node("y", "AddN", [f"r{i}" for i in range(count)], T=FLOAT, N=count)]  # fmt: skip
         return partial(simplify, graph(*records))
 
+    assert is_linear(chain, 100, 400)
     assert is_linear(hub, 100, 400)
 
 
 @given(random_graphs())
 def test_random_graphs_are_accounted_for_and_simple_then(drawn: Drawn) -> None:
-    found = from_bytes(drawn.data)
-    if accounted(found, simplify) is None:
-        return
-    again = from_bytes(graphs.written(found))
-    refuse(again, "nothing to be made simpler", simplify, error=NothingToDo)
-
-
-def check_same(before: Graph, after: Graph, fetches: Sequence[str], **fed: Any) -> None:
-    assert run(after, *fetches, **fed) == run(before, *fetches, **fed)
+    with suppress(NothingToDo):
+        simplified(from_bytes(drawn.data))
 
 
 @pytest.mark.tensorflow
 def test_a_weight_that_enters_a_loop_enters_it_still() -> None:
     inner = [identity("w/same", "w/three"), add("w/plus", "w/v", "w/same"), add("w/more", "w/plus", "w/three")]
     before = graph(*while_loop(*inner, result="w/more"))
-    after = graph(*while_loop(*inner, result="w/more"))
-    result = simplify(after)
-    check_accounted(after, result, after.chunks())
-    check_same(before, after, ["out"], n=4)
+    after, _ = simplified(*while_loop(*inner, result="w/more"))
+    assert run(after, "out", n=4) == run(before, "out", n=4)
     assert graphs.ops(after)["w/three"] == "Enter"  # no copy of a weight for an Enter
     assert [name for name, op in graphs.ops(after).items() if op == "Const"] == ["zero", "start", "three", "w/one"]
     assert len(graphs.written(after)) < len(graphs.written(before))
@@ -468,27 +427,33 @@ def test_a_resource_is_no_output() -> None:
     assert graphs.names(found) == ["x", "r", "y"]
 
 
+RELU = [X, identity("a", "x"), unary("Relu", "y", "a")]
+
+
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "code", "facts"),
     [
-        ("--passes neutral --skip neutral", "--passes neutral and --skip neutral cancel out"),
-        ("--passes identities,pairs --skip pairs,unread,identities", "pairs and --skip identities,pairs cancel"),
-        ("--passes checks --keep-checks", "--passes checks and --keep-checks cancel out"),
-        ("--passes shapes --for opencv", "--passes shapes and --for opencv, which leaves shapes out, cancel out"),
-        (f"--skip {','.join(PASSES)}", f"all passes and --skip {','.join(PASSES)} cancel out"),
-        ("--passes idle", "there is no pass 'idle'"),
-        ("--skip inlin", "there is no pass 'inlin'. Did you mean 'inline'?"),
+        ("--passes neutral --skip neutral", "conflicting-options", {"passes": ["neutral"], "skip": ["neutral"]}),
+        ("--passes identities,pairs --skip pairs,unread,identities", "conflicting-options",
+         {"passes": ["identities", "pairs"], "skip": ["identities", "pairs"]}),
+        ("--passes checks --keep-checks", "conflicting-options", {"option": "--keep-checks"}),
+        ("--passes shapes --for opencv", "conflicting-options",
+         {"passes": ["shapes"], "skip": [], "engine": "opencv"}),
+        (f"--skip {','.join(PASSES)}", "conflicting-options", {"passes": None, "skip": [*PASSES]}),
+        ("--passes idle", "no-such-pass", {"value": "idle"}),
+        ("--skip inlin", "no-such-pass", {"value": "inlin", "near": "inline"}),
     ],
-)
-def test_what_cancels_out_is_a_wrong_use(desk: Desk, options: str, said: str) -> None:
-    desk.put("m.pb", graphs.graph_bytes(X, identity("a", "x"), unary("Relu", "y", "a")))
-    check_refused(desk, 2, (said,), "simplify", "m.pb", *options.split(), "-o", "n.pb", "--validate", "structure")
+)  # fmt: skip
+def test_what_cancels_out_is_a_wrong_use(desk: Desk, options: str, code: str, facts: dict[str, Any]) -> None:
+    desk.put("m.pb", graphs.graph_bytes(*RELU))
+    arguments = ("simplify", "m.pb", *options.split(), "-o", "n.pb", "--validate", "structure")
+    desk.refused(2, code, *arguments, **facts)
 
 
 def test_what_leaves_something_to_be_done_is_none() -> None:
-    found = graph(X, identity("a", "x"), unary("Relu", "y", "a"))
+    found = graph(*RELU)
     simplify(found, passes=["identities", "pairs"], skip=["pairs"])
     assert graphs.names(found) == ["x", "y"]
-    with pytest.raises(UsageError, match="nothing is left to be done: passes unread and skip unread cancel out"):
-        simplify(found, passes=["unread"], skip=["unread"])
-    assert not simplify(found, passes=["unread"], skip=["unread"], fold_bn=True).intent.removed
+    edit = partial(simplify, passes=["unread"], skip=["unread"])
+    refused(found.pristine(), "conflicting-options", edit, error=UsageError, passes=["unread"], skip=["unread"])
+    assert not edit(found, fold_bn=True).intent.removed

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from support import graphs
+from support.desk import check_error
 from support.evaluating import Evaluations, by_tensorflow
 from support.graphs import (
     BOOL,
@@ -25,14 +26,14 @@ from support.graphs import (
 )
 from support.mutants import Mutant, check_caught
 from support.running import run
+from support.simplifying import simplified, stays
 
 from gdsurgeon.analysis.queries.called_shapes import called_shapes
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.simplify import simplify
-from gdsurgeon.errors import NothingToDo, NotValidatedError
+from gdsurgeon.errors import NotValidatedError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
-from gdsurgeon.proof.accounting import check_accounted
 
 F1 = dtypes(FLOAT)
 P = placeholder("p", BOOL, ())
@@ -85,11 +86,8 @@ def looping(*nodes: bytes, returned: str, x: Sequence[int] = (-1, 3), more: Sequ
     return [N, placeholder("x", FLOAT, x), number("zero", 0), loop, end, library(asked, turn, ABS, *more)]
 
 
-def simplified(records: list[bytes], **options: Any) -> tuple[Graph, EditResult]:
-    found = from_bytes(graph_bytes(*records))
-    result = simplify(found, **{"evaluate": by_tensorflow, **options})
-    check_accounted(found, result, found.chunks())
-    return found, result
+def folded(records: list[bytes], **options: Any) -> tuple[Graph, EditResult]:
+    return simplified(*records, **{"evaluate": by_tensorflow, **options})
 
 
 def ops_of(found: Graph, name: str = "F") -> list[str]:
@@ -114,19 +112,17 @@ INSIDE = {
 def test_a_body_is_folded_as_a_graph_is(nodes: list[bytes], returned: str, more: list[Any], left: set[str]) -> None:
     """In both branches and for any number of turns it gives what it gave."""
     records = chosen(*nodes, returned=returned, more=more)
-    found, _ = simplified(records)
+    found, _ = folded(records)
     assert {*ops_of(found)} == left
     for p in (True, False):
         fed = {"x": ROWS, "p": p}
         assert run(found, "y", **fed) == run(graph_bytes(*records), "y", **fed)
     records = looping(*nodes, returned=returned, more=more)
-    found, _ = simplified(records)
+    found, _ = folded(records)
     assert {*ops_of(found)} == left | {"Const", "AddV2"}
     for n in (0, 1, 3):
         fed = {"x": ROWS, "n": n}
         assert run(found, "y", **fed) == run(graph_bytes(*records), "y", **fed)
-    with pytest.raises(NothingToDo):
-        simplify(from_bytes(graphs.written(found)), evaluate=by_tensorflow)
 
 
 def test_a_shape_that_a_loop_does_not_keep_is_none() -> None:
@@ -167,26 +163,25 @@ def test_what_a_function_states_of_its_arguments_does_not_count() -> None:
     stated.arg_attr[0].attr["_output_shapes"].list.shape.add().dim.add(size=7)
     call = node("c", "If", ["p", "x"], Tcond=BOOL, then_branch=func("neg"), else_branch=func("neg"), **CALLING)
     records = [P, placeholder("x", FLOAT, None), call, identity("y", "c"), library(stated)]
-    with pytest.raises(NothingToDo):
-        simplified(records, evaluate=Evaluations())
+    stays(*records, evaluate=Evaluations())
 
 
 def test_passes_that_are_not_chosen_are_not_done_inside() -> None:
     for name, (nodes, returned, more, _) in INSIDE.items():
         skip = ["conditions"] if name != "shapes" else ["shapes", "same-shape", "equal-nodes"]
-        with pytest.raises(NothingToDo):
-            simplified(chosen(*nodes, returned=returned, more=more), skip=skip, evaluate=Evaluations())
+        stays(*chosen(*nodes, returned=returned, more=more), skip=skip, evaluate=Evaluations())
 
 
 def test_what_takes_no_tensorflow_is_folded_where_there_is_none() -> None:
     def unable(*_: object) -> Any:
-        raise NotValidatedError("constants cannot be computed: there is no TensorFlow")
+        raise NotValidatedError("no TensorFlow", code="no-engine")
 
     nodes = [const("a", [1.0]), const("b", [2.0]), node("c", "Mul", ["a:output:0", "b:output:0"], T=FLOAT)]
     nodes += [*shaping("u", "x"), node("t", "Mul", ["u:z:0", "c:z:0"], T=FLOAT)]
-    found, result = simplified(chosen(*nodes, returned="t:z:0"), evaluate=unable)
+    found, result = folded(chosen(*nodes, returned="t:z:0"), evaluate=unable)
     assert "Shape" not in ops_of(found)
-    assert result.notes == ["constants cannot be computed: there is no TensorFlow: they stay as they are"]
+    (note,) = result.notes
+    check_error(note, "not-computed", {"reason": "no-engine"})
 
 
 # -- mistakes -------------------------------------------------------------------------------------------------

@@ -18,10 +18,6 @@ REFUSALS = ("bad-rule", "nothing-matched", "nothing-to-do")
 """Codes of errors; others are reasons why a match is left."""
 
 
-def unary(name: str, op: str, source: str, *controls: str, **attrs: Any) -> bytes:
-    return node(name, op, [source, *controls], T=FLOAT, **attrs)
-
-
 def binary(name: str, op: str, a: str, b: str, *controls: str) -> bytes:
     return node(name, op, [a, b, *controls], T=FLOAT)
 
