@@ -17,7 +17,7 @@ from gdsurgeon.edits.older import attrs, lists
 from gdsurgeon.edits.older.control_flow import is_wanting, lower
 from gdsurgeon.edits.older.defaults import same_value, spelt_out
 from gdsurgeon.edits.older.site import ROUNDING, Places, Rule, Site
-from gdsurgeon.errors import EditError, Json, NothingToDo, UsageError, printable, quoted
+from gdsurgeon.errors import EditError, Json, NothingToDo, Remark, UsageError, printable, quoted
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.graph import Graph
@@ -26,7 +26,7 @@ from gdsurgeon.ops.kinds import CALLS, CONVOLUTIONS, PRODUCTS
 from gdsurgeon.ops.op_defs import AttrDef
 from gdsurgeon.ops.releases import OTHERWISE, Release, release, releases
 from gdsurgeon.specification.asked import edit
-from gdsurgeon.text import counted, near_miss
+from gdsurgeon.text import counted, nearest, suggestion
 from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.write import ChunkSource
 
@@ -79,11 +79,12 @@ def known_release(target: str) -> Release:
         first, last = releases()[0].name, releases()[-1].name
         # A number that is too small or too large is no slip of the pen: 1.3 is not meant to be 1.13.
         is_number = target.replace(".", "").isdecimal()
-        near = "" if is_number else near_miss(target, [each.name for each in releases()])
+        near = None if is_number else nearest(target, [each.name for each in releases()])
         raise UsageError(
-            f"there is no table of TensorFlow {quoted(target)}: there is one of each from {first} to {last}.{near}",
+            f"there is no table of TensorFlow {quoted(target)}: there is one of each from {first} to {last}."
+            f"{suggestion(near)}",
             code="no-such-release",
-            facts={"target": target, "releases": [each.name for each in releases()]},
+            facts={"target": target, "near": near, "releases": [each.name for each in releases()]},
         )
     return found
 
@@ -116,7 +117,7 @@ class _Work:
         self.lowered = False
         self.tolerance = 0.0
         self._functions = [function.signature.name for function in graph.functions]
-        self._reasons: list[str] = []
+        self._reasons: list[EditError] = []
         self._refused: dict[tuple[str, str], str] = {}  # by function and node
 
     def carry_out(self) -> None:
@@ -134,8 +135,15 @@ class _Work:
             raise EditError(
                 f"TensorFlow {self.release.name} cannot take {printable(self.graph.source_name)}:",
                 code="not-compatible",
-                details=(*told([self._with_reason(each) for each in left]), *self._reasons),
-                facts={"target": self.release.name},
+                details=(
+                    *told([self._with_reason(each) for each in left]),
+                    *(error.message for error in self._reasons),
+                ),
+                facts={
+                    "target": self.release.name,
+                    "unknown": [self._as_json(each) for each in left],
+                    "reasons": [{"code": error.code, **error.facts} for error in self._reasons],
+                },
             )
 
     def _lower(self) -> None:
@@ -151,13 +159,20 @@ class _Work:
             if inner & (PRODUCTS | CONVOLUTIONS):
                 self.tolerance = ROUNDING
         except EditError as error:
-            self._reasons.append(error.message)
+            self._reasons.append(error)
             self.graph = _copy(self.graph.pristine())
 
     def _with_reason(self, unknown: Unknown) -> Unknown:
         """What is left of a node, with the reason for which it has no older form."""
         why = self._refused.get((unknown.function, unknown.node), "")
         return unknown._replace(text=f"{unknown.text}; {why}") if why else unknown
+
+    def _as_json(self, unknown: Unknown) -> Json:
+        """What is left of a node, and the reason, for a program."""
+        why = self._refused.get((unknown.function, unknown.node))
+        reason = why.as_json() if isinstance(why, Remark) else None
+        _, node, op, kind, key, _ = unknown
+        return {"function": unknown.function, "node": node, "op": op, "kind": kind, "attr": key, "reason": reason}
 
     # -- nodes ---------------------------------------------------------------------------------------------
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from support import graphs
-from support.expecting import refuse
-from support.folding import ints
+from support.expecting import refused
 from support.graphs import FLOAT, INT32, INT64, const, graph, node, placeholder, scalar
-from support.running import run
+from support.older import check_reason, same
 
-from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.compat import compat
-from gdsurgeon.errors import NothingToDo
-from gdsurgeon.graph.graph import Graph
-from gdsurgeon.proof.accounting import check_accounted
 
 X, M = placeholder("x", shape=(-1, 3)), placeholder("m", shape=(-1, 3, 4))
 NUMBERS = [
@@ -47,54 +44,43 @@ GATHERS = [
 
 @pytest.mark.tensorflow
 def test_diagonals_and_bands_give_the_same() -> None:
-    found = graph(*DIAGONALS)
-    result = compat(found, "1.4")
-    check_accounted(found, result, found.chunks())
     names = ["diag", "diag2", "part", "part2", "set", "set2", "band"]
-    assert {graphs.ops(found)[name] for name in names} == {
-        "MatrixDiag", "MatrixDiagPart", "MatrixSetDiag", "MatrixBandPart",
-    }  # fmt: skip
-    for rows in (0, 2):
-        fed = {"x": np.arange(3.0 * rows).reshape(rows, 3), "m": np.arange(12.0 * rows).reshape(rows, 3, 4) + 1}
-        assert run(found, *names, **fed) == run(graphs.graph_bytes(*DIAGONALS), *names, **fed)
+    feeds = [{"x": np.arange(3.0 * rows).reshape(rows, 3), "m": np.arange(12.0 * rows).reshape(rows, 3, 4) + 1}
+             for rows in (0, 2)]  # fmt: skip
+    found = same(DIAGONALS, "1.4", *names, feeds=feeds)
+    ops = {graphs.ops(found)[name] for name in names}
+    assert ops == {"MatrixDiag", "MatrixDiagPart", "MatrixSetDiag", "MatrixBandPart"}
 
 
 @pytest.mark.tensorflow
 def test_gathers_of_batches_give_the_same() -> None:
-    found = graph(*GATHERS)
-    result = compat(found, "1.12")
-    check_accounted(found, result, found.chunks())
     rng = np.random.default_rng(3)
     for rows in (1, 4):
         fed = {"p": rng.normal(size=(2, rows, 5, 3)), "i": rng.integers(0, 5, (2, rows, 2)), "j": [[rows - 1, 0]] * 2}
         fed |= {"u": rng.normal(size=(3, 2)), "v": [[0], [1], [0]]}
-        names = ["two_dims", "one_dim", "any", "plain"]
-        assert run(found, *names, **fed) == run(graphs.graph_bytes(*GATHERS), *names, **fed)
+        same(GATHERS, "1.12", "two_dims", "one_dim", "any", "plain", feeds=[fed])
 
 
-REFUSED = {
-    "rows: only the main diagonal": [
-        X, *NUMBERS, scalar("r", 5, INT32), node("y", "MatrixDiagV3", ["x", "k", "r", "n", "z"], T=FLOAT),
+ROWS = [scalar("r", 5, INT32), node("y", "MatrixDiagV3", ["x", "k", "r", "n", "z"], T=FLOAT)]
+BESIDE = [scalar("r", 5), node("y", "MatrixDiagV3", ["x", "k", "n", "n", "r"], T=FLOAT)]
+PART = [node("y", "MatrixDiagPartV3", ["m", "one", "z"], T=FLOAT)]
+ONE_BATCH = node("y", "GatherV2", ["p", "j", "two"], Tparams=FLOAT, Tindices=INT32, Taxis=INT32, batch_dims=1)
+
+
+@pytest.mark.parametrize(
+    ("records", "code", "facts"),
+    [
+        ([X, *NUMBERS, *ROWS], "other-diagonal", {"what": "rows"}),
+        ([X, *NUMBERS, *BESIDE], "other-diagonal", {"what": "what is beside them"}),
+        ([M, *NUMBERS, *PART], "other-diagonal", {"what": "diagonals"}),
+        ([*GATHERS[:5], ONE_BATCH], "other-axis", {}),
     ],
-    "what is beside them: only the main diagonal": [
-        X, *NUMBERS, scalar("r", 5), node("y", "MatrixDiagV3", ["x", "k", "n", "n", "r"], T=FLOAT),
-    ],
-    "diagonals: only the main diagonal": [M, *NUMBERS, node("y", "MatrixDiagPartV3", ["m", "one", "z"], T=FLOAT)],
-    "along the axis batch_dims, a constant": [
-        *GATHERS[:5],
-        node("y", "GatherV2", ["p", "j", "two"], Tparams=FLOAT, Tindices=INT32, Taxis=INT32, batch_dims=1),
-    ],
-}  # fmt: skip
+)
+def test_what_has_no_older_form_is_refused(records: list[bytes], code: str, facts: dict[str, str]) -> None:
+    check_reason(records, "1.12", code, **facts)
 
 
-@pytest.mark.parametrize("why", REFUSED)
-def test_what_has_no_older_form_is_refused(why: str) -> None:
-    refuse(graph(*REFUSED[why]), why, lambda g: compat(g, "1.12"))
-
-
-POOLING = {
-    "T": FLOAT, "Targmax": INT64, "padding": "VALID", "ksize": ints([1, 2, 2, 1]), "strides": ints([1, 2, 2, 1]),
-}  # fmt: skip
+POOLING = {"T": FLOAT, "Targmax": INT64, "padding": "VALID", "ksize": [1, 2, 2, 1], "strides": [1, 2, 2, 1]}
 
 
 @pytest.mark.parametrize("op", ["MaxPoolWithArgmax", "MaxPoolGradWithArgmax"])
@@ -103,12 +89,13 @@ def test_places_of_maxima_that_a_release_counts_otherwise_are_refused(op: str) -
     reads = ["x", "x", "p"] if "Grad" in op else ["x"]
     said = node("said", op, reads, **POOLING, include_batch_in_index=False)
     records = [placeholder("x"), placeholder("p", INT64), said, node("unsaid", op, reads, **POOLING)]
-    wrong = refuse(graph(*records), f"{op} has no attr 'include_batch_in_index', which is False", for_1_13)
-    assert any("'include_batch_in_index' is True" in line and "'unsaid'" in line for line in wrong.details)
+    error = refused(graph(*records), "not-compatible", FOR_1_13)
+    assert [(each["node"], each["kind"], each["attr"]) for each in error.facts["unknown"]] == [
+        ("said", "attr", "include_batch_in_index"),
+        ("unsaid", "default", "include_batch_in_index"),
+    ]
     written_there = graph(*records[:2], records[3], trailer=graphs.versions(27))
-    with pytest.raises(NothingToDo):
-        for_1_13(written_there)
+    refused(written_there, "nothing-to-do", FOR_1_13)
 
 
-def for_1_13(found: Graph) -> EditResult:
-    return compat(found, "1.13")
+FOR_1_13 = partial(compat, target="1.13")

@@ -3,32 +3,24 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 from support import graphs
-from support.expecting import expect, refuse
-from support.graphs import FLOAT, INT64, STRING, dtypes, encode_len, graph, node, placeholder, shape_proto, versions
+from support.expecting import expect
+from support.graphs import FLOAT, INT64, STRING, const, dtypes, encode_len, node, placeholder, versions
+from support.older import check_reason, same
 from support.running import run
 
 from gdsurgeon.edits.compat import compat
-from gdsurgeon.proof.accounting import check_accounted
 
 S3 = "^s3://.*"
 
 
 def match(pattern: str = S3, read: str = "s", name: str = "y") -> bytes:
     return node(name, "StaticRegexFullMatch", [read], pattern=pattern)
-
-
-def text(name: str, value: str) -> bytes:
-    return node(name, "Const", dtype=STRING, value=texts([value.encode()], ()))
-
-
-def texts(values: list[bytes], shape: tuple[int, ...]) -> bytes:
-    held = b"".join(encode_len(8, value) for value in values)
-    return encode_len(8, b"\x08\x07" + encode_len(2, shape_proto(shape)) + held)
 
 
 def test_a_pattern_is_an_input_where_it_is_no_attr() -> None:
@@ -40,10 +32,10 @@ def test_a_pattern_is_an_input_where_it_is_no_attr() -> None:
     after = [
         before[0],
         node("y", "RegexFullMatch", ["s", "y/pattern"]),
-        text("y/pattern", ".*a.b"),
+        const("y/pattern", ".*a.b", STRING),
         node("z", "RegexReplace", ["s", "z/pattern", "z/rewrite"]),
-        text("z/pattern", "a"),
-        text("z/rewrite", "b"),
+        const("z/pattern", "a", STRING),
+        const("z/rewrite", "b", STRING),
     ]
     expect(before, lambda g: compat(g, "1.10"), after, command="compat --target 1.10", trailer=versions(26))
 
@@ -55,44 +47,36 @@ MATCHED = ["s3://", "s3://bucket/x", "s3:/", "", "xs3://", "S3://", "s3://a\n", 
 @pytest.mark.parametrize("pattern", [S3, "s3://.*$"])
 def test_a_beginning_is_matched_without_patterns(pattern: str) -> None:
     records = [placeholder("s", STRING, ()), match(pattern)]
-    found = graph(*records)
-    result = compat(found, "1.4")
-    check_accounted(found, result, found.chunks())
-    old = graphs.graph_bytes(*records)
-    answers = []
-    for fed in MATCHED:
-        given = np.array(fed.encode(), object)
-        answers += run(found, "y", s=given)
-        assert answers[-1] == run(old, "y", s=given)[0], fed
+    found = same(records, "1.4", "y", feeds=[{"s": np.array(fed.encode(), object)} for fed in MATCHED])
+    answers = [run(found, "y", s=np.array(fed.encode(), object))[0] for fed in MATCHED]
     assert answers == [True, True, *[False] * 8]
 
 
 @pytest.mark.parametrize(
-    ("record", "shape", "words"),
+    ("record", "shape", "code"),
     [
-        (match("a.*b.*"), (), "its pattern is not the beginning of a text"),
-        (match("^s3://"), (), "its pattern is not the beginning of a text"),
-        (match(), (3,), "it matches what is not known to be a single text"),
-        (node("y", "RegexFullMatch", ["s", "s"]), (), "its pattern is not the beginning of a text"),
+        (match("a.*b.*"), (), "not-a-prefix"),
+        (match("^s3://"), (), "not-a-prefix"),
+        (match(), (3,), "shape-unknown"),
+        (node("y", "RegexFullMatch", ["s", "s"]), (), "not-a-prefix"),
     ],
 )
-def test_other_patterns_are_refused(record: bytes, shape: tuple[int, ...], words: str) -> None:
-    refuse(graph(placeholder("s", STRING, shape), record), words, lambda g: compat(g, "1.4"))
+def test_other_patterns_are_refused(record: bytes, shape: tuple[int, ...], code: str) -> None:
+    check_reason([placeholder("s", STRING, shape), record], "1.4", code)
 
 
 # -- records --------------------------------------------------------------------------------------------------
 
 
-def parsing(shape: tuple[int, ...] = (-1,), ragged: bytes = b"", **attrs: Any) -> list[bytes]:
+def parsing(shape: tuple[int, ...] = (-1,), ragged: Sequence[bytes] = (), **attrs: Any) -> list[bytes]:
     """Two sparse features and two dense ones, one with a default."""
-    keys = {"names": [], "sparse": [b"words", b"ids"], "dense": [b"x", b"y"], "ragged": []}
+    keys = {"names": [], "sparse": ["words", "ids"], "dense": ["x", "y"], "ragged": []}
     out = [placeholder("s", STRING, shape)]
-    out += [node(key, "Const", dtype=STRING, value=texts(held, (len(held),))) for key, held in keys.items()]
-    out += [graphs.const("none", [], shape=(0,)), graphs.const("seven", [7.0], shape=(1,))]
-    shapes = encode_len(1, b"".join(encode_len(7, shape_proto(shape)) for shape in ((2,), (1,))))
+    out += [const(key, held, STRING) for key, held in keys.items()]
+    out += [const("none", []), const("seven", [7.0])]
     wanted = {
-        "Tdense": dtypes(FLOAT, FLOAT), "num_sparse": 2, "sparse_types": dtypes(STRING, INT64), "dense_shapes": shapes,
-        "ragged_value_types": ragged or encode_len(1, b""), "ragged_split_types": ragged or encode_len(1, b""), **attrs,
+        "Tdense": dtypes(FLOAT, FLOAT), "num_sparse": 2, "sparse_types": dtypes(STRING, INT64),
+        "dense_shapes": [(2,), (1,)], "ragged_value_types": [*ragged], "ragged_split_types": [*ragged], **attrs,
     }  # fmt: skip
     return [*out, node("p", "ParseExampleV2", ["s", *keys, "none", "seven"], **wanted)]
 
@@ -100,8 +84,7 @@ def parsing(shape: tuple[int, ...] = (-1,), ragged: bytes = b"", **attrs: Any) -
 def parsing_by(key: str) -> bytes:
     """The same by keys that are read from elsewhere."""
     read = ["s", "names", key, "dense", "ragged", "none", "seven"]
-    shapes = encode_len(1, encode_len(7, shape_proto((2,))) + encode_len(7, shape_proto((1,))))
-    return node("p", "ParseExampleV2", read, Tdense=dtypes(FLOAT, FLOAT), num_sparse=2, dense_shapes=shapes,
+    return node("p", "ParseExampleV2", read, Tdense=dtypes(FLOAT, FLOAT), num_sparse=2, dense_shapes=[(2,), (1,)],
                 sparse_types=dtypes(STRING, INT64))  # fmt: skip
 
 
@@ -121,24 +104,22 @@ def example(**features: list[Any]) -> bytes:
 
 @pytest.mark.tensorflow
 def test_records_are_parsed_the_same() -> None:
-    found = graph(*parsing())
-    result = compat(found, "1.15")
-    check_accounted(found, result, found.chunks())
+    given = [example(words=["a", "b"], ids=[3], x=[1.0, 2.0]), example(words=["c"], x=[0.5, 0.25], y=[9.0])]
+    feeds = [{"s": np.array(fed, object)} for fed in (given, given[:0])]
+    found = same(parsing(), "1.15", *(f"p:{index}" for index in range(8)), feeds=feeds)
     assert graphs.ops(found)["p"] == "ParseExample"
     assert graphs.inputs(found)["p"] == [
         "s", "names", "p/sparse_keys_0", "p/sparse_keys_1", "p/dense_keys_0", "p/dense_keys_1", "none", "seven",
     ]  # fmt: skip
-    names = [f"p:{index}" for index in range(8)]
-    given = [example(words=["a", "b"], ids=[3], x=[1.0, 2.0]), example(words=["c"], x=[0.5, 0.25], y=[9.0])]
-    for fed in (given, given[:0]):
-        rows = np.array(fed, object)
-        assert run(found, *names, s=rows) == run(graphs.graph_bytes(*parsing()), *names, s=rows)
 
 
-def test_what_else_is_parsed_is_refused() -> None:
-    for records, words in (
-        (parsing(()), "what it parses is a single one"),
-        (parsing(ragged=dtypes(INT64)), "it gives ragged tensors"),
-        ([placeholder("k", STRING), *parsing()[:-1], parsing_by("k")], "the names of its features are no constants"),
-    ):
-        refuse(graph(*records), words, lambda g: compat(g, "1.15"))
+@pytest.mark.parametrize(
+    ("records", "code", "facts"),
+    [
+        (parsing(()), "wrong-shape", {"shape": ()}),
+        (parsing(ragged=[INT64]), "ragged-output", {}),
+        ([placeholder("k", STRING), *parsing()[:-1], parsing_by("k")], "not-a-constant", {}),
+    ],
+)
+def test_what_else_is_parsed_is_refused(records: list[bytes], code: str, facts: dict[str, Any]) -> None:
+    check_reason(records, "1.15", code, **facts)

@@ -68,9 +68,10 @@ def attr(value: Value | None) -> bytes:
     if isinstance(value, str):
         return dtype(NUMBERS[value]) if value in NUMBERS else encode_len(2, value.encode())
     if isinstance(value, list):
-        # The fields of a list have the numbers of an AttrValue's, but for functions.
+        # The fields of a list have the numbers of an AttrValue's, but for functions; protobuf packs numbers.
         items = [attr(item) for item in value]
-        return encode_len(1, b"".join(b"\x4a" + item[1:] if item[0] == 0x52 else item for item in items))
+        fields = b"".join(b"\x4a" + item[1:] if item[0] == 0x52 else item for item in items)
+        return bytes(message("tensorflow.AttrValue").FromString(encode_len(1, fields)).SerializeToString())
     return encode_len(7, shape_proto(value))
 
 

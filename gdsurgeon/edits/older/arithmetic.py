@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gdsurgeon.edits.older.broadcasting import broadcast, broadcast_shape, part_of_shape
 from gdsurgeon.edits.older.site import Rule, Site, is_known, typed
+from gdsurgeon.errors import Remark
 from gdsurgeon.graph.attrs import int_value
 from gdsurgeon.ops.dtypes import FLOAT32, INT32, dtype_name
 
@@ -15,9 +16,13 @@ def _add(site: Site) -> str:
 def _leaky_relu(site: Site) -> str:
     alpha, dtype = site.node.setting("alpha"), site.dtype(0)
     if not isinstance(alpha, float) or not 0 <= alpha <= 1:
-        return f"alpha is {alpha}: with one from 0 to 1 it is the larger of x and alpha * x"
+        return Remark(f"alpha is {alpha}: with one from 0 to 1 it is the larger of x and alpha * x", "bad-value")
     if dtype != FLOAT32:
-        return f"it is of {dtype_name(dtype)}: of float32 it is the larger of x and alpha * x"
+        return Remark(
+            f"it is of {dtype_name(dtype)}: of float32 it is the larger of x and alpha * x",
+            "unsupported-dtype",
+            dtype=dtype_name(dtype),
+        )
     scaled = site.add("scaled", "Mul", [site.node.inputs[0], site.const("alpha", dtype, alpha)], **typed(T=dtype))
     return site.become("Maximum", [site.node.inputs[0], scaled], drop=("alpha",), attrs=typed(T=dtype))
 
@@ -25,7 +30,7 @@ def _leaky_relu(site: Site) -> str:
 def _batch_mat_mul_v3(site: Site) -> str:
     dtypes = {site.node.setting(key) for key in ("Ta", "Tb", "Tout")}
     if len(dtypes) != 1:
-        return "its types are not the same: a Cast in front of it gives one that has"
+        return Remark("its types are not the same: a Cast in front of it gives one that has", "dtype-mismatch")
     return site.become("BatchMatMulV2", drop=("Ta", "Tb", "Tout"), attrs=typed(T=site.dtype(0)))
 
 
@@ -47,7 +52,7 @@ def _batch_mat_mul(site: Site) -> str:
 
 def _batch_norm(site: Site) -> str:
     if any(index > 4 for index in site.reads()):
-        return "its output 5, for gradients, is read: extract leaves them out"
+        return Remark("its output 5, for gradients, is read: extract leaves them out", "output-read")
     return site.become("FusedBatchNormV2")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gdsurgeon.edits.older.broadcasting import shape_of
 from gdsurgeon.edits.older.site import Rule, Site, typed
+from gdsurgeon.errors import Remark
 from gdsurgeon.graph.attrs import int_value
 from gdsurgeon.graph.node import Output
 from gdsurgeon.ops.dtypes import INT32, INT64
@@ -26,7 +27,7 @@ def _gather(site: Site) -> str | None:
     if not isinstance(count, int) or count == 0:
         return None
     if along is None or along.values != [count]:
-        return "what is gathered along the axis batch_dims, a constant, has an older form"
+        return Remark("what is gathered along the axis batch_dims, a constant, has an older form", "other-axis")
     dtype, kind = site.dtype(0), site.dtype(1)
     whole = shape_of(site, params, "shape")
     ends = {name: site.ints(name, [number]) for name, number in (("begin", 0), ("dims", count), ("next", count),

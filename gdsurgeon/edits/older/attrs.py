@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gdsurgeon.edits.older.site import Rule, Site
+from gdsurgeon.errors import Remark
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.ops.kinds import CALLS, CASES, IFS, WHILES
 
@@ -19,7 +20,10 @@ def _equal(site: Site) -> str:
     """Whether shapes fit is asked when the graph runs; where they are known to fit, nothing is asked."""
     if site.node.setting("incompatible_shape_error") or _fit(site.shape(0), site.shape(1)):
         return site.become(site.node.op, drop=("incompatible_shape_error",))
-    return "it gives a value for shapes that do not fit, and these are not known to: set-shape says what inputs are"
+    return Remark(
+        "it gives a value for shapes that do not fit, and these are not known to: set-shape says what inputs are",
+        "shape-unknown",
+    )
 
 
 def _fit(a: Shape, b: Shape) -> bool:

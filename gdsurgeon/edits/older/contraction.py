@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from gdsurgeon.edits.older.site import Rule, Site, typed
+from gdsurgeon.errors import Remark
 from gdsurgeon.graph.node import Output
 from gdsurgeon.ops.dtypes import INT32
 
@@ -43,7 +44,7 @@ def _einsum(site: Site) -> str:
     equation = site.node.text_attr("equation")
     labels = _labels(equation)
     if labels is None:
-        return f"{equation} is no product of matrices: {_HELP}"
+        return Remark(f"{equation} is no product of matrices: {_HELP}", "not-a-product", equation=equation)
     dtype = site.dtype(0)
     a = _transposed(site, "a", site.node.inputs[0], labels.a, labels.batch + labels.left + labels.summed)
     b = _transposed(site, "b", site.node.inputs[1], labels.b, labels.batch + labels.summed + labels.right)

@@ -50,7 +50,8 @@ def lower(graph: Graph) -> Counter[str]:
     """
     names = used_functions(graph)
     for path in recursions({name: graph.functions.calls(name) for name in names if name in graph.functions}):
-        raise EditError(f"functions that call each other without end cannot be put in the place of their calls: {path}")
+        message = f"functions that call each other without end cannot be put in the place of their calls: {path}"
+        raise EditError(message, code="recursion", facts={"functions": path})
     done: Counter[str] = Counter()
     for _ in range(MOST_ROUNDS):
         topology = topology_of(graph)
@@ -126,7 +127,8 @@ class _Lowering:
         frame = {"frame_name": string_value(node.name)}
         frame["parallel_iterations"] = int_value(rounds if isinstance(rounds, int) else 10)
         if not dtypes:
-            raise EditError(f"{quoted(node.name)} is a loop in which nothing goes round: no older form has an end")
+            message = f"{quoted(node.name)} is a loop in which nothing goes round: no older form has an end"
+            raise EditError(message, code="wrong-count", facts={"node": node.name, "count": 0})
         types = [type_value(dtype) for dtype in dtypes]
         enters = [self._add("Enter", "Enter", [read], node.controls, T=t, **frame)
                   for read, t in zip(node.inputs, types, strict=True)]  # fmt: skip
@@ -151,7 +153,9 @@ class _Lowering:
         if len(given) != 1 or given[0].type != BOOL:
             what = dtype_name(given[0].type) if len(given) == 1 else f"{len(given)} tensors"
             raise EditError(
-                f"{quoted(self.node.name)} goes on by what is {what}: a loop of version 1 goes on by a bool"
+                f"{quoted(self.node.name)} goes on by what is {what}: a loop of version 1 goes on by a bool",
+                code="dtype-mismatch",
+                facts={"node": self.node.name, "function": name, "expected": "bool", "found": what},
             )
         return BOOL
 
@@ -160,8 +164,11 @@ class _Lowering:
         node = self.node
         condition, *inputs = node.inputs
         if condition.dtype != BOOL:
-            what = f"{quoted(node.name)} decides by {quoted(condition.name)}, which is {dtype_name(condition.dtype)}"
-            raise EditError(f"{what}: a conditional of version 1 decides by a bool")
+            found = dtype_name(condition.dtype)
+            what = f"{quoted(node.name)} decides by {quoted(condition.name)}, which is {found}"
+            facts = {"node": node.name, "tensor": condition.name, "expected": "bool", "found": found}
+            message = f"{what}: a conditional of version 1 decides by a bool"
+            raise EditError(message, code="dtype-mismatch", facts=facts)
         truth = type_value(BOOL)
         decided = self._add("pred_id", "Identity", [condition], node.controls, T=truth)
         pivot = self._add("Switch", "Switch", [decided.output, decided.output], T=truth)
@@ -180,7 +187,7 @@ class _Lowering:
         value = node.attr("branches")
         functions = list(value.list.func) if value is not None else []
         if not functions:
-            raise EditError(f"{quoted(node.name)} has no branches")
+            raise EditError(f"{quoted(node.name)} has no branches", code="wrong-count", facts={"node": node.name})
         truth, number = type_value(BOOL), type_value(INT32)
         index = self._add("branch_index", "Identity", [chosen], node.controls, T=number)
         others: list[Output] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gdsurgeon.edits.older.site import Rule, Site
+from gdsurgeon.errors import Remark
 
 _WHERE = "the main diagonal, zeros beside it"
 _DROPPED = ("align",)
@@ -29,7 +30,11 @@ def _other_than(site: Site, *wanted: tuple[int, int, str]) -> str:
     for slot, number, what in wanted:
         value = site.value(slot)
         if value is None or {*value.values} != {number}:
-            return f"{what}: only the main diagonal of square matrices, with zeros beside it, has an older form"
+            return Remark(
+                f"{what}: only the main diagonal of square matrices, with zeros beside it, has an older form",
+                "other-diagonal",
+                what=what,
+            )
     return ""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gdsurgeon.edits.older.broadcasting import shape_of
 from gdsurgeon.edits.older.site import Rule, Site, typed
+from gdsurgeon.errors import Remark
 from gdsurgeon.ops.dtypes import BOOL, INT32, INT64, base_dtype
 
 _MORE = ("pad_to_max_output_size",)
@@ -12,14 +13,17 @@ _MORE = ("pad_to_max_output_size",)
 def _nms(site: Site) -> str:
     """NonMaxSuppressionV4 and V5 where they do what V3 does."""
     if site.node.setting("pad_to_max_output_size"):
-        return "it pads what it gives: a Pad behind it does"
+        return Remark("it pads what it gives: a Pad behind it does", "pads-output")
     if site.reads() - {0}:
-        return "more of it is read than which boxes are selected: GatherV2 of the scores, and Size, give that"
+        return Remark(
+            "more of it is read than which boxes are selected: GatherV2 of the scores, and Size, give that",
+            "output-read",
+        )
     inputs = site.node.inputs
     if len(inputs) > 5:
         sigma = site.value(5)
         if sigma is None or sigma.values != [0.0]:
-            return "it lowers scores (soft_nms_sigma is not a constant 0)"
+            return Remark("it lowers scores (soft_nms_sigma is not a constant 0)", "lowers-scores")
     return site.become("NonMaxSuppressionV3", inputs[:5], drop=_MORE)
 
 

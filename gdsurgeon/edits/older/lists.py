@@ -94,7 +94,9 @@ class _Arrays:
         known = self._stacked[site.node]
         self._dtypes[site.node] = dtype
         if not DTYPES[dtype].code:
-            raise EditError(f"{quoted(site.node.name)} is a list of {dtype_name(dtype)}")
+            message = f"{quoted(site.node.name)} is a list of {dtype_name(dtype)}"
+            facts = {"node": site.node.name, "dtype": dtype_name(dtype)}
+            raise EditError(message, code="unsupported-dtype", facts=facts)
         shape = site.ints("shape", [max(dim, 0) for dim in known] if known is not None else [0])
         site.become("Fill", [shape, site.const("nothing", dtype, 0)], drop=_ATTRS, attrs=typed(T=dtype))
 
@@ -120,14 +122,16 @@ class _Arrays:
         elif user.op == "TensorListSetItem" and slots == [0]:
             self._note(Output(user, 0), origin)
         elif user.op not in LISTS or slots != [0]:
-            raise EditError(f"{quoted(user.name)} ({user.op}) reads a list of tensors: no array can be read so")
+            message = f"{quoted(user.name)} ({user.op}) reads a list of tensors: no array can be read so"
+            raise EditError(message, code="unsupported-op", facts={"node": user.name, "op": user.op})
 
     def _note(self, output: Output, origin: Node) -> None:
         if output not in self._flows:
             self._flows[output] = origin
             self._pending.append(output)
         elif self._flows[output] is not origin:
-            raise EditError(f"{quoted(output.name)} may be one of two lists of tensors: an array is only itself")
+            message = f"{quoted(output.name)} may be one of two lists of tensors: an array is only itself"
+            raise EditError(message, code="several-lists", facts={"tensor": output.name})
 
     def _retype(self, node: Node, slots: list[int], now: int) -> None:
         """Has a node hand on what is of the dtype NOW, and was a list; what is stated of its shape was so of that."""
@@ -150,7 +154,8 @@ class _Arrays:
         while flow.node not in self._handles:
             node = flow.node
             if node in seen:
-                raise EditError(f"{quoted(node.name)} goes round without a beginning")
+                message = f"{quoted(node.name)} goes round without a beginning"
+                raise EditError(message, code="unsound-graph", facts={"node": node.name})
             seen.add(node)
             if node.op in EXIT:  # what is behind a loop is what was in front of it
                 node = node.inputs[0].node.inputs[0].node.inputs[0].node
@@ -200,9 +205,8 @@ class _Arrays:
         """Makes who reads or writes a list with one place do so with what is in that."""
         dtype = self._dtypes[self._flows[flow]]
         if site.node.op == "TensorListLength":
-            raise EditError(
-                f"{quoted(site.node.name)} asks how many places a list has that has one: freeze-input tells it"
-            )
+            message = f"{quoted(site.node.name)} asks how many places a list has that has one: freeze-input tells it"
+            raise EditError(message, code="value-unknown", facts={"node": site.node.name})
         if site.node.op == "TensorListStack":
             axis = site.ints("axis", 0)
             site.become("ExpandDims", [flow, axis], drop=_ATTRS, attrs=typed(T=dtype, Tdim=INT32))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gdsurgeon.edits.older.kernels import grouped
 from gdsurgeon.edits.older.site import ROUNDING, Rule, Site, typed
+from gdsurgeon.errors import Remark
 from gdsurgeon.graph.attrs import string_value
 from gdsurgeon.graph.node import Output
 from gdsurgeon.ops.dtypes import DTYPES, INT32, dtype_name
@@ -29,7 +30,7 @@ def _dilated(site: Site) -> str | None:
     is_said = definition is not None and "dilations" in definition.attrs
     if is_said or set(site.node.ints_attr("dilations")) <= {1}:
         return None
-    return "SpaceToBatchND in front of it and BatchToSpaceND behind give the same without"
+    return Remark("SpaceToBatchND in front of it and BatchToSpaceND behind give the same without", "has-dilations")
 
 
 def _largest(site: Site) -> str | None:
@@ -38,7 +39,11 @@ def _largest(site: Site) -> str | None:
         return None
     dtype = DTYPES.get(site.dtype(0))
     if dtype is None or not dtype.code:
-        return f"it is of {dtype_name(site.dtype(0))}, of which no least number is spelt here: a Cast before it helps"
+        return Remark(
+            f"it is of {dtype_name(site.dtype(0))}, of which no least number is spelt here: a Cast before it helps",
+            "unsupported-dtype",
+            dtype=dtype_name(site.dtype(0)),
+        )
     amounts = _amounts(site)
     least = site.const("least", dtype, float("-inf") if dtype.is_float else dtype.bounds[0])
     dtypes = typed(T=dtype, Tpaddings=INT32)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from gdsurgeon.edits.older.broadcasting import shape_of
 from gdsurgeon.edits.older.site import Rule, Site, typed
+from gdsurgeon.errors import Remark
 from gdsurgeon.graph.node import Output
 from gdsurgeon.ops.dtypes import FLOAT32, INT32
 
@@ -130,7 +131,10 @@ def _gathered(site: Site, axis: _Axis, name: str, images: Output, places: Output
 def _bicubic(site: Site) -> str | None:
     if not site.node.setting("half_pixel_centers"):
         return None
-    return "about the middle of pixels its weights are others (A is -0.5): ResizeBilinear has an older form there"
+    return Remark(
+        "about the middle of pixels its weights are others (A is -0.5): ResizeBilinear has an older form there",
+        "half-pixel-centers",
+    )
 
 
 _HALF = "without half_pixel_centers"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from gdsurgeon.edits.older.site import Rule, Site, typed
+from gdsurgeon.errors import Remark
 from gdsurgeon.graph.attrs import int_value
 from gdsurgeon.graph.constants import Constant
 from gdsurgeon.graph.node import Output
@@ -37,9 +38,13 @@ def _match(site: Site) -> str:
     pattern = value.values[0] if value is not None and len(value.values) == 1 else b""
     found = _BEGINNING.fullmatch(pattern.decode("utf-8", "replace")) if isinstance(pattern, bytes) else None
     if found is None:
-        return "its pattern is not the beginning of a text and .*: nothing else is matched without it"
+        return Remark(
+            "its pattern is not the beginning of a text and .*: nothing else is matched without it", "not-a-prefix"
+        )
     if site.shape(0) != ():
-        return "it matches what is not known to be a single text: set-shape says that it is one"
+        return Remark(
+            "it matches what is not known to be a single text: set-shape says that it is one", "shape-unknown"
+        )
     read, letters = site.node.inputs[0], found[1].encode()
     ends = [site.ints("begin", 0), site.ints("count", len(letters))]
     first = site.add("first", "Substr", [read, *ends], **typed(T=INT32))
@@ -63,14 +68,21 @@ def _parse(site: Site) -> str:
     """ParseExample takes the keys one by one, which are in a vector now; what is parsed is the same."""
     node = site.node
     if node.plain_attr("ragged_value_types") not in (None, []):
-        return "it gives ragged tensors: what parses them otherwise, such as sparse ones, has an older form"
+        return Remark(
+            "it gives ragged tensors: what parses them otherwise, such as sparse ones, has an older form",
+            "ragged-output",
+        )
     shape = site.shape(0)
     if shape is None or len(shape) != 1:
         what = "is of unknown rank" if shape is None else "is a single one"
-        return f"what it parses {what}, and not a vector of records: set-shape says that it is one"
+        return Remark(
+            f"what it parses {what}, and not a vector of records: set-shape says that it is one",
+            "wrong-shape",
+            shape=shape,
+        )
     known = [site.value(slot) for slot in (2, 3)]
     if None in known:
-        return "the names of its features are no constants"
+        return Remark("the names of its features are no constants", "not-a-constant")
     serialized, names, _, _, _, *defaults = node.inputs
     scopes = ("sparse_keys", "dense_keys")
     keys = [[site.text(f"{scope}_{number}", key) for number, key in enumerate(_texts(value))]
