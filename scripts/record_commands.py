@@ -99,12 +99,15 @@ def ran(call: Run, words: Sequence[str], tree: Path, places: dict[str, str], tim
     }
 
 
-def normalised(value: Any, folders: dict[str, str]) -> Any:
+def normalised(value: Any, folders: dict[str, str], unstable: frozenset[str] = UNSTABLE) -> Any:
     """A report without unstable keys, durations and paths; `folders` maps each folder to its name in braces."""
     if isinstance(value, dict):
-        return {normalised(key, folders): normalised(value[key], folders) for key in value if key not in UNSTABLE}
+        if value.get("random"):  # a proof of a graph with random ops
+            unstable |= {"value"}
+        kept = [key for key in value if key not in unstable]
+        return {normalised(key, folders): normalised(value[key], folders, unstable) for key in kept}
     if isinstance(value, list):
-        return [normalised(item, folders) for item in value]
+        return [normalised(item, folders, unstable) for item in value]
     if isinstance(value, str):
         for folder, name in folders.items():
             value = value.replace(folder, name)

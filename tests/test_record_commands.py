@@ -30,6 +30,13 @@ def test_a_report_is_normalised() -> None:
     }
 
 
+def test_values_of_random_outputs_are_left_out() -> None:
+    outputs = [{"name": "a", "value": "[1]"}]
+    assert normalised({"random": [], "outputs": outputs}, {}) == {"random": [], "outputs": outputs}
+    report = normalised({"proof": {"outputs": outputs, "random": ["b"]}}, {})
+    assert report == {"proof": {"outputs": [{"name": "a"}], "random": ["b"]}}
+
+
 def test_equal_records_have_no_differences() -> None:
     assert compare(run(report={"x": [0.1]}), run(report={"x": [0.100001]})) == []
 
