@@ -105,9 +105,12 @@ def command(
         from gdsurgeon.drawing.forms import drawn
 
         with OutputFile(out or "-") as output:
-            output.stage([drawn(chosen, outlines, head, depth).encode("utf-8", "backslashreplace")])
-            terminal.clear()
-            output.publish()
+            if findings.fault_count and out is not None and os.path.lexists(out) and not output.is_stream:
+                findings.warnings.append(f"{printable(out)} is left as it was: only a sound graph replaces a file")
+            else:
+                output.stage([drawn(chosen, outlines, head, depth).encode("utf-8", "backslashreplace")])
+                terminal.clear()
+                output.publish()
     terminal.warn(findings.warnings)
     if findings.fault_count:
         raise broken(graph, findings)

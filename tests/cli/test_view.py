@@ -244,6 +244,13 @@ def test_a_broken_graph_is_shown_and_its_faults_are_told(view: View, tmp_path: P
     assert 'class="n f"' in (tmp_path / "x.svg").read_text()
 
 
+def test_a_picture_of_a_broken_graph_replaces_nothing(view: View, tmp_path: Path) -> None:
+    (tmp_path / "old.html").write_text("earlier")
+    broken = [node("r", "Relu", ["gone"], T=FLOAT)]
+    assert view("-o", "old.html", records=broken).code == 3
+    assert (tmp_path / "old.html").read_text() == "earlier"
+
+
 def test_faults_are_marked_where_they_are(view: View, tmp_path: Path) -> None:
     def relu(name: str, source: str) -> bytes:
         return node(name, "Relu", [source], T=FLOAT)
