@@ -97,10 +97,11 @@ def command(
 
     a, b = (opened(path, function, wanted).graph for path in (model, other))
     found = diff(a, b, ignore)
+    page = _page(found) if out is not None else ""
     if mapping is not None:
         _write(mapping, found.mapping())
     if out is not None:
-        _write(out, _page(found))
+        _write(out, page)
     if mapping not in STANDARD_OUTPUT:
         terminal.answer(_text(found, as_json=as_json, stat=stat, markdown=markdown))
     if not found.is_empty:

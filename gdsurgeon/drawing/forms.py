@@ -16,6 +16,8 @@ from gdsurgeon.outline.content import content_of
 from gdsurgeon.outline.outline import Outlines
 from gdsurgeon.outline.visible import Item, fitting, whole, within
 
+DEEPEST = 100
+"""Levels that may be open: boxes within boxes are drawn by recursion."""
 ENOUGH = 60
 """Boxes that a picture has at most, if it can, where nobody says how deep it is to be."""
 
@@ -44,12 +46,14 @@ def picture(graph: Graph, form: str = "html", *, scope: str | None = None, depth
         graph: left as it is; a broken one is shown as far as it can be read.
         form: ``html`` (a page in one file, opened by who looks at it), ``svg``, ``dot`` or ``md`` (Mermaid).
         scope: show this scope alone; not for a page.
-        depth: how many levels are open; by default as many as can be seen at once.
+        depth: how many levels are open, 1 to 100; by default as many as can be seen at once.
 
     Raises:
-        EditError: there is no such scope.
-        ValueError: there is no such form.
+        EditError: there is no such scope, or there would be too much to show.
+        ValueError: there is no such form, or no such depth.
     """
+    if depth is not None and not 1 <= depth <= DEEPEST:
+        raise ValueError(f"depth is 1 to {DEEPEST}, and not {depth}")
     if form not in ("html", *FLAT):
         raise ValueError(f"a picture is html, {', '.join(FLAT)}, and not {form}")
     content = content_of(graph, basename(graph.source_name), check(graph).faults)

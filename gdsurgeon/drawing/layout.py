@@ -2,12 +2,13 @@
 
 Edges that close a cycle are turned round; layers by the longest path; the order within a layer by barycentres; and
 within that order each box as near to its neighbours as the others let it (isotonic regression by pooling adjacent
-violators). But for sorting within layers all is linear in boxes and edges, an edge counting once for each layer that it
-passes, and one that passes more than `LONGEST` layers not at all.
+violators). But for sorting within layers all is linear in boxes and edges. An edge counts once for each layer that it
+passes; one that passes too many layers (`LONGEST`, `MOST_POINTS`) does not count and is a straight line.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -15,6 +16,9 @@ GAP_X, GAP_Y = 18.0, 28.0
 """Pixels between boxes, and between layers."""
 LONGEST = 60
 """Layers that an edge passes at most and still finds a way between boxes; beyond it is a straight line."""
+MOST_POINTS = 10_000
+"""Points at which edges pass layers, or four for each box if that is more: where there would be more, the longest edges
+are straight lines."""
 SWEEPS_ORDER, SWEEPS_PLACE = 8, 12
 
 Point = tuple[float, float]
@@ -117,6 +121,7 @@ class _Layers:
         self.height = [h for _, h in sizes]
         self.above: list[list[int]] = [[] for _ in sizes]
         self.below: list[list[int]] = [[] for _ in sizes]
+        self.longest = self._longest()
         self.passed = [self._enter_edge(source, target) for source, target, _ in self.edges]
         self.rows: list[list[int]] = [[] for _ in range(max(self.layer) + 1)]
         self.place = [0] * len(self.layer)
@@ -125,10 +130,20 @@ class _Layers:
         self.x = [0.0] * len(self.layer)
         self._place_rows()
 
+    def _longest(self) -> int:
+        """Layers from end to end of the longest edges that find a way between boxes."""
+        spans = Counter(self.layer[target] - self.layer[source] for source, target, _ in self.edges)
+        left = max(MOST_POINTS, 4 * self.count)
+        for span in range(1, LONGEST + 1):
+            left -= spans[span] * (span - 1)
+            if left < 0:
+                return span - 1
+        return LONGEST
+
     def _enter_edge(self, source: int, target: int) -> list[int]:
         """Connects two boxes by way of points in the layers between; gives these."""
         span = self.layer[target] - self.layer[source]
-        if span > LONGEST:
+        if span > self.longest:
             return []
         points: list[int] = []
         for layer in range(self.layer[source] + 1, self.layer[target]):

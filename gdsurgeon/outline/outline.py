@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from functools import reduce
+from operator import or_
 
 from gdsurgeon.errors import GdsurgeonError
 from gdsurgeon.graph.body import Body
@@ -21,18 +23,16 @@ class Outline:
     Attributes:
         content: its nodes.
         root: the scope that holds all of them.
-        functions: the functions that it calls, those that they call included.
-        parameters: what its own nodes hold that training may have set.
+        reached: the functions that it calls, directly or not, and that hold parameters: a bit for each.
         scope_of: for each node the innermost scope that it lies in.
         readers: for each node those that read it.
         place: for each node where it stands in the order.
     """
 
-    def __init__(self, content: Content, root: Scope, functions: frozenset[str]) -> None:
+    def __init__(self, content: Content, root: Scope) -> None:
         self.content = content
         self.root = root
-        self.functions = functions
-        self.parameters = sum(content.parameters)
+        self.reached = 0
         self.scope_of = scope_of_rows(root, len(content))
         self.readers = content.readers()
         self.place = content.places()
@@ -55,25 +55,45 @@ class Outlines:
         self._graph = graph
         self._beside = beside
         self._bodies: dict[str, Outline | None] = {}
+        self._parameters: list[int] = []  # that functions hold themselves, by the bit of the function
+        self._held = {0: 0}  # that the functions of a set hold
         self._kinds = Kinds(self._kind_of_function)
         self.faults: dict[str, str] = {}
+        self._read_functions(content)
         self.main = self._outline(content)
 
     def body(self, name: str) -> Outline | None:
         """The outline of the function NAME; None where it cannot be read, or is being read as it calls itself."""
-        if name not in self._bodies:
-            self._bodies[name] = None
-            try:
-                content = content_of(Body(self._graph, name, {}, lenient=True).graph, name)
-            except GdsurgeonError as error:
-                self.faults[name] = str(error)
-            else:
-                self._bodies[name] = self._outline(content)
-        return self._bodies[name]
+        return self._bodies.get(name)
 
     def bodies(self) -> list[Outline]:
         """The outlines of all functions that are called and can be shown, in the order of their names."""
-        return [found for name in sorted(self.main.functions) if (found := self.body(name)) is not None]
+        return [found for _, found in sorted(self._bodies.items()) if found is not None]
+
+    def _read_functions(self, main: Content) -> None:
+        """Makes the outlines of all functions that MAIN reaches, each after those that it calls."""
+        begun = [main]
+        pending = [self._callees(main)]
+        while pending:
+            name = next(pending[-1], None)
+            if name is None:
+                pending.pop()
+                content = begun.pop()
+                if content is not main:
+                    self._bodies[content.title] = self._outline(content)
+            elif name not in self._bodies:
+                self._bodies[name] = None
+                try:
+                    content = content_of(Body(self._graph, name, {}, lenient=True).graph, name)
+                except GdsurgeonError as error:
+                    self.faults[name] = str(error)
+                else:
+                    begun.append(content)
+                    pending.append(self._callees(content))
+
+    @staticmethod
+    def _callees(content: Content) -> Iterator[str]:
+        return iter(list(dict.fromkeys(name for calls in content.calls for name in calls)))
 
     def _kind_of_function(self, name: str) -> Hashable:
         body = self.body(name)
@@ -87,32 +107,30 @@ class Outlines:
         dissolve_cycles(root, content)
         set_sizes(root)
         set_kinds(root, content, self._kinds)
-        functions = [self._reached(calls) for calls in content.calls]
-        for row, calls in enumerate(content.calls):
-            content.flops[row] += sum(body.root.flops for name in calls if (body := self.body(name)) is not None)
-        outline = Outline(content, root, frozenset().union(*functions))
-        self._set_totals(outline, functions)
+        outline = Outline(content, root)
+        self._set_totals(outline)
         set_outputs(outline)
         return outline
 
-    def _reached(self, calls: Iterable[str]) -> frozenset[str]:
-        """The functions CALLS, and those that they call."""
-        bodies = [body for name in calls if (body := self.body(name)) is not None]
-        return frozenset(calls).union(*(body.functions for body in bodies))
-
-    def _set_totals(self, outline: Outline, functions: Sequence[frozenset[str]]) -> None:
-        """Sets how much there is in each scope; FUNCTIONS are those that each node reaches, and count once a scope."""
+    def _set_totals(self, outline: Outline) -> None:
+        """Sets how much there is in each scope, functions included; their parameters count once a scope."""
         content = outline.content
         place = outline.place
-        reached: dict[int, frozenset[str]] = {}
+        reached: dict[int, int] = {}
         own: dict[int, int] = {}
+        called: dict[int, int] = {}  # by row: the functions that the node reaches
+        for row, calls in enumerate(content.calls):
+            bodies = [body for name in calls if (body := self.body(name)) is not None]
+            content.flops[row] += sum(body.root.flops for body in bodies)
+            for body in bodies:
+                called[row] = called.get(row, 0) | body.reached
         for scope in outline.root.inside_out():
-            inner = [reached.pop(id(child)) for child in scope.scopes]
-            names = reached[id(scope)] = frozenset().union(*inner, *(functions[row] for row in scope.rows))
+            parts = [reached.pop(id(child)) for child in scope.scopes]
+            parts += [called[row] for row in scope.rows if row in called]
+            found = reached[id(scope)] = self._union(parts)
             own[id(scope)] = sum(content.parameters[row] for row in scope.rows)
             own[id(scope)] += sum(own.pop(id(child)) for child in scope.scopes)
-            bodies = [body for name in names if (body := self.body(name)) is not None]
-            scope.parameters = own[id(scope)] + sum(body.parameters for body in bodies)
+            scope.parameters = own[id(scope)] + self._held[found]
             scope.flops = sum(content.flops[row] for row in scope.rows) + sum(c.flops for c in scope.scopes)
             scope.faults = sum(row in content.faults for row in scope.rows) + sum(c.faults for c in scope.scopes)
             scope.drawn = sum(not content.is_weight[row] for row in scope.rows) + sum(c.drawn for c in scope.scopes)
@@ -121,6 +139,22 @@ class Outlines:
             scope.first = min(shown or [place[row] for row in scope.rows] + [c.first for c in scope.scopes], default=0)
             scope.rows.sort(key=place.__getitem__)
             scope.scopes.sort(key=lambda child: child.first)
+        outline.reached = reached[id(outline.root)]
+        if held := sum(content.parameters):
+            self._parameters.append(held)
+            outline.reached = self._union([outline.reached, 1 << len(self._parameters) - 1])
+
+    def _union(self, sets: Sequence[int]) -> int:
+        """The union of SETS of functions; `_held` has its parameters then. Of a chain of calls it takes one step."""
+        most = max(sets, key=lambda bits: self._held.get(bits, 0), default=0)
+        out = reduce(or_, sets, 0)
+        if out not in self._held:
+            held, more = self._held.get(most, 0), out & ~most if most in self._held else out
+            while more:
+                held += self._parameters[(more & -more).bit_length() - 1]
+                more &= more - 1
+            self._held[out] = held
+        return out
 
 
 def set_outputs(outline: Outline) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from gdsurgeon.errors import EditError, quoted
+from gdsurgeon.errors import EditError, Line, quoted
 from gdsurgeon.outline.outline import Outline, Outlines
 from gdsurgeon.outline.scopes import Scope
-from gdsurgeon.text import near_miss
+from gdsurgeon.text import nearest, suggestion
 from gdsurgeon.values import Data
 
 
@@ -82,6 +82,9 @@ class Item(Data):
 
 DEEPEST = 16
 """Levels that are opened at most where nobody says how many."""
+MOST = 100_000
+"""Nodes and scopes that are shown at most, unless the model has more: functions that each call the next one twice would
+be shown more often than there is memory for."""
 
 
 def whole(outlines: Outlines, scope: str | None = None) -> Item:
@@ -96,32 +99,72 @@ def whole(outlines: Outlines, scope: str | None = None) -> Item:
     known = {found.path: found for found in outline.root.walk()}
     found = known.get(scope.rstrip("/"))
     if found is None:
-        raise EditError(f"there is no scope {quoted(scope)}.{near_miss(scope, known)}".rstrip("."))
+        near = nearest(scope, known)
+        raise EditError(
+            f"there is no scope {quoted(scope)}.{suggestion(near)}".rstrip("."),
+            code="no-such-scope",
+            facts={"name": scope, "near": near},
+        )
     return Item(outline, found.path, found, -1)
 
 
 def fitting(outlines: Outlines, head: Item, size: Callable[[list[Item]], int], most: int) -> list[Item]:
     """What is seen in HEAD, opened as deep as its SIZE is at MOST that; one level at least."""
-    best = within(outlines, head, 1) or []
+    best = within(outlines, head, 1)
     for depth in range(2, DEEPEST):
-        items = within(outlines, head, depth) or []
+        try:
+            items = within(outlines, head, depth)
+        except EditError:
+            break
         if not size(best) < size(items) <= most:
             break
         best = items
     return best
 
 
-def _visible(outlines: Outlines, outline: Outline, scope: Scope, depth: int) -> list[Item]:
-    """What is seen in SCOPE of OUTLINE, with all within opened DEPTH levels down; the innermost are closed."""
+def within(outlines: Outlines, head: Item, depth: int) -> list[Item]:
+    """What is seen in HEAD when it is opened DEPTH levels down; what lies deeper is closed.
+
+    Raises:
+        EditError: functions are opened again and again in each other, so that there would be more to see than `MOST`.
+    """
+    found = level = _inside(outlines, head) or []
+    count = len(level)
+    most = max(MOST, sum(len(outline.content) for outline in (outlines.main, *outlines.bodies())))
+    for _ in range(depth - 1):
+        for item in level:
+            item.items = _inside(outlines, item)
+            count += len(item.items or ())
+            if count > most:
+                line = "{depth} {number}: there would be more than {most} nodes and scopes to show"
+                facts = {"depth": depth, "count": most}
+                raise EditError(
+                    Line(line, number=str(depth), most=f"{most:,}"), code="too-large", facts=facts, advice="show-less"
+                )
+        level = [inner for item in level for inner in item.items or ()]
+    return found
+
+
+def _inside(outlines: Outlines, item: Item) -> list[Item] | None:
+    """What is seen in ITEM, closed: what lies in the scope, or what the node calls; None for one that calls nothing."""
+    if item.row < 0:
+        assert item.scope is not None
+        return _visible(item.outline, item.scope)
+    names = item.outline.content.calls[item.row]
+    bodies = [body for name in names if (body := outlines.body(name)) is not None]
+    if len(bodies) == 1:
+        return _visible(bodies[0], bodies[0].root)
+    return [Item(body, body.content.title, body.root, -1) for body in bodies] or None
+
+
+def _visible(outline: Outline, scope: Scope) -> list[Item]:
+    """What is seen in SCOPE of OUTLINE, closed."""
     content = outline.content
     found = [_item(outline, child) for child in scope.scopes if child.drawn]
     for row in scope.rows:
         if not content.is_weight[row]:
             found.append(Item(outline, content.names[row].rpartition("/")[2], None, row))
     found.sort(key=lambda item: outline.place[item.row] if item.scope is None else item.scope.first)
-    if depth > 1:
-        for item in found:
-            item.items = within(outlines, item, depth - 1)
     return found
 
 
@@ -135,23 +178,3 @@ def _item(outline: Outline, scope: Scope) -> Item:
     if scope.drawn == 1:
         row = next(row for row in scope.rows if not outline.content.is_weight[row])
     return Item(outline, name, scope, row)
-
-
-def within(outlines: Outlines, item: Item, depth: int) -> list[Item] | None:
-    """What is seen in ITEM when it is opened DEPTH levels down: what lies in the scope, or what the node calls.
-
-    None for a node that calls nothing.
-    """
-    if item.row < 0:
-        assert item.scope is not None
-        return _visible(outlines, item.outline, item.scope, depth)
-    names = item.outline.content.calls[item.row]
-    bodies = [body for name in names if (body := outlines.body(name)) is not None]
-    if not bodies:
-        return None
-    if len(bodies) == 1:
-        return _visible(outlines, bodies[0], bodies[0].root, depth)
-    out = [Item(body, body.content.title, body.root, -1) for body in bodies]
-    for function in out if depth > 1 else ():
-        function.items = within(outlines, function, depth - 1)
-    return out

@@ -10,7 +10,18 @@ from pathlib import Path
 
 import pytest
 from support.desk import Desk
-from support.graphs import FLOAT, const, graph_bytes, node, placeholder
+from support.graphs import (
+    FLOAT,
+    VERSIONS,
+    const,
+    dtypes,
+    func,
+    function,
+    graph_bytes,
+    library,
+    node,
+    placeholder,
+)
 from support.paths import ROOT
 
 
@@ -32,6 +43,20 @@ def test_the_exit_code_tells_whether_something_differs(two: Desk) -> None:
     assert two.run("diff", "a.pb", "c.pb").code == 1
     assert two.run("diff", "a.pb", "c.pb", "--ignore", "names").code == 0
     assert two.run("diff", "a.pb", "missing.pb").code == 3
+
+
+def test_calls_a_thousand_deep_are_compared_and_drawn(desk: Desk) -> None:
+    def call(to: str) -> bytes:
+        return node("y", "PartitionedCall", ["x"], Tin=dtypes(FLOAT), Tout=dtypes(FLOAT), f=func(to))
+
+    inner = [function(f"f{n}", call(f"f{n + 1}")) for n in range(1_200)]
+    for name, op in (("a.pb", "Neg"), ("b.pb", "Abs")):
+        body = function("f1200", node("y", op, ["x"], T=FLOAT))
+        desk.put(name, graph_bytes(placeholder("x"), call("f0"), trailer=library(*inner, body) + VERSIONS))
+    ran = desk.run("diff", "a.pb", "b.pb", "-o", "page.html", "--json")
+    assert ran.code == 1 and json.loads(ran.out)["functions"]
+    assert (desk.folder / "page.html").read_text().startswith("<!DOCTYPE html>")
+    assert desk.run("view", "a.pb", "-o", "picture.svg", "--depth", "100").code == 0
 
 
 @pytest.mark.parametrize("option", ["--mapping", "-o"])

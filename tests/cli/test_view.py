@@ -119,7 +119,7 @@ def test_without_utf_8_the_tree_is_ascii() -> None:
     found = graphs.graph(*NET)
     outlines = Outlines(found, content_of(found, "model.pb"))
     head = whole(outlines)
-    lines = folded(within(outlines, head, 2) or [])
+    lines = folded(within(outlines, head, 2))
     assert table(head, lines, width=80, colour=False, ascii_only=True).isascii()
     assert "\x1b[" in table(head, lines, width=80, colour=True, ascii_only=True)
 

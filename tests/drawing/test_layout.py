@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdsurgeon.drawing.layout import LONGEST, Layout, layered
+from gdsurgeon.drawing.layout import LONGEST, MOST_POINTS, Layout, layered
 
 SIZE = (80.0, 30.0)
 
@@ -59,6 +59,15 @@ def test_an_edge_past_many_layers_is_a_straight_line() -> None:
     count = LONGEST + 3
     layout = layered([SIZE] * count, [*((i, i + 1) for i in range(count - 1)), (0, count - 1)])
     assert len(layout.lines[-1]) == 2
+
+
+def test_edges_between_all_boxes_pass_few_layers() -> None:
+    """The work is in the points that edges pass: there would be 21 for each of these edges."""
+    count = 200
+    layout = layered([SIZE] * count, list(combinations(range(count), 2)))
+    assert sum(len(line) - 2 for line in layout.lines) <= 2 * MOST_POINTS
+    assert len(layout.lines[1]) > 2  # the short ones do
+    assert not overlapping(layout, [SIZE] * count)
 
 
 @st.composite

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 
 import pytest
 from support import graphs
+from support.desk import check_error
 from support.graphs import FLOAT, INT32, add, attr, const, func, function, identity, library, node, placeholder
 
 from gdsurgeon.errors import EditError
@@ -95,7 +97,7 @@ def test_a_name_of_ten_thousand_scopes_is_read() -> None:
     deep = "/".join(["s"] * 10_000)
     found = outlines(IMAGE, relu(f"{deep}/r", "x"))
     assert sum(1 for _ in found.main.root.walk()) == 10_001
-    assert names(within(found, whole(found), 2) or [])[1].endswith("s/s")
+    assert names(within(found, whole(found), 2))[1].endswith("s/s")
 
 
 # -- weights ------------------------------------------------------------------------------------------------
@@ -119,7 +121,7 @@ def test_what_passes_a_constant_on_is_a_weight(between: bytes) -> None:
 def test_a_constant_that_nobody_reads_is_an_output() -> None:
     found = outlines(const("a", [1.0]), const("b", [1.0]), identity("y", "b"))
     assert bytes(found.main.content.is_weight) == bytes([0, 1, 0])
-    assert names(within(found, whole(found), 1) or []) == ["a", "y"]
+    assert names(within(found, whole(found), 1)) == ["a", "y"]
 
 
 def test_what_is_computed_is_no_weight() -> None:
@@ -179,7 +181,7 @@ def test_groups_that_wait_for_each_other_are_dissolved() -> None:
     assert not any(scope.is_group for scope in outlines(*records).main.root.walk())
 
 
-def test_blocks_without_names_are_found_between_cut_tensors() -> None:
+def test_blocks_without_calledare_found_between_cut_tensors() -> None:
     records, source, number = [IMAGE], "x", 0
     for _ in range(12):
         start = source
@@ -252,7 +254,7 @@ def kinds_of(*parts: list[bytes]) -> list[int]:
     return [by_path[f"s{number}"].kind for number in range(len(parts))]
 
 
-def test_a_kind_is_the_structure_without_names_weights_and_shapes() -> None:
+def test_a_kind_is_the_structure_without_calledweights_and_shapes() -> None:
     a, b = kinds_of(layer("s0", "x"), layer("s1", "s0/act", size=4))
     assert a == b >= 0
 
@@ -300,7 +302,7 @@ def call(name: str, source: str, to: str = "dense") -> bytes:
 
 def test_a_call_opens_like_a_scope_and_counts_what_is_in_it() -> None:
     found = outlines(IMAGE, call("c", "x"), call("d", "c"), trailer=library(DENSE))
-    items = within(found, whole(found), 2) or []
+    items = within(found, whole(found), 2)
     assert names(items) == ["x", "c", "d"]
     assert [item.op for item in items[1].items or []] == ["Placeholder", "MatMul", "Identity"]
     root = found.main.root
@@ -315,6 +317,36 @@ def test_a_function_that_calls_itself_is_opened_as_often_as_asked() -> None:
     while items:
         depth, items = depth + 1, next((item.items for item in items if item.items), None)
     assert depth == 7
+
+
+def test_calls_may_be_thousands_deep() -> None:
+    depth = 2_000
+    weights = const("k", [0.1] * 4)
+    called = [*(f"f{n}" for n in range(depth)), "dense"]
+    inner = [function(name, weights, call("y", "x", to=to)) for name, to in pairwise(called)]
+    found = outlines(IMAGE, call("c", "x", to="f0"), trailer=library(*inner, DENSE) + graphs.VERSIONS)
+    assert len(found.bodies()) == depth + 1
+    assert found.main.root.parameters == 4 * depth + 16
+    assert found.main.root.flops == 0 and len(within(found, whole(found), 100)) == 2
+
+
+def test_parameters_of_a_function_count_once_however_it_is_reached() -> None:
+    weights = const("k", [0.1] * 4)
+    other = function("other", weights, node("y", "Neg", ["x"], T=FLOAT))
+    both = function("both", weights, call("a", "x"), call("y", "x", to="other"))
+    records = [call("s/c", "x"), call("s/d", "x", to="both"), call("t/e", "x", to="other")]
+    by_path = scopes(outlines(IMAGE, *records, trailer=library(DENSE, other, both)).main.root)
+    assert [by_path[name].parameters for name in ("s", "t", "")] == [24, 4, 24]
+
+
+def test_functions_that_call_the_next_one_twice_are_not_opened_without_end() -> None:
+    doubling = [function(f"f{n}", call("a", "x", to=f"f{n + 1}"), call("y", "a", to=f"f{n + 1}")) for n in range(50)]
+    last = function("f50", node("y", "Neg", ["x"], T=FLOAT))
+    found = outlines(IMAGE, call("c", "x", to="f0"), trailer=library(*doubling, last))
+    with pytest.raises(EditError) as caught:
+        within(found, whole(found), 100)
+    check_error(caught.value, "too-large", {"depth": 100, "count": 100_000})
+    assert fitting(found, whole(found), lambda items: sum(1 for item in items for _ in item.all()), 60)
 
 
 def test_functions_of_the_same_structure_are_of_one_kind() -> None:
@@ -335,7 +367,7 @@ def test_functions_of_the_same_structure_are_of_one_kind() -> None:
 
 def test_a_scope_around_one_scope_or_one_node_is_one_with_it() -> None:
     found = outlines(IMAGE, *layer("a/b/c", "x"), const("k/w", [1.0]), add("k/only", "a/b/c/act", "k/w"))
-    items = within(found, whole(found), 1) or []
+    items = within(found, whole(found), 1)
     assert [(item.name, item.op, item.path) for item in items] == [
         ("x", "Placeholder", "x"),
         ("a/b/c", "", "a/b/c"),
@@ -345,9 +377,10 @@ def test_a_scope_around_one_scope_or_one_node_is_one_with_it() -> None:
 
 def test_one_scope_can_be_looked_at() -> None:
     found = outlines(IMAGE, *layer("net/layer", "x"), *layer("net/c", "net/layer/act"))
-    assert names(within(found, whole(found, "net/"), 1) or []) == ["layer", "c"]
-    with pytest.raises(EditError, match=r"there is no scope 'net/lyer'\. Did you mean 'net/layer'"):
+    assert names(within(found, whole(found, "net/"), 1)) == ["layer", "c"]
+    with pytest.raises(EditError) as caught:
         whole(found, "net/lyer")
+    check_error(caught.value, "no-such-scope", {"name": "net/lyer", "near": "net/layer"})
 
 
 def test_it_is_opened_as_deep_as_fits() -> None:
