@@ -9,6 +9,7 @@ from gdsurgeon.errors import printable
 from gdsurgeon.runtime.process import unnamed_file
 
 _PAUSE = 0.2  # seconds between two looks
+_PIECE = 1 << 16  # bytes that are shown at a time, whatever the child makes of the file
 
 
 class Log:
@@ -47,21 +48,24 @@ class Log:
 
     def _follow(self) -> None:
         while not self._ended.wait(_PAUSE):
-            self._pass_on(b"\n")
-        self._pass_on(b"")
+            self._pass_on(whole_lines=True)
+        self._pass_on(whole_lines=False)
 
-    def _pass_on(self, end: bytes) -> None:
-        """Shows what has come since the last time, as far as the last END."""
-        size = os.fstat(self.descriptor).st_size
-        data = os.pread(self.descriptor, size - self._passed_on, self._passed_on)
-        data = data[: data.rfind(end) + len(end)] if end else data
-        self._passed_on += len(data)
-        lines = data.decode("utf-8", "replace").splitlines()
-        text = "".join(f"tensorflow: {printable(line)}\n" for line in lines)
-        try:
-            os.write(2, text.encode("utf-8", "backslashreplace"))
-        except OSError:
-            self._ended.set()  # nobody reads it any more
+    def _pass_on(self, *, whole_lines: bool) -> None:
+        """Shows what has come since the last time; of an unfinished line only if not WHOLE_LINES, or if it is long."""
+        while data := os.pread(self.descriptor, _PIECE, self._passed_on):  # none where the child has cut the file
+            if whole_lines and len(data) < _PIECE:
+                data = data[: data.rfind(b"\n") + 1]
+                if not data:
+                    return
+            self._passed_on += len(data)
+            lines = data.decode("utf-8", "replace").splitlines()
+            text = "".join(f"tensorflow: {printable(line)}\n" for line in lines)
+            try:
+                os.write(2, text.encode("utf-8", "backslashreplace"))
+            except OSError:
+                self._ended.set()  # nobody reads it any more
+                return
 
 
 def crashed_thread(log: str) -> int | None:

@@ -31,9 +31,26 @@ PRELOADED = "preloaded.so"
 """A library in the folder of a release that is to be loaded before it."""
 
 
+PASSED = (
+    "PATH", "HOME", "TMPDIR", "LANG", "LANGUAGE", "LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH", "VIRTUAL_ENV",
+    "GLIBC_TUNABLES",
+)  # fmt: skip
+PASSED_PREFIXES = (
+    "LC_", "TF_", "ONEDNN_", "DNNL_", "XLA_", "OMP_", "MKL_", "KMP_", "CUDA_", "NVIDIA_", "ROCM_", "HIP_", "GDSURGEON_",
+)  # fmt: skip
+"""The variables of the environment that the child gets, and prefixes of their names. Others may hold passwords."""
+
+
 def environment(verbose: bool, cpu_only: bool, runtime: str | None = None, *, onednn: bool = True) -> dict[str, str]:
-    """The environment of the child. RUNTIME may be the folder of a release; ONEDNN: whether its kernels are taken."""
-    out = dict(os.environ)
+    """The environment of the child: the variables of `PASSED`, and those that the arguments call for.
+
+    Args:
+        verbose: show TensorFlow's log.
+        cpu_only: hide the GPUs.
+        runtime: may be the folder of a release.
+        onednn: use the kernels of oneDNN.
+    """
+    out = {name: value for name, value in os.environ.items() if name in PASSED or name.startswith(PASSED_PREFIXES)}
     if memory_budget() >= _ROOMY and not is_memory_limited():
         out.setdefault("GLIBC_TUNABLES", _ALLOCATION)
     if not verbose:

@@ -87,7 +87,7 @@ def _python() -> Iterator[str]:
     programs = os.path.dirname(sys.executable)
     yield from (os.path.join(folder, "pyvenv.cfg") for folder in (programs, os.path.dirname(programs)))
     yield os.path.dirname(os.__file__)
-    yield os.path.join(os.environ.get("KERAS_HOME") or os.path.expanduser("~/.keras"), "keras.json")
+    yield os.path.expanduser("~/.keras/keras.json")
     for place in sys.path:
         is_for_packages = os.path.basename(place) in ("site-packages", "dist-packages")
         if is_for_packages or os.path.isdir(os.path.join(place, "tensorflow")):

@@ -1,4 +1,4 @@
-"""Takes system calls away from this process by seccomp: no sockets, no programs, no look into other processes.
+"""Takes system calls away from this process by seccomp: no sockets, no programs, no effect on other processes.
 
 From Documentation/userspace-api/seccomp_filter.rst of Linux. The filter is a program of the classic BPF, which the
 kernel runs at each system call; a call that is taken away fails with EPERM. The lists are of what is taken away:
@@ -11,7 +11,7 @@ import ctypes
 import errno
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from gdsurgeon.runtime.lockdown.kernel import Refusal, control, gain_no_privileges
@@ -21,62 +21,75 @@ if TYPE_CHECKING:
 
 _PR_SET_SECCOMP, _MODE_FILTER = 22, 2
 _ALLOW, _ERRNO = 0x7FFF0000, 0x00050000  # SECCOMP_RET_*
-_LOAD, _EQUAL, _ANY_BIT, _AT_LEAST, _RETURN = (
-    0x20,
-    0x15,
-    0x45,
-    0x35,
-    0x06,
-)  # BPF_LD|W|ABS, BPF_JMP|..., BPF_RET
+_LOAD, _AND, _EQUAL, _ANY_BIT, _AT_LEAST, _RETURN = 0x20, 0x54, 0x15, 0x45, 0x35, 0x06  # BPF_LD|W|ABS and the like
 _NUMBER, _ARCHITECTURE, _ARGUMENT = 0, 4, 16  # offsets in struct seccomp_data; an argument has 8 bytes, low half first
 _CLONE_THREAD = 0x10000
 _UNIX = 1  # AF_UNIX
-_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C  # types into a terminal
+_CONTROLS = (0x5412, 0x541C, 0x8901, 0x8902)
+"""Requests of ioctl that type into a terminal, or choose who gets signals: TIOCSTI, TIOCLINUX, FIOSETOWN, SIOCSPGRP."""
+_FILE_SYSTEM_CONTROLS = (0x5800, 0x6600, 0x7600, 0x9400)
+"""The second byte of requests of ioctl that change files or file systems: flags, versions, encryption, snapshots."""
+_FILE_CONTROLS = (8, 10, 15, 1024, 1026)
+"""Commands of fcntl that choose who gets signals, and which, or that make the kernel report or delay what others do:
+F_SETOWN, F_SETSIG, F_SETOWN_EX, F_SETLEASE, F_NOTIFY."""
 _X32 = 0x40000000  # bit of the numbers of a second set of calls on x86_64
 
 _NEW_CALLS = {
     "pidfd_send_signal": 424, "io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427, "open_tree": 428,
     "move_mount": 429, "fsopen": 430, "fsconfig": 431, "fsmount": 432, "fspick": 433, "pidfd_open": 434, "clone3": 435,
-    "pidfd_getfd": 438, "process_madvise": 440, "mount_setattr": 442, "quotactl_fd": 443, "fchmodat2": 452,
-    "setxattrat": 463, "removexattrat": 466, "open_tree_attr": 467, "file_setattr": 469,
+    "pidfd_getfd": 438, "process_madvise": 440, "mount_setattr": 442, "quotactl_fd": 443, "process_mrelease": 448,
+    "fchmodat2": 452, "setxattrat": 463, "removexattrat": 466, "open_tree_attr": 467, "file_setattr": 469,
 }  # fmt: skip
 """The numbers of calls that are the same on all architectures."""
 
 _CALLS: dict[str, tuple[int, dict[str, int]]] = {
     # machine: (AUDIT_ARCH_*, numbers by name)
     "x86_64": (0xC000003E, {
-        "ioctl": 16, "socket": 41, "accept": 43, "bind": 49, "listen": 50, "clone": 56, "fork": 57, "vfork": 58,
-        "execve": 59, "kill": 62, "truncate": 76, "chmod": 90, "fchmod": 91, "chown": 92, "fchown": 93, "lchown": 94,
-        "ptrace": 101, "syslog": 103, "rt_sigqueueinfo": 129, "utime": 132, "personality": 135, "uselib": 134,
-        "vhangup": 153, "modify_ldt": 154, "pivot_root": 155, "acct": 163, "settimeofday": 164, "chroot": 161,
+        "ioctl": 16, "shmget": 29, "shmat": 30, "shmctl": 31, "socket": 41, "connect": 42, "accept": 43, "sendto": 44,
+        "sendmsg": 46, "bind": 49, "listen": 50, "socketpair": 53, "clone": 56, "fork": 57, "vfork": 58, "execve": 59,
+        "kill": 62, "semget": 64, "semop": 65, "semctl": 66, "shmdt": 67, "msgget": 68, "msgsnd": 69, "msgrcv": 70,
+        "msgctl": 71, "fcntl": 72, "truncate": 76, "chmod": 90, "fchmod": 91, "chown": 92, "fchown": 93, "lchown": 94,
+        "ptrace": 101, "syslog": 103, "rt_sigqueueinfo": 129, "utime": 132, "uselib": 134, "personality": 135,
+        "setpriority": 141, "sched_setparam": 142, "sched_setscheduler": 144, "vhangup": 153, "modify_ldt": 154,
+        "pivot_root": 155, "adjtimex": 159, "setrlimit": 160, "chroot": 161, "acct": 163, "settimeofday": 164,
         "mount": 165, "umount2": 166, "swapon": 167, "swapoff": 168, "reboot": 169, "sethostname": 170,
         "setdomainname": 171, "iopl": 172, "ioperm": 173, "init_module": 175, "delete_module": 176, "quotactl": 179,
         "setxattr": 188, "lsetxattr": 189, "fsetxattr": 190, "removexattr": 197, "lremovexattr": 198,
-        "fremovexattr": 199, "tkill": 200, "clock_settime": 227, "tgkill": 234, "utimes": 235, "kexec_load": 246,
-        "add_key": 248, "request_key": 249, "keyctl": 250, "fchownat": 260, "futimesat": 261,
-        "fchmodat": 268, "unshare": 272, "utimensat": 280, "accept4": 288, "rt_tgsigqueueinfo": 297,
-        "perf_event_open": 298, "fanotify_init": 300, "name_to_handle_at": 303, "open_by_handle_at": 304,
-        "clock_adjtime": 305, "setns": 308, "process_vm_readv": 310, "process_vm_writev": 311, "kcmp": 312,
-        "finit_module": 313, "kexec_file_load": 320, "bpf": 321, "execveat": 322, "userfaultfd": 323,
+        "fremovexattr": 199, "tkill": 200, "sched_setaffinity": 203, "semtimedop": 220, "clock_settime": 227,
+        "tgkill": 234, "utimes": 235, "mq_open": 240, "mq_unlink": 241, "kexec_load": 246, "add_key": 248,
+        "request_key": 249, "keyctl": 250, "ioprio_set": 251, "inotify_init": 253, "migrate_pages": 256,
+        "fchownat": 260, "futimesat": 261, "fchmodat": 268, "unshare": 272, "get_robust_list": 274, "move_pages": 279,
+        "utimensat": 280, "accept4": 288, "inotify_init1": 294, "rt_tgsigqueueinfo": 297, "perf_event_open": 298,
+        "fanotify_init": 300, "prlimit64": 302, "name_to_handle_at": 303, "open_by_handle_at": 304,
+        "clock_adjtime": 305, "sendmmsg": 307, "setns": 308, "process_vm_readv": 310, "process_vm_writev": 311,
+        "kcmp": 312, "finit_module": 313, "sched_setattr": 314, "kexec_file_load": 320, "bpf": 321, "execveat": 322,
+        "userfaultfd": 323,
     }),
     "aarch64": (0xC00000B7, {
         "setxattr": 5, "lsetxattr": 6, "fsetxattr": 7, "removexattr": 14, "lremovexattr": 15, "fremovexattr": 16,
-        "ioctl": 29, "umount2": 39, "mount": 40, "pivot_root": 41, "truncate": 45, "chroot": 51, "fchmod": 52,
-        "fchmodat": 53, "fchownat": 54, "fchown": 55, "vhangup": 58, "quotactl": 60, "utimensat": 88, "acct": 89,
-        "personality": 92, "unshare": 97, "kexec_load": 104, "init_module": 105, "delete_module": 106,
-        "clock_settime": 112, "syslog": 116, "ptrace": 117, "kill": 129, "tkill": 130, "tgkill": 131,
-        "rt_sigqueueinfo": 138, "reboot": 142, "sethostname": 161, "setdomainname": 162, "settimeofday": 170,
-        "socket": 198, "bind": 200, "listen": 201, "accept": 202, "add_key": 217, "request_key": 218, "keyctl": 219,
-        "clone": 220, "execve": 221, "swapon": 224, "swapoff": 225,
-        "rt_tgsigqueueinfo": 240, "perf_event_open": 241, "accept4": 242, "fanotify_init": 262,
-        "name_to_handle_at": 264, "open_by_handle_at": 265, "clock_adjtime": 266, "setns": 268,
-        "process_vm_readv": 270, "process_vm_writev": 271, "kcmp": 272, "finit_module": 273, "bpf": 280,
-        "execveat": 281, "userfaultfd": 282, "kexec_file_load": 294,
+        "fcntl": 25, "inotify_init1": 26, "ioctl": 29, "ioprio_set": 30, "umount2": 39, "mount": 40, "pivot_root": 41,
+        "truncate": 45, "chroot": 51, "fchmod": 52, "fchmodat": 53, "fchownat": 54, "fchown": 55, "vhangup": 58,
+        "quotactl": 60, "utimensat": 88, "acct": 89, "personality": 92, "unshare": 97, "get_robust_list": 100,
+        "kexec_load": 104, "init_module": 105, "delete_module": 106, "clock_settime": 112, "syslog": 116, "ptrace": 117,
+        "sched_setparam": 118, "sched_setscheduler": 119, "sched_setaffinity": 122, "kill": 129, "tkill": 130,
+        "tgkill": 131, "rt_sigqueueinfo": 138, "setpriority": 140, "reboot": 142, "sethostname": 161,
+        "setdomainname": 162, "setrlimit": 164, "settimeofday": 170, "adjtimex": 171, "mq_open": 180, "mq_unlink": 181,
+        "msgget": 186, "msgctl": 187, "msgrcv": 188, "msgsnd": 189, "semget": 190, "semctl": 191, "semtimedop": 192,
+        "semop": 193, "shmget": 194, "shmctl": 195, "shmat": 196, "shmdt": 197, "socket": 198, "socketpair": 199,
+        "bind": 200, "listen": 201, "accept": 202, "connect": 203, "sendto": 206, "sendmsg": 211, "add_key": 217,
+        "request_key": 218, "keyctl": 219, "clone": 220, "execve": 221, "swapon": 224, "swapoff": 225,
+        "migrate_pages": 238, "move_pages": 239, "rt_tgsigqueueinfo": 240, "perf_event_open": 241, "accept4": 242,
+        "prlimit64": 261, "fanotify_init": 262, "name_to_handle_at": 264, "open_by_handle_at": 265,
+        "clock_adjtime": 266, "setns": 268, "sendmmsg": 269, "process_vm_readv": 270, "process_vm_writev": 271,
+        "kcmp": 272, "finit_module": 273, "sched_setattr": 274, "bpf": 280, "execveat": 281, "userfaultfd": 282,
+        "kexec_file_load": 294,
     }),
 }  # fmt: skip
 
-_NETWORK = frozenset(("accept", "accept4", "bind", "listen"))
-"""What a server does; a socket is looked at by itself."""
+_NETWORK = frozenset(("accept", "accept4", "bind", "connect", "listen", "sendmmsg", "sendmsg", "socketpair"))
+"""What a server and its clients do; socket and sendto are looked at."""
+_OF_SOCKETS = frozenset(("connect", "sendmmsg", "sendmsg", "socketpair"))
+"""What the driver of a GPU does with path sockets."""
 _FILES = frozenset(
     """
     chmod chown fchmod fchmodat fchmodat2 fchown fchownat file_setattr fremovexattr fsetxattr futimesat lchown
@@ -84,9 +97,14 @@ _FILES = frozenset(
     """.split()
 )
 """What changes files without writing them, which Landlock lets pass."""
-_OF_ONE_PROCESS = frozenset(("kill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "tgkill"))
+_SIGNALS = ("kill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "tgkill")
 """Signals to a process; its number is the first argument."""
-_LOOKED_AT = _OF_ONE_PROCESS | {"clone", "clone3", "ioctl", "socket"}
+_OF_A_PROCESS = (
+    "get_robust_list", "migrate_pages", "move_pages", "sched_setaffinity", "sched_setattr", "sched_setparam",
+    "sched_setscheduler",
+)  # fmt: skip
+"""What else is done to a process whose number is the first argument; 0 is the caller."""
+_LOOKED_AT = {*_SIGNALS, *_OF_A_PROCESS, "clone", "clone3", "fcntl", "ioctl", "prlimit64", "sendto", "socket"}
 
 
 class _Instruction(NamedTuple):
@@ -134,9 +152,9 @@ def _program(machine: str, opening: Opening) -> list[_Instruction]:
         _Instruction(_LOAD, _NUMBER),
         *([_Instruction(_AT_LEAST, _X32, if_false=1), _refused()] if machine == "x86_64" else []),
     ]
-    spared = _NETWORK | _FILES if opening.files_and_network else frozenset()
+    spared = _NETWORK | _FILES if opening.files_and_network else _OF_SOCKETS if opening.accelerators else frozenset()
     for name, number in numbers.items():
-        if name not in spared | _LOOKED_AT:
+        if name not in spared and name not in _LOOKED_AT:
             out += [_Instruction(_EQUAL, number, if_false=1), _refused()]
     for name, conditions in _conditions(opening):
         rule = list(conditions)
@@ -146,18 +164,43 @@ def _program(machine: str, opening: Opening) -> list[_Instruction]:
 
 def _conditions(opening: Opening) -> Iterator[tuple[str, list[_Instruction]]]:
     """Of each call that is looked at what decides on it; the last instruction is reached by all that is not decided."""
-    allowed = _Instruction(_RETURN, _ALLOW)
     # A new thread, and no new process. What clone3 is asked for cannot be seen; where it is not there clone is called.
-    yield "clone", [_load_argument(0), _Instruction(_ANY_BIT, _CLONE_THREAD, if_false=1), allowed, _refused()]
+    yield "clone", [_load_argument(0), _Instruction(_ANY_BIT, _CLONE_THREAD, if_true=1), _refused(), _ALLOWED]
     yield "clone3", [_refused(errno.ENOSYS)]
-    for name in sorted(_OF_ONE_PROCESS):
-        yield name, [_load_argument(0), _Instruction(_EQUAL, os.getpid(), if_false=1), allowed, _refused()]
-    typing = [_Instruction(_EQUAL, _TIOCSTI, if_true=1), _Instruction(_EQUAL, _TIOCLINUX, if_false=1)]
-    yield "ioctl", [_load_argument(1), *typing, _refused(), allowed]
+    for name in _SIGNALS:
+        yield name, [*_unless(0, os.getpid()), _ALLOWED]
+    for name in _OF_A_PROCESS:
+        yield name, [*_unless(0, 0, os.getpid()), _ALLOWED]
+    # Limits are read only: a privileged process could raise its own.
+    yield "prlimit64", [*_unless(0, 0, os.getpid()), *_unless_null(2), _ALLOWED]
+    yield "fcntl", [_load_argument(1), *_if_equal(_FILE_CONTROLS), _ALLOWED]
+    kind = _Instruction(_AND, 0xFF00)
+    yield "ioctl", [_load_argument(1), *_if_equal(_CONTROLS), kind, *_if_equal(_FILE_SYSTEM_CONTROLS), _ALLOWED]
     if not opening.files_and_network:
         # A driver asks by a path socket whether it shares a GPU.
-        checks = [_Instruction(_EQUAL, _UNIX, if_false=1), allowed] if opening.accelerators else []
-        yield "socket", [_load_argument(0), *checks, _refused()]
+        yield "socket", [*_unless(0, *([_UNIX] if opening.accelerators else [])), _ALLOWED]
+        yield "sendto", [*([] if opening.accelerators else _unless_null(4)), _ALLOWED]
+
+
+_ALLOWED = _Instruction(_RETURN, _ALLOW)
+
+
+def _unless(index: int, *numbers: int) -> list[_Instruction]:
+    """Refuses the call unless the low half of an argument is one of NUMBERS."""
+    checks = [_Instruction(_EQUAL, number, if_true=len(numbers) - at) for at, number in enumerate(numbers)]
+    return [_load_argument(index), *checks, _refused()]
+
+
+def _unless_null(index: int) -> list[_Instruction]:
+    """Refuses the call unless an argument is a null pointer."""
+    high = _Instruction(_LOAD, _ARGUMENT + 8 * index + 4)
+    null = [_Instruction(_EQUAL, 0, if_true=1), _refused()]
+    return [_load_argument(index), *null, high, *null]
+
+
+def _if_equal(numbers: Sequence[int]) -> list[_Instruction]:
+    """Refuses the call if the number that is loaded is one of NUMBERS."""
+    return [part for number in numbers for part in (_Instruction(_EQUAL, number, if_false=1), _refused())]
 
 
 def _load_argument(index: int) -> _Instruction:
