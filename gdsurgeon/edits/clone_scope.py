@@ -25,7 +25,7 @@ from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.kinds import ASSIGNMENTS, PASSES_ON, TENSOR_ARRAYS, is_variable
 from gdsurgeon.select import compiled, is_constant, matching_ends, scopes, under_scope
 from gdsurgeon.specification.asked import edit
-from gdsurgeon.text import counted, named, near_miss
+from gdsurgeon.text import counted, named, nearest, suggestion
 
 _MOST_PAIRS = 8
 """Names that are told one by one."""
@@ -133,24 +133,28 @@ def _served(graph: Graph, edges: Boundary, nodes: Container[Node]) -> list[Outpu
 def _free_scope(graph: Graph, source: str, target: str, unique: bool) -> str:
     """TARGET as a prefix, in use by nobody."""
     if not scope_prefix(target):
-        raise UsageError("the scope of the clone is empty: name one")
+        raise UsageError("the scope of the clone is empty: name one", code="bad-name")
     if scope_prefix(target) == scope_prefix(source):
-        raise UsageError(f"{quoted(source)} cannot be cloned onto itself")
+        raise UsageError(f"{quoted(source)} cannot be cloned onto itself", code="bad-name", facts={"scope": source})
     stem = scope_prefix(target)[:-1]
     free = free_scope(graph.names(), stem)
     if free != stem and not unique:
-        raise EditError(f"the scope {quoted(stem)} is in use", advice="unique-scope")
+        raise EditError(
+            f"the scope {quoted(stem)} is in use", code="name-taken", advice="unique-scope", facts={"scope": stem}
+        )
     return free + "/"
 
 
 def _under(topology: Topology, source: str) -> list[Node]:
     if not scope_prefix(source):
-        raise UsageError("the scope to clone is empty: name one")
+        raise UsageError("the scope to clone is empty: name one", code="bad-name")
     found = list(under_scope(topology, source))
     if not found:
         scope, became = scope_prefix(source)[:-1], topology.graph.became(scope_prefix(source))
-        near = f" any more: {became}" if became else f".{near_miss(scope, scopes(topology))}"
-        raise EditError(f"there is no scope {quoted(scope)}{near}")
+        near = nearest(scope, scopes(topology)) if not became else None
+        more = f" any more: {became}" if became else f".{suggestion(near)}"
+        facts = {"scope": scope, "near": near, "became": became}
+        raise EditError(f"there is no scope {quoted(scope)}{more}", code="no-such-scope", facts=facts)
     return [topology.node(number) for number in found]
 
 

@@ -22,7 +22,7 @@ from gdsurgeon.graph.names import UniqueNames
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.attr_names import FRAME_NAME, STATED_SHAPES
 from gdsurgeon.specification.asked import edit
-from gdsurgeon.text import near_miss
+from gdsurgeon.text import nearest, suggestion
 
 MOST_NODES = 2_000_000
 """Nodes that inlining may make: functions that call the next one twice, a few dozen deep, would make more than there is
@@ -56,7 +56,9 @@ def inline(
     for name in functions:
         if name not in graph.functions:
             known = [function.signature.name for function in graph.functions]
-            raise EditError(f"{printable(graph.source_name)} has no function {quoted(name)}.{near_miss(name, known)}")
+            near = nearest(name, known)
+            line = f"{printable(graph.source_name)} has no function {quoted(name)}.{suggestion(near)}"
+            raise EditError(line, code="no-such-function", facts={"function": name, "near": near})
     topology = topology_of(graph)
     calls = [topology.node(n) for n in topology.with_ops(op for op in topology.ops() if is_call(op, graph))]
     calls = [node for node in calls if not functions or call_of(node).function in functions]

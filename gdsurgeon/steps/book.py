@@ -11,7 +11,7 @@ from gdsurgeon.errors import UsageError, quoted
 from gdsurgeon.steps.kinds import FileRead
 from gdsurgeon.steps.parse import parse
 from gdsurgeon.steps.step import REGISTERED, Step
-from gdsurgeon.text import listed, near_miss
+from gdsurgeon.text import listed, nearest, suggestion
 
 FAMILIES = (
     "images", "resizing", "arithmetic", "layout", "sounds", "texts", "records",
@@ -40,8 +40,12 @@ def find(name: str) -> Step:
     steps = book()
     if name not in steps:
         having = [step.name for step in steps.values() if name in (parameter.name for parameter in step.parameters)]
-        told = f" It is a parameter of {listed(having)}." if having else near_miss(name, steps)
-        raise UsageError(f"there is no step {quoted(name)}.{told}", advice="list-steps")
+        near = nearest(name, steps) if not having else None
+        told = f" It is a parameter of {listed(having)}." if having else suggestion(near)
+        facts = {"step": name, "near": near, "parameter_of": having}
+        raise UsageError(
+            f"there is no step {quoted(name)}.{told}", code="no-such-step", advice="list-steps", facts=facts
+        )
     return steps[name]
 
 
@@ -55,7 +59,7 @@ def written(text: str | Sequence[str]) -> list[Written]:
     """
     calls = [call for part in ([text] if isinstance(text, str) else text) for call in parse(part)]
     if not calls:
-        raise UsageError("there are no steps")
+        raise UsageError("there are no steps", code="missing-argument")
     names = [call.name for call in calls]
     steps = [find(name) for name in names]
     return [Written(step, step.bind(calls[place], called(names, place))) for place, step in enumerate(steps)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import os
 import signal
 import subprocess
@@ -90,6 +91,21 @@ class Desk:
         assert self.files() == before
         assert self.temporary_files() == []
         return ran
+
+    def report(self, *arguments: str, code: int = 0) -> dict[str, Any]:
+        """Runs a command that must end with CODE; its report, which is not left in the folder."""
+        path = self.folder / "the_report.json"
+        ran = self.run(*arguments, "--report", path.name)
+        assert ran.code == code, ran
+        found: dict[str, Any] = json.loads(path.read_text())
+        path.unlink()
+        return found
+
+    def answer(self, *arguments: str, code: int = 0) -> Any:
+        """Runs a command that must end with CODE; what it answers as JSON."""
+        ran = self.run(*arguments, "--json")
+        assert ran.code == code, ran
+        return json.loads(ran.out)
 
     def run_program(self, source: str, *arguments: str) -> Ran:
         """Runs a program of Python in this process, as `python -c` does; what it says of an error comes last."""
