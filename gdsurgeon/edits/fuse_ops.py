@@ -149,7 +149,7 @@ def _selected(topology: Topology, selection: Selection | Iterable[Node]) -> list
         try:
             flags = selected(topology, selection)
         except NothingToDo as error:  # a graph without the function is not what was asked for
-            raise EditError(error.message) from error
+            raise EditError(error.message, code=error.code, facts=error.facts) from error
         return [topology.node(number) for number in topology.numbers() if flags[number]]
     return sorted(nodes_of(topology.graph, selection), key=topology.id_of)
 

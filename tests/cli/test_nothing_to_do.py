@@ -2,89 +2,71 @@
 
 from __future__ import annotations
 
-import json
-from typing import NamedTuple
-
 import pytest
-from support.desk import Desk, check_refused
+from support.commands import QUICK
+from support.desk import Desk
 from support.graphs import FLOAT, graph_bytes, node, parsed, placeholder, proto
 from support.paths import FIXTURES
 
-Y = node("y", "Relu", ["x"], T=FLOAT)
-MODEL = graph_bytes(placeholder("x", FLOAT, (-1, 2)), Y, node("z", "Neg", ["y"], T=FLOAT))
-
-
 pytestmark = pytest.mark.tensorflow
 
+X, Y = placeholder("x", FLOAT, (-1, 2)), node("y", "Relu", ["x"], T=FLOAT)
+MODEL = graph_bytes(X, Y, node("z", "Neg", ["y"], T=FLOAT))
+IDLE = {
+    "rename y=y": "nothing-to-do",
+    "set-device --clear": "nothing-to-do",
+    "set-device --map /gpu:0=/cpu:0": "nothing-matched",
+    "set-device --set /cpu:0 --op Conv2D": "nothing-matched",
+    "set-attr y T=float32": "nothing-to-do",
+    "set-attr --select . --remove _output_shapes": "no-such-attr",
+    "set-attr --op Conv2D dilations=1,1,1,1": "nothing-matched",
+    "set-shape x=?,2": "nothing-to-do",
+    "swap-op --node y Relu": "nothing-to-do",
+    "swap-op --op Relu6 Relu": "nothing-matched",
+    "remove --op Assert": "nothing-matched",
+    "remove --select /dropout/ --bypass": "nothing-matched",
+    "extract --outputs z": "nothing-to-do",
+    "inline": "nothing-to-do",
+}
+"""Command lines that have nothing to do in `MODEL`, and the code of the reason."""
+REFUSED = {
+    "rename nothing=q": "no-such-node",
+    "rename --regex nothing=q": "nothing-matched",
+    "remove --node nothing": "no-such-node",
+    "remove --op Assert --op Neg --allow-outputs": "nothing-matched",
+    "set-attr --op Assert --node y _note:string=x": "nothing-matched",
+    "fuse-ops --op Conv2D --name f": "nothing-matched",
+}
+"""Names that are not there, and selections of which a part matches nothing."""
 
-class Idle(NamedTuple):
-    """A command line that has nothing to do in `MODEL`."""
 
-    line: str
-    said: str
-
-
-IDLE = [
-    Idle("rename y=y", "nothing would change: each node has the name"),
-    Idle("set-device --clear", "nothing would change: no node asks for a device"),
-    Idle("set-device --map /gpu:0=/cpu:0", "no device is '/gpu:0': no node asks for a device"),
-    Idle("set-device --set /cpu:0 --op Conv2D", "--op 'Conv2D' matched 0 nodes"),
-    Idle("set-attr y T=float32", "nothing would change: 'y' has T=float32 already"),
-    Idle("set-attr --select . --remove _output_shapes", "none of the 3 nodes has an attr '_output_shapes'"),
-    Idle("set-attr --op Conv2D dilations=1,1,1,1", "--op 'Conv2D' matched 0 nodes"),
-    Idle("set-shape x=?,2", "nothing would change: each input takes the shape"),
-    Idle("swap-op --node y Relu", "nothing would change: 'y' is Relu already"),
-    Idle("swap-op --op Relu6 Relu", "--op 'Relu6' matched 0 nodes. Did you mean 'Relu'?"),
-    Idle("remove --op Assert", "--op 'Assert' matched 0 nodes"),
-    Idle("remove --select /dropout/ --bypass", "--select '/dropout/' matched 0 nodes"),
-    Idle("extract --outputs z", "nothing would be removed"),
-    Idle("inline", "there is no call in the graph to inline"),
-]
-
-
-@pytest.mark.parametrize("idle", IDLE, ids=lambda idle: idle.line)
-def test_the_graph_is_passed_on(desk: Desk, idle: Idle) -> None:
+@pytest.fixture
+def there(desk: Desk) -> Desk:
     desk.put("model.pb", MODEL)
-    command, *words = idle.line.split()
-    ran = desk.run(command, "model.pb", *words, "-o", "out.pb", "--report", "report.json")
-    assert ran.code == 0, ran.err
-    assert [line for line in ran.err.splitlines() if line.startswith("Note: ")] == [
-        line for line in ran.err.splitlines() if idle.said in line and "the graph is passed on as it is" in line
-    ]
-    assert "proven   the graph is unchanged: not run" in ran.err
-    assert (desk.folder / "out.pb").read_bytes() == MODEL
-    report = json.loads((desk.folder / "report.json").read_bytes())
+    return desk
+
+
+@pytest.mark.parametrize("line", IDLE)
+def test_the_graph_is_passed_on(there: Desk, line: str) -> None:
+    command, *words = line.split()
+    refused = there.refused(4, IDLE[line], command, "model.pb", *words, "--require-change")
+    report = there.report(command, "model.pb", *words, "-o", "out.pb")
     assert (report["passed"], report["changed"], report["proof"]["level"]) == (True, False, "unchanged")
-    assert idle.said in report["idle"]
-    refused = check_refused(desk, 4, (idle.said,), command, "model.pb", *words, "--require-change")
-    assert "Note:" not in refused.err
+    assert refused.error is not None and refused.err.startswith(f"Error: {report['idle']}")
+    assert (there.folder / "out.pb").read_bytes() == MODEL
+    notes = [text for text in there.run(command, "model.pb", *words, "-n").err.splitlines() if text[:6] == "Note: "]
+    assert len(notes) == 1 and report["idle"] in notes[0] and "Note:" not in refused.err
 
 
-def test_a_change_is_no_reason_for_a_note(desk: Desk) -> None:
-    desk.put("model.pb", MODEL)
-    ran = desk.run(
-        "rename", "model.pb", "y=w", "-o", "out.pb", "--validate", "structure", "--require-change", "--report", "r"
-    )
-    assert (ran.code, "Note:" in ran.err) == (0, False)
-    report = json.loads((desk.folder / "r").read_bytes())
+def test_a_change_is_no_reason_for_a_note(there: Desk) -> None:
+    report = there.report("rename", "model.pb", "y=w", "-o", "out.pb", *QUICK, "--require-change")
     assert (report["changed"], report["idle"]) == (True, None)
 
 
-REFUSED = [
-    "rename nothing=q",
-    "rename --regex nothing=q",
-    "remove --node nothing",
-    "remove --op Assert --op Neg --allow-outputs",
-    "set-attr --op Assert --node y _note:string=x",
-    "fuse-ops --op Conv2D --name f",
-]
-
-
 @pytest.mark.parametrize("line", REFUSED)
-def test_a_name_that_is_not_there_and_a_part_of_what_is_named_are_refused(desk: Desk, line: str) -> None:
-    desk.put("model.pb", MODEL)
+def test_a_name_that_is_not_there_and_a_part_of_what_is_named_are_refused(there: Desk, line: str) -> None:
     command, *words = line.split()
-    assert desk.run(command, "model.pb", *words).code == 4
+    there.refused(4, REFUSED[line], command, "model.pb", *words)
 
 
 def test_through_a_pipe(desk: Desk) -> None:
@@ -92,32 +74,23 @@ def test_through_a_pipe(desk: Desk) -> None:
     assert (ran.code, ran.out) == (0, MODEL)
 
 
-def test_text_stays_as_it_is_written(desk: Desk) -> None:
+def test_text_stays_as_it_is_written_and_a_backup_is_kept(desk: Desk) -> None:
     text = b"# by hand\n" + (FIXTURES / "tiny.pbtxt").read_bytes()
     desk.put("model.pbtxt", text)
-    assert desk.run("set-device", "model.pbtxt", "--clear", "-o", "out.pbtxt").code == 0
-    assert (desk.folder / "out.pbtxt").read_bytes() == text
-
-
-def test_in_place_with_a_backup(desk: Desk) -> None:
-    desk.put("model.pb", MODEL)
-    assert desk.run("inline", "model.pb", "-i", "--backup", ".bak").code == 0
-    assert desk.files() == {"model.pb": MODEL, "model.pb.bak": MODEL}
+    assert desk.run("set-device", "model.pbtxt", "--clear", "-i", "--backup", ".bak").code == 0
+    assert desk.files() == {"model.pbtxt": text, "model.pbtxt.bak": text}
 
 
 def test_what_is_mended_on_the_way_is_proven(desk: Desk) -> None:
+    desk.put("model.pb", graph_bytes(X, Y, node("z", "Neg", ["^x", "y"], T=FLOAT)))
+    report = desk.report("set-device", "model.pb", "--clear", "-o", "out.pb")
+    assert report["idle"] and report["proof"]["compared"] == 1 and report["proof"]["largest_difference"] == 0
     mended = node("z", "Neg", ["y", "^x"], T=FLOAT)
-    broken = node("z", "Neg", ["^x", "y"], T=FLOAT)
-    desk.put("model.pb", graph_bytes(placeholder("x", FLOAT, (-1, 2)), Y, broken))
-    ran = desk.run("set-device", "model.pb", "--clear", "-o", "out.pb")
-    assert ran.code == 0, ran.err
-    assert "no node asks for a device; the graph is passed on mended" in ran.err
-    assert "proven   edited(x) = original(x): 1 output, 2 samples (batches of 1 and 2), bit-identical" in ran.err
-    assert parsed((desk.folder / "out.pb").read_bytes()) == proto(placeholder("x", FLOAT, (-1, 2)), Y, mended)
+    assert parsed((desk.folder / "out.pb").read_bytes()) == proto(X, Y, mended)
 
 
 def test_of_several_bodies_one_may_have_nothing_to_do(desk: Desk) -> None:
-    model = str(FIXTURES / "functions_tf2.pb")
-    command = ("set-device", model, "--in", "while_body_frozen_82", "--in", "while_cond_frozen_81")
-    ran = desk.run(*command, "--op", "AddV2", "--set", "/cpu:0", "-o", "out.pb", "--validate", "structure")
-    assert (ran.code, "note     --op 'AddV2' matched 0 nodes" in ran.err) == (0, True), ran.err
+    bodies = ("--in", "while_body_frozen_82", "--in", "while_cond_frozen_81")
+    words = (*bodies, "--op", "AddV2", "--set", "/cpu:0", "-o", "out.pb", *QUICK)
+    report = desk.report("set-device", str(FIXTURES / "functions_tf2.pb"), *words)
+    assert list(report["edit"]["inside"]) == ["while_body_frozen_82"] and len(report["edit"]["notes"]) == 1

@@ -79,16 +79,3 @@ def test_no_command_fails_by_itself(desk: Desk, records: list[bytes]) -> None:
         assert ran.code in (0, 2, 3, 4), (line, ran)
         assert "internal fault" not in ran.err
     assert desk.files()["M"] == graph_bytes(*records)
-
-
-def test_names_that_are_no_text(desk: Desk) -> None:
-    desk.put("M", graph_bytes(X, identity("y", "x"), Z))
-    for line in (
-        "set-attr M y \udcff:int=3",
-        "rename M y=\udcff",
-        "fuse-ops M --node y --name \udcff",
-        "set-device M --node y \udcff",
-    ):
-        ran = desk.run(*line.split(), "--validate", "structure", "-n")
-        assert ran.code in (2, 4), (line, ran)
-        assert "internal fault" not in ran.err
