@@ -135,12 +135,12 @@ def _free_scope(graph: Graph, source: str, target: str, unique: bool) -> str:
     if not scope_prefix(target):
         raise UsageError("the scope of the clone is empty: name one", code="bad-name")
     if scope_prefix(target) == scope_prefix(source):
-        raise UsageError(f"{quoted(source)} cannot be cloned onto itself", code="bad-name", facts={"scope": source})
+        raise UsageError(f"{quoted(source)} cannot be cloned onto itself", code="bad-name", facts={"name": source})
     stem = scope_prefix(target)[:-1]
     free = free_scope(graph.names(), stem)
     if free != stem and not unique:
         raise EditError(
-            f"the scope {quoted(stem)} is in use", code="name-taken", advice="unique-scope", facts={"scope": stem}
+            f"the scope {quoted(stem)} is in use", code="name-taken", advice="unique-scope", facts={"name": stem}
         )
     return free + "/"
 
@@ -153,7 +153,7 @@ def _under(topology: Topology, source: str) -> list[Node]:
         scope, became = scope_prefix(source)[:-1], topology.graph.became(scope_prefix(source))
         near = nearest(scope, scopes(topology)) if not became else None
         more = f" any more: {became}" if became else f".{suggestion(near)}"
-        facts = {"scope": scope, "near": near, "became": became}
+        facts = {"name": scope, "near": near, "became": became}
         raise EditError(f"there is no scope {quoted(scope)}{more}", code="no-such-scope", facts=facts)
     return [topology.node(number) for number in found]
 

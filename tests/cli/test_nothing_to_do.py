@@ -93,4 +93,4 @@ def test_of_several_bodies_one_may_have_nothing_to_do(desk: Desk) -> None:
     bodies = ("--in", "while_body_frozen_82", "--in", "while_cond_frozen_81")
     words = (*bodies, "--op", "AddV2", "--set", "/cpu:0", "-o", "out.pb", *QUICK)
     report = desk.report("set-device", str(FIXTURES / "functions_tf2.pb"), *words)
-    assert list(report["edit"]["inside"]) == ["while_body_frozen_82"] and len(report["edit"]["notes"]) == 1
+    assert list(report["edit"]["inside"]) == ["while_body_frozen_82"] and len(report["edit"]["notes"]) == 2
