@@ -27,7 +27,7 @@ from gdsurgeon.edits.functions.definition import (
 )
 from gdsurgeon.edits.functions.fusion_body import FusionBody, Hole, bind_body
 from gdsurgeon.edits.naming import naming, of_nodes, of_olds, of_selection, of_tensors
-from gdsurgeon.errors import EditError, NothingToDo, quoted
+from gdsurgeon.errors import EditError, NothingToDo, Remark, quoted
 from gdsurgeon.graph.attrs import bytes_value, func_value, types_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import check_name
@@ -163,9 +163,11 @@ def _checked(topology: Topology, nodes: list[Node], name: str, keep: Sequence[st
     members = [node for node in nodes if not is_large_constant(node)]
     if len(members) < len(nodes):
         count = len(nodes) - len(members)
-        notes.append(f"{count:,} large constant{'s stay' if count != 1 else ' stays'} outside of the function")
+        text = f"{count:,} large constant{'s stay' if count != 1 else ' stays'} outside of the function"
+        notes.append(Remark(text, "stays-outside", count=count))
     if not members:
-        raise EditError("the selection holds nothing but large constants: there is nothing to fuse")
+        message = "the selection holds nothing but large constants: there is nothing to fuse"
+        raise EditError(message, code="nothing-left")
     for node in members:
         if not replaced or node.op in PLACEHOLDERS:
             check_fusible(node)
@@ -181,7 +183,8 @@ def _checked(topology: Topology, nodes: list[Node], name: str, keep: Sequence[st
     topology.graph.check_free(name, members)
     holder = topology.graph.find(name)
     if holder in kept and not _is_first(holder, outputs):
-        raise EditError(f"the call cannot have the name of {quoted(name)}, whose outputs keep it: give it another one")
+        message = f"the call cannot have the name of {quoted(name)}, whose outputs keep it: give it another one"
+        raise EditError(message, code="name-taken", facts={"name": name})
     for output in (*edges.inputs, *outputs):
         check_typed(output)
     return _Fusion(members, edges, outputs, kept, place, notes)
@@ -198,6 +201,8 @@ def _check_convex(topology: Topology, members: Sequence[Node]) -> None:
         spelt = " -> ".join(quoted(topology.name(number)) for number in path[:12])
         raise EditError(
             f"the selection cannot be computed as one: a path leaves it and comes back: {spelt}",
+            code="path-outside",
+            facts={"nodes": [topology.name(number) for number in path[:12]], "count": len(path)},
             hint="select what lies between, too, or less",
         )
 
@@ -211,8 +216,9 @@ def _check_control_flow(topology: Topology, members: Sequence[Node], exported: C
     ids = [topology.id_of(node) for node in members]
     found = {frames.of[number] for number in ids}
     if len(found) > 1:
-        names = sorted(quoted(frames.names[frame]) for frame in found if frame >= 0)
-        raise EditError(f"the selection lies in part inside the while loop {names[0]}, and in part outside")
+        loop = min(frames.names[frame] for frame in found if frame >= 0)
+        message = f"the selection lies in part inside the while loop {quoted(loop)}, and in part outside"
+        raise EditError(message, code="crosses-loop", facts={"loop": loop})
     inner = max((flow.sides[number] for number in ids), key=len)
     for node, number in zip(members, ids, strict=True):
         sides = flow.sides[number]
@@ -220,7 +226,9 @@ def _check_control_flow(topology: Topology, members: Sequence[Node], exported: C
             other = next(n for n, i in zip(members, ids, strict=True) if flow.sides[i] == inner)
             raise EditError(
                 f"{quoted(node.name)} and {quoted(other.name)} cannot be computed as one: "
-                "they lie in different branches of a conditional"
+                "they lie in different branches of a conditional",
+                code="crosses-branch",
+                facts={"nodes": [node.name, other.name]},
             )
     return _CallSite(frames, flow, found.pop(), inner)
 
@@ -234,17 +242,21 @@ def _place_of(topology: Topology, outputs: Sequence[Output], edges: Boundary, ex
     ids = [topology.id_of(node) for node in exported]
     places = {(frames.of[number], flow.sides[number]) for number in ids}
     if len(places) > 1:
-        raise EditError("what the selection gives comes from different loops or branches: select these as a whole")
+        message = "what the selection gives comes from different loops or branches: select these as a whole"
+        raise EditError(message, code="crosses-branch", facts={"nodes": [topology.name(number) for number in ids]})
     place = _CallSite(frames, flow, *places.pop())
     for tensor in edges.inputs:
         number = topology.id_of(tensor.node)
         if frames.of[number] != place.frame or not flow.of_tensor(number, tensor.index) <= place.sides:
             raise EditError(
-                f"the selection reads {quoted(tensor.name)} in a loop or a branch of which it does not hold the whole"
+                f"the selection reads {quoted(tensor.name)} in a loop or a branch of which it does not hold the whole",
+                code="crosses-branch",
+                facts={"tensor": tensor.name},
             )
     shared = next((tensor for tensor in outputs if tensor.dtype > REF), None)
     if shared is not None:
-        raise EditError(f"{quoted(shared.name)} is a reference to state that others use: nothing can take its place")
+        message = f"{quoted(shared.name)} is a reference to state that others use: nothing can take its place"
+        raise EditError(message, code="is-reference", facts={"tensor": shared.name})
     return place
 
 
@@ -257,7 +269,8 @@ def _outputs(
     for name in keep:
         node = topology.graph[name]
         if node not in chosen:
-            raise EditError(f"{quoted(name)} is to be kept and is not among the selected nodes")
+            message = f"{quoted(name)} is to be kept and is not among the selected nodes"
+            raise EditError(message, code="not-selected", facts={"node": name})
         wanted.add(node)
     read = {output.node for output in edges.inside} | {o.node for o, uses in edges.outer_uses.items() if uses}
     kept = [node for node in members if node in wanted or (node not in read and _is_end(topology, node))]
@@ -377,7 +390,8 @@ def _rewire(
         graph.set_controls(user, controls)
         intent.changed.append(user.name)
     for other, node in drop_colocations(graph, fusion.members).items():
-        fusion.notes.append(f"{quoted(other.name)} is no longer colocated with {quoted(node.name)}")
+        text = f"{quoted(other.name)} is no longer colocated with {quoted(node.name)}"
+        fusion.notes.append(Remark(text, "colocation-lost", node=other.name, name=node.name))
         intent.changed.append(other.name)
     intent.changed = list(dict.fromkeys(intent.changed))
     return rewired

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import pytest
 from support import graphs
 from support.counting import is_linear
-from support.fusing import chain, check_calls, fused, refused, split
+from support.expecting import refused
+from support.fusing import chain, check_calls, fused, split
 from support.graphs import (
     BOOL,
     FLOAT,
@@ -34,11 +37,9 @@ from support.graphs import (
 )
 from support.running import run
 
-from gdsurgeon.cli.hints import hint_of
 from gdsurgeon.comparison.facts import Rewired
 from gdsurgeon.edits.claims import SameOutputs
 from gdsurgeon.edits.fuse_ops import fuse_ops
-from gdsurgeon.errors import EditError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.select import Selection
 
@@ -53,11 +54,9 @@ def test_the_selection_becomes_a_call() -> None:
     called = call("call", name, ["x", "one"], [FLOAT, FLOAT], [FLOAT])
     check_calls(found, X, const("one", [1, 2]), called, identity("y", "call"))
     assert run(found, "y", x=[3.0, 4.0]) == run(graph(*chain()), "y", x=[3.0, 4.0]) == [[-16.0, -36.0]]
-    intent = result.intent
-    assert intent.added == ["call"] and sorted(intent.removed) == ["mul", "neg", "sum"]
-    assert intent.rewired == [Rewired("y", 0, "mul", "call")]
-    assert intent.moved == {"mul": "call"}
-    assert intent.functions.added == [name]
+    assert result.intent.rewired == [Rewired("y", 0, "mul", "call")]
+    assert result.intent.moved == {"mul": "call"}
+    assert result.intent.functions.added == [name]
     assert result.claims == (SameOutputs(also=("mul",)),)
 
 
@@ -74,22 +73,19 @@ def test_the_function_holds_the_nodes_as_they_were() -> None:
     assert not made.signature.is_stateful and not made.control_ret
 
 
-def test_it_is_not_inlined_unless_that_is_asked_for() -> None:
-    for options, expected in (({}, True), ({"inline": True}, False), ({"xla": True}, False)):
-        found = graph(*chain())
-        fused(found, "neg|mul", **options)
-        assert only_function(found).attr["_noinline"].b is expected
+@pytest.mark.parametrize(("options", "expected"), [({}, True), ({"inline": True}, False), ({"xla": True}, False)])
+def test_it_is_not_inlined_unless_that_is_asked_for(options: dict[str, Any], expected: bool) -> None:
+    found = graph(*chain())
+    fused(found, "neg|mul", **options)
+    assert only_function(found).attr["_noinline"].b is expected
 
 
 def test_under_xla_the_call_says_so() -> None:
-    found = graph(*chain())
-    result = fused(found, "neg|mul", xla=True)
-    assert graphs.attrs(found, "call")["_XlaMustCompile"].b
-    (claim,) = result.claims
-    assert isinstance(claim, SameOutputs) and claim.rtol > 0
-    found = graph(*chain())
-    (claim,) = fused(found, "neg|mul", xla=True, rtol=0.0, atol=0.0).claims
-    assert isinstance(claim, SameOutputs) and (claim.rtol, claim.atol) == (0.0, 0.0)
+    for given in ({}, {"rtol": 0.0, "atol": 0.0}):
+        found = graph(*chain())
+        (claim,) = fused(found, "neg|mul", xla=True, **given).claims
+        assert graphs.attrs(found, "call")["_XlaMustCompile"].b
+        assert isinstance(claim, SameOutputs) and (claim.rtol > 0) == (claim.atol > 0) == (not given)
 
 
 @pytest.mark.tensorflow
@@ -285,8 +281,6 @@ def test_names_that_are_to_be_kept() -> None:
     }  # fmt: skip
     assert run(found, "sum", "mul", "y", x=[3.0, 4.0]) == [[4.0, 6.0], [-16.0, -36.0], [-16.0, -36.0]]
     assert result.intent.removed == ["neg"]
-    refused(graph(*chain()), "'y' is to be kept and is not among the selected nodes", "neg", keep=["y"])
-    refused(graph(*chain()), "has no node 'nge'", "neg", keep=["nge"])
 
 
 @pytest.mark.tensorflow
@@ -315,15 +309,6 @@ def test_the_journal_speaks_of_the_names_that_there_are_in_the_end() -> None:
     assert set(intent.moved.values()) <= {"a", "a:1"}
 
 
-def test_a_name_that_is_not_to_be_had() -> None:
-    refused(graph(*chain()), "the name 'x' is taken by a Placeholder node", "neg|mul", "x")
-    refused(graph(*chain()), "'_call' is not a legal node name", "neg|mul", "_call")
-    refused(graph(*chain()), "is not a legal node name", "neg|mul", "")
-    words = "the call cannot have the name of 'z', whose outputs keep it: give it another one"
-    refused(graph(X, neg("a", "x"), neg("y", "a"), neg("z", "a")), words, "^[ayz]$", "z")
-    refused(graph(*split()[:3]), "the call cannot have the name of 's', whose outputs keep it", ["s"], "s")
-
-
 def test_names_that_are_no_names_of_functions() -> None:
     for name in ("a/b.c-d", "1", "Neg"):
         found = graph(*chain())
@@ -350,64 +335,59 @@ def test_calls_whose_names_differ_in_punctuation_only_have_their_own_functions()
 # -- refusals ----------------------------------------------------------------------------------------------
 
 
-def test_a_path_that_leaves_and_comes_back_is_printed() -> None:
-    error = refused(graph(*g8()), "'foo/c' -> 'foo/bar/g' -> 'foo/bar/h'", ["foo/c", "foo/bar/f", "foo/bar/h"])
-    assert hint_of(error) is not None
-    records = [X, neg("a", "x"), node("w", "NoOp", ["^a"]), neg("b", "x", "^w"), identity("y", "b")]
-    refused(graph(*records), "a path leaves it and comes back: 'a' -> 'w' -> 'b'", ["a", "b"])
-    fused(graph(*records), ["a", "w", "b"])
-
-
 TABLE = node("t", "HashTableV2", key_dtype=INT32, value_dtype=FLOAT, shared_name="t")
-
-
-SWITCH = [placeholder("p", BOOL, ()), node("switch", "Switch", ["x", "p"], T=FLOAT)]
+SWITCH = [X, placeholder("p", BOOL, ()), node("switch", "Switch", ["x", "p"], T=FLOAT)]
+WAITING = [X, neg("a", "x"), node("w", "NoOp", ["^a"]), neg("b", "x", "^w"), identity("y", "b")]
+ENDS = [X, neg("a", "x"), neg("y", "a"), neg("z", "a")]
+DEFAULT = node("d", "PlaceholderWithDefault", ["k"], dtype=FLOAT, shape=(2,))
 
 
 @pytest.mark.parametrize(
-    ("records", "chosen", "words"),
+    ("records", "chosen", "options", "code", "facts"),
     [
-        ([neg("y", "x")], ["x", "y"], "'x' (Placeholder) cannot be fused: it is an input of the graph"),
-        ([node("d", "PlaceholderWithDefault", ["k"], dtype=FLOAT, shape=(2,)), const("k", [1, 2]), neg("y", "d")],
-         ["d", "y"], "'d' (PlaceholderWithDefault) cannot be fused: it is an input of the graph"),
-        ([VARIABLE, identity("y", "v")], ["v"], "'v' (VariableV2) cannot be fused: it takes or gives a reference"),
-        ([VARIABLE, node("set", "Assign", ["v", "x"], T=FLOAT)], ["set"], "'set' (Assign) cannot be fused: it takes"),
-        ([TABLE], ["t"], "'t' (HashTableV2) cannot be fused: it holds state that others may share"),
-        ([node("h", "VarHandleOp", dtype=FLOAT, shape=(2,))], ["h"], "it holds state that others may share"),
-        ([node("q", "FIFOQueueV2", component_types=dtypes(FLOAT))], ["q"], "it holds state that others may share"),
-        ([node("u", "MyOp", ["x"])], ["u"], "'u' (MyOp) cannot be fused: the op is not known here"),
-        (SWITCH, ["switch"], "'switch' (Switch) cannot be fused: it is v1 control flow"),
-        ([*SWITCH, node("merge", "Merge", ["switch", "switch:1"], T=FLOAT, N=2)], ["merge"], "(Merge) cannot be fused"),
-        ([node("y", "Neg", ["x"])], ["y"], "the type of 'y' (Neg) is not known here"),
-        ([node("u", "MyOp"), node("y", "Pack", ["u"], N=1)], ["y"], "is not known here"),
+        (g8(), ["foo/c", "foo/bar/f", "foo/bar/h"], {}, "path-outside", {"nodes": ["foo/c", "foo/bar/g", "foo/bar/h"]}),
+        (WAITING, ["a", "b"], {}, "path-outside", {"nodes": ["a", "w", "b"]}),
+        (chain(), "neg", {"keep": ["y"]}, "not-selected", {"node": "y"}),
+        (chain(), "neg", {"keep": ["nge"]}, "no-such-node", {"node": "nge"}),
+        (chain(), "neg|mul", {"name": "x"}, "name-taken", {"name": "x", "op": "Placeholder"}),
+        (chain(), "neg|mul", {"name": "_call"}, "bad-name", {"name": "_call"}),
+        (chain(), "neg|mul", {"name": ""}, "bad-name", {"name": ""}),
+        (ENDS, "^[ayz]$", {"name": "z"}, "name-taken", {"name": "z"}),
+        (split()[:3], ["s"], {"name": "s"}, "name-taken", {"name": "s"}),
+        (chain(), "nothing", {}, "nothing-matched", {}),
+        (chain(), [], {}, "nothing-selected", {}),
+        ([X, neg("y", "x")], ["x", "y"], {}, "is-input", {"node": "x", "op": "Placeholder"}),
+        ([X, DEFAULT, const("k", [1, 2]), neg("y", "d")], ["d", "y"], {}, "is-input", {"node": "d"}),
+        ([VARIABLE, identity("y", "v")], ["v"], {}, "is-reference", {"node": "v", "op": "VariableV2"}),
+        ([X, VARIABLE, node("set", "Assign", ["v", "x"], T=FLOAT)], ["set"], {}, "is-reference", {"node": "set"}),
+        ([TABLE], ["t"], {}, "shared-state", {"node": "t"}),
+        ([node("h", "VarHandleOp", dtype=FLOAT, shape=(2,))], ["h"], {}, "shared-state", {"node": "h"}),
+        ([node("q", "FIFOQueueV2", component_types=dtypes(FLOAT))], ["q"], {}, "shared-state", {"node": "q"}),
+        ([X, node("u", "MyOp", ["x"])], ["u"], {}, "no-such-op", {"node": "u", "op": "MyOp"}),
+        (SWITCH, ["switch"], {}, "control-flow", {"node": "switch"}),
+        ([*SWITCH, node("merge", "Merge", ["switch", "switch:1"], T=FLOAT, N=2)], ["merge"], {}, "control-flow",
+         {"node": "merge"}),
+        *((graphs.loop(), [f"w/{op}"], {}, "control-flow", {"node": f"w/{op}", "op": op}) for op in
+          ("Enter", "Merge", "LoopCond", "Switch", "NextIteration", "Exit")),
+        ([X, node("y", "Neg", ["x"])], ["y"], {}, "unknown-dtype", {"tensor": "y"}),
+        ([node("u", "MyOp"), node("y", "Pack", ["u"], N=1)], ["y"], {}, "unknown-dtype", {"tensor": "u"}),
     ],
 )  # fmt: skip
-def test_what_cannot_be_part_of_a_function(records: list[bytes], chosen: list[str], words: str) -> None:
-    refused(graph(X, *records), words, chosen)
+def test_what_cannot_be_fused(
+    records: list[bytes], chosen: str | list[str], options: dict[str, Any], code: str, facts: dict[str, Any]
+) -> None:
+    refused(graph(*records), code, partial(fused, selection=chosen, **options), **facts)
 
 
-@pytest.mark.parametrize("name", ["Enter", "Merge", "LoopCond", "Switch", "NextIteration", "Exit"])
-def test_the_working_of_a_loop_cannot_be_fused(name: str) -> None:
-    words = f"'w/{name}' ({name}) cannot be fused: it is v1 control flow, which a function body cannot hold"
-    refused(graph(*graphs.loop()), words, [f"w/{name}"])
+def test_what_lies_on_the_path_is_fused_with_it() -> None:
+    fused(graph(*WAITING), ["a", "w", "b"])
 
 
-def test_an_empty_selection() -> None:
-    found = graph(*chain())
-    refused(found, "regexes 'nothing' matched 0 nodes", "nothing")
-    refused(found, "nothing is selected", [])
-    with pytest.raises(EditError, match="nothing is selected"):
-        fuse_ops(found, [], "call")
-    assert not found.is_changed
-
-
-def test_nodes_of_another_graph() -> None:
+def test_nodes_of_another_graph_and_none() -> None:
     found, other = graph(*chain()), graph(*chain())
-    for nodes in ([other["neg"], other["mul"]], [found["neg"], other["mul"]]):
-        with pytest.raises(EditError):
-            fuse_ops(found, nodes, "call")
-        assert graphs.written(found) == graphs.graph_bytes(*chain())
-        assert graphs.written(other) == graphs.graph_bytes(*chain())
+    refused(found, "nothing-selected", partial(fuse_ops, selection=[], name="call"))
+    for nodes, node_ in (([other["neg"], other["mul"]], "neg"), ([found["neg"], other["mul"]], "mul")):
+        refused(found, "other-graph", partial(fuse_ops, selection=nodes, name="call"), other, node=node_)
 
 
 # -- size --------------------------------------------------------------------------------------------------

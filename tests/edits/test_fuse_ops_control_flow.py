@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 import pytest
 from support import graphs
-from support.fusing import fused, refused
+from support.expecting import refused
+from support.fusing import fused
 from support.graphs import BOOL, FLOAT, X, add, graph, identity, neg, node, placeholder, scalar, unary
 from support.running import outcome, run
 from support.v1_control_flow import BOTH_WAYS, LOOP, cond, taken_both_ways
 
 from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.edits.fuse_ops import fuse_ops
-from gdsurgeon.errors import EditError
 from gdsurgeon.select import Selection
 
 # -- loops -------------------------------------------------------------------------------------------------
@@ -46,22 +49,10 @@ def test_a_part_of_a_loop_body_with_its_constants() -> None:
     assert run(found, "out", n=3) == [29.0]
 
 
-def test_inside_and_outside_of_a_loop_do_not_go_together() -> None:
-    words = "the selection lies in part inside the while loop 'w', and in part outside"
-    records = [*LOOP, neg("aside", "three")]
-    refused(graph(*records), words, ["w/plus", "aside"])
-    refused(graph(*records), words, ["w/plus", "out"])
-
-
-def test_the_condition_and_the_body_of_a_loop_do_not_go_together() -> None:
-    refused(graph(*LOOP), "a path leaves it and comes back", ["w/Less", "w/Add"])
-
-
-def test_two_loops_do_not_go_together() -> None:
-    second = [r.replace(b"w/", b"u/").replace(b"\x12\x01w", b"\x12\x01u") for r in LOOP]  # names and frame
-    records = [*LOOP, *(r for r in second if r not in LOOP and b"out" not in r)]
-    assert check(graph(*records)).faults == []
-    refused(graph(*records), "while loop", ["w/double", "u/double"])
+def other_loop() -> list[bytes]:
+    """The loop of LOOP once more, beside it, with names and a frame of its own."""
+    records = [r.replace(b"w/", b"u/").replace(b"\x12\x01w", b"\x12\x01u") for r in LOOP]
+    return [r for r in records if r not in LOOP and b"out" not in r]
 
 
 # -- conditionals ------------------------------------------------------------------------------------------
@@ -87,46 +78,20 @@ def test_a_constant_alone_stays_in_its_branch() -> None:
     assert taken_both_ways(found, "only") == taken_both_ways(graph(*records), "only") == [[2.0], "a dead value"]
 
 
-def test_the_two_sides_of_a_conditional_do_not_go_together() -> None:
-    refused(graph(*cond()), "they lie in different branches of a conditional", ["c/mul", "c/neg"])
-    refused(graph(*cond()), "they lie in different branches of a conditional", ["c/two", "c/ten"])
-
-
 @pytest.mark.tensorflow
 def test_a_node_outside_goes_along_where_nobody_else_reads_it() -> None:
     """What is computed for one branch alone may be computed in it."""
-    records = [r for r in cond() if b"c/two" not in r]
-    records += [scalar("two", 2), neg("minus", "two"), node("c/mul", "Mul", ["c/x_t:1", "minus"], T=FLOAT)]
-    found = graph(*records)
+    found = graph(*OUTSIDE)
     fused(found, ["minus", "two", "c/mul"])
     assert taken_both_ways(found, "y") == [[[-2.0, -4.0]], [[-11.0, -12.0]]]
 
 
-def test_a_node_that_is_read_in_a_branch_and_outside_of_it_stays_outside() -> None:
-    records = [r for r in cond() if b"c/two" not in r]
-    records += [scalar("two", 2), neg("minus", "two"), node("c/mul", "Mul", ["c/x_t:1", "minus"], T=FLOAT)]
-    for reader in (neg("outside", "minus"), node("waiting", "NoOp", ["^minus"])):
-        found = graph(*records, reader)
-        refused(found, "they lie in different branches of a conditional", ["minus", "c/mul"])
+OUTSIDE = [r for r in cond() if b"c/two" not in r]
+OUTSIDE += [scalar("two", 2), neg("minus", "two"), node("c/mul", "Mul", ["c/x_t:1", "minus"], T=FLOAT)]
 
 
-@pytest.mark.tensorflow
-@pytest.mark.parametrize("keep", [[], ["aside"]])
-def test_an_output_beside_a_branch_is_not_drawn_into_it(keep: list[str]) -> None:
-    """The output exists whatever is decided: refused, or still there both ways."""
-    records = cond(neg("aside", "x"), *([add("c/more", "c/mul", "aside"), identity("m", "c/more")] if keep else []))
-    found = graph(*records)
-    try:
-        fused(found, ["c/mul", "aside", *(["c/more"] if keep else [])], keep=keep)
-    except EditError as error:
-        assert "different branches" in error.message and not found.is_changed
-        return
-    assert taken_both_ways(found, "aside") == [[[-1.0, -2.0]]] * 2
-
-
-@pytest.mark.tensorflow
-def test_a_conditional_in_another() -> None:
-    records = cond(
+def nested() -> list[bytes]:
+    return cond(
         placeholder("q", BOOL, ()),
         node("d/Switch", "Switch", ["c/mul", "q"], T=FLOAT),
         neg("d/neg", "d/Switch:1"),
@@ -134,7 +99,11 @@ def test_a_conditional_in_another() -> None:
         node("d/Merge", "Merge", ["d/abs", "d/neg"], T=FLOAT, N=2),
         identity("z", "d/Merge"),
     )
-    refused(graph(*records), "different branches", ["d/neg", "c/neg"])
+
+
+@pytest.mark.tensorflow
+def test_a_conditional_in_another() -> None:
+    records = nested()
     found = graph(*records)
     fused(found, ["d/neg"])
     for q in (True, False):
@@ -146,45 +115,62 @@ def test_a_conditional_in_another() -> None:
 @pytest.mark.tensorflow
 def test_branches_of_two_conditionals_that_are_not_in_one_another() -> None:
     """What reads from both runs where both are taken; what reads from one does not hang on the other."""
-    records = [
-        placeholder("p", BOOL, ()),
-        placeholder("q", BOOL, ()),
-        X,
-        node("where_p", "Switch", ["x", "p"], T=FLOAT),
-        node("where_q", "Switch", ["x", "q"], T=FLOAT),
-        neg("a", "where_p:1"),
-        add("b", "a", "where_q:1"),
-        neg("c", "b"),
-        identity("y", "a"),
-        identity("z", "c"),
-    ]
-    refused(graph(*records), "different branches of a conditional", ["a", "b"])
-    found = graph(*records)
+    found = graph(*TWO_CONDITIONALS)
     fused(found, ["b", "c"])
     for p in (True, False):
         for q in (True, False):
             for fetch in ("y", "z"):
                 given = {"p": p, "q": q, "x": [1.0, 2.0]}
-                assert outcome(found, fetch, **given) == outcome(graph(*records), fetch, **given)
+                assert outcome(found, fetch, **given) == outcome(graph(*TWO_CONDITIONALS), fetch, **given)
 
 
-def test_conditionals_on_two_outputs_of_one_node() -> None:
-    records = [
-        placeholder("both", BOOL, (2,)),
-        X,
-        node("u", "Unpack", ["both"], T=BOOL, num=2, axis=0),
-        identity("second", "u:1", kind=BOOL),
-        node("where_p", "Switch", ["x", "u"], T=FLOAT),
-        node("where_q", "Switch", ["x", "u:1"], T=FLOAT),
-        node("where_second", "Switch", ["x", "second"], T=FLOAT),
-        neg("p", "where_p:1"),
-        neg("q", "where_q:1"),
-        neg("r", "where_second:1"),
-        *(identity(f"y_{name}", name) for name in "pqr"),
-    ]
-    refused(graph(*records), "different branches of a conditional", ["p", "q"])
-    refused(graph(*records), "different branches of a conditional", ["p", "r"])
-    fused(graph(*records), ["q", "r"])
+TWO_CONDITIONALS = [
+    placeholder("p", BOOL, ()), placeholder("q", BOOL, ()), X, node("where_p", "Switch", ["x", "p"], T=FLOAT),
+    node("where_q", "Switch", ["x", "q"], T=FLOAT), neg("a", "where_p:1"), add("b", "a", "where_q:1"), neg("c", "b"),
+    identity("y", "a"), identity("z", "c"),
+]  # fmt: skip
+ON_ONE_NODE = [
+    placeholder("both", BOOL, (2,)), X, node("u", "Unpack", ["both"], T=BOOL, num=2, axis=0),
+    identity("second", "u:1", kind=BOOL), node("where_p", "Switch", ["x", "u"], T=FLOAT),
+    node("where_q", "Switch", ["x", "u:1"], T=FLOAT), node("where_second", "Switch", ["x", "second"], T=FLOAT),
+    neg("p", "where_p:1"), neg("q", "where_q:1"), neg("r", "where_second:1"),
+    *(identity(f"y_{name}", name) for name in "pqr"),
+]  # fmt: skip
+BESIDE = cond(neg("aside", "x"))
+BESIDE_AND_READ = cond(neg("aside", "x"), add("c/more", "c/mul", "aside"), identity("m", "c/more"))
+
+
+@pytest.mark.parametrize(
+    ("records", "chosen", "options", "code", "facts"),
+    [
+        ([*LOOP, neg("aside", "three")], ["w/plus", "aside"], {}, "crosses-loop", {"loop": "w"}),
+        (LOOP, ["w/plus", "out"], {}, "crosses-loop", {"loop": "w"}),
+        ([*LOOP, *other_loop()], ["w/double", "u/double"], {}, "crosses-loop", {"loop": "u"}),
+        (LOOP, ["w/Less", "w/Add"], {}, "path-outside",
+         {"nodes": ["w/Less", "w/LoopCond", "w/Switch", "w/i", "w/Add"]}),
+        (cond(), ["c/mul", "c/neg"], {}, "crosses-branch", {"nodes": ["c/neg", "c/mul"]}),
+        (cond(), ["c/two", "c/ten"], {}, "crosses-branch", {"nodes": ["c/ten", "c/two"]}),
+        *(([*OUTSIDE, reader], ["minus", "c/mul"], {}, "crosses-branch", {"nodes": ["minus", "c/mul"]})
+          for reader in (neg("outside", "minus"), node("waiting", "NoOp", ["^minus"]))),
+        (BESIDE, ["c/mul", "aside"], {}, "crosses-branch", {"nodes": ["aside", "c/mul"]}),
+        (BESIDE_AND_READ, ["c/mul", "aside", "c/more"], {"keep": ["aside"]}, "crosses-branch",
+         {"nodes": ["aside", "c/mul"]}),
+        (nested(), ["d/neg", "c/neg"], {}, "crosses-branch", {"nodes": ["c/neg", "d/neg"]}),
+        (TWO_CONDITIONALS, ["a", "b"], {}, "crosses-branch", {"nodes": ["a", "b"]}),
+        (ON_ONE_NODE, ["p", "q"], {}, "crosses-branch", {"nodes": ["q", "p"]}),
+        (ON_ONE_NODE, ["p", "r"], {}, "crosses-branch", {"nodes": ["r", "p"]}),
+    ],
+)  # fmt: skip
+def test_what_does_not_go_together(
+    records: list[bytes], chosen: list[str], options: dict[str, Any], code: str, facts: dict[str, Any]
+) -> None:
+    """Nodes inside and outside of a loop, of two loops, and of two branches; an output exists whatever is decided."""
+    assert check(graph(*records)).faults == []
+    refused(graph(*records), code, partial(fused, selection=chosen, **options), **facts)
+
+
+def test_branches_on_one_output_of_a_node_go_together() -> None:
+    fused(graph(*ON_ONE_NODE), ["q", "r"])
 
 
 def test_a_switch_that_leads_nowhere_is_no_internal_fault() -> None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.fuse_ops import fuse_ops
-from gdsurgeon.errors import EditError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.select import Selection
 from support import graphs
-from support.expecting import check_graph, refuse
+from support.expecting import check_graph
 from support.graphs import FLOAT, INT32, X, add, const, graph, identity, neg, node, placeholder, scalar, unary
 
 
@@ -27,10 +25,6 @@ def check_calls(found: Graph, *records: bytes) -> None:
     """`check_graph`, whatever functions the graph holds."""
     functions = graphs.parsed(found).library.function
     check_graph(found, *records, trailer=graphs.library(*functions) + graphs.VERSIONS)
-
-
-def refused(found: Graph, words: str, selection: str | Sequence[str], name: str = "call", **options: Any) -> EditError:
-    return refuse(found, re.escape(words), lambda g: fused(g, selection, name, **options))
 
 
 def chain() -> list[bytes]:

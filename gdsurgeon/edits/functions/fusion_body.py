@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.signature import output_nodes
-from gdsurgeon.analysis.shapes.stated import describe, may_be_one
+from gdsurgeon.analysis.shapes.stated import describe, mismatch
 from gdsurgeon.edits.functions.definition import check_fusible, is_large_constant, make_function, name_function
 from gdsurgeon.edits.functions.merge import plan_function_merge, respell_body
-from gdsurgeon.errors import EditError, printable, quoted
+from gdsurgeon.errors import EditError, Remark, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.kinds import PLACEHOLDERS
@@ -101,7 +101,11 @@ def bind_body(graph: Graph, hole: Hole, body: Graph, mapped: Sequence[tuple[str,
     unique = graph.unique_names()
     names = {node: unique(f"{hole.name}/{node.name}") for node in constants}
     unneeded = [output for output in hole.inputs if output not in placeholders]
-    notes = [f"{quoted(output.name)} is not needed by {printable(body.source_name)}" for output in unneeded]
+    source = printable(body.source_name)
+    notes: list[str] = [
+        Remark(f"{quoted(output.name)} is not needed by {source}", "not-needed", tensor=output.name)
+        for output in unneeded
+    ]
     return FusionBody(function, [*placeholders, *handed], nodes, merge.added, names, warnings, notes)
 
 
@@ -110,9 +114,12 @@ def _check_nodes(nodes: Iterable[Node], body: Graph) -> None:
         where = f"{quoted(node.name)} of {printable(body.source_name)}"
         if node.op_def is None:
             # A function names the outputs of its ops, and what those are called stands in the op's library alone.
-            raise EditError(f"{where}: {printable(node.op)} is not known here", advice="put-in-place")
+            message = f"{where}: {printable(node.op)} is not known here"
+            facts = {"node": node.name, "op": node.op, "file": body.source_name}
+            raise EditError(message, code="unknown-op", advice="put-in-place", facts=facts)
         if node.op in PLACEHOLDERS:
-            raise EditError(f"{where} stands for no input of the selection")
+            message = f"{where} stands for no input of the selection"
+            raise EditError(message, code="no-such-input", facts={"node": node.name, "file": body.source_name})
         check_fusible(node)
 
 
@@ -140,10 +147,13 @@ class _BoundaryMap:
         elif tensor in self.outputs:
             chosen = self.for_output
         else:
-            ends = ", ".join(quoted(output.name) for output in (*self.inputs, *self.outputs))
-            raise EditError(f"{quoted(tensor.name)} is not at the boundary of the selection, which is {ends}")
+            ends = [output.name for output in (*self.inputs, *self.outputs)]
+            listed = ", ".join(map(quoted, ends))
+            message = f"{quoted(tensor.name)} is not at the boundary of the selection, which is {listed}"
+            raise EditError(message, code="not-at-boundary", facts={"tensor": tensor.name, "boundary": ends})
         if tensor in chosen or (chosen is self.for_input and inner in chosen.values()):
-            raise EditError(f"{quoted(tensor.name)} or {quoted(inner.name)} is mapped twice")
+            message = f"{quoted(tensor.name)} or {quoted(inner.name)} is mapped twice"
+            raise EditError(message, code="given-twice", facts={"tensor": tensor.name, "name": inner.name})
         chosen[tensor] = inner
 
     def placeholders(self) -> dict[Output, Output]:
@@ -161,8 +171,12 @@ class _BoundaryMap:
         found = self._by_name_and_order(self.outputs, given, dict(self.for_output), "output")
         missing = [output for output in self.outputs if output not in found]
         if missing:
-            names = ", ".join(quoted(output.name) for output in missing)
-            raise EditError(f"{printable(self.body.source_name)} has no result for {names}", advice="map-boundary")
+            raise EditError(
+                f"{printable(self.body.source_name)} has no result for {_named(missing)}",
+                code="no-result",
+                facts={"tensors": [output.name for output in missing]},
+                advice="map-boundary",
+            )
         return found
 
     def _by_name_and_order(
@@ -181,6 +195,8 @@ class _BoundaryMap:
             raise EditError(
                 f"the selection has {_named(left)} left as {what}s, and {printable(self.body.source_name)} "
                 f"{_named(free)}: which is which?",
+                code="ambiguous-pairs",
+                facts={f"{what}s": [output.name for output in left], "found": [output.name for output in free]},
                 advice="map-boundary",
             )
         return found
@@ -200,9 +216,13 @@ def _placeholders(body: Graph) -> list[Output]:
 
 def _check_fits(tensor: Output, inner: Output, body: Graph, warnings: list[str]) -> None:
     if not tensor.dtype or not inner.dtype:
-        warnings.append(f"the types of {quoted(tensor.name)} and {quoted(inner.name)} are not both known: not compared")
-    if not may_be_one(tensor, inner):
+        text = f"the types of {quoted(tensor.name)} and {quoted(inner.name)} are not both known: not compared"
+        warnings.append(Remark(text, "unknown-dtype", tensor=tensor.name, name=inner.name))
+    if code := mismatch(tensor, inner):
+        facts = {"tensor": tensor.name, "expected": describe(tensor), "name": inner.name, "found": describe(inner)}
         raise EditError(
             f"{quoted(tensor.name)} is {describe(tensor)}, and {quoted(inner.name)} of "
-            f"{printable(body.source_name)}, which is to take its place, is {describe(inner)}"
+            f"{printable(body.source_name)}, which is to take its place, is {describe(inner)}",
+            code=code,
+            facts=facts,
         )
