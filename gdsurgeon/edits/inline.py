@@ -105,7 +105,8 @@ def _check_size(graph: Graph, calls: Iterable[Node], inlined: Mapping[BodyKey, B
             inner[key] = []
     count = sum(sizes[key] for key in outer)
     if count > MOST_NODES:
-        raise EditError(f"inlining would make {count:,} nodes, and {MOST_NODES:,} are the most that are made at once")
+        message = f"inlining would make {count:,} nodes, and {MOST_NODES:,} are the most that are made at once"
+        raise EditError(message, code="too-large", facts={"count": count, "most": MOST_NODES})
 
 
 class _Inlining:

@@ -31,7 +31,6 @@ from gdsurgeon.edits.fuse_ops import fuse_ops
 from gdsurgeon.edits.inline import inline
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.select import Selection
-from gdsurgeon.wire.messages import message
 
 STEP = define("step", {"v": FLOAT, "k": FLOAT}, {"o": (FLOAT, "t:z:0")}, scalar("one", 1),
                 add("s", "v", "one:output:0"), node("t", "Mul", ["s:z:0", "k"], T=FLOAT))  # fmt: skip
@@ -132,10 +131,7 @@ def test_a_call_behind_two_conditionals() -> None:
 def test_a_loop_in_a_body_has_a_frame_of_its_own() -> None:
     """Two calls of a function with a v1 loop in it run side by side."""
     loop = graphs.proto(*LOOP, trailer=b"")
-    made = message("tensorflow.FunctionDef")()
-    made.signature.name = "f"
-    made.signature.input_arg.add(name="n", type=3)
-    made.signature.output_arg.add(name="o", type=1)
+    made = define("f", {"n": INT32}, {"o": (FLOAT, "out:output:0")})
     outputs = {"Enter": "output", "Merge": "output", "Switch": "output_false", "Exit": "output", "Less": "z",
                "LoopCond": "output", "Identity": "output", "Const": "output", "AddV2": "z", "Mul": "z",
                "NextIteration": "output"}  # fmt: skip
@@ -149,7 +145,6 @@ def test_a_loop_in_a_body_has_a_frame_of_its_own() -> None:
             name, _, port = text.partition(":")
             if name[0] != "^" and ops[name] != "Placeholder":
                 copy.input[i] = f"{name}:{'output_true' if port == '1' else outputs[ops[name]]}:0"
-    made.ret["o"] = "out:output:0"
     records = [placeholder("n", INT32, ()), call("c", "f", ["n"], [INT32], F1), call("d", "f", ["n"], [INT32], F1),
                add("y", "c", "d"), library(made)]  # fmt: skip
     for keep_names in (True, False):

@@ -49,26 +49,45 @@ def checked_call(given_: Sequence[bytes], *controls: str) -> bytes:
     return call("c", "f", ["x", "ok", *controls], [FLOAT, BOOL], given_, stateful=True)
 
 
-@pytest.mark.tensorflow
-def test_what_a_function_does_is_done_though_its_results_do_not_need_it() -> None:
-    made = checked("f", neg("n", "x"), o="n:y:0")
-    same([X, OK, checked_call(F1), identity("y", "c"), library(made)], "y", feeds=CHECKED)
-    same([X, OK, checked_call(F1), library(made)], "c", feeds=CHECKED)
+NEGATING = checked("f", neg("n", "x"), o="n:y:0")
+Y, AFTER = identity("y", "c"), identity("y", "x", "^c")
+PASSING = define("f", {"a": FLOAT}, {"o": (FLOAT, "a")})
+IGNORING = define("f", {"a": FLOAT}, {"o": (FLOAT, "k:output:0")}, const("k", [7, 7]))
+EMPTY = define("f", {}, {}, node("n", "NoOp"))
+CHECK, LATE = asserted("check", "x"), identity("late", "x", "^check")
+WAITING = [X, OK, CHECK, call("c", "f", ["x", "^check"], F1, F1)]
+INNER = call("inner", "f", ["x", "ok"], [FLOAT, BOOL], F1, stateful=True)
+NESTED = define("outer", {"x": FLOAT, "ok": BOOL}, {"o": (FLOAT, "m:y:0")}, INNER, neg("m", "x"), effects=["inner"],
+                stateful=True)  # fmt: skip
+OUTER_CALL = call("c", "outer", ["x", "ok"], [FLOAT, BOOL], F1, stateful=True)
+
+CASES = {
+    "done though the results do not need it": ([X, OK, checked_call(F1), Y, library(NEGATING)], ["y"]),
+    "done though the call is an output": ([X, OK, checked_call(F1), library(NEGATING)], ["c"]),
+    "done before what waits for a call without results": (
+        [X, OK, checked_call([]), AFTER, library(checked("f"))], ["y"]),
+    "done before what waits for the call": (
+        [X, OK, checked_call(F1), AFTER, identity("z", "c"), library(NEGATING)], ["y", "z"]),
+    "a result that is an argument": ([X, OK, checked_call(F1), Y, library(checked("f", o="x"))], ["y"]),
+    "a call that waits, whose result is an argument": ([*WAITING, Y, library(PASSING)], ["y"]),
+    "the same, as an output": ([*WAITING, library(PASSING)], ["c"]),
+    "what waits for a call waits for what that waits for": (
+        [X, OK, CHECK, call("c", "f", ["^check"], [], []), AFTER, library(EMPTY)], ["y"]),
+    "and for what that is given": ([X, OK, CHECK, LATE, call("c", "f", ["late"], F1, F1), AFTER, library(IGNORING)],
+                                   ["y"]),
+    "and for both": ([X, OK, CHECK, LATE, neg("other", "x"), call("c", "f", ["late", "^other"], F1, F1), AFTER,
+                      library(IGNORING)], ["y"]),
+    "effects of calls in bodies": ([X, OK, OUTER_CALL, Y, identity("z", "x", "^c"), library(NESTED, NEGATING)],
+                                   ["y", "z"]),
+}  # fmt: skip
 
 
 @pytest.mark.tensorflow
-def test_what_a_function_does_is_done_before_what_waits_for_the_call() -> None:
-    made = checked("f")
-    same([X, OK, checked_call([]), identity("y", "x", "^c"), library(made)], "y", feeds=CHECKED)
-    made = checked("f", neg("n", "x"), o="n:y:0")
-    records = [X, OK, checked_call(F1), identity("y", "x", "^c"), identity("z", "c"), library(made)]
-    same(records, "y", feeds=CHECKED)
-    same(records, "z", feeds=CHECKED)
-
-
-@pytest.mark.tensorflow
-def test_what_a_result_that_is_an_argument_waits_for() -> None:
-    same([X, OK, checked_call(F1), identity("y", "c"), library(checked("f", o="x"))], "y", feeds=CHECKED)
+@pytest.mark.parametrize("case", CASES)
+def test_what_a_function_does_is_done(case: str) -> None:
+    records, fetches = CASES[case]
+    for fetch in fetches:
+        same(records, fetch, feeds=CHECKED)
 
 
 @pytest.mark.tensorflow
@@ -88,39 +107,6 @@ def test_what_a_call_waits_for_comes_before_all_in_it() -> None:
                library(LESS_ONE)]  # fmt: skip
     found = same(records, "y", feeds=CHECKED)
     assert graphs.inputs(found)["c/k"] == ["^check"]
-
-
-@pytest.mark.tensorflow
-def test_what_a_call_waits_for_when_its_result_is_an_argument() -> None:
-    passing = define("f", {"a": FLOAT}, {"o": (FLOAT, "a")})
-    waiting = [X, OK, asserted("check", "x"), call("c", "f", ["x", "^check"], F1, F1)]
-    same([*waiting, identity("y", "c"), library(passing)], "y", feeds=CHECKED)
-    same([*waiting, library(passing)], "c", feeds=CHECKED)
-
-
-@pytest.mark.tensorflow
-def test_what_waits_for_a_call_waits_for_what_the_call_waits_for() -> None:
-    empty = define("f", {}, {}, node("n", "NoOp"))
-    records = [X, OK, asserted("check", "x"), call("c", "f", ["^check"], [], []), identity("y", "x", "^c"),
-               library(empty)]  # fmt: skip
-    same(records, "y", feeds=CHECKED)
-
-
-@pytest.mark.tensorflow
-def test_what_waits_for_a_call_waits_for_what_the_call_is_given() -> None:
-    ignoring = define("f", {"a": FLOAT}, {"o": (FLOAT, "k:output:0")}, const("k", [7, 7]))
-    records = [X, OK, asserted("check", "x"), identity("late", "x", "^check"), call("c", "f", ["late"], F1, F1),
-               identity("y", "x", "^c"), library(ignoring)]  # fmt: skip
-    same(records, "y", feeds=CHECKED)
-
-
-@pytest.mark.tensorflow
-def test_what_waits_for_a_call_waits_for_all_that_the_call_waits_for() -> None:
-    """The call waits by a control edge, too, and for what its body does not need."""
-    ignoring = define("f", {"a": FLOAT}, {"o": (FLOAT, "k:output:0")}, const("k", [7, 7]))
-    records = [X, OK, asserted("check", "x"), identity("late", "x", "^check"), neg("other", "x"),
-               call("c", "f", ["late", "^other"], F1, F1), identity("y", "x", "^c"), library(ignoring)]  # fmt: skip
-    same(records, "y", feeds=CHECKED)
 
 
 def test_calls_that_wait_for_each_other_take_linear_time() -> None:
@@ -148,17 +134,6 @@ def test_several_things_that_are_waited_for() -> None:
     records = [X, OK, checked_call(F1), identity("y", "x", "^c"), neg("z", "x", "^c", "^x"), library(made)]
     found = same(records, "y", "z", feeds=CHECKED)
     assert graphs.inputs(found)["z"] == [*graphs.inputs(found)["y"], "^x"]
-
-
-@pytest.mark.tensorflow
-def test_effects_of_calls_in_bodies() -> None:
-    inner = call("inner", "f", ["x", "ok"], [FLOAT, BOOL], F1, stateful=True)
-    outer = define("outer", {"x": FLOAT, "ok": BOOL}, {"o": (FLOAT, "m:y:0")}, inner, neg("m", "x"),
-                     effects=["inner"], stateful=True)  # fmt: skip
-    records = [X, OK, call("c", "outer", ["x", "ok"], [FLOAT, BOOL], F1, stateful=True), identity("y", "c"),
-               identity("z", "x", "^c"), library(outer, checked("f", neg("n", "x"), o="n:y:0"))]  # fmt: skip
-    same(records, "y", feeds=CHECKED)
-    same(records, "z", feeds=CHECKED)
 
 
 @pytest.mark.tensorflow

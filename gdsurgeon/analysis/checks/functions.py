@@ -41,7 +41,7 @@ def check_functions(library: FunctionLibrary, findings: Findings) -> None:
             if callee not in counts and op_def(callee) is None:
                 findings.fault(f"a gradient entry names the function {quoted(callee)}, which the library has not")
     for path in recursions(calls):
-        findings.fault(f"functions call each other without end: {path}")
+        findings.fault(f"functions call each other without end: {' -> '.join(map(quoted, path))}")
     for op, name in unknown.items():
         findings.warn(f"op {quoted(op)} (function {quoted(name)}) is not known to this TensorFlow")
 
@@ -65,7 +65,7 @@ def _check_signature(function: FunctionDef, nodes: Sequence[str]) -> Iterator[st
             yield f"{where} has no ret for its output {quoted(arg.name)}"
 
 
-def recursions(calls: Mapping[str, Iterable[str]]) -> Iterator[str]:
+def recursions(calls: Mapping[str, Iterable[str]]) -> Iterator[list[str]]:
     """The cycles of the call graph that a depth-first walk comes upon, as paths; never recurses itself."""
     state: dict[str, int] = {}  # 1: on the path, 2: done
     for start in calls:
@@ -80,7 +80,7 @@ def recursions(calls: Mapping[str, Iterable[str]]) -> Iterator[str]:
                 state[path.pop()] = 2
                 pending.pop()
             elif state.get(callee) == 1:
-                yield " -> ".join(quoted(name) for name in [*path[path.index(callee) :], callee])
+                yield [*path[path.index(callee) :], callee]
             elif callee in calls and callee not in state:
                 state[callee] = 1
                 path.append(callee)

@@ -61,7 +61,14 @@ def bodies(graph: Graph, calls: Iterable[Node]) -> dict[BodyKey, Body]:
         if len(caller.inputs) != len(body.arguments):
             raise EditError(
                 f"{quoted(caller.name)} has {len(caller.inputs)} inputs, and the function {quoted(call.function)} "
-                f"takes {len(body.arguments)}"
+                f"takes {len(body.arguments)}",
+                code="wrong-count",
+                facts={
+                    "node": caller.name,
+                    "function": call.function,
+                    "expected": len(body.arguments),
+                    "found": len(caller.inputs),
+                },
             )
         if not known:
             pending += [node for node in inner_nodes(body) if is_call(node.op, graph)]
@@ -72,7 +79,8 @@ def _check_recursion(graph: Graph, names: Iterable[str]) -> None:
     """Raises EditError where one of the functions NAMES comes to call itself."""
     library = graph.functions
     for path in recursions({name: library.calls(name) for name in library.reachable(names)}):
-        raise EditError(f"functions that call each other without end cannot be inlined: {path}")
+        message = f"functions that call each other without end cannot be inlined: {' -> '.join(map(quoted, path))}"
+        raise EditError(message, code="recursion", facts={"functions": path})
 
 
 def body_key(call: FunctionCall) -> BodyKey:

@@ -50,7 +50,8 @@ def lower(graph: Graph) -> Counter[str]:
     """
     names = used_functions(graph)
     for path in recursions({name: graph.functions.calls(name) for name in names if name in graph.functions}):
-        message = f"functions that call each other without end cannot be put in the place of their calls: {path}"
+        cycle = " -> ".join(map(quoted, path))
+        message = f"functions that call each other without end cannot be put in the place of their calls: {cycle}"
         raise EditError(message, code="recursion", facts={"functions": path})
     done: Counter[str] = Counter()
     for _ in range(MOST_ROUNDS):
