@@ -47,6 +47,8 @@ VERDICTS = {0: "done", 1: "different", 2: "usage", 3: "bad input", 4: "refused",
 UNSTABLE = frozenset(("seconds", "timing", "memory", "runtime", "loaded", "version"))
 """The keys of reports that depend on the machine or the moment."""
 
+NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
+
 
 # -- running ----------------------------------------------------------------------------------------------------------
 
@@ -99,15 +101,12 @@ def ran(call: Run, words: Sequence[str], tree: Path, places: dict[str, str], tim
     }
 
 
-def normalised(value: Any, folders: dict[str, str], unstable: frozenset[str] = UNSTABLE) -> Any:
+def normalised(value: Any, folders: dict[str, str]) -> Any:
     """A report without unstable keys, durations and paths; `folders` maps each folder to its name in braces."""
     if isinstance(value, dict):
-        if value.get("random"):  # a proof of a graph with random ops
-            unstable |= {"value"}
-        kept = [key for key in value if key not in unstable]
-        return {normalised(key, folders): normalised(value[key], folders, unstable) for key in kept}
+        return {normalised(key, folders): normalised(value[key], folders) for key in value if key not in UNSTABLE}
     if isinstance(value, list):
-        return [normalised(item, folders, unstable) for item in value]
+        return [normalised(item, folders) for item in value]
     if isinstance(value, str):
         for folder, name in folders.items():
             value = value.replace(folder, name)
@@ -175,10 +174,14 @@ def read(path: Path) -> dict[tuple[str, str], Run]:
 def compare(old: dict[tuple[str, str], Run], new: dict[tuple[str, str], Run], ignored: Sequence[str] = ()) -> list[str]:
     """The differences of two records as lines, a summary first. No lines if the records agree.
 
+    The values of outputs are not compared for models with random ops.
+
     Args:
         old, new: the runs, as `read` returns them.
         ignored: patterns of fields, such as ``result``, and of paths in reports, such as ``report.error.message``.
     """
+    proofs = [(model, run["report"].get("proof")) for (model, _), run in old.items() if run["report"]]
+    random = {model for model, proof in proofs if proof and proof.get("random")}
     summary: Counter[str] = Counter()
     details = []
     for key in dict.fromkeys([*old, *new]):
@@ -187,6 +190,7 @@ def compare(old: dict[tuple[str, str], Run], new: dict[tuple[str, str], Run], ig
             (".".join(path[:3]) or "run", f"{'.'.join(path) or 'run'}: {shortened(before)} -> {shortened(after)}")
             for path, before, after in changes(*sides)
             if not any(fnmatch(".".join(path), pattern) for pattern in ignored)
+            and not (key[0] in random and path[-1:] == ("value",))
         ]
         summary.update({kind for kind, _ in found})
         if found:
@@ -205,11 +209,17 @@ def changes(old: Any, new: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tu
             yield from changes(before, after, (*path, "[]"))
     elif isinstance(old, list) and isinstance(new, list):
         yield path, [item for item in old if item not in new], [item for item in new if item not in old]
-    elif isinstance(old, float) and isinstance(new, float):
-        if not math.isclose(old, new, rel_tol=1e-3):
-            yield path, old, new
-    elif old != new:
+    elif old != new and not (isinstance(old, float | str) and type(old) is type(new) and agree(str(old), str(new))):
         yield path, old, new
+
+
+def agree(old: str, new: str) -> bool:
+    """Whether two texts differ at most in the rounding of decimal fractions."""
+    pairs = list(zip(NUMBER.findall(old), NUMBER.findall(new), strict=False))
+    close = (
+        a == b or ("." in a + b and math.isclose(float(a), float(b), rel_tol=1e-3, abs_tol=1e-6)) for a, b in pairs
+    )
+    return NUMBER.split(old) == NUMBER.split(new) and all(close)
 
 
 def shortened(value: Any) -> str:
