@@ -16,7 +16,6 @@ from gdsurgeon.cli.hints import HINTS, OPTIONS, error_json, hint_of, worded
 from gdsurgeon.errors import EditError, InputError, Line, UsageError, joined
 
 PACKAGE = Path(gdsurgeon.__file__).parent
-ADVICE = re.compile(r"(?:advice=|advice = |advice \+= |DO_WITHOUT = |HOW_TO_PAIR = |Obstacle\(|Help\()([^\n]*)")
 
 
 def modules() -> Iterator[tuple[Path, str]]:
@@ -58,9 +57,20 @@ def test_an_argument_of_another_package_is_called_what_it_is() -> None:
 
 
 def test_every_advice_has_words_and_all_words_are_used() -> None:
-    lines = [re.split("facts=|{", line)[0] for _, text in modules() for line in ADVICE.findall(text)]
-    used = {code for line in lines for code in re.findall(r'"([a-z][a-z-]+)"', line)}
-    assert used == set(HINTS)
+    known: set[str] = set()
+    for path, text in modules():
+        if path.name != "hints.py":
+            known.update(literals(text))
+    given = {
+        constant.value
+        for _, text in modules()
+        for call in ast.walk(ast.parse(text))
+        if isinstance(call, ast.keyword) and call.arg == "advice"
+        for constant in ast.walk(call.value)
+        if isinstance(constant, ast.Constant) and isinstance(constant.value, str) and "-" in constant.value
+    }
+    assert set(HINTS) <= known
+    assert given <= set(HINTS)
 
 
 @pytest.mark.parametrize("code", HINTS)

@@ -175,7 +175,7 @@ def _put(archive: _Archive, member: _Member, folder: str, there: dict[str, bool]
         what = _OTHERS.get(member.kind, "member of an unknown type")
         error = _refused(archive, member, f"is a {what}", "link-in-savedmodel" if "link" in what else "wrong-format")
         error.facts["found"] = what
-        error.hint = "the option -h of tar packs files instead of links" if "link" in what else None
+        error.hint = "copy the folder with its links resolved (cp -rL), then pack it" if "link" in what else None
         raise error
     if len(os.fsencode(member.name)) > LONGEST_NAME or any(len(os.fsencode(part)) > LONGEST_PART for part in parts):
         raise _refused(archive, member, "is too long a name", "bad-name")

@@ -292,5 +292,9 @@ def _inputs_reached(parts: Parts, proof: Proof) -> None:
         if compared.isdisjoint(depending_on(parts.model.graph, [interface.name])):
             reasons = joined("; ", dict.fromkeys(reason for _, reason in proof.skipped)) or "there is none"
             line = "no output that depends on {input} could be compared: {reasons}"
-            line = Line(line, input=quoted(interface.name), reasons=reasons)
-            raise NotValidatedError(line, code="nothing-comparable", facts={"node": interface.name}, advice=DO_WITHOUT)
+            raise NotValidatedError(
+                Line(line, input=quoted(interface.name), reasons=reasons),
+                code="nothing-comparable",
+                facts={"node": interface.name},
+                advice=DO_WITHOUT,
+            )
