@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
+from gdsurgeon.graph_editor.refusal import WrongType
 
 
 class ControlOutputs:
@@ -15,7 +16,7 @@ class ControlOutputs:
 
     def __init__(self, graph: Graph) -> None:
         if not isinstance(graph, Graph):
-            raise TypeError(f"a Graph is expected, not {type(graph).__name__}")
+            raise WrongType("Graph", graph)
         self._graph = graph
 
     @property

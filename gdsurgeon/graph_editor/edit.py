@@ -11,10 +11,9 @@ from gdsurgeon.graph_editor.control_outputs import ControlOutputs
 from gdsurgeon.graph_editor.lists import check_graphs
 from gdsurgeon.graph_editor.make import make_placeholder
 from gdsurgeon.graph_editor.names import placeholder_name
-from gdsurgeon.graph_editor.refusal import refusals
+from gdsurgeon.graph_editor.refusal import WrongType, refusals
 from gdsurgeon.graph_editor.reroute import (
     apply,
-    check_present,
     keep_controls,
     may_change_inputs,
     may_change_outputs,
@@ -43,7 +42,7 @@ def detach_control_outputs(sgv: object, control_outputs: ControlOutputs) -> None
         TypeError: CONTROL_OUTPUTS is none; or as `make_view` does.
     """
     if not isinstance(control_outputs, ControlOutputs):
-        raise TypeError(f"a ControlOutputs is expected, not {type(control_outputs).__name__}")
+        raise WrongType("ControlOutputs", control_outputs)
     members = set((view := make_view(sgv)).nodes)
     waiting = dict.fromkeys(user for node in view.nodes for user in control_outputs.get(node))
     for user in waiting:
@@ -117,8 +116,8 @@ def _placeholders(view: SubGraphView, tensors: Sequence[Output]) -> list[Output]
 
 def _check_replaceable(view: SubGraphView, tensors: Iterable[Output]) -> None:
     for tensor in tensors:
-        check_present(tensor, view.graph)
         with refusals():
+            graph_of(tensor.node).output(tensor)
             check_typed(tensor)
 
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from gdsurgeon.errors import printable, quoted
 from gdsurgeon.graph.graph import Graph, graph_of
 from gdsurgeon.graph.node import Node, Output
-from gdsurgeon.graph_editor.refusal import Refusal
+from gdsurgeon.graph_editor.refusal import Refusal, WrongType
 from gdsurgeon.graph_editor.view import Subgraph, consumers, node_outputs
 
 T = TypeVar("T")
@@ -24,7 +24,7 @@ class ListView(Sequence[T]):
 
     def __init__(self, list_: Sequence[T]) -> None:
         if not isinstance(list_, (list, tuple)):
-            raise TypeError(f"a list is expected, not {type(list_).__name__}")
+            raise WrongType("list", list_)
         self._items = tuple(list_)
 
     def __len__(self) -> int:
@@ -120,22 +120,24 @@ def get_unique_graph(
     if isinstance(tops, Graph):
         return tops
     if not is_iterable(tops):
-        raise TypeError(f"{type(tops).__name__} is not iterable")
+        raise WrongType("iterable", tops)
     if check_types is None:
         check_types = (Node, Output)
     types = (check_types,) if isinstance(check_types, type) else tuple(check_types)
     items: list[Any] = list(tops)  # type: ignore[call-overload]
     wrong = [item for item in items if not isinstance(item, types)]
     if wrong:
-        raise TypeError(f"{' or '.join(t.__name__ for t in types)} expected, not {type(wrong[0]).__name__}")
+        raise WrongType(" or ".join(t.__name__ for t in types), wrong[0])
     first: Node | Output | None = None
     for top in items:
         if first is None:
             first = top
         elif graph_of(top) is not graph_of(first):
-            raise Refusal(f"{quoted(first.name)} and {quoted(top.name)} belong to two graphs")
+            facts = {"name": top.name, "expected": first.name}
+            raise Refusal(f"{quoted(first.name)} and {quoted(top.name)} belong to two graphs", code="other-graph",
+                          facts=facts)  # fmt: skip
     if first is None and not none_if_empty:
-        raise Refusal("nothing was given: there is no graph that it belongs to")
+        raise Refusal("nothing was given: there is no graph that it belongs to", code="nothing-selected")
     return None if first is None else graph_of(first)
 
 
@@ -147,7 +149,9 @@ def check_graphs(*args: Subgraph | Node | Output) -> None:
         if graph is not None and other is not None and other is not graph:
             raise Refusal(
                 f"argument {i} belongs to another graph: {printable(graph.source_name)} and "
-                f"{printable(other.source_name)}"
+                f"{printable(other.source_name)}",
+                code="other-graph",
+                facts={"value": i},
             )
         graph = graph or other
 
@@ -168,7 +172,7 @@ def make_list_of_op(
     """
     if isinstance(ops, Graph):
         if not allow_graph:
-            raise TypeError("a graph cannot stand for its nodes here")
+            raise WrongType("Node", ops)
         return list(ops.nodes())
     return [item for item in _items(ops, Node, check_graph, ignore_ts) if isinstance(item, Node)]
 
@@ -179,7 +183,7 @@ def make_list_of_t(
     """TS as a list of tensors: a graph, a tensor, or several; see `make_list_of_op`."""
     if isinstance(ts, Graph):
         if not allow_graph:
-            raise TypeError("a graph cannot stand for its tensors here")
+            raise WrongType("Output", ts)
         return get_tensors(ts)
     return [item for item in _items(ts, Output, check_graph, ignore_ops) if isinstance(item, Output)]
 
@@ -189,7 +193,7 @@ def _items(given: object, kind: type, check_graph: bool, ignore_others: bool) ->
     types = (Node, Output) if ignore_others else (kind,)
     for item in items:
         if not isinstance(item, types):
-            raise TypeError(f"{kind.__name__} expected, not {type(item).__name__}")
+            raise WrongType(kind.__name__, item)
     if check_graph:
         get_unique_graph(items, types, none_if_empty=True)
     return items

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gdsurgeon.edits.copying.placeholders import add_placeholder, known_shapes
-from gdsurgeon.errors import printable, quoted
+from gdsurgeon.errors import quoted
 from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.graph import Graph, graph_of
 from gdsurgeon.graph.node import Node, Output, check_typed
 from gdsurgeon.graph_editor.names import PLACEHOLDER_PREFIX, placeholder_name
-from gdsurgeon.graph_editor.refusal import Refusal, refusals
+from gdsurgeon.graph_editor.refusal import Refusal, WrongType, refusals
 from gdsurgeon.ops.dtypes import NUMBERS, STRING, base_dtype, is_dtype
 from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.scan import VERSIONS
@@ -38,7 +38,7 @@ def dtype_number(dtype: object) -> int:
     name = dtype if isinstance(dtype, str) else getattr(dtype, "name", None) or getattr(dtype, "__name__", "")
     if name in NUMBERS:
         return NUMBERS[name]
-    raise TypeError(f"{printable(repr(dtype))} is not a data type")
+    raise WrongType("data type", dtype)
 
 
 def make_placeholder(
@@ -136,9 +136,10 @@ def make_identity(g: Graph, name: str, input: Output, uniquify_name: bool = Fals
         ValueError: INPUT is of another graph, its dtype is not known, or the name is illegal or taken.
     """
     if input.node.graph is not g:
-        raise Refusal(f"{quoted(input.name)} belongs to another graph")
+        raise Refusal(
+            f"{quoted(input.name)} belongs to another graph", code="other-graph", facts={"tensor": input.name}
+        )
     with refusals():
         check_typed(input)
-    attrs = {"T": type_value(base_dtype(input.dtype)).SerializeToString()}
-    with refusals():
+        attrs = {"T": type_value(base_dtype(input.dtype)).SerializeToString()}
         return g.add(g.unique_names()(name) if uniquify_name else name, "Identity", [input], attrs=attrs)

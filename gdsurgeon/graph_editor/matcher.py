@@ -8,6 +8,7 @@ from textwrap import indent
 from typing import overload
 
 from gdsurgeon.graph.node import Node
+from gdsurgeon.graph_editor.refusal import Refusal, WrongType
 from gdsurgeon.graph_editor.view import consumers, node_outputs
 
 Predicate = Callable[[Node], bool]
@@ -57,14 +58,14 @@ class NodeMatcher:
     def input_ops(self, *args: Wanted) -> NodeMatcher:
         """The nodes that give the data inputs, in order. Raises ValueError where that is said already."""
         if self._inputs is not None:
-            raise ValueError("the data inputs are set already")
+            raise Refusal("the data inputs are set already", code="given-twice", facts={"value": "inputs"})
         self._inputs = [_matcher(arg) for arg in args]
         return self
 
     def control_input_ops(self, *args: Wanted) -> NodeMatcher:
         """The nodes of the control inputs, in any order. Raises ValueError where that is said already."""
         if self._controls is not None:
-            raise ValueError("the control inputs are set already")
+            raise Refusal("the control inputs are set already", code="given-twice", facts={"value": "control inputs"})
         self._controls = [_matcher(arg) for arg in args]
         return self
 
@@ -75,14 +76,14 @@ class NodeMatcher:
             ValueError: that is said already.
         """
         if self._outputs is not None:
-            raise ValueError("the outputs are set already")
+            raise Refusal("the outputs are set already", code="given-twice", facts={"value": "outputs"})
         self._outputs = [None if arg is None else _matchers(arg) for arg in args]
         return self
 
     def __call__(self, op: Node) -> bool:
         """Whether the node OP matches. Raises TypeError where it is no node."""
         if not isinstance(op, Node):
-            raise TypeError(f"a Node is expected, not {type(op).__name__}")
+            raise WrongType("Node", op)
         return self._filter(op) and self._matches_inputs(op) and self._matches_outputs(op)
 
     def _matches_inputs(self, op: Node) -> bool:
@@ -114,8 +115,12 @@ def _predicate(wanted: object) -> Predicate:
         return lambda node: True
     if callable(wanted):
         return wanted
-    raise ValueError(f"a node is not to be matched by {type(wanted).__name__}: a regular expression, a Node, True or "
-                     "a predicate is expected")  # fmt: skip
+    raise Refusal(
+        f"a node is not to be matched by {type(wanted).__name__}: a regular expression, a Node, True or a "
+        "predicate is expected",
+        code="bad-value",
+        facts={"found": type(wanted).__name__},
+    )
 
 
 def _matcher(wanted: Wanted) -> Predicate | None:
@@ -174,7 +179,9 @@ class TreeExpr:
     ) -> None:
         self._inputs = (inputs,) if isinstance(inputs, TreeExpr) else tuple(inputs or ())
         if optional and len(self._inputs) > 1:
-            raise ValueError("an optional node has one input, or none")
+            raise Refusal(
+                "an optional node has one input, or none", code="wrong-count", facts={"found": len(self._inputs)}
+            )
         self._alias = alias
         self._op = None if op is None else re.compile(op)
         self._optional = bool(optional)

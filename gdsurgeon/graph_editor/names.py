@@ -8,7 +8,7 @@ from gdsurgeon.errors import quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph_editor.lists import transform_tree
-from gdsurgeon.graph_editor.refusal import Refusal, refusals
+from gdsurgeon.graph_editor.refusal import Refusal, WrongType, refusals
 
 PLACEHOLDER_PREFIX = "geph"
 """How the names of placeholders begin that are made here: graph editor placeholder."""
@@ -48,7 +48,7 @@ def placeholder_name(t: Output | None = None, scope: str | None = None, prefix: 
     if t is None:
         return scope_finalize(scope or "") + prefix
     if not isinstance(t, Output):
-        raise TypeError(f"a tensor is expected, not {type(t).__name__}")
+        raise WrongType("Output", t)
     base = scope_basename(t.node.name)
     if not base.startswith(prefix + "__"):
         base = f"{prefix}__{base}_{t.index}"
@@ -65,7 +65,8 @@ def lookup(graph: Graph, name: str) -> Node | Output:
     if node is not None:
         return node
     if name.startswith("^"):
-        raise Refusal(f"{quoted(name)} is a control input: it names neither a node nor a tensor")
+        message = f"{quoted(name)} is a control input: it names neither a node nor a tensor"
+        raise Refusal(message, code="bad-tensor-name", facts={"tensor": name})
     with refusals():
         return graph.tensor(name) if ":" in name else graph[name]
 
@@ -78,7 +79,7 @@ def find_corresponding_elem(target: Node | Output, dst_graph: Graph, dst_scope: 
         ValueError: it is not under SRC_SCOPE, or DST_GRAPH has none of that name.
     """
     if not isinstance(target, (Node, Output)):
-        raise TypeError(f"a node or a tensor is expected, not {type(target).__name__}")
+        raise WrongType("Node or Output", target)
     node = target if isinstance(target, Node) else target.node
     name = moved_name(node.name, src_scope, dst_scope)
     return lookup(dst_graph, name if isinstance(target, Node) else f"{name}:{target.index}")
@@ -100,4 +101,6 @@ def moved_name(name: str, src_scope: str, dst_scope: str) -> str:
         return after + name[len(before) :]
     if name == before[:-1] and after:
         return after[:-1]
-    raise Refusal(f"{quoted(name)} is not under the scope {quoted(before[:-1])}")
+    scope = before[:-1]
+    raise Refusal(f"{quoted(name)} is not under the scope {quoted(scope)}", code="outside-scope",
+                  facts={"node": name, "scope": scope})  # fmt: skip

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.edits.reroute import check_acyclic, check_can_replace
 from gdsurgeon.errors import quoted
-from gdsurgeon.graph.graph import Graph, graph_of
-from gdsurgeon.graph.node import Node, Output, Use, check_output
+from gdsurgeon.graph.graph import graph_of
+from gdsurgeon.graph.node import Node, Output, Use
 from gdsurgeon.graph_editor.lists import check_graphs, get_unique_graph, make_list_of_op, make_list_of_t
-from gdsurgeon.graph_editor.refusal import Refusal, refusals
+from gdsurgeon.graph_editor.refusal import Refusal, WrongType, refusals
 from gdsurgeon.graph_editor.subgraph import SubGraphView, make_view
 
 Allowed = Callable[[Node, Output], bool]
@@ -64,23 +64,16 @@ def _reroute_ts(ts0: object, ts1: object, can_modify: object, cannot_modify: obj
 def paired(ts0: Sequence[Output], ts1: Sequence[Output]) -> Pairs:
     """Pairs of TS0 and TS1. Raises ValueError where they do not fit: see `swap_ts`."""
     if len(ts0) != len(ts1):
-        raise Refusal(f"the lists have different sizes: {len(ts0)} and {len(ts1)}")
-    graph = get_unique_graph([*ts0, *ts1], none_if_empty=True)
+        raise Refusal(f"the lists have different sizes: {len(ts0)} and {len(ts1)}", code="wrong-count",
+                      facts={"expected": len(ts0), "found": len(ts1)})  # fmt: skip
+    get_unique_graph([*ts0, *ts1], none_if_empty=True)
     pairs = list(zip(ts0, ts1, strict=True))
-    for a, b in pairs:
-        for tensor in (a, b):
-            check_present(tensor, graph)
-        with refusals():
+    with refusals():
+        for a, b in pairs:
+            for tensor in (a, b):
+                graph_of(tensor.node).output(tensor)
             check_can_replace(b, a)
     return pairs
-
-
-def check_present(tensor: Output, graph: Graph | None) -> None:
-    """Raises ValueError where TENSOR is not one of GRAPH, or is there no longer."""
-    if graph is None or graph.find(tensor.node.name) is not tensor.node:
-        raise Refusal(f"{quoted(tensor.node.name)} is not in the graph any more")
-    with refusals():
-        check_output(tensor)
 
 
 def rewire(pairs: Pairs, allowed: Allowed, *, swap: bool) -> int:
@@ -269,12 +262,14 @@ def add_control_inputs(op: Node, cops: object) -> None:
     nodes = _control_inputs(op, cops)
     for node in nodes:
         if node in op.controls:
-            raise Refusal(f"{quoted(node.name)} is a control input of {quoted(op.name)} already")
+            raise Refusal(f"{quoted(node.name)} is a control input of {quoted(op.name)} already", code="given-twice",
+                          facts={"node": op.name, "input": node.name})  # fmt: skip
     topology = topology_of(graph_of(op))
     above = topology.upstream([topology.id_of(node) for node in nodes], through_loops=False)
     if above[topology.id_of(op)]:
         names = ", ".join(quoted(node.name) for node in nodes)
-        raise Refusal(f"{quoted(op.name)} cannot wait for {names}: that would make a cycle")
+        raise Refusal(f"{quoted(op.name)} cannot wait for {names}: that would make a cycle", code="would-cycle",
+                      facts={"node": op.name, "inputs": [node.name for node in nodes]})  # fmt: skip
     graph_of(op).set_controls(op, [*op.controls, *nodes])
 
 
@@ -288,13 +283,14 @@ def remove_control_inputs(op: Node, cops: object) -> None:
     nodes = _control_inputs(op, cops)
     for node in nodes:
         if node not in op.controls:
-            raise Refusal(f"{quoted(node.name)} is no control input of {quoted(op.name)}")
+            raise Refusal(f"{quoted(node.name)} is no control input of {quoted(op.name)}", code="no-such-input",
+                          facts={"node": op.name, "input": node.name})  # fmt: skip
     keep_controls(op, lambda control: control not in nodes)
 
 
 def _control_inputs(op: object, cops: object) -> list[Node]:
     if not isinstance(op, Node):
-        raise TypeError(f"a Node is expected, not {type(op).__name__}")
+        raise WrongType("Node", op)
     nodes = make_list_of_op(cops, allow_graph=False)
     get_unique_graph([op, *nodes])
     return nodes

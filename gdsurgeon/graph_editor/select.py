@@ -14,7 +14,7 @@ from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph_editor.control_outputs import ControlOutputs
 from gdsurgeon.graph_editor.lists import get_consuming_ops, is_iterable, make_list_of_op, make_list_of_t
 from gdsurgeon.graph_editor.names import tensor_name
-from gdsurgeon.graph_editor.refusal import Refusal
+from gdsurgeon.graph_editor.refusal import Refusal, WrongType
 from gdsurgeon.graph_editor.view import backward_nodes, consumers, forward_nodes, node_outputs
 
 NodeFilter = Callable[[Node], object]
@@ -37,11 +37,13 @@ def make_regex(obj: object) -> re.Pattern[str]:
     if isinstance(obj, re.Pattern):
         return obj
     if not isinstance(obj, str):
-        raise Refusal(f"a regular expression is expected, not {type(obj).__name__}")
+        raise Refusal(f"a regular expression is expected, not {type(obj).__name__}", code="bad-pattern",
+                      facts={"found": type(obj).__name__})  # fmt: skip
     try:
         return re.compile(obj)
     except re.error as error:
-        raise Refusal(f"{quoted(obj)} is not a regular expression: {error}") from error
+        raise Refusal(f"{quoted(obj)} is not a regular expression: {error}", code="bad-pattern",
+                      facts={"value": obj}) from error  # fmt: skip
 
 
 # Filters. OPS is whatever make_list_of_op makes nodes of, with the errors that it raises.
@@ -111,11 +113,12 @@ def check_cios(
     """
     for given in (control_outputs, control_ios):
         if given is not None and not isinstance(given, ControlOutputs):
-            raise TypeError(f"a ControlOutputs is expected, not {type(given).__name__}")
+            raise WrongType("ControlOutputs", given)
     if control_ios is None:
         return control_inputs, control_outputs
     if control_outputs is not None:
-        raise Refusal("control_ios says it already: control_outputs cannot be given too")
+        raise Refusal("control_ios says it already: control_outputs cannot be given too", code="conflicting-options",
+                      facts={"options": ["control_ios", "control_outputs"]})  # fmt: skip
     return True, control_ios
 
 
@@ -184,7 +187,8 @@ def get_within_boundary_ops(
     edge = set(make_list_of_op(boundary_ops))
     for seed in pending:
         if seed in edge:
-            raise Refusal(f"{quoted(seed.name)} is a seed and in the boundary")
+            raise Refusal(f"{quoted(seed.name)} is a seed and in the boundary", code="conflicting-options",
+                          facts={"node": seed.name})  # fmt: skip
     found = set(pending)
     for node in pending:  # grows while it is walked
         for neighbour in get_ops_ios(node, control_inputs, control_outputs):
@@ -378,10 +382,10 @@ def select_ops_and_ts(*args: object, **kwargs: Any) -> tuple[list[Node], list[Ou
 def _graph(kwargs: dict[str, Any]) -> Graph | None:
     unknown = kwargs.keys() - _KEYWORDS
     if unknown:
-        raise Refusal(f"unknown keyword {quoted(min(unknown))}")
+        raise Refusal(f"unknown keyword {quoted(min(unknown))}", code="bad-option", facts={"option": min(unknown)})
     graph = kwargs.get("graph")
     if graph is not None and not isinstance(graph, Graph):
-        raise TypeError(f"a Graph is expected, not {type(graph).__name__}")
+        raise WrongType("Graph", graph)
     return graph
 
 
@@ -389,7 +393,8 @@ def _applicable(arg: object, graph: Graph | None, unwanted: str, wanted: str) ->
     """ARG compiled, or None where its beginning says that it is for something else."""
     regex = make_regex(arg)
     if graph is None:
-        raise Refusal(f"{quoted(regex.pattern)} is searched in a graph: name it, graph=...")
+        raise Refusal(f"{quoted(regex.pattern)} is searched in a graph: name it, graph=...", code="missing-argument",
+                      facts={"value": regex.pattern})  # fmt: skip
     if regex.pattern.startswith(unwanted) or not regex.pattern.startswith(wanted):
         return None
     return regex

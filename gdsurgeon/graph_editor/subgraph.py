@@ -72,7 +72,7 @@ class SubGraphView(Subgraph):
         for node in self._nodes:
             if node.name == op_name:
                 return node
-        raise Refusal(f"the subgraph has no node {quoted(op_name)}")
+        raise Refusal(f"the subgraph has no node {quoted(op_name)}", code="no-such-node", facts={"node": op_name})
 
     def take_inputs(self, inputs: Sequence[Output]) -> None:
         """Has the view, in place, take INPUTS where it took others; what goes straight through comes out likewise."""
@@ -102,7 +102,7 @@ def make_view(*args: object, **kwargs: Any) -> SubGraphView:
     else:
         view = SubGraphView(*select_ops_and_ts(*args, **kwargs))
     if graph is not None and view.graph not in (None, graph):
-        raise Refusal("the subgraph is one of another graph")
+        raise Refusal("the subgraph is one of another graph", code="other-graph")
     return view
 
 

@@ -12,8 +12,7 @@ from gdsurgeon.graph.graph import Graph, graph_of
 from gdsurgeon.graph.node import Node, Output, same_dtype
 from gdsurgeon.graph_editor.control_outputs import ControlOutputs
 from gdsurgeon.graph_editor.lists import flatten_tree, get_unique_graph, transform_tree
-from gdsurgeon.graph_editor.refusal import Refusal
-from gdsurgeon.graph_editor.reroute import check_present
+from gdsurgeon.graph_editor.refusal import Refusal, refusals
 from gdsurgeon.graph_editor.select import get_backward_walk_ops, get_forward_walk_ops
 from gdsurgeon.graph_editor.subgraph import SubGraphView, make_view
 from gdsurgeon.graph_editor.transformer import (
@@ -59,7 +58,7 @@ def copy(
 def _destination(view: SubGraphView, dst_graph: Graph | None) -> Graph:
     graph = view.graph if dst_graph is None else dst_graph
     if graph is None:
-        raise Refusal("there is nothing to copy: the subgraph is empty")
+        raise Refusal("there is nothing to copy: the subgraph is empty", code="nothing-selected")
     return graph
 
 
@@ -87,13 +86,14 @@ def copy_with_input_replacements(
     view = make_view(sgv)
     graph = _destination(view, dst_graph)
     for old, new in replacement_ts.items():
-        if new.node.graph is not graph:
-            raise Refusal(f"{quoted(new.name)}, which is to replace {quoted(old.name)}, belongs to another graph")
-        check_present(new, graph)
+        with refusals():
+            graph.output(new)
         if not same_dtype(old.dtype, new.dtype):
             raise Refusal(
                 f"{quoted(old.name)} ({dtype_name(base_dtype(old.dtype))}) cannot be replaced by {quoted(new.name)} "
-                f"({dtype_name(base_dtype(new.dtype))}): dtypes differ"
+                f"({dtype_name(base_dtype(new.dtype))}): dtypes differ",
+                code="dtype-mismatch",
+                facts={"tensor": old.name, "replacement": new.name},
             )
     copier = Transformer()
     copier.transform_external_input_handler = keep_t_if_possible_handler
@@ -131,7 +131,7 @@ def graph_replace(
     targets = [leaf for leaf in leaves if isinstance(leaf, Output)]
     ops = _between(graph, replaced, targets)
     if not ops and not replacement_ts.keys() & set(targets):
-        raise Refusal("no target depends on a tensor that is replaced")
+        raise Refusal("no target depends on a tensor that is replaced", code="nothing-to-do")
     transformed: dict[Output, Output] = dict(replacement_ts)
     if ops:
         _, info = copy_with_input_replacements(

@@ -18,7 +18,7 @@ from gdsurgeon.graph_editor.control_outputs import ControlOutputs
 from gdsurgeon.graph_editor.lists import transform_tree
 from gdsurgeon.graph_editor.make import make_placeholder
 from gdsurgeon.graph_editor.names import lookup, moved_name, placeholder_name, scope_finalize
-from gdsurgeon.graph_editor.refusal import Refusal, refusals
+from gdsurgeon.graph_editor.refusal import Refusal, WrongType, refusals
 from gdsurgeon.graph_editor.renaming import Renaming, plan_renaming
 from gdsurgeon.graph_editor.subgraph import SubGraphView, make_view
 from gdsurgeon.graph_editor.view import node_outputs
@@ -45,7 +45,7 @@ class TransformerInfo:
     def __init__(self, sgv: SubGraphView, dst_graph: Graph, dst_scope: str, src_scope: str) -> None:
         graph = sgv.graph
         if graph is None:
-            raise Refusal("there is nothing to transform: the subgraph is empty")
+            raise Refusal("there is nothing to transform: the subgraph is empty", code="nothing-selected")
         self.sgv = sgv
         self.graph, self.scope = graph, src_scope
         self.graph_, self.scope_ = dst_graph, dst_scope
@@ -110,7 +110,7 @@ class TransformerInfo:
         def one(leaf: object) -> Any:
             top = lookup(graph, leaf) if isinstance(leaf, str) else leaf
             if not isinstance(top, (Node, Output)):
-                raise TypeError(f"a node or a tensor is expected, not {type(top).__name__}")
+                raise WrongType("Node or Output", top)
             found = nodes.get(top) if isinstance(top, Node) else tensors.get(top)
             return missing_fn(leaf) if found is None and missing_fn is not None else found
 
@@ -181,7 +181,8 @@ def transform_op_in_place(info: TransformerInfo, op: Node, new_inputs: Iterable[
         ValueError: the transformation goes to another graph.
     """
     if info.graph is not info.graph_:
-        raise Refusal(f"{quoted(op.name)} cannot be transformed in place: it goes to another graph")
+        message = f"{quoted(op.name)} cannot be transformed in place: it goes to another graph"
+        raise Refusal(message, code="not-replaceable", facts={"node": op.name})
     inputs = list(new_inputs)
     if inputs != list(op.inputs):
         info.graph.set_inputs(op, inputs)
@@ -260,7 +261,7 @@ class Transformer:
         """
         view = make_view(sgv)
         if not isinstance(dst_graph, Graph):
-            raise TypeError(f"a Graph is expected, not {type(dst_graph).__name__}")
+            raise WrongType("Graph", dst_graph)
         scope = scope_finalize(dst_scope)
         if scope and not reuse_dst_scope:
             scope = free_scope(dst_graph.names(), scope[:-1]) + "/"
@@ -304,7 +305,11 @@ class Transformer:
         result = self.transform_op_handler(info, op, new_inputs)
         node, outputs = (result, node_outputs(result)) if isinstance(result, Node) else result
         if node.graph is not info.graph_:
-            raise Refusal(f"{quoted(op.name)} has become a node of another graph than the one that it goes to")
+            raise Refusal(
+                f"{quoted(op.name)} has become a node of another graph than the one that it goes to",
+                code="other-graph",
+                facts={"node": op.name, "found": node.name},
+            )
         info.transformed_ops[op] = node
         for old, new in zip(node_outputs(op), outputs, strict=False):
             info.transformed_ts[old] = _tensor(new)
@@ -359,7 +364,9 @@ def _ordered(nodes: Sequence[Node]) -> list[Node]:
                 heapq.heappush(ready, reader)
     if len(out) < len(nodes):
         stuck = next(node for node, place in places.items() if waiting[place])
-        raise Refusal(f"{quoted(stuck.name)} is on a cycle, or behind one")
+        raise Refusal(
+            f"{quoted(stuck.name)} is on a cycle, or behind one", code="would-cycle", facts={"node": stuck.name}
+        )
     return out
 
 

@@ -52,7 +52,11 @@ class Subgraph:
     def _one_graph(self, nodes: Sequence[Node]) -> Graph | None:
         for node in nodes:
             if node.graph is not nodes[0].graph:
-                raise self.refusal(f"{quoted(nodes[0].name)} and {quoted(node.name)} are nodes of two graphs")
+                raise self.refusal(
+                    f"{quoted(nodes[0].name)} and {quoted(node.name)} are nodes of two graphs",
+                    code="other-graph",
+                    facts={"name": node.name, "expected": nodes[0].name},
+                )
         return graph_of(nodes[0]) if nodes else None
 
     def __repr__(self) -> str:
@@ -119,9 +123,8 @@ class Subgraph:
         return self._index(tensor, self._outputs, "output")
 
     def _index(self, tensor: Output, among: Sequence[Output], what: str) -> int:
-        if tensor not in among:
-            raise self.refusal(f"{quoted(tensor.name)} is no {what} of the subgraph")
-        return among.index(tensor)
+        [place] = self._places([tensor], among, what)
+        return place
 
     def consumers(self) -> list[Node]:
         """The nodes outside that read one of the outputs, each once."""
@@ -152,7 +155,9 @@ class Subgraph:
             places = self._places(new_input_indices, self._inputs, "input")
             for place, count in Counter(places).items():
                 if count > 1:
-                    raise self.refusal(f"{quoted(self._inputs[place].name)} comes twice among the inputs")
+                    tensor = self._inputs[place].name
+                    raise self.refusal(f"{quoted(tensor)} comes twice among the inputs", code="given-twice",
+                                       facts={"tensor": tensor})  # fmt: skip
             out._inputs = tuple(self._inputs[place] for place in places)
         if new_output_indices is not None:
             places = self._places(new_output_indices, self._outputs, "output")
@@ -164,10 +169,18 @@ class Subgraph:
         out: list[int] = []
         for item in wanted:
             if isinstance(item, Output) and item not in places:
-                raise self.refusal(f"{quoted(item.name)} is no {what} of the subgraph")
+                raise self.refusal(
+                    f"{quoted(item.name)} is no {what} of the subgraph",
+                    code=f"no-such-{what}",
+                    facts={"tensor": item.name},
+                )
             place = places[item] if isinstance(item, Output) else item
             if not 0 <= place < len(among):
-                raise self.refusal(f"there is no {what} {place}: the subgraph has {len(among)}")
+                raise self.refusal(
+                    f"there is no {what} {place}: the subgraph has {len(among)}",
+                    code=f"no-such-{what}",
+                    facts={"value": place, "count": len(among)},
+                )
             out.append(place)
         return out
 

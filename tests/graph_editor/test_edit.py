@@ -6,25 +6,17 @@ from typing import Any
 
 import pytest
 from support import graphs
-from support.graph_editor_running import Eight, run, sound
+from support.graph_editor_running import Eight, refused, run, sound
 from support.graphs import FLOAT, INT32, add, const, graph, identity, node, placeholder
 
 from gdsurgeon import graph_editor as ge
 from gdsurgeon.analysis.shapes.stated import stated_shape
-from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Output
 from gdsurgeon.runtime.client import Worker
 
 
 def names(tensors: list[Output]) -> list[str]:
     return [tensor.name for tensor in tensors]
-
-
-def refused(found: Graph, words: str, edit: Any) -> None:
-    before = graphs.written(found)
-    with pytest.raises(ValueError, match=words):
-        edit()
-    assert graphs.written(found) == before
 
 
 def xyz() -> list[bytes]:
@@ -46,12 +38,6 @@ def test_detaching_with_the_control_edges() -> None:
         "h": ["foo/bar/f", "foo/bar/g"],
     }
     assert sound(found.graph)
-
-
-def test_control_edges_stay_where_they_are_not_meant() -> None:
-    found = Eight()
-    ge.detach(found["c"])
-    assert found.inputs("h") == {"h": ["foo/bar/f", "foo/bar/g", "^foo/c"]}
 
 
 def test_a_placeholder_is_of_the_dtype_and_the_shape_of_its_tensor() -> None:
@@ -97,42 +83,50 @@ def test_placeholders_of_outputs_are_not_mixed_up() -> None:
     assert (graphs.inputs(found)["y"], graphs.inputs(found)["z"]) == (["geph__b_0"], ["geph__a_0"])
 
 
-def test_detaching_the_inputs_with_the_control_inputs() -> None:
-    found = Eight()
-    before = found.inputs("cefg")
-    ge.detach_inputs(found["h"], control_inputs=True)
-    assert found.inputs("h") == {"h": ["foo/bar/geph__f_0", "foo/bar/geph__g_0"]}
-    assert found.inputs("cefg") == before
+def detach_control_outputs(view: Any) -> None:
+    ge.detach_control_outputs(view, ge.ControlOutputs(view.graph))
 
 
-def test_detaching_control_edges_alone() -> None:
+@pytest.mark.parametrize(
+    ("edit", "letters", "changed"),
+    [
+        (ge.detach, "c", {"e": ["foo/geph__c_0", "foo/d"], "f": ["foo/geph__c_0", "foo/d"],
+                          "g": ["foo/geph__c_0", "a"]}),
+        (lambda view: ge.detach_inputs(view, control_inputs=True), "h",
+         {"h": ["foo/bar/geph__f_0", "foo/bar/geph__g_0"]}),
+        (ge.detach_control_inputs, "hg", {"h": ["foo/bar/f", "foo/bar/g"]}),
+        (ge.detach_control_inputs, "hc", {}),
+        (detach_control_outputs, "hc", {}),
+        (detach_control_outputs, "c", {"h": ["foo/bar/f", "foo/bar/g"]}),
+    ],
+)  # fmt: skip
+def test_control_edges_are_cut_where_that_is_meant(edit: Any, letters: str, changed: dict[str, list[str]]) -> None:
     found = Eight()
-    ge.detach_control_inputs([found["h"], found["g"]])
-    assert found.inputs("h") == {"h": ["foo/bar/f", "foo/bar/g"]}
+    before = found.inputs("efgh")
+    edit(ge.sgv(found.nodes(letters)))
+    assert found.inputs("efgh") == {**before, **changed}
+    assert found.graph.is_changed == bool(changed)
+
+
+def test_control_edges_are_found_in_a_table_of_them() -> None:
     found = Eight()
-    ge.detach_control_inputs([found["h"], found["c"]])
-    assert not found.graph.is_changed
-    ge.detach_control_outputs([found["h"], found["c"]], ge.ControlOutputs(found.graph))
-    assert not found.graph.is_changed
-    ge.detach_control_outputs(found["c"], ge.ControlOutputs(found.graph))
-    assert found.inputs("h") == {"h": ["foo/bar/f", "foo/bar/g"]}
-    with pytest.raises(TypeError, match="a ControlOutputs is expected"):
-        ge.detach_control_outputs(found["c"], True)  # type: ignore[arg-type]
+    table: Any = True
+    refused(found.graph, "wrong-type", lambda: ge.detach_control_outputs(found["c"], table), expected="ControlOutputs")
 
 
 def connected() -> Eight:
-    found = Eight(*xyz())
+    found = Eight(*xyz(), add("k", "z", "foo/c"))
     a, b = ge.sgv(*found.nodes("xyz")), ge.sgv(found["e"]).remap_inputs([0])
     assert ge.connect(a, b) == (a, b)
     assert list(b.inputs) == list(a.outputs) == [found["z"].output]
     return found
 
 
-def test_connecting_outputs_to_some_of_the_inputs() -> None:
-    before = Eight().inputs("cfgh")
-    found = connected()
-    assert found.inputs("e") == {"e": ["z", "foo/d"]}
-    assert found.inputs("cfgh") == before
+def test_connecting_changes_nobody_but_the_second_subgraph() -> None:
+    inputs = graphs.inputs(connected().graph)
+    assert inputs.pop("foo/bar/e") == ["z", "foo/d"]
+    before = graphs.inputs(Eight(*xyz(), add("k", "z", "foo/c")).graph)
+    assert inputs == {name: read for name, read in before.items() if name != "foo/bar/e"}
 
 
 @pytest.mark.tensorflow
@@ -140,32 +134,22 @@ def test_what_is_connected_is_computed(worker: Worker) -> None:
     assert run(worker, connected().graph, "foo/bar/e") == [[6, 6]]
 
 
-def test_connecting_changes_nobody_but_the_second_subgraph() -> None:
-    found = Eight(*xyz(), add("k", "z", "foo/c"))
-    ge.connect(found["z"], ge.sgv(found["e"]).remap_inputs([0]))
-    assert graphs.inputs(found.graph)["k"] == ["z", "foo/c"]
-
-
-def test_connecting_what_has_been_disconnected_first() -> None:
+@pytest.mark.parametrize(
+    ("reader", "expected"),
+    [
+        ("h", {
+            "e": ["foo/geph__c_0", "foo/d"], "f": ["foo/geph__c_0", "foo/d"], "g": ["foo/geph__c_0", "a"],
+            "h": ["foo/c", "foo/bar/g", "^foo/c"],
+        }),
+        ("e", {"e": ["foo/c", "foo/d"], "f": ["foo/geph__c_0", "foo/d"], "g": ["foo/geph__c_0", "a"]}),
+    ],
+)  # fmt: skip
+def test_connecting_what_has_been_disconnected_first(reader: str, expected: dict[str, list[str]]) -> None:
+    """What is connected already stays so."""
     found = Eight()
-    ge.connect(ge.sgv(found["c"]), ge.sgv(found["h"]).remap_inputs([0]), disconnect_first=True)
-    assert found.inputs("efgh") == {
-        "e": ["foo/geph__c_0", "foo/d"],
-        "f": ["foo/geph__c_0", "foo/d"],
-        "g": ["foo/geph__c_0", "a"],
-        "h": ["foo/c", "foo/bar/g", "^foo/c"],
-    }
+    ge.connect(ge.sgv(found["c"]), ge.sgv(found[reader]).remap_inputs([0]), disconnect_first=True)
+    assert found.inputs("".join(expected)) == expected
     assert sound(found.graph)
-
-
-def test_what_is_connected_already_stays_connected_when_it_is_disconnected_first() -> None:
-    found = Eight()
-    ge.connect(ge.sgv(found["c"]), ge.sgv(found["e"]).remap_inputs([0]), disconnect_first=True)
-    assert found.inputs("efg") == {
-        "e": ["foo/c", "foo/d"],
-        "f": ["foo/geph__c_0", "foo/d"],
-        "g": ["foo/geph__c_0", "a"],
-    }
 
 
 def bypassed() -> Eight:
@@ -193,19 +177,15 @@ def test_what_is_bypassed_is_not_computed(worker: Worker) -> None:
     assert run(worker, bypassed().graph, "foo/bar/h") == [[7, 7]]
 
 
-def test_bypassing_needs_as_many_inputs_as_outputs() -> None:
-    found = Eight()
-    refused(found.graph, "different sizes: 2 and 1", lambda: ge.bypass(found["f"]))
-
-
 def test_what_does_not_fit_is_refused_before_anything_is_made() -> None:
     found = Eight(const("i", [1, 2], INT32))
-    refused(found.graph, "dtypes differ",
-            lambda: ge.connect(found["i"], ge.sgv(found["e"]).remap_inputs([0]), disconnect_first=True))  # fmt: skip
-    refused(found.graph, "another graph", lambda: ge.connect(found["c"], Eight()["h"]))
+    into = ge.sgv(found["e"]).remap_inputs([0])
+    refused(found.graph, "wrong-count", lambda: ge.bypass(found["f"]), expected=2, found=1)
+    refused(found.graph, "dtype-mismatch", lambda: ge.connect(found["i"], into, disconnect_first=True), tensor="foo/c")
+    refused(found.graph, "other-graph", lambda: ge.connect(found["c"], Eight()["h"]))
     odd = graph(const("a", [1]), node("m", "MyOp", ["a"]), node("n", "MyOp", ["m"]))
-    refused(odd, "the type of 'm' .* is not known", lambda: ge.detach_inputs([odd["n"]]))
-    refused(odd, "the type of 'm' .* is not known", lambda: ge.detach(odd["m"]))
+    refused(odd, "unknown-dtype", lambda: ge.detach_inputs([odd["n"]]), tensor="m")
+    refused(odd, "unknown-dtype", lambda: ge.detach(odd["m"]), tensor="m")
 
 
 def test_an_empty_subgraph_has_nothing_to_detach() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,9 +11,10 @@ from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.graph_editor.refusal import Refusal, WrongType
 from gdsurgeon.runtime.client import Worker
 from gdsurgeon.runtime.tensor import Tensor, from_numpy
-from support import graphs
+from support import expecting, graphs
 from support.patience import LONG_ENOUGH
 
 WAIT = LONG_ENOUGH
@@ -48,6 +49,12 @@ def letters(items: Sequence[Node] | Sequence[Output]) -> str:
 def sound(graph: Graph) -> bool:
     """Whether the graph as it would be written has no fault."""
     return check(from_bytes(graphs.written(graph))).faults == []
+
+
+def refused(found: Graph, code: str, edit: Callable[[], object], /, **facts: Any) -> Any:
+    """As `expecting.refused`; the error is a ValueError, or a TypeError, as in the older libraries."""
+    error = WrongType if code == "wrong-type" else Refusal
+    return expecting.refused(found, code, lambda _: edit(), error=error, **facts)
 
 
 def feeds(values: Mapping[str, Any]) -> dict[str, Tensor]:
