@@ -65,7 +65,7 @@ class NodeMatcher:
     def control_input_ops(self, *args: Wanted) -> NodeMatcher:
         """The nodes of the control inputs, in any order. Raises ValueError where that is said already."""
         if self._controls is not None:
-            raise Refusal("the control inputs are set already", code="given-twice", facts={"value": "control inputs"})
+            raise Refusal("the control inputs are set already", code="given-twice", facts={"value": "controls"})
         self._controls = [_matcher(arg) for arg in args]
         return self
 

@@ -6,6 +6,7 @@ from collections import OrderedDict, defaultdict, namedtuple
 from typing import Any
 
 import pytest
+from support.graph_editor_running import letters, refused
 from support.graphs import add, const, graph
 
 from gdsurgeon import graph_editor as ge
@@ -13,64 +14,67 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph_editor.lists import concatenate_unique, flatten_tree, transform_tree
 
 
-def two() -> Graph:
-    return graph(const("a", [1]), const("b", [1]))
-
-
 def three() -> Graph:
     return graph(const("a", [1]), const("b", [1]), add("c", "a", "b"))
 
 
 def test_all_must_be_of_one_graph() -> None:
-    found, other = two(), two()
+    found, other = three(), three()
+    a, b = found["a"], found["b"]
     assert ge.get_unique_graph(found) is found
-    assert ge.get_unique_graph([found["a"], found["b"].output]) is found
-    with pytest.raises(ValueError, match="'a' and 'b' belong to two graphs"):
-        ge.get_unique_graph([found["a"], other["b"]])
-    with pytest.raises(ValueError, match="nothing was given"):
-        ge.get_unique_graph([])
+    assert ge.get_unique_graph([a, b.output]) is found
     assert ge.get_unique_graph([], none_if_empty=True) is None
-    with pytest.raises(TypeError, match="Node is not iterable"):
-        ge.get_unique_graph(found["a"])
-    with pytest.raises(TypeError, match="Node expected, not Output"):
-        ge.get_unique_graph([found["a"].output], check_types=type(found["a"]))
-    with pytest.raises(TypeError, match="Node or Output expected, not int"):
-        ge.get_unique_graph([found["a"], 3])
+    ge.check_graphs(ge.sgv(a), ge.sgv(), b, a.output)
+    refused(found, "other-graph", lambda: ge.get_unique_graph([a, other["b"]]), name="b", expected="a")
+    refused(found, "other-graph", lambda: ge.check_graphs(ge.sgv(a), ge.sgv(other["a"])), value=1)
+    refused(found, "nothing-selected", lambda: ge.get_unique_graph([]))
 
 
-def test_views_nodes_and_tensors_of_one_graph() -> None:
-    found, other = two(), two()
-    ge.check_graphs(ge.sgv(found["a"]), ge.sgv(), found["b"], found["a"].output)
-    with pytest.raises(ValueError, match="argument 1 belongs to another graph"):
-        ge.check_graphs(ge.sgv(found["a"]), ge.sgv(other["a"]))
+@pytest.mark.parametrize(
+    ("items", "ops", "ts"),
+    [
+        (lambda g: g, "abc", "abc"),
+        (lambda g: g["a"], "a", None),
+        (lambda g: (n for n in g.nodes()), "abc", None),
+        (lambda g: g["a"].output, None, "a"),
+        (lambda g: [], "", ""),
+    ],
+)
+def test_lists_of_nodes_and_of_tensors(items: Any, ops: str | None, ts: str | None) -> None:
+    for make, expected in ((ge.make_list_of_op, ops), (ge.make_list_of_t, ts)):
+        found = three()
+        if expected is None:
+            refused(found, "wrong-type", lambda make=make, found=found: make(items(found)))  # type: ignore[misc]
+        else:
+            assert letters(make(items(found))) == expected
 
 
-def test_lists_of_nodes() -> None:
-    found = two()
-    nodes = (found["a"], found["b"])
-    assert ge.make_list_of_op(found) == ge.make_list_of_op(nodes) == list(nodes)
-    assert ge.make_list_of_op(found["a"]) == [found["a"]]
-    assert ge.make_list_of_op(n for n in nodes) == list(nodes)
-    assert ge.make_list_of_op([]) == []
-    assert ge.make_list_of_op([found["a"], found["b"].output], ignore_ts=True) == [found["a"]]
-    with pytest.raises(TypeError, match="Node expected, not Output"):
-        ge.make_list_of_op([found["a"], found["b"].output])
-    with pytest.raises(TypeError, match="cannot stand for its nodes"):
-        ge.make_list_of_op(found, allow_graph=False)
-    with pytest.raises(TypeError, match="Node expected, not int"):
-        ge.make_list_of_op(3)
-    assert len(ge.make_list_of_op([found["a"], two()["a"]], check_graph=False)) == 2
-
-
-def test_lists_of_tensors() -> None:
+def test_lists_of_what_is_left_of_others() -> None:
     found = three()
-    assert len(ge.make_list_of_t(found)) == len(ge.get_tensors(found)) == 3
-    some = (found["a"].output, found["c"], found["b"].output)
-    assert [t.name for t in ge.make_list_of_t(some, ignore_ops=True)] == ["a", "b"]
-    with pytest.raises(TypeError, match="Output expected, not Node"):
-        ge.make_list_of_t(some)
-    with pytest.raises(TypeError, match="cannot stand for its tensors"):
-        ge.make_list_of_t(found, allow_graph=False)
+    mixed = [found["a"], found["b"].output]
+    assert ge.make_list_of_op(mixed, ignore_ts=True) == [found["a"]]
+    assert ge.make_list_of_t(mixed, ignore_ops=True) == [found["b"].output]
+    assert letters(ge.get_tensors(found)) == "abc"
+    assert len(ge.make_list_of_op([found["a"], three()["a"]], check_graph=False)) == 2
+
+
+@pytest.mark.parametrize(
+    ("expected", "found", "edit"),
+    [
+        ("iterable", "Node", lambda g: ge.get_unique_graph(g["a"])),
+        ("Node", "Output", lambda g: ge.get_unique_graph([g["a"].output], check_types=type(g["a"]))),
+        ("Node or Output", "int", lambda g: ge.get_unique_graph([g["a"], 3])),
+        ("Node", "Output", lambda g: ge.make_list_of_op([g["a"], g["b"].output])),
+        ("Node", "Graph", lambda g: ge.make_list_of_op(g, allow_graph=False)),
+        ("Node", "int", lambda g: ge.make_list_of_op(3)),
+        ("Output", "Node", lambda g: ge.make_list_of_t([g["a"].output, g["b"]])),
+        ("Output", "Graph", lambda g: ge.make_list_of_t(g, allow_graph=False)),
+        ("list", "str", lambda g: ge.ListView("ab")),
+    ],
+)
+def test_what_is_of_another_type_is_refused(expected: str, found: str, edit: Any) -> None:
+    model = three()
+    refused(model, "wrong-type", lambda: edit(model), expected=expected, found=found)
 
 
 def test_what_gives_and_what_reads_tensors() -> None:
@@ -89,13 +93,11 @@ def test_a_list_that_cannot_be_changed() -> None:
     assert (list(view), len(view), view[0], view[0:1], bool(ge.ListView([]))) == ([1, 2], 2, 1, (1,), False)
     assert (view + more, more + view, view + view) == ([1, 2, 3], [3, 1, 2], [1, 2, 1, 2])
     assert view == [1, 2] and view != [2, 1] and repr(view) == "ListView([1, 2])"
-    assert isinstance(ge.sgv(two()["a"]).outputs, ge.ListView)
-    with pytest.raises(TypeError, match="a list is expected"):
-        ge.ListView("ab")  # type: ignore[arg-type]
+    assert isinstance(ge.sgv(three()["a"]).outputs, ge.ListView)
 
 
 def test_what_is_iterable() -> None:
-    found = two()
+    found = three()
     assert ge.is_iterable([]) and ge.is_iterable(()) and ge.is_iterable({}) and ge.is_iterable(iter([]))
     assert not ge.is_iterable(3) and not ge.is_iterable(found["a"]) and not ge.is_iterable(found["a"].output)
     assert not ge.is_iterable(found)

@@ -11,6 +11,7 @@ import pytest
 import gdsurgeon as gds
 from gdsurgeon import graph_editor as ge
 from gdsurgeon.errors import EditError
+from gdsurgeon.graph_editor.refusal import WrongType
 
 NAMES = {
     "edit": "detach_control_inputs detach_control_outputs detach_inputs detach_outputs detach connect bypass",
@@ -53,11 +54,13 @@ def test_the_table_names_what_there_is() -> None:
     assert all(hasattr(gds, name) for name in named)
 
 
-def test_a_refusal_is_an_error_of_either_kind() -> None:
-    error = ge.Refusal("no", hint="yes")
-    assert isinstance(error, ValueError) and isinstance(error, EditError)
-    assert (error.message, error.hint, error.exit_code) == ("no", "yes", 4)
-    assert str(error) == "no\nyes"
+@pytest.mark.parametrize(
+    ("error", "kind"), [(ge.Refusal("no", hint="yes"), ValueError), (WrongType("list", "ab"), TypeError)]
+)
+def test_a_refusal_is_an_error_of_either_kind(error: EditError, kind: type[Exception]) -> None:
+    assert isinstance(error, kind) and isinstance(error, EditError)
+    assert error.exit_code == 4
+    assert str(error) == "\n".join(filter(None, [error.message, error.hint]))
 
 
 def test_it_is_loaded_when_it_is_first_used_and_needs_no_tensorflow() -> None:

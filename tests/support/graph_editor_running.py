@@ -18,6 +18,8 @@ from support import expecting, graphs
 from support.patience import LONG_ENOUGH
 
 WAIT = LONG_ENOUGH
+Load = Callable[[str], Graph]
+"""The fixture `tf1_graph`."""
 G8 = {name.rpartition("/")[2]: name for name in graphs.names(graphs.graph(*graphs.g8()))}
 
 
@@ -39,6 +41,11 @@ class Eight:
     def inputs(self, letters: str) -> dict[str, list[str]]:
         found = graphs.inputs(self.graph)
         return {letter: found[G8[letter]] for letter in letters}
+
+
+def clone(*more: bytes) -> Graph:
+    """A scope that reads something outside."""
+    return graphs.graph(graphs.placeholder("ext", graphs.FLOAT, (2,)), graphs.identity("s/b", "ext"), *more)
 
 
 def letters(items: Sequence[Node] | Sequence[Output]) -> str:
