@@ -153,7 +153,7 @@ def _under(topology: Topology, source: str) -> list[Node]:
         scope, became = scope_prefix(source)[:-1], topology.graph.became(scope_prefix(source))
         near = nearest(scope, scopes(topology)) if not became else None
         more = f" any more: {became}" if became else f".{suggestion(near)}"
-        facts = {"name": scope, "near": near, "became": became}
+        facts = {"name": scope, "near": near, "reason": became}
         raise EditError(f"there is no scope {quoted(scope)}{more}", code="no-such-scope", facts=facts)
     return [topology.node(number) for number in found]
 

@@ -164,8 +164,13 @@ def _check_goes_on(carried: Carried, called: str) -> None:
     """Raises EditError where the last step has copied variables: what CALLED would edit has no checkpoint yet."""
     serving = carried.model.graph.serving
     if serving is not None and serving.adds_keys:
-        line = "{place}: what {last} makes is not edited further: it comes with a checkpoint of its own"
-        raise EditError(Line(line, place=printable(called), last=printable(carried.steps[-1].called)))
+        line = Line(
+            "what {last} makes is not edited further: it comes with a checkpoint of its own",
+            last=printable(carried.steps[-1].called),
+        )
+        error = EditError(line, code="not-the-last-line")
+        error.place_at(called)
+        raise error
 
 
 def _reopened(carried: Carried, output: Output, *, check: bool) -> Model:

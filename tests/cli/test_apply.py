@@ -11,42 +11,51 @@ from typing import Any
 import numpy as np
 import pytest
 from support import graphs
-from support.commands import CASES, EDITING, FILES, MODEL, QUICK, apart_from, part
-from support.desk import Desk, check_refused, check_said
+from support.commands import CASES, EARLIER, EDITING, FILES, MODEL, QUICK, part
+from support.desk import Desk, Ran, check_error
 from support.shipped import Shipped
 
 from gdsurgeon.graph.load import from_bytes
 
-APPLY = ("apply", MODEL)
 NAMES = b"rename scores=classes\n"
+IDLE = "set-device --clear --op NoOp"
+Facts = dict[str, Any]
 
 
 def script(desk: Desk, *lines: str, name: str = "s.gds") -> str:
+    (desk.folder / name).parent.mkdir(exist_ok=True)
     desk.put(name, "".join(f"{line}\n" for line in lines).encode())
     return name
 
 
-def applied(desk: Desk, *lines: str, options: tuple[str, ...] = QUICK, model: str = MODEL) -> bytes:
-    """What the script of LINES makes of MODEL."""
-    ran = desk.run("apply", model, script(desk, *lines), "-o", "applied.pb", *options)
+def refused(desk: Desk, exit_code: int, code: str, lines: tuple[str, ...], *options: str, **facts: Any) -> Ran:
+    """The script of LINES is refused, and no file changes."""
+    return desk.refused(exit_code, code, "apply", MODEL, script(desk, *lines), *options, *QUICK, **facts)
+
+
+def applied(desk: Desk, *lines: str, options: tuple[str, ...] = QUICK) -> bytes:
+    """What the script of LINES makes of the model."""
+    ran = desk.run("apply", MODEL, script(desk, *lines), "-o", "applied.pb", *options)
     assert ran.code == 0, ran.err
     return (desk.folder / "applied.pb").read_bytes()
 
 
-def one_by_one(desk: Desk, *lines: str, options: tuple[str, ...] = QUICK, model: str = MODEL) -> bytes:
-    """What the commands LINES make of MODEL, one after the other."""
-    at = model
+def one_by_one(desk: Desk, *lines: str, model: str = MODEL) -> str:
+    """The file that the commands LINES make of MODEL, one after the other."""
     for number, line in enumerate(lines):
         name, *arguments = shlex.split(line)
-        ran = desk.run(name, at, *arguments, "-o", f"{number}.pb", *options)
+        ran = desk.run(name, model, *arguments, "-o", f"{number}.pb", *QUICK)
         assert ran.code == 0, ran.err
-        at = f"{number}.pb"
-    return (desk.folder / at).read_bytes()
+        model = f"{number}.pb"
+    return model
+
+
+def check_same(desk: Desk, *lines: str, options: tuple[str, ...] = QUICK) -> None:
+    """The script of LINES makes what the commands make one after the other."""
+    assert applied(desk, *lines, options=options) == (desk.folder / one_by_one(desk, *lines)).read_bytes()
 
 
 # -- what is made ------------------------------------------------------------------------------------------------
-
-ROW = [name for name in EDITING if name not in ("apply", "add-gradients")]
 
 
 def as_line(name: str) -> str:
@@ -54,54 +63,54 @@ def as_line(name: str) -> str:
     return shlex.join([name, *(word.replace("^guard", "^sentry") for word in CASES[name].good[1:])])
 
 
-@pytest.mark.parametrize("name", [*ROW, pytest.param("add-gradients", marks=pytest.mark.tensorflow)])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.tensorflow if name == "add-gradients" else ())
+        for name in EDITING
+        if name != "apply"
+    ],
+)
 def test_every_edit_is_a_line_between_others(name: str, files: Desk) -> None:
-    lines = ("rename guard=sentry", as_line(name), "rename keep_prob=kept_prob")
-    assert applied(files, *lines) == one_by_one(files, *lines)
+    check_same(files, "rename guard=sentry", as_line(name), "rename keep_prob=kept_prob")
+
+
+def test_a_body_that_is_put_in_twice(files: Desk) -> None:
+    files.put("more.pb", part("picture", "points"))
+    check_same(files, "insert tower/scaled other.pb", "insert tower/scaled more.pb --scope again", "rename points=p")
 
 
 def test_what_all_lines_do_is_one_write(files: Desk) -> None:
     lines = ["rename scores=classes", "add-preprocessing pre.pb", "set-device --clear", "rename image=picture"]
-    assert applied(files, *lines, options=("--validate", "none")) == one_by_one(files, *lines)
-    left = apart_from(files, "applied.pb", "s.gds", *(f"{n}.pb" for n in range(4)))
-    assert left == FILES
-    assert files.temporary_files() == []
+    applied(files, *lines, options=("--validate", "none"))
+    assert files.files().keys() - FILES.keys() == {"applied.pb", "s.gds"} and files.temporary_files() == []
+    check_same(files, *lines, options=("--validate", "none"))
 
 
 @pytest.mark.tensorflow
 def test_it_is_proven_once(files: Desk) -> None:
     lines = ["rename scores=classes", "add-preprocessing pre.pb", "freeze-input keep_prob=0.5", "rename image=picture"]
-    ran = files.run(*APPLY, script(files, *lines), "-o", "out.pb", "--report", "r.json")
-    assert ran.code == 0, ran.err
-    report = json.loads((files.folder / "r.json").read_text())
+    report = files.report("apply", MODEL, script(files, *lines), "-o", "out.pb")
     assert report["proof"]["statement"] == (
         "edited(x) = original(x, keep_prob := its value, image := image_preprocessed), "
         "what came from pre.pb = pre.pb on its own"
     )
-    assert [step["line"] if "line" in step else step["called"] for step in report["steps"]] == [
-        f"s.gds:{number}" for number in range(1, 5)
-    ]
-    each = files.run(*APPLY, "s.gds", "-o", "each.pb", "--prove-each")
-    assert each.code == 0, each.err
-    assert each.err.count("s.gds:1: edited(x)") == 1 and each.err.count("s.gds:4: edited(x)") == 1
+    called = [f"s.gds:{number}" for number in range(1, 5)]
+    assert [step["line"] if "line" in step else step["called"] for step in report["steps"]] == called
+    each = files.report("apply", MODEL, "s.gds", "-o", "each.pb", "--prove-each")["proof"]
+    assert [piece["called"] for piece in each["pieces"]] == called
     assert (files.folder / "each.pb").read_bytes() == (files.folder / "out.pb").read_bytes()
 
 
 def test_the_summary_has_the_lines_as_they_are_written(files: Desk) -> None:
-    ran = files.run(*APPLY, script(files, "# names", "rename \\", " scores=$NAME  # all", "", "set-device --clear"),
-                    "-o", "out.pb", "--set", "NAME=classes", *QUICK)  # fmt: skip
-    assert ran.code == 0
-    assert "  line 2   rename scores=$NAME\n" in ran.err
-    assert "  line 5   set-device --clear\n" in ran.err
-
-
-def test_of_a_long_script_the_first_lines_are_shown(files: Desk) -> None:
-    lines = ["rename scores=n0", *(f"rename n{n}=n{n + 1}" for n in range(499))]
-    ran = files.run(*APPLY, script(files, *lines), "-n", *QUICK)
-    assert ran.code == 0, ran.err
-    told = [line for line in ran.err.splitlines() if line.startswith("  line")]
-    assert told[0] == "  line 1   rename scores=n0" and told[24:] == ["  line     and 476 lines more"]
-    assert "  renamed  scores  ->  n499" in ran.err
+    script(files, "# names", "rename \\", " scores=$NAME  # all", "", "set-device --clear")
+    told = files.run("apply", MODEL, "s.gds", "-n", "--set", "NAME=classes", *QUICK).err
+    assert "  line 2   rename scores=$NAME\n" in told and "  line 5   set-device --clear\n" in told
+    script(files, "rename scores=n0", *(f"rename n{n}=n{n + 1}" for n in range(99)))
+    told = files.run("apply", MODEL, "s.gds", "-n", *QUICK).err
+    lines = [line for line in told.splitlines() if line.startswith("  line")]
+    assert lines[0] == "  line 1   rename scores=n0" and len(lines) == 25
+    assert "  renamed  scores  ->  n99" in told
 
 
 # -- variables and files -----------------------------------------------------------------------------------------
@@ -111,363 +120,369 @@ def test_variables_are_those_of_the_environment_unless_they_are_set(
     files: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NAME", "of_environment")
+    monkeypatch.setenv("UNUSED", "is no mistake")
     script(files, "rename scores=$NAME")
     for options, name in (((), "of_environment"), (("--set", "NAME=set"), "set")):
-        assert files.run(*APPLY, "s.gds", "-o", "out.pb", *options, *QUICK).code == 0
+        assert files.run("apply", MODEL, "s.gds", "-o", "out.pb", *options, *QUICK).code == 0
         assert name in from_bytes((files.folder / "out.pb").read_bytes())
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "code", "facts"),
     [
-        (["NAME"], "--set 'NAME' is not a pair VAR=VALUE"),
-        (["=x"], "--set '=x' is not a pair VAR=VALUE"),
-        ([""], "--set '' is not a pair VAR=VALUE"),
-        (["A B=x"], "--set 'A B=x': 'A B' names no variable (letters, digits and _, no digit first)"),
-        (["1A=x"], "--set '1A=x': '1A' names no variable"),
-        (["É=x"], "names no variable"),
-        (["$NAME=x"], "'$NAME' names no variable (letters, digits and _, no digit first, without $)"),
-        (["NAME=x", "NAME=y"], "--set gives 'NAME' twice"),
-        (["NAME=x", "NAME=x"], "--set gives 'NAME' twice"),
-        (["NAME=x", "OTHER=y"], "--set OTHER: s.gds uses no $OTHER"),
-        (["NAME=x", "NAMES=y"], "--set NAMES: s.gds uses no $NAMES. Did you mean 'NAME'?"),
-        (["NAME=x", "PLAIN=y"], "s.gds uses no $PLAIN: between ' and ', behind a backslash and in comments it stands"),
+        *(([value], "not-a-pair", {"option": "--set", "value": value}) for value in ("NAME", "=x", "")),
+        *(([f"{name}=x"], "bad-name", {"name": name}) for name in ("A B", "1A", "É", "$NAME")),
+        (["NAME=x", "NAME=y"], "given-twice", {"name": "NAME"}),
+        (["NAME=x", "NAME=x"], "given-twice", {"name": "NAME"}),
+        (["NAME=x", "OTHER=y"], "unused-variable", {"name": "OTHER", "near": None}),
+        (["NAME=x", "NAMES=y"], "unused-variable", {"name": "NAMES", "near": "NAME"}),
+        (["NAME=x", "PLAIN=y"], "unused-variable", {"name": "PLAIN", "near": "PLAIN"}),
     ],
 )
-def test_what_is_set_is_a_variable_of_the_script_once(options: list[str], said: str, files: Desk) -> None:
-    script(files, "rename scores=$NAME  # $PLAIN")
+def test_what_is_set_is_a_variable_of_the_script_once(options: list[str], code: str, facts: Facts, files: Desk) -> None:
     pairs = [word for pair in options for word in ("--set", pair)]
-    check_refused(files, 2, (said,), *APPLY, "s.gds", *pairs)
-    check_refused(files, 2, (said,), "apply", "--check", "s.gds", *pairs)
+    refused(files, 2, code, ("rename scores=$NAME  # $PLAIN",), *pairs, **facts)
+    files.refused(2, code, "apply", "--check", "s.gds", *pairs, **facts)
 
 
 def test_a_variable_between_single_quotes_is_pointed_at(files: Desk) -> None:
-    name = script(files, "add-postprocessing --output scores --steps 'argmax | labels(file=$FILE)'")
-    hint = "Hint: between ' and ' $VAR stands for itself: \" and \" have its value"
-    unused = "--set FILE: s.gds uses no $FILE: between ' and '"
-    check_refused(files, 3, ("s.gds:1: labels: $FILE", unused, hint), *APPLY, name, "--set", "FILE=l.txt", *QUICK)
-
-
-def test_a_variable_of_the_environment_may_be_unused(files: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NAME", "a")
-    assert files.run(*APPLY, script(files, "rename scores=b"), "-n", *QUICK).code == 0
+    line = "add-postprocessing --output scores --steps 'argmax | labels(file=$FILE)'"
+    ran = refused(files, 3, "unreadable", (line,), "--set", "FILE=l.txt", file="$FILE")
+    assert ran.error is not None and ran.error.hint and len(ran.error.details) == 1
 
 
 @pytest.mark.tensorflow
 def test_paths_are_relative_to_the_script(files: Desk) -> None:
-    (files.folder / "jobs").mkdir()
+    script(files, "add-preprocessing mine.pb", "add-postprocessing ../post.pb", "freeze-input keep_prob=@half.npy",
+           name="jobs/s.gds")  # fmt: skip
     files.put("jobs/mine.pb", FILES["pre.pb"])
-    script(files, "add-preprocessing mine.pb", "add-postprocessing ../post.pb", name="jobs/s.gds")
-    ran = files.run(*APPLY, "jobs/s.gds", "-o", "out.pb")
-    assert ran.code == 0, ran.err
-    assert "bit-identical" in ran.err
-
-
-def test_values_are_read_where_the_script_is(files: Desk) -> None:
-    (files.folder / "jobs").mkdir()
     np.save(files.folder / "jobs" / "half.npy", np.float32(0.5))
-    script(files, "freeze-input keep_prob=@half.npy", name="jobs/s.gds")
-    assert files.run(*APPLY, "jobs/s.gds", "-o", "out.pb", *QUICK).code == 0
+    proof = files.report("apply", MODEL, "jobs/s.gds", "-o", "out.pb")["proof"]
+    assert proof["compared"] and proof["largest_difference"] == 0
 
 
 @pytest.mark.parametrize("out", ["s.gds", "./s.gds", "pre.pb", "jobs/mine.pb"])
 def test_nothing_that_is_read_is_replaced(out: str, files: Desk) -> None:
-    (files.folder / "jobs").mkdir()
+    script(files, "", name="jobs/mine.pb")
     files.put("jobs/mine.pb", FILES["pre.pb"])
-    script(files, "add-preprocessing pre.pb", "add-preprocessing jobs/mine.pb")
     for option in ("-o", "--report"):
-        check_refused(files, 2, ("would replace",), *APPLY, "s.gds", option, out, *QUICK)
+        lines = ("add-preprocessing pre.pb", "add-preprocessing jobs/mine.pb")
+        refused(files, 2, "would-replace", lines, option, out)
 
 
 # -- standard input and output -----------------------------------------------------------------------------------
 
 
-def test_a_script_from_standard_input(files: Desk) -> None:
-    ran = files.run(*APPLY, "-", "-o", "out.pb", *QUICK, data=NAMES)
-    assert ran.code == 0, ran.err
-    wrong = files.run(*APPLY, "-", "-o", "wrong_out.pb", *QUICK, data=b"rename a=b\n")
-    assert wrong.code == 4
-    check_said(wrong, "<stdin>:1: ")
-    assert "wrong_out.pb" not in files.files()
-
-
-def test_models_in_pipes(files: Desk) -> None:
-    script(files, "rename scores=classes", "add-preprocessing pre.pb")
-    ran = files.run("apply", "-", "s.gds", "-o", "-", *QUICK, data=FILES[MODEL])
-    assert ran.code == 0, ran.err
-    assert ran.out == one_by_one(files, "rename scores=classes", "add-preprocessing pre.pb")
+def test_scripts_and_models_in_pipes(files: Desk) -> None:
+    assert files.run("apply", MODEL, "-", "-o", "out.pb", *QUICK, data=NAMES).code == 0
+    wrong = ("apply", MODEL, "-", "-o", "wrong.pb", *QUICK)
+    files.refused(4, "no-such-node", *wrong, data=b"rename a=b\n", place="<stdin>:1")
+    lines = ("rename scores=classes", "add-preprocessing pre.pb")
+    ran = files.run("apply", "-", script(files, *lines), "-o", "-", *QUICK, data=FILES[MODEL])
+    assert (ran.code, ran.out) == (0, (files.folder / one_by_one(files, *lines)).read_bytes()), ran.err
     script(files, "add-preprocessing -")
-    assert files.run(*APPLY, "s.gds", "-o", "out.pb", *QUICK, data=FILES["pre.pb"]).code == 0
+    assert files.run("apply", MODEL, "s.gds", "-o", "out.pb", *QUICK, data=FILES["pre.pb"]).code == 0
 
 
 @pytest.mark.parametrize(
-    ("arguments", "lines", "said"),
+    ("arguments", "lines", "place"),
     [
-        (("apply", "-", "-"), ["rename scores=a"], "MODEL and SCRIPT cannot both come from standard input"),
-        ((*APPLY, "-"), ["rename scores=a", "add-preprocessing -"], "<stdin>:2: standard input is read already"),
-        ((*APPLY, "s.gds"), ["add-preprocessing -", "add-postprocessing -"],
-         "s.gds:2: standard input is read already: by s.gds:1"),
-        (("apply", "-", "s.gds"), ["add-preprocessing -"], "s.gds:1: both graphs cannot come from standard input"),
+        (("-", "-"), ["rename scores=a"], None),
+        ((MODEL, "-"), ["rename scores=a", "add-preprocessing -"], "<stdin>:2"),
+        ((MODEL, "s.gds"), ["add-preprocessing -", "add-postprocessing -"], "s.gds:2"),
+        (("-", "s.gds"), ["add-preprocessing -"], "s.gds:1"),
     ],
-)  # fmt: skip
-def test_standard_input_is_read_once(arguments: tuple[str, ...], lines: list[str], said: str, files: Desk) -> None:
+)
+def test_standard_input_is_read_once(
+    arguments: tuple[str, ...], lines: list[str], place: str | None, files: Desk
+) -> None:
+    data = "\n".join(lines).encode() if arguments[-1] == "-" else FILES["pre.pb"]
     script(files, *lines)
-    data = (files.folder / "s.gds").read_bytes() if arguments[-1] == "-" else FILES["pre.pb"]
-    before = files.files()
-    ran = files.run(*arguments, "-o", "out.pb", *QUICK, data=data)
-    assert ran.code == 2
-    check_said(ran, said)
-    assert files.files() == before
+    files.refused(2, "conflicting-options", "apply", *arguments, "-o", "out.pb", *QUICK, data=data, place=place)
 
 
 def test_text_stays_text(files: Desk) -> None:
+    lines = ("rename scores=classes", "set-device --clear", "rename image=picture")
     assert files.run("convert", MODEL, "-o", "model.pbtxt").code == 0
-    script(files, "rename scores=classes", "set-device --clear", "rename image=picture")
-    assert files.run("apply", "model.pbtxt", "s.gds", "-o", "out.pbtxt", *QUICK).code == 0
-    one_by_one(files, "rename scores=classes", "set-device --clear", "rename image=picture")
-    assert files.run("convert", "2.pb", "-o", "wanted.pbtxt").code == 0
-    there = files.files()
-    assert there["out.pbtxt"] == there["wanted.pbtxt"]
-
-
-# -- where it is written -----------------------------------------------------------------------------------------
-
-
-def test_in_place_with_a_backup(files: Desk) -> None:
-    wanted = one_by_one(files, "rename scores=classes", "set-device --clear")
-    script(files, "rename scores=classes", "set-device --clear")
-    assert files.run(*APPLY, "s.gds", "-i", "--backup", ".old", *QUICK).code == 0
-    there = files.files()
-    assert there[MODEL] == wanted and there[f"{MODEL}.old"] == FILES[MODEL]
-
-
-def test_a_dry_run_and_a_default_name(files: Desk) -> None:
-    script(files, "rename scores=classes", "set-device --clear")
-    before = files.files()
-    assert files.run(*APPLY, "s.gds", "-n", *QUICK).code == 0
-    assert files.files() == before
-    assert files.run(*APPLY, "s.gds", *QUICK).code == 0
-    assert "model.edited.pb" in files.files()
+    assert files.run("apply", "model.pbtxt", script(files, *lines), "-o", "out.pbtxt", *QUICK).code == 0
+    assert files.run("convert", one_by_one(files, *lines), "-o", "wanted.pbtxt").code == 0
+    assert files.files()["out.pbtxt"] == files.files()["wanted.pbtxt"]
 
 
 # -- nothing to do -----------------------------------------------------------------------------------------------
 
-IDLE = "set-device --clear --op NoOp"
-
 
 def test_an_idle_line_is_passed_over(files: Desk) -> None:
-    assert applied(files, "rename scores=classes", IDLE, "rename image=picture") == one_by_one(
-        files, "rename scores=classes", "rename image=picture"
+    wanted = one_by_one(files, "rename scores=classes", "rename image=picture")
+    report = files.report(
+        "apply", MODEL, script(files, "rename scores=classes", IDLE, "rename image=picture"), "-o", "out.pb", *QUICK
     )
-    ran = files.run(*APPLY, "s.gds", "-n", *QUICK)
-    assert "  line 2 " not in ran.err
-    assert "note     s.gds:2: nothing would change: no node asks for a device\n" in ran.err
+    assert files.files()["out.pb"] == (files.folder / wanted).read_bytes()
+    assert [step["called"] for step in report["steps"]] == ["s.gds:1", "s.gds:3"]
+    assert any("s.gds:2: " in note for note in report["edit"]["notes"])
+    refused(files, 4, "nothing-to-do", ("rename scores=classes", f"{IDLE} --require-change"), place="s.gds:2")
+    refused(files, 4, "nothing-to-do", ("rename scores=classes", IDLE), "--require-change", place="s.gds:2")
 
 
-@pytest.mark.parametrize(
-    ("lines", "options"),
-    [
-        (["rename scores=classes", f"{IDLE} --require-change"], ()),
-        (["rename scores=classes", IDLE], ("--require-change",)),
-    ],
+UNDONE = (
+    ("rename scores=a", "rename a=scores"),
+    ("rename scores=a", IDLE, "rename --scope tower=b", "rename a=scores", "rename --scope b=tower"),
 )
-def test_a_line_that_has_to_do_something(lines: list[str], options: tuple[str, ...], files: Desk) -> None:
-    check_refused(files, 4, ("s.gds:2: ",), *APPLY, script(files, *lines), "-o", "out.pb", *options, *QUICK)
 
 
-def test_all_lines_are_idle(files: Desk) -> None:
-    ran = files.run(*APPLY, script(files, IDLE, IDLE), "-o", "out.pb", *QUICK)
-    assert ran.code == 0, ran.err
+@pytest.mark.parametrize("lines", [(IDLE, IDLE), *UNDONE])
+def test_lines_that_change_nothing_in_all(lines: tuple[str, ...], files: Desk) -> None:
+    report = files.report("apply", MODEL, script(files, *lines), "-o", "out.pb", *QUICK)
     assert files.files()["out.pb"] == FILES[MODEL]
-    assert "the graph is passed on as it is" in ran.err
-    assert "undo each other" not in ran.err
+    assert bool(report["idle"]) == (set(lines) == {IDLE})
+    refused(files, 4, "nothing-to-do", tuple(line for line in lines if line != IDLE or not report["changed"]),
+            "--require-change")  # fmt: skip
+
+
+@pytest.mark.parametrize("last", ["rename a=scorez", "rename keep_prob=scores"])
+def test_lines_that_do_not(last: str, files: Desk) -> None:
+    ran = files.run("apply", MODEL, script(files, "rename scores=a", last), "-n", "--require-change", *QUICK)
+    assert ran.code == 0, ran.err
 
 
 # -- what is wrong -----------------------------------------------------------------------------------------------
 
-WRONG = {
-    "no command": ("renam scores=a", 2, "there is no command 'renam'. Did you mean 'rename'?"),
-    "no edit": ("inspect", 2, "'inspect' is no edit: a script holds edits, a line each"),
-    "itself": ("apply s.gds", 2, "'apply' is no edit"),
-    "a quote": ("rename 'scores=a", 2, "a quote ' is not closed"),
-    "a variable": ("rename scores=$NO_SUCH_ONE", 2, "the variable 'NO_SUCH_ONE' is not set"),
-    "the program": ("gdsurgeon rename scores=a", 2, "a line is written without 'gdsurgeon' and without MODEL: 'rename"),
-    "a pipe": ("rename scores=a | gdsurgeon rename a=b", 2, "'|' joins no edits: write the next edit on a line of its"),
-    "no arguments": ("rename", 2, "nothing to rename"),
-    "no such option": ("rename scores=a --frob", 2, "No such option"),
-    "help": ("rename --help", 2, "'rename' is asked for help: gdsurgeon help rename"),
-    "an option of the whole": ("rename scores=a -o x.pb", 2, "--output is for the whole script"),
-    "a level": ("rename scores=a --validate none", 2, "--validate is for the whole script"),
-    "a feed": ("rename scores=a --feed x=1", 2, "--feed is for the whole script"),
-    "no such file": ("add-preprocessing nothere.pb", 3, "nothere.pb cannot be opened"),
-    "no such node": ("rename score=a", 4, "Did you mean 'scores'?"),
-    "no such function": ("rename --in G a=b", 4, "'G'"),
-    "a node that is gone": ("rename gone=b", 4, "'gone'"),
-}
+WRONG: list[tuple[int, str, str, Facts]] = [
+    (2, "no-such-command", "renam scores=a", {"name": "renam", "near": "rename"}),
+    (2, "not-an-edit", "inspect", {"name": "inspect"}),
+    (2, "not-an-edit", "apply s.gds", {"name": "apply"}),
+    (2, "bad-script", "rename 'scores=a", {"value": "'"}),
+    (2, "no-such-variable", "rename scores=$NO_SUCH_ONE", {"name": "NO_SUCH_ONE"}),
+    (2, "model-in-a-script", "gdsurgeon rename scores=a", {}),
+    (2, "model-in-a-script", "rename model.pb scores=a", {"value": "model.pb"}),
+    (2, "bad-script", "rename scores=a | gdsurgeon rename a=b", {"value": "|"}),
+    (2, "missing-argument", "rename", {}),
+    (2, "bad-option", "rename scores=a --frob", {"option": "--frob"}),
+    (2, "not-in-a-script", "rename --help", {"option": "--help"}),
+    (2, "not-in-a-script", "rename scores=a -o x.pb", {"option": "--output"}),
+    (2, "not-in-a-script", "rename scores=a --validate none", {"option": "--validate"}),
+    (2, "not-in-a-script", "rename scores=a --feed x=1", {"option": "--feed"}),
+    (2, "not-in-a-script", "add-preprocessing --input picture --steps divide(2) --emit e.pb", {"option": "--emit"}),
+    (3, "unreadable", "add-preprocessing nothere.pb", {"file": "nothere.pb"}),
+    (4, "no-such-node", "rename score=a", {"node": "score", "near": "scores"}),
+    (4, "no-such-function", "rename --in G a=b", {"function": "G"}),
+    (4, "no-such-node", "rename gone=b", {"node": "gone"}),
+]
 
 
-@pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_line_in_the_middle_leaves_everything_as_it_was(name: str, files: Desk) -> None:
-    line, code, said = WRONG[name]
+@pytest.mark.parametrize(("exit_code", "code", "line", "facts"), WRONG)
+def test_a_wrong_line_in_the_middle_leaves_everything_as_it_was(
+    exit_code: int, code: str, line: str, facts: Facts, files: Desk
+) -> None:
     first = ("# a comment", "rename keep_prob=gone", "rename gone=keep \\", "  image=picture")
-    script(files, *first, line, "set-device \\", "  --clear")
-    files.put("out.pb", b"an earlier output")
-    check_refused(files, code, ("s.gds:5: ", said), *APPLY, "s.gds", "-o", "out.pb", *QUICK)
-    if code == 2:
-        check_refused(files, code, ("s.gds:5: ", said), "apply", "--check", "s.gds")
+    files.put("out.pb", EARLIER)
+    lines = (*first, line, "set-device \\", "  --clear")
+    refused(files, exit_code, code, lines, "-o", "out.pb", place="s.gds:5", **facts)
+    if exit_code == 2 and MODEL not in line and "emit" not in line:
+        files.refused(2, code, "apply", "--check", "s.gds", place="s.gds:5", **facts)
 
 
-def test_a_line_leaves_the_model_out(files: Desk) -> None:
-    name = script(files, f"rename {MODEL} scores=a")
-    said = f"s.gds:1: a line is written without MODEL: leave '{MODEL}' out"
-    check_refused(files, 2, (said,), *APPLY, name, *QUICK)
-    check_refused(files, 2, (said,), "apply", str(files.folder / MODEL), name, *QUICK)
+def test_wrong_lines_are_told_up_to_a_number(files: Desk) -> None:
+    def places(*lines: str) -> list[str]:
+        error = refused(files, 2, code, lines, place="s.gds:1" if lines[0] != "to-savedmodel" else "s.gds:2").error
+        assert error is not None
+        return [error.facts["place"], *(detail.rpartition(": ")[0][:7] for detail in error.details)]  # type: ignore
+
+    code = "no-such-command"
+    lines = ("renam a=b", "rename scores=a", "rename 'b", "set-device --clear -q", "$NO_SUCH_ONE")
+    assert len(places(*lines)) == 4
+    code = "not-a-pair"
+    assert len(places(*["rename scores"] * 500)) == 22
+    code = "not-the-last-line"  # said once
+    assert len(places("to-savedmodel", "rename scores=a", "rename a", "rename a=b")) == 2
 
 
-def test_of_many_wrong_lines_the_first_are_told(files: Desk) -> None:
-    ran = check_refused(files, 2, (), *APPLY, script(files, *["rename scores"] * 500), *QUICK)
-    lines = ran.err.splitlines()
-    assert len(lines) == 22 and lines[-1] == "  and 479 other lines"
+FIRST = ("rename scores=points", "rename tower/same=tower/whole", "rename points=final")
 
 
-def test_a_line_that_has_to_be_the_last_is_told_once(files: Desk) -> None:
-    name = script(files, "to-savedmodel", "rename scores=a", "rename a", "rename a=b")
-    ran = check_refused(files, 2, (), *APPLY, name, "-o", "out", *QUICK)
-    assert ran.err.count("s.gds:2: what s.gds:1 makes is not edited further: that line has to be the last") == 1
-    assert ran.err.count("s.gds:3: ") == 1 and "s.gds:4" not in ran.err
+@pytest.mark.parametrize(
+    ("line", "name", "reason"),
+    [
+        ("rename scores=a", "scores", "line 1 renamed it to 'points', line 3 to 'final'"),
+        ("rename points=a", "points", "line 3 renamed it to 'final'"),
+        ("reroute tower/same=image", "tower/same", "line 2 renamed it to 'tower/whole'"),
+        ("add-preprocessing pre.pb --map scores=image,image_preprocessed", "scores", "line 1 renamed it to 'points'"),
+        ("add-postprocessing --output scores --steps softmax", "scores", "line 1 renamed it to 'points'"),
+        ("rename score=a", "score", None),
+    ],
+)
+def test_what_an_earlier_line_renamed_has_its_new_name(line: str, name: str, reason: str | None, files: Desk) -> None:
+    error = refused(files, 4, "no-such-node", (*FIRST, line), place="s.gds:4", node=name).error
+    assert error is not None and str(error.facts.get("reason")).startswith(str(reason))
 
 
-def test_all_wrong_lines_are_told(files: Desk) -> None:
-    script(files, "renam a=b", "rename scores=a", "rename 'b", "set-device --clear -q", "$NO_SUCH_ONE")
-    ran = check_refused(files, 2, (), *APPLY, "s.gds", *QUICK)
-    assert [line.strip().removeprefix("Error: ")[:8] for line in ran.err.splitlines()] == [
-        f"s.gds:{number}:" for number in (1, 3, 4, 5)
-    ]
+@pytest.mark.parametrize(
+    ("lines", "code", "facts"),
+    [
+        (("rename guard=sentry", "remove --select sentry", "control --add scores=^guard"), "no-such-node",
+         {"node": "guard", "reason": "line 1 renamed it to 'sentry', line 2 removed that"}),
+        (("rename guard=sentry", "remove --select sentry", "rename sentry=a"), "no-such-node",
+         {"node": "sentry", "reason": "line 2 removed it"}),
+        (("rename --scope tower=spire", "rename --scope tower=a"), "nothing-matched",
+         {"value": "tower", "reason": "line 1 renamed 'tower/scale' to 'spire/scale'"}),
+        (("rename --scope tower=spire", "clone-scope tower a"), "no-such-scope",
+         {"name": "tower", "reason": "line 1 renamed 'tower/scale' to 'spire/scale'"}),
+        (("rename scores=a", "rename keep_prob=scores", "rename scores=b", "rename scores=c"), "no-such-node",
+         {"node": "scores", "reason": "line 3 renamed it to 'b'"}),
+    ],
+)  # fmt: skip
+def test_what_earlier_lines_did_to_a_name(lines: tuple[str, ...], code: str, facts: Facts, files: Desk) -> None:
+    refused(files, 4, code, lines, place=f"s.gds:{len(lines)}", **facts)
 
 
 @pytest.mark.tensorflow
 def test_a_line_that_is_refused_where_it_is_proven(files: Desk) -> None:
     script(files, "rename scores=classes", "add-preprocessing fails.pb", "rename image=picture")
-    check = graphs.node("checked", "Reshape", ["image", "shape"], T=graphs.FLOAT, Tshape=graphs.INT32)
-    result = graphs.node("image_preprocessed", "Reshape", ["checked", "back"], T=graphs.FLOAT, Tshape=graphs.INT32)
-    fails = graphs.graph_bytes(
-        graphs.placeholder("image", graphs.FLOAT, (-1, 2)), graphs.const("shape", [7, -1], graphs.INT32), check,
-        graphs.const("back", [-1, 2], graphs.INT32), result,
-    )  # fmt: skip
-    files.put("fails.pb", fails)
+    reshaped = {"T": graphs.FLOAT, "Tshape": graphs.INT32}
+    files.put("fails.pb", graphs.graph_bytes(
+        graphs.placeholder("image", graphs.FLOAT, (-1, 2)), graphs.const("shape", [7, -1], graphs.INT32),
+        graphs.node("checked", "Reshape", ["image", "shape"], **reshaped), graphs.const("back", [-1, 2], graphs.INT32),
+        graphs.node("image_preprocessed", "Reshape", ["checked", "back"], **reshaped),
+    ))  # fmt: skip
     before = files.files()
-    ran = files.run(*APPLY, "s.gds", "-o", "out.pb")
-    assert ran.code == 7, ran.err
-    check_said(ran, "s.gds:2: ")
+    ran = files.run("apply", MODEL, "s.gds", "-o", "out.pb")
+    assert ran.code == 7 and ran.error is not None and ran.error.facts["place"] == "s.gds:2"
     assert files.files() == before
 
 
 @pytest.mark.parametrize(
-    ("data", "code", "said"),
+    ("data", "exit_code", "code"),
     [
-        (b"rename a=\xff\n", 3, "s.gds is no script: it is not UTF-8 text"),
-        ("rename a=b".encode("utf-16"), 3, "s.gds is no script: it is UTF-16 text, and a script is UTF-8"),
-        (FILES["pre.pb"], 3, "s.gds is no script: it is a GraphDef"),
-        (b"node {\n  name: 'x'\n}\n", 3, "s.gds is no script: it is a GraphDef as text"),
-        (b"\x89PNG\r\n\x1a\n\0\0", 3, "s.gds is no script: it is a PNG image"),
-        (b"cat\ndog\n'a horse\n", 3, "s.gds is no script: no line of it begins with a command, the first with 'cat'"),
-        (b"name\nversion\nreadme\nlicense\nkey\n", 3, "no line of it begins with a command, the first with 'name'"),
-        (b"cat\ndog\n", 2, "s.gds:1: there is no command 'cat'"),
-        (b"renam a=b\nrenam b=c\nrenam c=d\n", 2, "s.gds:1: there is no command 'renam'. Did you mean 'rename'?"),
-        (b"", 2, "s.gds holds no edit"),
-        (b"# nothing\n\n", 2, "s.gds holds no edit"),
+        (b"rename a=\xff\n", 3, "not-a-script"),
+        ("rename a=b".encode("utf-16"), 3, "not-a-script"),
+        (FILES["pre.pb"], 3, "not-a-script"),
+        (b"node {\n  name: 'x'\n}\n", 3, "not-a-script"),
+        (b"\x89PNG\r\n\x1a\n\0\0", 3, "not-a-script"),
+        (b"cat\ndog\n'a horse\n", 3, "not-a-script"),
+        (b"name\nversion\nreadme\nlicense\nkey\n", 3, "not-a-script"),
+        (b"cat\ndog\n", 2, "no-such-command"),
+        (b"renam a=b\nrenam b=c\nrenam c=d\n", 2, "no-such-command"),
+        (b"rename score\n", 2, "not-a-pair"),
+        (b"", 2, "no-edit"),
+        (b"# nothing\n\n", 2, "no-edit"),
+        (None, 3, "unreadable"),
     ],
 )
-def test_what_is_no_script(data: bytes, code: int, said: str, files: Desk) -> None:
-    files.put("s.gds", data)
-    check_refused(files, code, (said,), *APPLY, "s.gds", "-o", "out.pb")
+def test_what_is_no_script(data: bytes | None, exit_code: int, code: str, files: Desk) -> None:
+    """The report has the error, also of a script that cannot be read."""
+    if data is not None:
+        files.put("s.gds", data)
+    files.refused(exit_code, code, "apply", MODEL, "s.gds", "-o", "out.pb")
+    assert files.report("apply", MODEL, "s.gds", "-o", "out.pb", code=exit_code)["error"]["code"] == code
 
 
 def test_a_script_as_editors_write_it(files: Desk) -> None:
     files.put("s.gds", "\ufeffrename scores=points # ä\r\nrename points=\\\r\nclasses".encode())
-    assert files.run(*APPLY, "s.gds", "-o", "out.pb", *QUICK).code == 0
+    assert files.run("apply", MODEL, "s.gds", "-o", "out.pb", *QUICK).code == 0
     assert "classes" in from_bytes((files.folder / "out.pb").read_bytes())
 
 
-def test_a_script_that_is_not_there(files: Desk) -> None:
-    check_refused(files, 3, ("nothere.gds cannot be opened",), *APPLY, "nothere.gds")
-    check_refused(files, 2, ("apply takes a MODEL and a SCRIPT",), "apply", MODEL)
-
-
 def test_what_is_missing_is_named(files: Desk) -> None:
-    hint = "Hint: gdsurgeon apply --help"
-    check_refused(files, 2, ("Error: SCRIPT is missing: apply --check SCRIPT says", hint), "apply", "--check")
-    check_refused(files, 2, ("Error: MODEL and SCRIPT are missing: apply MODEL SCRIPT\n", hint), "apply")
-    check_refused(files, 3, ("jobs is no script: it is a folder\nHint: MODEL comes first",), *APPLY, make_folder(files))
-    check_refused(files, 3, ("jobs is no script: it is a folder\nHint: --check takes",), "apply", "--check", "jobs")
-    check_refused(files, 3, ("model.pb is no script: it is a GraphDef\nHint: --check",), "apply", "--check", MODEL)
-
-
-def make_folder(desk: Desk) -> str:
-    (desk.folder / "jobs").mkdir()
-    return "jobs"
+    """The hints for MODEL and SCRIPT, and for --check and SCRIPT, are not the same."""
+    script(files, "", name="jobs/s.gds")
+    for words in (("--check",), (), (MODEL,)):
+        files.refused(2, "missing-argument", "apply", *words)
+    hints = set()
+    for words, code in (((MODEL, "jobs"), "is-a-folder"), (("--check", "jobs"), "is-a-folder"),
+                        ((MODEL, MODEL), "not-a-script"), (("--check", MODEL), "not-a-script")):  # fmt: skip
+        error = files.refused(3, code, "apply", *words, file=words[1]).error
+        assert error is not None and error.hint
+        hints.add((words[0] == "--check", error.hint))
+    assert len(hints) == 2
 
 
 def test_check_needs_no_model(files: Desk) -> None:
     script(files, "rename no=such", "set-device --clear")
     for arguments in (("s.gds",), (MODEL, "s.gds"), ("nothere.pb", "s.gds")):
         ran = files.run("apply", "--check", *arguments)
-        assert (ran.code, ran.err) == (0, "s.gds  2 edits, nothing wrong\n")
-    assert files.run("apply", "--check", "-", data=NAMES).err == "<stdin>  1 edit, nothing wrong\n"
+        assert (ran.code, ran.out) == (0, b"") and ran.err.startswith("s.gds  2 edits")
+    assert files.run("apply", "--check", "-", data=NAMES).code == 0
 
 
 # -- the report --------------------------------------------------------------------------------------------------
 
 
-def report(desk: Desk, *lines: str) -> Any:
-    ran = desk.run(*APPLY, script(desk, *lines), "-o", "out.pb", "--report", "r.json", *QUICK)
-    return ran, json.loads((desk.folder / "r.json").read_text())
-
-
 def test_the_report_has_every_step(files: Desk) -> None:
-    _, told = report(files, "rename scores=classes", IDLE, "add-preprocessing pre.pb")
-    assert told["command"] == "apply" and told["passed"]
-    assert len(told["steps"]) == 2
+    name = script(files, "rename scores=classes", IDLE, "add-preprocessing pre.pb")
+    told = files.report("apply", MODEL, name, "-o", "out.pb", *QUICK)
+    assert told["command"] == "apply" and [step["asked"] for step in told["steps"]] == ["rename", "add-preprocessing"]
     assert told["edit"]["renamed"] == {"scores": "classes"}
     assert set(told["edit"]["added"]) == {"seven", "image_preprocessed"}
+    for line, edits in (("rename scores=b", 1), ("rename scores=scores", 0)):
+        assert len(files.report("apply", MODEL, script(files, line), "-n", *QUICK)["steps"]) == edits
+    assert "steps" not in files.report("rename", MODEL, "scores=b", "-n", *QUICK)
 
 
-def test_the_report_of_a_line_that_is_refused(files: Desk) -> None:
-    ran, told = report(files, "rename scores=classes", "rename score=a")
-    assert ran.code == 4
-    assert not told["passed"] and told["error"]["message"].startswith("s.gds:2: ")
-    assert "out.pb" not in files.files()
+@pytest.mark.tensorflow
+def test_values_of_a_later_piece_are_told_beside_those_of_an_earlier_one(files: Desk) -> None:
+    lines = ("rename image=picture", "swap-op --node scores Neg")
+    proof = files.report("apply", MODEL, script(files, *lines), "-o", "out.pb")["proof"]
+    outputs = [output for output in proof["outputs"] if output["edited"] == "scores"]
+    assert [output["compared"] for output in outputs] == [True, False]
+    assert outputs[0]["value"] != outputs[1]["value"]
+    proof = files.report("apply", MODEL, script(files, *lines[::-1]), "-o", "out.pb")["proof"]
+    assert [(piece["called"], piece["compared"]) for piece in proof["pieces"]] == [("s.gds:1", 0), ("s.gds:2", 1)]
 
 
-# -- models as they are shipped ----------------------------------------------------------------------------------
+@pytest.mark.tensorflow
+def test_gradients_are_a_line_where_a_process_serves_nobody_else(files: Desk) -> None:
+    name = script(files, "rename image=picture", "add-gradients --ys tower/same --xs picture --names slope")
+    ran = files.start("apply", MODEL, name, "-o", "out.pb").communicate()
+    assert (files.folder / "out.pb").exists(), ran
+
+
+@pytest.mark.tensorflow
+def test_what_is_around_a_shrink_without_a_tolerance_is_proven(files: Desk) -> None:
+    lines = ("add-preprocessing pre.pb", "add-postprocessing post.pb", "shrink --to float16 --min 1",
+             "rename image=picture")  # fmt: skip
+    proof = files.report("apply", MODEL, script(files, *lines), "-o", "out.pb")["proof"]
+    assert [(p["called"], p["judged"], p["statement"]) for p in proof["pieces"]] == [
+        ("s.gds:1 to 2", True, "edited(x) = original(x, image := image_preprocessed), "
+                               "what came from pre.pb and post.pb = each on its own"),
+        ("s.gds:3", False, "it runs, and nothing is claimed"),
+        ("s.gds:4", True, "edited(x) = original(x) under the new names"),
+    ]  # fmt: skip
+    assert proof["judged"]
+
+
+@pytest.mark.tensorflow
+def test_the_same_is_said_once(files: Desk) -> None:
+    lines = ("insert tower/scaled --steps 'divide(2)'", "add-preprocessing --input image --steps 'divide(3)'")
+    proof = files.report("apply", MODEL, script(files, *lines), "-o", "out.pb")["proof"]
+    assert proof["statement"] == (
+        "edited(x) = original(x, image := image_preprocessed, tower/scaled := tower/scaled_inserted), "
+        "what came from the steps = the steps on their own"
+    )
+
+
+@pytest.mark.tensorflow
+def test_an_input_is_fed_by_either_of_its_names(files: Desk) -> None:
+    name = script(files, "add-preprocessing pre.pb", "rename image=picture")
+    for fed in ("image", "picture"):
+        proof = files.report("apply", MODEL, name, "-o", "out.pb", "--feed", f"{fed}=[[1, 2]]")["proof"]
+        assert proof["compared"] and proof["largest_difference"] == 0
+    check_error(
+        files.run("apply", MODEL, name, "-n", "--feed", "imag=[[1, 2]]").error, "no-such-input", {"node": "imag"}
+    )
+
+
+# -- models as they are shipped, and broken ones -----------------------------------------------------------------
 
 
 @pytest.fixture
 def shipped(desk: Desk, saved_models: Shipped) -> Callable[[str], str]:
     """Where a model lies, told from the desk; the scripts lie elsewhere."""
-    (desk.folder / "jobs").mkdir()
 
     def at(name: str) -> str:
-        link = desk.folder / name
-        link.symlink_to(saved_models.folder / name)
+        (desk.folder / name).symlink_to(saved_models.folder / name)
         return name
 
     return at
-
-
-@pytest.mark.tensorflow
-def test_a_saved_model_by_its_signatures(desk: Desk, shipped: Callable[[str], str]) -> None:
-    lines = ["rename x=image", "signature --rename serving_default=classify", "rename classify/y=scores"]
-    script(desk, *lines, name="jobs/s.gds")
-    ran = desk.run("apply", shipped("resource"), "jobs/s.gds", "-o", "out")
-    assert ran.code == 0, ran.err
-    assert "bit-identical" in ran.err
-    at = "resource"
-    for number, line in enumerate(lines):
-        name, *arguments = line.split()
-        assert desk.run(name, at, *arguments, "-o", str(number), *QUICK).code == 0
-        at = str(number)
-    assert files_in(desk.folder / "out") == files_in(desk.folder / at)
 
 
 def files_in(folder: Path) -> dict[str, bytes]:
@@ -475,56 +490,66 @@ def files_in(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.tensorflow
-def test_freeze_first_and_a_saved_model_last(desk: Desk, shipped: Callable[[str], str]) -> None:
-    model = shipped("resource")
-    script(desk, "rename x=image", "freeze", "rename image=picture", "to-savedmodel", name="jobs/s.gds")
-    ran = desk.run("apply", model, "jobs/s.gds", "-o", "out")
-    assert ran.code == 0, ran.err
-    assert "bit-identical" in ran.err
-    told = desk.run("inspect", "out").out.decode()
-    assert "serving_default(picture) -> y" in told
-    script(desk, "freeze", "to-savedmodel", "rename x=image", name="jobs/s.gds")
-    check_refused(desk, 2, ("jobs/s.gds:3: what jobs/s.gds:2 makes is not edited further",), "apply", model,
-                  "jobs/s.gds", "-o", "other")  # fmt: skip
+def test_a_saved_model_by_its_signatures(desk: Desk, shipped: Callable[[str], str]) -> None:
+    lines = ["rename x=image", "signature --rename serving_default=classify", "rename classify/y=scores"]
+    script(desk, *lines, name="jobs/s.gds")
+    proof = desk.report("apply", shipped("resource"), "jobs/s.gds", "-o", "out")["proof"]
+    assert proof["compared"] and proof["largest_difference"] == 0
+    assert files_in(desk.folder / "out") == files_in(desk.folder / one_by_one(desk, *lines, model="resource"))
 
 
 @pytest.mark.tensorflow
-def test_a_clone_of_variables_is_the_last_line(desk: Desk, shipped: Callable[[str], str]) -> None:
+def test_freeze_first_and_a_saved_model_last(desk: Desk, shipped: Callable[[str], str]) -> None:
     model = shipped("resource")
-    script(desk, "clone-scope net copy", "rename x=image", name="jobs/s.gds")
-    for options in ((), QUICK):
-        check_refused(desk, 4, ("jobs/s.gds:2: what jobs/s.gds:1 makes is not edited further",), "apply", model,
-                      "jobs/s.gds", "-o", "out", *options)  # fmt: skip
+    script(desk, "rename x=image", "freeze", "rename image=picture", "to-savedmodel", name="jobs/s.gds")
+    proof = desk.report("apply", model, "jobs/s.gds", "-o", "out")["proof"]
+    assert proof["compared"] and proof["largest_difference"] == 0
+    signatures = json.dumps(desk.answer("inspect", "out")["signatures"])
+    assert "serving_default" in signatures and "picture" in signatures
+    for code, exit_code, lines in (
+        ("not-the-last-line", 2, ("freeze", "to-savedmodel", "rename x=image")),
+        ("not-the-last-line", 4, ("clone-scope net copy", "rename x=image")),
+    ):
+        script(desk, *lines, name="jobs/s.gds")
+        place = f"jobs/s.gds:{len(lines)}"
+        desk.refused(exit_code, code, "apply", model, "jobs/s.gds", "-o", "other", *QUICK, place=place)
     script(desk, "rename x=image", "clone-scope net copy", name="jobs/s.gds")
-    ran = desk.run("apply", model, "jobs/s.gds", "-o", "out", *QUICK)
-    assert ran.code == 0, ran.err
-    assert b"copy/b" in (desk.folder / "out/variables/variables.index").read_bytes()
+    assert desk.run("apply", model, "jobs/s.gds", "-o", "cloned", *QUICK).code == 0
+    assert b"copy/b" in (desk.folder / "cloned/variables/variables.index").read_bytes()
 
 
-# -- edits of others ---------------------------------------------------------------------------------------------
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(
+    "pair",
+    [
+        ("rename x=image", "rename image=x"),
+        ("signature --rename serving_default=a", "signature --rename a=serving_default"),
+    ],
+)
+def test_lines_that_undo_each_other_in_a_saved_model(pair: tuple[str, str], desk: Desk, saved_models: Shipped) -> None:
+    model = str(saved_models.folder / "resource")
+    words = ("-o", "out", "--require-change", *QUICK)
+    desk.refused(4, "nothing-to-do", "apply", model, script(desk, *pair), *words)
+    assert desk.run("apply", model, script(desk, *pair, pair[0]), *words).code == 0
 
 
-def test_a_body_that_is_put_in_twice(files: Desk) -> None:
-    files.put("more.pb", part("picture", "points"))
-    lines = ("insert tower/scaled other.pb", "insert tower/scaled more.pb --scope again", "rename points=p")
-    assert applied(files, *lines) == one_by_one(files, *lines)
+OLD = graphs.graph_bytes(
+    graphs.placeholder("x", shape=(2,)), graphs.const("v", [1.0, 2.0]), graphs.identity("y", "a"),
+    graphs.node("a", "AssignAdd", ["v", "x"], T=graphs.FLOAT),
+)  # fmt: skip
+DOUBLED = graphs.graph_bytes(
+    graphs.placeholder("x", shape=(2,)), graphs.const("c", [1.0]), graphs.add("y", "x", "c"),
+    graphs.const("c", [1.0]), graphs.add("z", "x", "c"),
+)  # fmt: skip
 
 
-def test_the_report_has_each_edit_also_where_there_is_one(files: Desk) -> None:
-    for script, edits in (("rename scores=b", 1), ("rename scores=scores", 0), ("rename scores=b\nrename image=i", 2)):
-        files.put("s.gds", script.encode())
-        assert files.run("apply", MODEL, "s.gds", "-o", "out.pb", *QUICK, "--report", "r.json").code == 0
-        steps = json.loads((files.folder / "r.json").read_text())["steps"]
-        assert [step["asked"] for step in steps] == ["rename"] * edits
-    assert files.run("rename", MODEL, "scores=b", "-o", "out.pb", *QUICK, "--report", "r.json").code == 0
-    assert "steps" not in json.loads((files.folder / "r.json").read_text())
-
-
-@pytest.mark.parametrize(("script", "code"), [(b"rename score\n", 2), (b"foo bar\n", 2), (b"\xff\xfe", 3), (None, 3)])
-def test_a_script_that_cannot_be_read_is_reported(files: Desk, script: bytes | None, code: int) -> None:
-    if script is not None:
-        files.put("s.gds", script)
-    assert files.run("apply", MODEL, "s.gds", "-o", "out.pb", "--report", "r.json").code == code
-    report = json.loads((files.folder / "r.json").read_text())
-    assert (report["command"], report["passed"], report["error"]["exit"]) == ("apply", False, code)
-    assert report["error"]["message"].startswith("s.gds")
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("broken", [OLD, DOUBLED])
+def test_a_broken_model_is_repaired_by_the_first_line(broken: bytes, desk: Desk) -> None:
+    desk.put("old.pb", broken)
+    lines = ("repair", "rename x=image", "rename y=sum")
+    proof = desk.report("apply", "old.pb", script(desk, *lines), "-o", "out.pb")["proof"]
+    assert proof["statement"].endswith("edited(x) = original(x) under the new names")
+    assert desk.files()["out.pb"] == (desk.folder / one_by_one(desk, *lines, model="old.pb")).read_bytes()
+    ran = desk.refused(3, "unsound-graph", "apply", "old.pb", script(desk, "rename x=a", "repair"))
+    assert ran.error is not None and "repair-first" in ran.error.advice

@@ -11,7 +11,7 @@ from gdsurgeon.analysis.checks.functions import check_functions
 from gdsurgeon.analysis.checks.nodes import NodePass
 from gdsurgeon.analysis.traversal.order import find_cycle, has_forward_edges, spelt_cycle
 from gdsurgeon.analysis.traversal.topology import topology_of
-from gdsurgeon.errors import InputError, printable, quoted
+from gdsurgeon.errors import InputError, Json, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.names import NAME_RULE
@@ -76,11 +76,14 @@ def require_sound(graph: Graph) -> Findings:
 def broken(graph: Graph, findings: Findings) -> InputError:
     """The error for a graph with faults."""
     name = printable(graph.source_name)
+    facts: dict[str, Json] = {"file": graph.source_name, "count": findings.fault_count}
     if findings.fault_count == 1:
-        return InputError(f"{name} is broken: {findings.faults[0]}", advice="repair")
+        line = f"{name} is broken: {findings.faults[0]}"
+        return InputError(line, code="unsound-graph", advice="repair", facts=facts)
     more = and_more(findings.fault_count - len(findings.faults))
     details = (*findings.faults, *((more[1:],) if more else ()))
-    return InputError(f"{name} is broken in {findings.fault_count:,} places:", advice="repair", details=details)
+    line = f"{name} is broken in {findings.fault_count:,} places:"
+    return InputError(line, code="unsound-graph", advice="repair", facts=facts, details=details)
 
 
 def apply_repairs(graph: Graph, findings: Findings) -> bool:
