@@ -18,6 +18,7 @@ import argparse
 import base64
 import hashlib
 import json
+import lzma
 import math
 import os
 import re
@@ -163,8 +164,10 @@ def record(options: argparse.Namespace) -> None:
 
 
 def read(path: Path) -> dict[tuple[str, str], Run]:
-    """The runs of a record, by model and command line."""
-    runs = (json.loads(line) for line in path.read_text().splitlines())
+    """The runs of a record, by model and command line; `path` may be compressed with xz."""
+    data = path.read_bytes()
+    text = (lzma.decompress(data) if path.suffix == ".xz" else data).decode()
+    runs = (json.loads(line) for line in text.splitlines())
     return {(run["model"], shlex.join(run["arguments"])): run for run in runs}
 
 
@@ -174,18 +177,22 @@ def read(path: Path) -> dict[tuple[str, str], Run]:
 def compare(old: dict[tuple[str, str], Run], new: dict[tuple[str, str], Run], ignored: Sequence[str] = ()) -> list[str]:
     """The differences of two records as lines, a summary first. No lines if the records agree.
 
+    A field that one of the runs does not have is not compared: `scripts/records` has records without reports.
+
     The values of outputs are not compared for models with random ops.
 
     Args:
         old, new: the runs, as `read` returns them.
         ignored: patterns of fields, such as ``result``, and of paths in reports, such as ``report.error.message``.
     """
-    proofs = [(model, run["report"].get("proof")) for (model, _), run in old.items() if run["report"]]
+    proofs = [(model, run["report"].get("proof")) for (model, _), run in old.items() if run.get("report")]
     random = {model for model, proof in proofs if proof and proof.get("random")}
     summary: Counter[str] = Counter()
     details = []
     for key in dict.fromkeys([*old, *new]):
-        sides = [{field: runs[key][field] for field in FIELDS} if key in runs else None for runs in (old, new)]
+        runs = [each.get(key) for each in (old, new)]
+        fields = [field for field in FIELDS if all(run is None or field in run for run in runs)]
+        sides = [run and {field: run[field] for field in fields} for run in runs]
         found = [
             (".".join(path[:3]) or "run", f"{'.'.join(path) or 'run'}: {shortened(before)} -> {shortened(after)}")
             for path, before, after in changes(*sides)
