@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 from support.graphs import add, const, g8, graph, identity, node
 
 from gdsurgeon.graph.graph import Graph
@@ -26,34 +29,26 @@ def test_what_is_derived_is_made_once_for_each_version() -> None:
     assert len(calls) == 2
 
 
-def test_each_way_to_change_a_graph_makes_another_version() -> None:
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda g: g.set_inputs(g["z"], [g["a"].output]),
+        lambda g: g.set_controls(g["z"], [g["b"]]),
+        lambda g: g.set_colocated(g["z"], [g["b"]]),
+        lambda g: g.set_attr(g["z"], "_x", b""),
+        lambda g: g.set_op(g["z"], "Snapshot"),
+        lambda g: g.set_device(g["z"], "/cpu:0"),
+        lambda g: g.add("new", "NoOp"),
+        lambda g: g.add_copy("copy", g["a"]),
+        lambda g: g.rename({g["z"]: "newer"}),
+        lambda g: g.remove([g["z"]]),
+    ],
+)
+def test_each_way_to_change_a_graph_makes_another_version(change: Any) -> None:
     found = graph(const("a", [1]), const("b", [1]), add("y", "a", "b"), identity("z", "y"))
-    versions = [found.version]
-
-    def changed() -> None:
-        assert found.version > versions[-1]
-        versions.append(found.version)
-
-    found.set_inputs(found["z"], [found["a"].output])
-    changed()
-    found.set_controls(found["z"], [found["b"]])
-    changed()
-    found.set_colocated(found["z"], [found["b"]])
-    changed()
-    found.set_attr(found["z"], "_x", b"")
-    changed()
-    found.set_op(found["z"], "Snapshot")
-    changed()
-    found.set_device(found["z"], "/cpu:0")
-    changed()
-    found.add("new", "NoOp")
-    changed()
-    found.add_copy("copy", found["a"])
-    changed()
-    found.rename({found["new"]: "newer"})
-    changed()
-    found.remove([found["newer"]])
-    changed()
+    before = found.version
+    change(found)
+    assert found.version > before
 
 
 def test_the_pristine_graph_is_one_object_that_no_change_reaches() -> None:
