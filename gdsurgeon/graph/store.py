@@ -189,7 +189,11 @@ class Store:
         finder = search if search is not None and search.has_record(name) else self._index
         record = finder.record(name)
         if record is not None and finder.is_ambiguous(name):
-            raise InputError(f"{quoted(self.name)} has several nodes named {quoted(name)}: which one is meant?")
+            raise InputError(
+                f"{quoted(self.name)} has several nodes named {quoted(name)}: which one is meant?",
+                code="ambiguous-name",
+                facts={"node": name},
+            )
         return record
 
     def records(self, names: Iterable[str]) -> list[Record | None]:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from support import graphs
 from support.counting import is_linear
 from support.drawing import pick_some
+from support.expecting import refused
 from support.graphs import FLOAT, const, func, function, graph, library, node
 
 from gdsurgeon.edits.functions.merge import plan_function_merge
@@ -74,18 +75,17 @@ def test_the_bytes_of_a_library_stay_when_nothing_is_added() -> None:
     assert graphs.written(found) == found.source.read(0, found.source.size)
 
 
-def test_a_corrupt_library_is_named() -> None:
-    with pytest.raises(InputError, match="function library of <bytes> is corrupt"):
-        len(with_library(encode_len(2, b"\x0a\x05ab")).functions)
-
-
-def test_a_library_that_is_too_deeply_nested_is_named() -> None:
+def deep_library() -> bytes:
     value = func("f")
     for _ in range(200):
         value = func("f", k=value)
     deep = encode_len(3, encode_len(1, b"n") + encode_len(5, encode_len(1, b"k") + encode_len(2, value)))
-    with pytest.raises(InputError, match="too deeply nested"):
-        len(with_library(encode_len(2, encode_len(1, deep))).functions)
+    return encode_len(2, encode_len(1, deep))
+
+
+@pytest.mark.parametrize(("field", "code"), [(encode_len(2, b"\x0a\x05ab"), "corrupt"), (deep_library(), "too-deep")])
+def test_a_library_that_cannot_be_read_is_refused(field: bytes, code: str) -> None:
+    refused(with_library(field), code, lambda found: len(found.functions), error=InputError)
 
 
 def test_called_functions() -> None:
@@ -108,10 +108,22 @@ def merged(
     return plan_function_merge(graph_.functions, other.functions).apply(graph_.functions), graph_
 
 
-def test_equal_functions_are_there_once() -> None:
-    renamed, graph_ = merged([function("A", BODY)], [function("A", BODY)])
-    assert renamed == {}
-    assert not graph_.is_changed
+@pytest.mark.parametrize(
+    ("ours", "theirs", "expected"),
+    [
+        ([function("A", BODY)], [function("A", BODY)], {}),
+        # A new name avoids those of the other library.
+        ([function("A", BODY)], [function("A", OTHER), function("A_1", OTHER)], {"A": "A_2"}),
+        # Callers that call each other end.
+        ([calling("A", "B"), calling("B", "A")], [calling("A", "B"), function("B", OTHER)], {"A": "A_1", "B": "B_1"}),
+    ],
+)
+def test_functions_that_are_unequal_are_renamed(
+    ours: list[object], theirs: list[object], expected: dict[str, str]
+) -> None:
+    renamed, graph_ = merged(ours, theirs)
+    assert renamed == expected
+    assert graph_.is_changed == bool(expected)
 
 
 def test_unequal_functions_get_a_new_name() -> None:
@@ -121,11 +133,6 @@ def test_unequal_functions_get_a_new_name() -> None:
     assert [(f.signature.name, f.node_def[0].op) for f in found] == [
         ("A", "Identity"), ("A_1", "Identity"), ("A_2", "Neg"), ("B", "Identity"),
     ]  # fmt: skip
-
-
-def test_a_new_name_avoids_those_of_the_other_library_and_of_ops() -> None:
-    renamed, _ = merged([function("A", BODY)], [function("A", OTHER), function("A_1", OTHER)])
-    assert renamed == {"A": "A_2"}
 
 
 def test_callers_of_an_unequal_function_are_unequal_too() -> None:
@@ -138,11 +145,6 @@ def test_callers_of_an_unequal_function_are_unequal_too() -> None:
     assert found["Mid_1"].node_def[0].attr["f"].func.name == "Leaf_1"
     assert found["New"].node_def[0].attr["f"].func.name == "Mid_1"
     assert found["Top"].node_def[0].attr["f"].func.name == "Mid"
-
-
-def test_mutually_recursive_callers_end() -> None:
-    renamed, _ = merged([calling("A", "B"), calling("B", "A")], [calling("A", "B"), function("B", OTHER)])
-    assert renamed == {"A": "A_1", "B": "B_1"}
 
 
 def test_functions_called_as_ops_follow() -> None:
@@ -259,19 +261,13 @@ def test_removed_functions_go_with_their_gradients(
     assert gradient_pairs(found) == pairs
     assert [b for field in library_bodies(found) for b in field] == [old[name] for name in functions]
     assert [n.name for n in parsed.node] == ["c"]
+    assert functions or graphs.written(found) == const("c", [1])  # a library that is emptied goes
     assert all(name not in found.functions and found.functions.get(name) is None for name in names_)
 
 
 def named_bodies(field: bytes) -> list[tuple[bytes, Any]]:
     (bodies,) = library_bodies(field)
     return [(body, message("tensorflow.FunctionDef").FromString(body)) for body in bodies]
-
-
-def test_a_library_that_is_emptied_goes() -> None:
-    found = with_library(*TWO_FIELDS)
-    found.functions.remove(["A", "B", "C", "D"])
-    assert graphs.written(found) == const("c", [1])
-    assert (len(found.functions), names(found.functions)) == (0, [])
 
 
 def test_an_empty_field_stays_where_another_is_changed() -> None:

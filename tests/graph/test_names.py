@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.desk import check_error
 
 from gdsurgeon.errors import EditError
 from gdsurgeon.graph.names import (
@@ -67,8 +68,9 @@ def test_formatting_and_parsing_are_inverse(first: str, rest: str, port: int) ->
 
 @pytest.mark.parametrize("text", ["^b", "b:0:1", "", "b:", "b:x"])
 def test_what_is_no_tensor_is_refused(text: str) -> None:
-    with pytest.raises(EditError, match="is not the name of a tensor"):
+    with pytest.raises(EditError) as caught:
         parse_tensor(text)
+    check_error(caught.value, "bad-tensor-name", {"tensor": text})
 
 
 def test_scopes() -> None:
