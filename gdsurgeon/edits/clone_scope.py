@@ -18,7 +18,7 @@ from gdsurgeon.edits.copying.copy_nodes import plan_copy_nodes
 from gdsurgeon.edits.copying.node_copy import NodeCopy
 from gdsurgeon.edits.naming import naming, of_tensors
 from gdsurgeon.edits.reroute import check_can_replace
-from gdsurgeon.errors import EditError, Line, UsageError, quoted
+from gdsurgeon.errors import EditError, Line, Remark, UsageError, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import UniqueNames, free_scope, scope_prefix
 from gdsurgeon.graph.node import Node, Output
@@ -169,10 +169,12 @@ def _shared(topology: Topology, nodes: Sequence[Node], patterns: Sequence[str]) 
         with matching_ends():
             found = [node for node in nodes if search(node.name)]
         if not found:
-            raise EditError(Line("{share} {pattern} matched 0 nodes of the scope", pattern=quoted(pattern)))
+            line = Line("{share} {pattern} matched 0 nodes of the scope", pattern=quoted(pattern))
+            raise EditError(line, code="nothing-matched", facts={"value": pattern})
         for node in found:
             if not constant[topology.id_of(node)]:
-                raise EditError(f"{quoted(node.name)} cannot be shared: it depends on more than constants")
+                message = f"{quoted(node.name)} cannot be shared: it depends on more than constants"
+                raise EditError(message, code="not-a-constant", facts={"node": node.name})
         out.update(found)
     return out
 
@@ -187,7 +189,8 @@ def _without(nodes: Sequence[Node], others: Container[Node], source: str) -> lis
     """Those of NODES, under the scope SOURCE, that are cloned, where OTHERS are not."""
     cloned = [node for node in nodes if node not in others]
     if not cloned:
-        raise EditError(f"nothing would be cloned: all under {quoted(source)} is shared or left out")
+        message = f"nothing would be cloned: all under {quoted(source)} is shared or left out"
+        raise EditError(message, code="nothing-left", facts={"name": source})
     _check_arrays(cloned)
     return cloned
 
@@ -204,7 +207,9 @@ def _check_arrays(nodes: Sequence[Node]) -> None:
         if source.op in TENSOR_ARRAYS and source not in inside:
             raise EditError(
                 f"{quoted(node.name)} would be cloned, and {quoted(source.name)}, the array that it reads or writes, "
-                "would not: an array takes each write once"
+                "would not: an array takes each write once",
+                code="step-state",
+                facts={"node": node.name, "name": source.name},
             )
 
 
@@ -218,12 +223,15 @@ def _replacements(
     for pair in pairs:
         old, new = (graph.output(item) for item in pair)
         if old in out:
-            raise EditError(f"{quoted(old.name)} cannot become two tensors at once")
+            message = f"{quoted(old.name)} cannot become two tensors at once"
+            raise EditError(message, code="given-twice", facts={"tensor": old.name})
         if old not in read:
-            raise EditError(f"nothing under the scope reads {quoted(old.name)}")
+            message = f"nothing under the scope reads {quoted(old.name)}"
+            raise EditError(message, code="no-consumers", facts={"tensor": old.name})
         check_can_replace(old, new)
         if not old.dtype or not new.dtype:
-            warnings.append(f"the types of {quoted(old.name)} and {quoted(new.name)} are not both known: not compared")
+            text = f"the types of {quoted(old.name)} and {quoted(new.name)} are not both known: not compared"
+            warnings.append(Remark(text, "unknown-dtype", tensor=old.name, replacement=new.name))
         out[old] = new
     return out, warnings
 
@@ -264,26 +272,34 @@ def _initialised(copied: NodeCopy, assigned: Sequence[Node]) -> list[str]:
     if not found or not (assigned or any(is_variable(node.op) for node in copied.nodes)):
         return []
     cloned = f": {len(assigned):,} nodes of the initialisers cloned with them" if assigned else ""
-    return [f"to be initialised by {named([copied.nodes[node].name for node in found], 4, quoted)}{cloned}"]
+    names = [copied.nodes[node].name for node in found]
+    return [Remark(f"to be initialised by {named(names, 4, quoted)}{cloned}", "run-before", nodes=names)]
 
 
 def _notes(copied: NodeCopy, shared: set[Node], *others: Outside | LeftOut | Beside) -> list[str]:
     out: list[str] = []
     count = sum(is_variable(node.op) for node in copied.nodes)
     if count:
-        out.append(f"{counted(count, 'variable')} cloned")
+        out.append(Remark(f"{counted(count, 'variable')} cloned", "variables-cloned", count=count))
     if shared:
-        out.append(f"{counted(len(shared), 'node')} shared with the original")
+        out.append(Remark(f"{counted(len(shared), 'node')} shared with the original", "shared", count=len(shared)))
     out += _pairs("while loop", "runs as", copied.frames)
     out += _pairs("shared name", "is", copied.shared_names)
-    out += [f"shared name {quoted(name)} stays common: nodes outside use it, too" for name in copied.common]
+    for name in copied.common:
+        text = f"shared name {quoted(name)} stays common: nodes outside use it, too"
+        out.append(Remark(text, "stays-common", name=name))
     out += _pairs("function", "is", copied.functions)
     return out + [note for other in others for note in other.notes]
 
 
-def _pairs(what: str, verb: str, names: Mapping[str, str]) -> list[str]:
+def _pairs(what: str, verb: str, names: Mapping[str, str]) -> list[Remark]:
     """A line for each of the NAMES of WHAT in the original, with that in the clone; one for all where they are many."""
     pairs = [f"{quoted(old)} {verb} {quoted(new)}" for old, new in names.items()]
-    if len(pairs) <= _MOST_PAIRS:
-        return [f"{what} {pair} in the clone" for pair in pairs]
-    return [f"{counted(len(pairs), what)} are others in the clone: {named(pairs, 2)}"]
+    code = what.replace(" ", "-")
+    if len(pairs) > _MOST_PAIRS:
+        text = f"{counted(len(pairs), what)} are others in the clone: {named(pairs, 2)}"
+        return [Remark(text, code, renamed=dict(names))]
+    return [
+        Remark(f"{what} {pair} in the clone", code, renamed={old: new})
+        for pair, (old, new) in zip(pairs, names.items(), strict=True)
+    ]

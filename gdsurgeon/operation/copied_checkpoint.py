@@ -130,9 +130,11 @@ def _with_copies(checkpoint: Checkpoint, graph: Graph) -> dict[str, StoredTensor
     for copied in graph.serving.copies if graph.serving is not None else ():
         for new, old in copied.keys.items():
             if old not in tensors:
-                raise EditError(checkpoint.no_such_key(old).message)
+                message = checkpoint.no_such_key(old).message
+                raise EditError(message, code="no-such-tensor", facts={"file": checkpoint.prefix, "key": old})
             if new in tensors:
-                raise EditError(f"{printable(checkpoint.prefix)} has a tensor {quoted(new)} already")
+                message = f"{printable(checkpoint.prefix)} has a tensor {quoted(new)} already"
+                raise EditError(message, code="name-taken", facts={"file": checkpoint.prefix, "key": new})
             tensors[new] = tensors[old]
     return tensors
 
@@ -206,6 +208,8 @@ def _prefix(file: Output, checkpoint: CopiedCheckpoint, in_place: bool) -> str:
     if file.is_stream or not file.name.endswith(SUFFIX):
         raise UsageError(
             f"{printable(file.name)} cannot be the output: the cloned variables get keys in the checkpoint, which is "
-            f"written beside a file that is called NAME{SUFFIX}"
+            f"written beside a file that is called NAME{SUFFIX}",
+            code="bad-name",
+            facts={"file": file.name, "expected": f"NAME{SUFFIX}"},
         )
     return file.name.removesuffix(SUFFIX)

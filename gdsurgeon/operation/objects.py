@@ -75,7 +75,8 @@ def check_no_new_variables(graph: Graph) -> None:
     if new:
         which = f"{counted(len(new), 'new variable')} ({named(new, 3, quoted)})"
         advice = (_ADVICE, "share-variables")
-        raise EditError(f"{_UNSEEN}the model's objects have no place for {which}", advice=advice, code="not-served")
+        message = f"{_UNSEEN}the model's objects have no place for {which}"
+        raise EditError(message, advice=advice, code="not-served", facts={"variables": new})
 
 
 def unseen(objects: Objects, touched: Collection[str]) -> list[str]:

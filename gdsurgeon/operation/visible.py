@@ -11,7 +11,7 @@ from gdsurgeon.container.meta_graph import MetaGraph
 from gdsurgeon.container.objects import ObjectGraph
 from gdsurgeon.container.restoring import restored_keys
 from gdsurgeon.edits.claims import EditResult
-from gdsurgeon.errors import EditError, ValidationError, quoted
+from gdsurgeon.errors import EditError, Remark, ValidationError, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Node
@@ -60,7 +60,10 @@ def check_written(container: Container, chunks: Sequence[Chunk], touched: Collec
         faults += _wrong_objects(container.meta, written, touched)
     if faults:
         raise ValidationError(
-            "the model around the graph would be broken:", details=tuple(faults), code="unsound-graph"
+            "the model around the graph would be broken:",
+            details=tuple(faults),
+            code="unsound-graph",
+            facts={"faults": [fault.as_json() for fault in faults if isinstance(fault, Remark)]},
         )
 
 
@@ -132,10 +135,13 @@ def copies_faults(container: Container, written: MetaGraph) -> Iterator[str]:
             if old is None or _is_shared(node, copy):
                 continue
             if new is None or new.slice != old.slice or copied.keys.get(new.tensor) != old.tensor:
-                source = f"from {quoted(new.tensor)}" if new is not None else "by nothing"
-                yield f"{quoted(copy.name)} is restored {source}, and {quoted(node.name)} from {quoted(old.tensor)}"
+                key = new.tensor if new is not None else None
+                source = "by nothing" if key is None else f"from {quoted(key)}"
+                text = f"{quoted(copy.name)} is restored {source}, and {quoted(node.name)} from {quoted(old.tensor)}"
+                yield Remark(text, "wrong-key", variable=copy.name, key=key, original=node.name, expected=old.tensor)
             if any(node.name in names and copy.name not in names for names in listed):
-                yield f"{quoted(copy.name)} is not listed where {quoted(node.name)} is"
+                text = f"{quoted(copy.name)} is not listed where {quoted(node.name)} is"
+                yield Remark(text, "not-listed", variable=copy.name, original=node.name)
 
 
 def _is_shared(node: Node, copy: Node) -> bool:

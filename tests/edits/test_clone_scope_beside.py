@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from support import graphs
+from support.desk import check_error
 from support.graphs import STRING, dtypes, graph_bytes, identity, node, placeholder
 from support.meta_graphs import strings
 from support.trained_model import VARIABLES, opened, put
@@ -36,6 +37,23 @@ def clone(graph: Graph) -> EditResult:
 
 def written(model: Path, out: Path | None = None, **how: Any) -> Outcome:
     return operate(Request(str(model), None if out is None else str(out), level="structure", **how), clone)
+
+
+def not_written(
+    model: Path,
+    out: Path,
+    error: type[GdsurgeonError],
+    code: str,
+    edit: Any = clone,
+    level: str = "structure",
+    **facts: Any,
+) -> None:
+    """The operation ends with the error, and the folder of MODEL is as it was."""
+    before = listing(model.parent)
+    with pytest.raises(error) as caught:
+        operate(Request(str(model), str(out), level=level), edit)
+    check_error(caught.value, code, facts)
+    assert listing(model.parent) == before
 
 
 def read(path: Path) -> Any:
@@ -74,20 +92,14 @@ def test_slots_and_what_needs_them_stay() -> None:
     graph = opened()
     result = clone(graph)
     names = set(graph.names())
-    gone = [
-        "v/Momentum",
-        "v/Momentum/read",
-        "v/Momentum/initial",
-        "v/Momentum/Assign",
-        "train",
-        "train_w",
-        "gradient_of_w",
-    ]
+    slot = "v/Momentum"
+    gone = [slot, f"{slot}/read", f"{slot}/initial", f"{slot}/Assign", "train", "train_w", "gradient_of_w"]
     assert names.isdisjoint(f"copy/{name}" for name in gone)
     assert graphs.inputs(graph)["copy/init"] == ["^copy/v/Assign", "^copy/w/Assign"]
     assert graphs.inputs(graph)["init"][-2:] == ["^copy/v/Assign", "^copy/w/Assign"]
     assert graphs.inputs(graph)["follow"] == ["^follow/Assign"]  # it is no initialiser
-    assert "2 slots of optimisers not cloned: 'net/v/Momentum', 'net/w/Momentum'" in result.notes
+    slots = ["net/v/Momentum", "net/w/Momentum"]
+    assert {"code": "slots-not-cloned", "nodes": slots} in [note.as_json() for note in result.notes]
 
 
 def test_slots_are_cloned_where_that_is_asked() -> None:
@@ -204,12 +216,10 @@ def test_nothing_is_written_on_a_dry_run_or_where_something_is_in_the_way(tmp_pa
     before = listing(tmp_path)
     written(model, tmp_path / "out.meta", dry_run=True)
     for out in (tmp_path / "out.pb", Path("-")):
-        with pytest.raises(UsageError, match=r"is called NAME\.meta"):
-            written(model, out)
+        not_written(model, out, UsageError, "bad-name", expected="NAME.meta")
     assert listing(tmp_path) == before
     (tmp_path / "out.index").write_bytes(b"of another")
-    with pytest.raises(OutputError, match=r"there is out.index"):
-        written(model, tmp_path / "out.meta")
+    not_written(model, tmp_path / "out.meta", OutputError, "not-replaceable")
     assert listing(tmp_path) == {**before, "out.index": b"of another"}
 
 
@@ -228,7 +238,7 @@ def test_neither_appears_where_one_cannot(tmp_path: Path, monkeypatch: pytest.Mo
         replace(source, target)
 
     monkeypatch.setattr(os, "replace", fail)
-    with pytest.raises(OutputError, match="the disk is gone"):
+    with pytest.raises(OutputError):
         written(model, None if in_place else tmp_path / "out.meta", in_place=in_place)
     assert listing(tmp_path) == before
 
@@ -240,15 +250,11 @@ def test_a_prefix_names_its_model(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("keys", "words"),
-    [([*VARIABLES.values(), "copy/v"], "has a tensor 'copy/v' already"), (["net/v"], "has no tensor 'of_old/w'")],
+    ("keys", "code", "key"),
+    [([*VARIABLES.values(), "copy/v"], "name-taken", "copy/v"), (["net/v"], "no-such-tensor", "of_old/w")],
 )
-def test_a_checkpoint_with_other_keys(tmp_path: Path, keys: list[str], words: str) -> None:
-    model = put(tmp_path, keys)
-    before = listing(tmp_path)
-    with pytest.raises(EditError, match=words):
-        written(model, tmp_path / "out.meta")
-    assert listing(tmp_path) == before
+def test_a_checkpoint_with_other_keys(tmp_path: Path, keys: list[str], code: str, key: str) -> None:
+    not_written(put(tmp_path, keys), tmp_path / "out.meta", EditError, code, key=key)
 
 
 def in_a_folder(folder: Path) -> Path:
@@ -328,37 +334,36 @@ def _sharing(graph: Graph) -> EditResult:
     return result
 
 
+RESTORED = {"code": "wrong-key", "variable": "copy/v", "key": "net/v", "original": "net/v", "expected": "net/v"}
+NOT_RESTORED = {"code": "wrong-key", "variable": "copy/w", "key": None, "original": "net/w", "expected": "of_old/w"}
+
+
 @pytest.mark.parametrize(
-    ("edit", "words"),
+    ("edit", "faults"),
     [
-        (_restored_from_the_original, "'copy/v' is restored from 'net/v', and 'net/v' from 'net/v'"),
-        (_not_restored, "'copy/w' is restored by nothing, and 'net/w' from 'of_old/w'"),
-        (_key_missing, "'copy/w' is restored from 'copy/of_old/w'"),
+        (_restored_from_the_original, [RESTORED]),
+        (_not_restored, [NOT_RESTORED]),
+        (_key_missing, [{**NOT_RESTORED, "key": "copy/of_old/w"}]),
     ],
 )
-def test_a_mistake_around_the_graph_is_found(tmp_path: Path, edit: Any, words: str) -> None:
+def test_a_mistake_around_the_graph_is_found(tmp_path: Path, edit: Any, faults: list[dict[str, Any]]) -> None:
     model = put(tmp_path)
-    before = listing(tmp_path)
-    with pytest.raises(GdsurgeonError) as caught:
-        operate(Request(str(model), str(tmp_path / "out.meta"), level="structure"), edit)
-    assert isinstance(caught.value, ValidationError)
-    assert words in " ".join([caught.value.message, *caught.value.details])
-    assert listing(tmp_path) == before
+    not_written(model, tmp_path / "out.meta", ValidationError, "unsound-graph", edit, faults=faults)
+
+
+def _reading_the_original(graph: Graph) -> EditResult:
+    result = clone(graph)
+    graph.set_inputs(graph["copy/w/read"], [graph["net/w"].output])
+    return result
 
 
 @pytest.mark.tensorflow
-def test_a_copy_that_shares_a_variable_is_found_by_running(tmp_path: Path) -> None:
-    model = put(tmp_path)
-    with pytest.raises(ValidationError, match="do not have variables apart"):
-        operate(Request(str(model), str(tmp_path / "out.meta")), _sharing)
-
-
-@pytest.mark.tensorflow
-def test_a_copy_that_reads_the_original_is_found_by_running(tmp_path: Path) -> None:
-    def edit(graph: Graph) -> EditResult:
-        result = clone(graph)
-        graph.set_inputs(graph["copy/w/read"], [graph["net/w"].output])
-        return result
-
-    with pytest.raises(ValidationError, match="do not have variables apart"):
-        operate(Request(str(put(tmp_path)), str(tmp_path / "out.meta")), edit)
+@pytest.mark.parametrize(
+    ("edit", "tensors"),
+    [
+        (_sharing, ["copy/w/read", "copy/y", "net/w/read", "net/y"]),
+        (_reading_the_original, ["copy/w/read", "copy/y"]),
+    ],
+)
+def test_a_copy_that_shares_a_variable_is_found_by_running(tmp_path: Path, edit: Any, tensors: list[str]) -> None:
+    not_written(put(tmp_path), tmp_path / "out.meta", ValidationError, "differs", edit, "run", tensors=tensors)

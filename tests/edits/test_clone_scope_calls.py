@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,8 @@ import numpy as np
 import pytest
 from support import graphs, loaders
 from support.cloning import variable
-from support.desk import Desk, check_refused
+from support.desk import Desk
+from support.expecting import refused
 from support.function_savers import TABLE, model
 from support.graphs import FLOAT, RESOURCE, X, call, define, graph, identity, library, neg, node
 from support.meta_graphs import read
@@ -17,11 +20,18 @@ from support.shipped import Shipped
 
 import gdsurgeon as gds
 from gdsurgeon.edits.clone_scope import clone_scope
-from gdsurgeon.errors import EditError
 from gdsurgeon.graph.constants import constant
 from gdsurgeon.graph.graph import Graph
 
 QUICK = ("--validate", "structure")
+REPORT = ("--report", "report.json")
+
+
+def claims(desk: Desk) -> list[str]:
+    """What the report says was claimed, all of which has passed."""
+    report = json.loads(desk.files()["report.json"])
+    assert report["passed"]
+    return list(report["claims"])
 
 
 def texts(found: Graph, name: str) -> list[object]:
@@ -39,7 +49,7 @@ def test_the_variables_that_calls_are_given_are_cloned() -> None:
     inputs = graphs.inputs(found)
     assert inputs["copy/call"] == ["x", "copy/w"] and inputs["copy/sum"] == ["copy/call", "u/read"]
     assert found["copy/w"].text_attr("shared_name") == "copy/w"
-    assert "1 variable outside of 'net' stays common: 'u'" in result.notes
+    assert {"code": "stays-common", "nodes": ["u"]} in [note.as_json() for note in result.notes]
 
 
 def test_nodes_restore_and_save_in_the_place_of_functions() -> None:
@@ -92,16 +102,14 @@ def test_many_names_are_one_line() -> None:
                     node("r", "ReadVariableOp", ["v0"], dtype=FLOAT))  # fmt: skip
     handles = [node(name, "VarHandleOp", dtype=FLOAT, shape=(2,), shared_name=name) for name in names]
     found = graph(*handles, call("s/call", "f", names, [RESOURCE] * 9, [FLOAT]), neg("y", "s/call"), library(body))
-    notes = clone_scope(found, "s", "t").notes
-    assert "9 shared names are others in the clone: 'v0' is 't/v0', 'v1' is 't/v1' and 7 more" in notes
+    (note,) = [note for note in clone_scope(found, "s", "t").notes if note.code == "shared-name"]
+    assert note.facts["renamed"] == {name: f"t/{name}" for name in names}
 
 
 def test_what_functions_restore_besides_variables_is_refused() -> None:
     found = model(TABLE)
-    before = found.chunks()
-    with pytest.raises(EditError, match=r"'other' \(MutableHashTableV2\) is restored, too"):
-        clone_scope(found, "net", "copy")
-    assert found.chunks() == before
+    edit = partial(clone_scope, source="net", target="copy")
+    refused(found, "outside-uses", edit, node="other", op="MutableHashTableV2")
     clone_scope(found, "net", "copy", variables="share")
 
 
@@ -127,9 +135,9 @@ def test_of_a_graph_of_its_own_the_initialisers_are_cloned() -> None:
 @pytest.mark.tensorflow
 def test_objects_have_no_place_for_variables(desk: Desk, saved_models: Shipped) -> None:
     path = saved_models.path("dense")
-    words = "the model's objects have no place for 2 new variables ('copy/b', 'copy/w')"
-    check_refused(desk, 4, words, "clone-scope", path, "StatefulPartitionedCall", "copy", "-o", "out", *QUICK)
-    ran = desk.run("clone-scope", path, "StatefulPartitionedCall", "copy", "-o", "out", "--variables", "share", *QUICK)
+    arguments = ["clone-scope", path, "StatefulPartitionedCall", "copy", "-o", "out", *QUICK]
+    desk.refused(4, "not-served", *arguments, variables=["copy/b", "copy/w"])
+    ran = desk.run(*arguments, "--variables", "share")
     assert ran.code == 0, ran.err
     assert read("out").meta_graphs[0].object_graph_def.nodes
 
@@ -140,8 +148,8 @@ def test_tensorflow_runs_both(desk: Desk, tf: Any, saved_models: Shipped, name: 
     """The signature is what it was for all loaders; in TensorFlow 1 the copy is a network of its own."""
     tf.get_logger().setLevel("ERROR")
     call = "StatefulPartitionedCall_1" if name == "keras" else "StatefulPartitionedCall"
-    ran = desk.run("clone-scope", saved_models.path(name), call, "copy", "--as-v1", "-o", "out")
-    assert ran.code == 0 and f"copy(x) = {call}(x), {call} and copy apart" in ran.err, ran.err
+    ran = desk.run("clone-scope", saved_models.path(name), call, "copy", "--as-v1", "-o", "out", *REPORT)
+    assert (ran.code, claims(desk)) == (0, ["SameOutputs", "SameGiven", "OwnVariables"]), ran.err
     recorded = saved_models.recorded(name)
     wanted = {key: value.tolist() for key, value in recorded.outputs.items()}
     for load in loaders.ALL:
@@ -194,5 +202,5 @@ def test_what_was_inlined_is_cloned_with_what_it_reads(desk: Desk, saved_models:
     assert desk.run("inline", saved_models.path("dense"), "--as-v1", "-o", "inlined", *QUICK).code == 0
     (product,) = [node.name for node in gds.load("inlined").nodes() if node.op == "MatMul"]
     scope = product.rpartition("/")[0]
-    ran = desk.run("clone-scope", "inlined", scope, "copy", "--variables", "all", "-o", "out")
-    assert ran.code == 0 and f"{scope} and copy apart" in ran.err, ran.err
+    ran = desk.run("clone-scope", "inlined", scope, "copy", "--variables", "all", "-o", "out", *REPORT)
+    assert (ran.code, claims(desk)) == (0, ["SameOutputs", "SameGiven", "OwnVariables"]), ran.err

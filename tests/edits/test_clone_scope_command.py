@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from support.cloning import KEYS, MODEL, layer, table, variable
+from support.desk import Desk, check_error
 from support.graphs import (
     DOUBLE,
     FLOAT,
@@ -27,50 +28,35 @@ from support.graphs import (
 from support.patience import within
 from support.v1_control_flow import LOOP
 
-from gdsurgeon.cli.main import exit_code
-from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.clone_scope import clone_scope
+from gdsurgeon.errors import ValidationError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.operation.edit import Request, operate
 
-
-class Command:
-    """`gdsurgeon clone-scope model.pb s t`, with what it says and writes."""
-
-    def __init__(self, folder: Path, read: Callable[[], Any]) -> None:
-        self.folder, self._read = folder, read
-
-    def __call__(self, records: Sequence[bytes], *options: str) -> tuple[int, str, dict[str, Any]]:
-        terminal.__init__()  # type: ignore[misc]
-        self._read()
-        model, out, report = (self.folder / name for name in ("model.pb", "out.pb", "report.json"))
-        model.write_bytes(graph_bytes(*records))
-        for old in (out, report):
-            old.unlink(missing_ok=True)
-        code = exit_code(["clone-scope", str(model), *options, "-o", str(out), "--report", str(report)])
-        said = self._read().err
-        assert "Traceback" not in said and "internal fault" not in said, said
-        assert out.exists() == (code == 0) and report.exists() == (code in (0, 3, 4, 5, 7)), said
-        return code, said, json.loads(report.read_text()) if code == 0 else {}
+CLONE = ("clone-scope", "model.pb")
+OUT = ("-o", "out.pb")
 
 
-@pytest.fixture
-def command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Command:
-    return Command(tmp_path, capsys.readouterr)
+def proof_of(desk: Desk, records: Sequence[bytes], *arguments: str) -> dict[str, Any]:
+    """The proof of a clone, as the report has it."""
+    desk.put("model.pb", graph_bytes(*records))
+    ran = desk.run(*CLONE, *arguments, *OUT, "--report", "report.json")
+    assert ran.code == 0, ran.err
+    report = json.loads(desk.files()["report.json"])
+    assert report["proof"]["largest_difference"] == 0
+    return {**report["proof"], "added": report["edit"]["added"]}
 
 
-def pairs_of(report: dict[str, Any]) -> set[tuple[str, str]]:
-    return {(o["original"], o["edited"]) for o in report["proof"]["outputs"] if o["compared"] and o["equal"]}
+def pairs_of(proof: dict[str, Any]) -> set[tuple[str, str]]:
+    return {(o["original"], o["edited"]) for o in proof["outputs"] if o["compared"] and o["equal"]}
 
 
 @pytest.mark.tensorflow
-def test_a_clone_is_proven(command: Command) -> None:
-    code, said, report = command(MODEL, "s", "t", "--input", "x=z")
-    assert code == 0, said
-    assert report["proof"]["statement"] == "edited(x) = original(x), t(x) = s(x)"
-    assert pairs_of(report) == {("y", "y"), ("s/add", "t/add")}
-    assert "bit-identical" in said
+def test_a_clone_is_proven(desk: Desk) -> None:
+    proof = proof_of(desk, MODEL, "s", "t", "--input", "x=z")
+    assert proof["statement"] == "edited(x) = original(x), t(x) = s(x)"
+    assert pairs_of(proof) == {("y", "y"), ("s/add", "t/add")}
 
 
 @pytest.mark.tensorflow
@@ -89,44 +75,40 @@ def test_a_clone_is_proven(command: Command) -> None:
     ],
     ids=["layer", "placeholder", "table", "table filled outside", "variable", "variable set outside", "loop", "random"],
 )  # fmt: skip
-def test_scopes_of_all_kinds_are_proven(command: Command, records: list[bytes]) -> None:
-    code, said, report = command(records, "s", "t")
-    assert code == 0, said
-    assert any(new.startswith("t/") for _, new in pairs_of(report)), report["proof"]
+def test_scopes_of_all_kinds_are_proven(desk: Desk, records: list[bytes]) -> None:
+    proof = proof_of(desk, records, "s", "t")
+    assert any(new.startswith("t/") for _, new in pairs_of(proof)), proof
+
+
+WEIGHT = tensor([2.000001, 3])
 
 
 @pytest.mark.tensorflow
-def test_a_clone_that_is_wrong_is_caught(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("spoil", "wrong"),
+    [
+        (lambda g: g.set_attr(g["t/w"], "value", WEIGHT), "t/add"),
+        (lambda g: g.set_op(g["t/add"], "Sub"), "t/add"),
+        (lambda g: g.set_inputs(g["t/mul"], [g["x"].output, g["t/w"].output]), "t/add"),
+        (lambda g: g.set_attr(g["s/w"], "value", WEIGHT), "y"),
+    ],
+    ids=["a weight", "an op", "an input", "a weight of the original"],
+)
+def test_a_clone_that_is_wrong_is_caught(tmp_path: Path, spoil: Callable[[Graph], None], wrong: str) -> None:
+    def edit(found: Graph) -> EditResult:
+        result = clone_scope(found, "s", "t", inputs=[("x", "z")])
+        spoil(found)
+        return result
+
     (tmp_path / "model.pb").write_bytes(graph_bytes(*MODEL))
-
-    def spoilt(how: Callable[[Graph], None]) -> Callable[[Graph], EditResult]:
-        def edit(found: Graph) -> EditResult:
-            result = clone_scope(found, "s", "t", inputs=[("x", "z")])
-            how(found)
-            return result
-
-        return edit
-
-    def weight(found: Graph) -> None:
-        found.set_attr(found["t/w"], "value", tensor([2.000001, 3]))
-
-    def op(found: Graph) -> None:
-        found.set_op(found["t/add"], "Sub")
-
-    def source(found: Graph) -> None:
-        found.set_inputs(found["t/mul"], [found["x"].output, found["t/w"].output])
-
-    def original(found: Graph) -> None:
-        found.set_attr(found["s/w"], "value", tensor([2.000001, 3]))
-
-    for how in (weight, op, source, original):
-        with pytest.raises(Exception, match="the result differs"):
-            operate(Request(str(tmp_path / "model.pb"), out=str(tmp_path / "out.pb")), spoilt(how))
-        assert not (tmp_path / "out.pb").exists()
+    with pytest.raises(ValidationError) as caught:
+        operate(Request(str(tmp_path / "model.pb"), out=str(tmp_path / "out.pb")), edit)
+    check_error(caught.value, "differs", {"tensors": [wrong]})
+    assert not (tmp_path / "out.pb").exists()
 
 
 @pytest.mark.tensorflow
-def test_a_graph_that_runs_on_no_feed_is_given_up_soon(command: Command) -> None:
+def test_a_graph_that_runs_on_no_feed_is_given_up_soon(desk: Desk) -> None:
     """Sounds are made for the input, and not by the million where its shape is not known."""
     records = [
         node("sound", "Placeholder", dtype=STRING),
@@ -135,31 +117,29 @@ def test_a_graph_that_runs_on_no_feed_is_given_up_soon(command: Command) -> None
         node("s/cut", "Reshape", ["s/wav", "s/odd"], T=FLOAT, Tshape=INT32),
         identity("y", "s/cut"),
     ]
+    desk.put("model.pb", graph_bytes(*records))
     with within(15):
-        code, said, _ = command(records, "s", "t")
-    assert code == 7 and "does not run on the feeds made for it" in said
+        desk.refused(7, "unfeedable", *CLONE, "s", "t", *OUT, node="s/cut")
 
 
 @pytest.mark.tensorflow
-def test_options(command: Command) -> None:
+def test_options(desk: Desk) -> None:
     taken = [*MODEL, const("t/x", [1, 1])]
-    code, said, _ = command(taken, "s", "t")
-    assert code == 4 and "the scope 't' is in use" in said and "--unique" in said
-    code, said, report = command(taken, "s", "t", "--unique", "--share", "w$", "--share", "/b$")
-    assert code == 0, said
-    assert sorted(report["edit"]["added"]) == ["t_1/add", "t_1/mul"]
+    proof = proof_of(desk, taken, "s", "t", "--unique", "--share", "w$", "--share", "/b$")
+    assert sorted(proof["added"]) == ["t_1/add", "t_1/mul"]
 
 
 @pytest.mark.parametrize(
-    ("options", "code", "words"),
+    ("options", "exit_code", "code", "facts"),
     [
-        (["s"], 2, "DST"),
-        (["s", "t", "--input", "x"], 2, "'x' is not a pair OLD=NEW"),
-        (["s", "t", "--input", "x=d"], 4, "dtypes differ"),
-        (["tower", "t"], 4, "there is no scope 'tower'"),
-        (["s", "t", "--share", "mul"], 4, "'s/mul' cannot be shared"),
+        (["s"], 2, "missing-argument", {}),
+        (["s", "t", "--input", "x"], 2, "not-a-pair", {"value": "x"}),
+        (["s", "t", "--input", "x=d"], 4, "dtype-mismatch", {"tensor": "x", "replacement": "d"}),
+        (["tower", "t"], 4, "no-such-scope", {"name": "tower"}),
+        (["s", "t", "--share", "mul"], 4, "not-a-constant", {"node": "s/mul"}),
+        (["s", "u"], 4, "name-taken", {"name": "u"}),
     ],
 )
-def test_errors(command: Command, options: list[str], code: int, words: str) -> None:
-    found, said, _ = command([*MODEL, placeholder("d", DOUBLE, (2,))], *options, "--validate", "none")
-    assert found == code and words in said
+def test_errors(desk: Desk, options: list[str], exit_code: int, code: str, facts: dict[str, Any]) -> None:
+    desk.put("model.pb", graph_bytes(*MODEL, placeholder("d", DOUBLE, (2,)), const("u/x", [1])))
+    desk.refused(exit_code, code, *CLONE, *options, *OUT, "--validate", "none", **facts)

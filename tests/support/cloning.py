@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.clone_scope import clone_scope
-from gdsurgeon.errors import GdsurgeonError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from support import graphs
-from support.expecting import refuse
 from support.graphs import FLOAT, INT32, X, add, const, graph, graph_bytes, identity, neg, node, placeholder, scalar
 
 
@@ -28,11 +24,6 @@ def cloned(records: Sequence[bytes], source: str = "s", target: str = "t", **opt
     assert [n.name for n in graphs.parsed(data).node][len(before) :] == result.intent.added
     assert check(from_bytes(data)).faults == []
     return found, result
-
-
-def refused(records: Sequence[bytes], words: str, source: str = "s", target: str = "t", **options: Any) -> Any:
-    edit = partial(clone_scope, source=source, target=target, **options)
-    return refuse(graph(*records), re.escape(words), edit, error=GdsurgeonError)
 
 
 def layer(scope: str, source: str, *, weights: Sequence[float] = (2, 3)) -> list[bytes]:

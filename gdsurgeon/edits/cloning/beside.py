@@ -13,7 +13,7 @@ from gdsurgeon.edits.cloning.left_out import LeftOut
 from gdsurgeon.edits.cloning.new_saver import NewSaver
 from gdsurgeon.edits.copying.fresh_names import shared_name, shared_names_in_use
 from gdsurgeon.edits.copying.node_copy import NodeCopy
-from gdsurgeon.errors import quoted
+from gdsurgeon.errors import Remark, quoted
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.served import serving_of
 from gdsurgeon.graph.serving import Copied
@@ -68,11 +68,13 @@ class Beside:
         else:
             self._new_saver = NewSaver(topology, self._serving, self._variables, spelt)
             self._keys = self._new_saver.keys
-            self.notes.append("new nodes restore and save the model's variables, in the place of the old")
+            text = "new nodes restore and save the model's variables, in the place of the old"
+            self.notes.append(Remark(text, "new-saver"))
         if self._keys:
             names = named(sorted(self._keys), 3, quoted)
             is_there = "added to" if self._serving.checkpoint else "that are to be in"
-            self.notes.append(f"{counted(len(self._keys), 'key')} {is_there} the checkpoint: {names}")
+            text = f"{counted(len(self._keys), 'key')} {is_there} the checkpoint: {names}"
+            self.notes.append(Remark(text, "new-keys", keys=sorted(self._keys)))
 
     def _own(self, topology: Topology, cloned: Sequence[Node]) -> list[Node]:
         """The variables among CLONED of which nothing else holds the values, too."""

@@ -146,7 +146,8 @@ def _texts(op: Node) -> dict[Node, list[bytes]]:
         node = op.inputs[_NAMES + slot].node
         found = constant(node)
         if found is None or len(found.values) != count:
-            raise EditError(f"the {what} of {quoted(op.name)} are not constants, so that no clone could be restored")
+            message = f"the {what} of {quoted(op.name)} are not constants, so that no clone could be restored"
+            raise EditError(message, code="not-a-constant", facts={"node": op.name, "input": what})
         out[node] = [item for item in found.values if isinstance(item, bytes)]
     return out
 
@@ -159,11 +160,13 @@ def _check_constants(grown: Iterable[Growth]) -> None:
         for node, values in growth.texts.items():
             readers.setdefault(node, set()).add(growth.op)
             if texts.setdefault(node, values) != values:
-                raise EditError(f"{quoted(node.name)} names the tensors of several savers, which would become others")
+                message = f"{quoted(node.name)} names the tensors of several savers, which would become others"
+                raise EditError(message, code="outside-uses", facts={"node": node.name})
     for node, known in readers.items():
         other = next((user for user in known for user in _users(user, node) if user not in known), None)
         if other is not None:
-            raise EditError(f"{quoted(node.name)} cannot get more keys: {quoted(other.name)} reads it, too")
+            message = f"{quoted(node.name)} cannot get more keys: {quoted(other.name)} reads it, too"
+            raise EditError(message, code="outside-uses", facts={"node": node.name, "consumer": other.name})
 
 
 def _users(op: Node, node: Node) -> list[Node]:

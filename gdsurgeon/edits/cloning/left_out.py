@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gdsurgeon.analysis.queries.training import first_values, needing, saver_behind, saver_nodes, slots
 from gdsurgeon.analysis.traversal.topology import Topology
 from gdsurgeon.edits.copying.node_copy import NodeCopy
-from gdsurgeon.errors import quoted
+from gdsurgeon.errors import Remark, quoted
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.served import serving_of
@@ -56,13 +56,15 @@ def left_out(topology: Topology, nodes: Sequence[Node], *, shares: bool, with_sl
     kept = [] if with_slots else slots(topology, numbers)
     if kept:
         gone = needing(topology, kept, inside, fixed)
-        names = named([topology.name(number) for number in kept], 3, quoted)
-        notes.append(f"{counted(len(kept), 'slot')} of optimisers not cloned: {names}")
+        names = [topology.name(number) for number in kept]
+        text = f"{counted(len(kept), 'slot')} of optimisers not cloned: {named(names, 3, quoted)}"
+        notes.append(Remark(text, "slots-not-cloned", nodes=names))
     if shares:
         own = {number for number in numbers if is_variable(topology.op(number))} - gone
         gone |= own | first_values(topology, own, inside)
         if own:
-            notes.append(f"{counted(len(own), 'variable')} shared with the original")
+            text = f"{counted(len(own), 'variable')} shared with the original"
+            notes.append(Remark(text, "variables-shared", count=len(own)))
     everything = fixed | gone
     return LeftOut(saver, everything, frozenset(map(topology.node, everything)), notes)
 

@@ -97,5 +97,7 @@ def _check_variables_alone(topology: Topology, serving: Serving) -> None:
             raise EditError(
                 f"{quoted(name)} ({printable(op)}) is restored, too, and nodes that restore the variables and their "
                 "clones would not restore it",
+                code="outside-uses",
+                facts={"node": name, "op": op},
                 advice="inline-first",  # then nodes restore it, which can be extended
             )

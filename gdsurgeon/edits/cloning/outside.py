@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from gdsurgeon.analysis.traversal.topology import Topology
 from gdsurgeon.edits.functions.calls import is_call
-from gdsurgeon.errors import quoted
+from gdsurgeon.errors import Remark, quoted
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.kinds import PASSES_ON, RESOURCE_VARIABLES, TEMPORARY, VARIABLE_READS, VARIABLES, is_variable
@@ -50,11 +50,12 @@ def variables_outside(
         calls = [node for node in nodes if is_call(node.op, topology.graph)]
         found = _above(topology, calls, without, PASSES_ON, RESOURCE_VARIABLES)
     others = sorted(n for n in set(everything).difference(found) if is_variable(topology.op(n)) and not inside[n])
-    notes = []
+    notes: list[str] = []
     if others:
-        names, scope = named([topology.name(number) for number in others], 3, quoted), quoted(source.strip("/"))
+        names, scope = [topology.name(number) for number in others], quoted(source.strip("/"))
         stay = "stays" if len(others) == 1 else "stay"
-        notes.append(f"{counted(len(others), 'variable')} outside of {scope} {stay} common: {names}")
+        text = f"{counted(len(others), 'variable')} outside of {scope} {stay} common: {named(names, 3, quoted)}"
+        notes.append(Remark(text, "stays-common", nodes=names))
     return Outside([topology.node(number) for number in sorted(found) if not inside[number]], notes)
 
 
