@@ -14,7 +14,7 @@ from support.setting_shapes import STRIDES, classifier, edited, matmul, misfits,
 
 from gdsurgeon.cli.hints import hint_of
 from gdsurgeon.comparison.facts import Rewired
-from gdsurgeon.edits.claims import Claim, RowByRow, SameGiven, SameOutputs, Unchanged
+from gdsurgeon.edits.claims import Claim, SameGiven, SameOutputs, Unchanged
 from gdsurgeon.edits.set_shape import set_shape
 from gdsurgeon.graph.attrs import Shape, attr_value
 
@@ -80,44 +80,29 @@ class TestWhatIsSet:
         assert {name for name in after if after[name] != before[name]} == {"x"}
 
     @pytest.mark.parametrize(
-        ("old", "new", "claim"),
+        ("old", "new", "claim", "rows"),
         [
-            ((1, 3), (-1, 3), SameOutputs),
-            ((1, 3), (-1, -1), SameOutputs),
-            ((1, 3), None, SameOutputs),
-            ((-1, 3), (4, 3), SameGiven),
-            (None, (4, 3), SameGiven),
-            ((1, 3), (2, 3), Unchanged),
-            ((1, 3), (-1, 1, 3), Unchanged),
+            ((1, 3), (-1, 3), SameOutputs, [(3, False)]),
+            ((1, 3), (-1, -1), SameOutputs, [(3, False)]),
+            ((1, 3), None, SameOutputs, [(3, False)]),
+            ((-1, 3), (4, 3), SameGiven, []),
+            (None, (4, 3), SameGiven, []),
+            ((1, 3), (2, 3), Unchanged, [(2, False)]),
+            ((1, 3), (-1, 1, 3), Unchanged, []),
+            ((1, 3), (5, 3), Unchanged, [(5, False)]),
+            ((2, 3), (6, 3), Unchanged, [(3, False)]),
+            ((1, 3), (-1, 4), Unchanged, [(3, True)]),
+            ((1, 3), (2, 4), Unchanged, []),
+            ((2, 3), (3, 3), Unchanged, []),
+            ((4, 3), (1, 3), Unchanged, []),
         ],
     )
-    def test_the_claim(self, old: Shape, new: Shape, claim: type[Claim]) -> None:
+    def test_the_claims(self, old: Shape, new: Shape, claim: type[Claim], rows: list[tuple[int, bool]]) -> None:
         """What the old shape takes, or what the new one takes, is taken by both; or there is no such feed."""
-        result = edited(graph(placeholder("x", FLOAT, old), identity("y", "x")), "x", new)
-        assert [type(c) for c in result.claims if not isinstance(c, RowByRow)] == [claim]
-
-    @pytest.mark.parametrize(
-        ("old", "new", "claimed"),
-        [
-            ((1, 3), (-1, 3), [(3, False)]),
-            ((1, 3), (-1, -1), [(3, False)]),
-            ((1, 3), None, [(3, False)]),
-            ((1, 3), (5, 3), [(5, False)]),
-            ((2, 3), (6, 3), [(3, False)]),
-            ((1, 3), (-1, 4), [(3, True)]),
-            ((1, 3), (2, 4), []),
-            ((2, 3), (3, 3), []),
-            ((-1, 3), (4, 3), []),
-            ((4, 3), (1, 3), []),
-            ((1, 3), (-1, 1, 3), []),
-        ],
-    )
-    def test_what_is_claimed_of_rows(self, old: Shape, new: Shape, claimed: list[tuple[int, bool]]) -> None:
-        result = edited(graph(placeholder("x", FLOAT, old), identity("y", "x")), "x", new)
-        rows = [claim for claim in result.claims if isinstance(claim, RowByRow)]
-        assert [(claim.rows, claim.alone) for claim in rows] == claimed
-        found = graph(placeholder("x", FLOAT, old), identity("y", "x"))
-        assert not any(isinstance(c, RowByRow) for c in set_shape(found, [("x", new)], batch_check=False).claims)
+        records = [placeholder("x", FLOAT, old), Y]
+        first, *others = edited(graph(*records), "x", new).claims
+        assert (type(first), [(each.rows, each.alone) for each in others]) == (claim, rows)
+        assert [type(each) for each in set_shape(graph(*records), [("x", new)], batch_check=False).claims] == [claim]
 
 
 def unfit(name: str, op: str, shapes: list[Shape], unmoved: list[str]) -> dict[str, Any]:
@@ -256,18 +241,14 @@ class TestRefused:
                    identity("z", "x")]  # fmt: skip
         edited(graph(*records), "x", (4, 3))
 
-    def test_a_batch_that_was_open_may_stay_so_or_not(self) -> None:
-        found = graph(*classifier(batch=-1, target=(-1, 12)))
-        edited(found, "x", (4, 4, 6, 2))
-        (misfit,) = misfits(graph(*classifier(batch=-1)), [("x", (4, 4, 6, 2))])
-        assert (misfit["code"], misfit["target"]) == ("baked-batch", (1, 12))
-        edited(graph(*classifier(batch=-1)), "x", (1, 4, 6, 2))
-
-    def test_where_nothing_was_said_a_batch_is_tried(self) -> None:
-        records = [placeholder("x", FLOAT, None), *classifier()[1:]]
-        (misfit,) = misfits(graph(*records), [("x", (-1, 4, 6, 2))])
+    @pytest.mark.parametrize(("old", "new"), [((-1, 4, 6, 2), (4, 4, 6, 2)), (None, (-1, 4, 6, 2))])
+    def test_a_batch_that_was_open_may_stay_so_or_not(self, old: Shape, new: Shape) -> None:
+        """Where nothing was said a batch is tried."""
+        records = [placeholder("x", FLOAT, old), *classifier()[1:]]
+        (misfit,) = misfits(graph(*records), [("x", new)])
         assert (misfit["code"], misfit["target"]) == ("baked-batch", (1, 12))
         edited(graph(*records), "x", (1, 4, 6, 2))
+        edited(graph(*classifier(batch=-1, target=(-1, 12))), "x", (4, 4, 6, 2))
 
     def test_the_minus_one_may_take_the_batch_in(self) -> None:
         found = graph(placeholder("x", FLOAT, (1, 12)), const("s", [1, -1, 12], INT32), reshape("y", "x", "s"))
