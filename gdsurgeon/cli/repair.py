@@ -94,7 +94,7 @@ def _faults(graph: Graph) -> Iterator[_Fault]:
     yield from (_Fault(text, "", mendable=True) for text in graph.mended)
     yield from (_Fault(each.text, each.node, each.is_mendable) for each in found)
     nodes = {each.node for each in found}
-    others = (fault for fault in check(graph).faults if not any(repr(name) in fault for name in nodes))
+    others = (fault for fault in check(graph).faults if fault.facts.get("node") not in nodes)
     yield from (_Fault(text, "", mendable=False) for text in others)
 
 

@@ -45,6 +45,7 @@ def command(request: Request, selection: Selection, clear: bool, mapped: tuple[s
         raise UsageError("give --clear, --map OLD=NEW or --set DEVICE, and only one of them", code=code)
     if placed is not None:
         required(selection)
+    request.tolerates = "bad-device"
     nodes = None if selection.names_nothing else selection
     pairs = once((pair(text) for text in mapped), "--map")
     run_edit(

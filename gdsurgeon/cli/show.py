@@ -99,10 +99,7 @@ def _shown(graph: Graph, names: tuple[str, ...], selection: Selection, findings:
     if not selection.names_nothing:
         for node in select_nodes(graph, meant(graph, selection)):
             marked.setdefault(node, set())
-    return [
-        ShownNode(facts, marked[facts.node], [fault for fault in findings.faults if quoted(facts.node.name) in fault])
-        for facts in node_facts(graph, marked)
-    ]
+    return [ShownNode(facts, marked[facts.node], findings.of(facts.node.name)) for facts in node_facts(graph, marked)]
 
 
 def _named(graph: Graph, text: str) -> tuple[Node, int | None]:

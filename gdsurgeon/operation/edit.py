@@ -74,6 +74,7 @@ class Request(Data):
         target: the release that this is meant to be; '' where any is.
         becomes: what takes the place of the suffix of the model's name where no output is named.
         mends: whether the model may be broken, for the edit puts it right.
+        tolerates: the code of faults that the model may have, for the edit puts them right.
         evaluator: what the edit has constants computed by, to which TensorFlow's process is lent.
     """
 
@@ -100,6 +101,7 @@ class Request(Data):
     overrides: Overrides = field(default_factory=Overrides)
     prove_each: bool = False
     mends: bool = False
+    tolerates: str = ""
     evaluator: Evaluator | None = None
 
     def instruction(self, edit: Edit, called: str = "") -> Instruction:
@@ -427,7 +429,7 @@ def _examine(
         return [], None, None
     from gdsurgeon.analysis.checks.check import apply_repairs, require_sound
 
-    findings = require_sound(graph)
+    findings = require_sound(graph, request.tolerates)
     before, counts = _seen(graph)
     if apply_repairs(graph, findings) and proving is not None:
         # TensorFlow refuses the file as it is: what the edit is compared with is the mended graph.

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from gdsurgeon.container.load import Model
 from gdsurgeon.edits.claims import EditResult
-from gdsurgeon.errors import EditError, GdsurgeonError, Line, NothingToDo, ValidationError, printable, quoted
+from gdsurgeon.errors import EditError, GdsurgeonError, Line, NothingToDo, Remark, ValidationError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.store import Store
@@ -70,9 +70,13 @@ def _check_result(graph: Graph, result: EditResult) -> None:
 
     faults = check_edited(graph)
     for name, (body, _) in result.inside.items():
-        faults += [f"in the function {quoted(name)}: {fault}" for fault in check_edited(body)]
+        for fault in check_edited(body):
+            text = f"in the function {quoted(name)}: {fault}"
+            faults.append(Remark(text, fault.code, function=name, **fault.facts))
     if faults:
-        raise ValidationError("the result would be broken:", details=tuple(faults[:100]), code="unsound-graph")
+        facts = {"faults": [fault.as_json() for fault in faults[:100]]}
+        details = tuple(faults[:100])
+        raise ValidationError("the result would be broken:", details=details, code="unsound-graph", facts=facts)
 
 
 @dataclass(eq=False, repr=False)

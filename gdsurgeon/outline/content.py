@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import prod
@@ -10,7 +9,7 @@ from math import prod
 from gdsurgeon.analysis.queries.attr_text import format_attr
 from gdsurgeon.analysis.shapes.inference import infer_shapes
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
-from gdsurgeon.errors import GdsurgeonError, InputError, quoted
+from gdsurgeon.errors import GdsurgeonError, InputError, Remark
 from gdsurgeon.graph.attrs import Shape, attr_value, format_shape, functions_in, shape_of
 from gdsurgeon.graph.constants import TensorHeader
 from gdsurgeon.graph.graph import Graph
@@ -91,7 +90,7 @@ class Content(Data):
         return out
 
 
-def content_of(graph: Graph, title: str, faults: Iterable[str] = ()) -> Content:
+def content_of(graph: Graph, title: str, faults: Iterable[Remark] = ()) -> Content:
     """What there is to see of GRAPH; of a broken one, what can be read.
 
     FAULTS, as the structural check tells them, are entered at the nodes that they are faults of.
@@ -235,19 +234,14 @@ def _can_be_trained(dtype: int) -> bool:
     return kind is not None and (kind.is_inexact or kind.is_quantized or (kind.is_integer and kind.size == 1))
 
 
-def _mark(content: Content, faults: Iterable[str]) -> None:
-    """Enters FAULTS: each at the node with which it begins, and that of a cycle at all that are named."""
-    rows = {quoted(name): row for row, name in enumerate(content.names)}
+def _mark(content: Content, faults: Iterable[Remark]) -> None:
+    """Enters FAULTS of the graph, not those of functions: each at its node, and that of a cycle at all nodes named."""
+    rows = {name: row for row, name in enumerate(content.names)}
     for fault in faults:
-        named = _QUOTED.findall(fault)
-        if not fault.startswith("its nodes form a cycle"):
-            named = named[:1] if fault.startswith(("node ", "two nodes ")) and " of function '" not in fault else []
-        for name in named:
-            if name in rows:
-                content.faults.setdefault(rows[name], fault)
-
-
-_QUOTED = re.compile(r"'[^']*'")
+        named = fault.facts.get("nodes", [fault.facts.get("node")])
+        if "function" not in fault.facts and isinstance(named, list):
+            for row in (rows[name] for name in named if name in rows):
+                content.faults.setdefault(row, fault)
 
 
 def depth_first(content: Content) -> list[int]:

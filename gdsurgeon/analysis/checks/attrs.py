@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from gdsurgeon.errors import printable, quoted
+from gdsurgeon.analysis.queries.devices import is_device
+from gdsurgeon.errors import Remark, printable, quoted
 from gdsurgeon.graph.attrs import (
     functions_in,
     is_too_deeply_nested,
@@ -36,7 +37,7 @@ class AttrFindings(NamedTuple):
     Attributes:
         takes, gives: the tensors that the op takes and gives; None where the op, or an attr that would say it, is not
             as it should be.
-        faults: sentences without the node's name.
+        faults: sentences without the node's name, with the attr as a fact.
         warnings: likewise.
         colocated: names that the node is colocated with.
         functions: names of functions that the attrs pass on.
@@ -45,8 +46,8 @@ class AttrFindings(NamedTuple):
 
     takes: tuple[Run, ...] | None = None
     gives: tuple[Run, ...] | None = None
-    faults: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
+    faults: tuple[Remark, ...] = ()
+    warnings: tuple[Remark, ...] = ()
     colocated: tuple[str, ...] = ()
     functions: tuple[str, ...] = ()
     removed_in: int = 0
@@ -65,6 +66,14 @@ class AttrFindings(NamedTuple):
     def is_plain(self) -> bool:
         """Whether there is nothing more to say of the node."""
         return self.takes is not None and not any(self[2:])
+
+    def on(self, device: str) -> AttrFindings:
+        """The same for a node with the device string DEVICE."""
+        if is_device(device):
+            return self
+        text = f"device {quoted(device)} is not like /job:worker/task:0/device:GPU:0, or a part of that"
+        fault = Remark(text, "bad-device", device=device)
+        return self._replace(faults=(*self.faults, fault))
 
 
 def _count(runs: tuple[Run, ...] | None) -> int:
@@ -125,7 +134,7 @@ def check_attrs(
     return check.findings(spans)
 
 
-def check_values(definition: OpDef, attrs: Mapping[str, bytes]) -> list[str]:
+def check_values(definition: OpDef, attrs: Mapping[str, bytes]) -> list[Remark]:
     """The faults of some of the attrs of a node, which may be in a function: serialised AttrValues, by key."""
     check = _Check(definition, definition.name, in_function=True)
     for key, data in attrs.items():
@@ -141,8 +150,8 @@ class _Check:
         self._op = printable(op)
         self._in_function = in_function
         self._open: set[str] = set()  # the attrs that each call gives
-        self.faults: list[str] = []
-        self._warnings: list[str] = []
+        self.faults: list[Remark] = []
+        self._warnings: list[Remark] = []
         self._functions: list[str] = []
         self._colocated: list[str] = []
         self._values: dict[str, AttrValue] = {}
@@ -154,7 +163,7 @@ class _Check:
         try:
             header = _tensor_header(buf, start, end)
         except WireError:
-            self._fault(key, f"attr {quoted(key)} is corrupt")
+            self._fault(Remark(f"attr {quoted(key)} is corrupt", "corrupt", attr=key))
             return
         if header is not None:
             self._add_tensor(key, header)
@@ -163,8 +172,8 @@ class _Check:
         try:
             value = message("tensorflow.AttrValue").FromString(data)
         except decode_error():
-            nested = is_too_deeply_nested(data)
-            self._fault(key, f"attr {quoted(key)} is {'too deeply nested' if nested else 'corrupt'}")
+            what = "too deeply nested" if is_too_deeply_nested(data) else "corrupt"
+            self._fault(Remark(f"attr {quoted(key)} is {what}", "corrupt", attr=key))
             return
         self._add_value(key, value)
 
@@ -180,18 +189,19 @@ class _Check:
         if key == COLOCATION_ATTR:
             self._colocated.extend(colocated_names(value.SerializeToString()))
         wanted = self._wanted(key)
-        faults: Iterable[str] = ()
+        faults: Iterable[Remark] = ()
         if wanted is None:
             if self._definition is None and which in _CHECKED:  # what an op does not know nobody reads
                 faults = _impossible(key, value, which)
         elif which == "placeholder":
             self._open.add(key)
             if not self._in_function:
-                faults = [f"attr {quoted(key)} stands for one of the function around the node, and there is none"]
+                text = f"attr {quoted(key)} stands for one of the function around the node, and there is none"
+                faults = [Remark(text, "no-such-function", attr=key)]
         elif kinds_in(value) != (wanted.kind,) or which in _CHECKED or wanted.is_limited:
             faults = list(_misfits(self._op, wanted, value, which)) or _limits(wanted, value, which)
         for fault in faults:
-            self._fault(key, fault)
+            self._fault(fault)
 
     def findings(self, keys: Iterable[str]) -> AttrFindings:
         """What has come up; KEYS are the attrs that there are, those that cannot be read included."""
@@ -201,7 +211,8 @@ class _Check:
         present = frozenset(keys)
         for attr in definition.attrs.values():
             if not attr.has_default and attr.name not in present:
-                self._fault(attr.name, f"{self._op} needs an attr {quoted(attr.name)} ({attr.kind}), and it is missing")
+                text = f"{self._op} needs an attr {quoted(attr.name)} ({attr.kind}), and it is missing"
+                self._fault(Remark(text, "no-such-attr", attr=attr.name))
         if self._op == "Const":
             self._compare_dtypes()
         takes, gives = self._tensors_of(definition.inputs), self._tensors_of(definition.outputs)
@@ -217,17 +228,18 @@ class _Check:
             functions=tuple(self._functions),
         )
 
-    def _fault(self, key: str, text: str) -> None:
-        self._faulty.add(key)
-        self.faults.append(text)
+    def _fault(self, fault: Remark) -> None:
+        self._faulty.add(str(fault.facts["attr"]))
+        self.faults.append(fault)
 
     def _add_tensor(self, key: str, header: TensorHeader) -> None:
         self._tensors[key] = header
         for fault in _check_tensor(key, header):
-            self._fault(key, fault)
+            self._fault(fault)
         wanted = self._wanted(key)
         if wanted is not None and wanted.kind != "tensor":
-            self._fault(key, f"attr {quoted(key)} is a tensor, and {self._op} wants {wanted.kind}")
+            text = f"attr {quoted(key)} is a tensor, and {self._op} wants {wanted.kind}"
+            self._fault(Remark(text, "bad-value", attr=key, expected=wanted.kind, found="tensor"))
 
     def _wanted(self, key: str) -> AttrDef | None:
         """What the op wants as attr KEY; what begins with an underscore is anybody's."""
@@ -235,7 +247,8 @@ class _Check:
             return None
         wanted = self._definition.attrs.get(key)
         if wanted is None and not key.startswith("_"):
-            self._warnings.append(f"{self._definition.name} has no attr {quoted(key)}")
+            text = f"{self._definition.name} has no attr {quoted(key)}"
+            self._warnings.append(Remark(text, "no-such-attr", attr=key, op=self._definition.name))
         return wanted
 
     def _compare_dtypes(self) -> None:
@@ -244,8 +257,9 @@ class _Check:
             return
         said, is_ = self._values["dtype"].type, self._tensors["value"].dtype
         if said != is_:
-            text = f"its dtype attr says {dtypes.dtype_name(said)} and its tensor is {dtypes.dtype_name(is_)}"
-            self._fault("value", text)
+            wanted, found = dtypes.dtype_name(said), dtypes.dtype_name(is_)
+            text = f"its dtype attr says {wanted} and its tensor is {found}"
+            self._fault(Remark(text, "dtype-mismatch", attr="value", expected=wanted, found=found))
 
     def _compare_shapes(self, outputs: int) -> None:
         """Whether there is a shape for each output, where a node says which shapes they have."""
@@ -253,7 +267,8 @@ class _Check:
         if value is not None and kinds_in(value) in ((), ("list()",), ("list(shape)",)):
             shapes = len(value.list.shape)
             if shapes < outputs:
-                self._fault(STATED_SHAPES, f"it has {outputs} outputs, and its {STATED_SHAPES} are {shapes}")
+                text = f"it has {outputs} outputs, and its {STATED_SHAPES} are {shapes}"
+                self._fault(Remark(text, "wrong-count", attr=STATED_SHAPES, expected=outputs, found=shapes))
 
     def _tensors_of(self, args: tuple[Arg, ...]) -> tuple[Run, ...] | None:
         unsure = self._faulty | self._open
@@ -278,36 +293,42 @@ _CHECKED = ("type", "shape", "list")
 """What an AttrValue holds that may be nothing that there is."""
 
 
-def _misfits(op: str, wanted: AttrDef, value: AttrValue, which: str | None) -> Iterator[str]:
+def _misfits(op: str, wanted: AttrDef, value: AttrValue, which: str | None) -> Iterator[Remark]:
     """Whether a value, which holds WHICH, is of the kind that the op wants, and one of those that there are."""
     kinds = kinds_in(value)
     # Old files have no value where the list is empty.
     is_empty_list = wanted.kind.startswith("list(") and kinds in ((), ("list()",))
     if not is_empty_list and kinds != (wanted.kind,):
         what = " and ".join(kinds) or "without a value"
-        yield f"attr {quoted(wanted.name)} is {what}, and {op} wants {wanted.kind}"
+        text = f"attr {quoted(wanted.name)} is {what}, and {op} wants {wanted.kind}"
+        yield Remark(text, "bad-value", attr=wanted.name, expected=wanted.kind, found=list(kinds))
         return
     yield from _impossible(wanted.name, value, which)
     for dtype in _dtypes_in(value, which):
         if dtype > dtypes.REF and dtypes.is_dtype(dtype):
-            yield f"attr {quoted(wanted.name)} is {dtypes.dtype_name(dtype)}, and an attr cannot be a reference"
+            text = f"attr {quoted(wanted.name)} is {dtypes.dtype_name(dtype)}, and an attr cannot be a reference"
+            yield Remark(text, "bad-value", attr=wanted.name, dtype=dtypes.dtype_name(dtype))
 
 
-def _limits(wanted: AttrDef, value: AttrValue, which: str | None) -> Iterator[str]:
+def _limits(wanted: AttrDef, value: AttrValue, which: str | None) -> Iterator[Remark]:
     """Whether a value of the right kind is one that the op allows."""
     if wanted.minimum is not None:
         number = value.i if wanted.kind == "int" else _length(value)
         if number < wanted.minimum:
             has = str(number) if wanted.kind == "int" else f"a list of {number}"
-            yield f"attr {quoted(wanted.name)} is {has}, and the least is {wanted.minimum}"
+            text = f"attr {quoted(wanted.name)} is {has}, and the least is {wanted.minimum}"
+            yield Remark(text, "bad-value", attr=wanted.name, expected=wanted.minimum, found=number)
     for dtype in _dtypes_in(value, which) if wanted.allowed else ():
         if dtype not in wanted.allowed:
+            found = dtypes.dtype_name(dtype)
             allowed = listed(map(dtypes.dtype_name, wanted.allowed), 20)
-            yield f"attr {quoted(wanted.name)} is {dtypes.dtype_name(dtype)}, and is to be one of {allowed}"
+            text = f"attr {quoted(wanted.name)} is {found}, and is to be one of {allowed}"
+            yield Remark(text, "bad-value", attr=wanted.name, found=found)
     for item in ([value.s] if which == "s" else value.list.s) if wanted.texts else ():
-        text = item.decode("utf-8", "surrogateescape")
-        if text not in wanted.texts:
-            yield f"attr {quoted(wanted.name)} is {quoted(text)}, and is to be one of {listed(wanted.texts, 20)}"
+        found = item.decode("utf-8", "surrogateescape")
+        if found not in wanted.texts:
+            text = f"attr {quoted(wanted.name)} is {quoted(found)}, and is to be one of {listed(wanted.texts, 20)}"
+            yield Remark(text, "bad-value", attr=wanted.name, found=found)
 
 
 def _length(value: AttrValue) -> int:
@@ -318,24 +339,25 @@ def _dtypes_in(value: AttrValue, which: str | None) -> Iterable[int]:
     return [value.type] if which == "type" else value.list.type if which == "list" else ()
 
 
-def _impossible(key: str, value: AttrValue, which: str | None) -> Iterator[str]:
+def _impossible(key: str, value: AttrValue, which: str | None) -> Iterator[Remark]:
     """DataTypes that are none, and shapes that cannot be."""
     for dtype in _dtypes_in(value, which):
         if not dtypes.is_dtype(dtype):
-            yield f"attr {quoted(key)} is DataType {dtype}, which there is not"
+            text = f"attr {quoted(key)} is DataType {dtype}, which there is not"
+            yield Remark(text, "bad-value", attr=key, found=dtype)
     for shape in [value.shape] if which == "shape" else value.list.shape if which == "list" else ():
-        yield from (f"attr {quoted(key)} is a shape {fault}" for fault in _check_shape(shape))
+        if fault := _wrong_shape(shape):
+            yield Remark(f"attr {quoted(key)} is a shape {fault}", "bad-value", attr=key)
 
 
-def _check_shape(shape: TensorShapeProto) -> list[str]:
+def _wrong_shape(shape: TensorShapeProto) -> str:
+    """What is wrong with a shape; '' where nothing is."""
     dims = [dim.size for dim in shape.dim]
     if len(dims) > dtypes.MOST_DIMS:
-        return [f"of {len(dims)} dimensions; {dtypes.MOST_DIMS} are the most"]
+        return f"of {len(dims)} dimensions; {dtypes.MOST_DIMS} are the most"
     if min(dims, default=0) < -1:
-        return [f"with the dimension {min(dims)}"]
-    if _has_too_many_elements(dims):
-        return ["of more than 2^63 elements"]
-    return []
+        return f"with the dimension {min(dims)}"
+    return "of more than 2^63 elements" if _has_too_many_elements(dims) else ""
 
 
 def _has_too_many_elements(dims: Iterable[int]) -> bool:
@@ -350,26 +372,32 @@ def _has_too_many_elements(dims: Iterable[int]) -> bool:
     return False
 
 
-def _check_tensor(key: str, header: TensorHeader) -> list[str]:
+def _check_tensor(key: str, header: TensorHeader) -> Iterator[Remark]:
     """Whether a tensor's content is as long as its shape and dtype say."""
-    where = f"the tensor in attr {quoted(key)}"
+    code, fault = _wrong_tensor(header)
+    if code:
+        yield Remark(f"the tensor in attr {quoted(key)} has {fault}", code, attr=key)
+
+
+def _wrong_tensor(header: TensorHeader) -> tuple[str, str]:
+    """The code of what is wrong with a tensor, and what that is; '' where nothing is."""
     if not dtypes.is_dtype(header.dtype):
-        return [f"{where} has DataType {header.dtype}, which there is not"]
+        return "bad-value", f"DataType {header.dtype}, which there is not"
     if header.dims is None:
-        return [f"{where} has an unknown rank"]
+        return "bad-value", "an unknown rank"
     if len(header.dims) > dtypes.MOST_DIMS:
-        return [f"{where} has {len(header.dims)} dimensions; {dtypes.MOST_DIMS} are the most"]
+        return "bad-value", f"{len(header.dims)} dimensions; {dtypes.MOST_DIMS} are the most"
     if min(header.dims, default=0) < 0:
-        return [f"{where} has the dimension {min(header.dims)}"]
+        return "bad-value", f"the dimension {min(header.dims)}"
     if _has_too_many_elements(header.dims):
-        return [f"{where} has a shape of more than 2^63 elements"]
+        return "bad-value", "a shape of more than 2^63 elements"
     elements = header.elements
     size = dtypes.element_size(header.dtype)
     if header.content_bytes and size and header.content_bytes != elements * size:
         shape = f"{dtypes.dtype_name(header.dtype)} {list(header.dims)}"
-        return [f"{where} has {header.content_bytes:,} bytes of content, and {shape} takes {elements * size:,}"]
+        return "wrong-count", f"{header.content_bytes:,} bytes of content, and {shape} takes {elements * size:,}"
     if not header.has_texts:
-        return [f"{where} has a tensor_content that does not hold {elements:,} strings"]
+        return "corrupt", f"a tensor_content that does not hold {elements:,} strings"
     if header.values > elements:
-        return [f"{where} has {header.values:,} values, and its shape {list(header.dims)} takes {elements:,}"]
-    return []
+        return "wrong-count", f"{header.values:,} values, and its shape {list(header.dims)} takes {elements:,}"
+    return "", ""

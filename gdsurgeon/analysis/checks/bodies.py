@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from gdsurgeon.analysis.checks.attrs import AttrChecks, AttrFindings
 from gdsurgeon.analysis.traversal.order import producers_first
-from gdsurgeon.errors import quoted
+from gdsurgeon.errors import Remark, quoted
 from gdsurgeon.graph.attrs import attr_value, plain
 from gdsurgeon.graph.functions import FunctionLibrary, nodes_of, resolve_op
 from gdsurgeon.graph.names import NAME_RULE, is_valid_name
@@ -61,7 +61,7 @@ class Kinds:
         """The kind of the nodes of FORM."""
         header = read_header(form, 0, len(form))
         op, definition = header.op, self._definition(header.op)
-        found = self._attrs.findings(definition, op, form, header.attrs)
+        found = self._attrs.findings(definition, op, form, header.attrs).on(header.device)
         calls = (*found.functions, op) if op in self._library else found.functions
         if definition is None or found.gives is None:
             return Kind(op, definition is not None, calls, found, None, (), _bytes(found.takes))
@@ -85,7 +85,8 @@ class Body:
 
     def __init__(self, function: FunctionDef, kinds: Kinds) -> None:
         self._function = function
-        self._where = f"function {quoted(function.signature.name)}"
+        self._name = function.signature.name
+        self._where = f"function {quoted(self._name)}"
         self.names, self._inputs, forms, self._kind_of = nodes_of(function)
         self.kinds = list(map(kinds.of, forms))
         self._tensors: dict[str, Tensors] = {arg.name: _of_argument(arg) for arg in function.signature.input_arg}
@@ -93,19 +94,24 @@ class Body:
         self._listed: dict[str, list[int]] = {}  # the dtypes of tensors that are read one by one
         self._unknown: set[str] = set()  # nodes whose op says nothing of their outputs
 
-    def faults(self) -> Iterator[str]:
+    def faults(self) -> Iterator[Remark]:
         """What is wrong, a sentence each. Linear in nodes and edges."""
         suspects = self._suspects()
         for row in suspects:
-            what = f"node {quoted(self.names[row])} of {self._where}"
-            if not _is_valid(self.names[row]):
-                yield f"{what} has an illegal name: {NAME_RULE}"
+            name = self.names[row]
+            where = {"function": self._name, "node": name}
+            what = f"node {quoted(name)} of {self._where}"
+            if not _is_valid(name):
+                yield Remark(f"{what} has an illegal name: {NAME_RULE}", "bad-name", **where)
             kind = self.kinds[self._kind_of[row]]
-            yield from (f"{what}: {fault}" for fault in kind.found.faults)
-            yield from (f"{what} {fault}" for fault in self._check_inputs(self._inputs[row], kind))
-        yield from (f"{what} of {self._where} {fault}" for what, fault in self._check_returns())
+            for fault in kind.found.faults:
+                yield Remark(f"{what}: {fault}", fault.code, **where, **fault.facts)
+            for fault in self._check_inputs(self._inputs[row], kind):
+                yield Remark(f"{what} {fault}", fault.code, **where, **fault.facts)
+        yield from self._check_returns()
         if suspects and self._has_cycle(suspects[0]):
-            yield f"the nodes of {self._where} form a cycle outside a while loop"
+            text = f"the nodes of {self._where} form a cycle outside a while loop"
+            yield Remark(text, "cycle", function=self._name)
 
     def _suspects(self) -> Sequence[int]:
         """The nodes of which something may be wrong, ascending.
@@ -165,7 +171,7 @@ class Body:
         dtype = dtypes[int(place)] if int(place) < len(dtypes) else None
         return dtype is not None, None if dtype is None else ((dtype, 1),)
 
-    def _check_inputs(self, inputs: Sequence[str], kind: Kind) -> Iterator[str]:
+    def _check_inputs(self, inputs: Sequence[str], kind: Kind) -> Iterator[Remark]:
         """Whether there are the INPUTS of a node, as many as its op takes, and of their dtypes."""
         given: list[int] | None = []
         is_late = has_control = False
@@ -173,42 +179,48 @@ class Body:
             if text[:1] == "^":
                 has_control = True
                 if text[1:] not in self._inside:
-                    yield f"reads {quoted(text)}, which it has not"
+                    yield Remark(f"reads {quoted(text)}, which it has not", "no-such-tensor", tensor=text)
                 continue
             is_late = is_late or has_control
             is_there, tensors = self._named(text)
             if not is_there:
-                yield f"reads {quoted(text)}, which it has not"
+                yield Remark(f"reads {quoted(text)}, which it has not", "no-such-tensor", tensor=text)
             if tensors is None:
                 given = None
             elif given is not None:
                 given.extend(_listed(tensors))
         if is_late:
-            yield "has a control input before a data input"
+            yield Remark("has a control input before a data input", "out-of-order")
         if given is None or kind.found.takes is None:
             return
         wanted = list(_listed(kind.found.takes))
         if len(given) != len(wanted):
-            yield f"has {len(given)} data inputs, and {kind.op} takes {len(wanted)}"
+            text = f"has {len(given)} data inputs, and {kind.op} takes {len(wanted)}"
+            yield Remark(text, "wrong-count", expected=len(wanted), found=len(given))
             return
         for slot, (takes, is_) in enumerate(zip(wanted, given, strict=True)):
             if not is_readable_as(is_, takes):
-                yield f"({kind.op}) takes {dtype_name(takes)} as input {slot}, and it reads {dtype_name(is_)}"
+                text = f"({kind.op}) takes {dtype_name(takes)} as input {slot}, and it reads {dtype_name(is_)}"
+                yield Remark(text, "dtype-mismatch", expected=dtype_name(takes), found=dtype_name(is_))
 
-    def _check_returns(self) -> Iterator[tuple[str, str]]:
-        """Whether there is what the function returns, of the dtypes that it says: what is said before and behind it."""
+    def _check_returns(self) -> Iterator[Remark]:
+        """Whether there is what the function returns, of the dtypes that it says."""
         function = self._function
         stated = {arg.name: _of_argument(arg) for arg in function.signature.output_arg}
         for key, target in sorted(function.ret.items()):
+            ret = f"ret {quoted(key)} of {self._where}"
+            facts = {"function": self._name, "output": key, "tensor": target}
             is_there, tensors = self._named(target)
             if not is_there:
-                yield f"ret {quoted(key)}", f"names {quoted(target)}, which it has not"
+                yield Remark(f"{ret} names {quoted(target)}, which it has not", "no-such-tensor", **facts)
             wanted = stated.get(key)
             if tensors is not None and wanted is not None and not _fit(tensors, wanted):
-                yield f"ret {quoted(key)}", f"is to be {_told(wanted)}, and {quoted(target)} is {_told(tensors)}"
+                text = f"{ret} is to be {_told(wanted)}, and {quoted(target)} is {_told(tensors)}"
+                yield Remark(text, "dtype-mismatch", **facts, expected=_told(wanted), found=_told(tensors))
         for key, target in sorted(function.control_ret.items()):
             if target not in self._inside:
-                yield f"control_ret {quoted(key)}", f"names {quoted(target)}, which it has not"
+                text = f"control_ret {quoted(key)} of {self._where} names {quoted(target)}, which it has not"
+                yield Remark(text, "no-such-node", function=self._name, output=key, node=target)
 
     def _has_cycle(self, first: int) -> bool:
         """Whether nodes from row FIRST on wait for each other, other than by way of a loop's next iteration."""

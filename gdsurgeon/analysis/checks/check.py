@@ -11,7 +11,7 @@ from gdsurgeon.analysis.checks.functions import check_functions
 from gdsurgeon.analysis.checks.nodes import NodePass
 from gdsurgeon.analysis.traversal.order import find_cycle, has_forward_edges, spelt_cycle
 from gdsurgeon.analysis.traversal.topology import topology_of
-from gdsurgeon.errors import InputError, Json, printable, quoted
+from gdsurgeon.errors import InputError, Json, Remark, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.names import NAME_RULE
@@ -24,6 +24,9 @@ from gdsurgeon.wire.fields import LEN
 from gdsurgeon.wire.messages import decode_error, message
 from gdsurgeon.wire.protos import GraphDebugInfo, VersionDef
 from gdsurgeon.wire.scan import DEBUG_INFO, LIBRARY, VERSION, VERSIONS
+
+MOST_NODES = 12
+"""Nodes of a cycle that are named."""
 
 
 def check(graph: Graph) -> Findings:
@@ -45,7 +48,7 @@ def check(graph: Graph) -> Findings:
         store.table = table
     table.colocations = nodes.colocated
     if not table.names:
-        findings.fault("it has no nodes")
+        findings.fault("it has no nodes", "no-nodes")
     _check_fields(graph, findings)
     nodes.tell(graph, findings)
     _check_names(table, nodes.misnamed, findings)
@@ -54,36 +57,35 @@ def check(graph: Graph) -> Findings:
     check_functions(graph.functions, findings)
     for function, row in nodes.functions.items():
         if function not in graph.functions:
-            name = quoted(table.names[row])
-            findings.fault(f"node {name} calls the function {quoted(function)}, which the library has not")
+            name = table.names[row]
+            text = f"node {quoted(name)} calls the function {quoted(function)}, which the library has not"
+            findings.fault(text, "no-such-function", node=name, name=function)
     if not findings.fault_count:
         _check_cycles(graph, findings)
     return findings
 
 
-def require_sound(graph: Graph) -> Findings:
-    """`check`, refusing a graph with faults.
+def require_sound(graph: Graph, tolerated: str = "") -> Findings:
+    """`check`, refusing a graph with faults, unless all have the code TOLERATED.
 
     Raises:
         InputError: with all faults in its details.
     """
     findings = check(graph)
-    if findings.fault_count:
+    if findings.counts.keys() - {tolerated}:
         raise broken(graph, findings)
     return findings
 
 
 def broken(graph: Graph, findings: Findings) -> InputError:
     """The error for a graph with faults."""
-    name = printable(graph.source_name)
-    facts: dict[str, Json] = {"file": graph.source_name, "count": findings.fault_count}
-    if findings.fault_count == 1:
-        line = f"{name} is broken: {findings.faults[0]}"
-        return InputError(line, code="unsound-graph", advice="repair", facts=facts)
-    more = and_more(findings.fault_count - len(findings.faults))
-    details = (*findings.faults, *((more[1:],) if more else ()))
-    line = f"{name} is broken in {findings.fault_count:,} places:"
-    return InputError(line, code="unsound-graph", advice="repair", facts=facts, details=details)
+    name, count = printable(graph.source_name), findings.fault_count
+    more = and_more(count - len(findings.faults))
+    details = (*findings.faults, *((more[1:],) if more else ())) if count > 1 else ()
+    told = f"{name} is broken in {count:,} places:" if count > 1 else f"{name} is broken: {findings.faults[0]}"
+    faults = [fault.as_json() for fault in findings.faults]
+    facts: dict[str, Json] = {"file": graph.source_name, "count": count, "faults": faults}
+    return InputError(told, code="unsound-graph", facts=facts, advice="repair", details=details)
 
 
 def apply_repairs(graph: Graph, findings: Findings) -> bool:
@@ -100,12 +102,12 @@ def apply_repairs(graph: Graph, findings: Findings) -> bool:
     return bool(findings.reordered or findings.dangling_colocations)
 
 
-def check_edited(graph: Graph) -> list[str]:
+def check_edited(graph: Graph) -> list[Remark]:
     """The faults that an edit has made: attrs that an op does not allow or needs, inputs too few, too many or unlike.
 
     Looks at the nodes that were changed or added only; the rest is as it was when it was checked.
     """
-    faults: list[str] = []
+    faults: list[Remark] = []
     for node in graph.touched():
         is_new_copy = node.is_plain_copy and node.base_name is None
         if node.is_rebuilt and not is_new_copy:
@@ -117,19 +119,21 @@ def check_edited(graph: Graph) -> list[str]:
             continue
         keys = set(node.attr_keys)
         changed = {key: data for key in keys if (data := node.changed_attrs.get(key)) is not None}
-        faults.extend(f"node {quoted(node.name)}: {fault}" for fault in check_values(definition, changed))
-        faults.extend(
-            f"node {quoted(node.name)}: {node.op} needs an attr {quoted(attr.name)} ({attr.kind}), and it is missing"
-            for attr in definition.attrs.values()
-            if not attr.has_default and attr.name not in keys
-        )
-        wanted = arg_count(definition.inputs, definition, node.plain_attr)
-        if len(node.inputs) != wanted:
-            faults.append(f"node {quoted(node.name)} has {len(node.inputs)} data inputs, and {node.op} takes {wanted}")
+        name, told = node.name, f"node {quoted(node.name)}"
+        for fault in check_values(definition, changed):
+            faults.append(Remark(f"{told}: {fault}", fault.code, node=name, **fault.facts))
+        for attr in definition.attrs.values():
+            if not attr.has_default and attr.name not in keys:
+                text = f"{told}: {node.op} needs an attr {quoted(attr.name)} ({attr.kind}), and it is missing"
+                faults.append(Remark(text, "no-such-attr", node=name, attr=attr.name))
+        wanted, count = arg_count(definition.inputs, definition, node.plain_attr), len(node.inputs)
+        if count != wanted:
+            text = f"{told} has {count} data inputs, and {node.op} takes {wanted}"
+            faults.append(Remark(text, "wrong-count", node=name, expected=wanted, found=count))
     return faults
 
 
-def _unlike_inputs(node: Node) -> Iterator[str]:
+def _unlike_inputs(node: Node) -> Iterator[Remark]:
     """The inputs of NODE that read what they cannot, such as a value where a variable's reference is wanted."""
     inputs, dtypes = node.inputs, node.input_dtypes
     if dtypes is None or len(dtypes) != len(inputs):
@@ -137,7 +141,9 @@ def _unlike_inputs(node: Node) -> Iterator[str]:
     for slot, (output, wanted) in enumerate(zip(inputs, dtypes, strict=True)):
         if not is_readable_as(output.dtype, wanted):
             what = f"node {quoted(node.name)} ({node.op}) takes {dtype_name(wanted)} as input {slot}"
-            yield f"{what}, and {quoted(output.name)} is {dtype_name(output.dtype)}"
+            text = f"{what}, and {quoted(output.name)} is {dtype_name(output.dtype)}"
+            facts = {"tensor": output.name, "expected": dtype_name(wanted), "found": dtype_name(output.dtype)}
+            yield Remark(text, "dtype-mismatch", node=node.name, **facts)
 
 
 def _check_fields(graph: Graph, findings: Findings) -> None:
@@ -147,18 +153,22 @@ def _check_fields(graph: Graph, findings: Findings) -> None:
         pass  # says where it is corrupt
     for other in graph.store.layout.others:
         if (other.number, other.wire_type) not in _GRAPH_FIELDS:
-            findings.warn(f"it has an unknown field {other.number} (wire type {other.wire_type}), which is kept")
+            text = f"it has an unknown field {other.number} (wire type {other.wire_type}), which is kept"
+            findings.warn(text, "unknown-field", field=other.number)
 
 
 def _check_versions(versions: VersionDef, findings: Findings) -> None:
     """Whether the TensorFlow that the tables are of may read the file, by what the file says."""
     version, ours = graph_def_version(), f"TensorFlow {table_version()} is of {graph_def_version()}"
     if versions.producer < 0:
-        findings.fault(f"it says that its producer is of version {versions.producer}, which there is not")
+        text = f"it says that its producer is of version {versions.producer}, which there is not"
+        findings.fault(text, "wrong-version", found=versions.producer)
     if versions.min_consumer > version:
-        findings.fault(f"it is for TensorFlow of GraphDef version {versions.min_consumer} and later, and {ours}")
+        text = f"it is for TensorFlow of GraphDef version {versions.min_consumer} and later, and {ours}"
+        findings.fault(text, "wrong-version", found=versions.min_consumer)
     if version in versions.bad_consumers:
-        findings.fault(f"it is not for TensorFlow of GraphDef version {version}, and {ours}")
+        text = f"it is not for TensorFlow of GraphDef version {version}, and {ours}"
+        findings.fault(text, "wrong-version", found=version)
 
 
 def debug_infos(graph: Graph) -> Iterator[GraphDebugInfo]:
@@ -179,13 +189,15 @@ def _check_names(table: Table, misnamed: Iterable[int], findings: Findings) -> N
     for row in misnamed:
         name = table.names[row]
         what = f"node {quoted(name)} (number {row})" if name else f"node number {row}"
-        findings.fault(f"{what} has {'an illegal' if name else 'no'} name: {NAME_RULE}")
+        text = f"{what} has {'an illegal' if name else 'no'} name: {NAME_RULE}"
+        findings.fault(text, "bad-name", node=name, row=row)
     if len(table.rows) + table.names.count("") != len(table.names):
         first: dict[str, int] = {}
         for row, name in enumerate(table.names):
             other = first.setdefault(name, row)
             if other != row and name:
-                findings.fault(f"two nodes are named {quoted(name)}: numbers {other} and {row}")
+                text = f"two nodes are named {quoted(name)}: numbers {other} and {row}"
+                findings.fault(text, "name-taken", node=name, rows=[other, row])
 
 
 def _check_colocations(table: Table, findings: Findings) -> None:
@@ -195,7 +207,8 @@ def _check_colocations(table: Table, findings: Findings) -> None:
         if name not in illegal:
             for row in table.colocations[name]:
                 findings.dangling_colocations.append(row)
-                findings.warn(f"node {quoted(table.names[row])} is colocated with {quoted(name)}, which is not there")
+                text = f"node {quoted(table.names[row])} is colocated with {quoted(name)}, which is not there"
+                findings.warn(text, "no-such-node", node=table.names[row], name=name)
 
 
 def _check_cycles(graph: Graph, findings: Findings) -> None:
@@ -204,4 +217,5 @@ def _check_cycles(graph: Graph, findings: Findings) -> None:
         return
     cycle = find_cycle(topology)
     if cycle:
-        findings.fault(f"its nodes form a cycle outside a while loop: {spelt_cycle(topology, cycle)}")
+        text = f"its nodes form a cycle outside a while loop: {spelt_cycle(topology, cycle)}"
+        findings.fault(text, "cycle", nodes=[topology.name(number) for number in cycle[:MOST_NODES]])

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 from gdsurgeon.analysis.checks.findings import Findings
-from gdsurgeon.errors import printable, quoted
+from gdsurgeon.errors import Remark, quoted
 from gdsurgeon.graph.columns import picked, places
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.names import format_input, parse_input
 from gdsurgeon.ops.dtypes import dtype_name, is_readable_as
 from gdsurgeon.ops.op_defs import Run
-from gdsurgeon.text import near_miss
+from gdsurgeon.text import nearest, suggestion
 
 
 class Tensors(Protocol):
@@ -43,11 +43,12 @@ def check_edges(table: Table, tensors: Tensors, findings: Findings) -> None:
     for row in sorted(rows):
         _check_row(table, row, tensors.outputs, findings)
         if row in miscounted:
-            count, name = data_inputs(table, row), quoted(table.names[row])
-            findings.fault(f"node {name} has {count} data inputs, and {table.op(row)} takes {miscounted[row]}")
+            count, name = data_inputs(table, row), table.names[row]
+            text = f"node {quoted(name)} has {count} data inputs, and {table.op(row)} takes {miscounted[row]}"
+            findings.fault(text, "wrong-count", node=name, expected=miscounted[row], found=count)
         for at in range(table.offsets[row], table.offsets[row + 1]):
             if at in unlike:
-                findings.fault(_unlike_at(table, row, at, tensors.wanted[at], given[at]))
+                findings.add(_unlike_at(table, row, at, tensors.wanted[at], given[at]))
 
 
 def _given(table: Table, tensors: Tensors) -> bytearray:
@@ -87,11 +88,13 @@ def _unlike(wanted: bytearray, given: bytearray) -> set[int]:
     return {at for at, (w, g) in enumerate(zip(wanted, given, strict=True)) if w != g and not is_readable_as(g, w)}
 
 
-def _unlike_at(table: Table, row: int, at: int, wanted: int, given: int) -> str:
-    code = table.edges[at]
-    source = printable(format_input(table.names[code >> Table.PORT_BITS], code & Table.CONTROL_PORT))
-    what = f"node {quoted(table.names[row])} ({table.op(row)}) takes {dtype_name(wanted)}"
-    return f"{what} as input {at - table.offsets[row]}, and '{source}' is {dtype_name(given)}"
+def _unlike_at(table: Table, row: int, at: int, wanted: int, given: int) -> Remark:
+    code, name = table.edges[at], table.names[row]
+    source = format_input(table.names[code >> Table.PORT_BITS], code & Table.CONTROL_PORT)
+    text = f"node {quoted(name)} ({table.op(row)}) takes {dtype_name(wanted)}"
+    text += f" as input {at - table.offsets[row]}, and {quoted(source)} is {dtype_name(given)}"
+    facts = {"node": name, "tensor": source, "expected": dtype_name(wanted), "found": dtype_name(given)}
+    return Remark(text, "dtype-mismatch", **facts)
 
 
 def data_inputs(table: Table, row: int) -> int:
@@ -117,25 +120,31 @@ def _suspects(table: Table, outputs: array[int]) -> Iterator[int]:
 
 def _check_row(table: Table, row: int, outputs: array[int], findings: Findings) -> None:
     bits, control = Table.PORT_BITS, Table.CONTROL_PORT
-    node = f"node {quoted(table.names[row])}"
+    name = table.names[row]
     for code in table.inputs(row):
         if code < 0:
-            findings.fault(_unresolved(table, node, table.unresolved[Table.UNRESOLVED - code], findings))
+            findings.add(_unresolved(table, name, table.unresolved[Table.UNRESOLVED - code], findings))
         elif (port := code & control) != control:
             available = outputs[code >> bits]
             if port >= available >= 0:
                 producer = table.names[code >> bits]
                 has = f"{quoted(producer)} ({table.op(code >> bits)}) has {available} output"
                 has += "" if available == 1 else "s"
-                findings.fault(f"{node} reads '{printable(producer)}:{port}', and {has}")
+                tensor = f"{producer}:{port}"
+                text = f"node {quoted(name)} reads {quoted(tensor)}, and {has}"
+                findings.fault(text, "no-such-output", node=name, tensor=tensor, count=available)
 
 
-def _unresolved(table: Table, node: str, text: str, findings: Findings) -> str:
-    ref = parse_input(text)
+def _unresolved(table: Table, name: str, text: str, findings: Findings) -> Remark:
+    """What is wrong with the input TEXT of the node NAME, which names no output."""
+    ref, node = parse_input(text), f"node {quoted(name)}"
     if ref is None:
-        return f"{node} has the input {quoted(text)}, which is no tensor's name"
+        line = f"{node} has the input {quoted(text)}, which is no tensor's name"
+        return Remark(line, "bad-tensor-name", node=name, tensor=text)
     if ref.node in table.rows:
-        return f"{node} reads {quoted(text)}, and no op has that many outputs"
-    miss = near_miss(ref.node, table.names) if findings.fault_count < 5 else ""
+        line = f"{node} reads {quoted(text)}, and no op has that many outputs"
+        return Remark(line, "no-such-output", node=name, tensor=text)
+    near = nearest(ref.node, table.names) if findings.fault_count < 5 else None
     verb = "waits for" if text[:1] == "^" else "reads"
-    return f"{node} {verb} {quoted(text)}, and there is no node {quoted(ref.node)}.{miss}".removesuffix(".")
+    line = f"{node} {verb} {quoted(text)}, and there is no node {quoted(ref.node)}.{suggestion(near)}".removesuffix(".")
+    return Remark(line, "no-such-node", node=name, tensor=text, near=near)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 
+from gdsurgeon.errors import Json, Remark
 from gdsurgeon.values import Data
 
 MOST_FAULTS = 100
@@ -16,26 +18,49 @@ class Findings(Data):
 
     Attributes:
         faults: what makes the graph unusable, a line each.
-        fault_count: how many there are; `faults` holds the first `MOST_FAULTS`.
+        counts: how many there are, by their codes; `faults` holds the first `MOST_FAULTS`.
         warnings: what is odd and does no harm.
         reordered: rows of nodes whose control inputs stand before data inputs: TensorFlow refuses that, and
             writing the node anew puts it right.
         dangling_colocations: rows of nodes that are colocated with a node that is not there; likewise.
     """
 
-    faults: list[str] = field(default_factory=list)
-    fault_count: int = 0
+    faults: list[Remark] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
     warnings: list[str] = field(default_factory=list)
     reordered: list[int] = field(default_factory=list)
     dangling_colocations: list[int] = field(default_factory=list)
 
-    def fault(self, text: str) -> None:
-        """Notes a fault."""
-        self.fault_count += 1
-        if len(self.faults) < MOST_FAULTS:
-            self.faults.append(text)
+    @property
+    def fault_count(self) -> int:
+        """How many faults there are."""
+        return self.counts.total()
 
-    def warn(self, text: str) -> None:
+    def fault(self, text: str, code: str, **facts: Json) -> None:
+        """Notes a fault."""
+        self.add(Remark(text, code, **facts))
+
+    def add(self, fault: Remark) -> None:
+        """Notes a fault."""
+        self.counts[fault.code] += 1
+        if len(self.faults) < MOST_FAULTS:
+            self.faults.append(fault)
+
+    def of(self, name: str) -> list[Remark]:
+        """The faults that name the node NAME of the graph."""
+        return [fault for fault in self.faults if name in _nodes_in(fault)]
+
+    def warn(self, text: str, code: str, **facts: Json) -> None:
         """Notes a warning, once."""
         if len(self.warnings) < MOST_FAULTS and text not in self.warnings:
-            self.warnings.append(text)
+            self.warnings.append(Remark(text, code, **facts))
+
+
+def _nodes_in(fault: Remark) -> list[object]:
+    """The names of the nodes of the graph that FAULT is about."""
+    facts = fault.facts
+    if "function" in facts:
+        return []
+    nodes = facts.get("nodes", ())
+    read = str(facts.get("tensor", "")).removeprefix("^").partition(":")[0]
+    return [facts.get("node"), read, *(nodes if isinstance(nodes, list) else ())]

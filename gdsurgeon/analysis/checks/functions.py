@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from gdsurgeon.analysis.checks.bodies import Body, Kinds
 from gdsurgeon.analysis.checks.findings import Findings
-from gdsurgeon.errors import quoted
+from gdsurgeon.errors import Remark, quoted
 from gdsurgeon.graph.functions import FunctionLibrary
 from gdsurgeon.ops.op_defs import op_def
 from gdsurgeon.wire.protos import FunctionDef
@@ -18,20 +18,22 @@ def check_functions(library: FunctionLibrary, findings: Findings) -> None:
     counts = Counter(function.signature.name for function in library)
     for name, count in counts.items():
         if count > 1:
-            findings.fault(f"there are {count} functions named {quoted(name)}")
+            text = f"there are {count} functions named {quoted(name)}"
+            findings.fault(text, "name-taken", function=name, count=count)
         if op_def(name) is not None:
-            findings.fault(f"function {quoted(name)} has the name of a TensorFlow op")
+            findings.fault(f"function {quoted(name)} has the name of a TensorFlow op", "name-taken", function=name)
     calls: dict[str, list[str]] = {}
     unknown: dict[str, str] = {}
     kinds = Kinds(library)
     for function in library:
         name, body = function.signature.name, Body(function, kinds)
         for fault in (*_check_signature(function, body.names), *body.faults()):
-            findings.fault(fault)
+            findings.add(fault)
         called = list(dict.fromkeys(callee for kind in body.kinds for callee in kind.calls))
         for callee in called:
             if callee not in counts:
-                findings.fault(f"function {quoted(name)} calls {quoted(callee)}, which the library has not")
+                text = f"function {quoted(name)} calls {quoted(callee)}, which the library has not"
+                findings.fault(text, "no-such-function", function=name, name=callee)
         calls.setdefault(name, called)
         for kind in body.kinds:
             if not kind.is_known:
@@ -39,30 +41,36 @@ def check_functions(library: FunctionLibrary, findings: Findings) -> None:
     for gradient in library.gradients():
         for callee in (gradient.function_name, gradient.gradient_func):
             if callee not in counts and op_def(callee) is None:
-                findings.fault(f"a gradient entry names the function {quoted(callee)}, which the library has not")
+                text = f"a gradient entry names the function {quoted(callee)}, which the library has not"
+                findings.fault(text, "no-such-function", name=callee)
     for path in recursions(calls):
-        findings.fault(f"functions call each other without end: {' -> '.join(map(quoted, path))}")
+        told = " -> ".join(map(quoted, path))
+        findings.fault(f"functions call each other without end: {told}", "recursion", functions=path)
     for op, name in unknown.items():
-        findings.warn(f"op {quoted(op)} (function {quoted(name)}) is not known to this TensorFlow")
+        text = f"op {quoted(op)} (function {quoted(name)}) is not known to this TensorFlow"
+        findings.warn(text, "missing-op", op=op, function=name)
 
 
-def _check_signature(function: FunctionDef, nodes: Sequence[str]) -> Iterator[str]:
+def _check_signature(function: FunctionDef, nodes: Sequence[str]) -> Iterator[Remark]:
     """The names of its arguments and NODES, and what it says that it returns."""
     signature = function.signature
-    where = f"function {quoted(signature.name)}"
-    if not signature.name:
-        yield "a function has no name"
+    name, where = signature.name, f"function {quoted(signature.name)}"
+    if not name:
+        yield Remark("a function has no name", "bad-name", function=name)
     for what, names in (
         ("input", [arg.name for arg in signature.input_arg]),
         ("output", [arg.name for arg in signature.output_arg]),
         ("attr", [attr.name for attr in signature.attr]),
         ("node", nodes),
     ):
-        if len(set(names)) < len(names):
-            yield from (f"{where} has several {what}s named {quoted(n)}" for n, c in Counter(names).items() if c > 1)
+        for doubled, count in Counter(names).items() if len(set(names)) < len(names) else ():
+            if count > 1:
+                text = f"{where} has several {what}s named {quoted(doubled)}"
+                yield Remark(text, "name-taken", function=name, **{what: doubled})
     for arg in signature.output_arg:
         if arg.name not in function.ret:
-            yield f"{where} has no ret for its output {quoted(arg.name)}"
+            text = f"{where} has no ret for its output {quoted(arg.name)}"
+            yield Remark(text, "no-such-output", function=name, output=arg.name)
 
 
 def recursions(calls: Mapping[str, Iterable[str]]) -> Iterator[list[str]]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from array import array
-from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from itertools import chain, count, repeat
 from operator import itemgetter
 from re import search
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from gdsurgeon.analysis.checks.attrs import AttrChecks, AttrFindings, check_attrs
 from gdsurgeon.analysis.checks.findings import MOST_FAULTS, Findings
-from gdsurgeon.errors import quoted
+from gdsurgeon.errors import Remark, quoted
 from gdsurgeon.graph.columns import END_OF_NODE, picked
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
@@ -52,8 +52,8 @@ class NodePass:
         self.functions: dict[str, int] = {}
         self._undefined: list[tuple[int, AttrFindings]] = []  # the function library comes after the nodes
         self._outdated: list[tuple[int, str, int]] = []  # and so do the versions
-        self._faults = _Sentences()
-        self._warnings = _Sentences()
+        self._faults = _Lines()
+        self._warnings = _Lines()
         self._attrs = AttrChecks()
 
     def add(self, item: Item) -> None:
@@ -75,7 +75,7 @@ class NodePass:
             elif definition is not None:
                 record = table.record(row)
                 header = record.header()
-                found = check_attrs(definition, op, record.buffer(), header.attrs)
+                found = check_attrs(definition, op, record.buffer(), header.attrs).on(header.device)
                 look = _Look(found, b"".join(map(input_kind, header.inputs)))
                 self.outputs[row] = found.outputs
                 self.first[row] = look.first
@@ -84,14 +84,17 @@ class NodePass:
             self._note(row, name, found)
         for row, op, version in self._outdated:
             if graph.store.versions.producer >= version:
-                text = f"node {quoted(table.names[row])}: GraphDefs of version {version} and later have no {op}"
-                self._faults.add(row, f"{text}, and this one is of version {graph.store.versions.producer}")
-        self._faults.tell(findings.fault)
-        findings.fault_count += self._faults.count - len(self._faults.kept)
-        self._warnings.tell(findings.warn)
+                name, producer = table.names[row], graph.store.versions.producer
+                text = f"node {quoted(name)}: GraphDefs of version {version} and later have no {op}, and this one is of"
+                self._faults.add(row, Remark(f"{text} version {producer}", "missing-op", node=name, op=op))
+        findings.faults += self._faults.first()
+        findings.counts += self._faults.counts
+        findings.warnings += self._warnings.first()
         findings.reordered += self.reordered
         for op, row in unknown.items():
-            findings.warn(f"op {quoted(op)} (node {quoted(table.names[row])}) is not known to this TensorFlow")
+            name = table.names[row]
+            text = f"op {quoted(op)} (node {quoted(name)}) is not known to this TensorFlow"
+            findings.warn(text, "missing-op", op=op, node=name)
 
     def _add_batch(self, batch: Batch) -> None:
         first = len(self.outputs)
@@ -119,18 +122,18 @@ class NodePass:
     def _found(self, form: bytes) -> AttrFindings:
         """The findings on the attrs of a node of FORM."""
         header = read_header(form, 0, len(form))
-        return self._attrs.findings(op_def(header.op), header.op, form, header.attrs)
+        return self._attrs.findings(op_def(header.op), header.op, form, header.attrs).on(header.device)
 
     def _add_record(self, record: Record) -> None:
         header, row = record.header(), len(self.outputs)
-        found = check_attrs(op_def(header.op), header.op, record.buffer(), header.attrs)
-        node = f"node {quoted(header.name)}"
+        found = check_attrs(op_def(header.op), header.op, record.buffer(), header.attrs).on(header.device)
+        name, node = header.name, f"node {quoted(header.name)}"
         if header.unknown_fields:
-            self._warnings.add(row, f"{node} has an unknown field, which is kept")
+            self._warnings.add(row, Remark(f"{node} has an unknown field, which is kept", "unknown-field", node=name))
         if not header.op and header.name:
-            self._faults.add(row, f"{node} has no op")
+            self._faults.add(row, Remark(f"{node} has no op", "missing-op", node=name))
         if not found.faults and not _is_readable(record):
-            self._faults.add(row, f"{node} is corrupt")
+            self._faults.add(row, Remark(f"{node} is corrupt", "corrupt", node=name))
         look = _Look(found, b"".join(map(input_kind, header.inputs)))
         self.outputs.append(found.outputs)
         self.first.append(look.first)
@@ -155,7 +158,8 @@ class NodePass:
         self._sort_out_dtypes(row, look)
         if look.is_late:
             self.reordered.append(row)
-            self._warnings.add(row, f"node {quoted(name)} has a control input before a data input; written in order")
+            text = f"node {quoted(name)} has a control input before a data input; written in order"
+            self._warnings.add(row, Remark(text, "out-of-order", node=name))
 
     def _sort_out_dtypes(self, row: int, look: _Look) -> None:
         if look.is_miscounted:
@@ -164,10 +168,9 @@ class NodePass:
             self.others[row] = look.found.gives
 
     def _note(self, row: int, name: str, found: AttrFindings) -> None:
-        for text in found.faults:
-            self._faults.add(row, f"node {quoted(name)}: {text}")
-        for text in found.warnings:
-            self._warnings.add(row, f"node {quoted(name)}: {text}")
+        for lines, told in ((found.faults, self._faults), (found.warnings, self._warnings)):
+            for line in lines:
+                told.add(row, Remark(f"node {quoted(name)}: {line}", line.code, node=name, **line.facts))
 
 
 class _Look(NamedTuple):
@@ -205,22 +208,21 @@ class _Look(NamedTuple):
         return bytes(next(dtypes) if kind == ord(DATA_INPUT) else 0 for kind in self.kinds)
 
 
-class _Sentences:
-    """Sentences about rows, told in the order of the rows; those that would not be told are only counted."""
+class _Lines:
+    """Lines about rows, in the order of the rows; those that would not be told are only counted."""
 
     def __init__(self) -> None:
-        self.kept: list[tuple[int, str]] = []
-        self.count = 0
+        self._kept: list[tuple[int, Remark]] = []
+        self.counts: Counter[str] = Counter()
 
-    def add(self, row: int, text: str) -> None:
-        self.count += 1
+    def add(self, row: int, line: Remark) -> None:
+        self.counts[line.code] += 1
         # Rows come in order, but for those that had to wait for the functions.
-        if len(self.kept) < MOST_FAULTS or row < self.kept[MOST_FAULTS - 1][0]:
-            self.kept.append((row, text))
+        if len(self._kept) < MOST_FAULTS or row < self._kept[MOST_FAULTS - 1][0]:
+            self._kept.append((row, line))
 
-    def tell(self, to: Callable[[str], None]) -> None:
-        for _, text in sorted(self.kept, key=itemgetter(0)):
-            to(text)
+    def first(self) -> list[Remark]:
+        return [line for _, line in sorted(self._kept, key=itemgetter(0))][:MOST_FAULTS]
 
 
 def _is_readable(record: Record) -> bool:

@@ -23,6 +23,24 @@ _PART = re.compile(
     r"|/(?P<short>(?i:cpu|gpu|tpu))(?::(?P<short_id>[0-9]{1,9}|\*))?"
 )
 
+_DEVICE = re.compile(
+    r"/|(?:/job:(?:\*|[A-Za-z][A-Za-z0-9_]*)|/(?:replica|task):(?:\*|[0-9]+)"
+    r"|/device:(?:\*|[A-Za-z][A-Za-z0-9_]*)(?::(?:\*|[0-9]+))?|/(?:cpu|CPU|gpu|GPU):(?:\*|[0-9]+))*"
+)
+_LARGEST = 2**64 - 1
+"""Number in a device string."""
+
+
+def is_device(text: str) -> bool:
+    """Whether TensorFlow accepts TEXT as the device string of a node; '' is any device.
+
+    The grammar is that of ParseFullName in device_name_utils.cc: stricter than `parse_device`, which is for users.
+    """
+    if not text:
+        return True
+    numbers = (part.rpartition(":")[2] for part in text.split("/"))
+    return _DEVICE.fullmatch(text) is not None and all(int(n) <= _LARGEST for n in numbers if n.isdecimal())
+
 
 def parse_device(text: str) -> Device | None:
     """The parts of a device string, ``/gpu:0`` being the same as ``/device:GPU:0``; None where it is none.

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from support import graphs
-from support.graphs import add, const, graph, identity
+from support.graphs import add, const, graph, graph_bytes, identity
 
-from gdsurgeon.analysis.queries.devices import format_device, has_parts, parse_device, placed_nodes
+from gdsurgeon.analysis.queries.devices import format_device, has_parts, is_device, parse_device, placed_nodes
+from gdsurgeon.proof.executor import Executor, Refused
 from gdsurgeon.wire.scan import LARGE
 
 
@@ -39,6 +42,46 @@ def test_one_device_has_one_full_spelling(text: str, full: str) -> None:
 )
 def test_what_is_no_device(text: str) -> None:
     assert parse_device(text) is None
+
+
+NUMBERS = ("0", "1", "*", "07", "", "x", "-1", str(2**31), str(2**64 - 1), str(2**64))
+JOBS = ("worker", "ps", "*", "", "a_1", "1a", "_a", "A", "wo-rker", "\u00e9")
+TYPES = ("GPU", "CPU", "cpu", "gPu", "*", "", "XLA_CPU", "9", "a-b")
+NO_PARTS = ("/", "/foo:1", "job:a", "//", ":", "*", " ", "@y", "bogus")
+USUAL = (
+    "bogus", "gpu:0", "/gpu:0", "/GPU:*", "/cpu:*", "/cpu", "/Cpu:0", "/tpu:0", "/device:GPU", "/device:GPU:*", "/",
+    "/device:*:1", "/job:*", "/job:x/replica:0/task:0/device:GPU:0", "/task:0", "/gpu:0/cpu:0", "/cpu:0 ", "@x",
+)  # fmt: skip
+
+
+def device_strings(count: int) -> list[str]:
+    """The usual ones and COUNT that are made of parts, right ones and wrong ones, the same in every run."""
+    draw = random.Random(20)
+    parts = [
+        lambda: "/job:" + draw.choice(JOBS),
+        lambda: draw.choice(("/replica:", "/task:")) + draw.choice(NUMBERS),
+        lambda: "/device:" + draw.choice(TYPES) + draw.choice(("", ":" + draw.choice(NUMBERS))),
+        lambda: draw.choice(("/cpu", "/gpu", "/CPU", "/GPU", "/Gpu")) + draw.choice((":", "")) + draw.choice(NUMBERS),
+        lambda: draw.choice(NO_PARTS),
+    ]
+    made = ("".join(draw.choice(parts)() for _ in range(draw.randint(1, 3))) for _ in range(count))
+    return list(dict.fromkeys((*USUAL, *made)))
+
+
+@pytest.mark.tensorflow
+def test_a_device_string_is_one_if_tensorflow_says_so(executor: Executor) -> None:
+    refused = set()
+    texts = device_strings(400)
+    for text in texts:
+        executor.load_bytes("placed", graph_bytes(const("x", [1.0]), identity("y", "x", device=text)))
+        executor.loaded("placed")
+        try:
+            executor.wait(executor.run("placed", "y", {}, ["y:0"]))
+        except Refused as error:  # or there is no such device here
+            if "Malformed device specification" in error.text:
+                refused.add(text)
+    assert refused == {text for text in texts if not is_device(text)}
+    assert 100 < len(refused) < len(texts) - 50
 
 
 def test_what_states_nothing_is_no_device() -> None:
