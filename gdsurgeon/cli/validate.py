@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     "--reduce", metavar="OUT", shell_complete=files, help="Where the models differ: write the smallest piece that does."
 )
 @click.option("--strict", is_flag=True, help="What the graphs differ in and no output shows is a failure, too.")
+@click.option("--profile", is_flag=True, help="Measure the time of a run, and list the slowest nodes.")
 @click.option("--save-outputs", metavar="FILE.npz", shell_complete=files, help="Keep what MODEL gives.")
 @click.option("--save-feeds", metavar="FILE.npz", shell_complete=files, help="Keep what was fed; --feeds takes it.")
 @click.option("--golden", metavar="FILE.npz", shell_complete=files, help="Compare MODEL with kept outputs.")
@@ -115,6 +116,7 @@ def _request(model: str, other: str | None, as_json: bool, options: Mapping[str,
         first_divergence=options["first_divergence"],
         lockstep=options["lockstep"],
         reduce=options["reduce"],
+        profile=options["profile"],
         save_outputs=options["save_outputs"],
         save_feeds=options["save_feeds"],
         golden=options["golden"],

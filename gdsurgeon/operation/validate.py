@@ -47,6 +47,7 @@ from gdsurgeon.proof.models.compare_models import (
 from gdsurgeon.proof.models.coverage import Coverage, coverage_of
 from gdsurgeon.proof.models.differences import GraphDifference, listed_differences, summed_up
 from gdsurgeon.proof.models.divergence import Divergence, DivergenceSearch, Guilty
+from gdsurgeon.proof.models.profile import Profile, profiles
 from gdsurgeon.proof.models.recording import Recording
 from gdsurgeon.proof.models.reduce import Reduced, reduced
 from gdsurgeon.proof.models.run_model import Golden, ModelRun, model_trial, optimized_trial
@@ -86,6 +87,7 @@ class Verdict:
             graphs as they are written.
         differences: between the two models as graphs, where their outputs agree.
         coverage: what the feeds have reached of the model.
+        profiles: by the name of the model or the device.
         divergence: where they begin to differ.
         reduced: the piece that was written.
         written: paths.
@@ -101,6 +103,7 @@ class Verdict:
     optimized: Proof | None = None
     differences: list[GraphDifference] = field(default_factory=list)
     coverage: Coverage | None = None
+    profiles: dict[str, Profile] = field(default_factory=dict)
     divergence: Divergence | None = None
     reduced: Reduced | None = None
     written: list[str] = field(default_factory=list)
@@ -270,6 +273,7 @@ class _Validation:
             executor.load_source(OPTIMIZED, self.model, optimize=True)
             engine = Engine(executor, optimized_trial(engine.trial, OPTIMIZED))
             self._try_out(engine)
+        self._profile(engine)
 
     def _compare(self) -> None:
         comparison = self._comparison()
@@ -277,6 +281,7 @@ class _Validation:
         try:
             self._try_out(engine)
         except DiffersError:
+            self._profile(engine)
             self._attribute(comparison, engine)
             raise
         if not comparison.parts.taken:
@@ -290,6 +295,7 @@ class _Validation:
                 differs.message += "; as they are written they are equal: it is the doing of TensorFlow's optimiser"
                 differs.advice = ("allow-difference",)
                 raise
+        self._profile(engine)
         if self.other is not None:
             self._account(comparison)
 
@@ -312,6 +318,22 @@ class _Validation:
                 code="unshown-differences",
                 facts={"count": len(unshown)},
             )
+
+    def _profile(self, engine: Engine) -> None:
+        """Measures the graphs, as they are loaded now."""
+        if not self.request.profile:
+            return
+        self.executor.progress(Event("measuring"))
+        names = [printable(name) for name in self.request.devices or [graph.source_name for _, graph in self._graphs()]]
+        if len(names) > 1 and names[0] == names[1]:
+            names[1] += " (other)"
+        runs = (ORIGINAL, EDITED) if len(names) > 1 else (engine.trial.lead,)
+        try:
+            found = profiles(self.executor, [engine.measurable(run) for run in runs])
+        except Refused as refused:
+            text = f"the model does not run a second time, to be measured: {printable(refused.text)}"
+            raise ValidationError(text, code="does-not-run", facts={"reason": refused.text}) from refused
+        self.verdict.profiles = dict(zip(names, found, strict=True))
 
     def _cover(self, engine: Engine) -> None:
         """Counts what the feeds of the model reached."""

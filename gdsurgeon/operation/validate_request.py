@@ -32,6 +32,7 @@ class ValidateRequest:
         first_divergence: find the node that is to blame for a difference.
         lockstep: with that, give both models the same tensors.
         reduce: where to write the smallest piece that differs, or None.
+        profile: measure the runs, node by node.
         save_outputs, save_feeds: .npz files to write, or None.
         golden: an .npz file with recorded outputs, or None.
         grappler: whether the verdict is also on the graphs as TensorFlow's optimiser makes them, as deployed ones run.
@@ -58,6 +59,7 @@ class ValidateRequest:
     first_divergence: bool = False
     lockstep: bool = False
     reduce: str | None = None
+    profile: bool = False
     save_outputs: str | None = None
     save_feeds: str | None = None
     golden: str | None = None
@@ -120,9 +122,9 @@ def check_request(request: ValidateRequest) -> None:
             code="conflicting-options",
             facts={"option": "golden"},
         )
-    idle = (request.golden, request.save_outputs, request.save_feeds, request.outputs)
+    idle = (request.golden, request.profile, request.save_outputs, request.save_feeds, request.outputs)
     if request.level != "run" and (two or any(idle)):
-        line = "{level} {given} runs nothing, so that nothing can be compared or saved"
+        line = "{level} {given} runs nothing, so that nothing can be compared, measured or saved"
         raise UsageError(Line(line, given=request.level), code="conflicting-options", facts={"option": "level"})
     outputs = (
         (Line("{reduce}"), request.reduce),

@@ -10,6 +10,7 @@ from gdsurgeon.feeds.input_spec import input_seed
 from gdsurgeon.proof.any_numbers import any_numbers
 from gdsurgeon.proof.executor import Executor, Refused
 from gdsurgeon.proof.loading import await_loaded
+from gdsurgeon.proof.models.profile import MeasuredGraph
 from gdsurgeon.proof.nondeterminism import excused, spread
 from gdsurgeon.proof.progress import Event
 from gdsurgeon.proof.proof import (
@@ -195,6 +196,11 @@ class Engine:
     def subject(self, run: str) -> Subject:
         """The graph of RUN."""
         return self._runs[run].subject
+
+    def measurable(self, run: str) -> MeasuredGraph:
+        """The graph of RUN with its feeds in the last sample, to be run again."""
+        subject = self.subject(run)
+        return MeasuredGraph(subject.key, self.fed[run], subject.plan.groups)
 
     def given(self, fetch: Fetch) -> OutputInfo:
         """The dtype and the shape of what FETCH was in the last sample."""

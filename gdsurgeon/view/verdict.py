@@ -9,6 +9,7 @@ from gdsurgeon.operation.validate import Verdict
 from gdsurgeon.proof.models.coverage import Coverage
 from gdsurgeon.proof.models.differences import summed_up
 from gdsurgeon.proof.models.divergence import Divergence, Guilty
+from gdsurgeon.proof.models.profile import Profile
 from gdsurgeon.proof.proof import DiffersError, OutputProof, Proof, rounded_up
 from gdsurgeon.runtime.statistics import Statistics
 from gdsurgeon.text import counted, labelled, listed, size
@@ -44,6 +45,8 @@ def _entries(verdict: Verdict, error: GdsurgeonError | None) -> Iterator[tuple[s
     if verdict.coverage is not None:
         yield from _reached(verdict.coverage)
     yield from _differences(verdict)
+    for name, profile in verdict.profiles.items():
+        yield from _profile(name, profile)
     if verdict.divergence is not None:
         yield from _divergence(verdict.divergence)
     if verdict.reduced is not None:
@@ -52,6 +55,13 @@ def _entries(verdict: Verdict, error: GdsurgeonError | None) -> Iterator[tuple[s
         yield "reduced", f"{nodes}: {printable(piece.mine)} and {printable(piece.theirs)}: {piece.text}"
     for path in verdict.written:
         yield "saved", printable(path)
+
+
+def _profile(name: str, profile: Profile) -> Iterator[tuple[str, str]]:
+    yield "measured", f"{name}: {profile.seconds * 1000:.3g} ms a run (median of {profile.runs})"
+    total = profile.node_seconds or 1.0
+    for node in profile.slowest[:5]:
+        yield "", f"{node.seconds * 1000:8.3f} ms  {100 * node.seconds / total:3.0f} %  {printable(node.name)}"
 
 
 def _reached(coverage: Coverage) -> Iterator[tuple[str, str]]:
@@ -205,6 +215,7 @@ def verdict_json(verdict: Verdict, error: Mapping[str, Json] | None = None) -> d
         "differences": [item.as_json() for item in verdict.differences],
         "divergence": verdict.divergence.as_json() if verdict.divergence is not None else None,
         "reduced": verdict.reduced.as_json() if verdict.reduced is not None else None,
+        "profiles": {name: profile.as_json() for name, profile in verdict.profiles.items()},
         "written": verdict.written,
         "warnings": verdict.warnings,
         "seconds": round(verdict.seconds, 3),

@@ -41,7 +41,7 @@ CONTRADICTIONS = [
     "m.pb --first-divergence", "m.pb --reduce r.pb", "m.pb --map y=y", "m.pb --pre m.pb", "m.pb --post m.pb",
     "m.pb other.pb --lockstep", "m.pb --lockstep", "m.pb other.pb --device cpu,gpu", "m.pb other.pb --golden g.npz",
     "m.pb --golden g.npz --device cpu,gpu", "m.pb other.pb --level load", "m.pb other.pb --level structure",
-    "m.pb --level structure --golden g.npz", "m.pb --level load --save-outputs o.npz",
+    "m.pb --level structure --golden g.npz", "m.pb --level load --profile", "m.pb --level load --save-outputs o.npz",
     "m.pb --level structure --device cpu,gpu", "- -", "m.pb - --pre -", "m.pb other.pb --reduce m.pb",
     "m.pb other.pb --reduce ./other.pb", "m.pb other.pb --save-feeds other.pb", "m.pb --save-outputs m.pb",
     "m.pb --save-outputs o.npz --save-feeds ./o.npz", "m.pb --feeds g.npz --save-feeds g.npz",
@@ -170,3 +170,12 @@ def test_what_loading_would_evaluate_is_not_loaded(bench: Bench, level: str, tmp
     check_said(ran, "loading m.pb may evaluate it: 'r' (ReadFile) reaches outside (ReadFile); --allow-ops runs it")
     (tmp_path / SECRET).write_text(CONTENT)
     assert bench.run("m.pb", "--level", level, "--allow-ops").code == 0
+
+
+def test_profiles(bench: Bench) -> None:
+    bench.put(m=scaled(), other=scaled())
+    verdict = bench.verdict("m.pb", "other.pb", "--profile")
+    assert set(verdict["profiles"]) == {"m.pb", "other.pb"}
+    for profile in verdict["profiles"].values():
+        assert profile["seconds"] > 0 and profile["runs"] >= 3 and profile["slowest"]
+    assert len(bench.verdict("m.pb", "m.pb", "--profile")["profiles"]) == 2

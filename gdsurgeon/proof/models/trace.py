@@ -1,17 +1,75 @@
-"""Reads the peak of the memory in use from the trace of a run.
+"""What a traced run says of itself: how long each node took, and how much memory was in use at most.
 
 Works on the serialised RunMetadata that `RunSummary.metadata` is, without TensorFlow.
 """
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
+from typing import NamedTuple
 
 from gdsurgeon.wire.fields import LEN, WireError, fields
 from gdsurgeon.wire.messages import decode_error, message
-from gdsurgeon.wire.protos import StepStats
+from gdsurgeon.wire.protos import NodeExecStats, StepStats
 
 _STEP_STATS = 1  # field of RunMetadata
+# As TensorFlow's tracer of a GPU lists what has run there: '/device:GPU:0/stream:all' has every kernel, and the
+# other lists ('/stream:14', '/memcpy', ...) have parts of it again.
+_KERNELS = re.compile(r"(?:^|/)(?P<device>device:\w+:\d+)/stream:all$", re.IGNORECASE)
+_TRACER = re.compile(r"/(?:stream:[^/]*|memcpy|sync|host:[^/]*)$", re.IGNORECASE)
+_DEVICE = re.compile(r"device:\w+:\d+$", re.IGNORECASE)
+
+
+class NodeTime(NamedTuple):
+    """The time that a node took.
+
+    Attributes:
+        name: of the node; in a function that was inlined, its name after that.
+        device: where it ran, such as '/job:localhost/replica:0/task:0/device:CPU:0'.
+        seconds: all its runs together.
+        runs: how often it ran, which is more than once in a loop.
+    """
+
+    name: str
+    device: str
+    seconds: float
+    runs: int
+
+
+def node_times(metadata: bytes) -> list[NodeTime]:
+    """How long each node computed, the slowest first; what took the same time in the order of names.
+
+    The time is that between the start and the end of the kernel's Compute. On a GPU that is no more than the time
+    to launch it; where the trace lists the kernels that ran there, theirs is taken instead, each of them once.
+    What TensorFlow puts into a graph for itself (_SOURCE, _SINK, _arg_x_0_0 for a feed: a name that begins with
+    '_') is left out. A node has an entry for each device that it ran on.
+
+    Args:
+        metadata: a serialised RunMetadata; b'' has no nodes.
+
+    Raises:
+        ValueError: METADATA is none.
+    """
+    times: dict[tuple[str, str], int] = defaultdict(int)  # nanoseconds, which add up exactly
+    runs: dict[tuple[str, str], int] = defaultdict(int)
+    kernels: dict[tuple[str, str], int] = defaultdict(int)
+    for device in _step_stats(metadata).dev_stats:
+        listed = _KERNELS.search(device.device)
+        if listed is not None:
+            for kernel in device.node_stats:
+                kernels[_node_of(kernel.node_name), listed["device"].upper()] += _nanoseconds(kernel)
+        elif not _TRACER.search(device.device):
+            for node in device.node_stats:
+                if not node.node_name.startswith("_"):
+                    times[node.node_name, device.device] += _nanoseconds(node)
+                    runs[node.node_name, device.device] += 1
+    found = []
+    for (name, where), launched in times.items():
+        short = _DEVICE.search(where)
+        measured = kernels.get((name, short[0].upper()), launched) if short else launched
+        found.append(NodeTime(name, where, measured / 1e9, runs[name, where]))
+    return sorted(found, key=lambda node: (-node.seconds, node.name, node.device))
 
 
 def peak_bytes(metadata: bytes) -> dict[str, int]:
@@ -55,3 +113,16 @@ def _step_stats(metadata: bytes) -> StepStats:
     except (WireError, decode_error()) as error:
         raise ValueError(f"not the metadata of a run: {error}") from error
     return stats
+
+
+def _nanoseconds(node: NodeExecStats) -> int:
+    """How long the kernel computed; some versions and tracers know microseconds only."""
+    nanos = int(node.op_end_rel_nanos - node.op_start_rel_nanos)
+    micros = int(node.op_end_rel_micros - node.op_start_rel_micros)
+    return max(nanos or 1000 * micros, 0)
+
+
+def _node_of(annotation: str) -> str:
+    """The node that launched a kernel: 'scope/y' of 'scope/y:MatMul#id=7,step=1#'."""
+    label = annotation.partition("#")[0]
+    return label.rpartition(":")[0] or label

@@ -1,4 +1,4 @@
-"""The peak of the memory out of the metadata of traced runs."""
+"""Times and memory out of the metadata of traced runs."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.graphs import Builder
 from support.patience import LONG_ENOUGH
+from support.tf_graphs import Builder
 from support.workers import lent_worker
 
-from gdsurgeon.proof.models.trace import peak_bytes
+from gdsurgeon.proof.models.trace import NodeTime, node_times, peak_bytes
 from gdsurgeon.runtime.client import Worker
 from gdsurgeon.runtime.tensor import from_numpy
 from gdsurgeon.wire.fields import encode_len
@@ -39,6 +39,24 @@ def traced(worker: Worker, data: bytes, size: int, *fetches: str) -> bytes:
 
 
 # --- of TensorFlow's making ----------------------------------------------------------------------------
+
+
+@pytest.mark.tensorflow
+def test_the_expensive_node_is_the_slowest(worker: Worker) -> None:
+    builder = Builder()
+    x = builder.placeholder("x", shape=[-1, -1])
+    builder.node("before/negative", "Neg", [x], T="float32")
+    builder.node("product", "MatMul", ["before/negative", x], T="float32")
+    builder.node("after", "Abs", ["product"], T="float32")
+    builder.node("idle", "Abs", [x], T="float32")
+    least: dict[str, float] = {}  # a node may have to wait for others than those of the graph, but not in each run
+    for _ in range(3):
+        found = node_times(traced(worker, builder.bytes(), 1200, "after"))
+        assert sorted(entry.name for entry in found) == ["after", "before/negative", "product"]
+        assert all(entry.device == CPU and entry.runs == 1 and entry.seconds > 0 for entry in found)
+        assert [entry.seconds for entry in found] == sorted((entry.seconds for entry in found), reverse=True)
+        least |= {entry.name: min(entry.seconds, least.get(entry.name, entry.seconds)) for entry in found}
+    assert max(least, key=least.__getitem__) == "product"
 
 
 def chain(length: int) -> bytes:
@@ -81,13 +99,60 @@ def metadata(*devices: tuple[str, list[Any]]) -> bytes:
     return bytes(encode_len(1, stats.SerializeToString()))
 
 
+def took(name: str, nanos: int = 0, *, start: int = 0, micros: int = 0) -> Any:
+    return message("tensorflow.NodeExecStats")(
+        node_name=name,
+        op_start_rel_nanos=start,
+        op_end_rel_nanos=start + nanos,
+        op_end_rel_micros=micros or nanos // 1000,
+        all_end_rel_nanos=10**12,
+    )
+
+
 def allocated(name: str, **allocators: list[tuple[int, int]]) -> Any:
-    stats = message("tensorflow.NodeExecStats")(node_name=name)
+    stats = took(name)
     for allocator, records in allocators.items():
         memory = stats.memory.add(allocator_name=allocator)
         for micros, size in records:
             memory.allocation_records.add(alloc_micros=micros, alloc_bytes=size)
     return stats
+
+
+def test_runs_of_a_node_add_up_and_tensorflows_own_nodes_are_left_out() -> None:
+    data = metadata(
+        (CPU, [took("_SOURCE", 9000), took("b", 1000, start=500), took("a", 2000), took("_SINK", 9000)]),
+        (CPU, [took("b", 4000), took("_arg_x_0_0", 9000), took("c", 2000), took("_retval_a_0_0", 9000)]),
+        ("/job:worker/replica:0/task:1/device:CPU:0", [took("b", 1000)]),
+    )
+    assert node_times(data) == [
+        NodeTime("b", CPU, 5e-6, 2),
+        NodeTime("a", CPU, 2e-6, 1),
+        NodeTime("c", CPU, 2e-6, 1),
+        NodeTime("b", "/job:worker/replica:0/task:1/device:CPU:0", 1e-6, 1),
+    ]
+
+
+def test_microseconds_stand_in_where_there_are_no_nanoseconds() -> None:
+    assert node_times(metadata((CPU, [took("a", micros=3)]))) == [NodeTime("a", CPU, 3e-6, 1)]
+
+
+@pytest.mark.parametrize("prefix", ["", "/job:localhost/replica:0/task:0"])
+def test_kernels_on_a_gpu_count_once_and_instead_of_their_launch(prefix: str) -> None:
+    kernels = [took("scope/m:MatMul", micros=40), took("scope/m:MatMul#id=7,step=2#", micros=60), took("none:Op", 9000)]
+    data = metadata(
+        (f"{prefix}/device:GPU:0/stream:14", kernels),
+        (f"{prefix}/device:GPU:0/stream:all", kernels),
+        (f"{prefix}/device:GPU:0/memcpy", [took("launched", 10**6)]),
+        (f"{prefix}/device:GPU:1/stream:all", [took("launched:Op", 10**6)]),
+        (GPU, [took("scope/m", 5000), took("launched", 6000)]),
+        (CPU, [took("scope/m", 7000)]),
+        ("/host:CPU", [took("launched", 10**6)]),
+    )
+    assert node_times(data) == [
+        NodeTime("scope/m", GPU, 1e-4, 1),
+        NodeTime("scope/m", CPU, 7e-6, 1),
+        NodeTime("launched", GPU, 6e-6, 1),
+    ]
 
 
 def test_peak_is_that_of_the_running_sum_by_device_and_allocator() -> None:
@@ -105,13 +170,15 @@ def test_within_a_microsecond_what_is_freed_is_still_there() -> None:
 
 
 def test_other_fields_and_several_parts() -> None:
-    part = metadata((CPU, [allocated("a", cpu=[(1, 10)])]))
-    data = encode_len(2, b"\xff\xff") + part + b"\x28\x07" + metadata((CPU, [allocated("a", cpu=[(2, 20)])]))
-    assert peak_bytes(data) == {f"{CPU}/cpu": 30}
+    part = metadata((CPU, [took("a", 1000)]))
+    data = encode_len(2, b"\xff\xff") + part + b"\x28\x07" + metadata((CPU, [took("a", 2000)]))
+    assert node_times(data) == [NodeTime("a", CPU, 3e-6, 2)]
 
 
 def test_empty_and_broken() -> None:
-    assert peak_bytes(b"") == {} and peak_bytes(metadata((CPU, [allocated("a")]))) == {}
+    assert node_times(b"") == [] and peak_bytes(b"") == {}
+    assert peak_bytes(metadata((CPU, [took("a", 1)]))) == {}
     for data in (b"\x0a\x05\x01", encode_len(1, b"\x0a\x7f")):
-        with pytest.raises(ValueError, match=r"^not the metadata of a run"):
-            peak_bytes(data)
+        for reader in (node_times, peak_bytes):
+            with pytest.raises(ValueError, match=r"^not the metadata of a run"):
+                reader(data)
