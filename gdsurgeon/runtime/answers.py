@@ -26,7 +26,7 @@ _ROOM_OF_BYTE = 4
 
 
 class Request(NamedTuple):
-    """How a request is made, and what may answer it.
+    """A request, and what may answer it.
 
     Attributes:
         method: of the child.
@@ -43,57 +43,50 @@ class Request(NamedTuple):
     is_large: bool = False
 
 
-class Tensors:
-    """The tensors of a result in the child: their number, and once it is known, what they are."""
-
-    def __init__(self, count: int) -> None:
-        self.count = count
-        self.outputs: list[OutputInfo] = []
-
-
 class Expected:
     """What may answer a request.
 
     Args:
         request: the request.
         arguments: its arguments, by name.
-        results: the results in the child, by name. A request that makes a result adds it.
+        results: the requests that made the results in the child, by the names of these; a new one is added.
         size: bytes of the graph that the request names, or 0.
     """
 
     def __init__(
-        self, request: Request, arguments: Mapping[str, Any], results: dict[str, Tensors], size: int = 0
+        self, request: Request, arguments: Mapping[str, Any], results: dict[str, Expected], size: int = 0
     ) -> None:
-        self.types = [request_types(request.method).answer]
+        self.types = [request_types(request.method)[1]]
         self._source = results.get(arguments.get(request.result, ""))
         items = arguments.get(request.items)
-        self._count = len(items) if items is not None else self._source.count if self._source else None
+        self._count: int | None = len(items) if items is not None else self._source._count if self._source else None
         self._index: int | None = arguments.get("index")
         self._is_traced: bool = arguments.get("trace", False)
         self._is_large = request.is_large or self._is_traced
         self._size = size
-        self._made = Tensors(self._count or 0)
-        if "tensors" in arguments:
-            self._made.outputs = [OutputInfo(each.dtype, each.shape, each.nbytes) for each in arguments["tensors"]]
+        # The tensors of the result that the request makes: those of a run are known when it is answered.
+        self._outputs = [OutputInfo(each.dtype, each.shape, each.nbytes) for each in arguments.get("tensors", ())]
         if "result_id" in arguments and not request.result:
-            results[arguments["result_id"]] = self._made
+            results[arguments["result_id"]] = self
 
     def _tensors(self) -> list[OutputInfo]:
         """The tensors that the answer is about."""
-        outputs = self._source.outputs if self._source else []
+        outputs = self._source._outputs if self._source else []
         return outputs if self._index is None else outputs[self._index : self._index + 1]
 
     def room(self, most: int) -> int:
         """How many bytes the large columns of the answer may have; MOST is the memory of the child."""
         if self._is_large:
             return most
-        tensors = 0
+        room = _ROOM + _ROOM_OF_ITEM * (self._count or 0) + _ROOM_OF_BYTE * self._size
         for dtype, shape, nbytes in self._tensors():
-            tensors += nbytes + (8 * elements(dtype, shape) if dtype == STRING else 0)  # with the lengths of strings
-        return min(_ROOM + _ROOM_OF_ITEM * (self._count or 0) + _ROOM_OF_BYTE * self._size + tensors, most)
+            room += nbytes + (8 * elements(dtype, shape) if dtype == STRING else 0)  # with the lengths of strings
+        return min(room, most)
 
     def check(self, value: object) -> None:
         """Raises BadMessage if VALUE, which has the right type, is not an answer."""
+        if isinstance(value, Tensor) and [(value.dtype, value.shape, value.nbytes)] != self._tensors():
+            raise BadMessage("a tensor that is not the one of the run")
         if isinstance(value, RunSummary):
             if value.metadata is not None and not self._is_traced:
                 raise BadMessage("a trace that was not asked for")
@@ -101,9 +94,7 @@ class Expected:
                 count = elements(dtype, shape)
                 if nbytes < 0 or (dtype != STRING and nbytes != count * DTYPES[dtype].size):
                     raise BadMessage(f"{nbytes} bytes for a tensor of {count} elements")
-            self._made.outputs = value.outputs
-        if isinstance(value, Tensor) and [(value.dtype, value.shape, value.nbytes)] != self._tensors():
-            raise BadMessage("a tensor that is not the one of the run")
+            self._outputs = value.outputs
         items = value.outputs if isinstance(value, RunSummary) else value
         if isinstance(items, list) and self._count is not None and len(items) != self._count:
             raise BadMessage(f"{len(items)} items, of which {self._count} are expected")

@@ -48,15 +48,10 @@ class SessionOptions(NamedTuple):
     Attributes:
         optimize: Grappler and the L1 optimisations, as deployed graphs run. Off, a graph is run as written.
         cpu_only: no session sees a GPU.
-        intra_threads, inter_threads: size of the thread pools; 0 leaves it to TensorFlow.
-        soft_placement: a node bound to a device that is missing runs elsewhere.
     """
 
     optimize: bool = False
     cpu_only: bool = False
-    intra_threads: int = 0
-    inter_threads: int = 0
-    soft_placement: bool = True
 
     def config_proto(self) -> bytes:
         """The serialised tensorflow.ConfigProto. The two runtimes use these same bytes."""
@@ -67,9 +62,7 @@ class SessionOptions(NamedTuple):
         config = _field(10, graph)
         if self.cpu_only:
             config += _field(1, _field(1, b"GPU") + _field(2, 0))  # device_count
-        return (
-            config + _field(2, self.intra_threads) + _field(5, self.inter_threads) + _field(7, int(self.soft_placement))
-        )
+        return config + _field(7, 1)  # allow_soft_placement: a node whose device is missing runs on another one
 
 
 FULL_TRACE = b"\x08\x03"  # a serialised RunOptions with trace_level = FULL_TRACE

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, cast
 
 from gdsurgeon.resources import is_memory_limited, lacked_at_end, memory_budget, out_of_memory_kills
-from gdsurgeon.runtime.answers import Expected, Request, Tensors
+from gdsurgeon.runtime.answers import Expected
 from gdsurgeon.runtime.encoding import BadMessage
 from gdsurgeon.runtime.failures import (
     STARTING,
@@ -35,7 +35,7 @@ from gdsurgeon.runtime.protocol import (
     packed,
     request_types,
 )
-from gdsurgeon.runtime.worker import Child
+from gdsurgeon.runtime.worker import REQUESTS, Child
 from gdsurgeon.values import Closing
 
 if TYPE_CHECKING:
@@ -57,17 +57,12 @@ main({runtime}, {op_libraries}, {opening}, {reads})
 _TAIL_BYTES = 1 << 16
 _GRACE = 2.0  # seconds for a process to end whose socket is closed
 
-_REQUESTS: dict[str, Request] = {}
 
-
-def _asks(
-    method: Callable[Concatenate[Child, P], Job[R]], doing: str = "starting", key: str = "", **how: Any
-) -> Callable[Concatenate[Worker, P], Pending[R]]:
-    """The method of `Worker` that sends the request METHOD; see `Request`."""
+def _asks(method: Callable[Concatenate[Child, P], Job[R]]) -> Callable[Concatenate[Worker, P], Pending[R]]:
+    """The method of `Worker` that sends the request METHOD."""
     code, given = method.__code__, method.__defaults__ or ()
     names = code.co_varnames[1 : code.co_argcount]
     defaults = dict(zip(reversed(names), reversed(given), strict=False))
-    _REQUESTS[code.co_name] = Request(method, Stage(doing, key), **how)
 
     def ask(self: Worker, /, *args: P.args, **kwargs: P.kwargs) -> Pending[R]:
         return self._submit(code.co_name, {**defaults, **dict(zip(names, args, strict=False)), **kwargs})
@@ -163,7 +158,7 @@ class Worker(Closing):
         self._log: Log | None = None
         self._tail = ""
         self._pending: dict[int, Pending[object]] = {}
-        self._tensors: dict[str, Tensors] = {}
+        self._tensors: dict[str, Expected] = {}
         self._sizes: dict[str, int] = {}  # bytes of graphs
         self._count = 0
         self._most = 0  # bytes of memory that it can use
@@ -288,12 +283,12 @@ class Worker(Closing):
         """Send a request. Starts the process. Never raises for a dead or failing child: `Pending.result` does."""
         if self._pid is None and self._failure is None:
             self.start()
-        request = _REQUESTS[method]
+        request = REQUESTS[method]
         key = arguments.get("key")
         pending: Pending[object] = Pending(self, request.stage.of(arguments), key, self._failure)
         if self._channel is None:
             return pending
-        types = request_types(request.method).arguments
+        types, _ = request_types(request.method)
         if arguments.keys() != types.keys():
             raise TypeError(f"{method} takes {', '.join(types)}")
         message = packed(self._count + 1, method, list(types.values()), [arguments[name] for name in types])
@@ -347,21 +342,20 @@ class Worker(Closing):
         finally:
             os.close(descriptor)
 
-    _load = _asks(Child.load, "loading", "key")
-    unload = _asks(Child.unload, "unloading", "key")
-    signature = _asks(Child.signature, "inspecting", "key", items="names")
-    operations = _asks(Child.operations, "inspecting", "key")
-    run = _asks(Child.run, "running", "key", items="fetches")
-    put = _asks(Child.put, "taking over tensors", items="tensors")
-    tensor = _asks(Child.tensor, "handing over a result", result="result_id")
-    compare = _asks(Child.compare, "comparing results", items="pairs")
-    likenesses = _asks(Child.likenesses, "comparing results", result="result_a")
-    statistics = _asks(Child.statistics, "measuring a result", result="result_id")
-    positive_channels = _asks(Child.positive_channels, "measuring a result", items="places", result="result_id")
-    drop = _asks(Child.drop, "freeing a result", result="result_id")
-    devices = _asks(Child.devices, "listing devices")
-    derive = _asks(Child.derive, "making gradients", is_large=True)
-    call_signatures = _asks(Child.call_signatures, "asking tf.saved_model.load", is_large=True)
+    unload = _asks(Child.unload)
+    signature = _asks(Child.signature)
+    operations = _asks(Child.operations)
+    run = _asks(Child.run)
+    put = _asks(Child.put)
+    tensor = _asks(Child.tensor)
+    compare = _asks(Child.compare)
+    likenesses = _asks(Child.likenesses)
+    statistics = _asks(Child.statistics)
+    positive_channels = _asks(Child.positive_channels)
+    drop = _asks(Child.drop)
+    devices = _asks(Child.devices)
+    derive = _asks(Child.derive)
+    call_signatures = _asks(Child.call_signatures)
     info = _asks(Child.info)
 
     # --- answers ---------------------------------------------------------------------------------------

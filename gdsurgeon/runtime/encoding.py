@@ -4,20 +4,20 @@ Values of one type are written together, column by column: the lengths of all st
 of all records, then the second. The type and the columns read so far determine the size of the next column. The reader
 checks that size before it allocates memory. No byte names a type, so bytes cannot select what the reader constructs.
 
-A column of more than `SMALL` bytes is large. Large columns follow the small columns of a message, and are not copied.
+A column of more than `SMALL` bytes is large, and so is one for which the small columns have no more room. Large columns
+follow the small columns of a message, and are not copied.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from itertools import accumulate, chain, islice, pairwise
+from itertools import accumulate, chain, pairwise
 from math import prod
 from operator import attrgetter, itemgetter
-from types import NoneType, UnionType
-from typing import Any, TypeAlias, Union, get_args, get_origin, get_type_hints
+from types import GenericAlias, NoneType, UnionType
+from typing import Any, NamedTuple, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 from gdsurgeon.ops.dtypes import DTYPES, STRING
 from gdsurgeon.runtime.tensor import Tensor
@@ -25,6 +25,8 @@ from gdsurgeon.runtime.tensor import Tensor
 Bytes: TypeAlias = bytes | bytearray | memoryview
 
 SMALL = 1 << 12
+MOST_SMALL = 1 << 20
+"""Bytes of all small columns of a message."""
 _MOST_DIMENSIONS = 254  # of a tensor of TensorFlow
 
 
@@ -46,7 +48,8 @@ class Writer:
 
     def add(self, column: Bytes) -> None:
         """Append a column."""
-        if len(column) > SMALL:
+        size = len(column)
+        if size > SMALL or len(self.small) + size > MOST_SMALL:
             self.large.append(memoryview(column))
         else:
             self.small += column
@@ -75,26 +78,28 @@ class Reader:
 
     def take(self, size: int) -> Bytes:
         """The next column, which has SIZE bytes. Raises BadMessage if it has not."""
-        if size > SMALL:
+        begin, end = self._at, self._at + size
+        if size > SMALL or end > MOST_SMALL:
             self.most -= size
             if self.most < 0:
                 raise BadMessage(f"it has {-self.most} bytes more than it may have")
             return self._receive(size)
-        begin, self._at = self._at, self._at + size
-        if self._at > len(self._small):
+        if end > len(self._small):
             raise BadMessage("it ends too early")
-        return self._small[begin : self._at]
+        self._at = end
+        return self._small[begin:end]
 
     def numbers(self, code: str, count: int) -> list[Any]:
         """A column of COUNT numbers of 8 bytes, of the type code 'q' or 'd'."""
         return memoryview(self.take(8 * count)).cast(code).tolist()  # type: ignore[call-overload, no-any-return]
 
-    def sizes(self, count: int) -> list[int]:
-        """A column of COUNT sizes. Raises BadMessage if one is negative."""
-        column = self.numbers("q", count)
-        if min(column) < 0:
+    def pieces(self, count: int, get: Callable[[int], Any]) -> list[Any]:
+        """COUNT pieces of what GET returns for the sum of their sizes, which are a column."""
+        sizes = self.numbers("q", count)
+        if min(sizes, default=0) < 0:
             raise BadMessage("a size is negative")
-        return column
+        whole = get(sum(sizes))
+        return [whole] if count == 1 else [whole[begin:end] for begin, end in pairwise(accumulate(sizes, initial=0))]
 
     def end(self) -> None:
         """Raises BadMessage if small columns are left."""
@@ -102,222 +107,73 @@ class Reader:
             raise BadMessage(f"{len(self._small) - self._at} bytes follow its values")
 
 
-class Form(ABC):
-    """How values of a type are encoded. No value at all has no columns."""
+class Form(NamedTuple):
+    """How values of a type are encoded.
 
-    def write(self, values: Sequence[Any], out: Writer) -> None:
-        """Append VALUES to OUT.
+    Attributes:
+        write: appends values. It raises TypeError, ValueError, OverflowError or AttributeError if one has another type.
+        read: returns so many values. It raises BadMessage if the reader does not hold them.
+    """
 
-        Raises:
-            TypeError, ValueError, OverflowError, AttributeError: a value does not have the type.
-        """
-        if values:
-            self.put(values, out)
-
-    def read(self, count: int, source: Reader) -> list[Any]:
-        """The next COUNT values of SOURCE.
-
-        Raises:
-            BadMessage: SOURCE does not hold such values.
-        """
-        return self.get(count, source) if count else []
-
-    @abstractmethod
-    def put(self, values: Sequence[Any], out: Writer) -> None:
-        """`write` of one value or more."""
-
-    @abstractmethod
-    def get(self, count: int, source: Reader) -> list[Any]:
-        """`read` of one value or more."""
+    write: Callable[[Sequence[Any], Writer], None]
+    read: Callable[[int, Reader], list[Any]]
 
 
-class _Nothing(Form):
-    def put(self, values: Sequence[None], out: Writer) -> None: ...
-
-    def get(self, count: int, source: Reader) -> list[None]:
-        return [None] * count
-
-
-class _Integers(Form):
-    def put(self, values: Sequence[int], out: Writer) -> None:
-        out.numbers("q", values)
-
-    def get(self, count: int, source: Reader) -> list[int]:
-        return source.numbers("q", count)
+def _write_floats(values: Sequence[float], out: Writer) -> None:
+    if any(value != value for value in values):
+        raise ValueError("NaN cannot be sent")
+    out.numbers("d", values)
 
 
-class _Floats(Form):
-    def put(self, values: Sequence[float], out: Writer) -> None:
-        if any(value != value for value in values):
-            raise ValueError("NaN cannot be sent")
-        out.numbers("d", values)
-
-    def get(self, count: int, source: Reader) -> list[float]:
-        values = source.numbers("d", count)
-        if any(value != value for value in values):
-            raise BadMessage("a number is NaN")
-        return values
+def _read_floats(count: int, source: Reader) -> list[float]:
+    values = source.numbers("d", count)
+    if any(value != value for value in values):
+        raise BadMessage("a number is NaN")
+    return values
 
 
-class _Booleans(Form):
-    def put(self, values: Sequence[bool], out: Writer) -> None:
-        out.add(bytes(values))
-
-    def get(self, count: int, source: Reader) -> list[bool]:
-        values = bytes(source.take(count))
-        if values.strip(b"\0\1"):
-            raise BadMessage("a truth value is neither 0 nor 1")
-        return list(map(bool, values))
+def _read_booleans(count: int, source: Reader) -> list[bool]:
+    values = bytes(source.take(count))
+    if values.strip(b"\0\1"):
+        raise BadMessage("a truth value is neither 0 nor 1")
+    return list(map(bool, values))
 
 
-class _Texts(Form):
-    def put(self, values: Sequence[str], out: Writer) -> None:
-        text = "".join(values)
-        data = text.encode("utf-8", "surrogatepass")
-        out.numbers("q", [len(value if text.isascii() else value.encode("utf-8", "surrogatepass")) for value in values])
-        out.add(data)
-
-    def get(self, count: int, source: Reader) -> list[str]:
-        sizes = source.sizes(count)
-        data = bytes(source.take(sum(sizes)))
-        if data.isascii():
-            return _split(data.decode("ascii"), sizes)
-        try:
-            return [piece.decode("utf-8", "surrogatepass") for piece in _split(data, sizes)]
-        except UnicodeDecodeError as error:
-            raise BadMessage("a text is not UTF-8") from error
+def _write_bytes(values: Sequence[Bytes], out: Writer) -> None:
+    out.numbers("q", list(map(len, values)))
+    out.add(values[0] if len(values) == 1 else b"".join(values))
 
 
-class _Blobs(Form):
-    def put(self, values: Sequence[bytes], out: Writer) -> None:
-        out.numbers("q", list(map(len, values)))
-        out.add(b"".join(values) if len(values) > 1 else values[0])
-
-    def get(self, count: int, source: Reader) -> list[bytes]:
-        sizes = source.sizes(count)
-        return _split(bytes(source.take(sum(sizes))), sizes)
+def _read_bytes(count: int, source: Reader) -> list[bytes]:
+    return source.pieces(count, lambda size: bytes(source.take(size)))
 
 
-class _Buffers(Form):
-    """Bytes of any kind. A large one is not copied."""
-
-    def put(self, values: Sequence[Bytes], out: Writer) -> None:
-        views = [memoryview(value).cast("B") for value in values]
-        out.numbers("q", list(map(len, views)))
-        for view in views:
-            out.add(view)
-
-    def get(self, count: int, source: Reader) -> list[Bytes]:
-        return list(map(source.take, source.sizes(count)))
+def _write_texts(values: Sequence[str], out: Writer) -> None:
+    _write_bytes([value.encode("utf-8", "surrogatepass") for value in values], out)
 
 
-class _Lists(Form):
-    def __init__(self, make: Callable[[list[Any]], Any], item: Form) -> None:
-        self._make = make
-        self._item = item
-
-    def put(self, values: Sequence[Sequence[Any]], out: Writer) -> None:
-        out.numbers("q", list(map(len, values)))
-        self._item.write(list(chain.from_iterable(values)), out)
-
-    def get(self, count: int, source: Reader) -> list[Any]:
-        sizes = source.sizes(count)
-        items = self._item.read(sum(sizes), source)
-        return [self._make(items)] if count == 1 else list(map(self._make, _split(items, sizes)))
+def _read_texts(count: int, source: Reader) -> list[str]:
+    try:
+        return [piece.decode("utf-8", "surrogatepass") for piece in _read_bytes(count, source)]
+    except UnicodeDecodeError as error:
+        raise BadMessage("a text is not UTF-8") from error
 
 
-class _Mappings(Form):
-    def __init__(self, key: Form, value: Form) -> None:
-        self._parts = key, value
-
-    def put(self, values: Sequence[Mapping[Any, Any]], out: Writer) -> None:
-        out.numbers("q", list(map(len, values)))
-        self._parts[0].write(list(chain.from_iterable(values)), out)
-        self._parts[1].write([item for value in values for item in value.values()], out)
-
-    def get(self, count: int, source: Reader) -> list[dict[Any, Any]]:
-        sizes = source.sizes(count)
-        keys, items = (_split(part.read(sum(sizes), source), sizes) for part in self._parts)
-        found = [dict(zip(*pair, strict=True)) for pair in zip(keys, items, strict=True)]
-        if list(map(len, found)) != sizes:
-            raise BadMessage("a key occurs twice")
-        return found
+def _write_tensors(values: Sequence[Tensor], out: Writer) -> None:
+    out.numbers("q", [value.dtype for value in values])
+    form(tuple[int, ...]).write([value.shape for value in values], out)
+    for value in values:
+        _write_bytes(value.data, out) if isinstance(value.data, list) else out.add(value.data)
 
 
-class _Records(Form):
-    """NamedTuples, classes with annotated fields, tuples of a fixed length."""
-
-    def __init__(self, make: Callable[..., Any], fields: Sequence[tuple[Callable[[Any], Any], Form]]) -> None:
-        self._make = make
-        self._fields = fields
-
-    def put(self, values: Sequence[Any], out: Writer) -> None:
-        for get, form in self._fields:
-            form.put(list(map(get, values)), out)
-
-    def get(self, count: int, source: Reader) -> list[Any]:
-        return list(map(self._make, *[form.get(count, source) for _, form in self._fields]))
-
-
-class _Unions(Form):
-    def __init__(self, members: Sequence[tuple[Any, Form]]) -> None:
-        self._kinds = [kind for kind, _ in members]
-        self._forms = [form for _, form in members]
-
-    def _tag(self, value: object) -> int:
-        if value is None:
-            return self._kinds.index(NoneType)
-        others = [at for at, kind in enumerate(self._kinds) if kind is not NoneType]
-        return others[0] if len(others) == 1 else next(at for at in others if isinstance(value, self._kinds[at]))
-
-    def put(self, values: Sequence[Any], out: Writer) -> None:
-        tags = bytes(map(self._tag, values))
-        out.add(tags)
-        for at, form in enumerate(self._forms):
-            form.write([value for value, tag in zip(values, tags, strict=True) if tag == at], out)
-
-    def get(self, count: int, source: Reader) -> list[Any]:
-        tags = bytes(source.take(count))
-        if max(tags) >= len(self._forms):
-            raise BadMessage(f"a union of {len(self._forms)} types has no type {max(tags)}")
-        members = [iter(form.read(tags.count(at), source)) for at, form in enumerate(self._forms)]
-        return [next(members[tag]) for tag in tags]
-
-
-class _Tensors(Form):
-    """The dtypes, the shapes, all strings, the data of small tensors in one column, and of each large tensor in one."""
-
-    def put(self, values: Sequence[Tensor], out: Writer) -> None:
-        out.numbers("q", [value.dtype for value in values])
-        form(tuple[int, ...]).put([value.shape for value in values], out)
-        form(bytes).write([text for value in values if isinstance(value.data, list) for text in value.data], out)
-        data = [value.data for value in values if not isinstance(value.data, list)]
-        out.add(b"".join(view for view in data if len(view) <= SMALL))
-        for view in data:
-            if len(view) > SMALL:
-                out.add(view)
-
-    def get(self, count: int, source: Reader) -> list[Tensor]:
-        dtypes = source.numbers("q", count)
-        shapes = form(tuple[int, ...]).get(count, source)
-        lengths = list(map(elements, dtypes, shapes))
-        texts, small = 0, 0
-        for dtype, length in zip(dtypes, lengths, strict=True):
-            size = length * DTYPES[dtype].size
-            texts += length * (dtype == STRING)
-            small += size * (size <= SMALL)
-        strings, data = iter(form(bytes).read(texts, source)), source.take(small)
-        out = []
-        for dtype, shape, length in zip(dtypes, shapes, lengths, strict=True):
-            size = length * DTYPES[dtype].size
-            if dtype == STRING:
-                out.append(Tensor(dtype, shape, list(islice(strings, length))))
-            elif size > SMALL:
-                out.append(Tensor(dtype, shape, source.take(size)))
-            else:
-                out.append(Tensor(dtype, shape, data[:size]))
-                data = data[size:]
-        return out
+def _read_tensors(count: int, source: Reader) -> list[Tensor]:
+    out = []
+    for dtype, shape in zip(source.numbers("q", count), form(tuple[int, ...]).read(count, source), strict=True):
+        length = elements(dtype, shape)
+        is_text = dtype == STRING
+        data = _read_bytes(length, source) if is_text else source.take(length * DTYPES[dtype].size)
+        out.append(Tensor(dtype, shape, data))
+    return out
 
 
 def elements(dtype: int, shape: tuple[int, ...]) -> int:
@@ -329,40 +185,95 @@ def elements(dtype: int, shape: tuple[int, ...]) -> int:
     return prod(shape)
 
 
-def _split(items: Any, sizes: Sequence[int]) -> list[Any]:
-    """ITEMS in pieces of SIZES."""
-    return [items[begin:end] for begin, end in pairwise(accumulate(sizes, initial=0))]
-
-
-_PLAIN: dict[Any, Callable[[], Form]] = {
-    NoneType: _Nothing,
-    bool: _Booleans,
-    bytes: _Blobs,
-    float: _Floats,
-    int: _Integers,
-    str: _Texts,
-    Tensor: _Tensors,
+_PLAIN = {
+    NoneType: Form(lambda values, out: None, lambda count, source: [None] * count),
+    bool: Form(lambda values, out: out.add(bytes(values)), _read_booleans),
+    bytes: Form(_write_bytes, _read_bytes),
+    float: Form(_write_floats, _read_floats),
+    int: Form(lambda values, out: out.numbers("q", values), lambda count, source: source.numbers("q", count)),
+    memoryview: Form(
+        lambda values, out: _write_bytes([memoryview(value).cast("B") for value in values], out),
+        lambda count, source: source.pieces(count, source.take),
+    ),
+    str: Form(_write_texts, _read_texts),
+    Tensor: Form(_write_tensors, _read_tensors),
 }
+
+
+def _lists(make: Callable[[Sequence[Any]], Any], item: Form, items: Callable[[Any], Any] = lambda value: value) -> Form:
+    """Collections. ITEMS returns what a collection consists of, and MAKE makes it of that."""
+
+    def write(values: Sequence[Any], out: Writer) -> None:
+        out.numbers("q", list(map(len, values)))
+        item.write(list(chain.from_iterable(map(items, values))), out)
+
+    def read(count: int, source: Reader) -> list[Any]:
+        return list(map(make, source.pieces(count, lambda total: item.read(total, source) if total else [])))
+
+    return Form(write, read)
+
+
+def _mapping(items: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:
+    found = dict(items)
+    if len(found) < len(items):
+        raise BadMessage("a key occurs twice")
+    return found
+
+
+def _records(make: Callable[..., Any], fields: Sequence[tuple[Callable[[Any], Any], Form]]) -> Form:
+    """NamedTuples, classes with annotated fields, tuples of a fixed length."""
+
+    def write(values: Sequence[Any], out: Writer) -> None:
+        for get, part in fields:
+            part.write(list(map(get, values)), out)
+
+    def read(count: int, source: Reader) -> list[Any]:
+        return list(map(make, *[part.read(count, source) for _, part in fields]))
+
+    return Form(write, read)
+
+
+def _unions(kinds: Sequence[Any]) -> Form:
+    forms = list(map(form, kinds))
+    others = [at for at, kind in enumerate(kinds) if kind is not NoneType]
+
+    def tag(value: object) -> int:
+        if value is None:
+            return kinds.index(NoneType)
+        return others[0] if len(others) == 1 else next(at for at in others if isinstance(value, kinds[at]))
+
+    def write(values: Sequence[Any], out: Writer) -> None:
+        tags = bytes(map(tag, values))
+        out.add(tags)
+        for at, member in enumerate(forms):
+            member.write([value for value, tag in zip(values, tags, strict=True) if tag == at], out)
+
+    def read(count: int, source: Reader) -> list[Any]:
+        tags = bytes(source.take(count))
+        if max(tags, default=0) >= len(forms):
+            raise BadMessage(f"a union of {len(forms)} types has no type {max(tags)}")
+        members = [iter(member.read(tags.count(at), source)) for at, member in enumerate(forms)]
+        return [next(members[tag]) for tag in tags]
+
+    return Form(write, read)
 
 
 @cache
 def form(kind: Any) -> Form:
     """How values of the type KIND, an annotation, are encoded."""
     if kind in _PLAIN:
-        return _PLAIN[kind]()
+        return _PLAIN[kind]
     origin, members = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
-        others = [member for member in members if member not in get_args(Bytes)]
-        if not others:
-            return _Buffers()
-        kinds = [*others, Bytes] if len(others) < len(members) - 1 else members
-        return _Unions([(each, form(each)) for each in kinds])
+        if memoryview in members:  # `Bytes`
+            members = tuple(each for each in members if each not in (bytes, bytearray))
+        return _unions(members) if len(members) > 1 else form(memoryview)
     if origin in (list, Sequence):
-        return _Lists(list, form(members[0]))
+        return _lists(list, form(members[0]))
     if origin in (dict, Mapping):
-        return _Mappings(*map(form, members))
+        return _lists(_mapping, form(GenericAlias(tuple, members)), lambda value: value.items())
     if origin is tuple and members[-1] is Ellipsis:
-        return _Lists(tuple, form(members[0]))
+        return _lists(tuple, form(members[0]))
     if origin is tuple:
-        return _Records(lambda *row: row, [(itemgetter(at), form(each)) for at, each in enumerate(members)])
-    return _Records(kind, [(attrgetter(name), form(each)) for name, each in get_type_hints(kind).items()])
+        return _records(lambda *row: row, [(itemgetter(at), form(each)) for at, each in enumerate(members)])
+    return _records(kind, [(attrgetter(name), form(each)) for name, each in get_type_hints(kind).items()])

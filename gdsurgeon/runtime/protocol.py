@@ -25,7 +25,7 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, get_args, get_type_hints
 
-from gdsurgeon.runtime.encoding import BadMessage, Reader, Writer, form
+from gdsurgeon.runtime.encoding import MOST_SMALL, BadMessage, Reader, Writer, form
 
 if TYPE_CHECKING:
     import mmap
@@ -35,7 +35,6 @@ BEGUN_TYPES = (int,)
 """The thread that works on the request."""
 REFUSED_TYPES = (str, str, str)
 """What refuses ('tensorflow', 'missing', 'unavailable' or 'other'), TensorFlow's status code or '', the reason."""
-MOST_SMALL = 1 << 20
 MOST_REASON = 1 << 18
 """Characters of a reason; TensorFlow may quote a graph."""
 
@@ -109,22 +108,14 @@ _MODULES = {
 """The modules of types that few requests have: each is imported when the first such request is made."""
 
 
-class Request(NamedTuple):
-    """The types of a request: of its arguments, by their names, and of its answer."""
-
-    arguments: Mapping[str, Any]
-    answer: Any
-
-
 @cache
-def request_types(method: Callable[..., Any]) -> Request:
-    """The types of the request that METHOD of `gdsurgeon.runtime.worker.Child` carries out."""
-    words = set(re.findall(r"\w+", " ".join(method.__annotations__.values())))
-    late = {
-        name: getattr(import_module(f"gdsurgeon.runtime.{_MODULES[name]}"), name) for name in words & _MODULES.keys()
-    }
+def request_types(method: Callable[..., Any]) -> tuple[Mapping[str, Any], Any]:
+    """The types of the request that METHOD of `Child` carries out: of its arguments, by name, and of its answer."""
+    words = set(re.findall(r"\w+", " ".join(method.__annotations__.values()))) & _MODULES.keys()
+    late = {name: getattr(import_module(f"gdsurgeon.runtime.{_MODULES[name]}"), name) for name in words}
     hints = get_type_hints(method, localns=late)
-    return Request(hints, get_args(hints.pop("return"))[0])
+    (answer,) = get_args(hints.pop("return"))  # of a Job
+    return hints, answer
 
 
 def packed(number: int, kind: str, types: Types, values: Sequence[object]) -> list[memoryview]:
@@ -135,7 +126,7 @@ def packed(number: int, kind: str, types: Types, values: Sequence[object]) -> li
     """
     out = Writer()
     for each, value in zip(types, values, strict=True):
-        form(each).put([value], out)
+        form(each).write([value], out)
     return [memoryview(_HEAD.pack(len(out.small), number, kind.encode()) + out.small), *out.large]
 
 
@@ -198,7 +189,7 @@ class Channel:
         source = Reader(self._read(size, deadline), lambda size: self._read(size, deadline))
         kind = name.rstrip(b"\0").decode("ascii", "replace")
         types, source.most = expected(number, kind)
-        values = [form(each).get(1, source)[0] for each in types]
+        values = [form(each).read(1, source)[0] for each in types]
         source.end()
         if len(self._descriptors) > 1:
             raise BadMessage("more than one descriptor came with it")

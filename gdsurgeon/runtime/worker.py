@@ -24,9 +24,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from gdsurgeon.resources import exhausted
+from gdsurgeon.runtime.answers import Request
 from gdsurgeon.runtime.base import MAX_GRAPH_BYTES, Device, Operation, SessionOptions, TensorSpec
 from gdsurgeon.runtime.encoding import BadMessage, Bytes
-from gdsurgeon.runtime.failures import RuntimeFailure, TensorFlowError, TensorFlowMissing
+from gdsurgeon.runtime.failures import RuntimeFailure, Stage, TensorFlowError, TensorFlowMissing
 from gdsurgeon.runtime.lockdown import Opening, lock_in
 from gdsurgeon.runtime.process import takes_files
 from gdsurgeon.runtime.protocol import (
@@ -117,14 +118,18 @@ class Job(Generic[T]):
         self.settle = settle
 
 
-REQUESTS: dict[str, Callable[..., Job[Any]]] = {}
-"""The requests that the worker accepts, by name: methods of `Child`."""
+REQUESTS: dict[str, Request] = {}
+"""The requests that the worker accepts, by name."""
 
 
-def request(method: Method) -> Method:
-    """Declare a method of `Child` as a request. Its annotations are the types on the wire."""
-    REQUESTS[method.__name__] = method
-    return method
+def request(doing: str = "starting", key: str = "", **how: Any) -> Callable[[Method], Method]:
+    """Declare a method of `Child` as a request, see `Request`. Its annotations are the types on the wire."""
+
+    def declare(method: Method) -> Method:
+        REQUESTS[method.__name__] = Request(method, Stage(doing, key), **how)
+        return method
+
+    return declare
 
 
 class Child:
@@ -156,14 +161,14 @@ class Child:
                 number, name, values = self._channel.receive(self._expected)
             except EOFError:
                 return
-            self._accept(number, REQUESTS[name], values)
+            self._accept(number, REQUESTS[name].method, values)
             if self._channel.take_descriptor() is not None:
                 raise BadMessage(f"a descriptor came with a request to {name}")
 
     def _expected(self, _: int, name: str) -> tuple[Types, int]:
         if name not in REQUESTS:
             raise BadMessage(f"there is no request {name!r}")
-        return tuple(request_types(REQUESTS[name]).arguments.values()), sys.maxsize
+        return list(request_types(REQUESTS[name].method)[0].values()), sys.maxsize
 
     def _accept(self, number: int, method: Callable[..., Job[Any]], values: Sequence[Any]) -> None:
         try:
@@ -176,7 +181,7 @@ class Child:
             lane = self._lanes[job.lane] = queue.SimpleQueue()
             jobs = lane
             self._thread(job.lane, lambda: self._work(jobs))
-        lane.put((number, job, request_types(method).answer))
+        lane.put((number, job, request_types(method)[1]))
 
     def _thread(self, name: str, body: Callable[[], None]) -> None:
         def guarded() -> None:
@@ -264,7 +269,7 @@ class Child:
 
     # --- requests --------------------------------------------------------------------------------------
 
-    @request
+    @request("loading", "key")
     def load(
         self,
         key: str,
@@ -287,7 +292,7 @@ class Child:
 
         return Job(key, work)
 
-    @request
+    @request("unloading", "key")
     def unload(self, key: str) -> Job[None]:
         """Free the graph KEY. Its results stay."""
         return Job(key, lambda: self._close(key))
@@ -297,25 +302,17 @@ class Child:
         if graph is not None and not isinstance(graph, TensorFlowError):
             graph.close()
 
-    @request
+    @request("inspecting", "key", items="names")
     def signature(self, key: str, names: Sequence[str]) -> Job[list[TensorSpec]]:
         """DataType number and inferred shape of each of the tensors NAMES."""
+        return Job(key, lambda: self._graph(key).signature(names))
 
-        def work() -> list[TensorSpec]:
-            return self._graph(key).signature(names)
-
-        return Job(key, work)
-
-    @request
+    @request("inspecting", "key")
     def operations(self, key: str) -> Job[list[Operation]]:
         """Name, type and number of outputs of all nodes, as TensorFlow has loaded them."""
+        return Job(key, lambda: list(self._graph(key).operations()))
 
-        def work() -> list[Operation]:
-            return list(self._graph(key).operations())
-
-        return Job(key, work)
-
-    @request
+    @request("running", "key", items="fetches")
     def run(
         self,
         key: str,
@@ -361,7 +358,7 @@ class Child:
 
         return Job(key, work, [source for source, _ in earlier.values()], settle)
 
-    @request
+    @request("taking over tensors", items="tensors")
     def put(self, result_id: str, tensors: Sequence[Tensor]) -> Job[None]:
         """Keep TENSORS as the result RESULT_ID, to be compared and fed like those of a run.
 
@@ -371,13 +368,13 @@ class Child:
         slot.put(list(tensors))
         return Job(" put", lambda: None)
 
-    @request
+    @request("handing over a result", result="result_id")
     def tensor(self, result_id: str, index: int) -> Job[Tensor]:
         """The tensor that the run RESULT_ID returned for its fetch INDEX."""
         slot = self._result(result_id)
         return Job(" tensor", lambda: _member(slot.get(), index), [slot])
 
-    @request
+    @request("comparing results", items="pairs")
     def compare(
         self,
         result_a: str,
@@ -388,74 +385,65 @@ class Child:
         channels: int | None = None,
     ) -> Job[list[Comparison]]:
         """Compare fetches of two runs, pair by pair of their indices; see `compare.compare`."""
+        from gdsurgeon.runtime.compare import compare
+
         a, b = self._result(result_a), self._result(result_b)
 
         def work() -> list[Comparison]:
-            from gdsurgeon.runtime.compare import compare
-
             left, right = a.get(), b.get()
             return [compare(_member(left, i), _member(right, j), rtol, atol, channels) for i, j in pairs]
 
         return Job(" compare", work, [a, b])
 
-    @request
+    @request("comparing results", result="result_a")
     def likenesses(self, result_a: str, result_b: str, rtol: float = 0.0, atol: float = 0.0) -> Job[list[Likeness]]:
         """Compare the fetches of RESULT_B, which a different engine returned, with those of RESULT_A, one by one."""
+        from gdsurgeon.runtime.likeness import likeness
+
         a, b = self._result(result_a), self._result(result_b)
+        return Job(
+            " compare",
+            lambda: [likeness(x, y, rtol, atol) for x, y in zip(a.get(), b.get(), strict=True)],
+            [a, b],
+        )
 
-        def work() -> list[Likeness]:
-            from gdsurgeon.runtime.likeness import likeness
-
-            return [likeness(x, y, rtol, atol) for x, y in zip(a.get(), b.get(), strict=True)]
-
-        return Job(" compare", work, [a, b])
-
-    @request
+    @request("measuring a result", result="result_id")
     def statistics(self, result_id: str) -> Job[list[Statistics]]:
         """Extremes and counts of each tensor of the result RESULT_ID, in the order of its fetches."""
+        from gdsurgeon.runtime.statistics import statistics
+
         slot = self._result(result_id)
+        return Job(" statistics", lambda: list(map(statistics, slot.get())), [slot])
 
-        def work() -> list[Statistics]:
-            from gdsurgeon.runtime.statistics import statistics
-
-            return [statistics(tensor) for tensor in slot.get()]
-
-        return Job(" statistics", work, [slot])
-
-    @request
+    @request("measuring a result", items="places", result="result_id")
     def positive_channels(self, result_id: str, places: Sequence[tuple[int, int]]) -> Job[list[bytes]]:
         """For tensors of RESULT_ID (index, axis) 1 for each channel that is above zero somewhere, and 0 for others."""
+        from gdsurgeon.runtime.statistics import positive_channels
+
         slot = self._result(result_id)
+        return Job(
+            " positive_channels",
+            lambda: [positive_channels(_member(slot.get(), index), axis) for index, axis in places],
+            [slot],
+        )
 
-        def work() -> list[bytes]:
-            from gdsurgeon.runtime.statistics import positive_channels
-
-            tensors = slot.get()
-            return [positive_channels(tensors[index], axis) for index, axis in places]
-
-        return Job(" positive_channels", work, [slot])
-
-    @request
+    @request("freeing a result", result="result_id")
     def drop(self, result_id: str) -> Job[None]:
         """Free the result RESULT_ID, once all earlier requests for it are answered."""
         self._results.pop(result_id, None)
         return Job(" drop", lambda: None)
 
-    @request
+    @request("listing devices")
     def devices(self) -> Job[list[Device]]:
         """The devices that TensorFlow sees."""
+        return Job(" devices", lambda: self._runtime.get().devices(SessionOptions(cpu_only=self._cpu_only)))
 
-        def work() -> list[Device]:
-            return self._runtime.get().devices(SessionOptions(cpu_only=self._cpu_only))
-
-        return Job(" devices", work)
-
-    @request
+    @request("making gradients", is_large=True)
     def derive(self, data: Bytes, wanted: Derivation) -> Job[Backward]:
         """Make the nodes of the backward pass of a GraphDef, see `gradients.derive`; the runtime must be 'python'."""
         return Job(" gradients", lambda: self._python().derive(data, wanted))
 
-    @request
+    @request("asking tf.saved_model.load", is_large=True)
     def call_signatures(self, folder: ModelFolder, calls: Sequence[SignatureCall]) -> Job[Served]:
         """Load a SavedModel with tf.saved_model.load and call its signatures; the runtime must be 'python'."""
         return Job(" signatures", lambda: self._python().call_signatures(folder, calls))
@@ -468,15 +456,11 @@ class Child:
             raise RuntimeFailure("that needs TensorFlow's Python package")
         return runtime
 
-    @request
+    @request()
     def info(self) -> Job[Info]:
         """The runtime, and TensorFlow's version."""
-
-        def work() -> Info:
-            runtime = self._runtime.get()
-            return Info(runtime.name, runtime.version, self._not_locked_in)
-
-        return Job(" info", work)
+        runtime = self._runtime
+        return Job(" info", lambda: Info(runtime.get().name, runtime.get().version, self._not_locked_in))
 
 
 def main(runtime: str | None, op_libraries: Sequence[str], opening: tuple[bool, bool], reads: Sequence[str]) -> None:

@@ -29,13 +29,12 @@ from gdsurgeon.runtime.client import Pending, Worker
 from gdsurgeon.runtime.compare import Comparison
 from gdsurgeon.runtime.differentiation.gradients import Backward, Derivation
 from gdsurgeon.runtime.differentiation.reverse_walk import NoGradient
-from gdsurgeon.runtime.encoding import SMALL, BadMessage, Bytes, Writer
+from gdsurgeon.runtime.encoding import MOST_SMALL, SMALL, BadMessage, Bytes, Writer
 from gdsurgeon.runtime.failures import BadAnswer, RuntimeFailure, WorkerDied
 from gdsurgeon.runtime.protocol import (
     ANSWER,
     BEGUN,
     BEGUN_TYPES,
-    MOST_SMALL,
     REFUSED,
     REFUSED_TYPES,
     Channel,
@@ -79,7 +78,7 @@ def sent(number: int, kind: str, types: Any, *values: object) -> bytes:
         (dict[str, Tensor | Result], {}),
         (list[Operation], [Operation("a", "NoOp", 0), Operation("b" * 9999, "Add", 1)]),
         (list[TensorSpec], [TensorSpec(1, None), TensorSpec(7, ()), TensorSpec(1, (-1, 3))]),
-        (SessionOptions | None, SessionOptions(optimize=True, intra_threads=3)),
+        (SessionOptions | None, SessionOptions(optimize=True)),
         (RunSummary, RunSummary([OutputInfo(1, (2,), 8)], 0.5, b"trace")),
         (list[Comparison], [Comparison(False, True, None, inf, 0.0, 1, 2, None, False, 3.0, 0.5)]),
         (list[Statistics], [Statistics(2, 1, 0, None, 3.0)]),
