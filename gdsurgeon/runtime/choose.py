@@ -37,7 +37,7 @@ def open_runtime(name: str | None = None) -> Runtime:
         engine = open_engine(name or "")
         if engine is not None:
             return engine
-        raise RuntimeFailure(f"{VARIABLE} must be capi or python, not {wanted!r}")
+        raise RuntimeFailure(f"{VARIABLE} must be capi or python, not {wanted!r}", "bad-value")
     if wanted != "python":
         from gdsurgeon.runtime.capi import CApiRuntime
         from gdsurgeon.runtime.library import LibraryUnusable

@@ -228,7 +228,7 @@ class Worker(Closing):
 
     def close(self) -> None:
         """Kill the process, whatever it is doing. Idempotent; takes milliseconds."""
-        self._end(RuntimeFailure("the TensorFlow process has been closed"))
+        self._end(RuntimeFailure("the TensorFlow process has been closed", "closed"))
 
     def __enter__(self) -> Worker:
         return self.start()
@@ -433,7 +433,7 @@ def _refusal(kind: str, code: str, reason: str) -> RuntimeFailure:
     if kind == "tensorflow":
         return TensorFlowError(code, reason)
     if kind == "missing":
-        return TensorFlowMissing(reason)
+        return TensorFlowMissing(reason, code)
     if kind == "unavailable":
         return WorkerUnavailable(f"TensorFlow does not get by here: {reason}")
-    return RuntimeFailure(reason)
+    return RuntimeFailure(reason, code)

@@ -54,6 +54,10 @@ class RuntimeFailure(Exception):
     error_code = "failed"
     says_nothing = False
 
+    def __init__(self, message: str, error_code: str = "") -> None:
+        super().__init__(message)
+        self.error_code = error_code or self.error_code
+
     def facts(self, called: Mapping[str, str]) -> dict[str, Json]:
         """The facts of the error that a person is shown; graphs are called what CALLED calls them."""
         del called

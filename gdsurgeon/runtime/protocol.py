@@ -34,7 +34,7 @@ BEGUN, ANSWER, REFUSED = "begun", "answer", "refused"
 BEGUN_TYPES = (int,)
 """The thread that works on the request."""
 REFUSED_TYPES = (str, str, str)
-"""What refuses ('tensorflow', 'missing', 'unavailable' or 'other'), TensorFlow's status code or '', the reason."""
+"""The kind ('tensorflow', 'missing', 'unavailable' or 'other'), TensorFlow's status or an error code, the reason."""
 MOST_REASON = 1 << 18
 """Characters of a reason; TensorFlow may quote a graph."""
 

@@ -215,7 +215,7 @@ class Child:
             answer = []
 
     def _refuse(self, number: int, error: Exception) -> None:
-        kind, code, message = "other", "", str(error)
+        kind, code, message = "other", getattr(error, "error_code", ""), str(error)
         if isinstance(error, TensorFlowError):
             kind, code = "tensorflow", error.code
         elif isinstance(error, TensorFlowMissing):
@@ -256,7 +256,7 @@ class Child:
     def _graph(self, key: str) -> LoadedGraph:
         graph = self._graphs.get(key)
         if graph is None:
-            raise RuntimeFailure(f"no graph {key!r} is loaded")
+            raise RuntimeFailure(f"no graph {key!r} is loaded", "no-such-graph")
         if isinstance(graph, TensorFlowError):
             raise graph
         return graph
@@ -264,7 +264,7 @@ class Child:
     def _result(self, result_id: str) -> Slot[list[Tensor]]:
         slot = self._results.get(result_id)
         if slot is None:
-            raise RuntimeFailure(f"there is no result {result_id!r}")
+            raise RuntimeFailure(f"there is no result {result_id!r}", "no-such-result")
         return slot
 
     # --- requests --------------------------------------------------------------------------------------
@@ -453,7 +453,7 @@ class Child:
 
         runtime = self._runtime.get()
         if not isinstance(runtime, PythonRuntime):
-            raise RuntimeFailure("that needs TensorFlow's Python package")
+            raise RuntimeFailure("that needs TensorFlow's Python package", "no-tensorflow")
         return runtime
 
     @request()
@@ -510,14 +510,14 @@ def _mapped(descriptor: int) -> memoryview | bytes:
             return b""
         return memoryview(mmap.mmap(descriptor, 0, access=mmap.ACCESS_COPY))
     except OSError as error:
-        raise RuntimeFailure(f"cannot read the file: {error.strerror or error}") from error
+        raise RuntimeFailure(f"cannot read the file: {error.strerror or error}", "unreadable") from error
     finally:
         os.close(descriptor)
 
 
 def _member(tensors: Sequence[Tensor], index: int) -> Tensor:
     if not 0 <= index < len(tensors):
-        raise RuntimeFailure(f"the result has {len(tensors)} outputs, no output {index}")
+        raise RuntimeFailure(f"the result has {len(tensors)} outputs, no output {index}", "no-such-output")
     return tensors[index]
 
 
