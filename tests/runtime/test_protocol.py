@@ -216,7 +216,7 @@ def columns(*parts: object) -> bytes:
 
 HEAD = struct.Struct("=IQ20s")
 NAN = struct.pack("d", float("nan"))
-ZERO = bytes(8)
+ZERO, NONE = bytes(8), b"\1"
 INVALID: dict[str, tuple[str, bytes]] = {
     # the request, the answer
     "a kind that does not exist": ("info", sent(1, "exec", (str,), "import os")),
@@ -238,15 +238,16 @@ INVALID: dict[str, tuple[str, bytes]] = {
         answer("signature", list[TensorSpec], [TensorSpec(1, (1,) * 10_000)] * 2),
     ),
     "a huge count": ("run", columns([1 << 40])),
-    "a negative count": ("run", columns([-1])),
+    "a negative count": ("signature", columns([2], [1, 1], b"\0\0", [3, -1], [2, 2])),
     "counts with a huge sum": ("run", columns([1], [1], [1 << 62], [8])),
-    "fetches that are missing": ("run", columns([0], ZERO, b"\0")),
-    "an unknown dtype": ("run", columns([1], [99], [0], [], [0], ZERO, b"\0")),
-    "a dtype without a value": ("run", columns([1], [RESOURCE], [0], [], [0], ZERO, b"\0")),
-    "a negative dimension": ("run", columns([1], [1], [2], [-1, -2], [8], ZERO, b"\0")),
-    "too many dimensions": ("run", columns([1], [1], [300], [1] * 300, [4], ZERO, b"\0")),
-    "bytes that do not fit the shape": ("run", columns([1], [1], [1], [2], [12], ZERO, b"\0")),
-    "a number that is NaN": ("run", columns([1], [1], [1], [2], [8], NAN, b"\0")),
+    "fetches that are missing": ("run", columns([0], ZERO, NONE)),
+    "an unknown dtype": ("run", columns([1], [99], [0], [], [0], ZERO, NONE)),
+    "a dtype without a value": ("run", columns([1], [RESOURCE], [0], [], [0], ZERO, NONE)),
+    "a negative dimension": ("run", columns([1], [1], [2], [-1, -2], [8], ZERO, NONE)),
+    "too many dimensions": ("run", columns([1], [1], [300], [1] * 300, [4], ZERO, NONE)),
+    "bytes that do not fit the shape": ("run", columns([1], [1], [1], [2], [12], ZERO, NONE)),
+    "negative bytes": ("run", columns([1], [STRING], [1], [2], [-1], ZERO, NONE)),
+    "a number that is NaN": ("run", columns([1], [1], [1], [2], [8], NAN, NONE)),
     "a type that the union has not": ("run", columns([1], [1], [1], [2], [8], ZERO, b"\7")),
     "a trace that was not asked for": ("run", answer("run", RunSummary, RunSummary([OutputInfo(1, (), 4)], 0.1, b""))),
     "a truth value of 2": ("compare", answer("compare").replace(b"\1\1", b"\2\1")),
@@ -426,15 +427,18 @@ def test_the_worker_takes_requests_alone(name: str) -> None:
             Child(Channel(far, most_descriptors=1), True).serve()
 
 
-def test_the_worker_takes_one_descriptor_where_a_file_is_meant() -> None:
-    for name, descriptors in (("unload", [0]), ("load", [0, 1])):
-        near, far = socket.socketpair()
-        with near, far:
-            values = ["g", None, "", None][: 4 if name == "load" else 1]
-            types = [str, Bytes | None, str, SessionOptions | None][: len(values)]
-            socket.send_fds(near, [sent(1, name, types, *values)], descriptors)
-            with pytest.raises(BadMessage):
-                Child(Channel(far, most_descriptors=1), True).serve()
+@pytest.mark.parametrize(("name", "pieces"), [("unload", 1), ("load", 1), ("load", 2)])
+def test_the_worker_takes_one_descriptor_where_a_file_is_meant(name: str, pieces: int) -> None:
+    """A request to load brings one, and other requests bring none."""
+    near, far = socket.socketpair()
+    types: list[Any] = [str, Bytes | None, str, SessionOptions | None]
+    data = sent(1, name, types[: 1 if name == "unload" else 4], *["g", None, "", None][: 1 if name == "unload" else 4])
+    with near, far:
+        for piece in (data[:9], data[9:]):
+            socket.send_fds(near, [piece], [0] * (2 if name == "load" and pieces == 1 else 1))
+        near.shutdown(socket.SHUT_WR)
+        with pytest.raises(BadMessage):
+            Child(Channel(far, most_descriptors=1), True).serve()
 
 
 @pytest.mark.tensorflow
