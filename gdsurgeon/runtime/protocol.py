@@ -191,8 +191,6 @@ class Channel:
         types, source.most = expected(number, kind)
         values = [form(each).read(1, source)[0] for each in types]
         source.end()
-        if len(self._descriptors) > 1:
-            raise BadMessage("more than one descriptor came with it")
         return number, kind, values
 
     def take_descriptor(self) -> int | None:
