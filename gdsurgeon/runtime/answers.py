@@ -6,16 +6,13 @@ The worker may run anything, so the command accepts no answer that it did not as
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from gdsurgeon.ops.dtypes import DTYPES, STRING
 from gdsurgeon.runtime.encoding import BadMessage, elements
 from gdsurgeon.runtime.failures import Stage
 from gdsurgeon.runtime.protocol import OutputInfo, RunSummary, request_types
 from gdsurgeon.runtime.tensor import Tensor
-
-if TYPE_CHECKING:
-    from gdsurgeon.runtime.worker import Job
 
 _ROOM = 1 << 16
 """Bytes that the large columns of any answer may have."""
@@ -36,7 +33,7 @@ class Request(NamedTuple):
         is_large: whether the answer may be as large as the memory of the child.
     """
 
-    method: Callable[..., Job[Any]]
+    method: Callable[..., Any]
     stage: Stage
     items: str = ""
     result: str = ""
