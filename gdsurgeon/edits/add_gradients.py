@@ -96,7 +96,8 @@ def add_gradients(
 
 def _zeros(unconnected: str) -> bool:
     if unconnected not in UNCONNECTED:
-        raise UsageError(f"unconnected gradients are {' or '.join(UNCONNECTED)}, not {quoted(unconnected)}")
+        message = f"unconnected gradients are {' or '.join(UNCONNECTED)}, not {quoted(unconnected)}"
+        raise UsageError(message, code="bad-value", facts={"name": "unconnected", "value": unconnected})
     return unconnected == "zero"
 
 
@@ -119,15 +120,17 @@ def _claim(wanted: GradientRequest, differentiator: Differentiator | None) -> Gr
 def _checkpoints(checkpoints: str | Sequence[str], budget: float | None, threads: int | None) -> Checkpoints:
     threads = threads or min(os.cpu_count() or 1, MOST_THREADS)
     if budget is not None and not budget > 0:
-        raise UsageError(f"a budget is a number of MiB, and {budget:g} is none")
+        message = f"a budget is a number of MiB, and {budget:g} is none"
+        raise UsageError(message, code="bad-value", facts={"name": "budget", "value": str(budget)})
     if budget is not None and checkpoints != "none":
-        raise UsageError("a budget chooses the checkpoints: give one or the other")
+        raise UsageError("a budget chooses the checkpoints: give one or the other", code="conflicting-options")
     nbytes = None if budget is None else int(min(budget, MOST_BUDGET) * MIB)
     if isinstance(checkpoints, str) and checkpoints in MODES:
         return Checkpoints(checkpoints, budget=nbytes, threads=threads)
     tensors = (checkpoints,) if isinstance(checkpoints, str) else tuple(checkpoints)
     if not tensors:
-        raise UsageError(f"checkpoints are {', '.join(MODES)}, or names of tensors")
+        message = f"checkpoints are {', '.join(MODES)}, or names of tensors"
+        raise UsageError(message, code="missing-argument", facts={"name": "checkpoints"})
     return Checkpoints("", tensors, nbytes, threads)
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from gdsurgeon.analysis.queries.outside import outside_of, reaching
 from gdsurgeon.analysis.traversal.control_flow import while_frames
 from gdsurgeon.analysis.traversal.topology import topology_of
-from gdsurgeon.errors import EditError, Line, NotValidatedError, printable, quoted
+from gdsurgeon.errors import EditError, Line, NotValidatedError, Remark, printable, quoted
 from gdsurgeon.gradients.request import GradientRequest, they_do
 from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.graph import Graph
@@ -70,7 +70,7 @@ def backward_pass(
         NotValidatedError: TensorFlow might evaluate, as it loads that part, what reaches outside.
     """
     if any(tensor.node.name not in graph for tensor in wanted.tensors):
-        raise EditError("a tensor belongs to another graph")
+        raise EditError("a tensor belongs to another graph", code="other-graph")
     if not differentiator.allow_ops:
         _check_loadable(graph, known)
     ys, xs, grad_ys = (tuple(tensor.name for tensor in tensors) for tensors in (wanted.ys, wanted.xs, wanted.grad_ys))
@@ -101,37 +101,42 @@ def backward_pass(
     return BackwardPass(definition, wanted, tuple(lost), tuple(left_out), found.own, found.calls, seeds)
 
 
-def _refused(reasons: Sequence[str]) -> EditError:
+def _refused(reasons: Sequence[Remark]) -> EditError:
+    facts = {"reasons": [reason.as_json() for reason in reasons]}
     if len(reasons) == 1:
-        return EditError(f"no gradients can be made: {reasons[0]}")
+        return EditError(f"no gradients can be made: {reasons[0]}", code="no-gradient", facts=facts)
     details = first_lines(reasons, MOST_LISTED)
-    return EditError(f"no gradients can be made, for {len(reasons)} reasons:", details=details)
+    message = f"no gradients can be made, for {len(reasons)} reasons:"
+    return EditError(message, code="no-gradient", facts=facts, details=details)
 
 
-def _reasons(graph: Graph, missing: Iterable[NoGradient]) -> Iterator[str]:
+def _reasons(graph: Graph, missing: Iterable[NoGradient]) -> Iterator[Remark]:
     loops: list[str] = []
     for item in missing:
         if item.op in LOOPS:
             loops.append(item.node)
         elif item.reason:
-            yield (
-                f"{quoted(item.node)} ({printable(item.op)}) has a gradient of its own, {quoted(item.reason)}, "
-                "which is Python and not in the file"
-            )
+            text = f"{quoted(item.node)} ({printable(item.op)}) has a gradient of its own, {quoted(item.reason)}, "
+            text += "which is Python and not in the file"
+            yield Remark(text, "custom-gradient", node=item.node, op=item.op, name=item.reason)
         else:
-            yield f"{quoted(item.node)}: {printable(item.op)} has no gradient in TensorFlow"
+            text = f"{quoted(item.node)}: {printable(item.op)} has no gradient in TensorFlow"
+            yield Remark(text, "no-gradient", node=item.node, op=item.op)
     if loops:
         topology = topology_of(graph)
         frames = while_frames(topology)
         inside = dict.fromkeys(frames.of[topology.id_of(graph[name])] for name in loops)
         for frame in dict.fromkeys(frames.names[number] for number in inside if number >= 0):
-            yield f"the v1 while loop {quoted(frame)} is on the way: TensorFlow keeps no gradient of loops in a file"
+            text = f"the v1 while loop {quoted(frame)} is on the way: TensorFlow keeps no gradient of loops in a file"
+            yield Remark(text, "crosses-loop", loop=frame)
 
 
 def _unconnected(wanted: GradientRequest, lost: Sequence[Output]) -> EditError:
-    names = named([x.name for x in lost], 10, quoted)
+    names = [x.name for x in lost]
     return EditError(
-        f"{they_do(wanted.ys)} not depend on {names} in a way that has a gradient",
+        f"{they_do(wanted.ys)} not depend on {named(names, 10, quoted)} in a way that has a gradient",
+        code="unconnected",
+        facts={"tensors": names},
         advice="zeros",
     )
 
@@ -142,7 +147,8 @@ def _free_names(graph: Graph, wanted: GradientRequest, definition: GraphDef) -> 
     unique = UniqueNames(lambda name: name in taken or name in graph)
     for number, name in enumerate(wanted.names):
         if number < wanted.given and name in taken:
-            raise EditError(f"the name {quoted(name)} is that of a node of the backward pass: another one is needed")
+            message = f"the name {quoted(name)} is that of a node of the backward pass: another one is needed"
+            raise EditError(message, code="name-taken", facts={"name": name})
         yield unique(name)
 
 
@@ -151,7 +157,9 @@ def _check_loadable(graph: Graph, known: GraphDef) -> None:
     for node, op in outside_of(graph).evaluated_at_load():
         if node.name in names:
             line = Line("TensorFlow may evaluate it for the gradients: {reason}", reason=reaching(node, op))
-            raise NotValidatedError(line, advice="allow-ops")
+            raise NotValidatedError(
+                line, code="reaches-outside", advice="allow-ops", facts={"node": node.name, "op": node.op}
+            )
 
 
 def _results(wanted: GradientRequest, results: Sequence[str | None]) -> Iterator[NodeDef]:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from gdsurgeon.analysis.shapes.inference import infer_shapes
 from gdsurgeon.analysis.shapes.stated import compatible
-from gdsurgeon.errors import EditError, UsageError, quoted
+from gdsurgeon.errors import EditError, Json, Remark, UsageError, quoted
 from gdsurgeon.gradients.weights import Weights, counted_others, weights_of
 from gdsurgeon.graph.attrs import format_shape
 from gdsurgeon.graph.graph import Graph
@@ -46,7 +46,7 @@ class GradientRequest(NamedTuple):
     optional: int = 0
     given: int = 0
     in_functions: Mapping[str, int] = MappingProxyType({})
-    faults: tuple[str, ...] = ()
+    faults: tuple[Remark, ...] = ()
 
     @property
     def tensors(self) -> tuple[Output, ...]:
@@ -67,17 +67,19 @@ def wanted_gradients(
     _refuse_twice(targets, "ys")
     _refuse_twice(sources, "xs")
     if not targets:
-        raise UsageError("gradients of nothing: ys names no tensor")
-    if given and len(given) != len(targets):
-        raise UsageError(f"{len(given)} grad_ys for {len(targets)} ys: one for each is needed")
-    if names and len(names) != len(sources):
-        raise UsageError(f"{len(names)} names for {len(sources)} xs: one for each is needed")
+        raise UsageError("gradients of nothing: ys names no tensor", code="missing-argument", facts={"name": "ys"})
+    for what, items, others, wanted_ in (("grad_ys", given, "ys", targets), ("names", names, "xs", sources)):
+        if items and len(items) != len(wanted_):
+            message = f"{len(items)} {what} for {len(wanted_)} {others}: one for each is needed"
+            counts: dict[str, Json] = {"name": what, "expected": len(wanted_), "found": len(items)}
+            raise UsageError(message, code="wrong-count", facts=counts)
     known = set(sources)
     read = weights_of(graph, targets) if weights else Weights((), {}, {})
     further = [tensor for tensor in read.constants if tensor not in known]
     if not sources and not further:
         if not weights:
-            raise UsageError("gradients with respect to what? xs names no tensor")
+            message = "gradients with respect to what? xs names no tensor"
+            raise UsageError(message, code="missing-argument", facts={"name": "xs"})
         raise _without_weights(targets, read)
     scope = _scope(graph, scope)
     wanted = GradientRequest(
@@ -104,7 +106,12 @@ def tensors_named(graph: Graph, *lists: Sequence[str | Output]) -> list[tuple[Ou
                 errors.append(error)
         out.append(tuple(found))
     if len(errors) > 1:
-        raise EditError(f"{len(errors)} tensors are not there:", details=tuple(error.message for error in errors))
+        raise EditError(
+            f"{len(errors)} tensors are not there:",
+            code="no-such-tensor",
+            facts={"errors": [{"code": error.code, **error.facts} for error in errors]},
+            details=tuple(error.message for error in errors),
+        )
     if errors:
         raise errors[0]
     return out
@@ -113,7 +120,8 @@ def tensors_named(graph: Graph, *lists: Sequence[str | Output]) -> list[tuple[Ou
 def _refuse_twice(tensors: Sequence[Output], what: str) -> None:
     twice = [tensor for tensor, count in Counter(tensors).items() if count > 1]
     if twice:
-        raise EditError(f"{quoted(twice[0].name)} is given twice as one of the {what}")
+        message = f"{quoted(twice[0].name)} is given twice as one of the {what}"
+        raise EditError(message, code="given-twice", facts={"tensor": twice[0].name, "name": what})
 
 
 def they_do(targets: Sequence[Output]) -> str:
@@ -128,6 +136,8 @@ def _without_weights(targets: Sequence[Output], read: Weights) -> EditError:
     return EditError(
         f"{they_do(targets)} not depend on any weight, a floating constant of more than one element"
         + (f", but on {others}" if others else ""),
+        code="no-weights",
+        facts={"others": dict(read.others), "in_functions": dict(read.in_functions)},
         advice=advice,
     )
 
@@ -138,7 +148,8 @@ def _scope(graph: Graph, scope: str) -> str:
     check_name(wanted)
     prefixes = _prefixes(graph)
     if scope and wanted.lower() in prefixes:
-        raise EditError(f"the scope {quoted(wanted)} is in use", advice="free-scope")
+        message = f"the scope {quoted(wanted)} is in use"
+        raise EditError(message, code="name-taken", advice="free-scope", facts={"name": wanted})
     return UniqueNames(lambda name: name.lower() in prefixes)(wanted)
 
 
@@ -158,7 +169,7 @@ def _names(graph: Graph, wanted: GradientRequest, names: Sequence[str]) -> Itera
     for name in names:
         check_name(name)
         if name in taken:
-            raise EditError(f"the name {quoted(name)} is given twice")
+            raise EditError(f"the name {quoted(name)} is given twice", code="given-twice", facts={"name": name})
         graph.check_free(name)
         taken.add(name)
         yield name
@@ -181,36 +192,36 @@ def _nearest(tensor: Output, dtypes: Container[int], *, before: bool) -> Output 
     return None
 
 
-def _type_faults(targets: Sequence[Output], sources: Sequence[Output], given: Sequence[Output]) -> Iterator[str]:
+def _type_faults(targets: Sequence[Output], sources: Sequence[Output], given: Sequence[Output]) -> Iterator[Remark]:
     for what, tensors, right in (("ys", targets, FLOATING | COMPLEX), ("xs", sources, FLOATING | COMPLEX)):
         for tensor in tensors:
             dtype = base_dtype(tensor.dtype)
             if dtype and dtype not in right:
                 near = _nearest(tensor, right, before=what == "ys")
-                yield (
-                    f"{quoted(tensor.name)} of the {what} is {dtype_name(dtype)}: only floating ones have gradients"
-                    + (f", such as {quoted(near.name)} {'before' if what == 'ys' else 'behind'} it" if near else "")
-                )
+                text = f"{quoted(tensor.name)} of the {what} is {dtype_name(dtype)}: only floating ones have gradients"
+                text += f", such as {quoted(near.name)} {'before' if what == 'ys' else 'behind'} it" if near else ""
+                facts = {"tensor": tensor.name, "name": what, "found": dtype_name(dtype)}
+                yield Remark(text, "not-floating", **facts, near=near.name if near else None)
     if not given:
         for tensor in targets:
             if base_dtype(tensor.dtype) in COMPLEX:
-                yield f"{quoted(tensor.name)} of the ys is complex: its own gradient has to be given (grad_ys)"
+                text = f"{quoted(tensor.name)} of the ys is complex: its own gradient has to be given (grad_ys)"
+                yield Remark(text, "is-complex", tensor=tensor.name)
     for tensor, gradient in zip(targets, given, strict=False):
         if not same_dtype(tensor.dtype, gradient.dtype):
-            yield (
-                f"{quoted(gradient.name)} is {dtype_name(base_dtype(gradient.dtype))}, and the gradient of "
-                f"{quoted(tensor.name)} is {dtype_name(base_dtype(tensor.dtype))}"
-            )
+            found, expected = (dtype_name(base_dtype(item.dtype)) for item in (gradient, tensor))
+            text = f"{quoted(gradient.name)} is {found}, and the gradient of {quoted(tensor.name)} is {expected}"
+            yield Remark(text, "dtype-mismatch", tensor=gradient.name, found=found, of=tensor.name, expected=expected)
 
 
-def _shape_faults(graph: Graph, targets: Sequence[Output], given: Sequence[Output]) -> Iterator[str]:
+def _shape_faults(graph: Graph, targets: Sequence[Output], given: Sequence[Output]) -> Iterator[Remark]:
     if not given:
         return
     shapes = infer_shapes(graph, wanted=[*targets, *given])
     for target, gradient in zip(targets, given, strict=True):
         wanted, found = shapes.shape(target), shapes.shape(gradient)
         if not compatible(wanted, found):
-            yield (
-                f"{quoted(gradient.name)} has the shape {format_shape(found)}, and the gradient of "
-                f"{quoted(target.name)} has {format_shape(wanted)}"
-            )
+            text = f"{quoted(gradient.name)} has the shape {format_shape(found)}, and the gradient of "
+            text += f"{quoted(target.name)} has {format_shape(wanted)}"
+            dims: dict[str, Json] = {"found": [*(found or ())], "expected": [*(wanted or ())]}
+            yield Remark(text, "shape-mismatch", tensor=gradient.name, of=target.name, **dims)

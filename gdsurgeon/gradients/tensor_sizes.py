@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from gdsurgeon.errors import Line, UsageError, printable, quoted
+from gdsurgeon.errors import Line, Remark, UsageError, printable, quoted
 from gdsurgeon.gradients.checkpointing.step import TensorSize, tensor_size
 from gdsurgeon.gradients.skeleton import with_shapes
 from gdsurgeon.graph.attrs import functions_in
@@ -15,7 +15,7 @@ from gdsurgeon.ops.dtypes import FLOATING, base_dtype
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.runtime.base import TensorSpec
 from gdsurgeon.runtime.differentiation.differentiator import Differentiator
-from gdsurgeon.text import and_more, near_miss
+from gdsurgeon.text import and_more, nearest, suggestion
 from gdsurgeon.wire.protos import GraphDef
 
 _SMALL = frozenset((("FusedBatchNormV3", 5),))
@@ -88,7 +88,8 @@ def tensor_sizes(
         warnings.append(Line(line, names=names))
     elif unknown:
         count = f"{len(unknown):,} tensors" if len(unknown) > 1 else "a tensor"
-        warnings.append(f"the plan takes {count} for empty whose size is not known: {quoted(unknown[0])}")
+        text = f"the plan takes {count} for empty whose size is not known: {quoted(unknown[0])}"
+        warnings.append(Remark(text, "size-unknown", node=unknown[0], count=len(unknown)))
     warnings += _not_counted(definition)
     has_batch = any((signatures[name][0].shape or (1,))[0] > 1 for name in stated)
     return Sizes(signatures, tensors, warnings, has_batch)
@@ -101,7 +102,8 @@ def _not_counted(definition: GraphDef) -> list[str]:
     if not callers:
         return []
     called = f"{quoted(callers[0].name)} ({printable(callers[0].op)}){and_more(len(callers) - 1)}"
-    return [f"the plan does not count what is computed inside functions: {called}"]
+    text = f"the plan does not count what is computed inside functions: {called}"
+    return [Remark(text, "inside-functions", node=callers[0].name, op=callers[0].op, count=len(callers))]
 
 
 def _check_names(graph: Graph, names: Iterable[str], inputs: Iterable[str]) -> None:
@@ -109,8 +111,9 @@ def _check_names(graph: Graph, names: Iterable[str], inputs: Iterable[str]) -> N
     for name in names:
         node = graph.find(name)
         if node is None or node.op not in PLACEHOLDERS:
-            near = near_miss(name, inputs).rstrip(".")
-            raise UsageError(f"a shape is given for {quoted(name)}, which is no input{'.' if near else ''}{near}")
+            near = nearest(name, inputs)
+            message = f"a shape is given for {quoted(name)}, which is no input{'.' if near else ''}{suggestion(near)}"
+            raise UsageError(message, code="no-such-input", facts={"node": name, "near": near})
 
 
 def together(known: GraphDef, definition: GraphDef) -> GraphDef:

@@ -21,59 +21,41 @@ from support.adding_gradients import (
     small,
     version_2_flow,
 )
+from support.desk import check_error
 from support.graphs import Builder, names
-from support.operating import operated
+from support.operating import operated, refused
 
-from gdsurgeon.edits.add_gradients import add_gradients
 from gdsurgeon.edits.claims import EditResult
-from gdsurgeon.errors import GdsurgeonError, NotValidatedError
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
 
 pytestmark = pytest.mark.tensorflow
 
 
+def conditional(tf: Any) -> None:
+    sides = tf.raw_ops.Switch(data=placeholder(tf), pred=tf.compat.v1.placeholder(tf.bool, (), "chosen"))
+    inside = tf.identity(sides.output_true, name="inside")
+    merged = tf.raw_ops.Merge(inputs=[sides.output_false * 0.5, tf.tanh(inside)]).output
+    tf.reduce_sum(merged * 3.0, name="y")
+
+
 @pytest.mark.parametrize("taken", ["true", "false"])
 def test_gradients_through_a_conditional_of_version_1_are_compared(lab: Lab, tmp_path: Path, taken: str) -> None:
-    def build(tf: Any) -> None:
-        sides = tf.raw_ops.Switch(data=placeholder(tf), pred=tf.compat.v1.placeholder(tf.bool, (), "chosen"))
-        merged = tf.raw_ops.Merge(inputs=[sides.output_false * 0.5, tf.tanh(sides.output_true)]).output
-        tf.reduce_sum(merged * 3.0, name="y")
-
-    m = Builder()
-    m.graph_def.ParseFromString(lab.built(build))
-    done = operated(
-        tmp_path,
-        m,
-        lambda graph: add_gradients(graph, ["y"], ["x"], differentiator=lab.differentiator),
-        overrides=Overrides({"chosen": taken}),
-    )
+    overrides = Overrides({"chosen": taken})
+    done = operated(tmp_path, lab.built(conditional), lab.adding(["y"], ["x"]), overrides=overrides)
     assert "gradients/x" in {output.after for output in done.proof.compared}
 
 
 def test_gradients_that_cannot_be_compared_are_not_called_proven(lab: Lab, tmp_path: Path) -> None:
-    def build(tf: Any) -> None:
-        sides = tf.raw_ops.Switch(data=placeholder(tf), pred=tf.compat.v1.placeholder(tf.bool, (), "chosen"))
-        inside = tf.identity(sides.output_true, name="inside")
-        merged = tf.raw_ops.Merge(inputs=[sides.output_false * 0.5, tf.tanh(inside)]).output
-        tf.reduce_sum(merged * 3.0, name="y")
-
-    m = Builder()
-    m.graph_def.ParseFromString(lab.built(build))
-
-    def edit(*xs: str) -> Callable[[Graph], EditResult]:
-        return lambda graph: add_gradients(graph, ["y"], xs, differentiator=lab.differentiator)
-
-    with pytest.raises(NotValidatedError, match=r"no gradient could be compared.*branch"):
-        operated(tmp_path, m, edit("inside"))
-    done = operated(tmp_path, m, edit("inside", "x"))
-    assert any("not all gradients were compared" in warning for warning in done.warnings)
+    data = lab.built(conditional)
+    error = refused(tmp_path, data, lab.adding(["y"], ["inside"]))
+    check_error(error, "nothing-comparable", {"tensors": ["gradients/inside"]})
+    done = operated(tmp_path, data, lab.adding(["y"], ["inside", "x"]))
+    assert [warning.facts["name"] for warning in done.warnings] == ["gradients/inside"]
 
 
 def test_a_tolerance_that_is_given(lab: Lab, tmp_path: Path) -> None:
-    m = Builder()
-    m.graph_def.ParseFromString(lab.built(chain))
-    done = operated(tmp_path, m, lambda g: add_gradients(g, ["y"], ["x"], rtol=1e-6, differentiator=lab.differentiator))
+    done = operated(tmp_path, lab.built(chain), lab.adding(["y"], ["x"], rtol=1e-6))
     assert done.proof.rtol == 1e-6 and done.proof.atol == 0.0
 
 
@@ -85,29 +67,17 @@ def test_the_proof(lab: Lab, tmp_path: Path, checkpoints: Any) -> None:
     m.node("b", "Mul", ["a", "x"], T="float32")
     m.node("c", "Sin", ["b"], T="float32")
     m.node("y", "Tanh", ["c"], T="float32")
-    done = operated(
-        tmp_path,
-        m,
-        lambda graph: add_gradients(
-            graph, ["y"], ["x", "b"], checkpoints=checkpoints, names=["dx", "db"], differentiator=lab.differentiator
-        ),
-    )
-    assert done.proof is not None and "tf.gradients" in done.proof.statement
+    edit = lab.adding(["y"], ["x", "b"], checkpoints=checkpoints, names=["dx", "db"])
+    assert {"dx", "db"} <= {output.after for output in operated(tmp_path, m, edit).proof.compared}
     assert {"dx", "db"} <= set(names((tmp_path / "out.pb").read_bytes()))
 
 
 @pytest.mark.parametrize("build", [mlp, convolutions, attention, version_2_flow, dropping])
 @pytest.mark.parametrize("checkpoints", ["none", "memory"])
 def test_the_proof_of_networks(lab: Lab, tmp_path: Path, build: Callable[[Any], None], checkpoints: str) -> None:
-    m = Builder()
-    m.graph_def.ParseFromString(lab.built(build))
-    y = m.graph_def.node[-1].name
-    done = operated(
-        tmp_path,
-        m,
-        lambda graph: add_gradients(graph, [y], ["x"], checkpoints=checkpoints, differentiator=lab.differentiator),
-    )
-    assert done.proof is not None and "gradients/x" in str(done.proof.compared)
+    data = lab.built(build)
+    done = operated(tmp_path, data, lab.adding([names(data)[-1]], ["x"], checkpoints=checkpoints))
+    assert "gradients/x" in {output.after for output in done.proof.compared}
 
 
 def sum_of_several() -> Builder:
@@ -124,12 +94,7 @@ def sum_of_several() -> Builder:
 
 def test_the_proof_of_a_graph_with_a_sum_of_several(lab: Lab, tmp_path: Path) -> None:
     lab.same(sum_of_several().bytes(), ["y"], ["x"], {"x": numbers(LONG)})
-    done = operated(
-        tmp_path,
-        sum_of_several(),
-        lambda graph: add_gradients(graph, ["y"], ["x"], differentiator=lab.differentiator),
-    )
-    assert done.proof is not None
+    assert operated(tmp_path, sum_of_several(), lab.adding(["y"], ["x"])).proof.compared
 
 
 def test_outputs_of_a_graph_with_a_sum_of_several(lab: Lab) -> None:
@@ -140,15 +105,9 @@ def test_outputs_of_a_graph_with_a_sum_of_several(lab: Lab) -> None:
 
 
 def test_the_proof_finds_a_wrong_gradient(lab: Lab, tmp_path: Path) -> None:
-    m = small()
-
     def wrong(graph: Graph) -> EditResult:
-        result = add_gradients(graph, ["y"], ["x", "sum"], names=["dx", "ds"], differentiator=lab.differentiator)
-        dx = graph["dx"]
-        graph.set_inputs(dx, [graph.output("x")])
+        result = lab.adding(["y"], ["x", "sum"], names=["dx", "ds"])(graph)
+        graph.set_inputs(graph["dx"], [graph.output("x")])
         return result
 
-    with pytest.raises(GdsurgeonError) as caught:
-        operated(tmp_path, m, wrong)
-    assert caught.value.exit_code == 5
-    assert not (tmp_path / "out.pb").exists()
+    check_error(refused(tmp_path, small(), wrong), "differs", {"tensors": ["dx"]})

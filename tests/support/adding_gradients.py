@@ -6,13 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import pytest
 
 from gdsurgeon.analysis.checks.check import check
-from gdsurgeon.cli.hints import hint_of
 from gdsurgeon.edits.add_gradients import add_gradients
 from gdsurgeon.edits.claims import EditResult, Gradients
-from gdsurgeon.errors import EditError, GdsurgeonError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.proof.accounting import check_accounted
@@ -21,10 +18,7 @@ from support.graphs import Builder, bodies_by_name, written
 from support.reverse_walking import full, version_1
 
 LONG = 3000
-
-
 """Elements of a tensor that is worth asking about: smaller ones are kept in any case."""
-
 
 Array = Any
 
@@ -76,11 +70,15 @@ class Lab:
         """What BUILD makes with control flow of version 1, and variables that are references."""
         return version_1(self.tf, build)
 
+    def adding(self, ys: Sequence[str], xs: Sequence[str] = (), **options: Any) -> Callable[[Graph], EditResult]:
+        """The edit that adds the gradients."""
+        return lambda graph: add_gradients(graph, ys, xs, differentiator=self.differentiator, **options)
+
     def edit(self, what: bytes | Builder, ys: Sequence[str], xs: Sequence[str] = (), **options: Any) -> Edited:
         """Adds the gradients, and looks whether anything else has changed, or is not told."""
         data = what.bytes() if isinstance(what, Builder) else what
         graph = from_bytes(data, "model.pb")
-        result = add_gradients(graph, ys, xs, differentiator=self.differentiator, **options)
+        result = self.adding(ys, xs, **options)(graph)
         made = Edited(graph, result)
         check_accounted(graph, result, graph.chunks())
         assert check(from_bytes(written(graph))).faults == []
@@ -153,22 +151,6 @@ class Lab:
         equal(got, wanted)
         return made
 
-    def refused(
-        self,
-        what: bytes | Builder,
-        ys: Sequence[str],
-        xs: Sequence[str] = (),
-        kind: type[GdsurgeonError] = EditError,
-        **options: Any,
-    ) -> GdsurgeonError:
-        """The error, with which the graph is as it was."""
-        graph = from_bytes(what.bytes() if isinstance(what, Builder) else what, "model.pb")
-        before = written(graph)
-        with pytest.raises(kind) as caught:
-            add_gradients(graph, ys, xs, differentiator=self.differentiator, **options)
-        assert written(graph) == before and not graph.is_changed
-        return caught.value
-
 
 def equal(got: Sequence[Any], wanted: Sequence[Any]) -> None:
     for a, b in zip(got, wanted, strict=True):
@@ -182,11 +164,6 @@ def numbers(*shape: int, seed: int = 0) -> Array:
 
 def placeholder(tf: Any, name: str = "x", shape: Sequence[int | None] | None = (LONG,), dtype: str = "float32") -> Any:
     return tf.compat.v1.placeholder(dtype, shape, name)
-
-
-def reasons(error: GdsurgeonError) -> str:
-    """All that an error says."""
-    return "\n".join([error.message, *error.details, hint_of(error) or ""])
 
 
 def small() -> Builder:
@@ -208,8 +185,6 @@ def small() -> Builder:
 
 
 FEEDS = {"x": numbers(2, 3)}
-
-
 GIVEN = FEEDS | {"g": numbers(2, 2, seed=1)}
 
 

@@ -17,7 +17,7 @@ from support.graphs import Builder
 
 def operated(
     folder: Path,
-    model: Builder,
+    model: Builder | bytes,
     edit: Edit,
     *,
     overrides: Overrides | None = None,
@@ -26,9 +26,10 @@ def operated(
     **settings: Any,
 ) -> Outcome:
     """Operates on MODEL, written to FOLDER; the output is ``out.pb`` there."""
-    path = model.write(folder / "model.pb")
+    path = folder / "model.pb"
+    path.write_bytes(model if isinstance(model, bytes) else model.bytes())
     request = Request(
-        path,
+        str(path),
         out=str(folder / "out.pb"),
         level=level,
         dry_run=dry_run,
@@ -38,11 +39,11 @@ def operated(
     return operate(request, edit)
 
 
-def refused(folder: Path, model: Builder, edit: Edit, **options: Any) -> GdsurgeonError:
+def refused(folder: Path, model: Builder | bytes, edit: Edit, **options: Any) -> GdsurgeonError:
     """The error of `operated`, with which nothing but the input may be left in FOLDER."""
     others = sorted(p.name for p in folder.iterdir() if p.name != "model.pb")
     with pytest.raises(GdsurgeonError) as caught:
         operated(folder, model, edit, **options)
     assert sorted(p.name for p in folder.iterdir() if p.name != "model.pb") == others
-    assert (folder / "model.pb").read_bytes() == model.bytes()
+    assert (folder / "model.pb").read_bytes() == (model if isinstance(model, bytes) else model.bytes())
     return caught.value

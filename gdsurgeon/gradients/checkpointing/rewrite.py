@@ -182,7 +182,8 @@ def _chosen(
         return planner.memory()
     plan = planner.speed() if wanted.mode == "speed" else planner.behind(_given(graph, found, wanted))
     if plan is None:
-        raise EditError("with these checkpoints tensors would have to be computed again before they can be")
+        message = "with these checkpoints tensors would have to be computed again before they can be"
+        raise EditError(message, code="would-cycle")
     return plan
 
 
@@ -193,8 +194,9 @@ def _affordable(planner: CheckpointPlanner, budget: int, sizes: Sizes) -> Checkp
         texts = told_apart(budget, least.peak.nbytes)
         raise EditError(
             f"no plan stays under {texts[0]}: the least is {texts[1]}, with {least.extra:.0%} more work",
+            code="over-budget",
             advice="budget-or-batch" if sizes.has_batch else "budget",
-            facts={"enough": _enough(least.peak.nbytes)},
+            facts={"enough": _enough(least.peak.nbytes), "budget": budget, "least": least.peak.nbytes},
             details=tuple(sizes.warnings),
         )
     return plan
@@ -213,10 +215,12 @@ def _given(graph: Graph, found: ForwardPass, wanted: Checkpoints) -> list[Tensor
         marked = [number for number in found.order if _is_marked(graph[step.names[number]])]
         unused = [name for name in step.names if (node := graph.find(name)) is not None and _is_marked(node)]
         if not marked and unused:
-            raise EditError(_of_no_use([quoted(name) for name in unused]))
+            raise _of_no_use(unused)
         if not marked:
             raise EditError(
                 f"the graph marks no tensor that could be a checkpoint: no node on the way has the attr {MARK}",
+                code="nothing-marked",
+                facts={"attr": MARK},
                 hint=f"gdsurgeon set-attr MODEL NODE {MARK}:bool=true marks one",
             )
         return [(number, 0) for number in marked]
@@ -226,9 +230,9 @@ def _given(graph: Graph, found: ForwardPass, wanted: Checkpoints) -> list[Tensor
         error.hint = f"checkpoints are {', '.join(MODES)}, or tensors"
         raise
     out = {(step.index.get(tensor.node.name, -1), tensor.index): tensor for tensor in tensors}
-    useless = [quoted(tensor.name) for place, tensor in out.items() if place not in found.buffer]
+    useless = [tensor.name for place, tensor in out.items() if place not in found.buffer]
     if useless:
-        raise EditError(_of_no_use(useless))
+        raise _of_no_use(useless)
     return list(out)
 
 
@@ -237,12 +241,14 @@ def _is_marked(node: Node) -> bool:
     return value is not None and value.b
 
 
-def _of_no_use(names: Sequence[str]) -> str:
-    """The sentence for tensors, by their quoted names, that are there in any case or that nothing is computed from."""
+def _of_no_use(names: Sequence[str]) -> EditError:
+    """The error for tensors that are there in any case, or that nothing is computed from."""
     verb, what, they = ("is", "it", "it is") if len(names) == 1 else ("are", "them", "they are")
-    return (
-        f"{', '.join(names[:8])} {verb} no use as a checkpoint: {they} there in any case, or nothing that gradients "
-        f"read is computed again from {what}"
+    return EditError(
+        f"{', '.join(map(quoted, names[:8]))} {verb} no use as a checkpoint: {they} there in any case, or nothing that "
+        f"gradients read is computed again from {what}",
+        code="no-use",
+        facts={"tensors": [*names]},
     )
 
 

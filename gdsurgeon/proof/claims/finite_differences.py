@@ -65,7 +65,7 @@ def check_differences(graph: Graph, claim: Gradients, weights: bool, state: Tria
                 f"{what} for {quoted(source)}: where a few elements of that change, the targets change by "
                 f"{found[0]:.4g}" + (f", and it says {found[1]:.4g}" if name else ""),
                 code="differs",
-                facts={"node": source},
+                facts={"node": source, "name": name or None},
             )
 
 

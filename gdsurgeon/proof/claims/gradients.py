@@ -94,15 +94,19 @@ def _check_asked(asked: Asked | None, claim: Gradients) -> None:
     made = {"ys": claim.ys, "xs": claim.xs, "grad_ys": claim.grad_ys, "names": claim.names}
     made["xs"] = made["xs"][:given] if asked.arguments.get("weights") else made["xs"]
     made["names"] = made["names"][: len(wanted["names"])]
-    faults = [f"{key} were to be {named(wanted[key])}, and are {named(made[key])}" for key in wanted
-              if wanted[key] != made[key]]  # fmt: skip
+    wrong = [key for key in wanted if wanted[key] != made[key]]
+    faults = [f"{key} were to be {named(wanted[key])}, and are {named(made[key])}" for key in wrong]
     for source, name in list(zip(claim.xs, claim.names, strict=True))[len(wanted["names"]) :]:
         own = f"{claim.scope}/{source.replace(':', '_')}"
         if name != own and not name.startswith(f"{own}_"):
+            wrong.append(source)
             faults.append(f"the gradient for {quoted(source)} is called {quoted(name)}")
     if faults:
         raise ValidationError(
-            "the result is not what was asked for:", code="unrequested-change", details=tuple(faults[:100])
+            "the result is not what was asked for:",
+            code="unrequested-change",
+            facts={"names": wrong},
+            details=tuple(faults[:100]),
         )
 
 
@@ -140,6 +144,7 @@ def _compared(claim: Gradients, unrun: Mapping[str, str], proof: Proof) -> None:
         raise NotValidatedError(
             Line("no gradient could be compared ({name}: {reason}{more})", **facts),
             code="nothing-comparable",
+            facts={"tensors": left},
             advice=DO_WITHOUT,
         )
     proof.warnings.append(Line("not all gradients were compared ({name}: {reason}{more})", **facts))
