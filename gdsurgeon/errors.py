@@ -198,6 +198,18 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
 
 
+LONGEST_NAME = 200
+"""Characters of a name in a message; the middle of a longer one is left out."""
+
+
 def quoted(text: str) -> str:
-    """TEXT for a message: printable, in single quotes."""
-    return f"'{printable(text)}'"
+    """TEXT for a message: printable, in single quotes, and not longer than `LONGEST_NAME` before it is escaped."""
+    return f"'{printable(middle_cut(text, LONGEST_NAME))}'"
+
+
+def middle_cut(text: str, most: int) -> str:
+    """TEXT with the middle left out if it has more than MOST characters."""
+    if len(text) <= most:
+        return text
+    kept = most - 2
+    return f"{text[: kept - kept // 2]}..{text[len(text) - kept // 2 :]}"

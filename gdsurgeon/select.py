@@ -258,11 +258,15 @@ def matching_ends() -> Iterator[None]:
         signal.signal(signal.SIGVTALRM, before)
 
 
+BAD_PATTERN = (re.error, RecursionError, OverflowError)
+"""What `re` raises for a text that is no regular expression, or too large or deep a one."""
+
+
 def compiled(pattern: str) -> re.Pattern[str]:
     """PATTERN as a regular expression. Raises UsageError where it is none."""
     try:
         return re.compile(pattern)
-    except re.error as error:
+    except BAD_PATTERN as error:
         raise UsageError(
             f"{quoted(pattern)} is not a regular expression: {error}", code="bad-pattern", facts={"value": pattern}
         ) from error
@@ -342,7 +346,7 @@ def substituted(pattern: str, replacement: str, names: Iterable[str]) -> list[tu
         with matching_ends():
             substitute = re.compile(pattern).subn
             return [(name, new) for name in names for new, count in (substitute(replacement, name),) if count]
-    except (re.error, IndexError) as error:
+    except (*BAD_PATTERN, IndexError) as error:
         raise UsageError(
             f"{quoted(pattern)} with {quoted(replacement)} is not a substitution: {error}",
             code="bad-pattern",

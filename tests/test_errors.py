@@ -13,7 +13,7 @@ import pytest
 
 import gdsurgeon
 from gdsurgeon.cli.hints import HINTS, OPTIONS, error_json, hint_of, worded
-from gdsurgeon.errors import EditError, InputError, Line, UsageError, joined
+from gdsurgeon.errors import EditError, InputError, Line, UsageError, joined, quoted
 
 PACKAGE = Path(gdsurgeon.__file__).parent
 
@@ -49,6 +49,14 @@ def test_advice_is_told_as_the_command_calls_its_options() -> None:
     )
     assert hint_of(error, "validate") == "look; --validate structure does without running it"
     assert hint_of(InputError("broken", advice="repair"), "validate") is None
+
+
+@pytest.mark.parametrize(("length", "shown"), [(200, 202), (201, 202), (50_000_000, 202)])
+def test_a_name_in_a_message_is_cut_in_the_middle(length: int, shown: int) -> None:
+    name = "begin" + "/" * (length - 8) + "end"
+    found = quoted(name)
+    assert len(found) == shown and found.startswith("'begin/") and found.endswith("/end'")
+    assert (found == f"'{name}'") is (length == 200)
 
 
 def test_an_argument_of_another_package_is_called_what_it_is() -> None:

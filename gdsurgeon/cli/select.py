@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -35,7 +36,8 @@ def command(
 ) -> None:
     """Print the nodes that a selection picks, one name a line.
 
-    What is named is united, then --exclude takes away; without anything named, all nodes are meant.
+    What is named is united, then --exclude takes away; without anything named, all nodes are meant. On a terminal
+    control characters in names are escaped; in a pipe or a file names are exact.
 
     \b
     Example:
@@ -57,6 +59,7 @@ def command(
     if as_json:
         lines = listing.as_json(topology, found, toposort)
     else:
-        lines = list(listing.lines(topology, found, tensors=tensors, levels=toposort))
+        escaped = sys.stdout.isatty()
+        lines = list(listing.lines(topology, found, tensors=tensors, levels=toposort, escaped=escaped))
     if lines:
         terminal.answer("\n".join(lines))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from gdsurgeon.errors import printable
+from gdsurgeon.errors import middle_cut, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from gdsurgeon.errors import GdsurgeonError
     from gdsurgeon.proof.progress import Event
 
+LONGEST_LINE = 4_000
+"""Characters of an error, a detail or a warning; what TensorFlow says may hold names of any length."""
 _STYLES = {
     "error": partial(click.style, fg="red", bold=True),
     "hint": partial(click.style, fg="cyan"),
@@ -68,7 +70,7 @@ class Terminal:
         """Prints TEXT on standard output: what a query was for."""
         self.has_answered = True
         self.clear()
-        click.echo(text)
+        click.echo(text, color=True)  # as it is: an escape sequence may be part of a name
 
     def answer_json(self, value: object) -> None:
         """Prints VALUE as JSON: the answer for programs."""
@@ -127,9 +129,9 @@ class Terminal:
         line = worded(error.message)
         if self.piped:
             line = f"{self.command}: {line}" if self.piped in line else f"{self.command} {self.piped}: {line}"
-        self.say(f"{self.styled('Error:', 'error')} {line}")
+        self.say(f"{self.styled('Error:', 'error')} {middle_cut(line, LONGEST_LINE)}")
         for detail in error.details:
-            self.say(f"  {worded(detail)}")
+            self.say(f"  {middle_cut(worded(detail), LONGEST_LINE)}")
         hint = hint_of(error, self.command)
         if hint:
             self.say(f"{self.styled('Hint:', 'hint')} {hint}")
@@ -139,7 +141,7 @@ class Terminal:
         from gdsurgeon.cli.hints import worded
 
         for warning in warnings:
-            self.say(f"{self.styled('Warning:', 'warning')} {worded(warning)}")
+            self.say(f"{self.styled('Warning:', 'warning')} {middle_cut(worded(warning), LONGEST_LINE)}")
 
     def note(self, line: str) -> None:
         """What is no fault, and what somebody who expected more should know."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
-
-from gdsurgeon.errors import EditError, UsageError, printable, quoted
+from gdsurgeon.errors import EditError, quoted
+from gdsurgeon.select import compiled
 from gdsurgeon.text import nearest, suggestion
 
 
@@ -22,11 +21,7 @@ class Keeping:
         self._text = text
         self._others: list[str] = []
         self.found: list[str] = []
-        try:
-            self._pattern = re.compile(text) if text else None
-        except re.error as error:
-            message = f"{quoted(text)} is no pattern: {printable(str(error))}"
-            raise UsageError(message, code="bad-pattern", facts={"value": text}) from None
+        self._pattern = compiled(text) if text else None
 
     def holds(self, name: str) -> bool:
         """Whether the constant NAME is to be left as it is."""

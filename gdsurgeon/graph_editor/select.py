@@ -16,6 +16,7 @@ from gdsurgeon.graph_editor.lists import get_consuming_ops, is_iterable, make_li
 from gdsurgeon.graph_editor.names import tensor_name
 from gdsurgeon.graph_editor.refusal import Refusal, WrongType
 from gdsurgeon.graph_editor.view import backward_nodes, consumers, forward_nodes, node_outputs
+from gdsurgeon.select import BAD_PATTERN
 
 NodeFilter = Callable[[Node], object]
 TensorFilter = Callable[[Output], object]
@@ -41,7 +42,7 @@ def make_regex(obj: object) -> re.Pattern[str]:
                       facts={"found": type(obj).__name__})  # fmt: skip
     try:
         return re.compile(obj)
-    except re.error as error:
+    except BAD_PATTERN as error:
         raise Refusal(f"{quoted(obj)} is not a regular expression: {error}", code="bad-pattern",
                       facts={"value": obj}) from error  # fmt: skip
 

@@ -6,14 +6,20 @@ from collections.abc import Iterable, Iterator
 
 from gdsurgeon.analysis.queries.signature import tensor_info
 from gdsurgeon.analysis.traversal.topology import Topology
-from gdsurgeon.errors import Json
+from gdsurgeon.errors import Json, printable
 from gdsurgeon.graph.node import Node, Output
 
 
-def lines(topology: Topology, groups: Iterable[Iterable[int]], *, tensors: bool, levels: bool) -> Iterator[str]:
-    """A name a line; LEVELS: a group a line, with spaces between the names (which hold none)."""
+def lines(
+    topology: Topology, groups: Iterable[Iterable[int]], *, tensors: bool, levels: bool, escaped: bool = False
+) -> Iterator[str]:
+    """A name a line; LEVELS: a group a line, with spaces between the names (which hold none).
+
+    Names are exact, as programs need them, or ESCAPED for a terminal, which obeys control characters.
+    """
     for group in groups:
         names = _tensors(topology, group) if tensors else map(topology.name, group)
+        names = map(printable, names) if escaped else names
         if levels:
             yield " ".join(names)
         else:

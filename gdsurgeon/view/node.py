@@ -12,7 +12,7 @@ from gdsurgeon.analysis.queries.attr_text import format_attr, format_element
 from gdsurgeon.analysis.queries.constant_values import ConstantValues, Element, value_of
 from gdsurgeon.analysis.queries.node_facts import InputFacts, NodeFacts, OutputFacts
 from gdsurgeon.analysis.shapes.stated import typed
-from gdsurgeon.errors import EditError, InputError, Json, Line, printable, quoted
+from gdsurgeon.errors import EditError, InputError, Json, Line, printable
 from gdsurgeon.graph.attrs import Shape, format_shape, kind_of, shape_of
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
@@ -280,7 +280,7 @@ def _in_full(element: Element) -> str:
     if not isinstance(element, bytes):
         return format_element(element)
     try:
-        return quoted(element.decode())
+        return f"'{printable(element.decode())}'"
     except UnicodeDecodeError:
         return repr(element)
 

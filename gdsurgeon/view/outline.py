@@ -8,7 +8,7 @@ from io import StringIO
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
-from gdsurgeon.errors import Json, printable
+from gdsurgeon.errors import Json, middle_cut, printable
 from gdsurgeon.outline.content import short_tensor
 from gdsurgeon.outline.visible import Item
 from gdsurgeon.text import abbreviated, ops
@@ -153,11 +153,8 @@ def _differing(first: str, last: str) -> str:
 
 
 def _cut(text: str, width: int) -> str:
-    """TEXT with what is too much for WIDTH columns left out of its middle."""
-    if len(text) <= width or width < 5:
-        return text
-    kept = width - 2
-    return f"{text[: kept - kept // 2]}..{text[len(text) - kept // 2 :]}"
+    """TEXT with what is too much for WIDTH columns left out of its middle, where that leaves something of it."""
+    return text if width < 5 else middle_cut(text, width)
 
 
 def _numbers(items: Sequence[Item]) -> list[str]:

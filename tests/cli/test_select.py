@@ -24,6 +24,9 @@ class Ran(NamedTuple):
     err: str
 
 
+HOSTILE = "s/a\x1b[31m\u202eb"
+
+
 class Select:
     """`gdsurgeon select` in a folder that holds model.pb."""
 
@@ -229,3 +232,17 @@ def test_several_nodes_of_one_name(command: Select) -> None:
     command.put(const("a", [1]), const("a", [2]), identity("b", "a"))
     ran = command("--node", "a")
     assert ran.code == 3 and "several nodes named 'a'" in ran.err
+
+
+@pytest.mark.parametrize("options", [(), ("--tensors",), ("--toposort",)])
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_names_are_exact_for_programs_and_escaped_for_terminals(
+    command: Select, monkeypatch: pytest.MonkeyPatch, is_terminal: bool, options: tuple[str, ...]
+) -> None:
+    command.put(placeholder(HOSTILE))
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: is_terminal)
+    assert command.lines(*options) == ["s/a\\x1b[31m\\u202eb" if is_terminal else HOSTILE]
+
+
+def test_a_name_of_any_length_is_cut_in_an_error(command: Select) -> None:
+    assert len(command("--node", "n" * 1_000_000).err) < 1_000
