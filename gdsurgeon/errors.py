@@ -185,9 +185,9 @@ def unreadable(name: str, error: OSError, verb: str = "read") -> InputError:
     return InputError(line, code="unreadable", facts={"file": name, "reason": errno.errorcode.get(error.errno or 0)})
 
 
-def unwritable(name: str, error: OSError, verb: str = "written") -> OutputError:
-    """The error that the file NAME cannot be written (or VERB), for which the system gives ERROR as the reason."""
-    line = f"{printable(name)} cannot be {verb}: {reason(error)}"
+def unwritable(name: str, error: OSError, verb: str = "written", *, role: str = "") -> OutputError:
+    """The error that NAME, which has a ROLE, cannot be written (or VERB); the system gives ERROR as the reason."""
+    line = f"{role} {printable(name)} cannot be {verb}: {reason(error)}".lstrip()
     return OutputError(line, code="unwritable", facts={"file": name, "reason": errno.errorcode.get(error.errno or 0)})
 
 

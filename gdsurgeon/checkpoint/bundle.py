@@ -15,9 +15,10 @@ from gdsurgeon.checkpoint.table import Table
 from gdsurgeon.errors import InputError, printable, quoted
 from gdsurgeon.ops.dtypes import DTYPES, MOST_DIMS, DType, dtype_name
 from gdsurgeon.wire import protos
+from gdsurgeon.wire.folder import State, identity
 from gdsurgeon.wire.messages import decode_error, message
 from gdsurgeon.wire.sniff import HEAD, foreign_format, is_text
-from gdsurgeon.wire.source import Source, corrupt_file, open_source
+from gdsurgeon.wire.source import FileSource, Source, corrupt_file, open_source
 from gdsurgeon.wire.write import SourceSpan
 
 HEADER_KEY = b""
@@ -91,6 +92,11 @@ class Bundle(Checkpoint):
         if newest > _NEWEST:
             line = f"{printable(self.prefix)} wants version {newest} of the format, and {_NEWEST} is known here"
             raise InputError(line, code="wrong-format", facts={"file": self.prefix, "found": newest})
+
+    @property
+    def state(self) -> State:
+        """The state of the index when it was opened."""
+        return {"": identity(self._index.found)} if isinstance(self._index, FileSource) else {}
 
     def tensor(self, key: str) -> BundleTensor:
         data = self.records.get(encode_key(key)) if key else None

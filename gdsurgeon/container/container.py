@@ -9,13 +9,14 @@ from typing import Protocol
 
 from gdsurgeon.container.files import ASSETS, CHECKPOINT
 from gdsurgeon.container.meta_graph import AS_IT_IS, Around, MetaGraph
-from gdsurgeon.container.restoring import initialising, keys_by_objects, restored_keys, restoring
+from gdsurgeon.container.restoring import check_assets, initialising, keys_by_objects, restored_keys, restoring
 from gdsurgeon.container.wanted import Wanted
 from gdsurgeon.errors import InputError, Json, Line, UsageError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.serving import Key, Serving, no_signature
 from gdsurgeon.text import and_more
 from gdsurgeon.wire.fields import LEN, Field, encode_varint
+from gdsurgeon.wire.folder import State
 from gdsurgeon.wire.source import Source, fields_of
 from gdsurgeon.wire.write import Chunk, SourceSpan, size_of
 
@@ -34,11 +35,13 @@ class Container(Protocol):
         kind: what it is called.
         meta: the MetaGraph.
         checkpoint: the prefix of its checkpoint; '' where it has none.
+        files: the state of the folder that it is; None where it is a file.
     """
 
     kind: str
     meta: MetaGraph
     checkpoint: str
+    files: State | None
 
     @property
     def graph(self) -> Graph:
@@ -61,6 +64,7 @@ class SavedModel:
         folder: its path.
         source: its ``saved_model.pb``.
         wanted: what of it.
+        files: the state of the folder.
 
     Raises:
         InputError: it is corrupt, or has no such MetaGraph.
@@ -69,14 +73,17 @@ class SavedModel:
 
     kind = "SavedModel"
 
-    def __init__(self, folder: str, source: Source, wanted: Wanted) -> None:
+    def __init__(self, folder: str, source: Source, wanted: Wanted, files: State | None) -> None:
         self.folder = folder
+        self.files: State | None = files
         self._source = source
         self._wanted = wanted
         self._places = _places(source)
         found = [MetaGraph(source, place.value, place.end) for place in self._places]
         self._chosen = _chosen(found, wanted.tags, source.name)
         self.meta = found[self._chosen]
+        for meta in found:
+            check_assets(meta.around, source.name)
         own = os.path.join(folder, CHECKPOINT)
         self.checkpoint = wanted.checkpoint or (own if os.path.isfile(f"{own}.index") else "")
         self.meta.graph.serving = _serving(self.kind, self.meta, self.checkpoint, os.path.join(folder, ASSETS), wanted)
@@ -101,7 +108,7 @@ class SavedModel:
 
     def reopened(self, source: Source) -> SavedModel:
         """The same with SOURCE in the place of its file."""
-        return SavedModel(self.folder, source, self._wanted)
+        return SavedModel(self.folder, source, self._wanted, self.files)
 
 
 class MetaGraphFile:
@@ -117,6 +124,7 @@ class MetaGraphFile:
     """
 
     kind = "MetaGraph"
+    files: State | None = None
 
     def __init__(self, path: str, source: Source, wanted: Wanted) -> None:
         self.meta = MetaGraph(source, 0, source.size)

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from gdsurgeon.checkpoint.open import listed
 from gdsurgeon.container.files import ASSETS, GRAPH_FILE, TEXT_FILE, VARIABLES, saved_model_at
 from gdsurgeon.container.wanted import ALL, Wanted
+from gdsurgeon.errors import unreadable
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_source
 from gdsurgeon.wire import sniff
+from gdsurgeon.wire.folder import State, state_of
 from gdsurgeon.wire.source import STANDARD_INPUT, STANDARD_INPUT_NAME, BytesSource, Source, Window, open_source
 
 if TYPE_CHECKING:
@@ -124,11 +126,20 @@ def reads_of(path: str, wanted: Wanted = ALL) -> tuple[str, ...]:
 def _in_folder(folder: str, wanted: Wanted, name: str) -> Model:
     from gdsurgeon.container.container import SavedModel
 
+    files = folder_state(folder)
     path = os.path.join(folder, GRAPH_FILE)
     source = open_source(path) if os.path.isfile(path) else _from_text(os.path.join(folder, TEXT_FILE))
     source.name = name
-    found = SavedModel(folder, source, wanted)
+    found = SavedModel(folder, source, wanted, files)
     return Model(found.graph, found)
+
+
+def folder_state(folder: str) -> State:
+    """The state of FOLDER, a SavedModel. Raises InputError: something in it is neither a file nor a folder."""
+    try:
+        return state_of(folder)
+    except OSError as error:
+        raise unreadable(folder, error) from error
 
 
 def _from_text(path: str) -> Source:

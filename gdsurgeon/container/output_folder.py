@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-import ctypes
-import errno
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from gdsurgeon.checkpoint.bundle import index_path
 from gdsurgeon.checkpoint.publish import Shard
 from gdsurgeon.container.files import ASSETS, CHECKPOINT, FINGERPRINT, GRAPH_FILE, TEXT_FILE
-from gdsurgeon.errors import InputError, OutputError, printable, reason
+from gdsurgeon.errors import InputError, OutputError, printable, unwritable
 from gdsurgeon.values import Closing
-from gdsurgeon.wire.output import Output, OutputFile, link_or_copy, sync_folder, temporary_name
+from gdsurgeon.wire.folder import Folder, State
+from gdsurgeon.wire.lock import changed_meanwhile
+from gdsurgeon.wire.output import (
+    Output,
+    OutputFile,
+    exchange_known,
+    exchange_names,
+    is_at,
+    no_folder,
+    sync_folder,
+    temporary_name,
+)
 from gdsurgeon.wire.write import Chunk
 
 REPLACED = frozenset((GRAPH_FILE, TEXT_FILE, FINGERPRINT))
 """What of a SavedModel the graph takes the place of; the fingerprint is one of that."""
-_EXCHANGE = 2
-_HERE = -100
 
 
 class OutputFolder(Closing):
@@ -45,6 +52,7 @@ class OutputFolder(Closing):
 
     is_stream = False
     replaced = ()
+    replaces: State | None = None
 
     def __init__(self, path: str, model: str, assets: Sequence[str] = (), *, graph_file: str = GRAPH_FILE) -> None:
         self.name = path
@@ -55,14 +63,14 @@ class OutputFolder(Closing):
         self._model = model
         self._assets = assets
         self.beside: Mapping[str, Shard] = {}
+        self.files: State | None = None
         self._target = os.path.realpath(path)
         parent = os.path.dirname(self._target)
         if not os.path.isdir(parent):
-            raise OutputError(f"{printable(path)} cannot be written: there is no folder {printable(parent)}")
+            raise no_folder(path, parent)
         if os.path.lexists(self._target) and not is_replaceable(self._target):
             what = "a folder that is no SavedModel" if os.path.isdir(self._target) else "a file"
-            message = f"{printable(path)} cannot be written: it is {what}"
-            raise OutputError(message, code="not-replaceable", facts={"file": path})
+            raise _not_replaceable(path, f"it is {what}")
 
     def is_terminal(self) -> bool:
         """Whether what is written would appear on a terminal."""
@@ -79,7 +87,8 @@ class OutputFolder(Closing):
         try:
             os.mkdir(self.staged)
             if self._model:
-                link_tree(self._model, self.staged, REPLACED | self._superseded())
+                with Folder(self._model) as folder:
+                    folder.copy_to(self.staged, REPLACED | self._superseded(), self.files)
             self._put_assets(os.path.join(self.staged, ASSETS))
             for name, content in self.beside.items():
                 self._put(os.path.join(self.staged, name), content)
@@ -89,9 +98,11 @@ class OutputFolder(Closing):
             sync_folder(self.staged)
         except OSError as error:
             self.close()
-            raise OutputError(f"{printable(self.name)} cannot be written: {reason(error)}") from error
-        except BaseException:
+            raise unwritable(self.name, error) from error
+        except BaseException as error:
             self.close()
+            if self.replaces is not None and isinstance(error, InputError) and error.code == "file-changed":
+                raise changed_meanwhile(self.name) from error
             raise
         return graph_file
 
@@ -104,14 +115,18 @@ class OutputFolder(Closing):
         files = os.listdir(there) if os.path.isdir(there) else []
         return {os.path.join(folder, file) for file in files if file.startswith(f"{name}.")}
 
-    @staticmethod
-    def _put(path: str, content: str | Iterable[Chunk]) -> None:
+    def _put(self, path: str, content: str | Iterable[Chunk]) -> None:
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        if isinstance(content, str):
-            link_or_copy(os.path.realpath(content), path)
+        own = os.path.relpath(content, self._model) if isinstance(content, str) and self._model else ""
+        if own and not own.startswith(os.pardir):
+            with Folder(self._model) as folder:
+                folder.place(own, path, self.files)
             return
         with OutputFile(path) as file:
-            file.stage(content)
+            if isinstance(content, str):
+                file.stage_file(content)
+            else:
+                file.stage(content)
             file.publish()
 
     def _put_assets(self, folder: str) -> None:
@@ -122,33 +137,41 @@ class OutputFolder(Closing):
 
     def stream(self, chunks: Iterable[Chunk]) -> None:
         """Raises OutputError: a folder cannot be streamed."""
-        raise OutputError(f"{printable(self.name)} is a folder: it cannot be streamed")
+        line = f"{printable(self.name)} is a folder: it cannot be streamed"
+        raise OutputError(line, code="is-a-folder", facts={"file": self.name})
 
     def publish(self) -> None:
         """Has the staged folder take its name. Raises OutputError: it cannot; the target is as it was."""
         assert self.staged is not None
         try:
             self._made = os.stat(self.staged)
-            if os.path.isdir(self._target) and os.listdir(self._target):
+            if self.replaces is not None and exchange_known(self.staged, self._target, self.replaces):
+                pass
+            elif os.path.isdir(self._target) and os.listdir(self._target):
                 exchange(self.staged, self._target)
             else:
                 os.rename(self.staged, self._target)
             self._is_noted = True
             sync_folder(os.path.dirname(self._target))
         except OSError as error:
-            raise OutputError(f"{printable(self.name)} cannot be written: {reason(error)}") from error
+            raise unwritable(self.name, error) from error
         self.close()  # what was exchanged for it
         self.staged = None
 
     @property
     def has_appeared(self) -> bool:
         """Whether the staged folder has its name by now, though a signal may have come before anybody could note it."""
-        return self._is_noted or _is_at(self._target, self._made)
+        return self._is_noted or is_at(self._target, self._made)
 
     def close(self) -> None:
         """Removes what was staged and not published, or what the published folder has replaced."""
         if self.staged is not None:
             shutil.rmtree(self.staged, ignore_errors=True)
+
+
+def _not_replaceable(path: str, why: str, what: str = "") -> OutputError:
+    line = f"{what}{printable(path)} cannot be written: {why}"
+    return OutputError(line, code="not-replaceable", facts={"file": path})
 
 
 def is_replaceable(folder: str) -> bool:
@@ -160,58 +183,10 @@ def is_replaceable(folder: str) -> bool:
     return not found or any(name in (GRAPH_FILE, TEXT_FILE) for name in found)
 
 
-def link_tree(model: str, other: str, left_out: Iterable[str] = ()) -> None:
-    """Has the folder OTHER hold the files of the folder MODEL, but for those at its top that are LEFT_OUT.
-
-    Files are linked, or copied where links are not possible.
-
-    Raises:
-        OSError: of any kind.
-        InputError: there is another folder by now, of the same name: what was found may be of both, or not be all.
-    """
-    leaving, before = set(left_out), os.stat(model)
-    for relative, is_folder in tree(model):
-        if relative in leaving:
-            continue
-        target = os.path.join(other, relative)
-        if is_folder:
-            os.mkdir(target)
-        else:
-            link_or_copy(os.path.realpath(os.path.join(model, relative)), target)
-    if not os.path.samestat(before, os.stat(model)):
-        raise InputError(f"{printable(model)} was replaced while it was being read")
-
-
-def tree(root: str) -> Iterator[tuple[str, bool]]:
-    """(path from ROOT, whether it is a folder) of all below it, a folder before what it holds. Raises OSError."""
-    pending = [""]
-    while pending:
-        folder = pending.pop()
-        for name in sorted(os.listdir(os.path.join(root, folder))):
-            relative = os.path.join(folder, name)
-            is_folder = os.path.isdir(os.path.join(root, relative))
-            yield relative, is_folder
-            if is_folder:
-                pending.append(relative)
-
-
-def _is_at(path: str, made: os.stat_result | None) -> bool:
-    """Whether the folder that was MADE is called PATH by now: read off the disk, as a signal may hinder any note."""
-    try:
-        return made is not None and os.path.samestat(os.stat(path), made)
-    except OSError:
-        return False
-
-
 def exchange(path: str, other: str) -> None:
     """Exchanges the names of two folders, in one step where the system can. Raises OSError."""
-    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
-    if rename is not None:
-        if rename(_HERE, os.fsencode(path), _HERE, os.fsencode(other), _EXCHANGE) == 0:
-            return
-        number = ctypes.get_errno()
-        if number not in (errno.ENOSYS, errno.EINVAL):
-            raise OSError(number, os.strerror(number))
+    if exchange_names(path, other):
+        return
     away = temporary_name(other)
     os.rename(other, away)
     try:
@@ -246,16 +221,18 @@ class FolderBackup:
 
     def keep(self) -> None:
         """Keeps the folder. Raises OutputError: it cannot be written, or BACKUP is something else than a SavedModel."""
-        name = printable(self._backup)
         try:
             if os.path.lexists(self._backup) and not is_replaceable(self._backup):
-                raise OutputError(f"the backup {name} cannot be written: it is no SavedModel")
+                raise _not_replaceable(self._backup, "it is no SavedModel", "the backup ")
             os.mkdir(self._staged)
             self._made = os.stat(self._staged)
-            link_tree(self._folder, self._staged)
+            with Folder(self._folder) as folder:
+                folder.copy_to(self._staged)
             self._swap()
         except OSError as error:
-            raise OutputError(f"the backup {name} cannot be written: {reason(error)}") from error
+            raise unwritable(self._backup, error, role="the backup") from error
+        except InputError as error:
+            raise changed_meanwhile(self._folder) if error.code == "file-changed" else error from error
 
     def _swap(self) -> None:
         """Has what is staged and what is called as the backup change names; one of them may not be there."""
@@ -268,7 +245,7 @@ class FolderBackup:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
-            if kind is not None and not self._output.has_appeared and _is_at(self._backup, self._made):
+            if kind is not None and not self._output.has_appeared and is_at(self._backup, self._made):
                 self._swap()
         except OSError:
             return  # the earlier backup is left where it is, under a name that says so

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 
 from gdsurgeon.checkpoint.publish import Shard
 from gdsurgeon.container.files import ASSETS, GRAPH_FILE
-from gdsurgeon.container.output_folder import REPLACED, OutputFolder, tree
+from gdsurgeon.container.output_folder import REPLACED, OutputFolder
 from gdsurgeon.container.tar import packed
-from gdsurgeon.errors import OutputError, reason
+from gdsurgeon.errors import unwritable
 from gdsurgeon.values import Closing
+from gdsurgeon.wire.folder import Folder, State
 from gdsurgeon.wire.output import OutputFile
 from gdsurgeon.wire.source import open_source
 from gdsurgeon.wire.write import Chunk, SourceSpan
@@ -44,6 +45,8 @@ class OutputTar(Closing):
         self._model = model
         self._assets = assets
         self.beside: Mapping[str, Shard] = {}
+        self.files: State | None = None
+        self.replaces: State | None = None
         self._stack = ExitStack()
         self._staged = ""
 
@@ -62,16 +65,16 @@ class OutputTar(Closing):
         try:
             place = self._stack.enter_context(TemporaryDirectory(prefix="gdsurgeon-", suffix=".tmp"))
         except OSError as error:
-            raise OutputError(f"{self.name} cannot be staged: {reason(error)}") from error
+            raise unwritable(self.name, error, "staged") from error
         folder = self._stack.enter_context(OutputFolder(os.path.join(place, "model"), self._model, self._assets))
-        folder.beside = self.beside
+        folder.beside, folder.files = self.beside, self.files
         graph_file = folder.stage(chunks)
         self._staged = os.path.dirname(graph_file)
         return graph_file
 
     def publish(self) -> None:
         """Streams what is staged. Raises OutputError, or BrokenPipeError: the reader is gone."""
-        self._stream.stream(packed(_listed(self._staged)))
+        self._stream.stream(packed(_listed(self._staged, None)))
 
     def stream(self, chunks: Iterable[Chunk]) -> None:
         """Streams the folder with CHUNKS as its graph. Raises: see `publish`."""
@@ -80,7 +83,7 @@ class OutputTar(Closing):
     def _files(self, graph: list[Chunk]) -> Iterator[File]:
         yield GRAPH_FILE, graph
         if self._model:
-            yield from (item for item in _listed(self._model) if item[0] not in REPLACED)
+            yield from (item for item in _listed(self._model, self.files) if item[0] not in REPLACED)
         if self._assets:
             yield ASSETS, None
         for path in self._assets:
@@ -92,17 +95,18 @@ class OutputTar(Closing):
                     yield from _file(name, content) if isinstance(content, str) else [(name, list(content))]
 
 
-def _listed(folder: str) -> Iterator[File]:
-    """All that is in FOLDER."""
-    for path, is_folder in tree(folder):
-        if is_folder:
-            yield path, None
-        else:
-            yield from _file(path, os.path.join(folder, path))
+def _listed(path: str, before: State | None) -> Iterator[File]:
+    """All that is in the folder PATH, which is in the state from BEFORE where that is known."""
+    with Folder(path) as folder:
+        for entry in folder.entries():
+            if entry.is_folder:
+                yield entry.path, None
+            else:
+                with folder.source(entry.path, before) as source:
+                    yield entry.path, [SourceSpan(source, 0, source.size)]
 
 
 def _file(name: str, path: str) -> Iterator[File]:
     """The file PATH by its NAME in the folder, open until the next one is asked for."""
-    source = open_source(path)
-    yield name, [SourceSpan(source, 0, source.size)]
-    source.close()
+    with closing(open_source(path)) as source:
+        yield name, [SourceSpan(source, 0, source.size)]

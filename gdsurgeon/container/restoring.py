@@ -5,6 +5,7 @@ Source: what tf.compat.v1.saved_model.load and tf.compat.v1.train.Saver.restore 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Container, Iterable, Iterator, Mapping
 
 from gdsurgeon.checkpoint import object_graph
@@ -12,7 +13,7 @@ from gdsurgeon.checkpoint.open import open_checkpoint
 from gdsurgeon.container.held import held_nodes, nodes_of
 from gdsurgeon.container.mentions import entry_of
 from gdsurgeon.container.meta_graph import MAIN_OP, MetaGraph
-from gdsurgeon.errors import InputError
+from gdsurgeon.errors import InputError, printable, quoted
 from gdsurgeon.graph.closure import closure
 from gdsurgeon.graph.constants import Constant, constant, constant_in
 from gdsurgeon.graph.graph import Graph
@@ -21,7 +22,7 @@ from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.serving import INIT, Key, Restoring
 from gdsurgeon.ops.kinds import ASSIGNMENTS, IDENTITY, is_variable
 from gdsurgeon.wire.messages import message
-from gdsurgeon.wire.protos import FunctionDef, NodeDef
+from gdsurgeon.wire.protos import FunctionDef, MetaGraphDef, NodeDef
 
 INIT_COLLECTIONS = (MAIN_OP, "legacy_init_op")
 RESTORE = "RestoreV2"
@@ -47,7 +48,7 @@ def initialising(model: MetaGraph, assets: str) -> Restoring | None:
         targets = list(model.signatures[INIT].outputs.values())
     if not targets:
         return None
-    files = {plain_tensor(tensor): f"{assets}/{name}" for tensor, name in _assets(model)}
+    files = {plain_tensor(tensor): f"{assets}/{name}" for tensor, name in _assets(model.around)}
     return Restoring(files, tuple(dict.fromkeys(map(_node, targets))))
 
 
@@ -55,12 +56,20 @@ def _node(text: str) -> str:
     return text.removeprefix("^").partition(":")[0]
 
 
-def _assets(model: MetaGraph) -> Iterator[tuple[str, str]]:
+def check_assets(around: MetaGraphDef, name: str) -> None:
+    """Raises InputError if an asset of AROUND, which the model NAME holds, is not a file below the folder of assets."""
+    for _, file in _assets(around):
+        if not file or file.startswith("/") or "\0" in file or os.pardir in file.split("/"):
+            line = f"{printable(name)} has an asset {quoted(file)}, which does not lie in its folder of assets"
+            raise InputError(line, code="bad-name", facts={"file": name, "name": file})
+
+
+def _assets(around: MetaGraphDef) -> Iterator[tuple[str, str]]:
     """(tensor that is fed with the path, name of the file) of each asset; TensorFlow 1 kept them in a collection."""
-    for asset in model.around.asset_file_def:
+    for asset in around.asset_file_def:
         yield asset.tensor_info.name, asset.filename
-    if not model.around.asset_file_def and "saved_model_assets" in model.around.collection_def:
-        for item in model.around.collection_def["saved_model_assets"].any_list.value:
+    if not around.asset_file_def and "saved_model_assets" in around.collection_def:
+        for item in around.collection_def["saved_model_assets"].any_list.value:
             asset = entry_of("saved_model_assets", message("tensorflow.AssetFileDef"), item.value)
             yield asset.tensor_info.name, asset.filename
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,14 +16,16 @@ from gdsurgeon.checkpoint.edit import Edited, Files, Value, as_it_is, edit, reli
 from gdsurgeon.checkpoint.open import open_checkpoint, prefix_of
 from gdsurgeon.checkpoint.publish import BundleOutput, counts_taken
 from gdsurgeon.checkpoint.stored import Checkpoint
-from gdsurgeon.container.files import GRAPH_FILE
-from gdsurgeon.errors import EditError, Line, NothingToDo, UsageError, printable, quoted
+from gdsurgeon.container.files import CHECKPOINT, GRAPH_FILE, saved_model_at
+from gdsurgeon.errors import EditError, InputError, Line, NothingToDo, UsageError, printable, quoted
 from gdsurgeon.feeds.given import array_file, of_array
 from gdsurgeon.graph.names import under_scope
-from gdsurgeon.operation.paths import back_up, backup_path, check_agree
+from gdsurgeon.operation.paths import back_up, backup_path, check_agree, lock_of
 from gdsurgeon.ops.dtypes import DTYPES
 from gdsurgeon.select import compiled, matching_ends, substituted
-from gdsurgeon.wire.output import STANDARD_OUTPUT, Earlier, same_file
+from gdsurgeon.wire.folder import State
+from gdsurgeon.wire.lock import changed_meanwhile
+from gdsurgeon.wire.output import STANDARD_OUTPUT, Earlier, check_state, same_file
 from gdsurgeon.wire.source import BytesSource, Source, open_source
 from gdsurgeon.wire.write import ChunkSource, size_of
 
@@ -109,7 +112,7 @@ def operate_checkpoint(
     """
     started = time.monotonic()
     check_agree(request.out, in_place=request.in_place, backup=request.backup)
-    with open_checkpoint(request.prefix) as checkpoint:
+    with _lock(request), open_checkpoint(request.prefix) as checkpoint:
         out = _output_prefix(request, checkpoint)
         wanted = _wanted(request, checkpoint)
         edited = edit(checkpoint, wanted.renamed, wanted.dropped, wanted.values)
@@ -118,10 +121,14 @@ def operate_checkpoint(
         written = len(files.table) + sum(size_of(shard) for shard in files.shards if not isinstance(shard, str))
 
         def publishing(has_appeared: Callable[[], bool]) -> None:
-            checkpoint.check_unchanged()
+            try:
+                checkpoint.check_unchanged()
+            except InputError as error:
+                raise changed_meanwhile(out) if request.in_place else error from error
             before_publishing(has_appeared)
 
-        compared = _publish(request, out, files, edited, publishing)
+        replaces = checkpoint.state if request.in_place and isinstance(checkpoint, Bundle) else None
+        compared = _publish(request, out, files, edited, publishing, replaces)
         for path in obsolete:
             _remove(path)
     renamed, dropped, values, idle = wanted
@@ -130,6 +137,16 @@ def operate_checkpoint(
         out, len(files.shards), written, renamed, dropped, sorted(renamed.get(key, key) for key in values), followed,
         compared, idle, _warnings(request, checkpoint, renamed, dropped), time.monotonic() - started,
     )  # fmt: skip
+
+
+def _lock(request: CheckpointRequest) -> AbstractContextManager[object]:
+    """A lock on the checkpoint of REQUEST if it is replaced, or on the SavedModel that it is a part of."""
+    prefix = prefix_of(request.prefix)
+    if not request.in_place or request.dry_run or not os.path.isfile(index_path(prefix)):
+        return nullcontext()
+    model = os.path.normpath(os.path.join(os.path.dirname(prefix), os.pardir))
+    is_part = os.path.basename(prefix) == os.path.basename(CHECKPOINT) and saved_model_at(model)
+    return lock_of(model if is_part else index_path(prefix))
 
 
 def _output_prefix(request: CheckpointRequest, checkpoint: Checkpoint) -> str:
@@ -259,13 +276,17 @@ def _publish(
     files: Files,
     edited: Edited,
     before_publishing: Callable[[Callable[[], bool]], None],
+    replaces: State | None,
 ) -> Compared:
     """Stages FILES, compares them with what they are to hold, and has them appear; a dry run writes none."""
     with BundleOutput(out, files.table, files.shards, replacing=request.in_place) as output:
+        output.index.replaces = replaces
         if request.dry_run:
             return _read_back(_unwritten(out, files), edited)
         output.stage()
         compared = _read_back(output.staged(), edited)
+        if replaces is not None:
+            check_state(output.index.name, replaces)
         kept = backup_path(index_path(out), request.backup) if request.backup is not None else None
         with Earlier(kept, output.index) as earlier:
             earlier.keep()

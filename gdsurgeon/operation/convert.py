@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from gdsurgeon.container.files import GRAPH_FILE, TEXT_FILE, saved_model_at
-from gdsurgeon.container.load import meta_of, model_folder
+from gdsurgeon.container.load import folder_state, meta_of, model_folder
 from gdsurgeon.container.output_folder import OutputFolder
+from gdsurgeon.container.restoring import check_assets
 from gdsurgeon.errors import InputError, OutputError, UsageError, ValidationError, printable, quoted
 from gdsurgeon.graph.load import LARGEST_TEXT, from_source
 from gdsurgeon.operation.paths import check_apart, check_outside, check_takes_binary, output_path
@@ -101,7 +102,8 @@ def operate_convert(
 ) -> Converted:
     """Writes the model in another form. What is written is read back, and is the same message, or nothing appears.
 
-    The structure is not looked at: a broken graph that protobuf can read becomes text, to be mended by hand.
+    The structure is not looked at: a broken graph that protobuf can read becomes text, to be mended by hand. Of a
+    folder, links and assets outside of it are refused; its file alone is converted all the same.
 
     Args:
         request: what to do.
@@ -113,11 +115,15 @@ def operate_convert(
     """
     started = time.monotonic()
     folder, path = _place(request.model)
+    files = folder_state(folder) if folder else None
     read = _read(path)
     try:
+        for meta in read.message().meta_graphs if folder else ():  # type: ignore[attr-defined]
+            check_assets(meta, folder)
         is_text = _is_text(request, read, folder)
         out = _out(request, folder, path, is_text=is_text)
         with _output(out, folder, is_text=is_text) as output:
+            output.files = files
             if not is_text and not request.dry_run:
                 check_takes_binary(output)
             chunks = _chunks(read, is_text=is_text)

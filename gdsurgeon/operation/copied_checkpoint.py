@@ -19,7 +19,10 @@ from gdsurgeon.container.output_folder import OutputFolder
 from gdsurgeon.container.output_tar import OutputTar
 from gdsurgeon.errors import EditError, Line, OutputError, UsageError, printable, quoted, reason
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.operation.paths import lock_of
 from gdsurgeon.values import Closing
+from gdsurgeon.wire.folder import State
+from gdsurgeon.wire.lock import Lock
 from gdsurgeon.wire.output import Earlier, Output
 from gdsurgeon.wire.write import Chunk
 
@@ -41,6 +44,7 @@ class CopiedCheckpoint(Closing):
         self._graph = graph
         self._folder = ""
         self._bundle: BundleOutput | None = None
+        self._lock: Lock | None = None
         self.checkpoint = open_checkpoint(graph.serving.checkpoint)
         try:
             self.edited = Edited(_with_copies(self.checkpoint, graph), {})
@@ -51,6 +55,8 @@ class CopiedCheckpoint(Closing):
     def close(self) -> None:
         """Closes the checkpoint; what of it stood in for another is gone."""
         self.checkpoint.close()
+        if self._lock is not None:
+            self._lock.close()
         if self._folder:
             shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -75,6 +81,10 @@ class CopiedCheckpoint(Closing):
             output.beside = {index_path(CHECKPOINT): [files.table], **dict(zip(paths, files.shards, strict=True))}
             return output
         self._bundle = BundleOutput(_prefix(output, self, in_place), *files, replacing=in_place)
+        if in_place:
+            assert isinstance(self.checkpoint, Bundle)
+            self._lock = lock_of(self._bundle.index.name)
+            self._bundle.index.replaces = self.checkpoint.state
         return WithCheckpoint(output, self._bundle, in_place=in_place)
 
     def check(self, folder: str) -> None:
@@ -149,10 +159,12 @@ class WithCheckpoint(Closing):
     """
 
     is_stream = False
+    files: State | None = None
 
     def __init__(self, file: Output, bundle: BundleOutput, *, in_place: bool) -> None:
         self.name = file.name
         self._file, self._bundle = file, bundle
+        self.replaces = file.replaces
         self.replaced = (bundle.index.name,) if in_place else ()
 
     @property

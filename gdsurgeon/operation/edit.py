@@ -25,7 +25,15 @@ from gdsurgeon.errors import (
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.uniquely import uniquely_named
-from gdsurgeon.operation.paths import back_up_all, check_apart, check_outside, check_takes_binary, output_path
+from gdsurgeon.operation.paths import (
+    back_up_all,
+    backup_path,
+    check_apart,
+    check_outside,
+    check_takes_binary,
+    lock_of,
+    output_path,
+)
 from gdsurgeon.operation.sequence import Edit, Instruction, ModelForm, carry_out, is_undone, together
 from gdsurgeon.operation.written import Form, Written, written
 from gdsurgeon.proof.change import Step
@@ -33,7 +41,7 @@ from gdsurgeon.proof.progress import Event, Progress, silent
 from gdsurgeon.proof.proof import DiffersError, Proof
 from gdsurgeon.proof.settings import Settings
 from gdsurgeon.values import Data
-from gdsurgeon.wire.output import STANDARD_OUTPUT, Earlier, Output, OutputFile
+from gdsurgeon.wire.output import STANDARD_OUTPUT, Earlier, Output, OutputFile, check_state
 from gdsurgeon.wire.source import STANDARD_INPUT
 from gdsurgeon.wire.text import is_text_name
 from gdsurgeon.wire.write import Chunk, resolved, size_of
@@ -191,13 +199,21 @@ def operate(
 
     listener = _Listener(publishing, differing, progress)
     with ExitStack() as stack:
+        lock = stack.enter_context(lock_of(request.model, progress)) if _is_replaced(request) else None
         is_known = request.model not in STANDARD_INPUT
         output = stack.enter_context(_output(request, out)) if is_known else None
         proving = stack.enter_context(_proving(request, progress)) if request.level in ("load", "run") else None
         # TensorFlow loads while what comes at standard input is waited for; that says what is written.
         output = output or stack.enter_context(_output(request, out))
+        output.replaces = lock.state if lock is not None else None
         instructions = [request.instruction(edits)] if callable(edits) else edits
         return _operate(request, instructions, output, proving, listener)
+
+
+def _is_replaced(request: Request) -> bool:
+    """Whether the model of REQUEST, which is there, is to be replaced."""
+    is_there = os.path.isfile(request.model) or bool(saved_model_at(request.model))
+    return request.in_place and not request.dry_run and is_there
 
 
 def _proving(request: Request, progress: Progress) -> Proving:
@@ -215,7 +231,9 @@ def _output(request: Request, out: str) -> Output:
     if request.in_place and request.form != "model" and not (folder and request.form == "slim"):
         line = Line("{in_place} would have something of another kind replace MODEL: {out} names it")
         raise UsageError(line, code="conflicting-options")
-    check_outside(out, folder)
+    written = (request.report, backup_path(folder, request.backup or ".")) if request.in_place and folder else ()
+    for path in (out, *filter(None, written)):
+        check_outside(path, folder)
     if request.form == "graph" or not (folder or is_made):
         return OutputFile(out)
     kept = folder if request.form == "model" else ""
@@ -398,6 +416,8 @@ def _served(request: Request, proving: Proving, model: Model, keys: Sequence[str
 def _publish(request: Request, staging: Output, done: Outcome, listener: _Listener) -> None:
     """Has the result appear, with its backup and report, or nothing at all."""
     backup = request.backup if not request.dry_run else None
+    if staging.replaces is not None:
+        check_state(request.model, staging.replaces)
     with ExitStack() as stack:
         back_up_all(request.model, backup, staging, stack)
         stack.enter_context(Earlier(request.report, staging)).keep()
@@ -409,6 +429,7 @@ def _publish(request: Request, staging: Output, done: Outcome, listener: _Listen
 def _loaded(request: Request, output: Output) -> tuple[Model, bool]:
     """The model, and whether the output is a GraphDef as text."""
     model = open_model(request.model, request.wanted)
+    output.files = model.container.files if model.container is not None else None
     if request.mends:
         model = model._replace(graph=uniquely_named(model.graph))
     is_graph = request.form == "graph" or (request.form == "model" and model.container is None)

@@ -7,7 +7,9 @@ import stat
 from collections.abc import Sequence
 from contextlib import ExitStack
 
-from gdsurgeon.errors import Line, OutputError, UsageError, printable, reason
+from gdsurgeon.errors import Line, UsageError, printable, unwritable
+from gdsurgeon.proof.progress import Event, Progress, silent
+from gdsurgeon.wire.lock import Lock, changed_meanwhile
 from gdsurgeon.wire.output import STANDARD_OUTPUT, Earlier, Output, link_or_copy, same_file, temporary_name
 from gdsurgeon.wire.source import STANDARD_INPUT
 
@@ -187,6 +189,11 @@ def _is_same(read: str, written: str) -> bool:
     return (stat.S_ISREG(first.st_mode) or stat.S_ISDIR(first.st_mode)) and os.path.samestat(first, second)
 
 
+def lock_of(model: str, progress: Progress = silent) -> Lock:
+    """A lock on MODEL, which is to be replaced; another run that replaces it is waited for. Raises: see `Lock`."""
+    return Lock(model, lambda: progress(Event("waiting")))
+
+
 def back_up(model: str, suffix: str) -> None:
     """Keeps the old file under its name with SUFFIX; the file itself where links are possible, else a copy.
 
@@ -201,11 +208,9 @@ def back_up(model: str, suffix: str) -> None:
         link_or_copy(os.path.realpath(model), temporary)
         os.replace(temporary, backup)
     except OSError as error:
-        raise OutputError(
-            f"the backup {printable(backup)} cannot be written: {reason(error)}",
-            code="unwritable",
-            facts={"file": backup},
-        ) from error
+        if not os.path.exists(model):
+            raise changed_meanwhile(model) from error
+        raise unwritable(backup, error, role="the backup") from error
     finally:
         if os.path.lexists(temporary):
             os.unlink(temporary)

@@ -11,7 +11,7 @@ from gdsurgeon.container.meta_graph import MetaGraph
 from gdsurgeon.container.objects import ObjectGraph
 from gdsurgeon.container.restoring import restored_keys
 from gdsurgeon.edits.claims import EditResult
-from gdsurgeon.errors import EditError, Remark, ValidationError, quoted
+from gdsurgeon.errors import EditError, InputError, Json, Remark, ValidationError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Node
@@ -21,6 +21,19 @@ from gdsurgeon.ops.kinds import is_variable
 from gdsurgeon.text import counted, named
 from gdsurgeon.wire.protos import CollectionDef
 from gdsurgeon.wire.write import Chunk, ChunkSource
+
+
+def check_functions(meta: MetaGraph) -> None:
+    """Raises InputError if the objects of META name functions that its graph did not have when it was read."""
+    functions = meta.graph.pristine().functions
+    missing = sorted(name for name in ObjectGraph(meta.around.object_graph_def).functions if name not in functions)
+    if missing:
+        name = meta.graph.source_name
+        line = (
+            f"{printable(name)} is broken: its objects name the function {quoted(missing[0])}, which it does not have"
+        )
+        facts: dict[str, Json] = {"file": name, "function": missing[0], "count": len(missing)}
+        raise InputError(line, code="no-such-function", facts=facts, advice="without-objects")
 
 
 def check_restorable(container: Container, result: EditResult) -> None:

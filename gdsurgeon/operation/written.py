@@ -106,9 +106,11 @@ def _in_container(container: Container, result: EditResult, *, as_v1: bool) -> t
     from gdsurgeon.operation.objects import check_no_new_variables, objects_after, unseen
     from gdsurgeon.operation.saver_around import saver_around
     from gdsurgeon.operation.signatures import definitions, touched_signatures
-    from gdsurgeon.operation.visible import check_restorable, check_written
+    from gdsurgeon.operation.visible import check_functions, check_restorable, check_written
 
     meta = container.meta
+    if meta.has_objects and not as_v1:
+        check_functions(meta)
     touched = touched_signatures(meta, result.intent)
     signatures = definitions(meta, touched)
     has_objects = meta.has_objects and not as_v1

@@ -6,9 +6,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 STEPS = (
-    "loading", "checking", "editing", "staging", "proving", "running", "comparing", "searching", "publishing",
+    "waiting", "loading", "checking", "editing", "staging", "proving", "running", "comparing", "searching",
+    "publishing",
 )  # fmt: skip
-"""In the order in which they come; running and comparing once for every sample."""
+"""In the order in which they come; waiting is for another run that replaces the model, running and comparing are once
+for every sample."""
 
 
 class Event(NamedTuple):

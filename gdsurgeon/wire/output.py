@@ -2,29 +2,43 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import stat
 import sys
 from collections.abc import Iterable
+from contextlib import closing
 from typing import Protocol
 
-from gdsurgeon.errors import OutputError, printable, reason
+from gdsurgeon.errors import InputError, OutputError, printable, unwritable
 from gdsurgeon.values import Closing
+from gdsurgeon.wire.folder import State, place, state_of
+from gdsurgeon.wire.lock import changed_meanwhile
 from gdsurgeon.wire.source import FileSource, open_source
 from gdsurgeon.wire.write import Chunk, SourceSpan, size_of, write_chunks
 
 EARLY_WRITEBACK = 64 << 20
 """Bytes from which on a file is written back while it is still being written."""
 
+_EXCHANGE, _HERE = 2, -100
+"""Of renameat2: the flag that exchanges two names, and the folder that relative paths begin in."""
 STANDARD_OUTPUT = frozenset(("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"))
 
 
 class Output(Protocol):
-    """Where a model is written: staged, perhaps proven, then published; a file, a folder or a stream."""
+    """Where a model is written: staged, perhaps proven, then published; a file, a folder or a stream.
+
+    Attributes:
+        files: the state of the model's folder when it was opened, if the model is one whose files go into the output:
+            what is linked or copied from there must be in that state.
+        replaces: the state that what is replaced was in when it was read; None: whatever is there is replaced.
+    """
 
     name: str
     is_stream: bool
+    files: State | None
+    replaces: State | None
 
     @property
     def replaced(self) -> tuple[str, ...]:
@@ -70,11 +84,14 @@ class OutputFile(Closing):
     """
 
     replaced = ()
+    files: State | None = None
+    replaces: State | None = None
 
     def __init__(self, path: str) -> None:
         self.name = "<stdout>" if path in STANDARD_OUTPUT else path
         self.staged: str | None = None
-        self._renamed = False  # from the moment at which that is tried
+        self._made: os.stat_result | None = None  # of what is staged, from the moment at which it is to take its name
+        self._is_noted = False  # that it has its name
         self._target = path
         self._mode: int | None = None
         self._group: int | None = None
@@ -100,31 +117,28 @@ class OutputFile(Closing):
     def _resolve(self, path: str) -> bool:
         """Finds the target and what it is now; True where it can only be streamed to."""
         if path.endswith("/"):
-            raise OutputError(f"{printable(path)} cannot be written: it names a folder, not a file")
+            raise _no_place(path, "it names a folder, not a file", "is-a-folder")
         try:
             target = os.path.realpath(path, strict=False)
             found = os.stat(target)
         except FileNotFoundError:
             found = None
         except OSError as error:
-            raise OutputError(f"{printable(path)} cannot be written: {reason(error)}") from error
+            raise unwritable(path, error) from error
         self._target = target
         folder = os.path.dirname(target)
         if found is None:
             if os.path.islink(target):
-                raise OutputError(f"{printable(path)} cannot be written: too many levels of symbolic links")
+                raise unwritable(path, OSError(errno.ELOOP, os.strerror(errno.ELOOP)))
             if not os.path.isdir(folder):
-                raise OutputError(f"{printable(path)} cannot be written: there is no folder {printable(folder)}")
+                raise no_folder(path, folder)
             return False
         if stat.S_ISDIR(found.st_mode):
-            raise OutputError(f"{printable(path)} cannot be written: it is a directory")
+            raise _no_place(path, "it is a directory", "is-a-folder")
         if not stat.S_ISREG(found.st_mode):
             return True
         if not found.st_mode & 0o222 or not os.access(target, os.W_OK):
-            raise OutputError(
-                f"{printable(path)} cannot be written: the file is read-only",
-                advice="make-writable",
-            )
+            raise _no_place(path, "the file is read-only", "unwritable", "make-writable")
         self._mode, self._group = stat.S_IMODE(found.st_mode), found.st_gid
         return False
 
@@ -147,12 +161,12 @@ class OutputFile(Closing):
                 os.close(fd)
         except OSError as error:
             self.close()
-            raise OutputError(f"{printable(self.name)} cannot be written: {reason(error)}") from error
+            raise unwritable(self.name, error) from error
         assert self.staged is not None
         return self.staged
 
     def stage_file(self, path: str) -> str:
-        """Has the file PATH be what is published: by a further name where links are possible, else a copy of it.
+        """Has the file PATH be what is published: by a further name if links are possible, else a copy of it.
 
         Raises:
             OutputError: it cannot be written; nothing is left behind.
@@ -160,14 +174,14 @@ class OutputFile(Closing):
         """
         self.staged = temporary_name(self._target)
         try:
-            os.link(os.path.realpath(path), self.staged)
-            return self.staged
-        except OSError:
-            source = open_source(path)
-        try:
-            return self.stage([SourceSpan(source, 0, source.size)])
-        finally:
-            source.close()
+            with closing(open_source(path)) as source:
+                if not isinstance(source, FileSource):
+                    return self.stage([SourceSpan(source, 0, source.size)])
+                place(source, path, self.staged)
+        except OSError as error:
+            self.close()
+            raise unwritable(self.name, error) from error
+        return self.staged
 
     def _create(self) -> int:
         if self.is_stream:
@@ -194,7 +208,8 @@ class OutputFile(Closing):
         """Makes the staged bytes the output.
 
         Raises:
-            OutputError: the rename or the stream failed; the target is as it was.
+            OutputError: the rename or the stream failed, or the target is not in the state that is to be replaced;
+                it is as it was.
             BrokenPipeError: the reader of the stream is gone.
         """
         assert self.staged is not None
@@ -208,12 +223,14 @@ class OutputFile(Closing):
                 self.close()
             return
         try:
-            self._renamed = True
-            os.replace(self.staged, self._target)
-            self.staged = None
+            self._made = os.stat(self.staged)
+            if self.replaces is None or not exchange_known(self.staged, self._target, self.replaces):
+                os.replace(self.staged, self._target)
+            self._is_noted = True
             sync_folder(os.path.dirname(self._target))
         except OSError as error:
-            raise OutputError(f"{printable(self.name)} cannot be written: {reason(error)}") from error
+            raise unwritable(self.name, error) from error
+        self.close()  # what was exchanged for it
 
     def stream(self, chunks: Iterable[Chunk]) -> None:
         """Writes CHUNKS straight to the stream.
@@ -237,15 +254,15 @@ class OutputFile(Closing):
         except BrokenPipeError:
             raise
         except OSError as error:
-            raise OutputError(f"{printable(self.name)} cannot be written: {reason(error)}") from error
+            raise unwritable(self.name, error) from error
 
     @property
     def has_appeared(self) -> bool:
         """Whether the staged file has its name by now, though a signal may have come before anybody could note it."""
-        return self._renamed and (self.staged is None or not os.path.lexists(self.staged))
+        return self._is_noted or is_at(self._target, self._made)
 
     def close(self) -> None:
-        """Removes what was staged and not published."""
+        """Removes what was staged and not published, or what the published file was exchanged for."""
         if self.staged is not None:
             try:
                 os.unlink(self.staged)
@@ -285,7 +302,7 @@ class Earlier:
         except FileNotFoundError:
             pass
         except OSError as error:
-            raise OutputError(f"{printable(self._path)} cannot be replaced: {reason(error)}") from error
+            raise unwritable(self._path, error, "replaced") from error
         self._is_known = True
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -307,6 +324,73 @@ class Earlier:
             except OSError:
                 os.unlink(self._path)  # and not written over: it may be a link to the model
                 link_or_copy(self._kept, self._path)
+
+
+def _no_place(path: str, why: str, code: str, advice: str | tuple[str, ...] = ()) -> OutputError:
+    line = f"{printable(path)} cannot be written: {why}"
+    return OutputError(line, code=code, advice=advice, facts={"file": path})
+
+
+def no_folder(path: str, folder: str) -> OutputError:
+    """The error that PATH cannot be written, since there is no FOLDER for it."""
+    line = f"{printable(path)} cannot be written: there is no folder {printable(folder)}"
+    return OutputError(line, code="file-missing", facts={"file": path, "name": folder})
+
+
+def exchange_known(staged: str, target: str, before: State) -> bool:
+    """Exchanges the names of STAGED and TARGET, if TARGET is in the state BEFORE when it loses its own.
+
+    What has changed by now, or changes in the instant before the exchange, has its name again.
+
+    Returns:
+        Whether that was done; False: the system cannot exchange names in one step, and TARGET is in that state.
+
+    Raises:
+        OSError: the names cannot be exchanged.
+        OutputError: TARGET is in another state.
+    """
+    check_state(target, before)
+    try:
+        is_done = exchange_names(staged, target)
+    except OSError:
+        check_state(target, before)
+        raise
+    if is_done:
+        try:
+            check_state(staged, before, target)
+        except OutputError:
+            exchange_names(staged, target)
+            raise
+    return is_done
+
+
+def check_state(path: str, before: State, name: str = "") -> None:
+    """Raises OutputError if PATH, which is called NAME in the message, is not in the state BEFORE."""
+    try:
+        is_same = state_of(path) == before
+    except (OSError, InputError):
+        is_same = False
+    if not is_same:
+        raise changed_meanwhile(name or path)
+
+
+def exchange_names(path: str, other: str) -> bool:
+    """Exchanges two names in one step; returns False if the system cannot. Raises OSError."""
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if rename is not None and rename(_HERE, os.fsencode(path), _HERE, os.fsencode(other), _EXCHANGE) == 0:
+        return True
+    number = ctypes.get_errno() if rename is not None else errno.ENOSYS
+    if number not in (errno.ENOSYS, errno.EINVAL):
+        raise OSError(number, os.strerror(number))
+    return False
+
+
+def is_at(path: str, made: os.stat_result | None) -> bool:
+    """Whether what was MADE is called PATH by now: read off the disk, as a signal may hinder any note."""
+    try:
+        return made is not None and os.path.samestat(os.stat(path), made)
+    except OSError:
+        return False
 
 
 def temporary_name(path: str) -> str:
@@ -372,8 +456,6 @@ def _allocate(fd: int, size: int) -> None:
     Raises:
         OSError: there is no room.
     """
-    import ctypes
-
     # Not `os.posix_fallocate`: where the file system cannot do it, that writes to every block instead.
     fallocate = getattr(ctypes.CDLL(None, use_errno=True), "fallocate", None)
     if fallocate is None:

@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Protocol, overload
 
 from gdsurgeon.errors import InputError, UsageError, printable, unreadable, unwritable
+from gdsurgeon.values import Closing
 from gdsurgeon.wire.fields import Field, WireError, fields
 
 SPOOL_IN_MEMORY = 64 << 20
@@ -90,14 +91,18 @@ class SourceSlice:
         """The other source is closed by who opened it."""
 
 
-class FileSource:
-    """A graph in a seekable file, read by `pread`: a mapped file that shrinks would kill the process."""
+class FileSource(Closing):
+    """A graph in a seekable file, read by `pread`: a mapped file that shrinks would kill the process.
+
+    Attributes:
+        found: what the system said of the file when it was opened.
+    """
 
     def __init__(self, fd: int, name: str) -> None:
         self._fd = fd
         self.name = name
-        self._stat = os.fstat(fd)
-        self.size = self._stat.st_size
+        self.found = os.fstat(fd)
+        self.size = self.found.st_size
 
     def read(self, offset: int, size: int) -> bytes:
         try:
@@ -116,7 +121,7 @@ class FileSource:
 
     def check_unchanged(self) -> None:
         now = os.fstat(self._fd)
-        if (now.st_size, now.st_mtime_ns) != (self._stat.st_size, self._stat.st_mtime_ns):
+        if (now.st_size, now.st_mtime_ns) != (self.found.st_size, self.found.st_mtime_ns):
             raise changed(self.name)
 
     def close(self) -> None:

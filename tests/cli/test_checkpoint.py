@@ -238,7 +238,7 @@ def test_nothing_to_do_is_passed_on(small: Desk) -> None:
         (("--drop", "bias", "-o", "-"), 2, "a checkpoint is several files, which cannot go to standard output"),
         (("--drop", "bias", "-i", "-o", "n"), 2, "-i replaces MODEL, and -o names another output: give one of them"),
         (("--drop", "bias", "--backup", ".b"), 2, "--backup keeps the file that -i replaces; without it there is none"),
-        (("--drop", "bias", "-o", "no/n"), 6, "no/n cannot be written: no: no such file or directory"),
+        (("--drop", "bias", "-o", "no/n"), 6, "no/n cannot be written: no such file or directory"),
     ],
 )  # fmt: skip
 def test_what_is_refused(small: Desk, arguments: tuple[str, ...], code: int, said: str) -> None:
@@ -251,7 +251,7 @@ def test_what_is_no_checkpoint(small: Desk) -> None:
     refused(small, 3, "there is no checkpoint n. In that folder there is m", "n")
     refused(small, 3, "there is no checkpoint n. In that folder there is m", "n", "--drop", "x", "-o", "o")
     ran = small.run("checkpoint", "n", "--json")
-    assert ran.code == 3 and json.loads(ran.out)["error"]["code"] == "bad-input"
+    assert ran.code == 3 and json.loads(ran.out)["error"]["code"] == "no-such-file"
 
 
 def test_a_missing_shard_keeps_an_edit_from_being_made(small: Desk) -> None:

@@ -20,7 +20,7 @@ from support.renaming import QUICK
 RENAME = ("rename", "model", "x=pixels", *QUICK)
 PLACES = {"in-place": ("-i", "--backup", ".bak"), "new": ("-o", "out")}
 CALLS = {
-    "mkdir": "ENOSPC", "link": "EMLINK", "rename": "EACCES", "renameat2": "EACCES", "fsync": "EIO", "write": "ENOSPC",
+    "mkdir": "ENOSPC", "linkat": "EMLINK", "rename": "EACCES", "renameat2": "EACCES", "fsync": "EIO", "write": "ENOSPC",
     "copy_file_range": "EIO", "openat": "ENOSPC", "unlink": None, "unlinkat": None, "rmdir": None,
 }  # fmt: skip
 """With what each fails; None: it takes away what is no longer wanted."""
@@ -75,7 +75,7 @@ def check_whole(desk: Desk, place: str, where: str) -> bool:
 @pytest.mark.parametrize("place", PLACES)
 def test_whichever_call_is_the_last_or_fails(desk: Desk, tmp_path: Path, place: str) -> None:
     calls = calls_on_the_folder(desk, place, tmp_path / "trace")
-    assert {"mkdir", "link", "fsync"} < dict(calls).keys()
+    assert {"mkdir", "linkat", "fsync"} < dict(calls).keys()
     for name, at in calls:
         begin_anew(desk)
         inject = f"inject={name}:signal=KILL:when={at}"

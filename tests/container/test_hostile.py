@@ -77,17 +77,6 @@ def test_a_restore_op_reads_nothing_else(desk: Desk) -> None:
     check_refused(desk, 7, ("cannot be initialised", "/etc/passwd", "ermission denied"), *RENAME)
 
 
-@pytest.mark.tensorflow
-def test_an_asset_is_read_in_the_folder_alone(desk: Desk) -> None:
-    meta = meta_graph()
-    meta.asset_file_def[0].filename = "../../../../../../etc/passwd"
-    meta.graph_def.node.add(name="evil", op="ReadFile", input=["asset"])
-    (init,) = (n for n in meta.graph_def.node if n.name == "init")
-    init.input.append("^evil")
-    put(desk.folder / "model", meta)
-    check_refused(desk, 7, ("cannot be initialised", "passwd"), *RENAME)
-
-
 def test_a_cut_graph(desk: Desk) -> None:
     put(desk.folder / "model")
     path = desk.folder / "model" / "saved_model.pb"
@@ -175,3 +164,23 @@ def assigned_in_a_circle_in_a_function() -> Any:
 def test_where_a_value_comes_from_is_not_sought_in_circles(desk: Desk, make: Any) -> None:
     put(desk.folder / "model", make())
     check_refused(desk, 3, ("form a cycle",), *RENAME, "--validate", "structure")
+
+
+BROKEN_OBJECTS = {
+    "function": lambda item: item.nodes.add().function.concrete_functions.append("nowhere"),
+    "bare": lambda item: setattr(item.nodes.add().bare_concrete_function, "concrete_function_name", "nowhere"),
+    "concrete": lambda item: item.concrete_functions["nowhere"].SetInParent(),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN_OBJECTS)
+def test_objects_that_name_a_function_that_is_not_there(desk: Desk, name: str) -> None:
+    meta = meta_graph(objects=True)
+    BROKEN_OBJECTS[name](meta.object_graph_def)
+    put(desk.folder / "model", meta)
+    facts = {"file": "model", "function": "nowhere"}
+    desk.refused(3, "no-such-function", *RENAME, *QUICK, **facts)
+    renaming = ("signature", "model", "--rename", "serving_default=main", "-o", "out")
+    desk.refused(3, "no-such-function", *renaming, *QUICK, **facts)
+    assert desk.run("inspect", "model").code == 0
+    assert desk.run(*RENAME, *QUICK, "--as-v1").code == 0

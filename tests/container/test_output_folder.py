@@ -14,12 +14,12 @@ from random import Random
 from typing import Any
 
 import pytest
-from support.desk import Desk, check_refused, check_said, finished
+from support.desk import Desk, check_failed, check_refused, check_said, finished
 from support.disk_fault import Fault
 from support.meta_graphs import meta_graph, put, read, saved_model
 from support.renaming import QUICK
 
-from gdsurgeon.container import output_folder
+from gdsurgeon.wire.folder import Folder
 
 RENAME = ("rename", "model", "x=pixels", *QUICK)
 FAULTS = ("write", "open", "fsync", "close", "link", "mkdir", "rename", "listdir", "unlink", "rmdir", "scandir")
@@ -184,27 +184,6 @@ def test_files_are_copied_where_they_cannot_be_linked(
     assert below(desk.files(), "model.bak") == {"model.bak" + k.removeprefix("model"): v for k, v in model.items()}
 
 
-def test_links_in_the_folder_are_followed(desk: Desk, model: dict[str, bytes | str]) -> None:
-    """As hubs keep models: every file is a link to where it is stored."""
-    store = desk.folder / "store"
-    store.mkdir()
-    for number, path in enumerate(sorted(p for p in (desk.folder / "model").rglob("*") if p.is_file())):
-        os.rename(path, store / str(number))
-        path.symlink_to(store / str(number))
-    stored = below(desk.files(), "store")
-    assert desk.run(*RENAME, "-o", "out").code == 0
-    check_edited(desk.folder / "out", model)
-    assert desk.run(*RENAME, "-i").code == 0
-    check_edited(desk.folder / "model", model)
-    assert below(desk.files(), "store") == stored
-
-
-@pytest.mark.parametrize("loop", ["variables/up", "variables/gone"])
-def test_links_that_lead_nowhere_or_round(desk: Desk, model: dict[str, bytes | str], loop: str) -> None:
-    (desk.folder / "model" / loop).symlink_to(".." if loop.endswith("up") else "nothing")
-    check_refused(desk, 6, ("out cannot be written",), *RENAME, "-o", "out")
-
-
 PLACES = {
     "new": ("-o", "out"),
     "earlier": ("-o", "earlier"),
@@ -258,23 +237,16 @@ def test_a_folder_that_is_replaced_while_it_is_read(
 ) -> None:
     """Somebody else edits it in place: of the folder that goes, what is listed may be a part."""
     put(desk.scratch / "other")
-    listed = os.listdir
+    real = Folder.copy_to
 
-    def replaced(path: str) -> list[str]:
-        monkeypatch.setattr(os, "listdir", listed)
-        os.rename(path.rstrip("/"), desk.scratch / "earlier")
-        os.rename(desk.scratch / "other", path)
-        return []
-
-    def reached(*arguments: Any) -> bool:
-        monkeypatch.setattr(os, "listdir", replaced)
+    def reached(*arguments: Any) -> None:
+        monkeypatch.setattr(Folder, "copy_to", real)
+        os.rename("model", desk.scratch / "earlier")
+        os.rename(desk.scratch / "other", "model")
         return real(*arguments)
 
-    real = output_folder.link_tree
-    monkeypatch.setattr(output_folder, "link_tree", reached)
-    ran = desk.run(*RENAME, *place)
-    assert ran.code == 3
-    check_said(ran, "model was replaced while it was being read")
+    monkeypatch.setattr(Folder, "copy_to", reached)
+    check_failed(desk.run(*RENAME, *place), 6 if "-i" in place else 3, "file-changed", file="model")
     assert below(desk.files(), "model") == model and os.listdir(desk.folder) == ["model"]
 
 
@@ -282,15 +254,17 @@ EXCHANGED = """\
 import os, signal, sys
 from gdsurgeon.cli.main import run
 from gdsurgeon.container import output_folder
-at, exchange = int(sys.argv.pop()), output_folder.exchange
+from gdsurgeon.wire import output
+at, exchange = int(sys.argv.pop()), output.exchange_names
 calls = 0
 def exchanging(*paths):
     global calls
     calls += 1
-    exchange(*paths)
+    is_done = exchange(*paths)
     if calls == at:
         os.kill(os.getpid(), signal.SIGTERM)
-output_folder.exchange = exchanging
+    return is_done
+output.exchange_names = output_folder.exchange_names = exchanging
 run()
 """
 

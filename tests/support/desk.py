@@ -84,9 +84,7 @@ class Desk:
         """
         before = self.files()
         ran = self.run(*arguments, data=data)
-        assert ran.code == exit_code, ran
-        check_error(ran.error, code, facts)
-        check_said(ran)
+        check_failed(ran, exit_code, code, **facts)
         assert ran.out == b""
         assert self.files() == before
         assert self.temporary_files() == []
@@ -265,6 +263,13 @@ def check_error(error: GdsurgeonError | str | None, code: str, facts: Mapping[st
     assert isinstance(error, (GdsurgeonError, Remark)), error
     assert error.code == code, (error.code, str(error), error.facts)
     assert {name: error.facts.get(name) for name in facts} == dict(facts), (str(error), error.facts)
+
+
+def check_failed(ran: Ran, exit_code: int, code: str, **facts: Any) -> None:
+    """RAN has ended with EXIT_CODE and one error, which has the code CODE, and FACTS among its facts."""
+    assert ran.code == exit_code, ran
+    check_error(ran.error, code, facts)
+    check_said(ran)
 
 
 def check_said(ran: Ran, *words: str) -> None:

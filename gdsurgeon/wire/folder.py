@@ -1,0 +1,221 @@
+"""A folder that is opened once: what is in it is reached through its descriptor, and never through a link."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shlex
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from gdsurgeon.errors import InputError, printable
+from gdsurgeon.values import Closing
+from gdsurgeon.wire.source import FileSource, changed
+from gdsurgeon.wire.write import SourceSpan, write_chunks
+
+_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+_KINDS = {stat.S_IFLNK: "link", stat.S_IFIFO: "fifo", stat.S_IFSOCK: "socket"}
+
+
+class Identity(NamedTuple):
+    """What tells a file from another one, and from itself when it was written to; of a folder the first two."""
+
+    device: int
+    inode: int
+    size: int = 0
+    modified: int = 0
+
+
+def identity(found: os.stat_result) -> Identity:
+    """The identity of the file or folder of which the system has FOUND that."""
+    if stat.S_ISDIR(found.st_mode):
+        return Identity(found.st_dev, found.st_ino)
+    return Identity(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+
+
+State = Mapping[str, Identity]
+"""The files and folders below a folder by their paths in it, and the folder itself as ''; of a file itself alone."""
+
+
+def state_of(path: str) -> State:
+    """The state of the file or the folder PATH. Raises OSError; InputError: see `Folder.entries`."""
+    found = os.stat(path)
+    if not stat.S_ISDIR(found.st_mode):
+        return {"": identity(found)}
+    with Folder(path) as folder:
+        return folder.state()
+
+
+class Entry(NamedTuple):
+    """A file or a folder below a folder."""
+
+    path: str
+    is_folder: bool
+    identity: Identity
+
+
+class Folder(Closing):
+    """The folder PATH, which may be a link itself. Use as a context manager.
+
+    Raises:
+        OSError: it cannot be opened.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._fd = os.open(path, _FLAGS | os.O_DIRECTORY)
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+    def entries(self) -> Iterator[Entry]:
+        """All that is below it, a folder before what it holds.
+
+        Raises:
+            InputError: a link, a pipe, a socket or a device is among that.
+            OSError: it cannot be read.
+        """
+        pending = [""]
+        while pending:
+            inner = pending.pop()
+            fd = self._folder(inner)
+            try:
+                for name in sorted(os.listdir(fd)):
+                    found = os.stat(name, dir_fd=fd, follow_symlinks=False)
+                    path = os.path.join(inner, name)
+                    is_folder = stat.S_ISDIR(found.st_mode)
+                    if is_folder:
+                        pending.append(path)
+                    elif not stat.S_ISREG(found.st_mode):
+                        raise self._irregular(path, found)
+                    yield Entry(path, is_folder, identity(found))
+            finally:
+                os.close(fd)
+
+    def state(self) -> State:
+        """Its state. Raises: see `entries`."""
+        return {"": identity(os.fstat(self._fd)), **{entry.path: entry.identity for entry in self.entries()}}
+
+    def source(self, path: str, before: State | None = None) -> FileSource:
+        """The bytes of the file PATH in it; if its state is known from BEFORE, it must have been there.
+
+        Raises:
+            InputError: it is no file, or a different one than before.
+            OSError: it cannot be opened.
+        """
+        folder, name = os.path.split(path)
+        fd = self._folder(folder)
+        try:
+            return self._source(fd, name, path, before)
+        finally:
+            os.close(fd)
+
+    def place(self, path: str, target: str, before: State | None = None) -> None:
+        """Has TARGET be the file PATH in it: a further name of it if links are possible, else a copy.
+
+        Raises:
+            InputError: see `source`; or it was replaced meanwhile.
+            OSError: it cannot be read or written.
+        """
+        folder, name = os.path.split(path)
+        fd = self._folder(folder)
+        try:
+            with self._source(fd, name, path, before) as source:
+                place(source, name, target, folder=fd)
+        finally:
+            os.close(fd)
+
+    def copy_to(self, other: str, left_out: Iterable[str] = (), before: State | None = None) -> None:
+        """Has the folder OTHER hold its files, but for those at its top that are LEFT_OUT; files are linked.
+
+        Raises:
+            InputError: something is no file; or the folder was replaced, or is not in the state from BEFORE.
+            OSError: it cannot be read or written.
+        """
+        leaving = set(left_out)
+        state = {"": identity(os.fstat(self._fd))}
+        for entry in self.entries():
+            state[entry.path] = entry.identity
+            if entry.path in leaving:
+                continue
+            target = os.path.join(other, entry.path)
+            if entry.is_folder:
+                os.mkdir(target)
+            else:
+                self.place(entry.path, target, before)
+        if not os.path.samestat(os.fstat(self._fd), os.stat(self.path)) or (before is not None and before != state):
+            raise changed(self.path, "was replaced")
+
+    def _folder(self, path: str) -> int:
+        """A descriptor of the folder PATH in it."""
+        fd = os.open(".", _FLAGS | os.O_DIRECTORY, dir_fd=self._fd)
+        try:
+            for part in path.split(os.sep) if path else ():
+                before, fd = fd, self._open(fd, part, path, os.O_DIRECTORY)
+                os.close(before)
+        except BaseException:
+            os.close(fd)
+            raise
+        return fd
+
+    def _source(self, fd: int, name: str, path: str, before: State | None) -> FileSource:
+        file = self._open(fd, name, path, 0)
+        found = os.fstat(file)
+        if not stat.S_ISREG(found.st_mode) or (before is not None and before.get(path) != identity(found)):
+            os.close(file)
+            raise self._irregular(path, found) if not stat.S_ISREG(found.st_mode) else changed(self._named(path))
+        return FileSource(file, self._named(path))
+
+    def _open(self, fd: int, name: str, path: str, flags: int) -> int:
+        try:
+            return os.open(name, _FLAGS | os.O_NOFOLLOW | flags, dir_fd=fd)
+        except OSError as error:
+            if error.errno not in (errno.ELOOP, errno.ENOTDIR, errno.ENXIO):
+                raise
+            raise self._irregular(path, os.stat(name, dir_fd=fd, follow_symlinks=False)) from error
+
+    def _named(self, path: str) -> str:
+        return os.path.join(self.path, path)
+
+    def _irregular(self, path: str, found: os.stat_result) -> InputError:
+        what, name = _KINDS.get(stat.S_IFMT(found.st_mode), "device"), self._named(path)
+        facts = {"file": name, "found": what}
+        if what != "link":
+            line = f"{printable(name)} is a {what}, and a model is made of files and folders"
+            return InputError(line, code="wrong-format", facts=facts)
+        line = f"{printable(name)} is a link, and links in a model are not followed"
+        hint = f"cp -rL {shlex.quote(self.path)} COPY makes a copy of the model with files instead of links"
+        return InputError(line, code="link-in-savedmodel", facts=facts, hint=hint)
+
+
+def place(source: FileSource, name: str, target: str, *, folder: int | None = None) -> None:
+    """Has TARGET be the file SOURCE: a further name of it if NAME (in FOLDER) is one, and links are possible.
+
+    Otherwise, as when NAME is a link, TARGET is a copy, with the mode and the time of the file.
+
+    Raises:
+        InputError: another file has the name by now.
+        OSError: it cannot be written.
+    """
+    found = source.found
+    try:
+        os.link(name, target, src_dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        raise
+    except OSError:
+        pass  # links are not possible
+    else:
+        linked = os.lstat(target)
+        if os.path.samestat(linked, found):
+            return
+        os.unlink(target)
+        if not stat.S_ISLNK(linked.st_mode) or folder is not None:
+            raise changed(source.name, "was replaced")
+    fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        write_chunks(fd, [SourceSpan(source, 0, source.size)])
+        os.fchmod(fd, stat.S_IMODE(found.st_mode) & 0o777)
+        os.utime(fd, ns=(found.st_atime_ns, found.st_mtime_ns))
+    finally:
+        os.close(fd)
