@@ -96,13 +96,11 @@ def test_backup_that_is_a_link_to_the_model(desk: Desk) -> None:
     assert desk.files() == {"model.pb": renamed(PLAIN), "model.pb.bak": PLAIN}
 
 
-@pytest.mark.parametrize(
-    ("suffix", "words"), [("/nowhere/x", "model.pb/nowhere/x cannot be replaced: not a directory"), ("d", "backup")]
-)
-def test_backup_that_cannot_be_written(desk: Desk, suffix: str, words: str) -> None:
+@pytest.mark.parametrize("suffix", ["/nowhere/x", "d"])
+def test_backup_that_cannot_be_written(desk: Desk, suffix: str) -> None:
     desk.put("model.pb", PLAIN)
     (desk.folder / "model.pbd").mkdir()
-    check_refused(desk, 6, (words,), *RENAME, "-i", "--backup", suffix)
+    check_refused(desk, 6, (f"model.pb{suffix}",), *RENAME, "-i", "--backup", suffix)
 
 
 # -- row 62: too big for TensorFlow --------------------------------------------------------------------------
