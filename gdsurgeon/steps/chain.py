@@ -13,6 +13,9 @@ from gdsurgeon.steps.builder import Builder, empty_graph
 from gdsurgeon.steps.step import Raw
 from gdsurgeon.steps.value import Unfit, Value, in_batch
 
+_NOT_EMPTY = frozenset(("images", "resizing", "sounds"))
+"""The families of steps with kernels that refuse a tensor without elements."""
+
 
 class Chain:
     """Steps as a user has written them, for one side of a model, or (`side` is '') amidst it.
@@ -76,6 +79,8 @@ class Chain:
         step, arguments = self.steps[place]
         build.step = step.name
         try:
+            if step.family in _NOT_EMPTY and 0 in (value.shape or ()):
+                raise Unfit(f"{value.told} has no elements")
             return step.apply(build, value, **arguments)
         except Unfit as error:
             raise EditError(f"{self.name(place)}: {error}", code="step-unfit", facts={"step": step.name}) from None

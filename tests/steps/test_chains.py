@@ -38,6 +38,7 @@ POOL = (
     "mfcc(64, 30, coefficients=5, mels=10, rate=8000)", "mfcc(50, 50, mels=20, rate=16000)",
     "log-mel(64, 30, mels=5, lower=100, upper=3000, rate=8000)",
     "log-mel(50, 50, mels=4, lower=0, upper=4000, rate=8000, power=2, fft=128)", "assume(layout=WC)",
+    "clip(0, 7)", "clip(1, 7)", "rescale(3)",
 )  # fmt: skip
 RAWS = (
     "uint8[5,4,3]", "uint8[2,6,5,3]", "float32[5,4,3]", "float32[1,3,6,5]", "int32[4,5,1]", "float64[3,2]", "bool[4]",
@@ -52,6 +53,20 @@ def test_the_pool_has_every_step_that_takes_numbers() -> None:
     here = {written(text)[0].step.name for text in POOL}
     families = ("images", "resizing", "arithmetic", "layout", "sounds")
     assert here == {name for name, step in book().items() if step.family in families} - taking_bytes
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        "expand-dims(0) | cast(float32) | letterbox(5, 4, method=nearest, pad=0)",
+        "expand-dims(-1) | resize(4, 7, like=keras)",
+        "cast(float32) | log-mel(64, 30, mels=5, lower=100, upper=3000, rate=8000)",
+    ],
+)
+def test_a_dimension_known_to_be_zero_is_refused(steps: str) -> None:
+    with pytest.raises(EditError) as error:
+        typed(steps, "float64[0,99]")
+    assert error.value.code == "step-unfit"
 
 
 def value_for(raw: str) -> np.ndarray[tuple[int, ...], np.dtype[np.generic]]:
