@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import tarfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.graph.node import Output
 from gdsurgeon.operation.edit import Outcome, Request, operate
+from gdsurgeon.wire import output
 from gdsurgeon.wire.messages import message
 
 COPIES = {"copy/v": "net/v", "copy/of_old/w": "of_old/w"}
@@ -230,14 +232,17 @@ def test_neither_appears_where_one_cannot(tmp_path: Path, monkeypatch: pytest.Mo
 
     model = put(tmp_path)
     before = listing(tmp_path)
-    replace = os.replace
 
-    def fail(source: str, target: str) -> None:
-        if target.endswith(".meta"):
-            raise OSError(5, "the disk is gone")
-        replace(source, target)
+    def failing(work: Callable[[str, str], object]) -> Callable[[str, str], object]:
+        def fail(source: str, target: str) -> object:
+            if target.endswith(".meta"):
+                raise OSError(5, "the disk is gone")
+            return work(source, target)
 
-    monkeypatch.setattr(os, "replace", fail)
+        return fail
+
+    monkeypatch.setattr(os, "replace", failing(os.replace))
+    monkeypatch.setattr(output, "exchange_names", failing(output.exchange_names))
     with pytest.raises(OutputError):
         written(model, None if in_place else tmp_path / "out.meta", in_place=in_place)
     assert listing(tmp_path) == before

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.graphs import Builder
 from support.patience import LONG_ENOUGH
-from support.tf_graphs import Builder
 from support.workers import lent_worker
 
 from gdsurgeon.proof.models.trace import NodeTime, node_times, peak_bytes
