@@ -37,9 +37,8 @@ def test_equal_numbers_are_compared_without_numpy() -> None:
 
 def test_dtype_and_shape() -> None:
     a, b = from_numpy(np.zeros(2, "f4")), from_numpy(np.zeros((2, 1), "f4"))
-    assert compare(a, b).reason == "shape [2] against [2,1]"
-    found = compare(a, from_numpy(np.zeros(2, "i4")))
-    assert found.reason == "float32 against int32" and not found.equal and not found.close
+    for found in (compare(a, b), compare(a, from_numpy(np.zeros(2, "i4")))):
+        assert found.reason and found.max_abs is None and not found.equal and not found.close
 
 
 def test_distances() -> None:
