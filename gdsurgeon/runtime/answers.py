@@ -46,7 +46,7 @@ class Expected:
     Args:
         request: the request.
         arguments: its arguments, by name.
-        results: the requests that made the results in the child, by the names of these; a new one is added.
+        results: the requests that made the results in the child, by name. A request that makes a result is added.
         size: bytes of the graph that the request names, or 0.
     """
 
@@ -94,4 +94,4 @@ class Expected:
             self._outputs = value.outputs
         items = value.outputs if isinstance(value, RunSummary) else value
         if isinstance(items, list) and self._count is not None and len(items) != self._count:
-            raise BadMessage(f"{len(items)} items, of which {self._count} are expected")
+            raise BadMessage(f"{len(items)} items, but {self._count} are expected")

@@ -75,7 +75,7 @@ class Pending(Generic[T]):
     """The answer to a request, which may still have to come.
 
     Attributes:
-        stage: what the child is doing when it works on it.
+        stage: the work of the child.
     """
 
     _expected: Expected
@@ -120,7 +120,7 @@ class Worker(Closing):
 
     Requests are methods that return at once with a `Pending`. They may be sent without waiting for each
     other: those for one graph are done in turn, those for different graphs at the same time, and one that
-    needs an earlier result waits for it by itself.
+    needs an earlier result waits for that result.
 
     Args:
         device: 'cpu' hides the GPUs from TensorFlow; 'gpu' or a device name leaves them in sight (nodes go
@@ -131,7 +131,7 @@ class Worker(Closing):
         verbose: pass TensorFlow's own log on to standard error, line by line, as data.
         allow_ops: leave files and the network open to the process, which is locked in otherwise.
         reads: files and folders that graphs may read.
-        onednn: let TensorFlow take kernels of oneDNN, where it would by itself.
+        onednn: let TensorFlow choose kernels of oneDNN, as it does by default.
     """
 
     def __init__(
@@ -255,7 +255,7 @@ class Worker(Closing):
                 time.sleep(0.001)
             kill(pid)
             return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        except ChildProcessError:  # somebody else has waited for all children
+        except ChildProcessError:  # other code has waited for all children
             return None
 
     def _end(self, failure: RuntimeFailure, patience: float = 0.0) -> int | None:

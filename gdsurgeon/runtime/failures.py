@@ -128,7 +128,7 @@ class WorkerDied(RuntimeFailure):
     Attributes:
         exit_status: its exit code, or minus the number of the signal that killed it, or None if unknown.
         signal_name: 'SIGSEGV' and the like, or None.
-        stages: what it was doing.
+        stages: its work at that time.
         who: what ran in it.
         lacked: the resource that had run out, such as ``out of memory``; '' if that is not known.
         limit: bytes of memory that it could use; 0 if there was no limit.
@@ -189,7 +189,7 @@ class WorkerTimeout(RuntimeFailure):
 
     Attributes:
         seconds: how long was waited.
-        stage: what it was doing.
+        stage: its work at that time.
         who: what ran in it.
     """
 

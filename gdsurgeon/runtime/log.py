@@ -64,7 +64,7 @@ class Log:
             try:
                 os.write(2, text.encode("utf-8", "backslashreplace"))
             except OSError:
-                self._ended.set()  # nobody reads it any more
+                self._ended.set()  # standard error is closed
                 return
 
 

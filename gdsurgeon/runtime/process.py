@@ -24,11 +24,11 @@ Huge pages (``hugetlb=1``) are not asked for: a virtual machine may take three t
 """
 
 _ROOMY = 4 << 30
-"""Bytes: with less for the child, what it reserves in large pieces might be what is missing."""
+"""Bytes of memory from which on the child may reserve large pieces without running out of it."""
 
 
 PRELOADED = "preloaded.so"
-"""A library in the folder of a release that is to be loaded before it."""
+"""A library in the folder of a release. It is loaded before the release."""
 
 
 PASSED = (
@@ -94,17 +94,17 @@ def unnamed_file() -> int:
 
 
 def above_standard(descriptor: int) -> int:
-    """A duplicate that is none of 0, 1, 2: it may have got one of those if they were closed."""
+    """A duplicate of DESCRIPTOR above 2. If standard input was closed, DESCRIPTOR itself may be 0."""
     import fcntl
 
     return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)
 
 
 def kill(pid: int) -> None:
-    """Ends a process, if it has not ended by itself."""
+    """End a process that may have ended already."""
     import signal
 
     try:
         os.kill(pid, signal.SIGKILL)
     except ProcessLookupError:
-        pass  # it has ended by itself
+        pass  # it has already ended

@@ -50,7 +50,7 @@ Message: TypeAlias = "tuple[int, str, list[Any]]"
 
 
 class Result:
-    """As the value of a feed: output INDEX of the earlier run RESULT_ID, which never leaves the child."""
+    """The value of a feed: output INDEX of the earlier run RESULT_ID. The tensor never leaves the child."""
 
     __slots__ = ("index", "result_id")
 
@@ -66,7 +66,7 @@ class Result:
 
 
 class OutputInfo(NamedTuple):
-    """What a run gave for one fetch: DataType number, shape, bytes."""
+    """The result of a run for one fetch: DataType number, shape, bytes."""
 
     dtype: int
     shape: tuple[int, ...]
@@ -74,12 +74,12 @@ class OutputInfo(NamedTuple):
 
 
 class RunSummary(NamedTuple):
-    """A run whose tensors stayed in the child.
+    """A run. Its tensors stay in the child.
 
     Attributes:
         outputs: one for each fetch, in their order.
         seconds: wall time of the run alone.
-        metadata: the serialised RunMetadata if a trace was asked for.
+        metadata: the serialised RunMetadata if the request asks for a trace.
     """
 
     outputs: list[OutputInfo]
@@ -143,7 +143,7 @@ class Channel:
         self._sending = threading.Lock()
         self._space = socket.CMSG_LEN(_DESCRIPTOR.size) if most_descriptors else 0
         self._descriptors: list[int] = []
-        # The other end may be dead: that is to be an error here, whatever SIGPIPE is set to.
+        # If the other end is dead, sending must raise an error here, whatever SIGPIPE is set to.
         self._flags = getattr(socket, "MSG_NOSIGNAL", 0)
         if sys.platform == "darwin":
             end.setsockopt(socket.SOL_SOCKET, _SO_NOSIGPIPE, 1)
@@ -157,7 +157,7 @@ class Channel:
             descriptor: of a file that the other end gets a descriptor of, see `take_descriptor`.
 
         Raises:
-            OSError: the other end is gone (BrokenPipeError and the like) or hung (TimeoutError).
+            OSError: the other end is closed (BrokenPipeError and the like) or hangs (TimeoutError).
         """
         first, *large = message
         with self._sending:
@@ -180,12 +180,12 @@ class Channel:
 
         Raises:
             BadMessage: what came is not a message, or not one that is expected. Nothing can be read after it.
-            EOFError: the other end is gone.
+            EOFError: the other end is closed.
             TimeoutError: the deadline has passed. If a part of a message had come, it is lost.
         """
         size, number, name = _HEAD.unpack(self._read(_HEAD.size, deadline))
         if size > MOST_SMALL:
-            raise BadMessage(f"{size} bytes of small columns, of which {MOST_SMALL} are allowed")
+            raise BadMessage(f"{size} bytes of small columns, but {MOST_SMALL} are allowed")
         source = Reader(self._read(size, deadline), lambda size: self._read(size, deadline))
         kind = name.rstrip(b"\0").decode("ascii", "replace")
         types, source.most = expected(number, kind)
@@ -208,7 +208,7 @@ class Channel:
             if deadline is None:
                 self._end.settimeout(None)
             else:
-                # Even with the deadline behind us, what has already come is taken; 0 would not wait at all.
+                # Data that has arrived is read even after the deadline; 0 would not wait at all.
                 self._end.settimeout(max(deadline - time.monotonic(), 1e-3))
             try:
                 got, ancillary, flags, _ = self._end.recvmsg_into([view], self._space)

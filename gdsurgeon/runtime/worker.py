@@ -151,10 +151,10 @@ class Child:
         self._thread("runtime", lambda: self._load_runtime(runtime, op_libraries))
 
     def serve(self) -> None:
-        """Take requests until the parent is gone.
+        """Take requests until the parent closes the socket.
 
         Raises:
-            BadMessage: something else than a request has come.
+            BadMessage: a message is not a request.
         """
         while True:
             try:
@@ -187,7 +187,7 @@ class Child:
         def guarded() -> None:
             try:
                 body()
-            except BaseException as error:  # a request would wait for ever for a thread that is gone
+            except BaseException as error:  # a request would wait for ever for a thread that has ended
                 print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
                 os._exit(1)
 
@@ -464,12 +464,12 @@ class Child:
 
 
 def main(runtime: str | None, op_libraries: Sequence[str], opening: tuple[bool, bool], reads: Sequence[str]) -> None:
-    """Run the child until its parent is gone. Does not return.
+    """Run the child until its parent closes the socket. Does not return.
 
     Args:
         runtime: as `gdsurgeon.runtime.choose.open_runtime` takes it, or None for the best there is.
         op_libraries: paths of libraries with custom ops, to be loaded along with TensorFlow.
-        opening: what is left open to the process, as `Opening` has it.
+        opening: the first fields of `Opening`: the access that the process keeps.
         reads: files and folders that graphs may read.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent too, which decides
@@ -492,8 +492,8 @@ def main(runtime: str | None, op_libraries: Sequence[str], opening: tuple[bool, 
     try:
         child.serve()
     except OSError:
-        pass  # the parent is gone
-    # TensorFlow's threads may be in the middle of something; nobody waits for it, nor for its destructors.
+        pass  # the parent has closed the socket
+    # TensorFlow's threads may still be at work. The process waits neither for them nor for destructors.
     os._exit(0)
 
 
@@ -522,7 +522,7 @@ def _member(tensors: Sequence[Tensor], index: int) -> Tensor:
 
 
 def _prepare_for_crashes() -> None:
-    """A note in the log of which thread crashed."""
+    """Write the thread that crashes into the log."""
     import faulthandler
 
     try:

@@ -1,7 +1,7 @@
 """Locks a process in: of what a graph might have TensorFlow do to files, networks and processes, the kernel does none.
 
-What is known of ops decides what is run at all (`gdsurgeon.ops.reach`); this holds where that is wrong. Landlock takes
-files away, seccomp system calls, and limits what is left of size. Nothing can be opened again, by nobody.
+The table of ops decides which graphs are run (`gdsurgeon.ops.reach`); the lock holds if that table is wrong. Landlock
+takes files away, seccomp takes system calls away, and limits bound memory and files. The process cannot undo this.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ _LOG_BYTES = 64 << 20
 
 
 class Opening(NamedTuple):
-    """What is left open.
+    """The access that the process keeps.
 
     Attributes:
-        files_and_network: both, as far as whoever started the process may use them.
+        files_and_network: both, with the rights of the user who started the process.
         accelerators: whether GPUs and the like may be used.
-        libraries: files that may be read besides what Python and TensorFlow consist of.
+        libraries: files that may be read in addition to Python and TensorFlow.
         reads: files and folders that graphs may read.
         unnamed_bytes: how large a file without a name may become, in memory: no other can be written.
     """
@@ -32,12 +32,12 @@ class Opening(NamedTuple):
 
 
 def lock_in(opening: Opening) -> list[str]:
-    """Lock this process in, for good; what it loads later has to be among `places`.
+    """Lock this process in, for good. Files that it loads later must be among `places`.
 
     To be called while there is one thread: those that are there already are not locked in.
 
     Args:
-        opening: what is left open.
+        opening: the access that the process keeps.
 
     Returns:
         What could not be done, a reason each; [] where all of it holds.

@@ -1,4 +1,4 @@
-"""Where Python, TensorFlow and the devices are: what a worker that is locked in has to be able to read."""
+"""Where Python, TensorFlow and the devices are: a worker that is locked in must be able to read these files."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def readable(opening: Opening) -> Iterator[str]:
     named = os.environ.get("TF_PLUGGABLE_DEVICE_LIBRARY_PATH", "")
     for library in (*opening.libraries, named) if named else opening.libraries:
         yield library
-        # What it depends on may stand beside it.
+        # Libraries that it depends on may be in the same folder.
         folder = os.path.dirname(library)
         yield from (os.path.join(folder, name) for name in _listed(folder) if ".so" in name)
 
@@ -80,7 +80,7 @@ def _listed(folder: str) -> list[str]:
 def _python() -> Iterator[str]:
     """The standard library, the packages that are installed, and this package.
 
-    Of another folder on the module path only this package: it may be one in which somebody works.
+    Of any other folder on the module path only this package is readable: that folder may hold the user's own files.
     """
     for prefix in dict.fromkeys((sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix)):
         yield from (os.path.join(prefix, name) for name in ("lib", "lib64"))
