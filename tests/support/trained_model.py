@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -128,10 +129,14 @@ def meta_graph() -> Any:
     return out
 
 
+@cache
+def _data() -> bytes:
+    return bytes(meta_graph().SerializeToString(deterministic=True))
+
+
 def opened() -> Graph:
     """The graph, as part of its model, which has no checkpoint."""
-    source = BytesSource(meta_graph().SerializeToString(deterministic=True), "model.meta")
-    return MetaGraphFile("model.meta", source, ALL).graph
+    return MetaGraphFile("model.meta", BytesSource(_data(), "model.meta"), ALL).graph
 
 
 def put(folder: Path, keys: Iterable[str] = VARIABLES.values()) -> Path:

@@ -1,0 +1,352 @@
+"""Edits of small graphs. Together they run the code of nearly all edits; the tests plant mistakes in that code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from support import every_edit, function_savers
+from support.cloning import KEYS, layer, table, variable
+from support.evaluating import Evaluations
+from support.folding import conv, fused, image, numbers, relu, spelt_out, whole
+from support.graphs import (
+    BOOL,
+    FLOAT,
+    INT32,
+    INT64,
+    STRING,
+    X,
+    add,
+    call,
+    const,
+    define,
+    dtype,
+    func,
+    function,
+    graph,
+    graph_bytes,
+    identity,
+    library,
+    neg,
+    node,
+    placeholder,
+    scalar,
+    tensor,
+    versions,
+)
+from support.mutants import Accounted
+from support.trained_model import opened
+from support.v1_control_flow import cond, while_loop
+
+import gdsurgeon as gds
+from gdsurgeon.edits.claims import EditResult
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.serving import Key, Restoring, Served, Serving
+from gdsurgeon.select import Selection
+
+Edit = Callable[[Graph], EditResult]
+F1 = [FLOAT]
+
+
+def of(edit: Edit, *records: bytes, trailer: bytes = versions(1882), less: bool = False) -> Accounted:
+    return Accounted(graph_bytes(*records, trailer=trailer), edit, may_do_less=less)
+
+
+# -- edits of the model on which every edit has something to do
+
+LARGE = every_edit.built(every_edit.model)
+MORE: dict[str, Edit] = {
+    "rename by a pattern": lambda g: gds.rename(g, patterns=[("t", "uu")]),
+    "reroute swap": lambda g: gds.reroute(g, [("t/scaled", "t/difference")], swap=True),
+    "swap-op": lambda g: gds.swap_op(g, Selection(nodes=("map",)), "Elu"),
+    "set-attr list": lambda g: gds.set_attr(g, ["flat"], [("_sizes:list(int)", "[1,2,3]")]),
+    "set-attr remove": lambda g: gds.set_attr(g, ["sum"], remove=["_class"]),
+    "set-device pairs": lambda g: gds.set_device(g, pairs=[("/device:CPU:0", "/gpu:1")]),
+    "set-device scope": lambda g: gds.set_device(g, device="/cpu:0", nodes=Selection(scopes=("t",))),
+    "freeze-input arrays": lambda g: gds.freeze_input(g, {"x": np.ones((1, 4), np.float32), "z": [[1, 2]]}),
+    "strip-weights": lambda g: gds.strip_weights(g, keep="k"),
+    "compat 1.15": lambda g: gds.compat(g, "1.15"),
+}
+SEVERAL = ("clone-scope --input", "fuse-ops", "fuse-ops --xla", "import", "remove --bypass")
+"""Edits that run the same code as other edits of the list."""
+CASES = {name: Accounted(LARGE, edit) for name, edit in (every_edit.EDITS | MORE).items() if name not in SEVERAL}
+
+# -- edits of graphs with features that this model lacks
+
+AXIS = scalar("axis", 0, INT32)
+SPLIT = [AXIS, node("halves", "Split", ["axis", "x"], T=FLOAT, num_split=2)]
+
+
+def holding(name: str, held: str, *, stateful: bool = True) -> Any:
+    """A function that creates a table with the shared name `held` and returns its argument."""
+    kept = node("h", "HashTableV2", key_dtype=STRING, value_dtype=INT32, container="", shared_name=held)
+    return define(name, {"x": FLOAT}, {"o": (FLOAT, "x")}, kept, effects=["h"], stateful=stateful)
+
+
+def library_of(op: str, *more: Any, **gradients: str) -> bytes:
+    """A library: `f` applies `op`, `g` calls `f`, and the functions `more`."""
+    f = define("f", {"x": FLOAT}, {"o": (FLOAT, "n:y:0")}, node("n", op, ["x"], T=FLOAT))
+    g = define("g", {"x": FLOAT}, {"o": (FLOAT, "c:output:0")}, call("c", "f", ["x"], F1, F1))
+    return library(f, g, *more, gradients=gradients)
+
+
+def with_functions() -> Graph:
+    """A graph to import. It has functions with the names of the model's, one with a gradient, and one with a table."""
+    d = define("d", {"x": FLOAT}, {"o": (FLOAT, "n:y:0")}, neg("n", "x"))
+    back = define("back", {"x": FLOAT, "dy": FLOAT}, {"o": (FLOAT, "n:y:0")}, neg("n", "dy"))
+    calls = [call(name, name, ["p"], F1, F1, stateful=name == "holds") for name in ("g", "d", "holds")]
+    functions = library_of("Square", d, back, holding("holds", "t"), d="back")
+    return graph(placeholder("p", FLOAT, ()), *calls, functions, trailer=versions(21), name="other.pb")
+
+
+CALLED = define(
+    "outer", {"a": FLOAT, "b": FLOAT}, {"o": (FLOAT, "d:z:0"), "p": (FLOAT, "n:y:0")}, neg("n", "a"), scalar("k", 1),
+    node("own", "NoOp"), call("in", "f", ["b"], F1, F1), node("late", "NoOp", ["^k"]),
+    node("d", "Sub", ["in:output:0", "k:output:0", "^own"], T=FLOAT, device="/cpu:1", _class=["loc:@n"], _note="kept"),
+    effects=["late"], stateful=True,
+)  # fmt: skip
+CALLS = [
+    X, placeholder("z", FLOAT, (2,)), node("ready", "NoOp"), node("set", "NoOp"),
+    call("c", "outer", ["x", "z", "^ready", "^set"], F1 * 2, F1 * 2, stateful=True, device="/cpu:0"), neg("y", "c:1"),
+    node("w", "Sub", ["x", "c", "^c", "^other"], T=FLOAT), node("other", "NoOp"),
+    call("e", "outer", ["z", "x"], F1 * 2, F1 * 2, stateful=True), library_of("Neg", CALLED, g="f"),
+]  # fmt: skip
+
+SCOPE = [
+    X, placeholder("z", FLOAT, (4,)), *SPLIT[:1], node("parts", "Split", ["axis", "z"], T=FLOAT, num_split=2),
+    node("ready", "NoOp"), *layer("s", "x"), *layer("s_2", "x"),
+    add("s/sum", "s/add", "x", "^s/b", "^ready", device="/cpu:0", _class=["loc:@s/w", "loc:@x"]), neg("s", "s/sum"),
+    node("s/tmp", "TemporaryVariable", dtype=FLOAT, shape=(2,), var_name=""), neg("y", "s/sum"),
+    node("s/set", "Assign", ["s/tmp", "x"], T=FLOAT),
+    node("s/end", "DestroyTemporaryVariable", ["s/set"], T=FLOAT, var_name="s/tmp"),
+    node("s/v", "VarHandleOp", dtype=FLOAT, shape=(2,)), node("s/read", "ReadVariableOp", ["s/v"], dtype=FLOAT),
+]  # fmt: skip
+CALLING = [
+    X, call("s/a", "outer", ["x"], F1, F1, stateful=True), call("s/b", "g", ["s/a"], F1, F1), identity("y", "s/b"),
+    library_of("Neg", holding("count", "t"), define("outer", {"x": FLOAT}, {"o": (FLOAT, "c:output:0")},
+               call("c", "count", ["x"], F1, F1, stateful=True), effects=["c"], stateful=True)),
+]  # fmt: skip
+
+OLD = [
+    placeholder("x", FLOAT, (1, 4, 4, 4)), placeholder("x2", FLOAT, (1, 4, 4, 4)), add("a", "x", "x2", "^w"),
+    const("w", [1.0] * 4, shape=(1, 1, 4, 1)), const("g", [1.0, 2.0, 3.0, 4.0], shape=(1, 1, 2, 2)),
+    *(node(name, "Conv2D", ["a", name[1:]], T=FLOAT, strides=[1, 1, 1, 1], padding="EXPLICIT", dilations=[1, 1, 1, 1],
+           explicit_paddings=[0, 0, 1, 2, 0, 3, 0, 0]) for name in ("cw", "cg")),
+    const("d", [1.0, 2.0, 3.0, 4.0] * 2, shape=(1, 2, 1, 4)), const("one", [1.0]), scalar("i", 1, INT32),
+    node("cd", "Conv2D", ["a", "d"], T=FLOAT, strides=[1, 1, 1, 1], padding="SAME"), library_of("Neg"),
+    node("l", "LeakyRelu", ["cw"], T=FLOAT, alpha=0.5),
+    node("s", "FusedBatchNormV3", ["l", *["one"] * 4], T=FLOAT, U=FLOAT, is_training=False),
+    node("k", "Cast", ["s"], SrcT=FLOAT, DstT=INT32, Truncate=False),
+    node("choice", "Case", ["i", "x"], Tin=F1, Tout=F1, branches=[func("f"), func("g")]),
+]  # fmt: skip
+
+
+def looping() -> list[bytes]:
+    """A loop and a call of a function, each with a consumer and a control dependency."""
+    kinds = {"i": INT32, "v": FLOAT}
+    less = define("less", kinds, {"go": (BOOL, "l:z:0")}, scalar("k", 3, INT32),
+                    node("l", "Less", ["i", "k:output:0"], T=INT32))  # fmt: skip
+    step = define("step", kinds, {"j": (INT32, "a:z:0"), "w": (FLOAT, "b:z:0")}, scalar("one", 1, INT32),
+                    add("a", "i", "one:output:0", kind=INT32), add("b", "v", "v"))  # fmt: skip
+    state = {"T": [INT32, FLOAT], "cond": func("less"), "body": func("step")}
+    return [
+        placeholder("x", FLOAT, (2,)), scalar("z", 0, INT32), node("w", "While", ["z", "x", "^x"], **state),
+        call("c", "f", ["w:1"], F1, F1), identity("y", "c", "^c"), identity("late", "x", "^w"),
+        library_of("Neg", less, step),
+    ]  # fmt: skip
+
+
+RECORDS = [
+    placeholder("s", STRING, (-1,)), const("n", [], STRING), const("k", ["a", "b"], STRING), scalar("p", 1),
+    node("y", "ParseExampleV2", ["s", "n", "n", "k", "n", "p", "q"], Tdense=F1 * 2, num_sparse=0, dense_shapes=[(), ()],
+         sparse_types=[], ragged_value_types=[], ragged_split_types=[]), scalar("q", 2),
+]  # fmt: skip
+FROZEN = [
+    placeholder("x", FLOAT, (2,)), const("v", [1.0, 2.0]), node("a", "Assign", ["v", "x", "^x"], T=FLOAT, _note="a"),
+    node("i", "IsVariableInitialized", ["v"], dtype=FLOAT), node("n", "AssignVariableOp", ["v", "x"], dtype=FLOAT),
+    node("r", "RefIdentity", ["v"], T=FLOAT), node("t", "ApplyGradientDescent", ["v", "x", "x"], T=FLOAT),
+    node("real", "VariableV2", dtype=FLOAT, shape=(2,)), node("s", "AssignSub", ["real", "x"], T=FLOAT),
+    add("c", "a", "x", _class=["loc:@gone", "loc:@v"]), identity("y", "c"),
+]  # fmt: skip
+
+WEIGHTS = tensor([0.37 * (i % 61) + i for i in range(1024)], FLOAT, (32, 32))
+WEIGHTED = [
+    placeholder("x", FLOAT, (1, 32)), const("a", [1.0]), node("y", "MatMul", ["x", "w"], T=FLOAT),
+    node("w", "Const", ["^a"], dtype=FLOAT, value=WEIGHTS, device="/cpu:0", _note="a"),
+    node("kept", "Const", dtype=FLOAT, value=WEIGHTS), node("z", "MatMul", ["y", "kept"], T=FLOAT),
+    const("row", [0.5] * 300), const("rows", [0] * 1500, INT32), node("call", "F", ["z"]),
+    node("g", "GatherV2", ["row", "rows", "axis"], Tparams=FLOAT, Tindices=INT32, Taxis=INT32), AXIS,
+    library(function("F", node("w", "Const", dtype=FLOAT, value=WEIGHTS), add("y", "x", "w:output:0"))),
+]  # fmt: skip
+
+
+def served() -> Graph:
+    """A model with three signatures, two slices of one variable, an unused variable, a table and a saver."""
+    found = graph(
+        placeholder("x", FLOAT, (2,)), node("v", "VarHandleOp", dtype=FLOAT, shape=(2,), shared_name="v"),
+        node("v/read", "ReadVariableOp", ["v"], dtype=FLOAT), node("w", "VariableV2", dtype=FLOAT, shape=(2,)),
+        identity("w/read", "w"), node("u", "VariableV2", dtype=FLOAT, shape=(2,)), add("s", "v/read", "w/read", "^x"),
+        add("y", "x", "s", _class=["loc:@u"]), scalar("unused", 1), placeholder("file", STRING, ()),
+        node("table", "HashTableV2", key_dtype=STRING, value_dtype=INT64, shared_name="t"),
+        node("size", "LookupTableSizeV2", ["table"]), node("init", "NoOp", ["^fill"]),
+        node("fill", "InitializeTableFromTextFileV2", ["table", "file"], key_index=-2, value_index=-1),
+        node("r", "RestoreV2", ["file", "file", "file"], dtypes=F1), call("call", "g", ["x"], F1, F1),
+        library_of("Neg", holding("holds", "h")),
+    )  # fmt: skip
+    found.serving = Serving(
+        "SavedModel", "checkpoint",
+        {"a": Served({"x": "x"}, {"y": "y"}), "b": Served({}, {"n": "size"}), "c": Served({"x": "x"}, {"z": "call"})},
+        restoring=Restoring({"file": "checkpoint"}, ("r",)), initialising=Restoring({"file": "words.txt"}, ("init",)),
+        keys={"v": Key("net", "4 0,2"), "w": Key("net", "4 2,2"), "u": Key("u")},
+    )  # fmt: skip
+    return found
+
+
+CASES |= {
+    "import functions": of(lambda g: gds.import_graph(g, with_functions(), connect=[("halves:1", "p")]), X, *SPLIT,
+                           call("y", "g", ["x"], F1, F1), library_of("Neg", holding("h", "t"))),
+    "insert scope": of(lambda g: gds.insert(g, "halves:1", graph(placeholder("in"), neg("out", "in")), scope="s"), X,
+                       *SPLIT, add("y", "halves:1", "halves", "^halves"), neg("z", "halves:1")),
+    "inline names": of(lambda g: gds.inline(g, ["outer"], keep_names=True), *CALLS[:-2], CALLS[-1]),
+    "inline all": of(gds.inline, *CALLS),
+    "clone-scope more": of(lambda g: gds.clone_scope(g, "s", "t", inputs=[("x", "parts:1")], share=["s/w"]), *SCOPE),
+    "clone-scope functions": of(lambda g: gds.clone_scope(g, "s", "t"), *CALLING),
+    "clone-scope table": of(lambda g: gds.clone_scope(g, "s", "t"), KEYS, *table("s", "kept", "s/init"),
+                            *table("others", "kept", "init"), identity("y", "s/find")),
+    "clone-scope variable": of(lambda g: gds.clone_scope(g, "s", "t"), X, *variable("s", "init"),
+                               neg("other", "init/value"), identity("y", "s/mul")),
+    **{f"clone-scope {which}": Accounted(make, partial(gds.clone_scope, source="net", target="copy", variables=which))
+       for make, which in ((opened, ""), (opened, "share"), (function_savers.model, "all"))},
+    "extract a table": of(lambda g: gds.extract(g, [], ["y"]), KEYS, *table("s", "kept", "init"), neg("y", "s/find"),
+                          neg("other", "s/find")),
+    "compat old": of(lambda g: gds.compat(g, "1.4"), *OLD),
+    "compat flow": of(lambda g: gds.compat(g, "1.4"), *looping()),
+    "compat records": of(lambda g: gds.compat(g, "1.4"), *RECORDS),
+    "repair": of(gds.repair, *FROZEN),
+    "shrink": of(lambda g: gds.shrink(g, "bfloat16", keep="^kept$"), *WEIGHTED),
+    "shrink int8": of(lambda g: gds.shrink(g, "int8"), *WEIGHTED),
+    "strip-weights more": of(lambda g: gds.strip_weights(g, keep="^w$"), *WEIGHTED),
+    "slim": Accounted(served, lambda g: gds.slim(g, signatures=["a"])),
+}  # fmt: skip
+
+# -- simplify: a result in which it has done less is right, too
+
+PLAIN = conv("c", "x", (3, 3, 4, 3))
+FOLDED = {
+    "norm": [*PLAIN, *fused("n", "c", 3)],
+    "sums": [*PLAIN, numbers("f", [3], 1, 2), numbers("g", [3]), node("d", "Sub", ["g", "c"], T=FLOAT),
+             node("m", "RealDiv", ["d", "f"], T=FLOAT), node("n", "AddV2", ["m", "g"], T=FLOAT)],
+    "depthwise": [*conv("c", "x", (2, 2, 4, 2), "DepthwiseConv2dNative", strides=(1, 2, 2, 1)),
+                  *spelt_out("n", "c", 8)],
+    "matrix": [whole("flat", [-1, 4]), node("r", "Reshape", ["x", "flat"], T=FLOAT, Tshape=INT32), numbers("w", [4, 4]),
+               node("c", "MatMul", ["r", "w"], T=FLOAT, transpose_b=True), *spelt_out("n", "c", 4)],
+    "pads": [whole("pads", [0, 0, 2, 1, 0, 1, 0, 0], (4, 2)), node("p", "Pad", ["x", "pads"], T=FLOAT, Tpaddings=INT32),
+             *conv("n", "p", (3, 3, 4, 3), padding="VALID")],
+    "gaps": [whole("block", [2, 3]), whole("pads", [2, 2, 1, 2], (2, 2)), whole("crops", [1, 0, 0, 0], (2, 2)),
+             node("t", "SpaceToBatchND", ["x", "block", "pads"], T=FLOAT, Tblock_shape=INT32, Tpaddings=INT32),
+             *conv("c", "t", (3, 3, 4, 3), padding="VALID"),
+             node("n", "BatchToSpaceND", ["c", "block", "crops"], T=FLOAT, Tblock_shape=INT32, Tcrops=INT32)],
+}  # fmt: skip
+
+
+def nearly_nothing() -> list[bytes]:
+    """Nodes that change nothing, pairs of nodes that cancel out, and nodes that look like these and are not."""
+    half, z = dtype(19), placeholder("z", FLOAT, (2, 3))
+    turns = [const("turn", [1, 0, 2], INT32), const("roll", [1, 2, 0], INT32), placeholder("c", FLOAT, (2, 2, 2))]
+    turned = (("c", "r", "roll"), ("r", "r2", "roll"), ("c", "t", "turn"), ("t", "t2", "turn"))
+    turns += [node(b, "Transpose", [a, order], T=FLOAT, Tperm=INT32) for a, b, order in turned]
+    casts = [node("h", "Cast", ["z"], SrcT=FLOAT, DstT=half), node("h2", "Cast", ["h"], SrcT=half, DstT=FLOAT)]
+    units = [scalar("one", 1), scalar("zero", 0), node("m", "Mul", ["z", "one"], T=FLOAT), add("p", "z", "zero"),
+             node("q", "Sub", ["zero", "z"], T=FLOAT), node("w", "Sub", ["z", "one"], T=FLOAT)]  # fmt: skip
+    pairs = [node(b, op, [a], T=FLOAT)
+             for op in ("Neg", "Relu") for a, b in (("z", f"1{op}"), (f"1{op}", f"2{op}"))]  # fmt: skip
+    ends = [node(f"y_{name}", "Tanh", [name], T=FLOAT) for name in "h2 m p q w 2Neg 2Relu r2 t2".split()]
+    return [z, *turns, *casts, *units, *pairs, *ends]
+
+
+PAIRS = ("a b", "c d", "n0 n1", "l0 l1", "s s_1:1", "o0 o1", "read o2", "r1 r2")
+
+
+def alike() -> list[bytes]:
+    """Nodes that are equal, and nodes that differ in a value, an attr, a device, an input or a control input only."""
+    named = [const(name, [1.0, 2.0, at]) for at, name in enumerate("abcd")]
+    many = [const(name, [*range(2000), last]) for name, last in (("v", 7), ("u", 7), ("t", 8))]
+    pairs = [node(f"n{i}", "Neg", ["x"], T=FLOAT, device=f"/cpu:{i}") for i in range(2)]
+    pairs += [node(f"l{i}", "LeakyRelu", ["x"], T=FLOAT, alpha=i / 8) for i in range(2)]
+    pairs += [node(f"o{i}", "Tanh", ["x", *["^change"] * i], T=FLOAT) for i in range(3)]
+    state = [node("v1", "VariableV2", dtype=FLOAT, shape=(2,)), node("change", "AssignAdd", ["v1", "same"], T=FLOAT),
+             identity("read", "v1"), identity("same", "x"), node("r1", "RandomUniform", ["dims"], T=INT32, dtype=FLOAT),
+             node("r2", "RandomUniform", ["dims"], T=INT32, dtype=FLOAT), const("dims", [2], INT32)]  # fmt: skip
+    splits = [scalar("axis", 0, INT32), scalar("axis_1", 0, INT32)]
+    splits += [node(f"s{end}", "Split", [f"axis{end}", "x"], T=FLOAT, num_split=2) for end in ("", "_1")]
+    ends = [add(f"y_{a}", a, b) for a, b in (pair.split() for pair in PAIRS)]
+    return [X, *named, *many, *pairs, *state, *splits, *ends, node("y", "AddN", ["v", "u", "t"], T=FLOAT, N=3)]
+
+
+def computed() -> list[bytes]:
+    """Constant expressions: one to fold, one with a large result, and one in a loop."""
+    weights = [const("a", [1, 2, 3]), const("b", [4, 5, 6]), node("c", "Mul", ["a", "b"], T=FLOAT)]
+    large = [const("times", [99], INT32), node("t", "Tile", ["a", "times"], T=FLOAT)]
+    inner = [node("w/twice", "Mul", ["w/three", "w/three"], T=FLOAT), add("w/plus", "w/v", "w/twice")]
+    return [placeholder("x", FLOAT, (3,)), *weights, *large, add("y", "x", "c"), add("z", "t", "c"),
+            *while_loop(*inner, result="w/plus")]  # fmt: skip
+
+
+def decided() -> list[bytes]:
+    return [
+        const("p", True, BOOL),
+        *cond()[1:],
+        placeholder("s", STRING),
+        node("print", "PrintV2", ["s"]),
+        scalar("k", 1),
+    ]
+
+
+def written() -> list[bytes]:
+    """Tensors that ops overwrite in place, one of them in a nested function, and equal tensors."""
+    at, row = const("at", [0], INT32), const("row", [1.0, 2.0, 3.0], FLOAT, (1, 3))
+    writes = function("W", at, row, node("y", "InplaceAdd", ["x", "at:output:0", "row:output:0"], T=FLOAT))
+    ends = {"Tin": F1, "Tout": F1}
+    twice = [node(name, "Neg", ["x"], T=FLOAT) for name in ("a", "b", "d", "e")]
+    call = node("c", "If", ["p", "a"], then_branch=func("V"), else_branch=func("V"), Tcond=BOOL, **ends)
+    return [placeholder("x", FLOAT, (2, 3)), placeholder("p", BOOL, ()), *twice, call, at, row, identity("i", "b"),
+            node("g", "InplaceAdd", ["d", "at", "row"], T=FLOAT), node("y", "Sub", ["c", "i"], T=FLOAT),
+            node("z", "Sub", ["g", "e"], T=FLOAT),
+            library(writes, function("V", node("y", "PartitionedCall", ["x"], f=func("W"), **ends)))]  # fmt: skip
+
+
+# -- rewrite
+
+REWRITTEN = [
+    placeholder("x"), placeholder("z"), scalar("two", 2.0), scalar("three", 3.0), AXIS,
+    node("a", "Mul", ["two", "x"], T=FLOAT, device="/cpu:0"), node("b", "Mul", ["z", "three"], T=FLOAT),
+    node("c", "Neg", ["a"], T=FLOAT, _note="hi"), node("d", "Neg", ["c"], T=FLOAT), node("e", "Neg", ["d"], T=FLOAT),
+    node("f", "Sub", ["e", "b"], T=FLOAT), node("g", "Abs", ["b"], T=FLOAT),
+    node("leaky", "LeakyRelu", ["f"], T=FLOAT, alpha=0.5), identity("out", "right", "^g"),
+    node("split", "Split", ["axis", "leaky"], T=FLOAT, num_split=2), node("left", "Abs", ["split"], T=FLOAT, _note="x"),
+    node("right", "Neg", ["split:1"], T=FLOAT), node("waits", "Tanh", ["x", "^z"], T=FLOAT),
+    node("after", "Abs", ["waits"], T=FLOAT), node("end", "Neg", ["x"], T=FLOAT),
+    const("row", [1.0, 2.0], FLOAT, (1, 2)), node("set", "InplaceAdd", ["end", "axis", "row"], T=FLOAT),
+]  # fmt: skip
+RULES = [
+    "Mul($x, 2) -> AddV2($x, Neg($x))", "Neg(Neg($x)) -> $x", "n=LeakyRelu{alpha=0.5}($x) -> LeakyRelu{=n}(Relu($x))",
+    "Abs($x) -> Sub($x, 1)", "Abs|Neg(Tanh|Mul($x, ...)) -> Relu($x)", "Mul($x, $c:scalar) -> AddV2($x, $x)",
+    "Abs|LeakyRelu{alpha>=0.4}($x) -> Relu($x)", "n=Abs($x) -> n(Relu($x))", "Neg($x) -> $x",
+]  # fmt: skip
+
+CASES |= {
+    f"rewrite {rule}": of(partial(gds.rewrite, pattern=rule, limit=limit), *REWRITTEN)
+    for rule, limit in [*((rule, None) for rule in RULES), ("Abs($x) -> Tanh($x)", 1)]
+}
+CASES |= {
+    f"simplify {name}": of(lambda g: gds.simplify(g, passes=["unread"], fold_bn=True), image(side=6), *records,
+                           relu("n"), const("unread", [1.0]), less=True)
+    for name, records in FOLDED.items()
+}  # fmt: skip
+CASES |= {
+    f"simplify {records.__name__}": of(lambda g: gds.simplify(g, evaluate=Evaluations()), *records(), less=True)
+    for records in (nearly_nothing, alike, computed, decided, written)
+}
+CASES["simplify conditions"] = of(partial(gds.simplify, passes=["conditions", "constants"]), *decided(), less=True)

@@ -1,0 +1,39 @@
+"""What compat has written is held against the release, whatever was different before."""
+
+from __future__ import annotations
+
+import pytest
+from support.graphs import FLOAT, add, dtype, function, graph, library, node, placeholder, versions
+
+from gdsurgeon.comparison.compare import compare_files
+from gdsurgeon.specification.asked import Asked
+from gdsurgeon.specification.specify import violations
+
+X = placeholder("x")
+LEFT = {
+    "an op": [X, add("y", "x", "x")],
+    "an op that nobody knows": [X, node("y", "Foo", ["x"])],
+    "an attr": [X, node("y", "Cast", ["x"], SrcT=FLOAT, DstT=FLOAT, Truncate=False)],
+    "a type": [X, node("y", "Bitcast", ["x"], T=FLOAT, type=dtype(22))],
+    "an attr of another kind": [X, node("y", "Neg", ["x"], T=3)],
+    "a missing attr": [X, node("y", "Neg", ["x"])],
+    "a missing input": [X, node("y", "Add", ["x"], T=FLOAT)],
+    "a value of an attr": [X, node("y", "Conv2D", ["x", "x"], T=FLOAT, strides=[1, 1, 1, 1], padding="NO")],
+    "a number below the least": [X, node("y", "AddN", T=FLOAT, N=0)],
+    "versions": [X],
+    "a function": [X, node("c", "F", ["x"])],
+}
+
+
+@pytest.mark.parametrize("fault", LEFT)
+def test_what_the_release_does_not_take_is_found_wherever_it_is(fault: str) -> None:
+    producer = 25 if fault == "versions" else 24
+    functions = library(function("F", add("y", "x", "x"))) if fault == "a function" else b""
+    found = graph(*LEFT[fault], trailer=functions + versions(producer))
+    asked = Asked("compat", {"target": "1.4"})
+    assert len(list(violations(compare_files(found, found), asked))) == 1
+
+
+def test_what_the_release_takes_is_no_fault() -> None:
+    found = graph(X, node("y", "Neg", ["x"], T=FLOAT), trailer=versions(24))
+    assert list(violations(compare_files(found, found), Asked("compat", {"target": "1.4"}))) == []
