@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.expecting import expect, refuse
+from support.expecting import expect, refused
 from support.graphs import FLOAT, add, const, graph, identity, node
 
 from gdsurgeon.edits.rename import rename
@@ -60,6 +60,6 @@ def test_a_refusal_that_changes_the_graph_is_found() -> None:
         raise EditError("no")
 
     with pytest.raises(AssertionError):
-        refuse(graph(*BEFORE), "no", half_done)
+        refused(graph(*BEFORE), "edit-refused", half_done)
     with pytest.raises(AssertionError):
-        refuse(graph(*BEFORE), "yes", lambda g: rename(g, [("nothing", "c")]))
+        refused(graph(*BEFORE), "name-taken", lambda g: rename(g, [("nothing", "c")]))

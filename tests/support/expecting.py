@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -85,25 +84,6 @@ def refused(
         edit(found)
     check_error(caught.value, code, facts)
     assert [(graphs.written(each), each.is_changed, list(each.names())) for each in graphs_] == before
-    return caught.value
-
-
-def refuse(
-    found: Graph, words: str, edit: Callable[[Graph], object], *others: Graph, error: type[Exception] = EditError
-) -> Any:
-    """The error of EDIT, after which FOUND, and OTHERS that it reads, are as they were.
-
-    Args:
-        words: a pattern that a line of the error fits.
-    """
-    graphs_ = (found, *others)
-    before = [(graphs.written(each), each.is_changed) for each in graphs_]
-    names = list(found.names())
-    with pytest.raises(error) as caught:
-        edit(found)
-    assert re.search(words, str(caught.value), re.MULTILINE), caught.value
-    assert [(graphs.written(each), each.is_changed) for each in graphs_] == before
-    assert list(found.names()) == names
     return caught.value
 
 
