@@ -1,4 +1,3 @@
-# ruff: noqa: E501 (a text of the source stands in one line here, too)
 """simplify: what a constant decides, also one that is computed: conditionals of both versions."""
 
 from __future__ import annotations
@@ -23,14 +22,11 @@ from support.graphs import (
     node,
     placeholder,
 )
-from support.mutants import Mutant, check_caught
 from support.running import run
 from support.simplifying import simplified, stays
 from support.v1_control_flow import cond
 
-from gdsurgeon.edits.claims import EditResult, SameOutputs
-from gdsurgeon.edits.simplify import simplify
-from gdsurgeon.graph.graph import Graph
+from gdsurgeon.edits.claims import SameOutputs
 from gdsurgeon.graph.load import from_bytes
 
 X = placeholder("x", FLOAT, (2,))
@@ -148,28 +144,3 @@ def test_the_command_proves_it(desk: Desk, data: bytes, left: list[str]) -> None
     report = json.loads(desk.files()["report.json"])
     assert (report["edit"]["passes"]["conditions"], report["proof"]["largest_difference"]) == (1, 0)
     assert graphs.names(from_bytes((desk.folder / "n.pb").read_bytes())) == left
-
-
-MUTANTS = [
-    Mutant("the other branch", "edits.simplifying.decided_calls", '"then_branch" if _is_true(value) else "else_branch"', '"else_branch" if _is_true(value) else "then_branch"', lambda: decided("true")),
-    Mutant("the first of those that there are not", "edits.simplifying.decided_calls", "else len(branches) - 1", "else 0", lambda: decided("none of them")),
-    Mutant("every loop goes", "edits.simplifying.decided_calls", "and not value.shape and not _is_true(value)", "and not value.shape", lambda: loop(true("k"))),
-    Mutant("what a condition prints goes", "edits.simplifying.decided_calls", "if have_state(graph, [condition.name]):", "if False:", lambda: loop(*SAID, true("k", False), op="While")),
-    Mutant("what a loop was stays", "edits.simplifying.decided_calls", "_drop_attrs(graph, node, _KEPT_OF_WHILES)", "pass", lambda: loop(true("k", False))),
-    Mutant("the predicate is an argument", "edits.simplifying.decided_calls", "graph.set_inputs(node, node.inputs[1:])", "graph.set_inputs(node, node.inputs[:1])", lambda: decided("the second")),
-]  # fmt: skip
-
-
-def decided(name: str) -> tuple[Graph, EditResult]:
-    found = from_bytes(CASES[name][0])
-    return found, simplify(found, passes=["conditions"])
-
-
-def loop(*condition: bytes, **options: Any) -> tuple[Graph, EditResult]:
-    found = from_bytes(looping(*condition, **options))
-    return found, simplify(found, passes=["conditions", "identities"])
-
-
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.mistake)
-def test_a_mistake_is_found(mutant: Mutant) -> None:
-    check_caught(mutant)

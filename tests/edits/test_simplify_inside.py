@@ -1,4 +1,3 @@
-# ruff: noqa: E501 (a text of the source stands in one line here, too)
 """simplify: bodies of functions are folded by what constants decide there, and by the shapes that calls pass."""
 
 from __future__ import annotations
@@ -24,13 +23,11 @@ from support.graphs import (
     node,
     placeholder,
 )
-from support.mutants import Mutant, check_caught
 from support.running import run
 from support.simplifying import simplified, stays
 
 from gdsurgeon.analysis.queries.called_shapes import called_shapes
 from gdsurgeon.edits.claims import EditResult
-from gdsurgeon.edits.simplify import simplify
 from gdsurgeon.errors import NotValidatedError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
@@ -95,7 +92,8 @@ def ops_of(found: Graph, name: str = "F") -> list[str]:
 
 
 ROWS = [[1.0, -2.0, 0.5], [3.0, 0.25, -8.0]]
-CHOICE = [true("k"), node("d", "StatelessIf", ["k:output:0", "x"], Tcond=BOOL, then_branch=func("neg"), else_branch=func("abs"), **CALLING),
+CHOICE = [true("k"), node("d", "StatelessIf", ["k:output:0", "x"], Tcond=BOOL, then_branch=func("neg"),
+                          else_branch=func("abs"), **CALLING),
           node("t", "Tanh", ["d:output:0"], T=FLOAT)]  # fmt: skip
 STOPPED = define("stopped", {"x": FLOAT}, {"go": (BOOL, "k:output:0")}, true("k", False))
 NO_TURN = [node("d", "StatelessWhile", ["x"], T=F1, cond=func("stopped"), body=func("neg"), parallel_iterations=10),
@@ -158,8 +156,9 @@ def test_shapes_of_calls_are_those_on_which_they_agree() -> None:
 
 def test_what_a_function_states_of_its_arguments_does_not_count() -> None:
     """Nothing holds its callers to it."""
-    stated = define("neg", {"x": FLOAT}, {"o": (FLOAT, "r:output:0")}, node("s", "Shape", ["x"], T=FLOAT, out_type=INT32),
-                      node("n", "Neg", ["x"], T=FLOAT), node("r", "Reshape", ["n:y:0", "s:output:0"], T=FLOAT, Tshape=INT32))  # fmt: skip
+    nodes = [node("s", "Shape", ["x"], T=FLOAT, out_type=INT32), node("n", "Neg", ["x"], T=FLOAT),
+             node("r", "Reshape", ["n:y:0", "s:output:0"], T=FLOAT, Tshape=INT32)]  # fmt: skip
+    stated = define("neg", {"x": FLOAT}, {"o": (FLOAT, "r:output:0")}, *nodes)
     stated.arg_attr[0].attr["_output_shapes"].list.shape.add().dim.add(size=7)
     call = node("c", "If", ["p", "x"], Tcond=BOOL, then_branch=func("neg"), else_branch=func("neg"), **CALLING)
     records = [P, placeholder("x", FLOAT, None), call, identity("y", "c"), library(stated)]
@@ -182,31 +181,3 @@ def test_what_takes_no_tensorflow_is_folded_where_there_is_none() -> None:
     assert "Shape" not in ops_of(found)
     (note,) = result.notes
     check_error(note, "not-computed", {"reason": "no-engine"})
-
-
-# -- mistakes -------------------------------------------------------------------------------------------------
-
-
-def made(name: str) -> tuple[Graph, EditResult]:
-    nodes, returned, more, _ = INSIDE[name]
-    found = from_bytes(graph_bytes(*chosen(*nodes, returned=returned, more=more)))
-    return found, simplify(found, evaluate=Evaluations())
-
-
-def unasked() -> tuple[Graph, EditResult]:
-    nodes, returned, more, _ = INSIDE["a choice"]
-    nodes = [identity("e", "x"), *nodes]
-    found = from_bytes(graph_bytes(*chosen(*nodes, returned=returned, more=more)))
-    return found, simplify(found, skip=["conditions"])
-
-
-STAGES = "edits.simplifying.stages"
-MUTANTS = [
-    Mutant("the other branch is called", "edits.simplifying.decided_calls", '"then_branch" if _is_true(value) else "else_branch"', '"else_branch" if _is_true(value) else "then_branch"', lambda: made("a choice")),
-    Mutant("conditions are decided unasked", STAGES, "if CONDITIONS in how.chosen else Intent()", "", unasked),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.mistake)
-def test_a_mistake_is_found(mutant: Mutant) -> None:
-    check_caught(mutant)

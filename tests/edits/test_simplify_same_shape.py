@@ -1,4 +1,3 @@
-# ruff: noqa: E501 (a text of the source stands in one line here, too)
 """simplify: what changes no shape, as far as shapes are known, is passed by; and what may change one stays."""
 
 from __future__ import annotations
@@ -15,19 +14,17 @@ from support import graphs
 from support.counting import is_linear
 from support.desk import Desk
 from support.evaluating import array, by_tensorflow
-from support.expecting import refused
+from support.expecting import account, refused
 from support.graphs import FLOAT, INT32, const, graph, node, placeholder, scalar
-from support.mutants import Mutant, check_caught, planted
 from support.running import run
 from support.simplifying import simplified, stays
 
-from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs
+from gdsurgeon.edits.claims import SameGiven, SameOutputs
 from gdsurgeon.edits.simplify import simplify
 from gdsurgeon.errors import NothingToDo
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.operation.library import prove
-from gdsurgeon.proof.accounting import check_accounted
 from gdsurgeon.proof.executor import Refused
 from gdsurgeon.proof.proof import DiffersError
 
@@ -50,7 +47,7 @@ GOES: dict[str, list[bytes]] = {
     "a Reshape to what there is": reshape("last", "x", -1, 4, 3),
     "a Reshape and the one back": [*reshape("a", "x", -1, 12), *reshape("last", "a", -1, 4, 3)],
     "ExpandDims and Squeeze": [scalar("axis", 1, INT32), node("a", "ExpandDims", ["x", "axis"], T=FLOAT, Tdim=INT32),
-                               node("last", "Squeeze", ["a"], T=FLOAT, squeeze_dims=graphs.encode_len(1, b"\x1a\x01\x01"))],
+                               node("last", "Squeeze", ["a"], T=FLOAT, squeeze_dims=[1])],
     "a Slice of all": [const("b", [0, 0, 0], INT32), const("s", [-1, 4, -1], INT32),
                        node("last", "Slice", ["x", "b", "s"], T=FLOAT, Index=INT32)],
     "a StridedSlice of all": sliced("last", "x", [0, 0], [0, 4], begin_mask=3, end_mask=1),
@@ -166,33 +163,13 @@ def test_no_more_than_one_dim_follows_from_the_rest() -> None:
     stays(placeholder("x", FLOAT, (-1, 0, 3)), *reshape("last", "x", -1, 0, 3), END)
 
 
-MUTANTS = [
-    Mutant("another input", "edits.simplifying.same_shape", "return looked.reads[0] if RULES", "return looked.reads[-1] if RULES", lambda: ended("a Slice of all")),
-    Mutant("slices from anywhere", "edits.simplifying.same_shape", "return is_all and all(item == 0 for item in begin)", "return is_all", lambda: ended("a Slice from the second on")),
-]  # fmt: skip
-
-
-def ended(name: str) -> tuple[Graph, EditResult]:
-    records = {**GOES, **STAYS}[name]
-    found = graph(X, *records, node("again", "Relu", ["last"], T=FLOAT), *reshape("all", "x", -1, 4, 3),
-                  node("y", "AddN", ["again", "all"], T=FLOAT, N=2))  # fmt: skip
-    return found, simplify(found)
-
-
 @pytest.mark.tensorflow
-def test_a_shape_that_is_another_is_found_by_running() -> None:
-    wrong = Mutant(
-        "", "edits.simplifying.same_shape", "if _is_same_count(looked.shape(code), result):", "if True:", any
-    )
-
-    def edited() -> tuple[Graph, Any]:
-        found = graph(X, *STAYS["a Reshape to another"], node("m", "Mean", ["last", "axes"], T=FLOAT, Tidx=INT32),
-                      const("axes", [0, 1, 2], INT32), node("y", "Relu", ["m"], T=FLOAT))  # fmt: skip
-        return found, simplify(found)
-
-    with planted(wrong):
-        found, result = edited()
-    check_accounted(found, result, found.chunks())
+def test_a_shape_that_is_another_is_found_by_running(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gdsurgeon.edits.simplifying.same_shape._is_same_count", lambda *_: True)
+    found = graph(X, *STAYS["a Reshape to another"], node("m", "Mean", ["last", "axes"], T=FLOAT, Tidx=INT32),
+                  const("axes", [0, 1, 2], INT32), node("y", "Relu", ["m"], T=FLOAT))  # fmt: skip
+    result = simplify(found)
+    account(found, result)
     with pytest.raises(DiffersError):
         prove(found, result)
 
@@ -225,9 +202,9 @@ def test_a_shape_that_an_input_does_not_take_is_refused() -> None:
 
 @pytest.mark.tensorflow
 def test_the_command_fixes_what_shape_says(desk: Desk) -> None:
-    size = [node("s", "Shape", ["x"], T=FLOAT, out_type=INT32), node("f", "Cast", ["s"], SrcT=INT32, DstT=FLOAT)]
-    desk.put("m.pb", graphs.graph_bytes(X, *size, node("last", "Sum", ["f", "axis"], T=FLOAT, Tidx=INT32),
-                                        scalar("axis", 0, INT32), node("z", "Mul", ["x", "last"], T=FLOAT), END))  # fmt: skip
+    size = [node("s", "Shape", ["x"], T=FLOAT, out_type=INT32), node("f", "Cast", ["s"], SrcT=INT32, DstT=FLOAT),
+            node("last", "Sum", ["f", "axis"], T=FLOAT, Tidx=INT32), scalar("axis", 0, INT32)]  # fmt: skip
+    desk.put("m.pb", graphs.graph_bytes(X, *size, node("z", "Mul", ["x", "last"], T=FLOAT), END))
     ran = desk.run("simplify", "m.pb", "--shape", "x=5,4,3", "-o", "n.pb", "--report", "report.json")
     assert "x [5,4,3]" in ran.err
     report = json.loads(desk.files()["report.json"])
@@ -287,20 +264,3 @@ def test_the_work_grows_with_the_graph() -> None:
 def _tried(found: Graph) -> None:
     with suppress(NothingToDo):
         simplify(found)
-
-
-OPEN = [
-    Mutant("an open dim is for all", "edits.simplifying.folding", "            return False\n        return [slot", "            return True\n        return [slot", lambda: opening(node("z", "Neg", ["dims"], T=INT32))),
-    Mutant("empty dims leave one open", "edits.simplifying.folding", "item is not None and item <= 0", "item is not None and item < 0", lambda: opening(scalar("nothing", 0, INT32), node("empty", "Pack", ["n", "nothing"], T=INT32, N=2, axis=0), node("z", "Reshape", ["w", "empty"], T=FLOAT))),
-]  # fmt: skip
-
-
-def opening(*records: bytes) -> tuple[Graph, EditResult]:
-    more = [*reshape("all", "x", -1, 4, 3), node("t", "Neg", ["all"], T=FLOAT)]
-    found = graph(X, placeholder("w", FLOAT, (-1, 0)), *FLATTEN, *records, END, *more)
-    return found, simplify(found)
-
-
-@pytest.mark.parametrize("mutant", [*MUTANTS, *OPEN], ids=lambda mutant: mutant.mistake)
-def test_a_mistake_is_found(mutant: Mutant) -> None:
-    check_caught(mutant)

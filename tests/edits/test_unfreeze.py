@@ -1,4 +1,3 @@
-# ruff: noqa: E501 (a text of the source stands in one line here, too)
 """to-savedmodel --unfreeze: constants become variables, whose checkpoint is written with the model."""
 
 from __future__ import annotations
@@ -15,17 +14,13 @@ import numpy as np
 import pytest
 from support.desk import Desk
 from support.expecting import refused
-from support.graphs import FLOAT, VERSIONS, dtype, node, placeholder, tensor
-from support.mutants import Mutant, check_caught
+from support.graphs import FLOAT, dtype, node, placeholder, tensor
 from support.paths import FIXTURES
 
 import gdsurgeon as gds
 from gdsurgeon.analysis.queries.constant_values import ConstantValues
 from gdsurgeon.checkpoint.open import open_checkpoint
 from gdsurgeon.checkpoint.write import stretches
-from gdsurgeon.edits.claims import EditResult
-from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.ops.dtypes import FLOAT32
 from gdsurgeon.wire.fields import encode_len
 from gdsurgeon.wire.messages import message
@@ -192,36 +187,3 @@ def test_proven_with_restored_values(desk: Desk, monkeypatch: pytest.MonkeyPatch
     ran = desk.run(*arguments)
     assert ran.code == 5, ran.err
     assert (sorted(desk.files()), desk.temporary_files()) == (["model.pb"], [])
-
-
-# -- mistakes ---------------------------------------------------------------------------------------------------
-
-
-def two() -> tuple[Graph, EditResult]:
-    """A graph with two weights, one of which stays."""
-    third = node("axis", "Const", dtype=dtype(3), value=encode_len(8, TensorProto(dtype=3).SerializeToString()))
-    weights = [node(name, "Const", dtype=FLOAT, value=tensor([1, 2]), device="/cpu:0") for name in ("w/a", "w/b", "v")]
-    reads = node("y", "AddN", ["w/a", "w/b", "v"], T=FLOAT, N=3)
-    graph = from_bytes(b"".join([*weights, third, reads, VERSIONS]))
-    return graph, gds.to_savedmodel(graph, [], [], unfreeze="^w/|axis")
-
-
-MISTAKES = (
-    ("a value of another variable", "edits.unfreezing", "keys = {handle: Key(node.name) for node,", "keys = {handle: Key(constants[0].name) for node,"),
-    ("a handle on another device", "edits.unfreezing", "device=node.device, after=node", 'device="/gpu:0", after=node'),
-    ("a handle of another shape", "edits.unfreezing", "shape_value(item.shape)", "shape_value((*item.shape, 1))"),
-    ("one shared name", "edits.unfreezing", "bytes_value(node.name.encode())", 'bytes_value(b"w")'),
-    ("a read of another variable", "edits.unfreezing", "[handle.output]", "[handles[0].output]"),
-    ("a constant too many", "edits.unfreezing", "and search(node.name)]", "]"),
-    ("a constant too few", "edits.unfreezing", "for node in found if node.output.dtype in FLOATING]", "for node in found[1:] if node.output.dtype in FLOATING]"),
-    ("a value that stays", "edits.unfreezing", 'graph.set_attr(node, "value", None)', 'graph.set_attr(node, "value", node.attr_bytes("value"))'),
-    ("values that are exchanged", "edits.copying.saver", "Output(read, number)", "Output(read, 1 - number)"),
-    ("a restore that waits for one alone", "edits.copying.saver", '"NoOp", controls=assigned)', '"NoOp", controls=assigned[:1])'),
-    ("values that are saved under other keys", "edits.copying.saver", "slices.output, *values]", "slices.output, *values[::-1]]"),
-    ("a save that does not wait", "edits.copying.saver", "[path.output], [write], attrs", "[path.output], [], attrs"),
-)  # fmt: skip
-
-
-@pytest.mark.parametrize(("mistake", "module", "old", "new"), MISTAKES, ids=[mistake[0] for mistake in MISTAKES])
-def test_a_mistake_is_found(mistake: str, module: str, old: str, new: str) -> None:
-    check_caught(Mutant(mistake, module, old, new, two))

@@ -13,7 +13,7 @@ import pytest
 from gdsurgeon.analysis.checks.check import check, check_edited
 from gdsurgeon.cli.main import exit_code
 from gdsurgeon.edits.claims import EditResult
-from gdsurgeon.errors import EditError, GdsurgeonError
+from gdsurgeon.errors import EditError, GdsurgeonError, ValidationError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.proof.accounting import check_accounted
@@ -53,6 +53,15 @@ def expect(
     if same:
         assert run(found, *same, **(fed or {})) == run(original, *same, **(fed or {}))
     return result
+
+
+def account(found: Graph, result: EditResult) -> None:
+    """Makes all checks of an edit that need no TensorFlow. Raises ValidationError if the result is wrong."""
+    chunks = found.chunks()
+    faults = check_edited(found)
+    if faults:
+        raise ValidationError("faults:", details=tuple(faults))
+    check_accounted(found, result, chunks)
 
 
 def check_graph(found: Graph, *records: bytes, trailer: bytes = graphs.VERSIONS) -> None:

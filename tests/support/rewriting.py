@@ -9,9 +9,8 @@ from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.rewrite import rewrite
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.patterns.terms import Rule
-from support.expecting import refused
+from support.expecting import account, refused
 from support.graphs import FLOAT, graph, node, placeholder
-from support.mutants import account
 
 X = placeholder("x")
 REFUSALS = ("bad-rule", "nothing-matched", "nothing-to-do")
@@ -25,14 +24,9 @@ def binary(name: str, op: str, a: str, b: str, *controls: str) -> bytes:
 def rewritten(rules: str | Sequence[Rule], *nodes: bytes, **arguments: Any) -> tuple[Graph, EditResult]:
     """A graph of NODES in which RULES are carried out; all checks that take no TensorFlow."""
     found = graph(*nodes)
-    results: list[EditResult] = []
-
-    def edited() -> tuple[Graph, EditResult]:
-        results.append(rewrite(found, rules, **arguments))
-        return found, results[-1]
-
-    account(edited)
-    return found, results[0]
+    result = rewrite(found, rules, **arguments)
+    account(found, result)
+    return found, result
 
 
 def done(rules: str | Sequence[Rule], *nodes: bytes, **arguments: Any) -> dict[str, list[str]]:

@@ -10,8 +10,7 @@ from gdsurgeon.edits.simplify import simplify
 from gdsurgeon.errors import NothingToDo
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
-from gdsurgeon.proof.accounting import check_accounted
-from support.expecting import refused
+from support.expecting import account, refused
 from support.graphs import graph, written
 
 
@@ -23,7 +22,7 @@ def simplified(*records: bytes | Graph, again: bool = True, **options: Any) -> t
     """
     found = _graph(*records)
     result = simplify(found, **options)
-    check_accounted(found, result, found.chunks())
+    account(found, result)
     if again:
         stays(from_bytes(written(found)), **options)
     return found, result
