@@ -37,6 +37,7 @@ def workers(bench: Bench) -> set[str]:
     return found
 
 
+@pytest.mark.slow
 def test_a_graph_that_hangs(bench: Bench) -> None:
     bench.put(m=looping(endless=True), fine=looping())
     for arguments in (("m.pb",), ("fine.pb", "m.pb")):

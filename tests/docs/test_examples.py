@@ -79,6 +79,7 @@ def to_do(page: Path) -> list[Step]:
 PAGES = [page for page in pages() if to_do(page)]
 
 
+@pytest.mark.slow
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_a_page_does_what_it_says(page: Path, desk: Desk) -> None:

@@ -47,6 +47,7 @@ def outcomes(trainer: Aside, models: Path) -> dict[str, Outcome]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*CHECKPOINTS, SERVED])
 def test_a_clone_is_proven_and_trains_in_tensorflow(models: Path, outcomes: dict[str, Outcome], name: str) -> None:
     """It gives the same at first; two steps on the one leave the other; both are saved, restored and initialised."""

@@ -21,6 +21,7 @@ from gdsurgeon.runtime.protocol import Result
 from gdsurgeon.runtime.tensor import Tensor
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.models,
     pytest.mark.tensorflow,
     pytest.mark.skipif(not FOLDER.is_dir(), reason=ABSENT),

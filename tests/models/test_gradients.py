@@ -14,7 +14,7 @@ import gdsurgeon as gds
 from gdsurgeon.proof.models.trace import peak_bytes
 from gdsurgeon.runtime.differentiation.differentiator import Differentiator
 
-pytestmark = [pytest.mark.models, pytest.mark.tensorflow]
+pytestmark = [pytest.mark.slow, pytest.mark.models, pytest.mark.tensorflow]
 published = pytest.mark.skipif(not FOLDER.is_dir(), reason=ABSENT)
 
 MIB = 1 << 20

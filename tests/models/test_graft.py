@@ -20,6 +20,7 @@ from gdsurgeon.proof.settings import Settings
 from gdsurgeon.runtime.tensor import Tensor
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.models,
     pytest.mark.tensorflow,
     pytest.mark.skipif(not FOLDER.is_dir(), reason=ABSENT),

@@ -8,7 +8,7 @@ import pytest
 from support.desk import Desk
 from support.published import ABSENT, FOLDER
 
-pytestmark = [pytest.mark.models, pytest.mark.skipif(not FOLDER.is_dir(), reason=ABSENT)]
+pytestmark = [pytest.mark.slow, pytest.mark.models, pytest.mark.skipif(not FOLDER.is_dir(), reason=ABSENT)]
 
 
 @pytest.mark.tensorflow

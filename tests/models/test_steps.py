@@ -7,6 +7,7 @@ from support.desk import Desk
 from support.published import ABSENT, FOLDER
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.models,
     pytest.mark.tensorflow,
     pytest.mark.skipif(not FOLDER.is_dir(), reason=ABSENT),

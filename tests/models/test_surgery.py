@@ -28,6 +28,7 @@ from gdsurgeon.graph.node import Node
 from gdsurgeon.runtime.tensor import Tensor
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.models,
     pytest.mark.tensorflow,
     pytest.mark.skipif(not FOLDER.is_dir(), reason=ABSENT),

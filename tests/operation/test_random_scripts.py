@@ -71,6 +71,7 @@ def check_proven(executor: Executor, data: bytes, kinds: list[tuple[str, int]]) 
             continue
 
 
+@pytest.mark.slow
 @pytest.mark.tensorflow
 @settings(max_examples=15, phases=QUICKLY)
 @given(st.integers(0, 9999), KINDS)
@@ -80,6 +81,7 @@ def test_random_edits_of_random_graphs_are_proven_at_once(
     check_proven(executor, random_graph(random.Random(seed)), kinds)
 
 
+@pytest.mark.slow
 @pytest.mark.tensorflow
 @settings(max_examples=6, phases=QUICKLY)
 @given(st.sampled_from(MODELS), KINDS)

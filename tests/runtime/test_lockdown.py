@@ -112,6 +112,7 @@ def test_nothing_is_reached_though_the_process_is_not_locked_in(
     assert [path.name for path in folder.iterdir()] == [SECRET]
 
 
+@pytest.mark.slow
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("allowed", [True, False])
 @pytest.mark.parametrize("way", ["RegisterDatasetV2", "debug_urls of grpc"])

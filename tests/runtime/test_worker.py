@@ -140,6 +140,7 @@ def test_close_leaves_no_zombie_and_may_be_repeated() -> None:
     failure(worker.info(), "closed")
 
 
+@pytest.mark.slow
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("runtime", ["capi", "python"])
 def test_nothing_is_printed_unless_it_is_to_be_shown(runtime: str) -> None:

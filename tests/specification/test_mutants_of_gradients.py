@@ -13,7 +13,7 @@ from support.operating import operated
 from gdsurgeon.edits.add_gradients import add_gradients
 from gdsurgeon.runtime.differentiation.differentiator import Differentiator
 
-pytestmark = pytest.mark.tensorflow
+pytestmark = [pytest.mark.slow, pytest.mark.tensorflow]
 
 OPTIONS = {
     "named": {"ys": ["y", "z"], "xs": ["x", "split:1"], "names": ["of_x", "of_split"]},

@@ -49,6 +49,7 @@ TEXTS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("value", "wanted"), TEXTS.values(), ids=TEXTS)
 def test_long_strings_and_blanks(value: str, wanted: bytes) -> None:
     def read() -> None:

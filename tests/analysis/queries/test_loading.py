@@ -182,6 +182,7 @@ def test_a_graph_of_its_own_is_not_shipped(desk: Desk) -> None:
     assert not {"troubles", "assets", "collections", "variable_details"} & told.keys()
 
 
+@pytest.mark.slow
 def test_the_repair_repairs(desk: Desk, tf: Any, saved_models: Shipped) -> None:
     """What is said of a Keras model that was saved by TensorFlow is so, and what is to repair it does."""
     model = saved_models.path("keras_saved")
