@@ -54,7 +54,13 @@ _OUTPUT = (
 
 _MODEL = (
     model_option("--tags", metavar="TAG,...", help="Of a SavedModel with several graphs: the tags of the one meant."),
-    model_option("--signature", "signatures", metavar="KEY", multiple=True, help="Look at this signature alone."),
+    model_option(
+        "--signature",
+        "signatures",
+        metavar="KEY",
+        multiple=True,
+        help="Use only this signature; its names name tensors.",
+    ),
     model_option("--checkpoint", metavar="PREFIX", shell_complete=files, help="Where the variables' values are."),
 )
 _AS_V1 = (

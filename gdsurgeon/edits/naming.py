@@ -1,4 +1,7 @@
-"""``KEY/name`` names a signature's tensor in the arguments of an edit; a node that is called so goes before it."""
+"""``KEY/name`` names a signature's tensor in the arguments of an edit; a node of that name takes precedence.
+
+So does ``name``, for a signature that was selected.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from typing import Concatenate, ParamSpec, Protocol
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.served import node_of, serving_of, tensor_meant
 
 P = ParamSpec("P")
@@ -34,12 +38,13 @@ def naming(**arguments: Naming) -> Callable[[Edit[P]], Edit[P]]:
             if serving is None:
                 return function(graph, *args, **kwargs)
             bound = signature(function).bind(graph, *args, **kwargs)
-            doubtful: dict[str, str] = {}
+            tensors, doubtful = serving.spellings, dict[str, str]()
 
             def meant(text: str) -> str:
                 found = tensor_meant(graph, text)
-                if found == text and text in serving.tensors:
-                    doubtful[text] = serving.tensors[text]
+                called = tensors.get(text, text)
+                if found == text and parse_tensor(called).node != text:
+                    doubtful[text] = called
                 return found
 
             for key, resolve in arguments.items():

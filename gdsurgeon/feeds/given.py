@@ -52,7 +52,7 @@ def as_meant(overrides: Overrides, graph: Graph) -> Overrides:
         with Archive(overrides.archive) as archive:
             said += [split_key(key)[0] for key in archive.keys]
     return overrides.renamed(
-        {name: node_of(partial(tensor_meant, graph), name) for name in said if name in serving.tensors}
+        {name: node_of(partial(tensor_meant, graph), name) for name in said if name in serving.spellings}
     )
 
 

@@ -136,7 +136,7 @@ class Graph:
 
     def missing(self, name: str) -> EditError:
         """The error for a node NAME that this graph does not have; see `no_node`."""
-        known = [*self.names(), *(self.serving.tensors if self.serving is not None else ())]
+        known = [*self.names(), *(self.serving.spellings if self.serving is not None else ())]
         error = no_node(name, self.became(name), self.source_name, self.node_count, known)
         if self.is_body:
             error.advice = ()

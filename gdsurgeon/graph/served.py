@@ -47,9 +47,12 @@ def _respelt(graph: Graph) -> Serving | None:
 
 
 def tensor_meant(graph: Graph, text: str) -> str:
-    """The tensor that TEXT names as callers do, by ``KEY/name``; TEXT itself where it does not, or is a node's name."""
+    """The tensor that TEXT names as callers do; TEXT itself if it names none, or if it is the name of a node.
+
+    Callers write ``KEY/name``, or ``name`` for a signature that was selected; see `Serving.spellings`.
+    """
     serving = serving_of(graph)
-    found = serving.tensors.get(text) if serving is not None else None
+    found = serving.spellings.get(text) if serving is not None else None
     return text if found is None or text in graph else found
 
 

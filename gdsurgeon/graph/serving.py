@@ -154,13 +154,26 @@ class Serving(NamedTuple):
 
     @property
     def tensors(self) -> dict[str, str]:
-        """The tensors of all signatures that somebody calls, by ``KEY/name``."""
+        """The tensors of all signatures that are called, by ``KEY/name``."""
         return {
             f"{key}/{name}": tensor
             for key, served in self.signatures.items()
             for name, tensor in {**served.outputs, **served.inputs}.items()
             if key != INIT
         }
+
+    @property
+    def spellings(self) -> dict[str, str]:
+        """The tensors that users can name as callers do: `tensors`, and those of the signatures in `meant` by ``name``.
+
+        If two of the signatures in `meant` use a name for different tensors, that name is left out.
+        """
+        own: dict[str, set[str]] = {}
+        for key in self.meant:
+            served = self.signatures.get(key, Served({}, {}))
+            for name, tensor in {**served.outputs, **served.inputs}.items():
+                own.setdefault(name, set()).add(tensor)
+        return {name: tensor for name, (tensor, *others) in own.items() if not others} | self.tensors
 
     @property
     def variables(self) -> frozenset[str]:

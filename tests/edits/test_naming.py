@@ -1,4 +1,7 @@
-"""KEY/name: what the callers of a signature call a tensor names it wherever a command takes a tensor or a node."""
+"""What the callers of a signature call a tensor names it wherever a command takes a tensor or a node.
+
+They write KEY/name, or the name alone for a signature that was selected.
+"""
 
 from __future__ import annotations
 
@@ -43,37 +46,49 @@ def _put(desk: Desk) -> None:
     desk.put("pre.pb", placeholder("raw", FLOAT, (-1, 2)) + identity("out", "raw"))
 
 
-def plain(arguments: tuple[str, ...]) -> tuple[str, ...]:
-    """ARGUMENTS by the names of the nodes."""
-    spelt = {X: "x", Y: "y", "ragged/r/0": "y", "sparse/s/dense_shape": "w/read"}
-    for called, name in spelt.items():
+NODES = {X: "x", Y: "y", "ragged/r/0": "y"}
+OUTS = ("by_key", "by_name", "by_node")
+
+
+def spelt(arguments: tuple[str, ...], names: dict[str, str] = NODES) -> tuple[str, ...]:
+    """ARGUMENTS with other NAMES for the tensors."""
+    for called, name in names.items():
         arguments = tuple(text.replace(called, name) for text in arguments)
     return arguments
 
 
+SELECTED = ("--signature", "serving_default", "--signature", "ragged")
+
+
 @pytest.mark.parametrize("arguments", EDITS, ids=lambda arguments: arguments[0])
-def test_both_names_are_one(desk: Desk, arguments: tuple[str, ...]) -> None:
-    for out, (command, *rest) in (("named", arguments), ("plain", plain(arguments))):
-        ran = desk.run(command, "model", *rest, *QUICK, "-o", out)
+def test_all_names_are_one(desk: Desk, arguments: tuple[str, ...]) -> None:
+    """With the key, without it for a signature that was selected, and by the nodes."""
+    meta = meta_graph()
+    served = meta.signature_def["serving_default"]
+    served.inputs["image"].CopyFrom(served.inputs["x"])
+    served.outputs["scores"].CopyFrom(served.outputs["y"])
+    desk.put("model/saved_model.pb", saved_model(meta).SerializeToString())
+    own = {X: "image", Y: "scores", "ragged/r/0": "r/0"}
+    for out, (command, *rest) in zip(OUTS, (arguments, spelt(arguments, own), spelt(arguments)), strict=True):
+        ran = desk.run(command, "model", *rest, *SELECTED, *QUICK, "-o", out)
         assert ran.code == 0, ran.err
-    found = desk.files()
-    named = {path.removeprefix("named"): data for path, data in found.items() if path.startswith("named")}
-    assert named
-    assert named == {path.removeprefix("plain"): data for path, data in found.items() if path.startswith("plain")}
+    trees = [{p.removeprefix(out): d for p, d in desk.files().items() if p.startswith(out)} for out in OUTS]
+    assert trees[0]
+    assert trees[0] == trees[1] == trees[2]
 
 
 def test_in_the_library(desk: Desk) -> None:
     graphs = [load(str(desk.folder / "model")) for _ in range(2)]
-    named, spelt = (extract(graph, [x], [y]) for graph, x, y in zip(graphs, (X, "x"), (Y, "y"), strict=True))
-    assert named.asked == spelt.asked
+    named, plain = (extract(graph, [x], [y]) for graph, x, y in zip(graphs, (X, "x"), (Y, "y"), strict=True))
+    assert named.asked == plain.asked
     assert [node.name for node in graphs[0].nodes()] == [node.name for node in graphs[1].nodes()]
 
 
 def test_select(desk: Desk) -> None:
     for arguments in (("--node", Y), ("--between", f"{X}={Y}"), ("--backward", Y), ("--forward", X)):
-        named, spelt = desk.run("select", "model", *arguments), desk.run("select", "model", *plain(arguments))
+        named, plain = desk.run("select", "model", *arguments), desk.run("select", "model", *spelt(arguments))
         assert named.code == 0, named.err
-        assert named.out == spelt.out != b""
+        assert named.out == plain.out != b""
 
 
 def test_a_node_goes_first(desk: Desk) -> None:
