@@ -12,6 +12,7 @@ _WORDS = {
     "too many open files": "too many open files",
     "can't start new thread": "no further thread can be started",
     "failed to map segment": OUT_OF_MEMORY,
+    "cannot map zero-fill pages": OUT_OF_MEMORY,
     "cannot allocate memory": OUT_OF_MEMORY,
     "temporarily unavailable": OUT_OF_MEMORY,
     "bad_alloc": OUT_OF_MEMORY,

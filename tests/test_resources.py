@@ -34,6 +34,7 @@ def chained(cause: BaseException, error: BaseException) -> BaseException:
         (MemoryError(), "out of memory"),
         (OSError(errno.EMFILE, "whatever"), "too many open files"),
         (ImportError("x.so: failed to map segment from shared object"), "out of memory"),
+        (ImportError("x.so: cannot map zero-fill pages"), "out of memory"),
         (RuntimeError("can't start new thread"), "no further thread can be started"),
         (chained(OSError(errno.ENOMEM, ""), AttributeError("half a module")), "cannot allocate memory"),
         (OSError(errno.ENOENT, "no such file"), ""),
