@@ -95,7 +95,7 @@ class BundleOutput(Closing):
         """Removes the shards that have their names by now: what they are shards of does not appear."""
         for _, _, output in self._shards:
             if output.has_appeared:
-                os.unlink(output.name)
+                output.withdraw()
 
     @property
     def has_appeared(self) -> bool:
@@ -145,6 +145,8 @@ def _beside(prefix: str) -> list[str]:
     folder = os.path.dirname(prefix)
     try:
         return sorted(os.listdir(folder or "."))
+    except FileNotFoundError:
+        return []
     except OSError as error:
         raise unwritable(prefix, error) from error
 

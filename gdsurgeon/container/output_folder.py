@@ -16,10 +16,12 @@ from gdsurgeon.wire.lock import changed_meanwhile
 from gdsurgeon.wire.output import (
     Output,
     OutputFile,
+    absent_folders,
     exchange_known,
     exchange_names,
     is_at,
-    no_folder,
+    make_folders,
+    remove_folders,
     sync_folder,
     temporary_name,
 )
@@ -47,7 +49,8 @@ class OutputFolder(Closing):
         graph_file: what its graph is called.
 
     Raises:
-        OutputError: PATH is something else than a SavedModel or an empty folder, or in a folder that is not there.
+        OutputError: PATH is something else than a SavedModel or an empty folder, in something that is not a folder, or
+            a link into a folder that does not exist.
     """
 
     is_stream = False
@@ -65,9 +68,7 @@ class OutputFolder(Closing):
         self.beside: Mapping[str, Shard] = {}
         self.files: State | None = None
         self._target = os.path.realpath(path)
-        parent = os.path.dirname(self._target)
-        if not os.path.isdir(parent):
-            raise no_folder(path, parent)
+        self._absent = absent_folders(path, self._target)
         if os.path.lexists(self._target) and not is_replaceable(self._target):
             what = "a folder that is no SavedModel" if os.path.isdir(self._target) else "a file"
             raise _not_replaceable(path, f"it is {what}")
@@ -85,6 +86,7 @@ class OutputFolder(Closing):
         self.staged = temporary_name(self._target)
         graph_file = os.path.join(self.staged, self._graph_file)
         try:
+            make_folders(self._absent)
             os.mkdir(self.staged)
             if self._model:
                 with Folder(self._model) as folder:
@@ -152,7 +154,8 @@ class OutputFolder(Closing):
             else:
                 os.rename(self.staged, self._target)
             self._is_noted = True
-            sync_folder(os.path.dirname(self._target))
+            for folder in (os.path.dirname(self._target), *map(os.path.dirname, self._absent)):
+                sync_folder(folder)
         except OSError as error:
             raise unwritable(self.name, error) from error
         self.close()  # what was exchanged for it
@@ -167,6 +170,8 @@ class OutputFolder(Closing):
         """Removes what was staged and not published, or what the published folder has replaced."""
         if self.staged is not None:
             shutil.rmtree(self.staged, ignore_errors=True)
+            if not self.has_appeared:
+                remove_folders(self._absent)
 
 
 def _not_replaceable(path: str, why: str, what: str = "") -> OutputError:

@@ -7,7 +7,7 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from typing import Protocol
 
@@ -74,13 +74,14 @@ class OutputFile(Closing):
     (``.NAME.gdsurgeon-XXXX.tmp``), and renamed over it. What cannot be renamed over (a pipe, a device, standard
     output) is staged in the folder for temporary files when somebody has to read it first, and streamed.
 
-    Use as a context manager: whatever was staged and not published is removed.
+    Use as a context manager: whatever was staged and not published is removed, with the folders that were made for it.
 
     Args:
         path: the output; ``-`` is standard output.
 
     Raises:
-        OutputError: PATH is a directory, a loop of links, read-only, or in a folder that is not there.
+        OutputError: PATH is a directory, a loop of links, read-only, in something that is not a folder, or a link into
+            a folder that does not exist.
     """
 
     replaced = ()
@@ -93,6 +94,7 @@ class OutputFile(Closing):
         self._made: os.stat_result | None = None  # of what is staged, from the moment at which it is to take its name
         self._is_noted = False  # that it has its name
         self._target = path
+        self._absent: list[str] = []
         self._mode: int | None = None
         self._group: int | None = None
         self.is_stream = path in STANDARD_OUTPUT or self._resolve(path)
@@ -126,12 +128,10 @@ class OutputFile(Closing):
         except OSError as error:
             raise unwritable(path, error) from error
         self._target = target
-        folder = os.path.dirname(target)
         if found is None:
             if os.path.islink(target):
                 raise unwritable(path, OSError(errno.ELOOP, os.strerror(errno.ELOOP)))
-            if not os.path.isdir(folder):
-                raise no_folder(path, folder)
+            self._absent = absent_folders(path, target)
             return False
         if stat.S_ISDIR(found.st_mode):
             raise _no_place(path, "it is a directory", "is-a-folder")
@@ -174,6 +174,7 @@ class OutputFile(Closing):
         """
         self.staged = temporary_name(self._target)
         try:
+            make_folders(self._absent)
             with closing(open_source(path)) as source:
                 if not isinstance(source, FileSource):
                     return self.stage([SourceSpan(source, 0, source.size)])
@@ -191,6 +192,7 @@ class OutputFile(Closing):
             return fd
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
         self.staged = temporary_name(self._target)  # before it exists: a signal must not leave it behind
+        make_folders(self._absent)
         # What only some may read is at no time there for others; it gets the mode of the target in the end.
         return os.open(self.staged, flags, 0o666 if self._mode is None else 0o600)
 
@@ -227,7 +229,8 @@ class OutputFile(Closing):
             if self.replaces is None or not exchange_known(self.staged, self._target, self.replaces):
                 os.replace(self.staged, self._target)
             self._is_noted = True
-            sync_folder(os.path.dirname(self._target))
+            for folder in (os.path.dirname(self._target), *map(os.path.dirname, self._absent)):
+                sync_folder(folder)
         except OSError as error:
             raise unwritable(self.name, error) from error
         self.close()  # what was exchanged for it
@@ -269,6 +272,13 @@ class OutputFile(Closing):
             except OSError:
                 pass  # never created
             self.staged = None
+            if not self.has_appeared:
+                remove_folders(self._absent)
+
+    def withdraw(self) -> None:
+        """Removes the file that was published, with the folders that were made for it. Raises OSError."""
+        os.unlink(self._target)
+        remove_folders(self._absent)
 
 
 class Earlier:
@@ -288,6 +298,7 @@ class Earlier:
         self._path = os.path.realpath(path) if path is not None and path not in STANDARD_OUTPUT else ""
         self._kept = temporary_name(self._path)
         self._is_known = False  # what there was
+        self._absent: list[str] = []
 
     def __enter__(self) -> Earlier:
         return self
@@ -300,7 +311,7 @@ class Earlier:
             elif self._path:
                 self._path = ""  # a stream: what was written is written
         except FileNotFoundError:
-            pass
+            self._absent = absent_folders(self._path, self._path)
         except OSError as error:
             raise unwritable(self._path, error, "replaced") from error
         self._is_known = True
@@ -318,6 +329,7 @@ class Earlier:
     def _put_back(self) -> None:
         if not os.path.lexists(self._kept):
             os.unlink(self._path)  # there was none
+            remove_folders(self._absent)
         elif not same_file(self._kept, self._path):
             try:
                 os.replace(self._kept, self._path)
@@ -331,10 +343,38 @@ def _no_place(path: str, why: str, code: str, advice: str | tuple[str, ...] = ()
     return OutputError(line, code=code, advice=advice, facts={"file": path})
 
 
-def no_folder(path: str, folder: str) -> OutputError:
-    """The error that PATH cannot be written, since there is no FOLDER for it."""
-    line = f"{printable(path)} cannot be written: there is no folder {printable(folder)}"
-    return OutputError(line, code="file-missing", facts={"file": path, "name": folder})
+def absent_folders(path: str, target: str) -> list[str]:
+    """The folders that TARGET needs and that do not exist, the deepest first; PATH is what the user calls it.
+
+    Raises:
+        OutputError: what is there instead of one is not a folder; or PATH is a link into a folder that does not exist.
+    """
+    out: list[str] = []
+    folder = os.path.dirname(target)
+    while not os.path.isdir(folder):
+        if os.path.lexists(folder):
+            raise unwritable(path, NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)))
+        out.append(folder)
+        folder = os.path.dirname(folder)
+    if out and os.path.islink(path):
+        line = f"{printable(path)} cannot be written: it is a link into {printable(out[0])}, which does not exist"
+        raise OutputError(line, code="file-missing", facts={"file": path, "name": out[0]})
+    return out
+
+
+def make_folders(absent: Sequence[str]) -> None:
+    """Makes the folders that `absent_folders` has found. Raises OSError."""
+    if absent:
+        os.makedirs(absent[0], exist_ok=True)
+
+
+def remove_folders(made: Iterable[str]) -> None:
+    """Removes those of the folders MADE, the deepest first, in which nothing is."""
+    for folder in made:
+        try:
+            os.rmdir(folder)
+        except OSError:
+            pass  # it was not made, or something else is in it
 
 
 def exchange_known(staged: str, target: str, before: State) -> bool:

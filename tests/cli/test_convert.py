@@ -144,7 +144,7 @@ def test_no_option_is_recommended_that_convert_has_not(files: Desk) -> None:
     [
         (("gone.pb", "-o", "o.pbtxt"), 3, "no such file"),
         (("m.pb", "-o", "m.pb"), 2, "is MODEL itself"),
-        (("m.pb", "-o", "none/o.pbtxt"), 6, "there is no folder"),
+        (("m.pb", "-o", "m.pb/o.pbtxt"), 6, "m.pb/o.pbtxt"),
         (("m.pb", "--to", "json"), 2, "--to"),
         (("corrupt.pb", "-o", "o.pbtxt"), 3, "corrupt.pb is corrupt"),
         (("unknown.pb", "-o", "o.pbtxt"), 6, "fields that are not known here"),

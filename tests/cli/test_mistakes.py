@@ -78,7 +78,7 @@ ARGUMENTS: list[tuple[int, str, str, Facts]] = [
     (2, "would-replace", "rename model.pb y=q -o out.pb --report link.pb", {"file": "link.pb", "other": "model.pb"}),
     (2, "would-replace", "rename model.pb y=q -o new.pb --report ./new.pb", {"file": "./new.pb", "other": "new.pb"}),
     (2, "would-replace", "rename model.pb y=q -i --report model.pb", {"other": "model.pb"}),
-    (6, "file-missing", "rename model.pb y=q -o out.pb --report nowhere/r.json", {"file": "nowhere/r.json"}),
+    (6, "unwritable", "rename model.pb y=q -o out.pb --report model.pb/r.json", {"file": "model.pb/r.json"}),
     (6, "is-a-folder", "rename model.pb y=q -o out.pb --report folder", {"file": "folder"}),
 ]  # fmt: skip
 PATTERNS = {

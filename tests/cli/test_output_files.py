@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
@@ -27,11 +28,6 @@ def test_dry_run_writes_nothing(desk: Desk) -> None:
         assert "nothing written" in ran.err
         assert desk.files() == before
     assert desk.temporary_files() == []
-
-
-def test_dry_run_finds_what_is_wrong_with_the_output(desk: Desk) -> None:
-    desk.put("model.pb", PLAIN)
-    check_refused(desk, 6, ("nowhere",), *RENAME, "--dry-run", "-o", "nowhere/out.pb")
 
 
 def test_report(desk: Desk) -> None:
@@ -137,13 +133,12 @@ def _must_not_be_called(*_: Any) -> int:
     [
         pytest.param("folder", ("folder", "is a directory"), id="67-directory"),
         pytest.param("to-folder", ("to-folder", "is a directory"), id="67-link-to-a-directory"),
-        pytest.param("nowhere/out.pb", ("no folder", "nowhere"), id="68-missing-folder"),
         pytest.param("model.pb/out.pb", ("model.pb/out.pb", "cannot be written"), id="68-file-as-a-folder"),
         pytest.param("readonly.pb", ("readonly.pb", "the file is read-only"), id="68-read-only-file"),
         pytest.param("to-readonly", ("to-readonly", "the file is read-only"), id="68-link-to-a-read-only-file"),
         pytest.param("loop", ("loop", "symbolic links"), id="69-loop"),
         pytest.param("loop-a", ("loop-a", "symbolic links"), id="69-loop-of-two"),
-        pytest.param("astray", ("astray", "no folder"), id="69-dangling-into-nowhere"),
+        pytest.param("astray", ("astray", "nowhere"), id="69-dangling-into-nowhere"),
         pytest.param("o" * 300, ("cannot be written", "name too long"), id="68-name-too-long"),
         pytest.param("", ("cannot be written",), id="68-empty-name"),
         pytest.param("new/", ("new/", "cannot be written"), id="68-slash-at-the-end"),
@@ -161,6 +156,27 @@ def test_output_that_cannot_be_written(desk: Desk, out: str, words: tuple[str, .
         (desk.folder / name).symlink_to(target)
     check_refused(desk, 6, words, *RENAME, "-o", out, *(["--dry-run"] if dry else []))
     assert stat.S_IMODE((desk.folder / "readonly.pb").stat().st_mode) == 0o444
+
+
+def test_folders_are_made_for_the_output(desk: Desk) -> None:
+    desk.put("model.pb", PLAIN)
+    assert desk.run(*RENAME, "-o", "a/b/out.pb", "--report", "a/r/report.json").code == 0
+    assert desk.files().keys() == {"model.pb", "a/b/out.pb", "a/r/report.json"}
+
+
+@pytest.mark.parametrize("failing", ["a/b/out.pb", "c/report.json"])
+def test_folders_go_with_what_has_not_appeared(desk: Desk, monkeypatch: pytest.MonkeyPatch, failing: str) -> None:
+    desk.put("model.pb", PLAIN)
+    replace = os.replace
+
+    def failing_replace(path: str, other: str) -> None:
+        if other.endswith(failing):
+            raise OSError(errno.EIO, "input/output error")
+        replace(path, other)
+
+    monkeypatch.setattr("os.replace", failing_replace)
+    assert desk.run(*RENAME, "-o", "a/b/out.pb", "--report", "c/report.json").code == 6
+    assert os.listdir(desk.folder) == ["model.pb"]
 
 
 def test_read_only_model_is_not_replaced(desk: Desk) -> None:

@@ -154,7 +154,7 @@ def test_nodes_that_are_selected(shown: Any) -> None:
         (["h", "--save", "h.npy"], 4, "'h' is 'MatMul', which has no value in the files"),
         (["w", "axis", "--save", "h.npy"], 4, "writes one value, and 2 nodes are meant"),
         (["w", "--save", "m.pb"], 2, "would replace m.pb"),
-        (["w", "--save", "none/w.npy"], 6, "there is no folder"),
+        (["w", "--save", "m.pb/w.npy"], 6, "m.pb/w.npy"),
         (["w", "--save", "-", "--json"], 2, "both write to standard output"),
     ],
 )

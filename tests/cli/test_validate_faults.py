@@ -114,7 +114,7 @@ def test_the_hint_for_a_broken_graph_names_options_of_this_command(bench: Bench)
 
 
 @pytest.mark.parametrize("option", ["--save-outputs", "--save-feeds", "--reduce"])
-@pytest.mark.parametrize("place", ["nowhere/o.npz", "folder", "/dev/full"])
+@pytest.mark.parametrize("place", ["m.pb/o.npz", "folder", "/dev/full"])
 def test_files_that_cannot_be_written(bench: Bench, option: str, place: str) -> None:
     (bench.desk.folder / "folder").mkdir()
     bench.put(m=scaled(), other=scaled(3.0))
@@ -127,14 +127,14 @@ def test_files_that_cannot_be_written(bench: Bench, option: str, place: str) -> 
 
 def test_equal_models_do_not_differ_because_of_a_file(bench: Bench) -> None:
     bench.put(m=scaled(), other=scaled())
-    ran = bench.run("m.pb", "other.pb", "--save-outputs", "nowhere/o.npz")
+    ran = bench.run("m.pb", "other.pb", "--save-outputs", "m.pb/o.npz")
     assert ran.code == 6 and "differ" not in ran.err
 
 
 def test_a_place_that_cannot_be_written_is_refused_before_the_work(bench: Bench) -> None:
     bench.put(m=scaled(), other=scaled(3.0))
     for option in ("--save-outputs", "--save-feeds"):
-        ran = bench.run("m.pb", "other.pb", option, "nowhere/o.npz")
+        ran = bench.run("m.pb", "other.pb", option, "m.pb/o.npz")
         assert ran.code == 6 and "loaded" not in ran.err
 
 

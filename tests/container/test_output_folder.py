@@ -139,8 +139,13 @@ def test_into_itself(desk: Desk, model: dict[str, bytes | str]) -> None:
     check_refused(desk, 2, ("is in MODEL",), *RENAME, "-o", "model/variables/out")
 
 
-def test_a_folder_that_is_not_there(desk: Desk, model: dict[str, bytes | str]) -> None:
-    check_refused(desk, 6, ("there is no folder",), *RENAME, "-o", "nowhere/out")
+def test_the_folders_around_it(desk: Desk, model: dict[str, bytes | str]) -> None:
+    """They are made, and removed again if the model does not appear."""
+    before = sorted(desk.folder.iterdir())
+    assert desk.run(*RENAME, "-o", "served/by/1", "--report", "/dev/full").code == 6
+    assert sorted(desk.folder.iterdir()) == before
+    assert desk.run(*RENAME, "-o", "served/by/1").code == 0
+    check_edited(desk.folder / "served" / "by" / "1", model)
 
 
 def test_a_dry_run_writes_nothing(desk: Desk, model: dict[str, bytes | str]) -> None:
