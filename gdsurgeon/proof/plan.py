@@ -43,12 +43,14 @@ from gdsurgeon.proof.settings import Settings
 class Obstacle(NamedTuple):
     """What keeps a node from being run, and the code of the advice that helps, if any does.
 
-    REACHES is the op by which the node reaches outside of the graph, '' if that is not the reason.
+    REACHES is the op by which the node reaches outside of the graph, '' if that is not the reason. NO_VALUE says that
+    nothing keeps the node from being run, but v1 control flow may leave it without a value, or with several.
     """
 
     reason: str
     advice: str = ""
     reaches: str = ""
+    no_value: bool = False
 
 
 class Skipped(NamedTuple):
@@ -58,6 +60,7 @@ class Skipped(NamedTuple):
     reason: str
     advice: str = ""
     reaches: str = ""
+    no_value: bool = False
 
 
 @dataclass
@@ -326,9 +329,9 @@ class Planner:
     def _why_not(self, number: int) -> Obstacle | None:
         """Why a node cannot be fetched; no reason for what nobody would call an output; None where it can."""
         if self.flow.frames[number]:
-            return Obstacle("inside a while loop")
+            return Obstacle("inside a while loop", no_value=True)
         if self.flow.branches[number]:
-            return Obstacle("in a branch that may not be taken")
+            return Obstacle("in a branch that may not be taken", no_value=True)
         found = self.top.node(number).output_dtypes
         if found is None:
             op = quoted(self.top.op(number))

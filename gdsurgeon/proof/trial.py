@@ -63,11 +63,14 @@ class TrialContext(NamedTuple):
         return Subject(self.executor, ORIGINAL, graph, plan=plan, overrides=overrides, options=options)
 
     def barred(self, fetches: Iterable[str]) -> dict[str, str]:
-        """The fetches whose counterparts must not be run, and why: they may reach outside, or wait for ever."""
+        """The fetches whose counterparts must not be run, and why: they may reach outside, or wait for ever.
+
+        A counterpart that v1 control flow may leave without a value is run: the original returned a value there.
+        """
         nodes = {name: parse_tensor(self.after(name)).node for name in fetches}
         outputs = [node for node in dict.fromkeys(nodes.values()) if node in self.change.after]
         plan = plan_with(self.executor.settings, self.change.after, outputs)
-        reasons = {skipped.name: skipped.reason for skipped in plan.skipped}
+        reasons = {skipped.name: skipped.reason for skipped in plan.skipped if not skipped.no_value}
         return {name: reasons[node] for name, node in nodes.items() if node in reasons}
 
 

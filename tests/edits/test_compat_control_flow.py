@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from support import graphs
+from support.desk import check_error
 from support.graphs import (
     BOOL,
     FLOAT,
@@ -32,8 +33,12 @@ from support.running import outcome
 from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.edits.claims import SameOutputs
 from gdsurgeon.edits.compat import compat
+from gdsurgeon.edits.older import control_flow
+from gdsurgeon.errors import ValidationError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
+from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.operation.library import prove
 from gdsurgeon.ops.kinds import CONTROL_FLOW
 from gdsurgeon.proof.accounting import check_accounted
 
@@ -225,6 +230,22 @@ def test_what_a_branch_does_is_done() -> None:
     assert graphs.ops(found)["if"] == "NoOp"
     assert isinstance(outcome(found, "y", **SIDES[0]), str)
     assert outcome(found, "y", **SIDES[1]) == outcome(graphs.graph_bytes(*records), "y", **SIDES[1])
+
+
+@pytest.mark.tensorflow
+def test_an_output_that_is_returned_no_longer_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compat that reads the other sides of the Switches of inputs: neither branch has both its inputs and its turn."""
+
+    def other_side(of: Node, index: int = 0) -> Output:
+        return Output(of, 1 - index if of.name.startswith("if/Switch_") else index)
+
+    monkeypatch.setattr(control_flow, "Output", other_side)
+    records = [*GIVEN, choice("negated", "passed"), identity("y", "if"), neg("z", "x"), library(NEGATED, PASSED)]
+    found = graph(*records)
+    result = compat(found, "1.4")
+    with pytest.raises(ValidationError) as caught:
+        prove(found, result)
+    check_error(caught.value, "does-not-run", {})
 
 
 def test_products_in_bodies_may_be_computed_by_another_kernel() -> None:
