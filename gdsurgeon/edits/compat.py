@@ -12,15 +12,18 @@ from gdsurgeon.analysis.queries.unknown_to import Unknown, told, unknown_to
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.comparison.facts import FunctionChanges
 from gdsurgeon.comparison.intent import Intent
-from gdsurgeon.edits.claims import EditResult, SameOutputs
+from gdsurgeon.edits.claims import Claim, EditResult, SameOutputs, SameSites
+from gdsurgeon.edits.claims import Site as ClaimedSite
 from gdsurgeon.edits.older import attrs, lists
 from gdsurgeon.edits.older.control_flow import is_wanting, lower
 from gdsurgeon.edits.older.defaults import same_value, spelt_out
 from gdsurgeon.edits.older.site import ROUNDING, Places, Rule, Site
+from gdsurgeon.edits.sites import claims_apart
 from gdsurgeon.errors import EditError, Json, NothingToDo, Remark, UsageError, printable, quoted
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.names import format_input, parse_tensor
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.kinds import CALLS, CONVOLUTIONS, PRODUCTS
 from gdsurgeon.ops.op_defs import AttrDef
@@ -41,6 +44,8 @@ RULES: dict[str, Rule] = {
 """The older forms that there are, by the op that they replace."""
 MOST_STEPS = 8
 """Replacements of one node, one after the other: each is an older form of the one before."""
+MOST_GROUPS = 2
+"""Groups of replaced nodes that are run in isolation: of a graph with more, the first nodes of each op."""
 
 
 @edit
@@ -69,7 +74,12 @@ def compat(graph: Graph, target: str, *, rtol: float | None = None, atol: float 
     if not graph.is_changed:
         raise NothingToDo(f"nothing would change: TensorFlow {wanted.name} knows all of it")
     relative, absolute = (work.tolerance if given is None else given for given in (rtol, atol))
-    return work.result(SameOutputs(relative, absolute, as_written=bool(work.bodies) or work.lowered))
+    outputs = SameOutputs(relative, absolute, as_written=bool(work.bodies) or work.lowered)
+    return work.result((outputs, *work.claims_of_sites(relative)))
+
+
+def _tolerance(rule: Rule) -> float:
+    return rule.tolerance
 
 
 def known_release(target: str) -> Release:
@@ -116,6 +126,7 @@ class _Work:
         self._notes: dict[str, None] = {}
         self.lowered = False
         self.tolerance = 0.0
+        self._sites: dict[str, tuple[list[str], Rule]] = {}  # what each replaced node read, and the rule
         self._functions = [function.signature.name for function in graph.functions]
         self._reasons: list[EditError] = []
         self._refused: dict[tuple[str, str], str] = {}  # by function and node
@@ -186,6 +197,7 @@ class _Work:
         self._notes.update(places.notes)
 
     def _mend_node(self, places: Places, node: Node, function: str) -> None:
+        read = [tensor.name for tensor in node.inputs]
         for _ in range(MOST_STEPS):
             rule = RULES.get(node.op)
             if rule is None or not self._is_wanting(node):
@@ -198,6 +210,9 @@ class _Work:
                 self._refused[function, node.name] = why
                 return
             self._replaced[f"{old}  ->  {rule.to}"] += 1
+            if not function and node.base_name is not None:
+                known = self._sites.get(node.name)
+                self._sites[node.name] = read, rule if known is None else max(rule, known[1], key=_tolerance)
             self.tolerance = max(self.tolerance, rule.tolerance)
 
     def _takes_all(self, op: str) -> bool:
@@ -274,7 +289,27 @@ class _Work:
 
     # -- what was done -------------------------------------------------------------------------------------
 
-    def result(self, claim: SameOutputs) -> EditResult:
+    def claims_of_sites(self, tolerance: float) -> Iterator[SameSites]:
+        """That the nodes that were replaced return, each in isolation, what they returned.
+
+        Of a graph with very many of them, the first of each op are run. Those in functions are compared by what the
+        outputs show of them.
+        """
+        turns: Counter[str] = Counter()
+        found: list[tuple[int, float, ClaimedSite]] = []
+        for name, (read, rule) in self._sites.items():
+            node, before = self.graph[name], self.graph.pristine()[name]
+            returned = min(each.output_count or 0 for each in (node, before))
+            pairs = [(format_input(name, index),) * 2 for index in range(returned)]
+            if pairs and all(parse_tensor(tensor).node in self.graph for tensor in read):
+                allowed = max(rule.tolerance, tolerance) if rule.tolerance else 0.0
+                found.append((turns[before.op], allowed, ClaimedSite(tuple(read), tuple(pairs))))
+                turns[before.op] += 1
+        found.sort(key=lambda each: each[0])
+        for allowed in sorted({each[1] for each in found}):
+            yield from claims_apart([site for _, its, site in found if its == allowed], allowed, MOST_GROUPS)
+
+    def result(self, claims: tuple[Claim, ...]) -> EditResult:
         """What was done, and what is claimed of it."""
         intent = _intent(self.graph)
         gone = [name for name in self._functions if name not in self.graph.functions]
@@ -289,7 +324,7 @@ class _Work:
             "producer": min(self.graph.store.producer, self.release.version),
         }
         told_of = [*self._told()]
-        return EditResult(intent, (claim,), notes=list(self._notes), told=told_of, facts=facts, inside=inside)
+        return EditResult(intent, claims, notes=list(self._notes), told=told_of, facts=facts, inside=inside)
 
     def _told(self) -> Iterator[tuple[str, str]]:
         for what, count in self._replaced.items():

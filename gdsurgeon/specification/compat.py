@@ -7,6 +7,7 @@ once more.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from math import inf
 from typing import NamedTuple
 
 from gdsurgeon.comparison.audit import audit
@@ -19,7 +20,7 @@ from gdsurgeon.graph.constants import constant, constant_header
 from gdsurgeon.graph.functions import FunctionLibrary
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
-from gdsurgeon.ops.dtypes import VARIANT
+from gdsurgeon.ops.dtypes import DTYPES, VARIANT
 from gdsurgeon.ops.op_defs import AttrDef, OpDef
 from gdsurgeon.ops.releases import Release, release, releases
 from gdsurgeon.specification.sharing import calling_nodes, named_by_node
@@ -108,7 +109,7 @@ def violations(
     if "versions" in comparison.facts.beside:
         intent.beside["versions"] = comparison.facts.beside["versions"][1]
     for name in lowered:
-        yield from _wrong_results(before[name], after.find(name), lowered)
+        yield from _wrong_results(before[name], after.find(name), lowered, before.functions)
     yield from _wrong_inputs(comparison, wanted)
     yield from audit(comparison, intent)
     for name, inside in comparison.inside.items():
@@ -186,8 +187,11 @@ def _node_intent(comparison: Comparison, wanted: Release, lowered: set[str]) -> 
     return intent
 
 
-def _wrong_results(old: Node, new: Node | None, lowered: set[str]) -> Iterator[str]:
-    """What is wrong with what stands in the place of a loop or a conditional: it reads its results, in their order."""
+def _wrong_results(old: Node, new: Node | None, lowered: set[str], library: FunctionLibrary) -> Iterator[str]:
+    """What is wrong with what stands in the place of a loop or a conditional.
+
+    It reads its results, in their order, and waits for what it waited for and for the effects of its branches.
+    """
     where = quoted(old.name)
     if old.op not in CALLING or "Call" in old.op:
         return
@@ -196,6 +200,8 @@ def _wrong_results(old: Node, new: Node | None, lowered: set[str]) -> Iterator[s
         return
     lost = {control.name for control in old.controls} - lowered - {control.name for control in new.controls}
     yield from (f"{where} no longer waits for {quoted(name)}" for name in sorted(lost))
+    if old.op in BRANCHING and not _waits_for_branches(old, new, library):
+        yield f"{where} does not wait for the effects of its branches"
     for index, read in enumerate(new.inputs):
         if old.op in BRANCHING:
             branches = old.attr("branches")
@@ -210,6 +216,25 @@ def _wrong_results(old: Node, new: Node | None, lowered: set[str]) -> Iterator[s
         begins = old.inputs[index]
         if way != ["Exit", "Switch", "Merge", "Enter"] or (begins.node.name not in lowered and at.name != begins.name):
             yield f"{where} reads {quoted(read.name)}, which does not go round from {quoted(begins.name)}"
+
+
+def _waits_for_branches(old: Node, new: Node, library: FunctionLibrary) -> bool:
+    """Whether NEW waits for the branch that is taken: for a Merge of nodes that wait for the effects of theirs.
+
+    The branches of an If are read in the order of the sides of a Switch.
+    """
+    branches = old.attr("branches")
+    sides = (old.attr("else_branch"), old.attr("then_branch"))
+    functions = [side.func for side in sides if side is not None] if branches is None else branches.list.func
+    for merge in new.controls:
+        if merge.op == "Merge" and len(merge.inputs) == len(functions):
+            ends = [read.node for read in merge.inputs]
+            pairs = zip(functions, ends, strict=True)
+            return all(
+                not library[function.name].control_ret or {*end.controls} - {read.node for read in end.inputs}
+                for function, end in pairs
+            )
+    return False
 
 
 def _is_padded(node: Node, wanted: Release) -> bool:
@@ -261,7 +286,8 @@ def _is_alike(old: Node, new: Node, read: Output, wanted: Release) -> bool:
         return False
     amounts = constant(read.node.inputs[1].node)
     filling = constant(read.node.inputs[2].node) if read.node.op == "PadV2" else None
-    is_least = filling is None or filling.values[0] in (float("-inf"), 0, *(-(1 << bits) for bits in (7, 15, 31, 63)))
+    least = DTYPES[filling.dtype].bounds[0] if filling is not None and not DTYPES[filling.dtype].is_float else -inf
+    is_least = filling is None or filling.values == [least]
     is_right = amounts is not None and amounts.values == old.ints_attr("explicit_paddings")
     return is_right and is_least and new.text_attr("padding") == "VALID"
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support import graphs
+from support.desk import check_error
 from support.expecting import expect
 from support.graphs import (
     DOUBLE,
@@ -28,7 +29,10 @@ from support.running import run
 from gdsurgeon.analysis.queries.unknown_to import unknown_to
 from gdsurgeon.edits.claims import SameOutputs
 from gdsurgeon.edits.compat import compat
+from gdsurgeon.edits.older.site import Site
+from gdsurgeon.errors import ValidationError
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.operation.library import prove
 from gdsurgeon.ops.releases import release
 from gdsurgeon.proof.accounting import check_accounted
 
@@ -74,6 +78,23 @@ def test_what_a_release_pads_by_numbers_stays() -> None:
 def test_of_which_the_least_is_not_spelt_is_refused() -> None:
     half = [placeholder("x", dtype(14), (-1, 5, 6, 2)), pooled(T=dtype(14))]
     check_reason(half, "1.15", "unsupported-dtype", dtype="bfloat16")
+
+
+@pytest.mark.tensorflow
+def test_what_takes_the_place_of_a_node_is_run_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a Relu, no output shows that the padding is 0 in the place of the least number."""
+    real = Site.const
+
+    def zero(site: Site, name: str, kind: int, values: Any, dims: Any = None) -> Any:
+        return real(site, name, kind, 0.0 if name == "least" else values, dims)
+
+    monkeypatch.setattr(Site, "const", zero)
+    pool = node("m", "MaxPool", ["r"], T=FLOAT, **EXPLICIT, ksize=[1, 4, 4, 1])
+    found = graph(placeholder("x", shape=(1, 5, 6, 2)), node("r", "Relu", ["x"], T=FLOAT), pool)
+    result = compat(found, "1.15")
+    with pytest.raises(ValidationError) as caught:
+        prove(found, result)
+    check_error(caught.value, "differs", {})
 
 
 KINDS = {1: np.float32, 2: np.float64, 3: np.int32, 4: np.uint8, 19: np.float16}

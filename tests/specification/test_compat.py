@@ -3,9 +3,27 @@
 from __future__ import annotations
 
 import pytest
-from support.graphs import FLOAT, add, dtype, function, graph, library, node, placeholder, versions
+from support.graphs import (
+    BOOL,
+    FLOAT,
+    add,
+    const,
+    define,
+    dtype,
+    dtypes,
+    func,
+    function,
+    graph,
+    identity,
+    library,
+    node,
+    placeholder,
+    versions,
+)
 
-from gdsurgeon.comparison.compare import compare_files
+from gdsurgeon.comparison.compare import compare_files, compare_written
+from gdsurgeon.edits.compat import compat
+from gdsurgeon.edits.older.control_flow import _Lowering
 from gdsurgeon.specification.asked import Asked
 from gdsurgeon.specification.specify import violations
 
@@ -37,3 +55,25 @@ def test_what_the_release_does_not_take_is_found_wherever_it_is(fault: str) -> N
 def test_what_the_release_takes_is_no_fault() -> None:
     found = graph(X, node("y", "Neg", ["x"], T=FLOAT), trailer=versions(24))
     assert list(violations(compare_files(found, found), Asked("compat", {"target": "1.4"}))) == []
+
+
+@pytest.mark.parametrize("mistake", ["", "_over", "_merged"])
+def test_effects_of_branches_are_waited_for(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lowered conditional, or what says that a branch was run, waits for nothing."""
+    held = node("t", "Assert", ["no:output:0", "a"], T=dtypes(FLOAT), summarize=3)
+    body = define("checks", {"a": FLOAT}, {}, const("no", False, BOOL), held, effects=["t"], stateful=True)
+    sides = {"then_branch": func("checks"), "else_branch": func("checks")}
+    branch = node("if", "If", ["p", "x"], Tcond=BOOL, Tin=dtypes(FLOAT), Tout=dtypes(), **sides)
+    records = [placeholder("p", BOOL, ()), X, branch, identity("y", "x", "^if")]
+    over, merged = _Lowering._over, _Lowering._merged
+    mistakes = {
+        "_over": lambda self, key, runs, _: over(self, key, runs, runs),
+        "_merged": lambda self, ends: (merged(self, ends)[0], []),
+    }
+    if mistake:
+        monkeypatch.setattr(_Lowering, mistake, mistakes[mistake])
+    found = graph(*records, trailer=library(body) + versions(24))
+    result = compat(found, "1.4")
+    assert result.asked is not None
+    lines = list(violations(compare_written(found.pristine(), found.chunks(), {}, {}), result.asked))
+    assert len(lines) == bool(mistake), lines

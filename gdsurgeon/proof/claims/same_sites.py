@@ -57,8 +57,9 @@ def same_sites_trial(context: TrialContext, claim: SameSites) -> Trial:
         runs, pairs = runs + more_runs, pairs + more_pairs
     beyond = " and on large ones" if any(site.channels is not None for site, _ in found) else ""
     is_fixed = not pairs or bool(source.plan.draws or source.plan.random)
+    within = f", within {claim.of_largest:g}" if claim.of_largest else ""
     return Trial(
-        f"edited = original at each site by itself, on any numbers from -32 to 32{beyond}, within {claim.of_largest:g}",
+        f"edited = original at each site by itself, on any numbers from -32 to 32{beyond}{within}",
         [] if is_fixed else runs,
         pairs,
         both_load(change),
