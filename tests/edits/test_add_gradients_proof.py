@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,24 +9,16 @@ import pytest
 from support.adding_gradients import (
     LONG,
     Lab,
-    attention,
     chain,
-    convolutions,
-    dropping,
     equal,
-    mlp,
     numbers,
     placeholder,
-    small,
-    version_2_flow,
 )
 from support.desk import check_error
-from support.graphs import Builder, names
+from support.graphs import Builder
 from support.operating import operated, refused
 
-from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.feeds.overrides import Overrides
-from gdsurgeon.graph.graph import Graph
 
 pytestmark = pytest.mark.tensorflow
 
@@ -59,27 +50,6 @@ def test_a_tolerance_that_is_given(lab: Lab, tmp_path: Path) -> None:
     assert done.proof.rtol == 1e-6 and done.proof.atol == 0.0
 
 
-@pytest.mark.parametrize("checkpoints", ["none", ["a"]], ids=str)
-def test_the_proof(lab: Lab, tmp_path: Path, checkpoints: Any) -> None:
-    m = Builder()
-    m.placeholder("x", shape=(LONG,))
-    m.node("a", "Sin", ["x"], T="float32")
-    m.node("b", "Mul", ["a", "x"], T="float32")
-    m.node("c", "Sin", ["b"], T="float32")
-    m.node("y", "Tanh", ["c"], T="float32")
-    edit = lab.adding(["y"], ["x", "b"], checkpoints=checkpoints, names=["dx", "db"])
-    assert {"dx", "db"} <= {output.after for output in operated(tmp_path, m, edit).proof.compared}
-    assert {"dx", "db"} <= set(names((tmp_path / "out.pb").read_bytes()))
-
-
-@pytest.mark.parametrize("build", [mlp, convolutions, attention, version_2_flow, dropping])
-@pytest.mark.parametrize("checkpoints", ["none", "memory"])
-def test_the_proof_of_networks(lab: Lab, tmp_path: Path, build: Callable[[Any], None], checkpoints: str) -> None:
-    data = lab.built(build)
-    done = operated(tmp_path, data, lab.adding([names(data)[-1]], ["x"], checkpoints=checkpoints))
-    assert "gradients/x" in {output.after for output in done.proof.compared}
-
-
 def sum_of_several() -> Builder:
     """Terms of an AddN that are kept for the backward pass, and one that is not."""
     m = Builder()
@@ -102,12 +72,3 @@ def test_outputs_of_a_graph_with_a_sum_of_several(lab: Lab) -> None:
     feeds = {"x": numbers(LONG)}
     made = lab.edit(sum_of_several(), ["y"], ["x"])
     equal(lab.run(made, ["y"], feeds), lab.run(sum_of_several().bytes(), ["y"], feeds))
-
-
-def test_the_proof_finds_a_wrong_gradient(lab: Lab, tmp_path: Path) -> None:
-    def wrong(graph: Graph) -> EditResult:
-        result = lab.adding(["y"], ["x", "sum"], names=["dx", "ds"])(graph)
-        graph.set_inputs(graph["dx"], [graph.output("x")])
-        return result
-
-    check_error(refused(tmp_path, small(), wrong), "differs", {"tensors": ["dx"]})

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from support import graphs
 from support.cloning import MODEL, cloned, layer
-from support.desk import check_error
-from support.expecting import check_graph, expect, refused
-from support.graphs import FLOAT, INT32, X, add, const, graph, identity, neg, node, placeholder, scalar
+from support.desk import Desk, check_error
+from support.expecting import check_graph, expect, from_command_line, refused
+from support.graphs import FLOAT, INT32, STRING, X, add, const, graph, identity, neg, node, placeholder, scalar
+from support.patience import within
 from support.running import outcome, run
 from support.v1_control_flow import LOOP
 
@@ -258,3 +259,25 @@ def test_colocations() -> None:
         "s/a": [b"loc:@ext"], "s/b": [b"loc:@s/a", b"k"], "out": [b"loc:@s/b"], "t/a": [b"loc:@ext"],
         "t/b": [b"loc:@t/a", b"k"],
     }  # fmt: skip
+
+
+# -- the command -------------------------------------------------------------------------------------------
+
+
+def test_options() -> None:
+    taken = graphs.graph_bytes(*MODEL, const("t/x", [1, 1]))
+    made = from_command_line("clone-scope s t --unique --share w$ --share /b$ --input x=z", taken)
+    assert {name: read for name, read in graphs.inputs(made).items() if name.startswith("t_1/")} == {
+        "t_1/mul": ["z", "s/w"], "t_1/add": ["t_1/mul", "s/b"]
+    }  # fmt: skip
+
+
+@pytest.mark.tensorflow
+def test_a_graph_that_runs_on_no_feed_is_given_up_soon(desk: Desk) -> None:
+    """Sounds are made for the input, and not by the million where its shape is not known."""
+    wav = node("s/wav", "DecodeWav", ["sound"], desired_channels=1, desired_samples=-1)
+    cut = node("s/cut", "Reshape", ["s/wav", "s/odd"], T=FLOAT, Tshape=INT32)
+    records = [placeholder("sound", STRING), wav, const("s/odd", [7, 11, 13], INT32), cut, identity("y", "s/cut")]
+    desk.put("model.pb", graphs.graph_bytes(*records))
+    with within(15):
+        desk.refused(7, "unfeedable", "clone-scope", "model.pb", "s", "t", "-o", "out.pb", node="s/cut")

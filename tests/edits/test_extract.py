@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Container
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,6 @@ from support.graphs import (
     RESOURCE,
     STRING,
     UINT8,
-    Builder,
     X,
     add,
     call,
@@ -37,13 +35,11 @@ from support.graphs import (
     node,
     placeholder,
 )  # fmt: skip
-from support.operating import operated
 
 from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.edits.claims import SameGiven
 from gdsurgeon.edits.extract import extract
 from gdsurgeon.errors import EditError
-from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.runtime.client import Worker
 
@@ -460,85 +456,3 @@ def test_a_cut_in_front_of_a_loop_and_behind_it(worker: Worker) -> None:
     found = graph(*records)
     extract(found, ["w/Exit"], ["y"])
     assert graphs.inputs(found) == {"w/Exit": [], "out": ["w/Exit"], "y": ["out"]}
-
-
-# -- proven --------------------------------------------------------------------------------------------------
-
-
-def built() -> Builder:
-    m = Builder()
-    m.placeholder("x", "float32", (-1, 2))
-    m.const("w", [[1, 2, 3], [4, 5, 6]])
-    m.node("conv", "MatMul", ["x", "w"], T="float32")
-    m.node("relu", "Relu", ["conv"], T="float32")
-    m.const("k", [10, 20, 30])
-    m.node("head", "Mul", ["relu", "k"], T="float32")
-    m.node("aux", "Neg", ["relu"], T="float32")
-    return m
-
-
-@pytest.mark.tensorflow
-@pytest.mark.parametrize("inputs", [[], ["x"], ["relu"], ["relu", "k"], ["conv"]], ids=",".join)
-def test_a_part_is_proven(inputs: list[str], tmp_path: Path) -> None:
-    outcome = operated(tmp_path, built(), lambda g: extract(g, inputs, ["head"]))
-    assert [o.after for o in outcome.proof.compared] == ["head"]
-    assert outcome.proof.samples == 2
-
-
-@pytest.mark.tensorflow
-def test_a_table_lookup_is_proven(tmp_path: Path) -> None:
-    m = Builder()
-    m.placeholder("key", "string", (1,))
-    m.const("default", -1, "int64")
-    m.node("table", "HashTableV2", key_dtype="string", value_dtype="int64", shared_name="t")
-    m.const("keys", ["a"], "string")
-    m.const("values", [7], "int64")
-    m.node("init", "InitializeTableV2", ["table", "keys", "values"], Tkey="string", Tval="int64")
-    m.node("same", "Identity", ["key"], T="string")
-    m.node("found", "LookupTableFindV2", ["table", "same", "default"], Tin="string", Tout="int64")
-    m.node("y", "Neg", ["found"], T="int64")
-    m.node("z", "Abs", ["found"], T="int64")
-    outcome = operated(tmp_path, m, lambda g: extract(g, ["same"], ["y"]))
-    assert [(o.after, o.value) for o in outcome.proof.compared] == [("y", "[-7]")]
-
-
-@pytest.mark.tensorflow
-def test_a_cut_input_can_be_fed_by_the_user(tmp_path: Path) -> None:
-    feeds = Overrides({"relu": "[[1, 2, 3]]"})
-    outcome = operated(tmp_path, built(), lambda g: extract(g, ["relu"], ["head"]), overrides=feeds)
-    assert [(o.after, o.value) for o in outcome.proof.compared] == [("head", "[10, 40, 90]")]
-    (tmp_path / "out.pb").unlink()
-    shapes = Overrides(shapes={"relu": (5, 3)})
-    outcome = operated(tmp_path, built(), lambda g: extract(g, ["relu"], ["head"]), overrides=shapes)
-    assert outcome.proof.outputs[0].shape == (5, 3)
-
-
-@pytest.mark.tensorflow
-def test_a_cut_input_of_which_nothing_is_known_is_fed_what_the_original_has_there(tmp_path: Path) -> None:
-    m = Builder()
-    m.placeholder("x", "float32", (35,))
-    m.const("d", [5, 7], "int32")
-    m.node("dims", "PlaceholderWithDefault", ["d"], dtype="int32", shape=(2,))
-    m.node("cut", "Reshape", ["x", "dims"], T="float32", Tshape="int32")
-    m.const("block", [7], "int32")
-    m.const("paddings", [[0, 0]], "int32")
-    m.node("r", "SpaceToBatchND", ["cut", "block", "paddings"], T="float32", Tblock_shape="int32", Tpaddings="int32")
-    m.node("y", "Neg", ["r"], T="float32")
-    edit: Any = lambda g: extract(g, ["cut"], ["y"])  # noqa: E731
-    assert operated(tmp_path, m, edit).proof.compared
-    (tmp_path / "out.pb").unlink()
-    overrides = Overrides(shapes={"cut": (5, 7)})
-    assert operated(tmp_path, m, edit, overrides=overrides).proof.compared
-
-
-@pytest.mark.tensorflow
-def test_variables_of_a_part_are_fed_the_same(tmp_path: Path) -> None:
-    m = Builder()
-    m.placeholder("x", "float32", (1, 2))
-    m.node("v", "VariableV2", shape=(2, 3), dtype="float32", container="", shared_name="")
-    m.node("same", "Identity", ["x"], T="float32")
-    m.node("y", "MatMul", ["same", "v"], T="float32")
-    m.node("z", "Neg", ["same"], T="float32")
-    outcome = operated(tmp_path, m, lambda g: extract(g, ["same"], ["y"]))
-    assert [o.after for o in outcome.proof.compared] == ["y"]
-    assert outcome.warnings == ["1 variable, whose value is not in the file: run on made-up ones"]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from support import graphs
-from support.desk import Desk, check_error
+from support.desk import Desk
 from support.expecting import expect, refused
 from support.graph_editor_running import float32, run
 from support.graphs import (
@@ -31,13 +30,10 @@ from support.graphs import (
     placeholder,
     scalar,
 )
-from support.operating import operated
-from support.operating import refused as not_written
 
 from gdsurgeon.analysis.checks.check import check, check_edited
 from gdsurgeon.edits.claims import SameGiven
 from gdsurgeon.edits.freeze_input import freeze_input
-from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.constants import constant
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
@@ -398,86 +394,7 @@ def built() -> Builder:
     return m
 
 
-@pytest.mark.tensorflow
-def test_a_freeze_is_proven(tmp_path: Path) -> None:
-    overrides = Overrides({"x": "[1, 2]"})
-    outcome = operated(tmp_path, built(), lambda g: freeze_input(g, {"scale": "3"}), overrides=overrides)
-    assert [(o.after, o.value) for o in outcome.proof.compared] == [("y", "[3, 6]")]
-    assert outcome.proof.feeds == {"x": "float32 [2]"}
-    assert [i.name for i in outcome.after.inputs] == ["x"]  # type: ignore[union-attr]
-
-
-@pytest.mark.tensorflow
-def test_constants_get_other_values(tmp_path: Path) -> None:
-    m = built()
-    m.const("w", [1.0, 2.0])
-    m.const("shift", 1.0)
-    m.node("scaled", "Mul", ["y", "w"], T="float32")
-    m.node("z", "Add", ["scaled", "shift"], T="float32")
-    outcome = operated(
-        tmp_path,
-        m,
-        lambda g: freeze_input(g, {"w": np.array([3, 4], np.float32), "shift": "10", "scale": "2"}),
-        overrides=Overrides({"x": "[1, 2]"}),
-    )
-    assert [(o.after, o.value) for o in outcome.proof.compared] == [("z", "[16, 26]")]
-    assert set(outcome.result.intent.changed) == {"w", "shift", "scale"}
-
-
-@pytest.mark.tensorflow
-def test_all_inputs_may_be_frozen(tmp_path: Path) -> None:
-    outcome = operated(tmp_path, built(), lambda g: freeze_input(g, {"scale": "3", "x": "[1, 2]"}))
-    assert [(o.after, o.value) for o in outcome.proof.compared] == [("y", "[3, 6]")]
-    assert outcome.proof.samples == 1
-
-
-@pytest.mark.tensorflow
-def test_a_value_on_which_the_model_does_not_run_is_refused(tmp_path: Path) -> None:
-    m = Builder()
-    m.placeholder("x", "float32", (4,))
-    m.placeholder("size", "int32", (1,))
-    m.node("y", "Reshape", ["x", "size"], T="float32", Tshape="int32")
-    error = not_written(tmp_path, m, lambda g: freeze_input(g, {"size": "[3]"}))
-    check_error(error, "does-not-load", {})
-
-
-@pytest.mark.tensorflow
-@pytest.mark.parametrize("value", ["nan", "inf"])
-def test_no_number_is_proven(value: str, tmp_path: Path) -> None:
-    outcome = operated(tmp_path, built(), lambda g: freeze_input(g, {"scale": value}))
-    assert [o.after for o in outcome.proof.compared] == ["y"]
-
-
-@pytest.mark.tensorflow
-def test_a_frozen_default_is_proven(tmp_path: Path) -> None:
-    m = Builder()
-    m.placeholder("x", "float32", (2,))
-    m.const("one", 1.0)
-    m.node("scale", "PlaceholderWithDefault", ["one"], dtype="float32", shape=())
-    m.node("y", "Mul", ["x", "scale"], T="float32")
-    outcome = operated(tmp_path, m, lambda g: freeze_input(g, {"scale": "3"}), overrides=Overrides({"x": "[1, 2]"}))
-    assert [(o.after, o.value) for o in outcome.proof.compared] == [("y", "[3, 6]")]
-
-
-@pytest.mark.tensorflow
-@pytest.mark.parametrize(
-    "overrides", [Overrides({"scale": "2"}), Overrides(shapes={"scale": ()})], ids=["feed", "shape"]
-)
-def test_a_feed_for_a_frozen_input_is_refused(overrides: Overrides, tmp_path: Path) -> None:
-    """It would be ignored in silence: the result has no such input."""
-    error = not_written(tmp_path, built(), lambda g: freeze_input(g, {"scale": "3"}), overrides=overrides)
-    assert error.exit_code == 2
-    check_error(error, "no-such-input", {"node": "scale"})
-
-
 # -- the command line ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.tensorflow
-def test_feed_of_a_frozen_input_is_refused_by_the_command(desk: Desk) -> None:
-    built().write(desk.folder / "model.pb")
-    arguments = ["freeze-input", "model.pb", "scale=3", "--feed", "scale=2", "-o", "out.pb"]
-    desk.refused(2, "no-such-input", *arguments, node="scale")
 
 
 @pytest.fixture
@@ -499,18 +416,12 @@ OUT = ("-o", "out.pb", "--validate", "structure")
 @pytest.mark.parametrize(
     ("arguments", "exit_code", "code", "facts"),
     [
-        (["scale=3", "scale=4"], 2, "given-twice", {"node": "scale"}),
-        (["scale=3", "scale:0=4"], 2, "given-twice", {"node": "scale"}),
-        (["scale"], 2, "not-a-pair", {"value": "scale"}),
         (["=3"], 2, "not-a-pair", {"value": "=3"}),
-        ([], 2, "missing-argument", {}),
-        (["scale="], 4, "not-a-literal", {"node": "scale", "value": ""}),
         (["scale=@gone.npy"], 2, "unreadable", {"file": "gone.npy"}),
         (["scale=@."], 2, "unreadable", {"file": "."}),
         *(([f"scale=@{name}"], 2, "wrong-format", {"file": name}) for name in
           ("model.pb", "empty.npy", "cut.npy", "pickled.npy", "archive.npz")),
         (["scale=@double.npy"], 4, "dtype-mismatch", {"found": "float64", "expected": "float32"}),
-        (["scal=3"], 4, "no-such-node", {"node": "scal", "near": "scale"}),
         (["scale=3", "--values", "archive.npz"], 2, "given-twice", {"node": "scale"}),
         (["--values", "value.npy"], 2, "unreadable", {"file": "value.npy"}),
         (["--values", "model.pb"], 2, "unreadable", {"file": "model.pb"}),

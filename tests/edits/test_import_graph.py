@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from support import graphs
 from support.desk import check_error
@@ -479,59 +478,6 @@ def built_ours() -> Builder:
     return m
 
 
-def built_theirs() -> Builder:
-    p = Builder()
-    p.placeholder("x", "float32", (2,))
-    p.placeholder("keep", "float32", ())
-    p.const("two", 3.0)
-    p.node("scaled", "Mul", ["x", "two"], T="float32")
-    p.node("y", "Sub", ["scaled", "keep"], T="float32")
-    return p
-
-
-@pytest.mark.tensorflow
-@pytest.mark.parametrize("scope", ["", "o"])
-@pytest.mark.parametrize("connect", [[], [("y", "x")], [("x", "x")]], ids=["open", "behind", "beside"])
-def test_an_import_is_proven(connect: Pairs, scope: str, tmp_path: Path) -> None:
-    other = built_theirs().graph("other.pb")
-    outcome = operated(tmp_path, built_ours(), lambda g: import_graph(g, other, scope=scope, connect=connect))
-    assert {"y", "o/y" if scope else "y_1"} <= {o.after for o in outcome.proof.compared}
-    assert "what came from other.pb = other.pb on its own" in outcome.proof.statement
-
-
-@pytest.mark.tensorflow
-def test_an_import_with_loops_tables_and_variables_is_proven(tmp_path: Path) -> None:
-    def both(number: int) -> Builder:
-        b = Builder()
-        b.graph_def.MergeFromString(graph_bytes(*graphs.loop(step=number - 4), trailer=b""))
-        b.placeholder("key", "string", (1,))
-        b.const("default", -1, "int64")
-        b.node("table", "HashTableV2", key_dtype="string", value_dtype="int64", shared_name="t")
-        b.const("keys", ["a"], "string")
-        b.const("values", [number], "int64")
-        b.node("init", "InitializeTableV2", ["table", "keys", "values"], Tkey="string", Tval="int64")
-        b.node("found", "LookupTableFindV2", ["table", "key", "default"], Tin="string", Tout="int64")
-        b.node("v", "VariableV2", shape=(2,), dtype="float32", container="", shared_name="v")
-        b.node("read", "Neg", ["v"], T="float32")
-        return b
-
-    other = both(6).graph("other.pb")
-    outcome = operated(tmp_path, both(5), lambda g: import_graph(g, other))
-    values = {o.after: o.value for o in outcome.proof.compared}
-    assert (values["found"], values["found_1"]) == ("[5]", "[6]")
-    assert set(values) == {"out", "found", "read", "out_1", "found_1", "read_1"}
-
-
-@pytest.mark.tensorflow
-def test_an_import_with_functions_of_equal_names_is_proven(tmp_path: Path) -> None:
-    m = Builder()
-    m.graph_def.ParseFromString(graphs.written(calling("y")))
-    other = calling("y", "Exp")
-    outcome = operated(tmp_path, m, lambda g: import_graph(g, other),
-                       overrides=Overrides({"x": "[1]", "x_1": "[0]"}))  # fmt: skip
-    assert [(o.after, o.value) for o in outcome.proof.compared] == [("y", "[-1]"), ("y_1", "[1]")]
-
-
 @pytest.mark.tensorflow
 def test_a_feed_for_the_model_is_none_for_the_other_graph(tmp_path: Path) -> None:
     """Both have an input `x`, of other dtypes and shapes: the copy's is called otherwise."""
@@ -546,25 +492,3 @@ def test_a_feed_for_the_model_is_none_for_the_other_graph(tmp_path: Path) -> Non
     overrides = Overrides({"x": "[1, 2]", "x_1": '["a", "bb", "ccc"]'})
     outcome = operated(tmp_path, built_ours(), lambda g: import_graph(g, other), overrides=overrides)
     assert [(o.after, o.value) for o in outcome.proof.compared] == [("y", "[2, 4]"), ("length", "[1, 2, 3]")]
-
-
-@pytest.mark.tensorflow
-def test_feeds_from_an_archive_are_the_models_by_the_names_in_the_result(tmp_path: Path) -> None:
-    p = Builder()
-    p.placeholder("x", "int32", (3,))
-    p.node("negative", "Neg", ["x"], T="int32")
-    other = p.graph("other.pb")
-    np.savez(tmp_path / "feeds.npz", x=np.array([1, 2], "float32"), x_1=np.array([7, 8, 9], "int32"))
-    overrides = Overrides(archive=str(tmp_path / "feeds.npz"))
-    outcome = operated(tmp_path, built_ours(), lambda g: import_graph(g, other), overrides=overrides)
-    assert [(o.after, o.value) for o in outcome.proof.compared] == [("y", "[2, 4]"), ("negative", "[-7, -8, -9]")]
-
-
-@pytest.mark.tensorflow
-def test_a_graph_without_outputs_of_its_own_is_no_reason_to_refuse_a_sound_one(tmp_path: Path) -> None:
-    """Nothing of the model can be compared: it has inputs only. What came from the other graph can."""
-    m = Builder()
-    m.placeholder("x", "float32", (2,))
-    other = built_theirs().graph("other.pb")
-    outcome = operated(tmp_path, m, lambda g: import_graph(g, other, connect=[("x", "x")]))
-    assert "y" in {o.after for o in outcome.proof.compared}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,6 @@ from support.graphs import (
     BOOL,
     FLOAT,
     INT32,
-    Builder,
     add,
     const,
     graph,
@@ -25,13 +23,11 @@ from support.graphs import (
     placeholder,
     scalar,
 )
-from support.operating import operated
 
 from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.comparison.facts import Rewired
 from gdsurgeon.edits.claims import SameGiven, SamePart
 from gdsurgeon.edits.insert import insert
-from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.runtime.client import Worker
@@ -318,57 +314,3 @@ def test_functions_come_along() -> None:
     assert result.intent.renamed_functions == {"F": "F_1"}
     assert graphs.attrs(found, "out")["f"].func.name == "F_1"
     assert graphs.attrs(found, "y")["f"].func.name == "F"
-
-
-# -- proven --------------------------------------------------------------------------------------------------
-
-
-def built(name: str, op: str, number: float) -> Builder:
-    p = Builder()
-    p.placeholder(name, "float32", (2,))
-    p.const("number", number)
-    p.node("result", op, [name, "number"], T="float32")
-    return p
-
-
-def built_model() -> Builder:
-    m = built("x", "Mul", 3.0)
-    m.node("y", "Neg", ["result"], T="float32")
-    m.node("z", "Sub", ["y", "result"], T="float32")
-    m.node("w", "Abs", ["x"], T="float32")
-    return m
-
-
-@pytest.mark.tensorflow
-@pytest.mark.parametrize("tensor", ["x", "result", "number", "y"])
-def test_an_insertion_is_proven(tensor: str, tmp_path: Path) -> None:
-    p = Builder()
-    p.placeholder("in", "float32", None)
-    p.const("number", 7.0)
-    p.node("shifted", "AddV2", ["in", "number"], T="float32")
-    part = p.graph("body.pb")
-    outcome = operated(tmp_path, built_model(), lambda g: insert(g, tensor, part), overrides=Overrides({"x": "[1, 2]"}))
-    assert {o.after for o in outcome.proof.compared} >= {"shifted", "z", "w"}
-    values = {o.after: o.value for o in outcome.proof.compared}
-    assert values["z"] == {"x": "[-48, -54]", "result": "[-20, -26]", "number": "[-20, -40]", "y": "[1, -5]"}[tensor]
-
-
-@pytest.mark.tensorflow
-def test_an_insertion_into_a_random_model_is_proven(tmp_path: Path) -> None:
-    m = Builder()
-    m.placeholder("x", "float32", (2,))
-    m.const("shape", [2], "int32")
-    m.node("draw", "RandomUniform", ["shape"], T="int32", dtype="float32")
-    m.node("sum", "AddV2", ["x", "draw"], T="float32")
-    m.node("y", "Neg", ["sum"], T="float32")
-    m.node("z", "Abs", ["draw"], T="float32")
-    p = Builder()
-    p.placeholder("in", "float32", (2,))
-    p.const("shape", [2], "int32")
-    p.node("noise", "RandomStandardNormal", ["shape"], T="int32", dtype="float32", seed=3)
-    p.node("out", "AddV2", ["in", "noise"], T="float32")
-    part = p.graph("noise.pb")
-    for tensor in ("x", "draw", "sum"):
-        outcome = operated(tmp_path, m, lambda g, t=tensor: insert(g, t, part))  # type: ignore[misc]
-        assert {o.after for o in outcome.proof.compared} >= {"out", "y", "z"}
-        (tmp_path / "out.pb").unlink()
