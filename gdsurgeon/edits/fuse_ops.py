@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.analysis.traversal.boundary import Boundary, boundary
 from gdsurgeon.analysis.traversal.control_flow import ControlFlow, Frames, Sides, control_flow, while_frames
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
@@ -33,7 +34,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import check_name
 from gdsurgeon.graph.node import Node, Output, Use, check_typed
 from gdsurgeon.ops.dtypes import REF
-from gdsurgeon.ops.kinds import CONVOLUTIONS, PLACEHOLDERS, RECOMPUTED
+from gdsurgeon.ops.kinds import CONVOLUTIONS, EXIT, PLACEHOLDERS, RECOMPUTED
 from gdsurgeon.select import Selection, nodes_of, selected
 from gdsurgeon.specification.asked import edit
 from gdsurgeon.wire.messages import message
@@ -108,7 +109,8 @@ def fuse_ops(
         inline: let TensorFlow put the function's body in the place of the call when it runs the graph.
         xla: have XLA compile the function, and fail where it cannot.
         body: a graph that takes the selection's place: its placeholders stand for the selection's inputs, its results
-            (what nobody reads) for the selection's outputs, each by name, or by order of first use.
+            (what nobody reads) for the selection's outputs, each by name, or by order of first use. An Exit of a loop
+            that has no consumers needs no result, nor does a node that no signature of the model names.
         mapped: (tensor at the selection's boundary, node or tensor of BODY) where they are to be paired otherwise.
         keep: nodes of the selection whose names are to stay, too.
         rtol, atol: by how much the outputs may differ; by default not at all, and a little under XLA.
@@ -125,8 +127,11 @@ def fuse_ops(
         plan = _of_members(fusion, name, inline or xla, xla)
     else:
         attrs = _attrs(inline or xla, xla)
-        hole = Hole(fusion.edges.inputs, fusion.outputs, name, attrs, hands_constants=fusion.place.frame < 0)
+        optional = _without_consumers(graph, fusion, [topology.graph[kept] for kept in keep])
+        hole = Hole(fusion.edges.inputs, fusion.outputs, optional, name, attrs, fusion.place.frame < 0)
         plan = bind_body(graph, hole, body, mapped)
+        fusion.outputs = [output for output in fusion.outputs if output not in plan.dropped]
+        fusion.kept = [node for node in fusion.kept if node.output not in plan.dropped]
     warnings = [*plan.warnings, *(_xla_warnings(fusion, plan) if xla else ())]
     names = [output.name for output in fusion.outputs]
     read = tuple(output.name for output in fusion.edges.inputs)
@@ -136,6 +141,7 @@ def fuse_ops(
         rtol=loose[0] if rtol is None else rtol,
         atol=loose[1] if atol is None else atol,
         also=tuple(dict.fromkeys(output.node.name for output in fusion.outputs)),
+        except_for=dict.fromkeys([output.name for output in plan.dropped], "removed: BODY has no result for it"),
     )
     if body is None:
         return EditResult(intent, (claim,), warnings, [*fusion.notes, *plan.notes])
@@ -279,6 +285,18 @@ def _outputs(
         outputs.update(dict.fromkeys(Output(node, i) for i in range(node.output_count or 0)))
     place = {node: i for i, node in enumerate(members)}
     return sorted(outputs, key=lambda output: (place[output.node], output.index)), kept
+
+
+def _without_consumers(graph: Graph, fusion: _Fusion, keep: Collection[Node]) -> list[Output]:
+    """The outputs that a body need not have: nodes without consumers that are not what the graph is there for.
+
+    A loop has an Exit for each of its variables. Without signatures each is an output of the graph if it has no
+    consumers; nobody means it as one if the selection has other outputs.
+    """
+    served = output_nodes(graph)
+    idle = [o for o in fusion.outputs if o.node in fusion.kept and o.node not in keep and o.node.output_count == 1]
+    out = [output for output in idle if output.node.op in EXIT or output.node not in served]
+    return out if len(out) < len(fusion.outputs) else []
 
 
 def _is_end(topology: Topology, node: Node) -> bool:

@@ -15,7 +15,7 @@ from gdsurgeon.graph.names import format_input
 from gdsurgeon.graph.node import Node
 from gdsurgeon.specification import fused_function
 from gdsurgeon.specification.fused_function import Inside
-from gdsurgeon.specification.fusion_boundary import Edges, is_large, of_body, paired
+from gdsurgeon.specification.fusion_boundary import Edges, is_idle, is_large, of_body, paired
 from gdsurgeon.specification.joining import CameAlong
 from gdsurgeon.specification.selected import Selecting, selected
 
@@ -44,7 +44,7 @@ def violations(
     if call is None or function is None:
         yield f"there is no call {quoted(name)}"
         return
-    intent = Intent(added=[name, *(n for n in edges.kept if n != name)])
+    intent = Intent()
     attrs = ({} if inline or xla else {"_noinline": True}) | ({XLA: True} if xla else {})
     if body is None:
         inside = Inside(before, edges.members, edges.inputs, edges.outputs, edges.awaited, {})
@@ -52,12 +52,16 @@ def violations(
     else:
         came = CameAlong(comparison, body)
         yield from came.violations()
-        inside, reads = of_body(comparison, body, paired(body, edges, mapped), edges, name, intent)
+        pairs = paired(before, body, edges, mapped, keep)
+        idle = [n for n in edges.kept if n not in keep and n not in pairs[1] and is_idle(before, n)]
+        edges = edges.without(idle)
+        inside, reads = of_body(comparison, body, pairs, edges, name, intent)
         intent.renamed_functions = came.renamed
         inside = inside._replace(functions=came.names)
         intent.functions.added += came.added.values()
     if function.func.name not in before.functions:
         intent.functions.added.append(function.func.name)
+    intent.added += [name, *(n for n in edges.kept if n != name)]
     yield from fused_function.violations(after, function.func.name, inside, attrs)
     yield from _call(call, edges, reads, inside, xla, intent)
     _around(before, name, edges, intent)

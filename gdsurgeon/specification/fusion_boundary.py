@@ -10,6 +10,7 @@ from gdsurgeon.comparison.intent import Copies, Intent
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import format_input, is_numbered
 from gdsurgeon.graph.node import Node
+from gdsurgeon.graph.served import serving_of
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.specification.fused_function import Inside
 
@@ -65,14 +66,24 @@ class Edges(NamedTuple):
             list(dict.fromkeys(u.name for u, _ in waiting if u.name not in inside)),
         )  # fmt: skip
 
+    def without(self, dropped: Sequence[str]) -> Edges:
+        """The same if the tensors DROPPED, each the only output of its node, are not to be had afterwards."""
+        outputs = [tensor for tensor in self.outputs if tensor not in dropped]
+        return self._replace(outputs=outputs, kept=[name for name in self.kept if name not in dropped])
+
 
 def is_large(node: Node) -> bool:
     """Whether a constant is handed to the function, and not made part of it."""
     return node.op == "Const" and node.record is not None and node.record.end - node.record.start > LARGE
 
 
-def paired(body: Graph, edges: Edges, mapped: Sequence[tuple[str, str]]) -> tuple[dict[str, str], dict[str, str]]:
-    """The placeholder of BODY for each tensor that it needs, and its result for each tensor that it gives."""
+def paired(
+    graph: Graph, body: Graph, edges: Edges, mapped: Sequence[tuple[str, str]], keep: Sequence[str]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """The placeholder of BODY for each tensor that it needs, and its result for each tensor that it gives.
+
+    A node of GRAPH that has no consumers, and is not to be kept, may do without a result; see `is_idle`.
+    """
     pairs = {tensor.removesuffix(":0"): inner.removesuffix(":0") for tensor, inner in mapped}
     nodes = list(body.nodes())
     read = dict.fromkeys(output for node in nodes for output in node.inputs)
@@ -85,17 +96,31 @@ def paired(body: Graph, edges: Edges, mapped: Sequence[tuple[str, str]]) -> tupl
     ends = ends or [n for n in nodes if n not in taken and n.op == "Const"]
     ends += [n for n in nodes if n.op == "Const" and n.name in edges.outputs and n not in ends]
     given = [node.name for node in dict.fromkeys(wanted) if node.op != "PlaceholderWithDefault"]
+    optional = [name for name in edges.kept if name not in keep and is_idle(graph, name)]
     return (
         _by_name_and_order(edges.inputs, given, {t: i for t, i in pairs.items() if t in edges.inputs}),
         _by_name_and_order(edges.outputs, [o.name for node in ends for o in node.outputs],
-                           {t: i for t, i in pairs.items() if t in edges.outputs}),
+                           {t: i for t, i in pairs.items() if t in edges.outputs}, optional),
     )  # fmt: skip
 
 
-def _by_name_and_order(tensors: Sequence[str], inner: Sequence[str], pairs: dict[str, str]) -> dict[str, str]:
+def is_idle(graph: Graph, name: str) -> bool:
+    """Whether a node without consumers is an Exit of a loop, or one that no signature of the model names."""
+    serving = serving_of(graph)
+    keys = serving.called.values() if serving is not None else ()
+    served = {tensor.removesuffix(":0") for key in keys for tensor in key.outputs.values()}
+    return graph[name].op in ("Exit", "RefExit") or (bool(keys) and name not in served)
+
+
+def _by_name_and_order(
+    tensors: Sequence[str], inner: Sequence[str], pairs: dict[str, str], optional: Sequence[str] = ()
+) -> dict[str, str]:
     pairs |= {name: name for name in tensors if name in inner and name not in pairs and name not in pairs.values()}
     left = [tensor for tensor in tensors if tensor not in pairs]
-    return pairs | dict(zip(left, (name for name in inner if name not in pairs.values()), strict=False))
+    free = [name for name in inner if name not in pairs.values()]
+    if len(free) != len(left):
+        left = [tensor for tensor in left if tensor not in optional]
+    return pairs | dict(zip(left, free, strict=False))
 
 
 def of_body(

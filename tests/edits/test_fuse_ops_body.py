@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from support import graphs
-from support.expecting import refused
+from support.expecting import account, refused
 from support.fusing import GRADS, check_calls, fused, tanh, tanh_grad2
 from support.graphs import (
     DOUBLE,
@@ -32,8 +32,9 @@ from support.graphs import (
     unary,
 )
 from support.running import outcome, run
-from support.v1_control_flow import LOOP, cond, taken_both_ways
+from support.v1_control_flow import LOOP, cond, taken_both_ways, while_loop
 
+import gdsurgeon as gds
 from gdsurgeon.graph.graph import Graph
 
 
@@ -234,3 +235,31 @@ def test_a_body_in_a_branch_that_does_not_need_what_is_decided(needs: str) -> No
     body = graph(placeholder("i"), neg("o", "i")) if needs else graph(const("k", [7, 7]), neg("o", "k"))
     fused(found, ["c/both"], body=body, mapped=[("x", "i")] if needs else [])
     assert taken_both_ways(found, "only") == [[[-1.0, -2.0] if needs else [-7.0, -7.0]], "a dead value"]
+
+
+IDLE = [add("w/plus", "w/v", "w/three"), node("w/same", "Sub", ["w/plus", "w/three"], T=FLOAT)]
+ONE_RESULT = [scalar("nothing", 0), node("f", "Cast", ["n"], SrcT=INT32, DstT=FLOAT),
+              node("none", "Mul", ["f", "nothing"], T=FLOAT), scalar("one", 1), add("r", "none", "one")]  # fmt: skip
+
+
+@pytest.mark.tensorflow
+def test_an_exit_without_consumers_needs_no_result() -> None:
+    """The loop counts up to n, and v stays 1."""
+    found = graph(*while_loop(*IDLE, result="w/same", exits=["w/Switch_v"]))
+    result = fused(found, "^(w/|zero|start|three)", body=graph(placeholder("n", INT32, ()), *ONE_RESULT))
+    account(found, result)
+    assert [note.as_json()["tensor"] for note in result.notes] == ["w/Exit", "w/Exit_0"]
+    assert graphs.inputs(found) == {"n": [], "call": ["n"], "out": ["call"]}
+    proof = gds.prove(found, result)
+    assert [output.after for output in proof.outputs] == ["out", "call"]
+
+
+def test_an_exit_without_consumers_may_have_a_result() -> None:
+    """Or is to be kept, or is all that there is."""
+    body = graph(placeholder("n", INT32, ()), *ONE_RESULT)
+    both = graph(placeholder("n", INT32, ()), *ONE_RESULT, identity("w/Exit", "n", kind=INT32))
+    found = graph(*while_loop(*IDLE, result="w/same"))
+    account(found, fused(found, "^(w/|zero|start|three)", body=both))
+    assert graphs.inputs(found)["w/Exit"] == ["call"]
+    edit = partial(fused, selection="^(w/|zero|start|three)", body=body, keep=["w/Exit"])
+    refused(graph(*while_loop(*IDLE, result="w/same")), "ambiguous-pairs", edit, body)

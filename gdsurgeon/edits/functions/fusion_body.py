@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -26,6 +26,7 @@ class FusionBody:
         inputs: what the call reads; a tensor of another graph is that of a constant that comes along.
         nodes: the nodes in the function.
         library: functions that it calls, to be added.
+        dropped: outputs of the selection that it does not return.
         warnings, notes: a line each.
     """
 
@@ -34,6 +35,7 @@ class FusionBody:
     nodes: Sequence[Node]
     library: Sequence[FunctionDef] = ()
     names: Mapping[Node, str] = field(default_factory=dict)
+    dropped: Sequence[Output] = ()
     warnings: Sequence[str] = ()
     notes: Sequence[str] = ()
 
@@ -56,6 +58,7 @@ class Hole(NamedTuple):
     Attributes:
         inputs: tensors that the selection reads, in the order of first use.
         outputs: tensors that the selection gives, in their order.
+        optional: those of OUTPUTS that the function need not return.
         name: the beginning of the function's name.
         attrs: bool attrs of the function.
         hands_constants: whether large constants are handed to the function, which in a while loop they cannot be.
@@ -63,6 +66,7 @@ class Hole(NamedTuple):
 
     inputs: Sequence[Output]
     outputs: Sequence[Output]
+    optional: Collection[Output]
     name: str
     attrs: Mapping[str, bool]
     hands_constants: bool = True
@@ -81,7 +85,7 @@ def bind_body(graph: Graph, hole: Hole, body: Graph, mapped: Sequence[tuple[str,
     Raises:
         EditError: the two do not fit; the message says which tensors are left, or differ.
     """
-    wanted = _BoundaryMap(graph, body, hole.inputs, hole.outputs, mapped)
+    wanted = _BoundaryMap(graph, body, hole, mapped)
     placeholders = wanted.placeholders()
     results = wanted.results()
     warnings: list[str] = []
@@ -94,7 +98,7 @@ def bind_body(graph: Graph, hole: Hole, body: Graph, mapped: Sequence[tuple[str,
     _check_nodes(nodes, body)
     merge = plan_function_merge(graph.functions, body.functions)
     handed = [node.output for node in constants]
-    inner_outputs = [results[output] for output in hole.outputs]
+    inner_outputs = [results[output] for output in hole.outputs if output in results]
     function = make_function(nodes, [*placeholders.values(), *handed], inner_outputs, attrs=hole.attrs)
     respell_body(function, merge.renamed)
     name_function(function, hole.name)
@@ -106,7 +110,11 @@ def bind_body(graph: Graph, hole: Hole, body: Graph, mapped: Sequence[tuple[str,
         Remark(f"{quoted(output.name)} is not needed by {source}", "not-needed", tensor=output.name)
         for output in unneeded
     ]
-    return FusionBody(function, [*placeholders, *handed], nodes, merge.added, names, warnings, notes)
+    dropped = [output for output in hole.outputs if output not in results]
+    for output in dropped:
+        text = f"{quoted(output.name)} is removed: it has no consumers, and {source} has no result for it"
+        notes.append(Remark(text, "no-result", tensor=output.name))
+    return FusionBody(function, [*placeholders, *handed], nodes, merge.added, names, dropped, warnings, notes)
 
 
 def _check_nodes(nodes: Iterable[Node], body: Graph) -> None:
@@ -126,16 +134,9 @@ def _check_nodes(nodes: Iterable[Node], body: Graph) -> None:
 class _BoundaryMap:
     """Which tensor at the boundary stands for which of the body."""
 
-    def __init__(
-        self,
-        graph: Graph,
-        body: Graph,
-        inputs: Sequence[Output],
-        outputs: Sequence[Output],
-        mapped: Sequence[tuple[str, str]],
-    ) -> None:
+    def __init__(self, graph: Graph, body: Graph, hole: Hole, mapped: Sequence[tuple[str, str]]) -> None:
         self.body = body
-        self.inputs, self.outputs = inputs, outputs
+        self.inputs, self.outputs, self.optional = hole.inputs, hole.outputs, hole.optional
         self.for_input: dict[Output, Output] = {}
         self.for_output: dict[Output, Output] = {}
         for tensor, inner in mapped:
@@ -169,7 +170,7 @@ class _BoundaryMap:
         namesakes = [self.body.find(tensor.name) for tensor in self.outputs]
         given += [n.output for n in namesakes if n is not None and n.op == "Const" and n.output not in given]
         found = self._by_name_and_order(self.outputs, given, dict(self.for_output), "output")
-        missing = [output for output in self.outputs if output not in found]
+        missing = [output for output in self.outputs if output not in found and output not in self.optional]
         if missing:
             raise EditError(
                 f"{printable(self.body.source_name)} has no result for {_named(missing)}",
@@ -189,6 +190,8 @@ class _BoundaryMap:
                 found[tensor] = by_name[tensor.name]
         free = [o for o in free if o not in found.values()]
         left = [tensor for tensor in tensors if tensor not in found]
+        if len(free) != len(left):
+            left = [tensor for tensor in left if tensor not in self.optional]
         if len(free) == len(left):
             found.update(zip(left, free, strict=True))
         elif free and (what == "input" or left):

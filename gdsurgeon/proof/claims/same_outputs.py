@@ -92,7 +92,9 @@ def same_outputs_plan(context: TrialContext, claim: SameOutputs) -> tuple[FetchP
     removed = frozenset(change.intent.removed)
     idle = frozenset(claim.idle)
     plan = plan_with(context.executor.settings, change.before, outputs, undrawable=removed, idle=idle)
-    barred = _barred(context, plan)
+    barred = _barred(context, plan) | {
+        name: why for name, why in claim.except_for.items() if name in plan.fetches and not context.has_after(name)
+    }
     skipped = [skipped for skipped in plan.skipped if skipped.name in served]
     plan.skipped = skipped + [Skipped(name, reason) for name, reason in barred.items()]
     kept = {name for name in plan.fetches if name not in barred and _is_paired(context, name, served)}
