@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from gdsurgeon.errors import GdsurgeonError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.select import Selection, select_nodes
+from support.desk import check_error
 from support.graphs import FLOAT, INT32, add, const, graph, identity, node
 
 
@@ -20,12 +22,12 @@ def picked(records: list[bytes], **selection: Any) -> list[str]:
     return names(graph(*records), **selection)
 
 
-def refused(records: list[bytes], **selection: Any) -> str:
+def refused(records: list[bytes], code: str, facts: Mapping[str, Any] | None = None, **selection: Any) -> None:
     found = graph(*records)
     with pytest.raises(GdsurgeonError) as caught:
         select_nodes(found, Selection(**selection))
+    check_error(caught.value, code, facts or {})
     assert not found.is_changed
-    return caught.value.message
 
 
 def short(text: str) -> list[str]:
