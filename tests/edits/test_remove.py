@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
 from support import graphs
 from support.counting import is_linear
 from support.expecting import check_graph, expect, refused
-from support.graph_editor_running import float32, run
 from support.graphs import (
     FLOAT,
     INT32,
-    Builder,
     add,
-    body_node,
     const,
     dtypes,
     func,
@@ -28,18 +24,13 @@ from support.graphs import (
     node,
     placeholder,
 )  # fmt: skip
-from support.operating import operated
 from support.removing import chain, named
 
-from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.cli.hints import hint_of
 from gdsurgeon.edits.claims import SameGiven, SameOutputs
 from gdsurgeon.edits.in_functions import in_functions
 from gdsurgeon.edits.remove import remove
-from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.load import from_bytes
-from gdsurgeon.runtime.client import Worker
 
 # -- what nobody reads ---------------------------------------------------------------------------------------
 
@@ -49,10 +40,6 @@ def test_what_nobody_reads_goes() -> None:
     result = expect(records, lambda g: remove(g, named("k", "n")), [records[0], records[2]])
     assert result.intent.removed == ["k", "n"]
     assert result.intent.added == result.intent.rewired == result.intent.changed == []
-
-
-def test_a_whole_branch_goes_at_once() -> None:
-    expect(chain(), lambda g: remove(g, named("c", "y"), allow_outputs=True), [*chain()[:3], chain()[5]])
 
 
 def test_nodes_may_be_given_themselves_and_twice() -> None:
@@ -110,10 +97,6 @@ def test_what_is_refused(names: Sequence[str], options: dict[str, Any], code: st
     assert all(option in (hint_of(error) or "") for option in hint)
 
 
-def test_no_nodes_are_refused() -> None:
-    refused(graph(*chain()), "nothing-selected", lambda g: remove(g, []))
-
-
 # -- what is read --------------------------------------------------------------------------------------------
 
 
@@ -139,10 +122,6 @@ def test_which_output_is_read_is_said() -> None:
     refused(found, "has-consumers", lambda g: remove(g, named("s")), consumers={"s": ["p"], "s:1": ["q"]})
 
 
-def test_an_output_may_be_removed_where_that_is_allowed() -> None:
-    expect(chain(), lambda g: remove(g, named("y"), allow_outputs=True), [*chain()[:4], chain()[5]])
-
-
 def test_what_a_control_edge_alone_reads_is_an_output() -> None:
     found = graph(placeholder("x"), identity("a", "x"), identity("y", "x", "^a"))
     refused(found, "is-output", lambda g: remove(g, named("a")), nodes=["a"])
@@ -152,31 +131,12 @@ def test_what_a_control_edge_alone_reads_is_an_output() -> None:
 # -- colocations ---------------------------------------------------------------------------------------------
 
 
-def test_colocations_with_a_removed_node_are_dropped() -> None:
-    records = [placeholder("x"), identity("a", "x"), identity("y", "x", _class=["loc:@a", "loc:@x", "other"])]
-    found = graph(*records)
-    remove(found, named("a"), allow_outputs=True)
-    assert graphs.names(found) == ["x", "y"]
-    assert sorted(graphs.colocations(found)["y"]) == [b"loc:@x", b"other"]
-
-
 def test_an_empty_class_goes_with_its_last_entry() -> None:
     expect(
         [placeholder("x"), const("a", [1]), identity("y", "x", _class=["loc:@a"])],
         lambda g: remove(g, named("a")),
         [placeholder("x"), identity("y", "x")],
     )
-
-
-@pytest.mark.tensorflow
-@pytest.mark.parametrize("options", [{"bypass": True}, {"dangling": "placeholder"}])
-def test_colocations_where_something_takes_the_place(options: dict[str, Any], worker: Worker) -> None:
-    found = graph(placeholder("x", FLOAT, (1,)), identity("a", "x"), identity("y", "a", _class=["loc:@a"]))
-    remove(found, named("a"), **options)
-    assert check(from_bytes(graphs.written(found))).faults == []
-    assert graphs.colocations(found).get("y", []) in ([], [b"loc:@a"], [b"loc:@x"])
-    fed = {"x" if "bypass" in options else "a": float32([5])}
-    assert run(worker, found, "y", fed=fed) == [[5]]
 
 
 # -- functions -----------------------------------------------------------------------------------------------
@@ -248,57 +208,4 @@ def test_a_node_of_another_graph_is_refused() -> None:
     refused(found, "other-graph", lambda g: remove(g, [other["y"]], allow_outputs=True), other, node="y")
 
 
-def test_other_nodes_keep_their_bytes() -> None:
-    found = graph(*chain())
-    before = graphs.bodies_by_name(found)
-    remove(found, named("b"), bypass=True)
-    after = graphs.bodies_by_name(found)
-    assert {n for n in after if after[n] != before[n]} == {"c", "z"}
-
-
 # -- proven --------------------------------------------------------------------------------------------------
-
-
-def dropout() -> Builder:
-    m = Builder()
-    m.placeholder("x", "float32", (1, 3))
-    m.const("keep", 0.5)
-    m.node("scaled", "RealDiv", ["x", "keep"], T="float32")
-    m.const("shape", [1, 3], "int32")
-    m.node("uniform", "RandomUniform", ["shape"], T="int32", dtype="float32")
-    m.node("mask", "Floor", ["uniform"], T="float32")
-    m.node("dropped", "Mul", ["scaled", "mask"], T="float32")
-    m.node("y", "Neg", ["dropped"], T="float32")
-    return m
-
-
-@pytest.mark.tensorflow
-def test_bypassed_dropout_is_proven(tmp_path: Path) -> None:
-    selection = named("scaled", "uniform", "mask", "dropped")
-    outcome = operated(tmp_path, dropout(), lambda g: remove(g, selection, bypass=True, bypass_input=0),
-                       overrides=Overrides({"x": "[[1, 2, 3]]"}))  # fmt: skip
-    assert ("y", "[-1, -2, -3]") in [(o.after, o.value) for o in outcome.proof.compared]
-    assert "edited(x) = original(x, dropped := x)" in outcome.proof.statement
-
-
-@pytest.mark.tensorflow
-def test_a_dangling_placeholder_is_proven(tmp_path: Path) -> None:
-    m = dropout()
-    m.node("z", "Abs", ["scaled"], T="float32")
-    outcome = operated(tmp_path, m, lambda g: remove(g, named("dropped"), dangling="placeholder"))
-    assert {o.after for o in outcome.proof.compared} >= {"y", "z"}
-    assert outcome.proof.feeds["dropped"] == "float32 [1,3]"
-
-
-@pytest.mark.tensorflow
-def test_a_removed_call_is_proven(tmp_path: Path) -> None:
-    m = Builder()
-    found = m.function("F", {"a": "float32"}, {"out": "float32"})
-    body_node(found, "twice", "AddV2", ["a", "a"], T="float32")
-    found.ret["out"] = "twice:z:0"
-    m.placeholder("x", "float32", (2,))
-    m.node("called", "PartitionedCall", ["x"], Tin=["float32"], Tout=["float32"], f=func("F"))
-    m.node("y", "Neg", ["called"], T="float32")
-    outcome = operated(tmp_path, m, lambda g: remove(g, named("called"), bypass=True))
-    assert "y" in {o.after for o in outcome.proof.compared}
-    assert outcome.result.intent.functions.removed == ["F"]

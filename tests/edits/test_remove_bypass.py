@@ -31,7 +31,6 @@ from gdsurgeon.select import Selection
 
 
 @pytest.mark.tensorflow
-@pytest.mark.tensorflow
 def test_bypass_of_one_node_and_of_a_chain() -> None:
     expected = [*chain()[:2], identity("c", "a"), chain()[4], node("z", "Abs", ["a"], T=FLOAT)]
     found = graph(*chain())
@@ -124,6 +123,9 @@ BYPASSED: dict[str, tuple[list[bytes], list[bytes], Selection, dict[str, int], l
         [INT_X], [node("c", "Cast", ["x"], SrcT=INT32, DstT=FLOAT), node("d", "Cast", ["c"], SrcT=FLOAT, DstT=INT32),
                   identity("y", "d", kind=INT32)], named("c", "d"), {}, [identity("y", "x", kind=INT32)],
     ),
+    "an output that has a counterpart": (
+        [X], [node("u", "Unique", ["x"], T=FLOAT, out_idx=INT32), identity("y", "u")], named("u"), {}, [Y]
+    ),
     "an unknown op": ([X], [node("u", "MyOp", ["x"]), identity("y", "u")], named("u"), {}, [Y]),
     "nobody reads it": ([X], [const("k", [1]), Y], named("k"), {}, [Y]),
     "every slot": ([X], [identity("a", "x"), add("y", "a", "a")], named("a"), {}, [add("y", "x", "x")]),
@@ -175,11 +177,3 @@ def test_bypass_of_top_k_never_reads_k() -> None:
     top = node("t", "TopKV2", ["x", "k"], T=INT32)
     found = graph(INT_X, placeholder("k", INT32, ()), top, identity("places", "t:1", kind=INT32))
     refused(found, "no-such-input", lambda g: remove(g, named("t"), bypass=True), node="t", output=1)
-
-
-def test_bypass_of_the_output_that_has_a_counterpart() -> None:
-    found = graph(X, node("u", "Unique", ["x"], T=FLOAT, out_idx=INT32), identity("p", "u"),
-                  identity("q", "u:1", kind=INT32))  # fmt: skip
-    remove(found, named("q"), allow_outputs=True)
-    remove(found, named("u"), bypass=True)
-    assert graphs.inputs(found)["p"] == ["x"]

@@ -127,15 +127,6 @@ def test_functions() -> None:
     assert result.intent.functions.changed == ["f", "g"]
 
 
-def test_what_is_not_changed_keeps_its_bytes() -> None:
-    found = with_functions()
-    before = {f.signature.name: f for f in graphs.parsed(found).library.function}
-    set_device(found, pairs=[("/cpu:0", "/cpu:1")])
-    after = {f.signature.name: f for f in graphs.parsed(found).library.function}
-    assert [name for name in after if after[name] != before[name]] == ["g"]
-    assert graphs.bodies(found) == graphs.bodies(with_functions())
-
-
 THERE = {"/gpu:0": 2, "/cpu:0": 1}
 
 
@@ -185,23 +176,8 @@ def test_the_command(desk: Desk) -> None:
     ):
         ran = desk.run("set-device", source, *arguments, "-o", out, "--validate", "structure")
         assert ran.code == 0 and all(device in ran.err for device in (*changed, "19 nodes")), ran.err
+    desk.refused(2, "not-a-pair", "set-device", "1.pb", "--map", "/cpu:0", value="/cpu:0", expected="OLD=NEW")
     assert graphs.parsed(desk.files()["3.pb"]) == graphs.parsed(model.read_bytes())  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "exit_code", "code", "facts"),
-    [
-        ([], 2, "missing-option", {}),
-        (["--clear", "--set", "/cpu:0"], 2, "conflicting-options", {}),
-        (["--set", "/cpu:0"], 2, "nothing-selected", {}),
-        (["--map", "/cpu:0"], 2, "not-a-pair", {"value": "/cpu:0", "expected": "OLD=NEW"}),
-        (["--clear", "--require-change"], 4, "nothing-to-do", {"devices": {}}),
-        (["--map", "/gpu:0=/cpu:0", "--require-change"], 4, "nothing-matched", {"value": "/gpu:0", "devices": {}}),
-    ],
-)
-def test_the_command_refuses(desk: Desk, arguments: list[str], exit_code: int, code: str, facts: Any) -> None:
-    tail = ("-o", "out.pb", "--validate", "structure")
-    desk.refused(exit_code, code, "set-device", str(FIXTURES / "classifier.pb"), *arguments, *tail, **facts)
 
 
 @pytest.mark.tensorflow

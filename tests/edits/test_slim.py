@@ -73,14 +73,6 @@ def test_once_more_is_the_same_under_other_names(desk: Desk, model: Path) -> Non
     assert (desk.folder / "one" / "saved_model.pb").read_bytes() == (desk.folder / "three/saved_model.pb").read_bytes()
 
 
-def test_in_the_place_of_the_model(desk: Desk, model: Path) -> None:
-    ran = desk.run("slim", "model", "-i", "--backup", ".old", *QUICK)
-    assert ran.code == 0, ran.err
-    assert len(read("model").meta_graphs[0].graph_def.node) == 13
-    assert len(read("model.old").meta_graphs[0].graph_def.node) == 18
-    assert desk.temporary_files() == []
-
-
 @pytest.mark.parametrize("level", ["structure", "none"])
 def test_in_a_pipe(desk: Desk, model: Path, level: str) -> None:
     assert desk.run("slim", "model", "-o", "out", *QUICK).code == 0

@@ -164,24 +164,6 @@ def test_a_function_of_the_graph_is_an_op(desk: Desk) -> None:
 
 
 @pytest.mark.tensorflow
-def test_values() -> None:
-    found = graph(placeholder("x"), unary("Relu", "a"), add("y", "a", "x"), unary("Neg", "z"))
-    gds.swap_op(found, [found["a"]], "Relu6")
-    gds.swap_op(found, [found["y"]], "Add")
-    assert run(found, "a", "y", "z", x=[-1.0, 7.0]) == [[0.0, 6.0], [-1.0, 13.0], [1.0, -7.0]]
-
-
-@pytest.mark.tensorflow
-def test_pooling() -> None:
-    found = graph(
-        placeholder("x"),
-        node("y", "MaxPool", ["x"], T=FLOAT, ksize=b"\x0a\x06\x1a\x04\x01\x02\x02\x01", strides=ONES, padding="VALID"),
-    )
-    gds.swap_op(found, [found["y"]], "AvgPool")
-    assert run(found, "y", x=[[[[1.0], [2.0]], [[3.0], [6.0]]]]) == [[[[[3.0]]]]]
-
-
-@pytest.mark.tensorflow
 def test_in_a_loop_and_beside_calls_it_is_proven(tmp_path: Path) -> None:
     m = Builder()
     m.placeholder("x", shape=(2,))

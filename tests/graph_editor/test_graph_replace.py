@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 from support import graphs
-from support.graph_editor_running import Load, int32, refused, run, sound
+from support.graph_editor_running import Load, refused, run, sound
 from support.graphs import FLOAT, INT32, add, const, graph, identity, node, placeholder, scalar
 
 from gdsurgeon import graph_editor as ge
@@ -62,14 +62,6 @@ def test_the_result_has_the_form_of_the_targets() -> None:
         name = f"c_{i}"
         assert [t.name for t in ge.util.flatten_tree(new)] == [name]
     assert isinstance(new, dict) and isinstance(new["x"][0], One)
-
-
-@pytest.mark.tensorflow
-def test_a_dict_of_targets_is_computed(worker: Worker) -> None:
-    found = total()
-    new = replaced(found, {"c": found["c"].output})
-    assert isinstance(new, dict)
-    assert run(worker, found, "c", new["c"].name) == [pytest.approx(2.001), pytest.approx(3.001)]
 
 
 def test_a_target_that_does_not_depend_on_it_is_returned_as_it_is() -> None:
@@ -136,12 +128,3 @@ def test_a_while_loop_that_is_concerned_is_copied_whole() -> None:
     assert copied == {f"x/{name}" for name in graphs.names(graph(*graphs.loop())) if name not in ("n", "zero")}
     assert graphs.inputs(found)["x/w/Limit"] == ["three"] and graphs.inputs(found)["x/w/Enter"] == ["zero"]
     assert sound(found)
-
-
-@pytest.mark.tensorflow
-@pytest.mark.parametrize("version", ["v1", "v2"])
-def test_a_while_loop_runs_once_more_with_another_limit(version: str, worker: Worker, tf1_graph: Load) -> None:
-    found = tf1_graph(f"while_loop_{version}")
-    three = ge.make_const(found, "three", int32(3))
-    new = ge.graph_replace(found["sum"].output, {found["n"].output: three.output})
-    assert run(worker, found, "sum", new.name, fed={"n": int32(10)}) == [55, 6]

@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 from support import expecting, graphs
-from support.graph_editor_running import Eight, refused, run, sound
-from support.graphs import FLOAT, INT32, add, const, graph, identity, node, scalar, versions
+from support.graph_editor_running import Eight, refused, sound
+from support.graphs import FLOAT, INT32, add, const, graph, identity, node, versions
 
 import gdsurgeon as gds
 from gdsurgeon import graph_editor as ge
 from gdsurgeon.analysis.shapes.stated import stated_shape
 from gdsurgeon.graph.constants import constant
-from gdsurgeon.runtime.client import Worker
 
 
 def test_scopes() -> None:
@@ -55,11 +54,6 @@ def test_placeholders_have_a_dtype_and_a_shape() -> None:
     assert sound(found)
 
 
-def test_a_placeholder_in_another_graph() -> None:
-    found, other = graph(const("a", [1])), graph(const("b", [1]))
-    assert ge.make_placeholder_from_tensor(other, found["a"].output).graph is other
-
-
 def test_data_types() -> None:
     class DType:  # as TensorFlow's is seen from here
         as_datatype_enum = 10
@@ -89,15 +83,6 @@ def test_constants(value: Any, dtype: int, values: list[Any]) -> None:
     assert made is not None
     assert (made.dtype, made.shape, made.values) == (dtype, np.asarray(value).shape, values)
     assert sound(found)
-
-
-@pytest.mark.tensorflow
-def test_identities_and_constants_are_computed(worker: Worker) -> None:
-    found = graph(scalar("c", 42, INT32), identity("theirs", "c", kind=INT32))
-    ge.make_identity(found, "ours", found["c"].output)
-    ge.make_identity(found, "more", ge.make_const(found, "k", [[1.5, 2.5]]).output)
-    ge.make_identity(found, "words", ge.make_const(found, "w", "word").output)
-    assert run(worker, found, "ours", "theirs", "more", "words") == [42, 42, [[1.5, 2.5]], b"word"]
 
 
 def test_an_identity_that_cannot_be() -> None:
@@ -170,11 +155,6 @@ def test_a_name_that_is_taken_or_illegal_is_refused_at_once(edit: Any) -> None:
     edit(found, "B")  # capitals make another name
     assert {"b", "B"} <= set(graphs.names(found))
     assert sound(found)
-
-
-def test_what_is_missing_cannot_be_renamed() -> None:
-    found = graph(const("a", [1]))
-    expecting.refused(found, "no-such-node", lambda found: gds.rename(found, [("nope", "x")]), node="nope")
 
 
 def test_names_are_made_unique_with_a_number() -> None:

@@ -11,14 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import graphs
 from support.drawing import pick
-from support.graph_editor_running import refused, run, sound
+from support.graph_editor_running import refused, sound
 from support.graphs import FLOAT, INT32, add, const, graph, identity, node, placeholder, r3
 
 from gdsurgeon import graph_editor as ge
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.graph.node import Output
-from gdsurgeon.runtime.client import Worker
 
 Edit = Callable[..., object]
 
@@ -35,19 +34,10 @@ def reads(found: Graph, *names: str) -> list[list[str]]:
 # Tensors.
 
 
-def swapped() -> Graph:
+def test_swapping_two_pairs_exchanges_the_inputs_and_counts_four() -> None:
     found = graph(*r3())
     assert ge.swap_ts(ts(found, "a0", "b0"), ts(found, "a1", "b1")) == 4
-    return found
-
-
-def test_swapping_two_pairs_exchanges_the_inputs_and_counts_four() -> None:
-    assert reads(swapped(), "c0", "c1", "c2") == [["a1", "b1"], ["a0", "b0"], ["a2", "b2"]]
-
-
-@pytest.mark.tensorflow
-def test_swapped_pairs_give_each_others_sums(worker: Worker) -> None:
-    assert run(worker, swapped(), "c0", "c1", "c2") == [[7, 7], [3, 3], [7, 7, 7]]
+    assert reads(found, "c0", "c1", "c2") == [["a1", "b1"], ["a0", "b0"], ["a2", "b2"]]
 
 
 def test_rerouting_takes_the_new_source_first_and_leaves_the_old_one_unread() -> None:
@@ -75,13 +65,6 @@ def test_tensors_that_do_not_fit_are_refused(edit: Edit) -> None:
     no("wrong-count", ts(found, "a0"), ts(found, "a1", "b1"), expected=1, found=2)
     no("other-graph", ts(found, "a0"), ts(other, "a1"), name="a1", expected="a0")
     assert not other.is_changed
-
-
-@pytest.mark.parametrize("shape", [(-1,), None])
-def test_unknown_dimensions_fit_everything(shape: tuple[int, ...] | None) -> None:
-    found = graph(*r3(), placeholder("p", FLOAT, shape))
-    assert ge.reroute_ts(ts(found, "p", "p"), ts(found, "a0", "a2")) == 2
-    assert reads(found, "c0", "c2") == [["p", "b0"], ["p", "b2"]]
 
 
 def test_onto_itself_nothing_changes_and_nothing_is_wrong() -> None:
@@ -121,14 +104,6 @@ def test_every_input_slot_counts() -> None:
     assert reads(found, "p", "q") == [["s", "s"], ["s", "s"]]
 
 
-def test_control_inputs_neither_count_nor_move() -> None:
-    found = graph(*r3(), add("y", "a0", "a0", "^a0"), node("w", "NoOp", ["^a0"]))
-    assert ge.reroute_ts(ts(found, "a1"), ts(found, "a0")) == 3
-    assert reads(found, "y", "w", "c0") == [["a1", "a1", "^a0"], ["^a0"], ["a1", "b0"]]
-    assert ge.swap_ts(ts(found, "a0"), ts(found, "a1")) == 4
-    assert reads(found, "y", "w") == [["a0", "a0", "^a0"], ["^a0"]]
-
-
 def test_both_sources_of_one_node_can_be_exchanged() -> None:
     found = graph(const("p", [1]), const("q", [2]), add("s", "p", "q"))
     assert ge.swap_ts(ts(found, "p"), ts(found, "q")) == 2
@@ -157,23 +132,10 @@ def test_what_a_tensor_is_made_of_is_never_made_to_read_it() -> None:
     assert ge.reroute_ts(ts(found, "pre"), ts(found, "x")) == 0
 
 
-@pytest.mark.parametrize("inputs", [["p", "q"], ["^k", "p", "q"]])
-def test_pairs_that_close_a_cycle_together_are_refused(inputs: list[str]) -> None:
-    """Whether or not control inputs stand before the data."""
-    *controls, p, q = inputs
-    found = graph(
-        *(const(name, [1]) for name in "pqk"),
-        node("a", "Identity", [*controls, p], T=FLOAT), node("b", "Identity", [*controls, q], T=FLOAT),
-    )  # fmt: skip
+def test_pairs_that_close_a_cycle_together_are_refused() -> None:
+    found = graph(const("p", [1]), const("q", [1]), identity("a", "p"), identity("b", "q"))
     error = refused(found, "would-cycle", lambda: ge.reroute_ts(ts(found, "b", "a"), ts(found, "p", "q")))
     assert sorted(error.facts["nodes"]) == ["a", "b"]
-
-
-def test_what_comes_round_in_a_while_loop_is_no_cycle() -> None:
-    found = graph(*graphs.loop())
-    assert ge.reroute_ts(ts(found, "w/Switch:1"), ts(found, "w/Identity")) == 1
-    assert reads(found, "w/Add") == [["w/Switch:1", "w/one"]]
-    assert sound(found)
 
 
 def test_what_is_no_tensor_of_the_graph_is_refused() -> None:

@@ -80,15 +80,6 @@ def test_a_conditional_runs_in_another_graph(version: str, worker: Worker, tf1_g
 
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("version", ["v1", "v2"])
-def test_a_while_loop_and_its_copy_run_at_once(version: str, worker: Worker, tf1_graph: Load) -> None:
-    found = tf1_graph(f"while_loop_{version}")
-    ge.copy(found, dst_scope="clone")
-    fed = {"n": int32(10), "clone/n": int32(3)}
-    assert run(worker, found, "sum", "clone/sum", fed=fed) == [55, 6]
-
-
-@pytest.mark.tensorflow
-@pytest.mark.parametrize("version", ["v1", "v2"])
 def test_two_copies_of_a_while_loop_run_at_once_in_another_graph(version: str, worker: Worker, tf1_graph: Load) -> None:
     found = tf1_graph(f"while_loop_{version}")
     target = ge.empty_graph(found)
