@@ -69,7 +69,7 @@ def test_a_whole_loop_goes(worker: Worker) -> None:
     found = graph(*graphs.loop())
     names = [n for n in graphs.names(found) if n.startswith("w/")]
     remove(found, named(*names), dangling="placeholder")
-    check_graph(found, *graphs.loop()[:2], placeholder("w/Exit", INT32, ()), graphs.loop()[-1])
+    check_graph(found, *graphs.loop()[:2], placeholder("w/Exit", INT32), graphs.loop()[-1])
     assert run(worker, found, "out", fed={"w/Exit": np.int32(7)}) == [7]
 
 
