@@ -21,20 +21,8 @@ from support.adding_gradients import (
 )
 from support.desk import check_error
 from support.expecting import refused
-from support.graphs import (
-    VERSIONS,
-    call,
-    define,
-    graph_bytes,
-    library,
-    names,
-    node,
-    parsed,
-    unary,
-)
-from support.graphs import (
-    placeholder as input_,
-)
+from support.graphs import VERSIONS, call, define, graph_bytes, library, names, node, parsed, unary
+from support.graphs import placeholder as input_
 
 from gdsurgeon.errors import EditError
 from gdsurgeon.graph.load import from_bytes
@@ -224,21 +212,6 @@ def test_checkpoints_with_open_dimensions(lab: Lab) -> None:
     assert made.again and not made.result.warnings
 
 
-def test_an_input_with_a_default_value(lab: Lab) -> None:
-    def build(tf: Any) -> None:
-        x = tf.compat.v1.placeholder_with_default(tf.constant(numbers(32, 100)), (None, 100), name="x")
-        h = tf.tanh(tf.sin(x), name="h")
-        tf.tanh(tf.sin(h), name="y")
-
-    lab.same(lab.built(build), ["y"], ["x"], {"x": numbers(5, 100)}, checkpoints="memory")
-
-
-def test_nothing_is_left_on_nodes(lab: Lab) -> None:
-    made = lab.edit(lab.built(chain), ["y"], ["x"], checkpoints=["h2"])
-    keys = {key for node in parsed(made.graph).node if node.name.startswith("gradients/") for key in node.attr}
-    assert "_XlaMustCompile" not in keys
-
-
 def test_a_target_that_is_its_own_checkpoint(lab: Lab) -> None:
     lab.same(lab.built(chain), ["y", "h3"], ["x", "h3"], {"x": numbers(LONG)}, checkpoints=["h7"])
     lab.same(lab.built(chain), ["h3"], ["x"], {"x": numbers(LONG)}, checkpoints=["h3", "h1"])
@@ -285,22 +258,6 @@ def test_random_networks(lab: Lab, seed: int) -> None:
             lab.same(data, ["y"], ["x"], feeds, checkpoints=checkpoints, unconnected="zero")
         except EditError as error:
             assert isinstance(checkpoints, list) and error.code == "no-use"
-
-
-@pytest.mark.parametrize("checkpoints", [["h0"], "memory"], ids=str)
-def test_sums_of_several_that_are_computed_again(lab: Lab, checkpoints: Any) -> None:
-    """AddN begins with the first input over which it may write: which one that is depends on who else reads them."""
-
-    def build(tf: Any) -> None:
-        x = placeholder(tf)
-        terms = tf.tanh(x), x * 3.0, x * 5.0
-        total = tf.add_n(terms, name="sum")
-        late = tf.tanh(tf.tanh(tf.tanh(total)))  # so that the second term is there still when they are summed
-        h = tf.multiply(tf.sin(total), late * terms[1], name="h0")
-        tf.tanh(tf.tanh(tf.sin(h)), name="y")
-
-    made = lab.same(lab.built(build), ["y"], ["x"], {"x": numbers(LONG)}, checkpoints=checkpoints)
-    assert "sum" not in made.again
 
 
 @pytest.mark.parametrize("threads", [1, 2])

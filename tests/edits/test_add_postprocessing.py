@@ -6,23 +6,8 @@ from typing import Any
 
 import pytest
 from support import graphs
-from support.desk import check_error
 from support.expecting import expect, refused
-from support.graphs import (
-    FLOAT,
-    INT32,
-    INT64,
-    add,
-    const,
-    func,
-    function,
-    graph,
-    identity,
-    inputs,
-    library,
-    node,
-    placeholder,
-)
+from support.graphs import FLOAT, INT32, INT64, add, const, graph, identity, inputs, node, placeholder
 from support.paths import FIXTURES
 
 from gdsurgeon.analysis.checks.check import check
@@ -71,12 +56,6 @@ def test_the_result_is_served_under_the_old_name(tmp_path: Path) -> None:
     assert not part.is_changed
 
 
-def test_a_model_without_versions_gets_none() -> None:
-    found = model(trailer=b"")
-    add_postprocessing(found, post())
-    assert not graphs.parsed(found).HasField("versions")
-
-
 def test_a_raw_name_that_is_taken_is_made_unique() -> None:
     found = model(const("logits_raw", [1]))
     result = add_postprocessing(found, post(const("logits_raw_1", [1])))
@@ -84,13 +63,6 @@ def test_a_raw_name_that_is_taken_is_made_unique() -> None:
     assert inputs(found)["logits"] == ["logits_raw_1"]
     assert len(set(graphs.names(found))) == len(graphs.names(found))
     sound(found)
-
-
-def test_names_that_are_taken_are_made_unique_and_reported() -> None:
-    found = model()
-    result = add_postprocessing(found, post(const("w", [9]), identity("k", "w")))
-    assert inputs(found)["k"] == ["w_1"]
-    check_error(result.notes[-1], "name-taken", {"name": "w", "found": "w_1"})
 
 
 def test_colocations_follow() -> None:
@@ -195,44 +167,6 @@ def taking(kind: bytes, shape: tuple[int, ...] | None) -> Graph:
 def test_what_does_not_fit(found: Graph, part: Graph, mapped: list[Mapped], code: str, facts: dict[str, Any]) -> None:
     edit = partial(add_postprocessing, post=part, mapped=mapped)
     refused(found, code, edit, part, error=GdsurgeonError, **facts)
-
-
-def test_unequal_functions_get_a_new_name() -> None:
-    body, other = (node("y", op, ["x"], T=FLOAT) for op in ("Identity", "Neg"))
-    found = model(node("f", "F", ["w"]), trailer=library(function("F", body)))
-    result = add_postprocessing(found, post(node("g", "Call", ["logits"], f=func("F")),
-                                            trailer=library(function("F", other))))  # fmt: skip
-    assert result.intent.renamed_functions == {"F": "F_1"}
-    assert graphs.attrs(found, "g")["f"].func.name == "F_1"
-    assert graphs.ops(found)["f"] == "F"
-
-
-def test_postprocessing_twice() -> None:
-    found = model()
-    add_postprocessing(found, post())
-    add_postprocessing(found, post())
-    assert inputs(found)["logits"] == ["logits_raw_1"]
-    assert inputs(found)["logits_raw_1"] == ["logits_raw"]
-    sound(found)
-
-
-def test_taking_the_edit_back_by_hand_gives_the_old_bytes() -> None:
-    original = model(identity("inside", "logits"))
-    found = model(identity("inside", "logits"))
-    add_postprocessing(found, post())
-    found.remove([found["logits"]])
-    found.rename({found["logits_raw"]: "logits"})
-    assert graphs.written(found) == graphs.written(original)
-
-
-def test_on_the_fixtures() -> None:
-    found, part = load(str(FIXTURES / "classifier.pb")), load(str(FIXTURES / "label_lookup.pb"))
-    count = found.node_count
-    result = add_postprocessing(found, part)
-    (interface,) = result.claims[0].outputs  # type: ignore[attr-defined]
-    assert {interface.name, interface.raw} <= set(graphs.names(found))
-    assert found.node_count == count + part.node_count - 1
-    sound(found)
 
 
 def test_a_node_that_gets_a_number_beside_an_output_that_has_one() -> None:

@@ -12,8 +12,7 @@ from support.desk import Desk, check_error
 from support.expecting import check_graph, expect, from_command_line, refused
 from support.graphs import FLOAT, INT32, STRING, X, add, const, graph, identity, neg, node, placeholder, scalar
 from support.patience import within
-from support.running import outcome, run
-from support.v1_control_flow import LOOP
+from support.running import run
 
 from gdsurgeon.edits.claims import SameGiven, SameOutputs
 from gdsurgeon.edits.clone_scope import clone_scope
@@ -54,43 +53,6 @@ DOTTED = [X, neg("a.b/y", "x"), neg("axb/y", "x")]
 def test_what_is_under_a_scope(records: list[bytes], source: str, target: str, added: list[bytes]) -> None:
     found, _ = cloned(records, source, target)
     check_graph(found, *records, *added)
-
-
-@pytest.mark.tensorflow
-def test_what_comes_from_outside_comes_from_there_again() -> None:
-    records = [X, neg("ext", "x"), neg("s/a", "ext"), add("s/b", "s/a", "ext"), identity("y", "s/b")]
-    found, _ = cloned(records)
-    assert graphs.inputs(found)["t/a"] == ["ext"] and graphs.inputs(found)["t/b"] == ["t/a", "ext"]
-    assert run(found, "y", "t/b", x=[1.0, 2.0]) == [[0.0, 0.0]] * 2
-
-
-@pytest.mark.tensorflow
-def test_nodes_in_any_order() -> None:
-    records = list(reversed(MODEL))
-    found, _ = cloned(records)
-    assert graphs.inputs(found)["t/add"] == ["t/mul", "t/b"]
-    assert run(found, "t/add", x=[1.0, 2.0]) == [[3.0, 7.0]]
-
-
-def test_a_clone_of_a_scope_with_a_clone_in_it() -> None:
-    again, _ = cloned(MODEL, "s", "s/again")
-    clone_scope(again, "s", "t")
-    assert {n for n in graphs.names(again) if n.startswith("t/")} == {
-        f"t/{scope}{n}" for scope in ("", "again/") for n in ("w", "mul", "b", "add")
-    }
-
-
-@pytest.mark.tensorflow
-def test_a_clone_of_an_edited_graph() -> None:
-    found = graph(*MODEL)
-    found.rename({found["s/mul"]: "s/product"})
-    found.set_inputs(found["s/product"], [found["z"].output, found["s/w"].output])
-    added = found.add("s/extra", "Neg", [found["s/add"].output], attrs={"T": FLOAT})
-    found.remove([found["y"]])
-    clone_scope(found, "s", "t")
-    clone_scope(found, "t", "u")
-    assert graphs.inputs(found)["u/product"] == ["z", "u/w"] and graphs.inputs(found)["u/extra"] == ["u/add"]
-    assert run(found, added.name, "u/extra", z=[1.0, 2.0]) == [[-3.0, -7.0]] * 2
 
 
 # -- names -------------------------------------------------------------------------------------------------
@@ -191,15 +153,6 @@ def test_an_input_of_a_type_that_is_not_known() -> None:
     assert graphs.inputs(found)["t/mul"] == ["u", "t/w"]
     (warning,) = result.warnings
     check_error(warning, "unknown-dtype", {"tensor": "x", "replacement": "u"})
-
-
-@pytest.mark.tensorflow
-def test_an_input_from_within_a_loop() -> None:
-    """A node runs in the frame of what it reads."""
-    records = [*LOOP, scalar("k", 1), neg("s/a", "k"), identity("y", "s/a")]
-    found = graph(*records)
-    clone_scope(found, "s", "t", inputs=[("k", "w/v")])
-    assert outcome(found, "y", n=2) == [-1.0]
 
 
 # -- sharing -----------------------------------------------------------------------------------------------

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -248,12 +246,6 @@ def test_neither_appears_where_one_cannot(tmp_path: Path, monkeypatch: pytest.Mo
     assert listing(tmp_path) == before
 
 
-def test_a_prefix_names_its_model(tmp_path: Path) -> None:
-    put(tmp_path)
-    written(tmp_path / "model")
-    assert {"model.edited.meta", "model.edited.index"} <= set(listing(tmp_path))
-
-
 @pytest.mark.parametrize(
     ("keys", "code", "key"),
     [([*VARIABLES.values(), "copy/v"], "name-taken", "copy/v"), (["net/v"], "no-such-tensor", "of_old/w")],
@@ -288,14 +280,6 @@ def test_a_saved_model_gets_another_index(tmp_path: Path, in_place: bool) -> Non
     kept = tmp_path / "model.bak" if in_place else model
     assert listing(kept / "variables") == before
     with open_checkpoint(str(out / "variables" / "variables")) as found:
-        assert {*COPIES} <= set(found.keys)
-
-
-def test_a_saved_model_in_a_pipe_gets_another_index(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    written(in_a_folder(tmp_path), Path("-"))
-    with tarfile.open(fileobj=io.BytesIO(capfdbinary.readouterr().out)) as archive:
-        archive.extractall(tmp_path / "out", filter="data")
-    with open_checkpoint(str(tmp_path / "out" / "variables" / "variables")) as found:
         assert {*COPIES} <= set(found.keys)
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support import graphs
 from support.cloning import KEYS, cloned, table, variable
 from support.desk import check_error
-from support.expecting import check_graph, refused
+from support.expecting import refused
 from support.graphs import (
     BOOL,
     FLOAT,
@@ -37,7 +37,7 @@ from support.v1_control_flow import LOOP, taken_both_ways
 from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.edits.claims import SameGiven
 from gdsurgeon.edits.clone_scope import clone_scope
-from gdsurgeon.errors import EditError, UsageError
+from gdsurgeon.errors import EditError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.proof.executor import Refused
@@ -56,17 +56,6 @@ def test_two_clones_of_a_loop_run_in_one_session() -> None:
         values = run(found, "w/Exit_v", "v/Exit_v", "u/w/Exit_v", "out", n=n)
         assert values[0] == values[1] == values[3] == run(graph(*LOOP), "out", n=n)[0]
         assert values[2] == {0: 10.0, 1: 23.0, 3: 101.0}[n]
-
-
-@pytest.mark.tensorflow
-def test_a_clone_of_a_clone_of_a_loop() -> None:
-    found = graph(*LOOP)
-    clone_scope(found, "w", "v")
-    found = from_bytes(graphs.written(found))
-    clone_scope(found, "v", "u")
-    frames = {n.name.split("/")[0]: n.attr["frame_name"].s for n in graphs.parsed(found).node if n.op == "Enter"}
-    assert len(set(frames.values())) == 3
-    assert run(found, "w/Exit_v", "v/Exit_v", "u/Exit_v", n=3) == [29.0] * 3
 
 
 def test_a_frame_whose_name_is_in_use() -> None:
@@ -255,31 +244,7 @@ def test_functions_with_state_are_copied_and_others_shared() -> None:
     assert run(found, "y", "t/b", x=[1.0, 2.0]) == [[-1.0, -2.0]] * 2
 
 
-def test_a_placeholder_under_the_scope() -> None:
-    records = [X, placeholder("s/in", FLOAT, (2,)), add("s/sum", "s/in", "x"), identity("y", "s/sum")]
-    found, _ = cloned(records)
-    check_graph(found, *records, placeholder("t/in", FLOAT, (2,)), add("t/sum", "t/in", "x"))
-
-
 # -- any graph ---------------------------------------------------------------------------------------------
-
-
-@given(graphs.random_graphs(), st.sampled_from(["a", "b", "a/b", "x", "node"]), st.booleans())
-def test_a_clone_leaves_every_byte_of_the_originals(drawn: graphs.Drawn, scope: str, unique: bool) -> None:
-    found = from_bytes(drawn.data)
-    under = [n.name for n in drawn.message.node if n.name == scope or n.name.startswith(f"{scope}/")]
-    try:
-        result = clone_scope(found, scope, "b", unique=unique)
-    except (EditError, UsageError):
-        used = any(n.name == "b" or n.name.startswith("b/") for n in drawn.message.node)
-        assert not under or scope == "b" or (used and not unique)
-        assert graphs.written(found) == drawn.data
-        return
-    after = graphs.bodies(found)
-    assert after[: len(drawn.message.node)] == graphs.bodies(drawn.data)
-    assert len(result.intent.added) == len(under) == len(after) - len(drawn.message.node)
-    assert set(result.intent.added).isdisjoint(n.name for n in drawn.message.node)
-    assert check(from_bytes(graphs.written(found))).faults == []
 
 
 @pytest.mark.slow

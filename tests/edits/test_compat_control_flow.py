@@ -89,35 +89,6 @@ def test_a_loop_that_waits_and_is_an_output() -> None:
     assert "^x" in graphs.inputs(found)["while/Enter"] and "^x" in graphs.inputs(found)["while"]
 
 
-@pytest.mark.tensorflow
-def test_a_loop_in_a_loop_with_a_call_and_a_conditional_in_it() -> None:
-    state = {"i": INT32, "n": INT32, "v": FLOAT}
-    positive = [
-        const("zeros", [0.0, 0.0]),
-        node("sum", "Sum", ["v", "axis:output:0"], T=FLOAT, Tidx=INT32),
-        const("axis", [0], INT32),
-        scalar("z", 0),
-        node("p", "Greater", ["sum:output:0", "z:output:0"], T=FLOAT),
-    ]
-    inner = [
-        scalar("o", 0, INT32),
-        scalar("two", 2, INT32),
-        loop(inputs=("o:output:0", "two:output:0", "chosen:output:0"), name="inner"),
-    ]
-    inner += [call("called", "halved", ["inner:output:2"], [FLOAT], [FLOAT])]
-    outer = define(
-        "outer", state, {"a": (INT32, "j:z:0"), "b": (INT32, "n"), "c": (FLOAT, "called:output:0")},
-        scalar("one", 1, INT32), add("j", "i", "one:output:0", kind=INT32), *positive,
-        choice("negated", "constant", ("p:z:0", "v"), "chosen"), *inner,
-    )  # fmt: skip
-    halved = define("halved", {"a": FLOAT}, {"o": (FLOAT, "m:z:0")}, scalar("h", 0.5),
-                      node("m", "Mul", ["a", "h:output:0"], T=FLOAT))  # fmt: skip
-    records = [*START, loop("outer"), identity("y", "while:2"), library(LESS, STEP, outer, halved, NEGATED, CONSTANT)]
-    found = lowered(records, "y", feeds=TIMES)
-    frames = {n.attr["frame_name"].s for n in graphs.parsed(found).node if n.op == "Enter"}
-    assert frames == {b"while", b"while/body/inner"}
-
-
 NEGATED = define("negated", {"a": FLOAT}, {"o": (FLOAT, "n:y:0")}, neg("n", "a"))
 PASSED = define("passed", {"a": FLOAT}, {"o": (FLOAT, "a")})
 CONSTANT = define("constant", {"a": FLOAT}, {"o": (FLOAT, "k:output:0")}, const("k", [7, 8]))
@@ -205,16 +176,6 @@ def test_a_release_that_has_case_gets_one_that_says_less() -> None:
 
 def test_a_case_without_branches_is_refused() -> None:
     check_reason([*GIVEN_CASE, case()], "1.4", "wrong-count", node="case")
-
-
-@pytest.mark.tensorflow
-def test_a_loop_in_a_branch() -> None:
-    """The loop of the side that is not taken does not run, though its constants are fed by nobody."""
-    looping = define(
-        "looping", {"a": FLOAT}, {"o": (FLOAT, "w:output:2")}, scalar("z", 0, INT32), scalar("three", 3, INT32),
-        loop(inputs=("z:output:0", "three:output:0", "a"), name="w"),
-    )  # fmt: skip
-    lowered([*GIVEN, choice("looping", "passed"), library(LESS, STEP, looping, PASSED)], "if", feeds=SIDES)
 
 
 @pytest.mark.tensorflow

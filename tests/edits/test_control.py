@@ -7,18 +7,15 @@ from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from support import graphs
 from support.desk import Desk, check_error
 from support.expecting import expect, refused
-from support.graphs import BOOL, FLOAT, INT32, Drawn, add, const, g8, graph, identity, inputs, node, placeholder
+from support.graphs import BOOL, FLOAT, INT32, add, const, g8, graph, identity, inputs, node, placeholder
 from support.paths import FIXTURES
 
 from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.edits.control import Edge, control, control_outputs
-from gdsurgeon.errors import EditError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 
@@ -178,47 +175,6 @@ def test_many_edges_are_noted_shortly() -> None:
     found = graph(const("a", [1]), *(identity(f"n{i}", "a") for i in range(30)))
     notes = control(found, add=[(f"n{i}", "a") for i in range(30)]).notes
     assert len(notes) == 9
-
-
-def _reaches(edges: dict[str, set[str]], start: str, goal: str) -> bool:
-    seen, pending = set(), [start]
-    while pending:
-        name = pending.pop()
-        if name == goal:
-            return True
-        if name not in seen:
-            seen.add(name)
-            pending.extend(edges[name])
-    return False
-
-
-@given(st.data())
-def test_random_edges(data: st.DataObject) -> None:
-    drawn: Drawn = data.draw(graphs.random_graphs())
-    names = [n.name for n in drawn.message.node]
-    edges = data.draw(st.lists(st.tuples(st.sampled_from(names), st.sampled_from(names)), min_size=1, max_size=4))
-    producers = {n.name: {text.lstrip("^").split(":")[0] for text in n.input} for n in drawn.message.node}
-    controls = {n.name: [text[1:] for text in n.input if text[0] == "^"] for n in drawn.message.node}
-    legal = len(set(edges)) == len(edges)
-    for after, before in edges:
-        legal = legal and before not in controls[after] and not _reaches(producers, before, after)
-        producers[after].add(before)
-    found = from_bytes(drawn.data)
-    try:
-        control(found, add=edges)
-    except EditError:
-        assert not legal
-        assert graphs.written(found) == drawn.data
-        return
-    assert legal
-    expected = {n.name: list(dict.fromkeys(controls[n.name])) for n in drawn.message.node}
-    for after, before in edges:
-        expected[after].append(before)
-    changed = {after for after, _ in edges}
-    for n in graphs.parsed(found).node:
-        now = [text[1:] for text in n.input if text[0] == "^"]
-        assert now == (expected[n.name] if n.name in changed else controls[n.name])
-    assert check(from_bytes(graphs.written(found))).faults == []
 
 
 # The command line.

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from support import graphs
-from support.drawing import pick_some
 from support.expecting import expect, refused
 from support.extracting import model, named
 from support.graph_editor_running import float32, int32, run
@@ -39,7 +35,6 @@ from support.graphs import (
 from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.edits.claims import SameGiven
 from gdsurgeon.edits.extract import extract
-from gdsurgeon.errors import EditError
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.runtime.client import Worker
 
@@ -219,99 +214,6 @@ def test_two_long_chains() -> None:
     assert graphs.written(found) == graph_bytes(
         placeholder(f"a{half // 2}", FLOAT, (1,)), *records[2 + half // 2 : 1 + half]
     )
-
-
-# -- any graph -----------------------------------------------------------------------------------------------
-
-
-def producers(n: Any) -> list[tuple[str, int]]:
-    """What a NodeDef reads, and (index -1) waits for."""
-    out = []
-    for text in n.input:
-        name, _, index = text.lstrip("^").partition(":")
-        out.append((name, -1 if text[0] == "^" else int(index or 0)))
-    return out
-
-
-def naive(message: Any, inputs: list[str], outputs: list[str]) -> tuple[set[str], set[tuple[str, int]]]:
-    """The nodes that OUTPUTS need when INPUTS are given, and what those read."""
-
-    def parsed(text: str) -> tuple[str, int]:
-        name, _, index = text.partition(":")
-        return name, int(index or 0)
-
-    by_name = {n.name: n for n in message.node}
-    given = {parsed(text) for text in inputs}
-    pending = [name for name, index in map(parsed, outputs) if (name, index) not in given]
-    kept: set[str] = set()
-    read: set[tuple[str, int]] = set()
-    while pending:
-        name = pending.pop()
-        if name in kept:
-            continue
-        kept.add(name)
-        for producer in producers(by_name[name]):
-            read.add(producer)
-            if producer not in given:
-                pending.append(producer[0])
-    return kept, read
-
-
-@st.composite
-def extractions(draw: st.DrawFn) -> tuple[graphs.Drawn, list[str], list[str]]:
-    drawn = draw(graphs.random_graphs())
-    tensors = [f"{n.name}{index}" for n in drawn.message.node if n.op not in ("NoOp", "Custom", "MyCustomOp")
-               for index in (("", ":1") if n.op == "Split" else ("",))]  # fmt: skip
-    inputs = pick_some(draw, tensors, 2, unique=True)
-    return drawn, inputs, pick_some(draw, tensors, 2, least=1, unique=True)
-
-
-@given(extractions())
-def test_any_extraction(case: tuple[graphs.Drawn, list[str], list[str]]) -> None:
-    drawn, inputs, outputs = case
-    kept, read = naive(drawn.message, inputs, outputs)
-    found = from_bytes(drawn.data)
-    try:
-        result = extract(found, inputs, outputs)
-    except EditError:
-        assert graphs.written(found) == drawn.data
-        unread = not any(is_read(t, read) for t in inputs) and inputs
-        unknown = any(n.op == "MyCustomOp" for n in drawn.message.node)
-        assert unread or unknown or (not inputs and kept == {n.name for n in drawn.message.node})
-        return
-    inputs = [t for t in inputs if is_read(t, read)]
-    kept, _ = naive(drawn.message, inputs, outputs)
-    (claim,) = [c for c in result.claims if isinstance(c, SameGiven)]
-    places = dict(claim.given)
-    assert set(places) == set(inputs)
-    written = graphs.parsed(found)
-    names = {n.name for n in written.node}
-    assert names == kept | set(places.values()) and len(names) == len(written.node)
-    old = {n.name: n for n in drawn.message.node}
-    for new in written.node:
-        if new.name in places.values():
-            assert new.op == "Placeholder" and not new.input
-            continue
-        expected = [place_of(text, places) for text in old[new.name].input]
-        assert (
-            list(new.input)
-            == [t for t in expected if t[0] != "^"] + list(dict.fromkeys(t for t in expected if t[0] == "^"))
-            or list(new.input) == expected
-        )
-        entries = list(old[new.name].attr["_class"].list.s) if "_class" in old[new.name].attr else []
-        assert set(new.attr["_class"].list.s) <= set(entries)
-    assert {t.partition(":")[0] for o in outputs for t in [places.get(o, o)]} <= names
-    assert check(from_bytes(graphs.written(found))).faults == []
-    assert set(result.intent.removed) == set(old) - names
-
-
-def is_read(text: str, read: Container[tuple[str, int]]) -> bool:
-    name, _, index = text.partition(":")
-    return (name, int(index or 0)) in read
-
-
-def place_of(text: str, places: dict[str, str]) -> str:
-    return places.get(text, text)
 
 
 # -- initialisers --------------------------------------------------------------------------------------------

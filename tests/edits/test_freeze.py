@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import struct
 from typing import Any
 
 import numpy as np
 import pytest
 from support.desk import Desk, check_error
-from support.graphs import INT32, attrs, tensor
+from support.graphs import INT32, tensor
 from support.meta_graphs import checkpoint, graph, meta_graph, put
 from support.renaming import QUICK
 from support.saved_models import CHECKPOINTS, TRAINED
@@ -55,15 +54,6 @@ def test_a_frozen_graph_gives_what_the_model_gave(desk: Desk, saved_models: Ship
     if initialising is not None:
         (note,) = freeze(open_model(path).graph, signatures=[key]).notes
         check_error(note, "run-before", {"feeds": initialising.feeds})
-
-
-def test_a_constant_has_the_value_of_the_checkpoint(desk: Desk) -> None:
-    put(desk.folder / "model")
-    ran = desk.run(*FREEZE, "-o", "frozen.pb")
-    assert ran.code == 0, ran.err
-    data = (desk.folder / "frozen.pb").read_bytes()
-    value = attrs(data, "w")["value"].tensor
-    assert struct.unpack("<2f", value.tensor_content) == (1.5, 2.5)
 
 
 def test_a_meta_graph_and_its_checkpoint(desk: Desk) -> None:

@@ -138,18 +138,6 @@ def test_a_computed_default_that_nobody_needs_any_more_is_no_output() -> None:
     assert [o.name for o in signature(from_bytes(graphs.written(found))).outputs] == ["y"]
 
 
-def test_placeholder_v2() -> None:
-    records = [node("p", "PlaceholderV2", dtype=INT32, shape=(2,)), identity("y", "p", kind=INT32)]
-    after = [constant_of("p", INT32, (2,), int_val=[1, 2]), records[1]]
-    expect(records, lambda g: freeze_input(g, {"p": "[1, 2]"}), after)
-
-
-def test_a_name_with_its_index() -> None:
-    records = [placeholder("p", INT32, ()), identity("y", "p", kind=INT32)]
-    after = [constant_of("p", INT32, (), int_val=[4]), records[1]]
-    expect(records, lambda g: freeze_input(g, {"p:0": 4}), after, command="freeze-input p:0=4")
-
-
 # -- values ---------------------------------------------------------------------------------------------------
 
 
@@ -157,54 +145,30 @@ INT8, INT16, UINT16, HALF = (graphs.dtype(n) for n in (6, 5, 17, 19))
 UINT32, UINT64, COMPLEX64, BFLOAT16 = (graphs.dtype(n) for n in (22, 23, 8, 14))
 TEXTS: list[tuple[str, bytes, tuple[int, ...] | None, Any, tuple[int, ...], list[Any]]] = [
     ("bool", BOOL, (), "true", (), [True]),
-    ("bool-capital", BOOL, (), "False", (), [False]),
-    ("bool-digit", BOOL, (), "1", (), [True]),
     ("bool-python", BOOL, (), True, (), [True]),
-    ("bools", BOOL, (2,), "[true, False]", (2,), [True, False]),
     ("int32", INT32, (), "-7", (), [-7]),
     ("int32-lowest", INT32, (), str(-(1 << 31)), (), [-(1 << 31)]),
     ("int32-highest", INT32, (), str((1 << 31) - 1), (), [(1 << 31) - 1]),
     ("int64-lowest", INT64, (), str(-(1 << 63)), (), [-(1 << 63)]),
     ("int64-beyond-double", INT64, (), str((1 << 53) + 1), (), [(1 << 53) + 1]),
     ("uint64-highest", UINT64, (), str((1 << 64) - 1), (), [(1 << 64) - 1]),
-    ("uint32-highest", UINT32, (), str((1 << 32) - 1), (), [(1 << 32) - 1]),
-    ("uint8", UINT8, (), "255", (), [255]),
-    ("int8", INT8, (), "-128", (), [-128]),
-    ("int16", INT16, (), "-32768", (), [-32768]),
-    ("uint16", UINT16, (), "65535", (), [65535]),
     ("python-int", INT32, (), 3, (), [3]),
     ("float", FLOAT, (), "0.5", (), [0.5]),
-    ("float-of-int", FLOAT, (), "3", (), [3.0]),
-    ("float-point-first", FLOAT, (), ".5", (), [0.5]),
     ("float-exponent", FLOAT, (), "1e-3", (), [np.float32(1e-3)]),
-    ("float-python", FLOAT, (), 1e-07, (), [np.float32(1e-7)]),
     ("float-negative-zero", FLOAT, (), "-0.0", (), [-0.0]),
     ("double", DOUBLE, (), "0.1", (), [0.1]),
     ("half", HALF, (), "0.1", (), [float(np.float16(0.1))]),
-    ("half-largest", HALF, (), "65504", (), [65504.0]),
-    ("infinity", FLOAT, (), "inf", (), [float("inf")]),
     ("negative-infinity", FLOAT, (), "-inf", (), [float("-inf")]),
     ("negative-infinity-double", DOUBLE, (), "-Infinity", (), [float("-inf")]),
-    ("half-infinity", HALF, (), "inf", (), [float("inf")]),
-    ("python-infinity", FLOAT, (), float("-inf"), (), [float("-inf")]),
     ("list", FLOAT, (3,), "[1, 2, 3]", (3,), [1, 2, 3]),
-    ("commas", INT32, (3,), "1,2,3", (3,), [1, 2, 3]),
     ("rows", INT32, (-1, 2), "[[1, 2], [3, 4], [5, 6]]", (3, 2), [1, 2, 3, 4, 5, 6]),
     ("empty", FLOAT, (0,), "[]", (0,), []),
-    ("empty-rows", FLOAT, (2, 0), "[[], []]", (2, 0), []),
-    ("list-of-one", FLOAT, (1,), "[7]", (1,), [7]),
     ("unknown-rank-list", INT32, None, "[[1], [2]]", (2, 1), [1, 2]),
-    ("unknown-rank-scalar", INT32, None, "5", (), [5]),
-    ("scalar-for-rank-1", FLOAT, (-1,), "0.5", (1,), [0.5]),
     ("scalar-for-rank-3", FLOAT, (1, -1, 1), "0.5", (1, 1, 1), [0.5]),
     ("string", STRING, (), "hello, [world", (), [b"hello, [world"]),
-    ("string-empty", STRING, (), "", (), [b""]),
     ("string-like-a-number", STRING, (), "1.50", (), [b"1.50"]),
-    ("string-not-ascii", STRING, (), "é\U0001f600", (), ["é\U0001f600".encode()]),
     ("string-not-utf8", STRING, (), b"\xff\xfe".decode("utf-8", "surrogateescape"), (), [b"\xff\xfe"]),
     ("strings", STRING, (2,), '["a", "bé"]', (2,), [b"a", "bé".encode()]),
-    ("string-scalar-for-rank-1", STRING, (-1,), "a", (1,), [b"a"]),
-    ("strings-empty", STRING, (0,), "[]", (0,), []),
 ]
 
 
@@ -241,22 +205,13 @@ def test_tensorflow_reads_the_same(kind: bytes, text: str, expected: list[Any], 
 
 
 ARRAYS: list[tuple[str, bytes, tuple[int, ...] | None, Any]] = [
-    ("float32", FLOAT, (2, 2), np.array([[1, 2], [3, 4]], np.float32)),
-    ("float64", DOUBLE, (-1,), np.array([0.1, 0.2])),
     ("float16", HALF, (1,), np.array([0.1], np.float16)),
-    ("int64", INT64, (), np.array(5)),
-    ("uint8", UINT8, (-1, 2), np.array([[1, 2]], np.uint8)),
-    ("bool", BOOL, (2,), np.array([True, False])),
     ("texts", STRING, (2,), np.array([b"a\xff", b"b\0"], object)),
-    ("text", STRING, (), np.array(b"a")),
     ("complex64", COMPLEX64, (1,), np.array([1 + 2j], np.complex64)),
     ("empty", FLOAT, (0, 3), np.zeros((0, 3), np.float32)),
-    ("strided", FLOAT, (2,), np.array([1, 2, 3, 4], np.float32)[::2]),
     ("fortran", FLOAT, (2, 2), np.asfortranarray(np.array([[1, 2], [3, 4]], np.float32))),
     ("big-endian", FLOAT, (2,), np.array([1, 2], ">f4")),
-    ("big-endian-ints", INT32, (2,), np.array([1, 2], ">i4")),
     ("read-only", FLOAT, (2,), np.broadcast_to(np.float32(3), (2,))),
-    ("number-of-numpy", FLOAT, (), np.float32(0.25)),
     ("bool-of-numpy", BOOL, (), np.bool_(True)),
 ]
 

@@ -41,7 +41,6 @@ from gdsurgeon.comparison.facts import Rewired
 from gdsurgeon.edits.claims import SameOutputs
 from gdsurgeon.edits.fuse_ops import fuse_ops
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.select import Selection
 
 # -- plain -------------------------------------------------------------------------------------------------
 
@@ -88,39 +87,6 @@ def test_under_xla_the_call_says_so() -> None:
         assert isinstance(claim, SameOutputs) and (claim.rtol > 0) == (claim.atol > 0) == (not given)
 
 
-@pytest.mark.tensorflow
-def test_constants_may_be_inside_or_outside() -> None:
-    found = graph(*chain())
-    fuse_ops(found, Selection(nodes=("sum", "neg", "mul"), constants=True), "call")
-    assert list(graphs.inputs(found)) == ["x", "call", "y"]
-    assert graphs.inputs(found)["call"] == ["x"]
-    assert run(found, "y", x=[3.0, 4.0]) == [[-16.0, -36.0]]
-
-
-@pytest.mark.tensorflow
-def test_nodes_in_any_order() -> None:
-    found = graph(*reversed(chain()))
-    fused(found, ["sum", "neg", "mul"])
-    assert graphs.names(found) == ["y", "call", "one", "x"]
-    assert run(found, "y", x=[3.0, 4.0]) == [[-16.0, -36.0]]
-
-
-def test_nodes_may_be_given_as_nodes() -> None:
-    found, other = graph(*chain()), graph(*chain())
-    fuse_ops(found, [found[n] for n in ("mul", "neg", "sum", "neg")], "call")
-    fused(other, ["sum", "neg", "mul"])
-    assert graphs.written(found) == graphs.written(other)
-
-
-def test_what_is_not_touched_keeps_its_bytes() -> None:
-    found = graph(*g8())
-    before = graphs.bodies_by_name(found)
-    fused(found, "bar/[fg]$")
-    after = graphs.bodies_by_name(found)
-    assert {n for n in after if after[n] != before.get(n)} == {"call", "foo/bar/h"}
-    assert graphs.inputs(found)["foo/bar/h"] == ["call", "call:1", "^foo/c"]
-
-
 def test_equal_pieces_give_equal_functions() -> None:
     one, two = graph(*chain()), graph(*chain())
     fused(one, "neg|mul")
@@ -131,20 +97,6 @@ def test_equal_pieces_give_equal_functions() -> None:
 
 
 # -- several outputs ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.tensorflow
-def test_outputs_in_the_middle() -> None:
-    found = graph(*split())
-    result = fused(found, ["s", "sum", "axis"])
-    assert graphs.inputs(found) == {
-        "x": [], "call": ["x"], "late": ["call:1"], "early": ["call"], "of_sum": ["call:2"]
-    }  # fmt: skip
-    assert sorted(only_function(found).ret.values()) == ["s:output:1", "s:output:2", "sum:z:0"]
-    assert result.intent.moved == {"s:1": "call", "s:2": "call:1", "sum": "call:2"}
-    fetches = ("late", "early", "of_sum")
-    x = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
-    assert run(found, *fetches, x=x) == run(graph(*split()), *fetches, x=x)
 
 
 @pytest.mark.tensorflow
@@ -302,13 +254,6 @@ def test_the_call_may_have_the_name_of_a_node_that_is_read() -> None:
     assert run(found, "late", "early", "of_sum", x=x) == run(graph(*split()), "late", "early", "of_sum", x=x)
 
 
-def test_the_journal_speaks_of_the_names_that_there_are_in_the_end() -> None:
-    found = graph(X, neg("a", "x"), neg("b", "a"), neg("c", "a"))
-    intent = fused(found, ["a", "b"], "a").intent
-    assert {change.new.partition(":")[0] for change in intent.rewired} <= set(graphs.names(found))
-    assert set(intent.moved.values()) <= {"a", "a:1"}
-
-
 def test_names_that_are_no_names_of_functions() -> None:
     for name in ("a/b.c-d", "1", "Neg"):
         found = graph(*chain())
@@ -399,10 +344,3 @@ def test_many_nodes_and_many_outputs_take_linear_time() -> None:
         return lambda: fused(found, "^n")
 
     assert is_linear(fusion, 100, 800)
-
-
-def test_a_long_chain() -> None:
-    records = [placeholder("n0"), *(neg(f"n{i}", f"n{i - 1}") for i in range(1, 5_000))]
-    found = graph(*records)
-    fuse_ops(found, Selection(ops=("Neg",)), "call", inline=True)
-    assert len(only_function(found).node_def) == 4_999

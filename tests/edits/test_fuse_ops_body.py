@@ -58,16 +58,6 @@ def test_another_body_that_needs_fewer_inputs() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.tensorflow
-def test_a_body_is_paired_by_what_is_mapped() -> None:
-    found = graph(*tanh())
-    pairs = [("a2", "p"), ("dy:0", "q"), ("a2_grad", "r")]
-    fused(found, GRADS, body=tanh_grad2("p", "q", "r"), mapped=pairs)
-    assert graphs.inputs(found)["call"] == ["dy", "a2"]
-    given = {"x": [0.3, -0.7], "dy": [1.0, 0.5]}
-    assert run(found, "a1_grad", **given) == run(graph(*tanh()), "a1_grad", **given)
-
-
 SUB, SUB_Y = node("d", "Sub", ["x", "y"], T=FLOAT), node("d", "Sub", ["y", "x"], T=FLOAT)
 
 

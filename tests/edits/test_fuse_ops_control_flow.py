@@ -14,8 +14,6 @@ from support.running import outcome, run
 from support.v1_control_flow import BOTH_WAYS, LOOP, cond, taken_both_ways
 
 from gdsurgeon.analysis.checks.check import check
-from gdsurgeon.edits.fuse_ops import fuse_ops
-from gdsurgeon.select import Selection
 
 # -- loops -------------------------------------------------------------------------------------------------
 
@@ -39,14 +37,6 @@ def test_a_part_of_a_loop_body(chosen: list[str]) -> None:
     found = graph(*LOOP)
     fused(found, chosen)
     assert [run(found, "out", "w/Exit", n=n) for n in (0, 1, 3)] == [[1.0, 0], [5.0, 1], [29.0, 3]]
-
-
-@pytest.mark.tensorflow
-def test_a_part_of_a_loop_body_with_its_constants() -> None:
-    found = graph(*LOOP)
-    fuse_ops(found, Selection(nodes=("w/double", "w/plus"), constants=True), "call")
-    assert "w/two" not in found
-    assert run(found, "out", n=3) == [29.0]
 
 
 def other_loop() -> list[bytes]:
@@ -99,17 +89,6 @@ def nested() -> list[bytes]:
         node("d/Merge", "Merge", ["d/abs", "d/neg"], T=FLOAT, N=2),
         identity("z", "d/Merge"),
     )
-
-
-@pytest.mark.tensorflow
-def test_a_conditional_in_another() -> None:
-    records = nested()
-    found = graph(*records)
-    fused(found, ["d/neg"])
-    for q in (True, False):
-        for p in (True, False):
-            given = {"p": p, "q": q, "x": [1.0, 2.0]}
-            assert outcome(found, "z", **given) == outcome(graph(*records), "z", **given)
 
 
 @pytest.mark.tensorflow

@@ -100,17 +100,6 @@ CHECKED = [X, placeholder("ok", BOOL, ()), node("check", "Assert", ["ok", "x"], 
 
 
 @pytest.mark.tensorflow
-def test_what_a_node_does_is_done_though_nobody_reads_it() -> None:
-    records = [*CHECKED,
-               neg("n", "x"), identity("y", "n")]  # fmt: skip
-    found = graph(*records)
-    fused(found, ["check", "n"])
-    assert graphs.inputs(found)["call"] == ["ok", "x"]
-    assert run(found, "y", x=[1.0, 2.0], ok=True) == [[-1.0, -2.0]]
-    assert "assertion failed" in str(outcome(found, "y", x=[1.0, 2.0], ok=False))
-
-
-@pytest.mark.tensorflow
 def test_control_edges_in_and_out() -> None:
     records = [
         *CHECKED,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +15,6 @@ from support.graphs import (
     FLOAT,
     INT32,
     STRING,
-    Builder,
     add,
     call,
     const,
@@ -28,14 +26,10 @@ from support.graphs import (
     placeholder,
     scalar,
 )
-from support.operating import operated
 
-from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.edits.claims import SameOutputs, SamePart
 from gdsurgeon.edits.import_graph import import_graph
-from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.runtime.client import Worker
 
 Pairs = Sequence[tuple[str, str]]
@@ -124,16 +118,6 @@ def test_without_a_scope_names_that_are_taken_are_made_unique(worker: Worker) ->
     assert run(worker, found, "y", "y_1", fed=fed) == [[-1, -2], [20, 30]]
 
 
-def test_names_that_are_free_stay_and_so_do_their_bytes() -> None:
-    found = graph(placeholder("a", FLOAT, (2,)), node("b", "Neg", ["a"], T=FLOAT))
-    expect(
-        found,
-        lambda g: import_graph(g, graph(*theirs())),
-        [placeholder("a", FLOAT, (2,)), node("b", "Neg", ["a"], T=FLOAT), *theirs()],
-    )
-    assert graphs.bodies(found)[2:] == graphs.bodies(graph_bytes(*theirs()))
-
-
 def test_a_new_name_is_none_that_others_have() -> None:
     found = graph(*ours(), const("x_1", [1]))
     other = graph(*theirs(), const("y_1", [2]))
@@ -141,14 +125,6 @@ def test_a_new_name_is_none_that_others_have() -> None:
     names = graphs.names(found)
     assert len(set(names)) == len(names) == 8
     assert {"x_1", "y_1", "x_2", "y_2"} <= set(names)
-
-
-def test_the_same_graph_several_times() -> None:
-    found = graph(*ours())
-    for _ in range(3):
-        import_graph(found, graph(*theirs()))
-    assert len(set(graphs.names(found))) == 14
-    assert check(from_bytes(graphs.written(found))).faults == []
 
 
 def test_a_graph_into_itself() -> None:
@@ -268,18 +244,6 @@ def test_shapes_of_an_old_producer_keep_their_meaning() -> None:
     assert graphs.attrs(found, "p")["shape"].shape.unknown_rank
 
 
-# -- big -----------------------------------------------------------------------------------------------------
-
-
-def test_many_nodes_with_names_that_are_taken() -> None:
-    records = [placeholder("x", FLOAT, (1,)), *(node(f"n{i}", "Neg", [f"n{i - 1}" if i else "x"], T=FLOAT)
-               for i in range(5_000))]  # fmt: skip
-    found = graph(*records)
-    import_graph(found, graph(*records))
-    assert len(set(graphs.names(found))) == 10_002
-    assert graphs.inputs(found)["n5_1"] == ["n4_1"]
-
-
 # -- loops ---------------------------------------------------------------------------------------------------
 
 
@@ -297,13 +261,6 @@ def test_both_loops_of_one_frame_name_run_in_one_session(scope: str, worker: Wor
         assert run(worker, found, "out", names["out"], fed=fed) == [5, 10]
     bodies = graphs.bodies(graph_bytes(*graphs.loop()))
     assert graphs.bodies(found)[: len(bodies)] == bodies
-
-
-@pytest.mark.tensorflow
-def test_a_loop_behind_a_loop_of_its_name(worker: Worker) -> None:
-    found = graph(*graphs.loop())
-    names = import_graph(found, graph(*graphs.loop(step=2)), connect=[("out", "n")]).intent.copied
-    assert run(worker, found, names["out"], fed={"n": int32(5)}) == [6]
 
 
 def test_frame_names_that_do_not_clash_stay() -> None:
@@ -465,30 +422,3 @@ def test_shared_names_inside_functions_do_not_clash(mine: Graph, other: Graph) -
     nodes = [*parsed.node, *(node for function in parsed.library.function for node in function.node_def)]
     shared = {node.attr["shared_name"].s for node in nodes if node.op == "HashTableV2"}
     assert len(shared) == 2
-
-
-# -- proven --------------------------------------------------------------------------------------------------
-
-
-def built_ours() -> Builder:
-    m = Builder()
-    m.placeholder("x", "float32", (2,))
-    m.const("two", 2.0)
-    m.node("y", "Mul", ["x", "two"], T="float32")
-    return m
-
-
-@pytest.mark.tensorflow
-def test_a_feed_for_the_model_is_none_for_the_other_graph(tmp_path: Path) -> None:
-    """Both have an input `x`, of other dtypes and shapes: the copy's is called otherwise."""
-    p = Builder()
-    p.placeholder("x", "string", (3,))
-    p.node("length", "StringLength", ["x"])
-    other = p.graph("other.pb")
-    overrides = Overrides({"x": "[1, 2]"})
-    outcome = operated(tmp_path, built_ours(), lambda g: import_graph(g, other), overrides=overrides)
-    assert ("y", "[2, 4]") in [(o.after, o.value) for o in outcome.proof.compared]
-    (tmp_path / "out.pb").unlink()
-    overrides = Overrides({"x": "[1, 2]", "x_1": '["a", "bb", "ccc"]'})
-    outcome = operated(tmp_path, built_ours(), lambda g: import_graph(g, other), overrides=overrides)
-    assert [(o.after, o.value) for o in outcome.proof.compared] == [("y", "[2, 4]"), ("length", "[1, 2, 3]")]

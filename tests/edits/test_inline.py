@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import pytest
 from support import graphs
-from support.counting import is_linear
 from support.desk import Desk
 from support.expecting import expect, refused
 from support.fusing import chain
@@ -43,7 +40,6 @@ from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.edits.claims import SameOutputs
 from gdsurgeon.edits.inline import inline
 from gdsurgeon.graph.load import from_bytes
-from gdsurgeon.proof.accounting import check_accounted
 
 # -- plain -------------------------------------------------------------------------------------------------
 
@@ -83,14 +79,6 @@ def test_two_calls_of_one_function() -> None:
     assert graphs.names(found) == ["x", "c/k", "c/d", "d/k", "d/d", "y"]
     assert graphs.inputs(found)["d/d"] == ["c/d", "d/k"]
     same(records, "y", feeds=XS, keep_names=True)
-
-
-@pytest.mark.tensorflow
-def test_nodes_in_any_order() -> None:
-    records = [identity("y", "d"), call("d", "less_one", ["c"], F1, F1), call("c", "twice", ["x"], F1, F1), X,
-               library(LESS_ONE, TWICE)]  # fmt: skip
-    same(records, "y", feeds=XS)
-    same(list(reversed(records)), "y", feeds=XS)
 
 
 @pytest.mark.tensorflow
@@ -137,16 +125,6 @@ def test_a_device_is_that_of_the_body_or_else_of_the_call() -> None:
     assert {n.name: n.device for n in graphs.parsed(found).node if n.device} == {"c/n": "/cpu:0", "c/m": "/cpu:1"}
 
 
-@pytest.mark.parametrize("outside", ["x", "nowhere"])
-def test_colocations_with_what_is_outside_of_a_body(outside: str) -> None:
-    """What restores a table names the table that was there when the function was made."""
-    placed = define("f", {"a": FLOAT}, {"o": (FLOAT, "m:y:0")}, neg("m", "a", _class=[f"loc:@{outside}"]))
-    found = graph(X, call("c", "f", ["x"], F1, F1), neg("y", "c"), library(placed))
-    result = inline(found)
-    assert graphs.colocations(found) == {}
-    check_accounted(found, result, found.chunks())
-
-
 def test_colocations_inside_a_body() -> None:
     placed = define("f", {"a": FLOAT}, {"o": (FLOAT, "m:y:0")}, neg("n", "a"),
                       neg("m", "n:y:0", _class=["loc:@n", "loc:@a", "other"]))  # fmt: skip
@@ -185,19 +163,6 @@ def test_a_result_that_is_that_of_a_call_in_the_body() -> None:
     assert graphs.inputs(found) == {"x": [], "y": ["x"]}
 
 
-@pytest.mark.tensorflow
-def test_a_diamond_of_calls() -> None:
-    """Sixteen calls of one function by way of four levels of functions."""
-    library_ = [TWICE]
-    for level in range(1, 4):
-        below = library_[-1].signature.name
-        p, q = call("p", below, ["a"], F1, F1), call("q", below, ["p:output:0"], F1, F1)
-        total = add("s", "p:output:0", "q:output:0")
-        library_.append(define(f"f{level}", {"a": FLOAT}, {"o": (FLOAT, "s:z:0")}, p, q, total))
-    found = same([X, call("c", "f3", ["x"], F1, F1), identity("y", "c"), library(*library_)], "y", feeds=XS)
-    assert len(graphs.names(found)) == 2 + 8 + 7
-
-
 def recursive(*names: str) -> list[Any]:
     """Functions of which each calls the next, and the last the first."""
     return [
@@ -227,14 +192,6 @@ def test_deeply_nested_calls() -> None:
     with within(60):
         inline(found, keep_names=True)
     assert len(graphs.names(found)) == 3
-
-
-def test_many_calls_take_linear_time() -> None:
-    def inlining(count: int) -> Callable[[], object]:
-        found = graph(X, *(call(f"c{i}", "less_one", ["x"], F1, F1) for i in range(count)), library(LESS_ONE))
-        return lambda: inline(found)
-
-    assert is_linear(inlining, 50, 400)
 
 
 # -- calls by name, attrs, lists ---------------------------------------------------------------------------
@@ -442,29 +399,6 @@ def test_what_xla_compiled_inside_a_body_may_differ_too() -> None:
 
 
 # -- the command -------------------------------------------------------------------------------------------
-
-
-@pytest.mark.tensorflow
-def test_inlining_is_proven(desk: Desk) -> None:
-    outer = define("outer", {"a": FLOAT}, {"o": (FLOAT, "n:y:0")}, call("c", "less_one", ["a"], F1, F1),
-                   neg("n", "c:output:0"))  # fmt: skip
-    desk.put("model.pb", graph_bytes(X, call("c", "outer", ["x"], F1, F1), neg("y", "c"), library(outer, LESS_ONE)))
-    for options in ([], ["--function", "outer", "--keep-names"]):
-        ran = desk.run("inline", "model.pb", "-o", f"out{len(options)}.pb", "--report", "report.json", *options)
-        report = json.loads(desk.files()["report.json"])
-        assert (ran.code, report["proof"]["largest_difference"]) == (0, 0)
-        assert [each["original"] for each in report["proof"]["outputs"]] == ["y", "c"]
-    desk.refused(4, "no-such-function", "inline", "model.pb", "-o", "no.pb", "--function", "twice", function="twice")
-    assert desk.run("inline", "model.pb", "-o", "same.pb", "--function", "less_one").code == 0
-    assert desk.files()["same.pb"] == desk.files()["model.pb"]
-
-
-def test_a_string_argument() -> None:
-    made = define("f", {"s": STRING}, {"o": (INT32, "n:output:0")}, node("n", "StringLength", ["s"]))
-    found = graph(placeholder("s", STRING, ()), call("c", "f", ["s"], [STRING], [INT32]), library(made))
-    inline(found)
-    assert graphs.inputs(found) == {"s": [], "c/n": ["s"], "c": ["c/n"]}
-    assert graphs.attrs(found, "c")["T"].type == 3
 
 
 def test_an_attr_that_a_call_gives_is_held_against_the_op(desk: Desk) -> None:

@@ -27,10 +27,7 @@ from support.inlining import F1, same
 from support.running import run
 from support.v1_control_flow import LOOP, while_loop
 
-from gdsurgeon.edits.fuse_ops import fuse_ops
 from gdsurgeon.edits.inline import inline
-from gdsurgeon.graph.load import from_bytes
-from gdsurgeon.select import Selection
 
 STEP = define("step", {"v": FLOAT, "k": FLOAT}, {"o": (FLOAT, "t:z:0")}, scalar("one", 1),
                 add("s", "v", "one:output:0"), node("t", "Mul", ["s:z:0", "k"], T=FLOAT))  # fmt: skip
@@ -84,12 +81,6 @@ def test_a_call_in_a_branch(made: Any, controls: tuple[str, ...]) -> None:
     controls = tuple("^pivot" if c == "^switch" else c for c in controls)
     pivot = [identity("pivot", "switch:1")] if controls == ("^pivot",) else []
     same([*branch(*controls), *pivot, library(made)], "y", feeds=BRANCHES)
-
-
-@pytest.mark.tensorflow
-@BODIES
-def test_a_call_in_a_branch_that_is_an_output(made: Any) -> None:
-    same([*branch()[:-1], library(made)], "call", feeds=BRANCHES)
 
 
 @pytest.mark.tensorflow
@@ -153,14 +144,3 @@ def test_a_loop_in_a_body_has_a_frame_of_its_own() -> None:
         frames = {n.name: n.attr["frame_name"].s for n in graphs.parsed(found).node if n.op == "Enter"}
         assert len(set(frames.values())) == 2
         assert [run(found, "y", n=n) for n in (0, 1, 3)] == [[2.0], [10.0], [58.0]]
-
-
-@pytest.mark.tensorflow
-def test_fusing_and_inlining_in_a_loop_gives_the_same_graph_back() -> None:
-    for chosen in (["w/double", "w/plus"], ["w/two", "w/double", "w/plus"], ["w/one", "w/Add"]):
-        found = graph(*LOOP)
-        fuse_ops(found, Selection(nodes=tuple(chosen)), "call")
-        found = from_bytes(graphs.written(found))
-        inline(found, keep_names=True)
-        for n in (0, 3):
-            assert run(found, "out", n=n) == run(graph(*LOOP), "out", n=n), chosen

@@ -8,21 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 from support import graphs
-from support.desk import check_error
 from support.expecting import expect, refused
 from support.graph_editor_running import float32, int32, run
-from support.graphs import (
-    BOOL,
-    FLOAT,
-    INT32,
-    add,
-    const,
-    graph,
-    identity,
-    node,
-    placeholder,
-    scalar,
-)
+from support.graphs import BOOL, FLOAT, INT32, add, const, graph, identity, node, placeholder, scalar
 
 from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.comparison.facts import Rewired
@@ -77,14 +65,6 @@ def test_everything_that_read_the_tensor_reads_the_result(worker: Worker) -> Non
     assert run(worker, found, "y", "z", fed={"x": float32([1, -2])}) == [[9, 21], [81, 441]]
 
 
-def test_only_readers_are_written_anew() -> None:
-    found = graph(*model(), identity("w", "x"))
-    before = graphs.bodies_by_name(found)
-    insert(found, "a", graph(*body()))
-    after = graphs.bodies_by_name(found)
-    assert {n for n in before if after[n] != before[n]} == {"y", "z"}
-
-
 SPLIT = [const("axis", [0], INT32, ()), placeholder("v", FLOAT, (4,)),
          node("s", "Split", ["axis", "v"], T=FLOAT, num_split=2), add("y", "s", "s:1")]  # fmt: skip
 WITH_DEFAULT = [placeholder("in", FLOAT, (2,)), scalar("d", 1),
@@ -119,49 +99,6 @@ def test_what_reads_what(
     result = insert(found, tensor, graph(*part), scope=scope)
     assert {name: graphs.inputs(found)[name] for name in inputs} == inputs
     assert result.notes == []
-    assert check(from_bytes(graphs.written(found))).faults == []
-
-
-def test_the_tensor_may_be_given_itself() -> None:
-    found = graph(*model())
-    insert(found, found["a"].output, graph(*body()))
-    assert graphs.inputs(found)["y"] == ["out"]
-
-
-def test_control_inputs_and_colocations_of_the_body_come_along() -> None:
-    part = graph(placeholder("in", FLOAT, (2,)), const("k", [1], _class=["loc:@in"]), node("ready", "NoOp", ["^in"]),
-                 node("out", "Neg", ["in", "^ready"], T=FLOAT, _class=["loc:@k"]))  # fmt: skip
-    found = graph(*model())
-    insert(found, "a", part)
-    assert graphs.inputs(found)["out"] == ["a", "^ready"]
-    assert graphs.inputs(found)["ready"] == ["^a"]
-    assert graphs.colocations(found) == {"k": [b"loc:@a"], "out": [b"loc:@k"]}
-
-
-def test_colocations_with_the_tensor_stay() -> None:
-    found = graph(*model(), identity("w", "x", _class=["loc:@a"]))
-    insert(found, "a", graph(*body()))
-    assert graphs.colocations(found) == {"w": [b"loc:@a"]}
-
-
-def test_names_that_are_taken_are_made_unique() -> None:
-    found = graph(*model(), const("ten", [10]), const("out", [1]))
-    result = insert(found, "a", graph(*body(), name="body.pb"))
-    inputs = graphs.inputs(found)
-    assert (inputs["y"], inputs["out_1"], inputs["tens"]) == (["out_1"], ["tens", "one"], ["a", "ten_1"])
-    for note, name in zip(result.notes, ("ten", "out"), strict=True):
-        check_error(note, "name-taken", {"name": name, "found": f"{name}_1"})
-
-
-def test_several_insertions_at_one_place() -> None:
-    found = graph(*model())
-    for _ in range(3):
-        insert(found, "a", graph(*body()))
-    chain, name = [], "y"
-    while name != "a":
-        name = graphs.inputs(found)[name][0]
-        chain.append(name)
-    assert len(chain) == 7 and chain[-1] == "a"
     assert check(from_bytes(graphs.written(found))).faults == []
 
 
@@ -261,13 +198,6 @@ def test_in_front_of_a_loop_and_behind_it(worker: Worker) -> None:
         assert run(worker, found, "out", fed={"n": int32(n)}) == [expected]
 
 
-@pytest.mark.tensorflow
-def test_a_body_with_a_loop_of_the_same_name(worker: Worker) -> None:
-    found = graph(*graphs.loop())
-    insert(found, "w/Exit", looping(), scope="b")
-    assert run(worker, found, "out", fed={"n": int32(4)}) == [4]
-
-
 def conditional() -> list[bytes]:
     """Where p: -(x); else |x|."""
     return [
@@ -287,30 +217,3 @@ def test_inside_a_branch(tensor: str, p: bool, worker: Worker) -> None:
     expected = {"c/t": -value + 1 if p else value, "c/s:1": -(value + 1) if p else value,
                 "c/f": -value if p else value + 1}[tensor]  # fmt: skip
     assert run(worker, found, "y", fed={"p": np.bool_(p), "x": int32(value)}) == [expected]
-
-
-@pytest.mark.tensorflow
-def test_a_body_with_a_table(worker: Worker) -> None:
-    """Its initialiser waits for nothing, and is there to be run."""
-    part = graph(
-        placeholder("in", INT32, (1,)),
-        node("t", "HashTableV2", key_dtype=INT32, value_dtype=INT32, shared_name="t"),
-        const("keys", [3], INT32), const("values", [30], INT32), const("d", [-1], INT32, ()),
-        node("init", "InitializeTableV2", ["t", "keys", "values"], Tkey=INT32, Tval=INT32),
-        node("out", "LookupTableFindV2", ["t", "in", "d"], Tin=INT32, Tout=INT32),
-    )  # fmt: skip
-    found = graph(placeholder("x", INT32, (1,)), node("y", "Neg", ["x"], T=INT32))
-    insert(found, "x", part)
-    assert run(worker, found, "y", fed={"x": int32([3])}, first=["init"]) == [[-30]]
-
-
-def test_functions_come_along() -> None:
-    def calling(op: str, name: str, source: str) -> Graph:
-        trailer = graphs.library(graphs.function("F", node("y", op, ["x"], T=FLOAT))) + graphs.VERSIONS
-        return graph(placeholder(source), graphs.call(name, "F", [source], [FLOAT], [FLOAT]), trailer=trailer)
-
-    found, part = calling("Neg", "y", "x"), calling("Exp", "out", "in")
-    result = insert(found, "x", part)
-    assert result.intent.renamed_functions == {"F": "F_1"}
-    assert graphs.attrs(found, "out")["f"].func.name == "F_1"
-    assert graphs.attrs(found, "y")["f"].func.name == "F"

@@ -9,28 +9,8 @@ from support.expecting import refused
 from support.graphs import FLOAT, add, const, g8, graph, identity, inputs, node, placeholder, random_graphs
 
 from gdsurgeon.edits.copying.copy_in import copy_in
-from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.wire.write import SourceSpan
-
-
-def t8() -> list[bytes]:
-    return [
-        const("Const", [1] * 10, _foo="foo"), const("Const_1", [1] * 10), const("Const_2", [1] * 10),
-        const("Input", [1] * 10), add("Add", "Const", "Input"), add("Add_1", "Const_1", "Add"),
-        add("Add_2", "Const_2", "Add_1"), identity("o", "Add_2"),
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize("order", [1, -1])
-def test_a_whole_graph_into_an_empty_one(order: int) -> None:
-    original = graph(*t8()[::order])
-    target = graph(trailer=graphs.VERSIONS)
-    copied = copy_in(target, original, replace={})
-    assert graphs.bodies(target) == graphs.bodies(original)
-    assert {old.name: new.name for old, new in copied.nodes.items()} == {n: n for n in graphs.names(original)}
-    assert len(set(copied.nodes.values())) == len(copied.nodes)
-    assert copied.renamed == {}
 
 
 @given(random_graphs(), random_graphs())
@@ -65,15 +45,6 @@ def respelt(text: str, names: dict[str, str]) -> str:
     return "^" * (text[0] == "^") + names[name] + colon + index
 
 
-def test_nodes_without_outputs_are_copied() -> None:
-    other = graph(const("a", [1]), node("check", "Assert", ["eq", "a"], T=graphs.dtypes(FLOAT), summarize=3),
-                  node("eq", "Equal", ["a", "a"], T=FLOAT), identity("z", "a", "^check"))  # fmt: skip
-    target = graph(const("check", [1]))
-    copied = copy_in(target, other, replace={})
-    assert copied.renamed == {"check": "check_1"}
-    assert inputs(target)["z"] == ["a", "^check_1"]
-
-
 def test_a_replaced_node_is_not_copied_and_everybody_reads_what_stands_for_it() -> None:
     other = graph(placeholder("p"), add("y", "p", "p", "^p"), const("k", [1], _class=["loc:@p"]))
     target = graph(*g8())
@@ -92,14 +63,6 @@ def test_names_that_are_asked_for() -> None:
     copied = copy_in(target, other, replace={}, names={other["y"]: "wanted"})
     assert inputs(target)["wanted"] == ["k"]
     assert copied.renamed == {"wanted": "wanted_1"}
-
-
-def test_a_new_name_avoids_names_that_other_copies_keep() -> None:
-    other = graph(const("a", [1]), const("a_1", [1]), identity("y", "a"))
-    target = graph(*g8())
-    copied = copy_in(target, other, replace={})
-    assert copied.renamed == {"a": "a_2"}
-    assert inputs(target)["y"] == ["a_2"]
 
 
 def test_weights_are_copied_by_span() -> None:
@@ -141,12 +104,3 @@ def test_a_dangling_colocation_is_left_behind() -> None:
     target, other = graph(*g8()), graph(const("k", [1], _class=["loc:@gone", "loc:@k", "other"]))
     copy_in(target, other, replace={})
     assert graphs.colocations(target) == {"k": [b"loc:@k", b"other"]}
-
-
-def test_variables_without_a_shared_name_stay_two() -> None:
-    def one(name: str) -> Graph:
-        return graph(node(name, "VarHandleOp", dtype=FLOAT, shape=(), shared_name=""))
-
-    found = one("a")
-    copy_in(found, one("b"), replace={})
-    assert [graphs.attrs(found, name)["shared_name"].s for name in "ab"] == [b"", b"b"]

@@ -79,31 +79,6 @@ def test_all_of_a_graph() -> None:
     assert run(found, "o", "again/o", Input=[1.0] * 10, again__Input=[2.0] * 10) == [[4.0] * 10, [5.0] * 10]
 
 
-@pytest.mark.tensorflow
-def test_a_node_without_outputs() -> None:
-    records = [
-        const("a", [1], INT32, ()),
-        const("b", [1], INT32, ()),
-        node("EQ", "Equal", ["a", "b"], T=INT32),
-        node("Assert", "Assert", ["EQ", "a", "b"], T=dtypes(INT32, INT32), summarize=3),
-        add("c", "a", "b", "^Assert", kind=INT32),
-    ]
-    found = graph(*records)
-    result = copied(found, ["Assert", "EQ", "a", "b"])
-    assert result.nodes[found["Assert"]] is found["Assert_copy"]
-    assert graphs.inputs(found)["Assert_copy"] == ["EQ_copy", "a_copy", "b_copy"]
-    assert graphs.inputs(found)["c"] == ["a", "b", "^Assert"]
-    run(found, "c", targets=["Assert_copy"])
-
-
-@pytest.mark.tensorflow
-def test_a_tensor_in_the_place_of_another() -> None:
-    found = graph(*t8(), const("Ten", [10.0] * 10))
-    copied(found, ["o", "Add_2"], replace={found["Add_1"].output: found["Ten"].output})
-    assert graphs.inputs(found)["Add_2_copy"] == ["Const_2", "Ten"]
-    assert run(found, "o_copy", "o", Input=[1.0] * 10) == [[11.0] * 10, [4.0] * 10]
-
-
 def test_names_by_node() -> None:
     found = graph(*t8())
     copy_nodes(found, [found["o"], found["Add_2"]], {found["o"]: "p/out", found["Add_2"]: "q"})
@@ -135,13 +110,6 @@ def test_what_is_not_copied(
     refused(graph(*records), code, lambda g: copy_nodes(g, [g[n] for n in names], name.format), **facts)
 
 
-def test_a_name_that_was_left_is_free() -> None:
-    found = graph(*t8())
-    found.rename({found["o"]: "p"})
-    copy_nodes(found, [found["p"]], lambda name: "o")
-    assert graphs.inputs(found)["o"] == ["Add_2"]
-
-
 def test_nothing_is_copied_of_no_nodes() -> None:
     found = graph(*t8())
     assert copy_nodes(found, [], lambda name: name).nodes == {}
@@ -165,15 +133,6 @@ def test_nodes_of_another_graph() -> None:
 # -- what is copied of a node ------------------------------------------------------------------------------
 
 
-def test_weights_and_attrs_are_copied_as_they_are() -> None:
-    weights = const("w", [1.5] * 50_000, _note="kept", _output_shapes=["odd"])
-    found = graph(weights, identity("y", "w", device="/cpu:0"))
-    copied(found, ["w", "y"])
-    old, new = (graphs.bodies_by_name(found)[name] for name in ("w", "w_copy"))
-    assert old[old.index(b"Const") :] == new[new.index(b"Const") :]
-    assert {n.name: n.device for n in graphs.parsed(found).node}["y_copy"] == "/cpu:0"
-
-
 def test_what_an_edit_has_made_of_a_node_is_copied() -> None:
     found = graph(X, const("k", [1, 2], _gone=1), neg("n", "x", _note="old"), identity("y", "n"))
     found.set_op(found["n"], "Abs")
@@ -192,13 +151,6 @@ def test_what_an_edit_has_made_of_a_node_is_copied() -> None:
         "Neg", ["m2", "^x"], "/cpu:0"
     )  # fmt: skip
     assert check(from_bytes(graphs.written(found))).faults == []
-
-
-def test_copies_can_be_copied() -> None:
-    found = graph(*t8())
-    copied(found, ["Add", "Add_1"])
-    copied(found, ["Add_copy", "Add_1_copy"])
-    assert graphs.inputs(found)["Add_1_copy_copy"] == ["Const_1", "Add_copy_copy"]
 
 
 SPLIT = [X, const("axis", [0], INT32, ()), node("s", "Split", ["axis", "x"], T=FLOAT, num_split=2),
@@ -229,48 +181,11 @@ def test_what_copies_read(
     assert {name: read for name, read in graphs.inputs(found).items() if name.endswith("_copy")} == inputs
 
 
-def test_colocations() -> None:
-    found = graph(
-        X,
-        neg("a", "x"),
-        neg("b", "a", _class=["loc:@a"]),
-        neg("c", "b", _class=["other", "loc:@b", "loc:@x"]),
-        neg("d", "c", _class=["loc:@d"]),
-    )
-    copied(found, ["a", "b", "c", "d"])
-    assert graphs.colocations(found) == {
-        "b": [b"loc:@a"], "b_copy": [b"loc:@a_copy"], "c": [b"other", b"loc:@b", b"loc:@x"],
-        "c_copy": [b"other", b"loc:@b_copy", b"loc:@x"], "d": [b"loc:@d"], "d_copy": [b"loc:@d_copy"],
-    }  # fmt: skip
-
-
-def test_colocations_that_an_edit_has_changed() -> None:
-    found = graph(X, neg("a", "x"), neg("b", "a", _class=["loc:@a"]), neg("c", "x"))
-    found.set_colocated(found["b"], [])
-    found.set_colocated(found["c"], [found["a"]])
-    copied(found, ["a", "b", "c"])
-    assert graphs.colocations(found) == {"c": [b"loc:@a"], "c_copy": [b"loc:@a_copy"]}
-
-
 # -- loops -------------------------------------------------------------------------------------------------
 
 
 def frames(what: Graph | bytes) -> dict[str, str]:
     return {n.name: n.attr["frame_name"].s.decode() for n in graphs.parsed(what).node if "frame_name" in n.attr}
-
-
-@pytest.mark.tensorflow
-def test_a_copied_loop_has_a_frame_of_its_own() -> None:
-    found = graph(*LOOP)
-    first = copied(found, [*IN_LOOP, "out"])
-    second = copy_nodes(found, [found[n] for n in [*IN_LOOP, "out"]], lambda n: f"{n}_again", respell=lambda n: "u/w")
-    assert len({first.frames["w"], second.frames["w"], "w"}) == 3 and second.frames["w"] == "u/w"
-    for name, frame in frames(found).items():
-        wanted = second.frames["w"] if name.endswith("_again") else first.frames["w"] if "_copy" in name else "w"
-        assert frame == wanted
-    for n in (0, 1, 3):
-        values = run(found, "out", "out_copy", "out_again", n=n)
-        assert values == run(graph(*LOOP), "out", n=n) * 3
 
 
 @pytest.mark.tensorflow
@@ -313,22 +228,6 @@ def test_a_loop_in_another() -> None:
     assert run(found, "y", n=3) == run(graph(*records), "y", n=3)
 
 
-@pytest.mark.tensorflow
-def test_what_is_computed_in_a_loop_can_be_copied_in_it() -> None:
-    found = graph(*LOOP)
-    copied(found, ["w/two", "w/double", "w/plus"])
-    assert run(found, "out", n=3) == run(graph(*LOOP), "out", n=3)
-    found.set_inputs(found["w/NextIteration_v"], [found["w/plus_copy"].output])
-    assert run(found, "out", n=3) == run(graph(*LOOP), "out", n=3)
-
-
-@pytest.mark.tensorflow
-def test_a_second_exit_from_a_loop() -> None:
-    found = graph(*LOOP)
-    copied(found, ["w/Exit_v", "out"])
-    assert run(found, "out", "out_copy", n=3) == run(graph(*LOOP), "out", n=3) * 2
-
-
 # -- state -------------------------------------------------------------------------------------------------
 
 
@@ -368,24 +267,6 @@ def test_the_shared_name_follows_the_scope() -> None:
 STATEFUL = define("keeps", {"x": FLOAT}, {"o": (FLOAT, "x")}, node("t", "HashTableV2", key_dtype=INT32,
                     value_dtype=FLOAT, shared_name="in_function"), stateful=True)  # fmt: skip
 PLAIN = define("plain", {"x": FLOAT}, {"o": (FLOAT, "n:y:0")}, neg("n", "x"))
-
-
-def test_functions_with_state_are_copied_and_others_are_shared() -> None:
-    outer = define("outer", {"x": FLOAT}, {"o": (FLOAT, "c:output:0")}, call("c", "keeps", ["x"], [FLOAT], [FLOAT]))
-    records = [X, call("a", "outer", ["x"], [FLOAT], [FLOAT]), call("b", "plain", ["x"], [FLOAT], [FLOAT]),
-               node("direct", "keeps", ["x"]), library(STATEFUL, PLAIN, outer)]  # fmt: skip
-    found = graph(*records)
-    result = copied(found, ["a", "b", "direct"])
-    assert set(result.functions) == {"outer", "keeps"}
-    made = {f.signature.name: f for f in graphs.parsed(found).library.function}
-    assert set(made) == {"keeps", "plain", "outer", *result.functions.values()}
-    assert graphs.attrs(found, "a_copy")["f"].func.name == result.functions["outer"]
-    assert graphs.attrs(found, "b_copy")["f"].func.name == "plain"
-    assert graphs.ops(found)["direct_copy"] == result.functions["keeps"]
-    assert made[result.functions["outer"]].node_def[0].attr["f"].func.name == result.functions["keeps"]
-    assert made[result.functions["keeps"]].node_def[0].attr["shared_name"].s != b"in_function"
-    assert made["keeps"].node_def[0].attr["shared_name"].s == b"in_function"
-    assert check(from_bytes(graphs.written(found))).faults == []
 
 
 def test_functions_that_conditionals_pass_on() -> None:
