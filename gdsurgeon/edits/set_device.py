@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from gdsurgeon.analysis.queries.devices import Device, format_device, has_parts, parse_device, placed_nodes
+from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.comparison.facts import FunctionChanges
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameOutputs
@@ -13,10 +15,10 @@ from gdsurgeon.edits.naming import naming, of_selection
 from gdsurgeon.errors import EditError, NothingToDo, Remark, UsageError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
-from gdsurgeon.select import Selection, nodes_of
+from gdsurgeon.select import Selection, compiled, nodes_of
 from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import first_lines, listed
-from gdsurgeon.wire.protos import FunctionDef
+from gdsurgeon.wire.protos import FunctionDef, NodeDef
 
 MOST_NOTES = 8
 MOST_DEVICES = 8
@@ -46,8 +48,8 @@ def set_device(
         pairs: (old, new), all at once: in each device that states all parts of OLD, these give way to NEW; an OLD
             without a number (``/gpu:*``) is any number, an empty NEW takes the parts away.
         device: each of NODES asks for this one.
-        nodes: a selection, or names or nodes of this graph; only they are changed. None: all nodes, and those inside
-            functions.
+        nodes: a selection, or names or nodes of this graph; only they are changed. The op types of a selection select
+            nodes inside functions as well. None: all nodes, and those inside functions.
 
     Raises:
         UsageError: what is no device.
@@ -58,15 +60,17 @@ def set_device(
         raise EditError("devices are either cleared, mapped or set", code="conflicting-options")
     if device is not None and nodes is None:
         raise EditError("a device is set for certain nodes: select them", code="nothing-selected")
-    targets = None if nodes is None else nodes_of(graph, nodes)
-    placed = _Placed(graph, targets)
+    inner = _Inner(graph, nodes)
+    targets = None if nodes is None else inner.beside(graph, nodes)
+    placed = _Placed(graph, targets, inner)
     change = _Mapping(pairs, placed).change if pairs else _constantly("" if clear else format_device(_device(device)))
     changed = placed.changed(change, targets if device is not None else None)
     functions = placed.changed_functions(change)
     if not changed and not functions:
         line = f"nothing would change: {placed.listed()}"
         if device is not None and targets is not None:
-            line = f"nothing would change: each of the {len(targets):,} nodes asks for {quoted(device)} already"
+            count = len(targets) + placed.inner_counts.total()
+            line = f"nothing would change: each of the {count:,} nodes asks for {quoted(device)} already"
         raise NothingToDo(line, facts={"devices": placed.all_counts})
     notes = _notes(placed, changed, functions, change)
     for node, new in changed.items():
@@ -98,20 +102,48 @@ def _slashed(text: str) -> str:
     return text if text.startswith("/") or not text else "/" + text
 
 
+class _Inner:
+    """The nodes inside functions that are meant: all with a device, or those of a selection's op types.
+
+    Attributes:
+        functions: those that hold such a node.
+    """
+
+    def __init__(self, graph: Graph, nodes: Selection | Iterable[str | Node] | None) -> None:
+        self._all = nodes is None
+        selection = nodes if isinstance(nodes, Selection) else Selection()
+        self._ops = frozenset(selection.ops)
+        self._excluded = [compiled(pattern).search for pattern in selection.exclude]
+        reached = () if graph.is_body or not (self._all or self._ops) else graph.functions
+        self.functions = [function for function in reached if any(map(self.holds, function.node_def))]
+
+    def holds(self, node: NodeDef) -> bool:
+        """Whether NODE is meant."""
+        if self._all:
+            return bool(node.device)
+        return node.op in self._ops and not any(search(node.name) for search in self._excluded)
+
+    def beside(self, graph: Graph, nodes: Selection | Iterable[str | Node]) -> list[Node]:
+        """What NODES mean in GRAPH itself; an op type may be in functions only. Raises: see `nodes_of`."""
+        if not isinstance(nodes, Selection) or not self.functions:
+            return nodes_of(graph, nodes)
+        inside = {node.op for function in self.functions for node in function.node_def}
+        ops = topology_of(graph).ops()
+        outer = replace(nodes, ops=tuple(op for op in nodes.ops if op in ops or op not in inside))
+        return nodes_of(graph, outer) if outer.names_something else []
+
+
 class _Placed:
     """The nodes that ask for a device, and how often each device is asked for."""
 
-    def __init__(self, graph: Graph, targets: Sequence[Node] | None) -> None:
-        self._functions: list[FunctionDef] = []
-        if targets is None:
-            self.nodes = list(placed_nodes(graph))
-            functions = () if graph.is_body else graph.functions
-            self._functions = [f for f in functions if any(node.device for node in f.node_def)]
-        else:
-            self.nodes = [node for node in targets if node.device]
+    def __init__(self, graph: Graph, targets: Sequence[Node] | None, inner: _Inner) -> None:
+        self._inner = inner
+        placed = placed_nodes(graph) if targets is None else targets
+        self.nodes = [node for node in placed if node.device]
         self.counts = Counter(node.device for node in self.nodes)
-        self.inner_counts = Counter(node.device for f in self._functions for node in f.node_def if node.device)
-        self.all_counts = dict((self.counts + self.inner_counts).most_common())
+        inside = [node.device for f in inner.functions for node in f.node_def if inner.holds(node)]
+        self.inner_counts = Counter(inside)
+        self.all_counts = dict((self.counts + Counter(filter(None, inside))).most_common())
 
     def changed(self, change: Change, targets: Sequence[Node] | None) -> dict[Node, str]:
         """The nodes that CHANGE gives another device, with that; TARGETS counts in those that have none now."""
@@ -125,13 +157,13 @@ class _Placed:
     def changed_functions(self, change: Change) -> list[FunctionDef]:
         """Changed copies of the functions in which a node gets another device."""
         out = []
-        for function in self._functions:
-            if any(node.device and _differ(node.device, change(node.device)) for node in function.node_def):
-                copy = type(function)()
-                copy.CopyFrom(function)
-                for node in copy.node_def:
-                    if node.device and _differ(node.device, change(node.device)):
-                        node.device = change(node.device)
+        for function in self._inner.functions:
+            copy = type(function)()
+            copy.CopyFrom(function)
+            changed = [n for n in copy.node_def if self._inner.holds(n) and _differ(n.device, change(n.device))]
+            for node in changed:
+                node.device = change(node.device)
+            if changed:
                 out.append(copy)
         return out
 

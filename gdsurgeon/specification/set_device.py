@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from gdsurgeon.comparison.audit import audit
 from gdsurgeon.comparison.compare import Comparison
@@ -12,6 +12,7 @@ from gdsurgeon.errors import quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.records import Record, parsed_nodes
 from gdsurgeon.specification.selected import Selecting, selected
+from gdsurgeon.wire.protos import NodeDef
 
 
 def violations(
@@ -27,14 +28,17 @@ def violations(
     meant = frozenset(facts.altered if names is None else names)
     changed = [name for name, altered in facts.altered.items() if name in meant and set(altered) == {"device"}]
     intent = Intent(changed=changed)
-    for name in facts.functions.changed if nodes is None else ():
+    inner = _inner(comparison.before, nodes)
+    for name in facts.functions.changed if inner is not None else ():
         intent.functions.changed.append(name)
         body = comparison.inside.get(name)
-        inner = [] if body is None else [n for n, altered in body.facts.altered.items() if set(altered) == {"device"}]
-        for fault in [] if body is None else audit(body, Intent(changed=inner)):
+        function = comparison.before.functions.get(name)
+        there = {n.name for n in (function.node_def if function is not None else ()) if inner is not None and inner(n)}
+        own = [] if body is None else [n for n, altered in body.facts.altered.items() if set(altered) == {"device"}]
+        for fault in [] if body is None else audit(body, Intent(changed=[n for n in own if n in there])):
             yield f"in the function {quoted(name)} {fault}"
     yield from audit(comparison, intent)
-    for where, old, new in _devices(comparison, changed, names):
+    for where, old, new in _devices(comparison, changed, names, inner):
         wanted = "" if clear else device if device is not None else _mapped(old, pairs)
         if _parts(new) != _parts(wanted):
             yield f"{where} asks for {quoted(new)}, and was to ask for {quoted(wanted)}"
@@ -45,20 +49,32 @@ def violations(
                     yield f"{quoted(node.name)} in {quoted(function.signature.name)} still asks for a device"
 
 
+def _inner(before: Graph, nodes: Selecting | Iterable[str] | None) -> Callable[[NodeDef], bool] | None:
+    """Whether a node inside a function is meant: all are, or those of the op types of a selection; None: none is."""
+    if nodes is None:
+        return lambda _: True
+    if before.is_body or isinstance(nodes, Iterable) or not nodes.ops:
+        return None
+    ops, exclude = nodes.ops, nodes.exclude
+    return lambda node: node.op in ops and not any(re.search(pattern, node.name) for pattern in exclude)
+
+
 def _devices(
-    comparison: Comparison, changed: Sequence[str], names: Sequence[str] | None
+    comparison: Comparison,
+    changed: Sequence[str],
+    names: Sequence[str] | None,
+    inner: Callable[[NodeDef], bool] | None,
 ) -> Iterator[tuple[str, str, str]]:
     """Where a device was to change: what it is called, what it was and what it is."""
     before, after = comparison.before, comparison.after
     for name in dict.fromkeys([*changed, *_placed(before)]) if names is None else names:
         yield quoted(name), before[name].device, after[name].device
-    if names is not None:
-        return
-    for function in before.functions:
+    for function in before.functions if inner is not None else ():
         now = after.functions.get(function.signature.name)
         if now is not None and len(now.node_def) == len(function.node_def):
             for old, new in zip(function.node_def, now.node_def, strict=True):
-                yield f"{quoted(old.name)} in {quoted(function.signature.name)}", old.device, new.device
+                if inner is not None and inner(old):
+                    yield f"{quoted(old.name)} in {quoted(function.signature.name)}", old.device, new.device
 
 
 def _placed(graph: Graph) -> Iterator[str]:

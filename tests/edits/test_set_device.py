@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support import graphs
 from support.desk import Desk, check_error
-from support.expecting import expect, refused
+from support.expecting import account, expect, refused
 from support.graphs import FLOAT, dtypes, func, function, graph, node, placeholder
 from support.paths import FIXTURES
 
@@ -125,6 +125,25 @@ def test_functions() -> None:
     result = set_device(found, clear=True)
     assert inner_devices(found) == {"f": [""], "g": [""], "h": [""]}
     assert result.intent.functions.changed == ["f", "g"]
+
+
+@pytest.mark.parametrize(
+    ("selection", "inside", "outside"),
+    [
+        (Selection(ops=("Identity",)), ["/device:GPU:1"], [WORKER]),
+        (Selection(ops=("Identity", "PartitionedCall")), ["/device:GPU:1"], ["/device:GPU:1"]),
+        (Selection(ops=("PartitionedCall",), exclude=("y",)), None, ["/device:GPU:1"]),
+        (Selection(regexes=("call",)), None, ["/device:GPU:1"]),
+    ],
+)
+def test_op_types_inside_functions(selection: Selection, inside: list[str] | None, outside: list[str]) -> None:
+    found = with_functions()
+    account(found, set_device(found, device="/gpu:1", nodes=selection))
+    assert devices(found) == outside
+    there = inner_devices(found)
+    assert there == (inner_devices(with_functions()) if inside is None else dict.fromkeys(there, inside))
+    excluding = partial(set_device, device="/gpu:1", nodes=Selection(ops=("Identity",), exclude=("y",)))
+    refused(found, "nothing-matched", excluding, value="Identity")
 
 
 THERE = {"/gpu:0": 2, "/cpu:0": 1}
