@@ -9,8 +9,10 @@ from gdsurgeon.comparison.audit import audit
 from gdsurgeon.comparison.compare import Comparison
 from gdsurgeon.comparison.intent import Altered, Intent, made
 from gdsurgeon.errors import quoted
+from gdsurgeon.graph.constants import constant_header
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.attr_names import COLOCATION_ATTR
+from gdsurgeon.ops.dtypes import DTYPES
 from gdsurgeon.specification.elements import elements
 
 
@@ -42,6 +44,17 @@ def violations(comparison: Comparison, outputs: Sequence[str] = ()) -> Iterator[
     for node in after.nodes():
         if node.op == "Const" and read[node.name] > 1:
             yield f"{quoted(node.name)} is read {read[node.name]} times"
+        if node.op == "Const" and not _is_whole(node):
+            yield f"{quoted(node.name)} does not hold each of its elements"
+
+
+def _is_whole(node: Node) -> bool:
+    """Returns whether a constant of numbers stores each of its elements; true for any other constant."""
+    header = constant_header(node)
+    dtype = DTYPES.get(header.dtype) if header is not None else None
+    if header is None or header.content_bytes or dtype is None or not dtype.size:
+        return True
+    return header.values >= header.elements or header.dims is None or min(header.dims, default=0) < 0
 
 
 def _faults(old: Node, new: Node) -> Iterator[str]:

@@ -7,6 +7,13 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from edits import test_simplify_bodies as in_bodies
+from edits import test_simplify_decided as decided
+from edits import test_simplify_dropout as dropout
+from edits import test_simplify_for_engines as for_engines
+from edits import test_simplify_inside as inside
+from edits import test_simplify_same_shape as of_shapes
+from edits.test_simplify_inlining import AROUND
 from support import every_edit, function_savers
 from support.cloning import KEYS, layer, table, variable
 from support.evaluating import Evaluations
@@ -36,6 +43,7 @@ from support.graphs import (
     tensor,
     versions,
 )
+from support.inlining import LESS_ONE
 from support.mutants import Accounted
 from support.trained_model import opened
 from support.v1_control_flow import cond, while_loop
@@ -294,7 +302,7 @@ def computed() -> list[bytes]:
             *while_loop(*inner, result="w/plus")]  # fmt: skip
 
 
-def decided() -> list[bytes]:
+def choices() -> list[bytes]:
     return [
         const("p", True, BOOL),
         *cond()[1:],
@@ -347,6 +355,62 @@ CASES |= {
 }  # fmt: skip
 CASES |= {
     f"simplify {records.__name__}": of(lambda g: gds.simplify(g, evaluate=Evaluations()), *records(), less=True)
-    for records in (nearly_nothing, alike, computed, decided, written)
+    for records in (nearly_nothing, alike, computed, choices, written)
 }
-CASES["simplify conditions"] = of(partial(gds.simplify, passes=["conditions", "constants"]), *decided(), less=True)
+
+
+def of_functions(*functions: Any) -> list[bytes]:
+    """A graph whose If calls the first of the functions or the last. Another call passes a constant."""
+    constant = [const("given", [1.0, 2.0]), call("of constant", functions[0].signature.name, ["given"], F1, F1)]
+    return [*in_bodies.chosen(*functions), *constant, neg("z", "of constant"), identity("i", "x"), neg("end", "i")]
+
+
+def behind(records: list[bytes]) -> list[bytes]:
+    """A graph in which an edit of `last` leaves the outputs, and in which a Reshape changes nothing."""
+    return [placeholder("x", FLOAT, (-1, 4, 3)), placeholder("w", FLOAT, (-1, 0)), *records, relu("last", "again"),
+            *of_shapes.reshape("all", "x", -1, 4, 3), node("y", "AddN", ["again", "all"], T=FLOAT, N=2)]  # fmt: skip
+
+
+X23 = placeholder("x", FLOAT, (2, 3))
+TEN = [*dropout.of_version_1(1)[:-3], add("ten", "w", "zero"), node("f", "Floor", ["ten"], T=FLOAT),
+       node("d", "Mul", ["x", "f"], T=FLOAT), dropout.END]  # fmt: skip
+EMPTY = [scalar("none", 0, INT32), node("empty", "Pack", ["n", "none"], T=INT32, N=2, axis=0)]
+EMPTY = [*of_shapes.FLATTEN, *EMPTY, node("z", "Reshape", ["w", "empty"], T=FLOAT)]
+TWICE = [X23, for_engines.splat("k", 2.5, (2, 3)), add("a", "x", "k"), node("y", "AddN", ["a", "k", "k"], T=FLOAT, N=3),
+         for_engines.splat("n", None, (3,)), add("z", "n", "x"), const("one", 1, _class=["loc:@k"]), neg("end", "b"),
+         node("b", "AddN", ["one", "one"], T=FLOAT, N=2), node("late", "Const", ["^one"], dtype=FLOAT, device="/cpu:1",
+         value=tensor([1.0, 2.0, 3.0])), add("c", "late", "x"), add("d", "late", "c")]  # fmt: skip
+LOOPS = {"stops": [decided.true("k", False)], "turns": [decided.true("k")], "given": [decided.SAID[0], neg("k", "x")],
+         "prints": [*decided.SAID, decided.true("k", False)]}  # fmt: skip
+LOOKED_INTO = in_bodies.body("F")
+LOOKED_INTO.attr["api_implements"].s = b"some"
+SIMPLIFIED = [
+    *((f"{make.__name__} {part}", [X23, *make(part), identity("a", "x"), neg("b", "a")], ["dropout", "identities"])
+      for make in (dropout.of_version_1, dropout.of_version_2, dropout.selecting) for part in (0, 0.5, 1)),
+    ("dropout of others", [X23, *TEN, identity("a", "x"), neg("b", "a")], ["dropout", "identities"]),
+    *((name, behind(records), ["same-shape"]) for name, records in (of_shapes.GOES | of_shapes.STAYS).items()),
+    ("open dim", behind(of_shapes.FLATTEN), []),
+    ("open dim twice", behind([*of_shapes.FLATTEN, node("z", "Neg", ["dims"], T=INT32)]), []),
+    ("empty dims", behind(EMPTY), []),
+    *((f"inside {make.__name__} {name}", make(identity("e", "x"), *nodes, returned=returned, more=more), passes)
+      for name, (nodes, returned, more, _) in inside.INSIDE.items() for make in (inside.chosen, inside.looping)
+      for passes in ([], ["bodies", "identities"])),
+    ("bodies", of_functions(in_bodies.body("F")), []),
+    ("bodies looked into", of_functions(LOOKED_INTO), []),
+    ("inline", [X, call("c", "less_one", ["x"], F1, F1), call("d", "around", ["c"], F1, F1), neg("y", "d"),
+                library(LESS_ONE, AROUND)], []),
+    *((f"decided {name}", data, ["conditions"] if name == "stops" else ["conditions", "identities"])
+      for name, data in [*((name, data) for name, (data, _) in decided.CASES.items()),
+                         *((name, decided.looping(*nodes, op="While")) for name, nodes in LOOPS.items())]),
+]  # fmt: skip
+for name, model, passes in SIMPLIFIED:
+    data = model if isinstance(model, bytes) else graph_bytes(*model, trailer=versions(1882))
+    edit = partial(gds.simplify, passes=passes, evaluate=Evaluations())
+    CASES[f"simplify {name} {' '.join(passes)}"] = Accounted(data, edit, may_do_less=True)
+CASES["simplify for an engine"] = of(partial(gds.simplify, engine="opencv"), *TWICE)
+CASES["to-savedmodel"] = of(
+    lambda g: gds.to_savedmodel(g, [], [], unfreeze="^w/|axis"),
+    *(const(name, [1, 2], device="/cpu:0") for name in ("w/a", "w/b", "v")), const("w/c", [[1, 2, 3]]), AXIS,
+    node("y", "AddN", ["w/a", "w/b", "v"], T=FLOAT, N=3), neg("z", "w/c"),
+)  # fmt: skip
+CASES["simplify conditions"] = of(partial(gds.simplify, passes=["conditions", "constants"]), *choices(), less=True)

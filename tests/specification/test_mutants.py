@@ -23,14 +23,14 @@ MODULES = [
         "analysis.traversal": "walks",
         "edits": "add_postprocessing add_preprocessing clone_scope compat control extract freeze_input fuse_ops "
         "import_graph inline insert remove repair reroute rewrite set_attr set_device set_shape shrink simplify slim "
-        "smaller strip_weights swap_op",
+        "smaller strip_weights swap_op unfreezing",
         "edits.cloning": "beside growth left_out new_saver outside",
         "edits.copying": "copy_in copy_nodes fresh_names node_copy parts placeholders saver",
         "edits.functions": "copies definition fusion_body merge unused",
         "edits.older": "arithmetic control_flow defaults kernels padding site texts",
         "edits.rewriting": "carrying_out facts ground planning rounds searching",
-        "edits.simplifying": "batch_norms carry_out channels conditions draft equal_nodes folding literal neutral "
-        "paddings pairs replaced roots",
+        "edits.simplifying": "batch_norms bodies carry_out channels conditions decided_calls draft dropout engines "
+        "equal_nodes folding inlining literal neutral paddings pairs replaced roots same_shape stages",
         "graph": "functions graph names writing",
         "wire": "node_record",
         "": "select",

@@ -13,7 +13,7 @@ import signal
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache, cached_property
 from importlib import import_module
 from inspect import unwrap
@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import gdsurgeon
 from gdsurgeon.edits.claims import EditResult
-from gdsurgeon.errors import ValidationError
+from gdsurgeon.errors import GdsurgeonError, ValidationError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.wire.write import read_chunks
@@ -309,20 +309,20 @@ class Bench:
             self._run_right()
         lines = self._ran.get(mutant.function.__code__.co_filename, {})
         names = sorted((name for name, ran in lines.items() if not ran.isdisjoint(mutant.lines)), key=mutant.rank)
-        with mutant.planted():
-            verdicts = filter(None, map(self._outcome, names[: self._tried]))
-            if self._one_is_enough:
-                return min(verdicts, key=(CAUGHT, CRASHED, SURVIVED).index, default="")
-            return next(verdicts, "")
+        verdicts = filter(None, (self._outcome(mutant, self._cases[name]) for name in names[: self._tried]))
+        if self._one_is_enough:
+            return min(verdicts, key=(CAUGHT, CRASHED, SURVIVED).index, default="")
+        return next(verdicts, "")
 
-    def _outcome(self, name: str) -> str:
+    def _outcome(self, mutant: Mutant, case: Case) -> str:
         try:
-            with _limited(self._seconds):
-                return "" if self._cases[name]() else SURVIVED
+            with mutant.planted(), _limited(self._seconds):
+                is_right = case()
         except ValidationError:
             return CAUGHT
         except (Exception, _TooLong):
             return CRASHED
+        return "" if is_right or (isinstance(case, Accounted) and case.has_done_less()) else SURVIVED
 
     def _run_right(self) -> None:
         """Runs each case without a mistake, and records the lines that it executes."""
@@ -391,7 +391,7 @@ class Accounted:
     Args:
         model: a GraphDef, or a function that returns the graph.
         edit: the edit.
-        may_do_less: if true, a result also counts as equal if some fields of its nodes are unchanged.
+        may_do_less: if true, a result also counts as equal if the edit of it gives an equal result.
         run: a proof by execution. It is called for an accepted result that is not equal, and raises if it refuses.
     """
 
@@ -404,7 +404,7 @@ class Accounted:
         run: Callable[[], object] | None = None,
     ) -> None:
         self.model, self.edit, self.may_do_less, self.run = model, edit, may_do_less, run
-        self.right = b""
+        self.right = self.last = b""
         self.items: set[Item] = set()
         self.fixed: set[str] = set()
 
@@ -418,8 +418,8 @@ class Accounted:
         account(graph, result)
         if not self.right:
             self._keep(read_chunks(graph.pristine().chunks()), data, result)
-        items = _items(data, self.fixed)
-        is_right = items <= self.items if self.may_do_less else items == self.items
+        self.last = data
+        is_right = _items(data, self.fixed) == self.items
         if not is_right and self.run is not None:
             self.run()
         return is_right
@@ -430,8 +430,15 @@ class Accounted:
         free = {name for intent in intents for name in {*intent.added} - {*intent.copied.values()}}
         self.fixed = {node.name for node in [*parsed(data).node, *parsed(before).node]} - free
         self.items = _items(data, self.fixed)
-        if self.may_do_less:
-            self.items |= _items(before, self.fixed)
+
+    def has_done_less(self) -> bool:
+        """Returns whether the edit of the last result gives a result equal to the right one."""
+        if not self.may_do_less:
+            return False
+        graph = from_bytes(self.last, "model.pb")
+        with suppress(GdsurgeonError):
+            self.edit(graph)
+        return _items(read_chunks(graph.chunks()), self.fixed) == self.items
 
 
 def _items(data: bytes, fixed: set[str]) -> set[Item]:
