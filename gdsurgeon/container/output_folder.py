@@ -22,6 +22,7 @@ from gdsurgeon.wire.output import (
     is_at,
     make_folders,
     remove_folders,
+    resolved,
     sync_folder,
     temporary_name,
 )
@@ -67,7 +68,7 @@ class OutputFolder(Closing):
         self._assets = assets
         self.beside: Mapping[str, Shard] = {}
         self.files: State | None = None
-        self._target = os.path.realpath(path)
+        self._target = resolved(path)
         self._absent = absent_folders(path, self._target)
         if os.path.lexists(self._target) and not is_replaceable(self._target):
             what = "a folder that is no SavedModel" if os.path.isdir(self._target) else "a file"

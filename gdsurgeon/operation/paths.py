@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from gdsurgeon.errors import Line, UsageError, printable, unwritable
 from gdsurgeon.proof.progress import Event, Progress, silent
 from gdsurgeon.wire.lock import Lock, changed_meanwhile
-from gdsurgeon.wire.output import STANDARD_OUTPUT, Earlier, Output, link_or_copy, same_file, temporary_name
+from gdsurgeon.wire.output import STANDARD_OUTPUT, Earlier, Output, link_or_copy, resolved, same_file, temporary_name
 from gdsurgeon.wire.source import STANDARD_INPUT
 
 
@@ -132,7 +132,7 @@ def check_takes_binary(output: Output) -> None:
 
 def check_outside(out: str, folder: str) -> None:
     """Raises UsageError where OUT is in FOLDER, the model itself; '' where that is none."""
-    if folder and os.path.realpath(out).startswith(os.path.join(os.path.realpath(folder), "")):
+    if folder and resolved(out).startswith(os.path.join(resolved(folder), "")):
         facts = {"file": out, "model": folder}
         raise UsageError(f"{printable(out)} is in MODEL ({printable(folder)})", code="inside-model", facts=facts)
 
@@ -168,7 +168,7 @@ def _collide(path: str, written: str) -> bool:
     if _is_same(path, written):
         return True
     named = path not in STANDARD_INPUT and written not in STANDARD_OUTPUT
-    return named and os.path.realpath(path) == os.path.realpath(written) and not path.startswith("/dev/")
+    return named and resolved(path) == resolved(written) and not path.startswith("/dev/")
 
 
 def _is_regular(path: str) -> bool:

@@ -51,6 +51,8 @@ def environment(verbose: bool, cpu_only: bool, runtime: str | None = None, *, on
         onednn: use the kernels of oneDNN.
     """
     out = {name: value for name, value in os.environ.items() if name in PASSED or name.startswith(PASSED_PREFIXES)}
+    # The working folder is not among the places of modules. If it is gone, Python 3.13.0 cannot import NumPy.
+    out["PYTHONSAFEPATH"] = "1"
     if memory_budget() >= _ROOMY and not is_memory_limited():
         out.setdefault("GLIBC_TUNABLES", _ALLOCATION)
     if not verbose:

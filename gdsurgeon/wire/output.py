@@ -120,8 +120,8 @@ class OutputFile(Closing):
         """Finds the target and what it is now; True where it can only be streamed to."""
         if path.endswith("/"):
             raise _no_place(path, "it names a folder, not a file", "is-a-folder")
+        target = resolved(path)
         try:
-            target = os.path.realpath(path, strict=False)
             found = os.stat(target)
         except FileNotFoundError:
             found = None
@@ -295,7 +295,7 @@ class Earlier:
 
     def __init__(self, path: str | None, output: Output) -> None:
         self._output = output
-        self._path = os.path.realpath(path) if path is not None and path not in STANDARD_OUTPUT else ""
+        self._path = resolved(path) if path is not None and path not in STANDARD_OUTPUT else ""
         self._kept = temporary_name(self._path)
         self._is_known = False  # what there was
         self._absent: list[str] = []
@@ -341,6 +341,14 @@ class Earlier:
 def _no_place(path: str, why: str, code: str, advice: str | tuple[str, ...] = ()) -> OutputError:
     line = f"{printable(path)} cannot be written: {why}"
     return OutputError(line, code=code, advice=advice, facts={"file": path})
+
+
+def resolved(path: str) -> str:
+    """Returns PATH without links. Raises OutputError if the working folder, in which PATH is, no longer exists."""
+    try:
+        return os.path.realpath(path)
+    except OSError as error:
+        raise unwritable(path, error) from error
 
 
 def absent_folders(path: str, target: str) -> list[str]:

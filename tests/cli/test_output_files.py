@@ -30,6 +30,34 @@ def test_dry_run_writes_nothing(desk: Desk) -> None:
     assert desk.temporary_files() == []
 
 
+GONE = [
+    ("rename", "y=q", "-o", "out.pb"), ("rename", "y=q", "-o", "/dev/null", "--report", "out.json"),
+    ("to-savedmodel", "-o", "out"), ("view", "-o", "out.html"), ("convert", "-o", "out.pbtxt"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", GONE, ids=" ".join)
+def test_a_working_folder_that_is_gone(desk: Desk, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]) -> None:
+    desk.put("model.pb", PLAIN)
+    gone = desk.folder / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    name, *options = command
+    desk.refused(6, "unwritable", name, str(desk.folder / "model.pb"), *options, file=options[-1])
+
+
+@pytest.mark.tensorflow
+def test_an_edit_is_proven_in_a_working_folder_that_is_gone(desk: Desk) -> None:
+    """In Python 3.13.0 a module that lacks a name ends in a SystemError there."""
+    desk.put("model.pb", PLAIN)
+    gone = desk.folder / "gone"
+    gone.mkdir()
+    arguments = ("rename", str(desk.folder / "model.pb"), "y=q", "-o", str(desk.folder / "out.pb"))
+    ran = desk.spawn(*arguments, preexec_fn=lambda: (os.chdir(gone), gone.rmdir()))
+    assert (ran.code, desk.files()["out.pb"]) == (0, renamed(PLAIN)), ran.err
+
+
 def test_report(desk: Desk) -> None:
     desk.put("model.pb", PLAIN)
     desk.put("report.json", EARLIER)
