@@ -9,9 +9,9 @@ from zlib import crc32
 from gdsurgeon.analysis.shapes.stated import compatible
 from gdsurgeon.errors import Line, NotValidatedError, UsageError, quoted
 from gdsurgeon.feeds.given import given_feeds, packed
-from gdsurgeon.feeds.infer.consumers import outlet_of
+from gdsurgeon.feeds.infer.consumers import outlet_of, through_identities
 from gdsurgeon.feeds.infer.content import Content
-from gdsurgeon.feeds.infer.numbers import chance_setting, number_content, number_values, setting_of
+from gdsurgeon.feeds.infer.numbers import chance_setting, number_content, number_values, packed_numbers, setting_of
 from gdsurgeon.feeds.infer.shapes import candidate_shapes
 from gdsurgeon.feeds.infer.strings import string_content, table_keys
 from gdsurgeon.feeds.make import encoded
@@ -19,11 +19,12 @@ from gdsurgeon.feeds.make.numbers import numbers
 from gdsurgeon.feeds.make.texts import text
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.attrs import Shape, format_shape
+from gdsurgeon.graph.constants import Constant, constant
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.placeholders import placeholder_shape
 from gdsurgeon.ops import dtypes
-from gdsurgeon.ops.kinds import PLACEHOLDERS
+from gdsurgeon.ops.kinds import PLACEHOLDERS, UNSET_PLACEHOLDERS
 from gdsurgeon.runtime.tensor import Tensor
 
 MOST_BYTES = 1 << 30
@@ -53,6 +54,8 @@ class InputSpec(NamedTuple):
         content: what goes in.
         given: the values that the user has supplied, one for each sample; empty where there is none. A sample beyond
             them takes the first.
+        has_default: whether it has a value of its own where it is not fed.
+        default: that, where it is a small constant.
     """
 
     name: str
@@ -61,6 +64,8 @@ class InputSpec(NamedTuple):
     shapes: tuple[tuple[int, ...], ...]
     content: Content
     given: tuple[Tensor, ...] = ()
+    has_default: bool = False
+    default: Constant | None = None
 
 
 def input_spec(node: Node) -> InputSpec:
@@ -83,7 +88,22 @@ def input_spec(node: Node) -> InputSpec:
     shapes = tuple(candidate_shapes(node))
     if dtype == dtypes.STRING:  # a text is a recording or a picture: nobody has a million of them in one tensor
         shapes = tuple(shape for shape in shapes if prod(shape) <= MOST_TEXTS) or shapes[:1]
-    return InputSpec(node.name, dtype, placeholder_shape(node), shapes, content)
+    if node.op in UNSET_PLACEHOLDERS:
+        return InputSpec(node.name, dtype, placeholder_shape(node), shapes, content)
+    default = constant(through_identities(node.inputs[0].node))
+    if default is not None and compatible(default.shape, placeholder_shape(node)):
+        shapes = tuple(dict.fromkeys([default.shape, *shapes]))
+    return InputSpec(node.name, dtype, placeholder_shape(node), shapes, content, has_default=True, default=default)
+
+
+def narrowed(spec: InputSpec, most: int) -> InputSpec:
+    """SPEC with whole numbers below MOST in the place of numbers of which nothing else is known."""
+    content, is_number = spec.content, spec.dtype in dtypes.FLOATING or dtypes.DTYPES[spec.dtype].is_integer
+    if spec.given or not is_number or content.kind not in ("number", "index"):
+        return spec
+    bound = min(content.bound or most, most)
+    made = f"whole numbers below {bound}: the graph refuses others" if bound > 1 else "0: the graph refuses others"
+    return spec._replace(content=Content("index", made, bound=bound))
 
 
 def overridden(spec: InputSpec, overrides: Overrides) -> InputSpec:
@@ -124,8 +144,11 @@ def description(spec: InputSpec, shape: tuple[int, ...] | None = None) -> str:
     """What is fed to the input and why, in a few words; SHAPE: with which, where that is not the likeliest one."""
     if spec.given:
         return "given"
-    content, _ = setting_of(spec.name, spec.dtype, spec.shapes[0] if shape is None else shape, spec.content)
-    return content.made
+    content, is_setting = setting_of(spec.name, spec.dtype, spec.shapes[0] if shape is None else shape, spec.content)
+    if not spec.has_default:
+        return content.made
+    made = "others than its default" if is_setting and spec.default is not None else content.made
+    return f"{made}; and its default, on one more sample"
 
 
 def input_seed(seed: int, name: str) -> int:
@@ -168,11 +191,25 @@ def make_feed(
     if spec.dtype == dtypes.STRING:
         return _strings(spec.content, shape, count, seed, picture)
     content, is_setting = setting_of(spec.name, spec.dtype, shape, spec.content)
+    if is_setting and spec.default is not None and shape == spec.default.shape == ():
+        return _other_setting(spec, spec.default, content, seed, sample)
     if is_setting and content.kind != "setting":
         if spec.dtype == dtypes.BOOL:  # of a conditional: one side, then the other
             return Tensor(spec.dtype, shape, bytes([(sample + input_seed(0, spec.name)) & 1]))
         return Tensor(spec.dtype, shape, chance_setting(spec.dtype, seed))
     return Tensor(spec.dtype, shape, number_values(content, spec.dtype, shape, seed, wide=wide))
+
+
+def _other_setting(spec: InputSpec, default: Constant, content: Content, seed: int, sample: int) -> Tensor:
+    """A scalar that is not the DEFAULT of SPEC, which is a setting; of a condition the other side, then this one."""
+    usual = default.values[0]
+    assert not isinstance(usual, bytes)
+    if spec.dtype == dtypes.BOOL:
+        return Tensor(spec.dtype, (), bytes([(bool(usual) + sample + 1) & 1]))
+    other = content.choices[0] if content.kind == "setting" else usual
+    if other == usual and spec.dtype in dtypes.FLOATING:
+        return Tensor(spec.dtype, (), chance_setting(spec.dtype, seed))
+    return Tensor(spec.dtype, (), packed_numbers(spec.dtype, [usual + 1 if other == usual else other]))
 
 
 def variable_value(dtype: int, shape: tuple[int, ...], seed: int) -> Tensor:

@@ -320,6 +320,8 @@ class Engine:
             value = self._value(source, sample)
             if value is not None:
                 out[name] = reversed_elements(self.executor.fetched(value)) if turned else value
+        shared = {n: s.run for n, s in run.fed.items() if isinstance(s, SameFeed) and n not in out}
+        run.subject.unfed = {name for name, other in shared.items() if other in self.fed and other not in self._omitted}
         self._bounds[run.name] = out
         return out
 

@@ -191,7 +191,7 @@ def _in_tensorflow(executor: Executor, graph: Graph, overrides: Overrides, outpu
     try:
         await_loaded(executor, ORIGINAL, f"TensorFlow does not load {name}")
         subject = Subject(executor, ORIGINAL, graph, plan=_plan(executor, graph, outputs), overrides=overrides,
-                          options=SubjectOptions(HERE))  # fmt: skip
+                          options=SubjectOptions(HERE, defaults=False))  # fmt: skip
         if not subject.plan.fetches:
             raise nothing_to_run(subject, name)
         subject.initialize()

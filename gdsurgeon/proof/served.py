@@ -146,6 +146,7 @@ def _run(executor: Executor, graph: Graph, overrides: Overrides, key: str) -> _R
     subject = Subject(
         executor, EDITED, graph, plan=plan, overrides=overrides, options=SubjectOptions(name=f"{LOADER} {key}")
     )
+    subject.leave(subject.optional - {*nodes_of(served.inputs.values())})  # a caller cannot say others
     if plan.skipped:
         raise NotValidatedError(plan.skipped[0].reason)
     executor.load_again(EDITED)

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from copy import copy
 from itertools import islice
 from typing import NamedTuple
 
-from gdsurgeon.errors import Line, NotValidatedError, ValidationError, printable, quoted
+from gdsurgeon.errors import Line, NotValidatedError, printable, quoted
 from gdsurgeon.feeds.input_spec import (
     InputSpec,
     description,
     input_seed,
     input_spec,
     make_feed,
+    narrowed,
     overridden,
     variable_value,
 )
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.attrs import format_shape, shape_of
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.serving import Restoring
 from gdsurgeon.ops.dtypes import STRING, base_dtype, element_size
 from gdsurgeon.proof.executor import Executor, Refused
@@ -34,6 +37,11 @@ from gdsurgeon.runtime.tensor import Tensor
 
 MOST_TRIALS = 24
 """Combinations of shapes that are tried on inputs that do not state theirs."""
+FEW_TRIALS = 4
+"""The same for each way to have other values, where these have been refused in all shapes."""
+DO_WITHOUT = "do-without-running"
+_OUT_OF_RANGE = re.compile(r" is not in \[0, (?P<most>\d+)\)")
+"""What TensorFlow says of an index beyond what it chooses from."""
 
 Feeds = dict[str, Tensor | Result]
 Started = tuple[Feeds, list[Pending[RunSummary]]]
@@ -56,6 +64,8 @@ class SubjectOptions(NamedTuple):
         picture: height and width of the images that are made for string inputs; None: any.
         salt: makes the values of inputs others than those of the same names elsewhere.
         batches: whether every other sample is a batch of two where the inputs leave that open.
+        defaults: whether inputs that have a default are fed like the others, and left at it on one more sample; else
+            they are at it on all samples, unless the user gives them values.
     """
 
     name: str = ""
@@ -63,6 +73,7 @@ class SubjectOptions(NamedTuple):
     picture: tuple[int, int] | None = None
     salt: str = ""
     batches: bool = True
+    defaults: bool = True
 
 
 class Subject:
@@ -96,7 +107,6 @@ class Subject:
         self.plan = plan if plan is not None else plan_with(executor.settings, graph)
         self.options = options
         given = set(overrides.names())
-        names = [*self.plan.placeholders, *(name for name in self.plan.defaults if name in given)]
         loaded = {
             name.removesuffix(":0"): value for run in restoring_runs(graph) for name, value in _paths(run).items()
         }
@@ -104,14 +114,23 @@ class Subject:
         """Of the inputs those that a loader feeds."""
         self.specs: list[InputSpec] = [
             overridden(input_spec(graph[name]), overrides)
-            for name in names
+            for name in self.plan.placeholders
             if name not in options.bound and name not in self.paths
         ]
-        self.variables = [spec for name in self.plan.variables if (spec := _variable(graph, name)) is not None]
+        for name in self.plan.defaults:
+            spec = _with_default(graph[name], overrides) if name not in options.bound else None
+            if spec is not None and (options.defaults or spec.given or name in given):
+                self.specs.append(spec)
+        self.optional = {spec.name for spec in self.specs if spec.has_default and not spec.given} - given
+        """Of the inputs those that the last sample leaves at their defaults."""
+        self.variables = [found for name in self.plan.variables if (found := _variable(graph, name)) is not None]
         self.shapes: dict[str, tuple[int, ...]] = {}
         self.problem = ""  # what TensorFlow says where it has refused all feeds
         self.culprit = ""  # the node of which it says so
         self.batch = 1  # of the last sample
+        self.unfed: Collection[str] = ()  # inputs that are left at their defaults, as another run of the trial does
+        self._wide = True  # whether floats are of either sign on every second sample
+        self._most = 0  # what numbers stay below; 0: what their content says
         self._settled = False
         self._untried: deque[dict[str, tuple[int, ...]]] | None = None  # shapes, the likeliest first
         self._varies_batch = options.batches and not overrides.shapes and not any(spec.given for spec in self.specs)
@@ -121,6 +140,11 @@ class Subject:
         out = copy(self)
         out.key = out.name = key
         return out
+
+    def leave(self, names: Collection[str]) -> None:
+        """Has it leave the inputs NAMES that have a default and no value of the user's at that on all samples."""
+        self.specs = [spec for spec in self.specs if spec.name not in self.optional or spec.name not in names]
+        self.optional -= {*names}
 
     def settle_as(self, other: Subject) -> None:
         """Has it run in the shapes that have been found to fit for OTHER, of the same graph."""
@@ -139,12 +163,21 @@ class Subject:
 
     @property
     def samples(self) -> int:
-        """How many samples are worth running: as many as were asked for, or as there are values given."""
+        """How many samples are worth running: as many as were asked for, or as there are values given.
+
+        One more leaves inputs at their defaults.
+        """
+        return self._fed_samples + bool(self.optional)
+
+    @property
+    def _fed_samples(self) -> int:
+        """How many samples feed all inputs."""
         if not self.feeds_vary:
             return 1
-        if self.specs and all(spec.given for spec in self.specs):
-            return max(len(spec.given) for spec in self.specs)
-        return self.executor.settings.samples
+        given = [len(spec.given) for spec in self.specs if spec.name not in self.optional]
+        if self.optional:
+            return max(self.executor.settings.samples, *given, 1)
+        return max(given) if given and all(given) else self.executor.settings.samples
 
     @property
     def calls(self) -> int:
@@ -208,7 +241,15 @@ class Subject:
             except Refused:
                 self._varies_batch = False
         self.batch = 1
-        return self._begin(sample, self.shapes, bound, alongside)
+        while True:
+            begun = self._begin(sample, self.shapes, bound, alongside)
+            try:
+                self.wait(begun[1])
+            except Refused as refused:
+                if self._is_its_own_doing(refused) or not self._give_way(refused.text, sample):
+                    raise
+            else:
+                return begun
 
     def wait(self, runs: Iterable[Pending[RunSummary]]) -> list[RunSummary]:
         """Waits for RUNS. Raises Refused."""
@@ -270,10 +311,11 @@ class Subject:
         return {n: describe_tensor(v) for n, v in feeds.items() if isinstance(v, Tensor) and n in self.shapes}
 
     def _settle(self, sample: int, bound: Feeds, alongside: Callable[[Feeds], None] | None) -> Started:
-        problem = ""
+        problem, tried = "", 0
         if self._untried is None:
-            self._untried = deque(islice(_combinations(self.specs), MOST_TRIALS))
-        while self._untried:
+            self._untried = deque(_combinations(self.specs))
+        while self._untried and tried < MOST_TRIALS:
+            tried += 1
             shapes = self.shapes = self._untried.popleft()
             try:
                 feeds, runs = self._begin(sample, shapes, bound, alongside)
@@ -282,8 +324,13 @@ class Subject:
                 if self._is_its_own_doing(refused):
                     what = f"{printable(self.graph.source_name)} does not run: {printable(refused.text)}"
                     at = f" (at {quoted(refused.node)})" if refused.node else ""
-                    raise ValidationError(what + at, code="does-not-run") from refused
+                    self.problem, facts = printable(refused.text), {"node": refused.node}
+                    raise NotValidatedError(what + at, code="does-not-run", facts=facts, advice=DO_WITHOUT) from refused
                 problem, self.culprit = problem or refused.text, self.culprit or refused.node
+                is_last = not self._untried or tried == MOST_TRIALS
+                if (is_last or _OUT_OF_RANGE.search(refused.text)) and self._give_way(refused.text, sample):
+                    self._untried = deque(islice(_combinations(self.specs), FEW_TRIALS))
+                    tried = min(tried, MOST_TRIALS - FEW_TRIALS)
                 continue
             self._settled = True
             return feeds, runs
@@ -298,6 +345,30 @@ class Subject:
             advice="clear-devices" if "Cannot assign a device" in problem else "other-feeds",
         )
 
+    def _give_way(self, reason: str, sample: int) -> bool:
+        """Has it be fed other values than those that TensorFlow has refused for REASON; False: there are none.
+
+        All are positive first; then inputs with a default are left at that; then numbers are small whole ones: below
+        what the reason says, below 2, or 0.
+        """
+        said = _OUT_OF_RANGE.search(reason)
+        limit = max(int(said["most"]), 1) if said is not None else 0
+        if limit and (not self._most or limit < self._most):
+            return self._narrow(limit)
+        if self._wide and sample % 2:
+            self._wide = False
+            return True
+        if self.optional:
+            self.leave({*self.optional})
+            return True
+        return any(self._narrow(most) for most in (2, 1) if not self._most or most < self._most)
+
+    def _narrow(self, most: int) -> bool:
+        """Has numbers be whole ones below MOST; False where none are others then."""
+        specs, self._most = self.specs, most
+        self.specs = [narrowed(spec, most) for spec in specs]
+        return self.specs != specs
+
     def _is_its_own_doing(self, refused: Refused) -> bool:
         """Whether no other feed would help: none is smaller, and what is missing or broken is in the graph."""
         if refused.code in ("resource_exhausted", "failed_precondition"):
@@ -310,12 +381,12 @@ class Subject:
     def _feeds(self, sample: int, shapes: Mapping[str, tuple[int, ...]], bound: Feeds) -> Feeds:
         """Values for the inputs and variables that are not BOUND; equal names get equal values in every graph."""
         out: Feeds = {name: value for name, value in self.paths.items() if name not in bound}
+        left = self.optional if self.optional and sample >= self._fed_samples else self.unfed
         for spec in self.specs:
-            if spec.name not in bound:
+            if spec.name not in bound and spec.name not in left:
                 seed = self._seed(sample, spec.name)
-                feed = make_feed(
-                    spec, shapes[spec.name], seed, self.options.picture, wide=sample % 2 == 1, sample=sample
-                )
+                wide = self._wide and sample % 2 == 1
+                feed = make_feed(spec, shapes[spec.name], seed, self.options.picture, wide=wide, sample=sample)
                 out[spec.name] = self.executor.encoded(feed)
         for variable in self.variables:
             if variable.name not in bound:
@@ -346,6 +417,15 @@ def fetching(executor: Executor, key: str, graph: Graph, tensors: list[str], nam
     """TENSORS of the graph that is KEY in the executor, run as NAME on what somebody else feeds."""
     plan, options = FetchPlan([tensors]), SubjectOptions(name)
     return Subject(executor, key, graph, plan=plan, options=options)
+
+
+def _with_default(node: Node, overrides: Overrides) -> InputSpec | None:
+    """How the input NODE is fed, which has a default; None where no feed can be made."""
+    try:
+        spec = overridden(input_spec(node), overrides)
+    except NotValidatedError:
+        return None
+    return spec if spec.given or spec.content.kind != "none" else None
 
 
 def _paths(run: Restoring) -> dict[str, Tensor]:

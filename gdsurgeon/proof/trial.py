@@ -12,18 +12,18 @@ from gdsurgeon.feeds.archive import of_dtype
 from gdsurgeon.feeds.given import check_names
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.names import parse_tensor
+from gdsurgeon.ops.kinds import PLACEHOLDERS, UNSET_PLACEHOLDERS
 from gdsurgeon.proof.change import Change
-from gdsurgeon.proof.executor import Executor
+from gdsurgeon.proof.executor import Executor, Refused
 from gdsurgeon.proof.plan import FetchPlan, plan_with
 from gdsurgeon.proof.proof import DiffersError, Proof
+from gdsurgeon.proof.subject import DO_WITHOUT as DO_WITHOUT
 from gdsurgeon.proof.subject import Feeds, Subject, SubjectOptions
 from gdsurgeon.runtime.protocol import OutputInfo, Result
 from gdsurgeon.runtime.tensor import Tensor
 
 ORIGINAL, EDITED = "original", "edited"
 """What the graphs are called in the executor and in messages, and their runs in a trial."""
-
-DO_WITHOUT = "do-without-running"
 
 
 class TrialContext(NamedTuple):
@@ -59,8 +59,25 @@ class TrialContext(NamedTuple):
 
     def original(self, plan: FetchPlan, options: SubjectOptions | None = None) -> Subject:
         """The original, run as PLAN says."""
-        overrides, graph = self.overrides_before(), self.change.before
-        return Subject(self.executor, ORIGINAL, graph, plan=plan, overrides=overrides, options=options)
+        overrides, graph, after = self.overrides_before(), self.change.before, self.change.after
+        subject = Subject(self.executor, ORIGINAL, graph, plan=plan, overrides=overrides, options=options)
+        partners = {name: after.find(parse_tensor(self.after(name)).node) for name in subject.optional}
+        subject.leave([name for name, node in partners.items() if node is None or node.op not in PLACEHOLDERS])
+        subject.optional -= {n for n, node in partners.items() if node is not None and node.op in UNSET_PLACEHOLDERS}
+        return subject
+
+    def original_runs(self) -> bool:
+        """Whether the original runs on feeds made for it."""
+        subject = Subject(self.executor, ORIGINAL, self.change.before)
+        try:
+            subject.initialize()
+            _, runs = subject.start(0, {})
+            subject.wait(runs)
+        except (GdsurgeonError, Refused):
+            return False
+        finally:
+            subject.finish(0)
+        return bool(runs)
 
     def barred(self, fetches: Iterable[str]) -> dict[str, str]:
         """The fetches whose counterparts must not be run, and why: they may reach outside, or wait for ever.

@@ -259,6 +259,111 @@ def test_a_class_is_compared_with_its_scores(bench: Bench) -> None:
     assert bench.run("m.pb", "other.pb", "--rtol", "0.1").code == 0
 
 
+# -- inputs with a default --------------------------------------------------------------------------------------
+
+
+def _half_plus_two(weight: float = 0.5, default: float = 0.0) -> Builder:
+    """y = weight * x + 2, of an x that is DEFAULT where it is not fed."""
+    b = Builder()
+    b.const("usual", [[default]])
+    b.node("x", "PlaceholderWithDefault", ["usual"], dtype="float32", shape=(-1, 1))
+    b.const("a", weight)
+    b.node("ax", "Mul", ["a", "x"], T="float32")
+    b.const("b", 2.0)
+    b.node("y", "AddV2", ["ax", "b"], T="float32")
+    return b
+
+
+def _with_setting(dtype: str, setting: float, weight: float = 0.5, default: float | None = None) -> Builder:
+    """An output behind SETTING, a keep probability or a condition, and one beside it; WEIGHT is on its other side."""
+    b = Builder()
+    b.placeholder("x", "float32", (-1, 2))
+    b.const("usual", setting if default is None else default, dtype)
+    b.node("setting", "PlaceholderWithDefault", ["usual"], dtype=dtype, shape=())
+    b.const("w", weight)
+    b.node("beside", "Neg", ["x"], T="float32")
+    if dtype == "bool":
+        b.node("sides", "Switch", ["x", "setting"], T="float32")
+        b.node("training", "Mul", ["sides:1", "w"], T="float32")
+        b.node("y", "Merge", ["sides", "training"], T="float32", N=2)
+        return b
+    b.const("size", [2], "int32")
+    b.node("noise", "RandomUniform", ["size"], T="int32", dtype="float32")
+    b.node("kept", "AddV2", ["noise", "setting"], T="float32")
+    b.node("mask", "Floor", ["kept"], T="float32")
+    b.node("all", "AddV2", ["mask", "w"], T="float32")
+    b.node("y", "Mul", ["x", "all"], T="float32")
+    return b
+
+
+@pytest.mark.parametrize(
+    ("model", "others"),
+    [
+        (_half_plus_two(), [_half_plus_two(9.0), _half_plus_two(default=1.0)]),
+        (_with_setting("bool", False), [_with_setting("bool", False, 9.0), _with_setting("bool", True)]),
+        (_with_setting("float32", 1.0), [_with_setting("float32", 1.0, 9.0), _with_setting("float32", 0.25)]),
+    ],
+    ids=["data", "condition", "keep probability"],
+)
+def test_an_input_with_a_default_is_fed_and_once_left_at_it(
+    bench: Bench, model: Builder, others: list[Builder]
+) -> None:
+    bench.put(m=model, **{f"other{i}": other for i, other in enumerate(others)})
+    proof = bench.verdict("m.pb", "m.pb")["proof"]
+    assert proof["samples"] == 3
+    assert proof["outputs"] and all(o["compared"] for o in proof["outputs"])
+    for i in range(len(others)):
+        bench.verdict("m.pb", f"other{i}.pb", code=5)
+
+
+@pytest.mark.parametrize(("op", "samples"), [("Identity", 1), ("Placeholder", 2)])
+def test_an_input_with_a_default_in_one_model_alone(bench: Bench, op: str, samples: int) -> None:
+    """As a constant there is only the default to compare; as a plain input it is fed on all samples."""
+    for name, weight in (("other", 0.5), ("wrong", 9.0)):
+        other = _half_plus_two(weight, default=1.0)
+        (x,) = (node for node in other.graph_def.node if node.name == "x")
+        replaced = Builder()
+        replaced.node("x", op, ["usual"], T="float32") if op == "Identity" else replaced.placeholder("x")
+        x.CopyFrom(replaced.graph_def.node[0])
+        bench.put(**{name: other})
+    bench.put(m=_half_plus_two(default=1.0))
+    for pair in (("m.pb", "{}.pb"), ("{}.pb", "m.pb")):
+        good, bad = ([each.format(name) for each in pair] for name in ("other", "wrong"))
+        assert bench.verdict(*good)["proof"]["samples"] == samples
+        bench.verdict(*bad, code=5)
+
+
+# -- feeds that the model refuses -------------------------------------------------------------------------------
+
+
+def _chosen(times: float, rows: int, more: int = 0) -> Builder:
+    """A row of a table, by a number of which nothing says that it is an index."""
+    b = Builder()
+    b.placeholder("x", "float32", (-1,))
+    b.const("times", times)
+    b.node("scaled", "Mul", ["x", "times"], T="float32")
+    b.node("floor", "Cast", ["scaled"], SrcT="float32", DstT="int32")
+    b.const("more", more, "int32")
+    b.node("index", "AddV2", ["floor", "more"], T="int32")
+    b.const("rows", np.arange(2.0 * rows).reshape(rows, 2))
+    b.const("axis", 0, "int32")
+    b.node("y", "GatherV2", ["rows", "index", "axis"], Tparams="float32", Tindices="int32", Taxis="int32")
+    return b
+
+
+@pytest.mark.parametrize("model", [_chosen(9, 3), _chosen(1, 2), _chosen(2, 3), _chosen(-1, 1)])
+def test_other_feeds_are_tried_where_the_first_are_refused(bench: Bench, model: Builder) -> None:
+    bench.put(m=model)
+    assert bench.verdict("m.pb", "m.pb")["proof"]["samples"] == 2
+
+
+def test_a_model_that_refuses_all_feeds_says_nothing_of_the_other_one(bench: Bench) -> None:
+    bench.put(m=_chosen(1, 3, more=7), other=_chosen(1, 3))
+    found = bench.verdict("m.pb", "other.pb", code=7)
+    assert found["error"]["code"] == "unfeedable"
+    bench.verdict("other.pb", "m.pb", code=5)
+
+
 # -- chance -----------------------------------------------------------------------------------------------------
 
 

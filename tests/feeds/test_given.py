@@ -290,8 +290,9 @@ def with_default() -> Builder:
 
 
 @pytest.mark.tensorflow
-def test_a_placeholder_with_a_default_takes_it(executor: Executor) -> None:
-    assert returned(executor, with_default())["y"].numpy().tolist() == [-1.0, -2.0]
+def test_a_placeholder_with_a_default_is_fed_and_takes_the_default_on_one_more_sample(executor: Executor) -> None:
+    found = [returned(executor, with_default(), sample=sample)["y"].numpy().tolist() for sample in range(3)]
+    assert found[0] != found[1] and found[2] == [-1.0, -2.0] not in found[:2]
 
 
 @pytest.mark.tensorflow

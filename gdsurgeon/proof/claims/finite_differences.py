@@ -73,7 +73,7 @@ def _feeds(graph: Graph, claim: Gradients, state: TrialState) -> Feeds:
     """What the original was fed, and what the targets and the gradients that come in want besides."""
     executor, fed = state.executor, state.fed[ORIGINAL]
     plan = plan_with(executor.settings, graph, nodes_of([*claim.ys, *claim.grad_ys]))
-    subject = Subject(executor, ORIGINAL, graph, plan=plan, options=SubjectOptions("differences"))
+    subject = Subject(executor, ORIGINAL, graph, plan=plan, options=SubjectOptions("differences", defaults=False))
     if {*subject.feedable} <= fed.keys():
         return fed
     feeds, runs = subject.start(0, {name: value for name, value in fed.items() if name in subject.feedable})

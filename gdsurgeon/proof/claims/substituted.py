@@ -35,7 +35,6 @@ from gdsurgeon.proof.claims.other_attrs import as_written, load_with
 from gdsurgeon.proof.claims.part_apart import part_apart_trial
 from gdsurgeon.proof.claims.rewired import rewired
 from gdsurgeon.proof.claims.side_by_side import something_compared, within_tolerance
-from gdsurgeon.proof.executor import Refused
 from gdsurgeon.proof.plan import plan_with
 from gdsurgeon.proof.subject import Subject, SubjectOptions
 from gdsurgeon.proof.trial import (
@@ -190,7 +189,7 @@ def _trial(context: TrialContext, wanted: Substitution) -> Trial:
             names = ", ".join(quoted(tensor) for tensor in wanted.claim.given)
             what = f"{quoted(refusal.node)}, which was added, does not take what comes from {names}"
             return EditError(f"{what}: {refusal.text}", code="part-refuses", advice="give-others")
-        if refusal.error is None or (not new_inputs and _original_runs(context)):
+        if refusal.error is None or (not new_inputs and context.original_runs()):
             return ValidationError(
                 f"the result does not run: {refusal.text}", code="does-not-run", facts={"reason": refusal.text}
             )
@@ -237,7 +236,9 @@ def _held_against(
     """The run of the graph of WANTED on what RUN, of the edited graph, has; what is compared, and what is not."""
     given = _available(context, wanted, run.subject)
     subject = _reference(context, wanted, run.subject, given)
-    held = TrialRun(subject, _fed(wanted, run, subject, given), blame=partial(blame, wanted.graph))
+    fed = _fed(wanted, run, subject, given)
+    subject.leave(subject.optional - fed.keys())
+    held = TrialRun(subject, fed, blame=partial(blame, wanted.graph))
     return held, *_pairs(wanted, run.subject, subject)
 
 
@@ -313,20 +314,6 @@ _SOON = 1 / 4
 """The share of the nodes behind the outputs that may be computed once more."""
 
 
-def _original_runs(context: TrialContext) -> bool:
-    """Whether the original runs on feeds made for it."""
-    subject = Subject(context.executor, ORIGINAL, context.change.before)
-    try:
-        subject.initialize()
-        _, runs = subject.start(0, {})
-        subject.wait(runs)
-    except (GdsurgeonError, Refused):
-        return False
-    finally:
-        subject.finish(0)
-    return bool(runs)
-
-
 def _stand_for(context: TrialContext, wanted: Substitution, new_inputs: Sequence[str]) -> dict[str, str]:
     """The tensors of the original that NEW_INPUTS stand for, where the user gives no values.
 
@@ -351,7 +338,9 @@ def _observed(context: TrialContext, wanted: Substitution, stand_for: Mapping[st
 
 def _to_observe(context: TrialContext, wanted: Substitution, tensors: Iterable[str]) -> Subject:
     plan = plan_with(context.executor.settings, wanted.graph, nodes_of(tensors))
-    return Subject(context.executor, ORIGINAL, wanted.graph, plan=plan, options=SubjectOptions(_OBSERVED))
+    return Subject(
+        context.executor, ORIGINAL, wanted.graph, plan=plan, options=SubjectOptions(_OBSERVED, defaults=False)
+    )
 
 
 def _shared(context: TrialContext, observed: Subject, edited: Subject) -> dict[str, FeedSource]:
@@ -445,7 +434,8 @@ def _reference(context: TrialContext, wanted: Substitution, edited: Subject, giv
     plan = plan_with(context.executor.settings, graph, nodes_of(tensors), trust_seeds=False)
     needed = _needed(graph, tensors, given)
     plan = replace(plan.only(tensors), draws=[draw for draw in plan.draws if parse_tensor(draw).node in needed])
-    options = SubjectOptions(bound=frozenset(plan.placeholders) - needed, salt="reference")
+    bound = frozenset((*plan.placeholders, *plan.defaults)) - needed
+    options = SubjectOptions(bound=bound, salt="reference")
     subject = Subject(context.executor, wanted.key, graph, plan=plan, options=options)
     subject.variables = [variable for variable in subject.variables if variable.name in needed]
     return subject

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from gdsurgeon.analysis.queries.function_usage import calling
 from gdsurgeon.analysis.queries.signature import output_nodes
@@ -43,7 +43,7 @@ def unchanged_trial(context: TrialContext, claim: Unchanged | None = None) -> Tr
     edited = Subject(context.executor, EDITED, change.after, plan=plan_after, overrides=overrides, options=_PLAIN)
     changed = _changed(context)
     pairs = _pairs(context, original, edited, changed)
-    run = TrialRun(edited, accused=change.called, blame=_blame(edited))
+    run = TrialRun(edited, accused=change.called, blame=partial(_blame, context))
     runs = [run]
     if any(not pair.reason for pair in pairs):
         # What the edit has changed of an input may be its shape: it is fed anew.
@@ -74,14 +74,11 @@ def alone_trial(context: TrialContext, why: str) -> Trial:
     return replace(trial, runs=[run], warnings=[warning], loads={EDITED: "the result does not load"})
 
 
-def _blame(edited: Subject) -> Callable[[RunRefusal], GdsurgeonError]:
-    def blame(refusal: RunRefusal) -> GdsurgeonError:
-        # The original ran on feeds for the same inputs: that the result does not is the edit's doing.
-        if refusal.error is None or refusal.bound or not edited.specs:
-            return ValidationError(f"the result does not run: {refusal.text}", code="does-not-run")
-        return refusal.error
-
-    return blame
+def _blame(context: TrialContext, refusal: RunRefusal) -> GdsurgeonError:
+    """Where the original runs, on feeds for the same inputs, that the result does not is the edit's doing."""
+    if refusal.error is None or refusal.bound or context.original_runs():
+        return ValidationError(f"the result does not run: {refusal.text}", code="does-not-run")
+    return refusal.error
 
 
 def _changed(context: TrialContext) -> frozenset[str]:

@@ -186,7 +186,7 @@ def _paired_inputs(context: TrialContext, parts: Parts) -> _Inputs:
     set_aside = {name: chance[context.after(name)] for name in model.plan.fetches if context.after(name) in chance}
     extra: list[InputSpec] = []
     lonely: list[str] = []
-    for name in plan.placeholders:
+    for name in [*plan.placeholders, *(name for name in plan.defaults if name in fed)]:
         spec = overridden(input_spec(change.after[name]), context.overrides)
         if name in fed:
             _fit(context, parts, fed[name], spec)

@@ -18,7 +18,7 @@ from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.models.recording import Recording
 from gdsurgeon.proof.plan import plan_with
 from gdsurgeon.proof.proof import Proof
-from gdsurgeon.proof.subject import Subject
+from gdsurgeon.proof.subject import Subject, SubjectOptions
 from gdsurgeon.proof.trial import (
     DO_WITHOUT,
     ORIGINAL,
@@ -88,7 +88,8 @@ def model_trial(executor: Executor, graph: Graph, overrides: Overrides, wanted: 
     plan = plan_with(executor.settings, graph, list(dict.fromkeys([*own, *deciding])))
     plan = plan.only(tensors) if tensors else plan
     inside = {tensor for tensor in plan.fetches if parse_tensor(tensor).node not in own or tensor in plan.beside}
-    subject = Subject(executor, ORIGINAL, graph, plan=plan, overrides=overrides)
+    options = SubjectOptions(defaults=False)  # nothing else to compare with, and recorded outputs are of the defaults
+    subject = Subject(executor, ORIGINAL, graph, plan=plan, overrides=overrides, options=options)
     if plan.fetches and golden.samples:
         _check_golden(name, subject, inside, golden)
     is_given = any(spec.given for spec in subject.specs)
@@ -146,7 +147,13 @@ def optimized_trial(trial: Trial, key: str) -> Trial:
 
 
 def _blame(name: str) -> Callable[[RunRefusal], GdsurgeonError]:
-    return lambda refusal: refusal.error or ValidationError(f"{name} does not run: {refusal.text}", code="does-not-run")
+    def blame(refusal: RunRefusal) -> GdsurgeonError:
+        if refusal.error is not None and refusal.error.code == "unfeedable":
+            return refusal.error
+        message = refusal.error.message if refusal.error is not None else f"{name} does not run: {refusal.text}"
+        return ValidationError(message, code="does-not-run")
+
+    return blame
 
 
 def _pairs(subject: Subject, inside: Collection[str], golden: Golden) -> list[ComparedPair]:
