@@ -55,7 +55,7 @@ def command(model: str, engine: str | None, as_json: bool, **options: Any) -> No
 
     checked = carry_out(_request(model, engine, options), terminal.tell)
     error = _verdict(checked, model)
-    terminal.answer(_text(checked, error, as_json=as_json))
+    terminal.answer(_text(checked, error, as_json=as_json, whole=options["settings"].verbose))
     if error is not None:
         raise error
 
@@ -125,11 +125,11 @@ def _helps(checked: CheckedOps) -> dict[str, str]:
     return {lacking.op: HINTS[found.code].format_map(found.facts) for lacking, found in checked.helps() if found}
 
 
-def _text(checked: CheckedOps, error: GdsurgeonError | None, *, as_json: bool) -> str:
+def _text(checked: CheckedOps, error: GdsurgeonError | None, *, as_json: bool, whole: bool) -> str:
     from gdsurgeon.view import check_ops as view
 
     if not as_json:
-        return "\n".join(view.lines(checked, _helps(checked)))
+        return "\n".join(view.lines(checked, _helps(checked), whole=whole))
     import json
 
     from gdsurgeon.cli.hints import error_json

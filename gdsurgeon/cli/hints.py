@@ -56,6 +56,7 @@ OPTIONS: Mapping[str, str] = {
     "tags": "--tags",
     "target": "--target",
     "top": "--top",
+    "verbose": "-v",
 }
 """The option for each argument of the library that a `Line` names."""
 

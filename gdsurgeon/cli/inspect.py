@@ -53,7 +53,6 @@ def command(
       gdsurgeon inspect model.pb --sizes --top 20
       gdsurgeon inspect model.pb --strings --json | jq -r '.strings[].paths[]'
     """
-    del verbose
     if top is not None and not (with_sizes or with_strings):
         raise UsageError(
             "--top says how many of --sizes or --strings, and neither is given",
@@ -68,7 +67,7 @@ def command(
     graph, container = opened(model, function, wanted)
     findings = check(graph)
     try:
-        found = Inspection(graph, inferred_signature(graph, signature(graph)), findings, most=top or 10)
+        found = Inspection(graph, inferred_signature(graph, signature(graph)), findings, most=top or 10, whole=verbose)
         if container is not None:
             found.contents, found.troubles = _shipped(container)
         _ask(found, with_ops=with_ops, with_sizes=with_sizes, with_functions=with_functions, with_strings=with_strings)

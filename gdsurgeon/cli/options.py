@@ -143,7 +143,13 @@ def _remember(name: str) -> Callable[[click.Context, click.Parameter, str | bool
 
 _MANNERS = (
     message_option("-q", "--quiet", is_flag=True, expose_value=False, callback=_remember("quiet"), help="No summary."),
-    message_option("-v", "--verbose", is_flag=True, callback=_remember("verbose"), help="Show TensorFlow's own log."),
+    message_option(
+        "-v",
+        "--verbose",
+        is_flag=True,
+        callback=_remember("verbose"),
+        help="Show TensorFlow's own log, and all of long lists.",
+    ),
     message_option(
         "--color",
         type=click.Choice(["auto", "always", "never"]),

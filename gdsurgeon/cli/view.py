@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -71,8 +72,8 @@ def command(
       gdsurgeon view model.pb -o model.html
       gdsurgeon view model.pb --depth 2 -o - --to md
     """
-    del verbose
     from gdsurgeon.analysis.checks.check import broken, check
+    from gdsurgeon.analysis.queries.saver_scopes import saver_scopes
     from gdsurgeon.outline.content import content_of
     from gdsurgeon.outline.outline import Outlines
     from gdsurgeon.outline.visible import whole
@@ -100,7 +101,8 @@ def command(
     outlines = Outlines(graph, content, beside=gradients == "beside")
     head = whole(outlines, scope)
     if chosen is None:
-        terminal.answer(_tree(outlines, head, depth, as_json=as_json))
+        savers = saver_scopes(graph) if not findings.fault_count else []
+        terminal.answer(_tree(outlines, head, depth, savers, as_json=as_json, whole=verbose))
     else:
         from gdsurgeon.drawing.forms import drawn
 
@@ -129,8 +131,13 @@ def _form(out: str | None, form: str | None) -> str:
     return form or by_name
 
 
-def _tree(outlines: Outlines, head: Item, depth: int | None, *, as_json: bool) -> str:
-    """The scopes in HEAD as a tree for a person or as JSON, DEPTH levels or as many as fit a screen."""
+def _tree(
+    outlines: Outlines, head: Item, depth: int | None, savers: Sequence[str], *, as_json: bool, whole: bool
+) -> str:
+    """The scopes in HEAD as a tree for a person or as JSON, DEPTH levels or as many as fit a screen.
+
+    With a DEPTH more is shown beside each other; all of it, and the scopes of SAVERS opened, if it is to be the WHOLE.
+    """
     from gdsurgeon.outline.visible import fitting, within
     from gdsurgeon.view import outline as view
 
@@ -138,9 +145,12 @@ def _tree(outlines: Outlines, head: Item, depth: int | None, *, as_json: bool) -
         head.items = fitting(outlines, head, lambda items: view.count(view.folded(items)), view.ENOUGH)
     else:
         head.items = within(outlines, head, depth)
+    if not whole and not as_json:
+        view.close(head, savers)
     if as_json:
         return json.dumps(view.as_json(head), indent=2)
-    lines = view.folded(head.items or (), most_alone=view.MOST_ALONE if depth is None else sys.maxsize)
+    limits = view.ALL if depth is not None and whole else view.SCREEN if depth is None else view.PAGE
+    lines = view.folded(head.items or (), limits)
     is_shown = sys.stdout.isatty()
     width = shutil.get_terminal_size((PIPED_WIDTH, 24)).columns if is_shown else PIPED_WIDTH
     ascii_only = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"

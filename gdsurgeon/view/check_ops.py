@@ -7,7 +7,7 @@ from math import isfinite
 from typing import TYPE_CHECKING
 
 from gdsurgeon.analysis.queries.lacking_ops import LackingOp, Place
-from gdsurgeon.errors import EditError, Json, printable, quoted
+from gdsurgeon.errors import LONGEST_NAME, EditError, Json, middle_cut, printable, quoted
 from gdsurgeon.operation.check_ops import CheckedOps
 from gdsurgeon.ops.dtypes import dtype_name
 from gdsurgeon.text import counted, listed
@@ -17,36 +17,42 @@ if TYPE_CHECKING:
     from gdsurgeon.proof.engines import EngineOutput, EngineRun
 
 MOST_LINES = 12
+LONGEST_PLACE = 60
+"""Characters of a node's name; the middle of a longer one is left out."""
+LONGEST_REASON = 300
+"""The same of the reason why an engine refuses a model."""
 
 
-def _lacking(lacking: LackingOp, helps: str) -> str:
-    """An op that is lacking: how many nodes, the first of them, and what helps."""
-    places = list(map(_place, lacking.first[:3]))
+def _lacking(lacking: LackingOp, helps: str, *, whole: bool) -> str:
+    """An op that is lacking: how many nodes, the first of them, whose names are WHOLE or cut, and what helps."""
+    places = [_place(place, LONGEST_NAME if whole else LONGEST_PLACE) for place in lacking.first[: 3 if whole else 1]]
     more = f" and {lacking.nodes - len(places):,} more" if lacking.nodes > len(places) else ""
     text = f"{printable(lacking.op)}: {counted(lacking.nodes, 'node')}, {listed(places, 3)}{more}"
     return f"{text}; {helps}" if helps else text
 
 
-def _place(place: Place) -> str:
-    return quoted(place.node) + (f" in function {quoted(place.function)}" if place.function else "")
+def _place(place: Place, most: int) -> str:
+    function = f" in function {quoted(middle_cut(place.function, most))}" if place.function else ""
+    return quoted(middle_cut(place.node, most)) + function
 
 
-def lines(checked: CheckedOps, helps: Mapping[str, str]) -> list[str]:
-    """What was found, a line each; HELPS: what helps, by op."""
-    found, entries = checked.found, [*_list(checked, helps)]
+def lines(checked: CheckedOps, helps: Mapping[str, str], *, whole: bool = False) -> list[str]:
+    """What was found, a line each; HELPS: what helps, by op; WHOLE: with three nodes for each op, and full names."""
+    found, entries = checked.found, [*_list(checked, helps, whole=whole)]
     if checked.run is not None:
         entries += _run(checked.run)
     if checked.refusal is not None:
-        entries.append(("refused", checked.refusal.message))
+        message = checked.refusal.message
+        entries.append(("refused", message if whole else middle_cut(message, LONGEST_REASON)))
     return findings(checked.graph.source_name, found.nodes, found.ops, entries)
 
 
-def _list(checked: CheckedOps, helps: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _list(checked: CheckedOps, helps: Mapping[str, str], *, whole: bool) -> Iterator[tuple[str, str]]:
     """What the list says."""
     lacking, called = checked.found.lacking, checked.engine.called
     yield "ops", f"{called} lacks {counted(len(lacking), 'op')} of these" if lacking else f"{called} has all of them"
     for each in lacking:
-        yield "lacks", _lacking(each, helps.get(each.op, ""))
+        yield "lacks", _lacking(each, helps.get(each.op, ""), whole=whole)
 
 
 def _run(run: EngineRun) -> Iterator[tuple[str, str]]:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from gdsurgeon.analysis.queries.op_usage import op_counts
+from gdsurgeon.analysis.queries.saver_scopes import saver_of, saver_scopes
 from gdsurgeon.analysis.queries.shipped import BY_NODES
 from gdsurgeon.errors import Json, Line, printable, quoted
 from gdsurgeon.graph.attrs import format_shape
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.serving import Serving
 from gdsurgeon.ops.dtypes import dtype_name
-from gdsurgeon.ops.kinds import is_variable
+from gdsurgeon.ops.kinds import ASSIGNMENTS, is_variable
 from gdsurgeon.ops.op_defs import table_version
 from gdsurgeon.text import and_more, columns, counted, listed, ops, size
 from gdsurgeon.view.summary import signature_json
@@ -25,11 +27,12 @@ if TYPE_CHECKING:
     from gdsurgeon.analysis.queries.loading import Trouble
     from gdsurgeon.analysis.queries.op_usage import OpUsage
     from gdsurgeon.analysis.queries.shipped import Contents, ShippedVariable
-    from gdsurgeon.analysis.queries.signature import Signature
+    from gdsurgeon.analysis.queries.signature import Signature, TensorInfo
     from gdsurgeon.analysis.queries.strings import Strings
 
 MOST_ARGUMENTS = 8
 MOST_NAMES = 5
+MOST_TENSORS = 30
 MOST_VARIABLES = 10
 MOST_STRINGS = 3
 LONGEST_STRING = 100
@@ -47,6 +50,7 @@ class Inspection:
         contents, troubles: of what is shipped: what is beside the graph; what loaders would trip over, each with what
             repairs it.
         most: places with strings that are shown to people.
+        whole: whether people are shown all inputs, outputs and variables, and each node of a saver.
     """
 
     graph: Graph
@@ -59,6 +63,7 @@ class Inspection:
     contents: Contents | None = None
     troubles: Sequence[tuple[Trouble, str]] = ()
     most: int = 10
+    whole: bool = False
 
     @property
     def variables(self) -> int:
@@ -79,13 +84,13 @@ def lines(inspection: Inspection) -> list[str]:
     out = [head]
     for label, tensors in (("inputs", inspection.signature.inputs), ("outputs", inspection.signature.outputs)):
         out.append(f"  {label}" + ("" if tensors else "  none"))
-        out += columns([(printable(tensor.name), tensor.spelt) for tensor in tensors])
+        out += _tensor_lines(inspection, tensors)
     out += _signature_lines(graph.serving) if graph.serving is not None else ()
     if inspection.variables:
         where = _restored(graph.serving) or "whose values are not in the file"
         out.append(f"  {counted(inspection.variables, 'variable')}, {where}")
     if inspection.contents is not None:
-        out += _contents_lines(inspection.contents)
+        out += _contents_lines(inspection.contents, len(inspection.contents.variables) if inspection.whole else 0)
         out += _trouble_lines(inspection.troubles)
     if inspection.op_usage is None:
         most = dict(list(counts.items())[:12])
@@ -100,6 +105,23 @@ def lines(inspection: Inspection) -> list[str]:
     if inspection.strings is not None:
         out += _string_lines(inspection.strings, inspection.most)
     return out
+
+
+def _tensor_lines(inspection: Inspection, tensors: Sequence[TensorInfo]) -> Iterator[str]:
+    """TENSORS, inputs or outputs; those of savers, and what gives variables their first values, are counted."""
+    scopes = [] if inspection.whole or not tensors else saver_scopes(inspection.graph)
+    assigning = frozenset() if inspection.whole else ASSIGNMENTS
+    savers = Counter(scope for tensor in tensors if (scope := saver_of(tensor.name, scopes)))
+    shown = [tensor for tensor in tensors if not saver_of(tensor.name, scopes)]
+    found = [tensor for tensor in shown if tensor.op not in assigning]
+    most = len(found) if inspection.whole else MOST_TENSORS
+    yield from columns([(printable(tensor.name), tensor.spelt) for tensor in found[:most]])
+    if len(found) > most:
+        yield Line("    and {more} more ({verbose} and {as_json} have all)", more=f"{len(found) - most:,}")
+    for scope, count in savers.items():
+        yield f"    {printable(scope)}/...  {counted(count, 'tensor')} of a saver"
+    if len(shown) > len(found):
+        yield f"    {counted(len(shown) - len(found), 'assignment')} to variables or tables"
 
 
 def _signature_lines(serving: Serving) -> Iterator[str]:
@@ -122,12 +144,13 @@ def _restored(serving: Serving | None) -> str:
     return ", ".join(filter(None, [f"{restored:,} of them restored" if restored else "", by_objects]))
 
 
-def _contents_lines(contents: Contents) -> Iterator[str]:
-    """Variables, those first that signatures need; assets; collections."""
+def _contents_lines(contents: Contents, most: int) -> Iterator[str]:
+    """Variables, `MOST_VARIABLES` or MOST of them, those first that signatures need; assets; collections."""
+    most = max(most, MOST_VARIABLES)
     variables = sorted(contents.variables, key=lambda variable: not variable.signatures)
-    yield from columns([_variable_row(variable, contents.signatures) for variable in variables[:MOST_VARIABLES]])
-    if len(variables) > MOST_VARIABLES:
-        yield Line("    and {more} more ({as_json} has all)", more=f"{len(variables) - MOST_VARIABLES:,}")
+    yield from columns([_variable_row(variable, contents.signatures) for variable in variables[:most]])
+    if len(variables) > most:
+        yield Line("    and {more} more ({verbose} and {as_json} have all)", more=f"{len(variables) - most:,}")
     if contents.assets:
         yield f"  assets    {listed((printable(asset.path) for asset in contents.assets), MOST_NAMES)}"
     if contents.collections:

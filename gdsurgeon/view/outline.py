@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from io import StringIO
@@ -23,8 +24,22 @@ LEAST_FOR_NAMES = 20
 """Columns that names have at least, if need be at the cost of what stands beside them."""
 USUAL_WIDTH = 80
 """Columns that a tree takes on a terminal that has them; more it takes only for long names."""
-MOST_ALONE = 2
-"""Nodes in a row that then have a line each; more are counted by op."""
+
+
+class Limits(NamedTuple):
+    """How much of a tree is shown.
+
+    Attributes:
+        alone: nodes in a row that have a line each; more are counted by op.
+        beside: lines beside each other.
+    """
+
+    alone: int
+    beside: int
+
+
+SCREEN, PAGE, ALL = Limits(2, ENOUGH), Limits(20, 200), Limits(sys.maxsize, sys.maxsize)
+"""Where nobody says how deep the tree is to be, where somebody does, and where somebody asks for all of it."""
 
 
 class Branch(NamedTuple):
@@ -41,21 +56,25 @@ class Branch(NamedTuple):
     is_rest: bool = False
 
 
-def folded(items: Sequence[Item], *, most_alone: int = MOST_ALONE) -> list[Branch]:
-    """ITEMS as lines: neighbours of the same structure are one line, and so are more than MOST_ALONE closed nodes.
+def close(head: Item, scopes: Sequence[str]) -> None:
+    """Closes those of SCOPES that are open in HEAD, and are not HEAD itself."""
+    for item in head.all() if scopes else ():
+        if item is not head and item.row < 0 and item.path in scopes:
+            item.items = None
 
-    By default no more than `ENOUGH` stand beside each other.
-    """
+
+def folded(items: Sequence[Item], limits: Limits = SCREEN) -> list[Branch]:
+    """ITEMS as lines: neighbours of the same structure are one line, and so are more closed nodes than LIMITS allow."""
     out: list[Branch] = []
     for key, group in groupby(items, key=_fold):
         found = list(group)
-        if (key is None and len(found) > most_alone) or isinstance(key, int):
-            out.append(Branch(found, folded(found[0].items or (), most_alone=most_alone)))
+        if (key is None and len(found) > limits.alone) or isinstance(key, int):
+            out.append(Branch(found, folded(found[0].items or (), limits)))
         else:
-            out += (Branch([item], folded(item.items or (), most_alone=most_alone)) for item in found)
-    if most_alone <= MOST_ALONE and len(out) > ENOUGH:
-        rest = [item for branch in out[ENOUGH - 1 :] for item in branch.items]
-        out[ENOUGH - 1 :] = [Branch(rest, (), is_rest=True)]
+            out += (Branch([item], folded(item.items or (), limits)) for item in found)
+    if len(out) > limits.beside:
+        rest = [item for branch in out[limits.beside - 1 :] for item in branch.items]
+        out[limits.beside - 1 :] = [Branch(rest, (), is_rest=True)]
     return out
 
 

@@ -48,6 +48,16 @@ def test_what_is_lacking_is_told_with_what_helps(desk: Desk) -> None:
     ]
 
 
+def test_lines_are_short_unless_all_is_asked_for(desk: Desk) -> None:
+    names = [f"{'deep/' * 30}n{number}" for number in range(5)]
+    desk.put("m.pb", graph_bytes(X, *(node(name, "StopGradient", ["x"], T=FLOAT) for name in names)))
+    shown, whole = (desk.run("check-ops", "m.pb", "--for", "opencv", *v).out.decode() for v in ((), ("-v",)))
+    assert max(map(len, shown.splitlines())) < 160 and "5 nodes" in shown and "and 4 more" in shown
+    assert all(name in whole for name in names[:3])
+    first = json.loads(desk.run("check-ops", "m.pb", "--for", "opencv", "--json").out)["lacking"][0]["first"]
+    assert [place["node"] for place in first] == names
+
+
 def test_older_forms_and_linked_ops(desk: Desk) -> None:
     desk.put("m.pb", graph_bytes(X, node("y", "BatchMatMulV2", ["x", "x"], T=FLOAT)))
     said = desk.run("check-ops", "m.pb", "--for", "opencv").out.decode()

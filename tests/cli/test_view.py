@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 from support import graphs
-from support.graphs import FLOAT, const, func, function, library, node, placeholder
+from support.graphs import FLOAT, STRING, const, func, function, library, node, placeholder
 
 from gdsurgeon.cli.main import exit_code
 from gdsurgeon.outline.content import content_of
@@ -91,12 +91,32 @@ def test_neighbours_of_another_structure_are_lines_of_their_own(view: View) -> N
     assert labels(view("--depth", "1", records=records).out) == ["model.pb", "x  Placeholder", "a .. c x 3", "d", "e"]
 
 
-def test_many_nodes_in_a_row_are_counted_and_with_a_depth_listed(view: View) -> None:
-    names = [f"n{number}" for number in range(9)]
+@pytest.mark.parametrize(("count", "beside"), [(9, 11), (30, 2)])
+def test_many_nodes_in_a_row_are_counted_and_with_a_depth_listed(view: View, count: int, beside: int) -> None:
+    """Very many are counted with a depth as well, unless all of them are asked for."""
+    names = [f"n{number}" for number in range(count)]
     records = [placeholder("x")]
     records += [node(n, "Neg" if i % 3 else "Relu", [names[i - 1] if i else "x"], T=FLOAT) for i, n in enumerate(names)]
-    assert labels(view(records=records).out) == ["model.pb", "Placeholder, Neg x 6, Relu x 3"]
-    assert len(labels(view("--depth", "1", records=records).out)) == 11
+    counted = f"Placeholder, Neg x {count * 2 // 3}, Relu x {count // 3}"
+    assert labels(view(records=records).out) == ["model.pb", counted]
+    assert len(labels(view("--depth", "1", records=records).out)) == beside
+    assert len(labels(view("--depth", "1", "-v", records=records).out)) == count + 2
+
+
+@pytest.mark.parametrize("path", ["save", "net/save_1"])
+def test_a_saver_is_one_line(view: View, path: str) -> None:
+    records = [*NET, const(f"{path}/Const", ["m"], STRING, ())]
+    for kind in ("names", "slices"):
+        records.append(const(f"{path}/{kind}", ["net/first/w"], STRING))
+    reads = [f"{path}/Const", f"{path}/names", f"{path}/slices"]
+    records.append(node(f"{path}/RestoreV2", "RestoreV2", reads, dtypes=graphs.dtypes(FLOAT)))
+    records += [node(f"{path}/Identity_{i}", "Identity", [f"{path}/RestoreV2"], T=FLOAT) for i in range(4)]
+    for options in ((), ("--depth", "3")):
+        assert path.rpartition("/")[2] in labels(view(*options, records=records).out)
+        assert "Identity" not in view(*options, records=records).out
+    assert "Identity_3" in view("--depth", "3", "-v", records=records).out
+    assert "Identity_3" in view("--depth", "3", "--json", records=records).out
+    assert "Identity_3" in view("--depth", "3", "--scope", path, records=records).out
 
 
 def test_of_very_many_neighbours_the_first_are_shown_and_with_a_depth_all(view: View) -> None:
@@ -106,6 +126,9 @@ def test_of_very_many_neighbours_the_first_are_shown_and_with_a_depth_all(view: 
     shown = labels(view(records=records).out)
     assert len(shown) == 46 and shown[-1] == "... 57 more"
     assert len(labels(view("--depth", "1", records=records).out)) == 102
+    for number in range(100, 300):
+        records += dense(f"s{number}", "x", "Tanh" if number % 2 else "Relu")
+    assert [len(labels(view("--depth", "1", *more, records=records).out)) for more in ((), ("-v",))] == [201, 302]
 
 
 def test_no_line_is_wider_than_eighty_columns(view: View) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from support import graphs
-from support.graphs import STRING, const, function, identity, node, placeholder, shape_proto
+from support.graphs import FLOAT, STRING, const, function, identity, node, placeholder, shape_proto
 from support.paths import FIXTURES
 
 from gdsurgeon.cli.main import exit_code
@@ -186,6 +186,31 @@ def test_a_graph_without_inputs_says_so(
     assert capsys.readouterr().out == (
         "alone.pbtxt  text GraphDef, 30 bytes, 1 node, 1 op type\n  inputs  none\n  outputs  none\n  ops       NoOp\n"
     )
+
+
+def test_long_lists_are_cut_and_savers_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    variables = [f"v{number}" for number in range(3)]
+    records = [node("x", "Placeholder", dtype=FLOAT)]
+    records += [node(name, "Identity", ["x"], T=FLOAT) for name in (f"y{number}" for number in range(40))]
+    records += [node(name, "VariableV2", dtype=FLOAT, shape=()) for name in variables]
+    records += [node(f"{name}/Assign", "Assign", [name, "x"], T=FLOAT) for name in variables]
+    records += [const("save/a", ["m"], STRING, ()), const("save/b", ["v0"], STRING), const("save/c", [""], STRING)]
+    records.append(node("save/RestoreV2", "RestoreV2", ["save/a", "save/b", "save/c"], dtypes=graphs.dtypes(FLOAT)))
+    records += [node(f"save/Assign_{n}", "Assign", [n, "save/RestoreV2"], T=FLOAT) for n in variables]
+    Path("m.pb").write_bytes(graphs.graph_bytes(*records))
+
+    def outputs(*more: str) -> list[str]:
+        assert exit_code(["inspect", "m.pb", *more]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        return [line.strip() for line in lines[lines.index("  outputs") + 1 :] if line.startswith("    ")]
+
+    found = outputs()
+    assert [line.split()[0] for line in found[:30]] == [f"y{number}" for number in range(30)]
+    assert [line.split()[:2] for line in found[30:]] == [["and", "10"], ["save/...", "3"], ["3", "assignments"]]
+    assert len(outputs("-v")) == 46
 
 
 # What is shown when it is asked for.
