@@ -65,18 +65,6 @@ def test_checkpoints_change_no_bit(lab: Lab, build: Callable[[Any], None]) -> No
             assert made.again and gates and triggers
 
 
-@pytest.mark.parametrize("build", CHAINS)
-def test_what_is_computed_again_is_a_copy_but_for_what_it_reads(lab: Lab, build: Callable[[Any], None]) -> None:
-    made = lab.edit(lab.built(build), ["y"], ["x"], checkpoints=["h2"])
-    nodes = {node.name: node for node in parsed(made.graph).node}
-    assert made.again
-    for name in made.again:
-        (clone,) = [n for n in nodes if n.startswith("gradients/recompute/") and n.split("/", 3)[-1] == name]
-        assert nodes[clone].op == nodes[name].op and nodes[clone].device == nodes[name].device
-        assert dict(nodes[clone].attr) == dict(nodes[name].attr)
-        assert len(nodes[clone].input) == len([text for text in nodes[name].input if not text.startswith("^")])
-
-
 def test_gates_are_where_the_tensor_is_that_passes_through(lab: Lab) -> None:
     graph = parsed(from_bytes(lab.built(chain)))
     for each in graph.node:
@@ -258,32 +246,6 @@ def test_random_networks(lab: Lab, seed: int) -> None:
             lab.same(data, ["y"], ["x"], feeds, checkpoints=checkpoints, unconnected="zero")
         except EditError as error:
             assert isinstance(checkpoints, list) and error.code == "no-use"
-
-
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("checkpoints", ["memory", ["t2"], ["t1", "t4"]], ids=str)
-def test_sums_of_views_and_of_what_others_read(lab: Lab, checkpoints: Any, threads: int) -> None:
-    def views(tf: Any) -> None:
-        x = placeholder(tf, shape=(300, 200))
-        terms = tf.tanh(x * 1.5), tf.tanh(x * 2.5), x * 3.1
-        h = tf.add_n([tf.reshape(term, [200, 300]) for term in terms])
-        for i in range(6):
-            h = tf.tanh(h * 1.01, name=f"t{i}")
-        tf.reduce_sum(h * h, name="y")
-
-    def read_before(tf: Any) -> None:
-        x = placeholder(tf, shape=(300, 200))
-        a, b = x * 1.5, x * 2.5
-        h = tf.add_n([a, b, tf.tanh(a) * tf.tanh(b)])
-        for i in range(6):
-            h = tf.tanh(h * 1.01, name=f"t{i}")
-        tf.reduce_sum(h * h, name="y")
-
-    for build in (views, read_before):
-        made = lab.same(
-            lab.built(build), ["y"], ["x"], {"x": numbers(300, 200)}, checkpoints=checkpoints, threads=threads
-        )
-        assert made.again
 
 
 def test_the_backward_pass_begins_when_the_forward_pass_has_ended(lab: Lab) -> None:

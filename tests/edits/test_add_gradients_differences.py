@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
-from support.adding_gradients import Lab
+from support.adding_gradients import Lab, chain, placeholder
 from support.desk import check_error
 from support.graphs import Builder
+from support.operating import operated, refused
 from support.spoiling import Edit
 
 import gdsurgeon.edits.add_gradients
@@ -108,3 +110,23 @@ def test_a_weight_that_is_left_out_is_missed(lab: Lab, executor: Executor, monke
     with pytest.raises(ValidationError) as caught:
         tried(executor, gradients(lab, weights=True, xs=(), names=()))
     check_error(caught.value, "differs", {"node": "w", "name": None})
+
+
+def conditional(tf: Any) -> None:
+    sides = tf.raw_ops.Switch(data=placeholder(tf), pred=tf.compat.v1.placeholder(tf.bool, (), "chosen"))
+    inside = tf.identity(sides.output_true, name="inside")
+    merged = tf.raw_ops.Merge(inputs=[sides.output_false * 0.5, tf.tanh(inside)]).output
+    tf.reduce_sum(merged * 3.0, name="y")
+
+
+def test_gradients_that_cannot_be_compared_are_not_called_proven(lab: Lab, tmp_path: Path) -> None:
+    data = lab.built(conditional)
+    error = refused(tmp_path, data, lab.adding(["y"], ["inside"]))
+    check_error(error, "nothing-comparable", {"tensors": ["gradients/inside"]})
+    done = operated(tmp_path, data, lab.adding(["y"], ["inside", "x"]))
+    assert [warning.facts["name"] for warning in done.warnings] == ["gradients/inside"]
+
+
+def test_a_tolerance_that_is_given(lab: Lab, tmp_path: Path) -> None:
+    done = operated(tmp_path, lab.built(chain), lab.adding(["y"], ["x"], rtol=1e-6))
+    assert done.proof.rtol == 1e-6 and done.proof.atol == 0.0

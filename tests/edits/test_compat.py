@@ -32,11 +32,10 @@ from support.older import check_reason, older, same
 from gdsurgeon.analysis.queries.unknown_to import unknown_to
 from gdsurgeon.edits.compat import RULES, compat
 from gdsurgeon.edits.older import diagonals, padding, resizing, texts
-from gdsurgeon.edits.older.defaults import same_value, spelt_out
 from gdsurgeon.errors import UsageError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops.op_defs import graph_def_version, table_version
-from gdsurgeon.ops.releases import names_with, release, releases
+from gdsurgeon.ops.releases import release, releases
 
 OLD = versions(24)
 X = placeholder("x", shape=(2, 3))
@@ -52,17 +51,6 @@ def test_the_table_has_the_releases_and_the_one_that_editing_knows() -> None:
     assert table_version().startswith(f"{newest.name}.") and newest.version == graph_def_version()
     assert len(releases()) == 34 and release("1.15.5") == release("1.15") is not None
     assert release("1.3") is None and release("1.x") is None
-
-
-def test_the_table_tells_releases_apart() -> None:
-    old, new = release("1.4"), releases()[-1]
-    assert old is not None
-    assert names_with("AddV2")[0] == "1.5" and old.op_def("AddV2") is None
-    definitions = old.op_def("Conv2D"), new.op_def("Conv2D")
-    assert definitions[0] is not None and definitions[1] is not None
-    assert "dilations" not in definitions[0].attrs and definitions[1].attrs["dilations"].default == [1, 1, 1, 1]
-    assert old.knows_as("MatrixDiag", new) and not old.knows_as("Conv2D", new)
-    assert old.op_def("not an op\n") is None
 
 
 # -- what a release does not know -----------------------------------------------------------------------------
@@ -149,11 +137,6 @@ def test_attrs_with_the_default_of_later_releases_go() -> None:
     check_reason([*nodes, conv(dilations=[1, 2, 2, 1])], "1.4", "has-dilations")
 
 
-def test_attrs_that_are_known_stay_with_their_defaults() -> None:
-    nodes = [placeholder("x", shape=(1, 4, 4, 1)), const("w", [1.0], shape=(1, 1, 1, 1)), conv(dilations=ONES)]
-    expect(nodes, lambda g: compat(g, "1.12"), nodes, trailer=versions(27))
-
-
 def test_versions_become_those_of_the_release() -> None:
     said = b"\x08\xda\x0e\x10\x80\x10\x18\x1b\x18\x1a"  # producer 1882, min_consumer 2048, bad_consumers 27 and 26
     before = graph(X, node("y", "Neg", ["x"], T=FLOAT), trailer=graphs.encode_len(4, said))
@@ -175,15 +158,6 @@ def test_what_has_another_default_is_written_out() -> None:
     before = [placeholder("s", INT64), X, node("y", "RaggedTensorToVariant", ["s", "x"], **ragged)]
     after = [*before[:2], node("y", "RaggedTensorToVariant", ["s", "x"], **ragged, Tsplits=INT64)]
     expect(before, lambda g: compat(g, "1.15"), after, trailer=versions(134))
-
-
-def test_defaults_can_be_spelt_out() -> None:
-    newest = releases()[-1]
-    for op, key in (("Conv2D", "dilations"), ("Conv2D", "data_format"), ("LeakyRelu", "alpha"), ("Cast", "Truncate"),
-                    ("GatherV2", "batch_dims"), ("Where", "T"), ("Placeholder", "shape")):  # fmt: skip
-        definition = newest.op_def(op)
-        assert definition is not None
-        assert same_value(spelt_out(definition.attrs[key]), definition.attrs[key]), key
 
 
 # -- older forms ----------------------------------------------------------------------------------------------

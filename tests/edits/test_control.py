@@ -132,12 +132,6 @@ def test_control_inputs(records: list[bytes], edges: dict[str, list[Edge]], afte
     becomes(graph(*records), after, **edges)
 
 
-def test_an_edge_beside_a_cycle_that_was_there_before() -> None:
-    found = graph(node("a", "NoOp", ["^b"]), node("b", "NoOp", ["^a"]), node("c", "NoOp"))
-    control(found, add=[("c", "a")])
-    assert inputs(found)["c"] == ["^a"]
-
-
 def test_waiting_for_a_branch_that_may_not_be_taken_is_warned_of() -> None:
     records = [
         placeholder("x"),
@@ -153,28 +147,6 @@ def test_waiting_for_a_branch_that_may_not_be_taken_is_warned_of() -> None:
 
 
 # What is written.
-
-
-def test_only_the_nodes_that_wait_are_written_anew() -> None:
-    found = graph(*g8())
-    before = graphs.bodies_by_name(found)
-    result = control(found, add=[("foo/bar/e", "a")], remove=[("foo/bar/h", "foo/c")])
-    after = graphs.bodies_by_name(found)
-    assert {name for name in after if after[name] != before[name]} == set(result.intent.changed)
-
-
-def test_an_edit_and_its_inverse_give_back_the_bytes() -> None:
-    found = graph(*g8())
-    control(found, add=[("foo/bar/e", "a"), ("foo/bar/h", "a")])
-    back = from_bytes(graphs.written(found))
-    control(back, remove=[("foo/bar/e", "a"), ("foo/bar/h", "a")])
-    assert graphs.written(back) == graphs.graph_bytes(*g8())
-
-
-def test_many_edges_are_noted_shortly() -> None:
-    found = graph(const("a", [1]), *(identity(f"n{i}", "a") for i in range(30)))
-    notes = control(found, add=[(f"n{i}", "a") for i in range(30)]).notes
-    assert len(notes) == 9
 
 
 # The command line.

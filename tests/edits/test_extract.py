@@ -5,12 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-import numpy as np
 import pytest
 from support import graphs
+from support.cloning import KEYS, table, variable
 from support.expecting import expect, refused
-from support.extracting import model, named
-from support.graph_editor_running import float32, int32, run
 from support.graphs import (
     BOOL,
     DOUBLE,
@@ -20,6 +18,7 @@ from support.graphs import (
     RESOURCE,
     STRING,
     UINT8,
+    VARIABLE,
     X,
     add,
     call,
@@ -30,35 +29,57 @@ from support.graphs import (
     neg,
     node,
     placeholder,
-)  # fmt: skip
+)
+from support.running import run
 
 from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.edits.claims import SameGiven
 from gdsurgeon.edits.extract import extract
 from gdsurgeon.graph.load import from_bytes
-from gdsurgeon.runtime.client import Worker
+
+
+def model() -> list[bytes]:
+    """x -> conv -> relu -> (head, aux); and a part that has nothing to do with it."""
+    return [
+        placeholder("x", FLOAT, (-1, 2)),
+        const("w", [1, 2, 3, 4, 5, 6], FLOAT, (2, 3)),
+        node("conv", "MatMul", ["x", "w"], T=FLOAT, transpose_a=False, transpose_b=False),
+        node("relu", "Relu", ["conv"], T=FLOAT),
+        const("k", [10, 20, 30]),
+        node("head", "Mul", ["relu", "k"], T=FLOAT),
+        node("aux", "Neg", ["relu"], T=FLOAT),
+        placeholder("other", INT32, ()),
+        identity("apart", "other", kind=INT32),
+    ]
+
+
+def named(*names: str) -> list[bytes]:
+    """The records of model() of those names."""
+    by_name = dict(zip(graphs.names(graph_bytes(*model())), model(), strict=True))
+    return [by_name[name] for name in names]
+
 
 # -- cutting at outputs and at inputs --------------------------------------------------------------------------
 
 
 @pytest.mark.tensorflow
-def test_outputs_alone(worker: Worker) -> None:
+def test_outputs_alone() -> None:
     found = graph(*model())
     after = named("x", "w", "conv", "relu", "k", "head")
     result = expect(found, lambda g: extract(g, [], ["head"]), after)
     assert result.notes == []
     assert result.claims == (SameGiven({}, (("head", "head"),), "edited(x) = original(x)"),)
     assert graphs.written(found) == graph_bytes(*after)
-    assert run(worker, found, "head", fed={"x": float32([[1, -1]])}) == [[[0, 0, 0]]]
+    assert run(found, "head", x=[[1.0, -1.0]]) == [[[0, 0, 0]]]
 
 
 @pytest.mark.tensorflow
-def test_a_cut_input_becomes_a_placeholder_of_its_name_dtype_and_shape(worker: Worker) -> None:
+def test_a_cut_input_becomes_a_placeholder_of_its_name_dtype_and_shape() -> None:
     found = graph(*model())
     result = expect(found, lambda g: extract(g, ["relu"], ["head"]), [RELU, *named("k", "head")])
     (claim,) = result.claims
     assert claim == SameGiven({"relu": "relu"}, (("head", "head"),), "edited(x) = original(x, relu given)")
-    assert run(worker, found, "head", fed={"relu": float32([[1, 2, 3]])}) == [[[10, 40, 90]]]
+    assert run(found, "head", relu=[[1.0, 2.0, 3.0]]) == [[[10, 40, 90]]]
 
 
 RELU = placeholder("relu", FLOAT, (-1, 3))
@@ -152,22 +173,13 @@ def test_inputs_may_be_tensors() -> None:
 
 
 @pytest.mark.tensorflow
-def test_output_1_is_cut_while_output_0_is_still_needed(worker: Worker) -> None:
+def test_output_1_is_cut_while_output_0_is_still_needed() -> None:
     found = graph(*split())
     after = [*split()[:3], S_1, split()[3], node("q", "Sub", ["s_1", "p"], T=FLOAT)]
     result = expect(found, lambda g: extract(g, ["s:1"], ["q"]), after)
     (claim,) = result.claims
     assert isinstance(claim, SameGiven) and claim.given == {"s:1": "s_1"}
-    fed = {"x": float32([1, 2, 3, 4]), "s_1": float32([10, 20])}
-    assert run(worker, found, "q", fed=fed) == [[11, 22]]
-
-
-def test_the_name_of_a_new_placeholder_is_taken() -> None:
-    found = graph(*split(), placeholder("s_1", FLOAT, (2,)), add("r", "q", "s_1"))
-    result = extract(found, ["s:1"], ["r"])
-    assert result.intent.added == ["s_1_1"]
-    assert graphs.inputs(found)["q"] == ["s_1_1", "p"]
-    assert graphs.inputs(found)["r"] == ["q", "s_1"]
+    assert run(found, "q", x=[1.0, 2.0, 3.0, 4.0], s_1=[10.0, 20.0]) == [[11, 22]]
 
 
 def test_the_name_of_a_new_placeholder_is_that_of_a_node_that_goes() -> None:
@@ -200,93 +212,53 @@ def test_functions_that_nobody_calls_any_more_leave() -> None:
     assert result.intent.functions.removed == ["Unused"]
 
 
-# -- big graphs ----------------------------------------------------------------------------------------------
-
-
-def test_two_long_chains() -> None:
-    half = 5_000
-    records = [placeholder("x", FLOAT, (1,))]
-    for chain in "ab":
-        records += [node(f"{chain}{i}", "Neg", [f"{chain}{i - 1}" if i else "x"], T=FLOAT) for i in range(half)]
-    found = graph(*records)
-    result = extract(found, [f"a{half // 2}"], [f"a{half - 1}"])
-    assert len(result.intent.removed) == half + half // 2 + 1
-    assert graphs.written(found) == graph_bytes(
-        placeholder(f"a{half // 2}", FLOAT, (1,)), *records[2 + half // 2 : 1 + half]
-    )
-
-
 # -- initialisers --------------------------------------------------------------------------------------------
 
 
-def table() -> list[bytes]:
-    """Two tables, initialised by nodes on which no output depends."""
-    out = [placeholder("key", STRING, (1,)), const("default", [-1], INT32, ())]
-    for i, number in enumerate((5, 6)):
-        out += [
-            node(f"table_{i}", "HashTableV2", key_dtype=STRING, value_dtype=INT32, shared_name=f"t{i}"),
-            const(f"keys_{i}", ["a"], STRING),
-            const(f"values_{i}", [number], INT32),
-            node(f"init_{i}", "InitializeTableV2", [f"table_{i}", f"keys_{i}", f"values_{i}"], Tkey=STRING, Tval=INT32),
-            node(f"found_{i}", "LookupTableFindV2", [f"table_{i}", "key", "default"], Tin=STRING, Tout=INT32),
-        ]
-    return [*out, node("init_all", "NoOp", ["^init_0", "^init_1"])]
+TABLES = [
+    KEYS,
+    *table("s", "s", "init_s"),
+    *table("t", "t", "init_t"),
+    node("all", "NoOp", ["^init_s/fill", "^init_t/fill"]),
+]
 
 
 @pytest.mark.tensorflow
-def test_initialisers_of_the_tables_that_stay_stay(worker: Worker) -> None:
-    found = graph(*table())
-    result = expect(found, lambda g: extract(g, ["key"], ["found_1"]), [*table()[:2], *table()[7:12]])
-    assert "init_0" in result.intent.removed and "init_all" in result.intent.removed
-    key = np.array([b"a"], object)
-    assert run(worker, found, "found_1", fed={"key": key}, first=["init_1"]) == [[6]]
+def test_initialisers_of_the_tables_that_stay_stay() -> None:
+    found = graph(*TABLES)
+    result = expect(found, lambda g: extract(g, ["k"], ["t/find"]), [KEYS, *TABLES[7:13]])
+    assert "init_s/fill" in result.intent.removed and "all" in result.intent.removed
+    assert run(found, "t/find", k=[1, 7], initialisers=["init_t/fill"]) == [[5, -1]]
 
 
 def test_no_initialiser_stays_without_its_table() -> None:
-    found = graph(*table(), identity("y", "found_0", kind=INT32))
-    extract(found, ["found_0"], ["y"])
-    assert graphs.ops(found) == {"found_0": "Placeholder", "y": "Identity"}
-
-
-def variable(handle: bytes, assign: bytes, read: bytes) -> list[bytes]:
-    return [X, handle, const("start", [3, 4]), assign, read, add("y", "x", "v/read"), identity("z", "x")]
-
-
-VARIABLE = variable(
-    node("v", "VariableV2", dtype=FLOAT, shape=(2,)),
-    node("v/assign", "Assign", ["v", "start"], T=FLOAT),
-    identity("v/read", "v"),
-)
-RESOURCE_VARIABLE = variable(
-    node("v", "VarHandleOp", dtype=FLOAT, shape=(2,), shared_name="v"),
-    node("v/assign", "AssignVariableOp", ["v", "start"], dtype=FLOAT),
-    node("v/read", "ReadVariableOp", ["v"], dtype=FLOAT),
-)
+    found = graph(*TABLES, identity("y", "s/find"))
+    extract(found, ["s/find"], ["y"])
+    assert graphs.ops(found) == {"s/find": "Placeholder", "y": "Identity"}
 
 
 @pytest.mark.tensorflow
-@pytest.mark.parametrize("records", [VARIABLE, RESOURCE_VARIABLE])
-def test_initialisers_of_the_variables_that_stay_stay(records: list[bytes], worker: Worker) -> None:
-    found = graph(*records)
-    expect(found, lambda g: extract(g, [], ["y"]), records[:6])
-    assert run(worker, found, "y", fed={"x": float32([1, 1])}, first=["v/assign"]) == [[4, 5]]
+@pytest.mark.parametrize("resource", [False, True])
+def test_initialisers_of_the_variables_that_stay_stay(resource: bool) -> None:
+    records = [X, *variable("s", "init", resource=resource)]
+    found = graph(*records, identity("z", "x"))
+    expect(found, lambda g: extract(g, [], ["s/mul"]), records)
+    assert run(found, "s/mul", x=[1.0, 2.0], initialisers=["init/Assign"]) == [[6, 16]]
 
 
 @pytest.mark.tensorflow
-def test_a_variable_that_is_assigned_by_way_of_an_identity(worker: Worker) -> None:
+def test_a_table_that_is_filled_by_way_of_an_identity() -> None:
     """Handles and references pass through Identity nodes, and tables through several."""
-    records = table()
-    records[5] = node("init_0", "InitializeTableV2", ["same_0", "keys_0", "values_0"], Tkey=STRING, Tval=INT32)
-    records.insert(5, identity("same_0", "table_0", kind=RESOURCE))
-    found = graph(*records)
-    extract(found, ["key"], ["found_0"])
-    assert {"same_0", "init_0", "keys_0", "values_0"} <= set(graphs.names(found))
-    assert run(worker, found, "found_0", fed={"key": np.array([b"a"], object)}, first=["init_0"]) == [[5]]
+    found = graph(*TABLES, identity("same", "s/table", kind=RESOURCE))
+    fill = found["init_s/fill"]
+    found.set_inputs(fill, [found["same"].output, *fill.inputs[1:]])
+    extract(found, ["k"], ["s/find"])
+    assert run(found, "s/find", k=[1, 7], initialisers=["init_s/fill"]) == [[5, -1]]
 
 
 def test_an_initialiser_that_reads_a_cut_tensor_still_reads_it() -> None:
     """What a variable begins with is not what the part is given."""
-    records = [X, neg("a", "x"), VARIABLE[1], node("v/assign", "Assign", ["v", "a"], T=FLOAT), add("y", "a", "v")]
+    records = [X, neg("a", "x"), VARIABLE, node("v/assign", "Assign", ["v", "a"], T=FLOAT), add("y", "a", "v")]
     found = graph(*records)
     extract(found, ["a"], ["y"])
     inputs = graphs.inputs(found)
@@ -340,21 +312,13 @@ def test_what_cannot_be_cut(
 
 
 @pytest.mark.tensorflow
-def test_a_loop_stays_whole(worker: Worker) -> None:
-    found = graph(placeholder("u"), *graphs.loop(), identity("v", "u"))
-    extract(found, ["n"], ["out"])
-    assert graphs.written(found) == graph_bytes(*graphs.loop())
-    assert run(worker, found, "out", fed={"n": int32(6)}) == [6]
-
-
-@pytest.mark.tensorflow
-def test_a_cut_in_front_of_a_loop_and_behind_it(worker: Worker) -> None:
+def test_a_cut_in_front_of_a_loop_and_behind_it() -> None:
     records = graphs.loop()
     records[1:2] = [placeholder("from", INT32, ()), node("zero", "Neg", ["from"], T=INT32)]
     records.append(node("y", "Neg", ["out"], T=INT32))
     found = graph(*records)
     extract(found, ["zero"], ["out"])
-    assert run(worker, found, "out", fed={"n": int32(6), "zero": int32(-3)}) == [6]
+    assert run(found, "out", n=6, zero=-3) == [6]
     found = graph(*records)
     extract(found, ["w/Exit"], ["y"])
     assert graphs.inputs(found) == {"w/Exit": [], "out": ["w/Exit"], "y": ["out"]}

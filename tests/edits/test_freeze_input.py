@@ -38,7 +38,6 @@ from gdsurgeon.graph.constants import constant
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.ops.dtypes import DTYPES
-from gdsurgeon.proof.accounting import check_accounted
 from gdsurgeon.runtime.client import Worker
 from gdsurgeon.wire.messages import message
 
@@ -169,6 +168,11 @@ TEXTS: list[tuple[str, bytes, tuple[int, ...] | None, Any, tuple[int, ...], list
     ("string-like-a-number", STRING, (), "1.50", (), [b"1.50"]),
     ("string-not-utf8", STRING, (), b"\xff\xfe".decode("utf-8", "surrogateescape"), (), [b"\xff\xfe"]),
     ("strings", STRING, (2,), '["a", "bé"]', (2,), [b"a", "bé".encode()]),
+    ("strings-not-utf8", STRING, None, '["a", "\udcff"]', (2,), [b"a", b"\xff"]),
+    ("bytes", STRING, (), b"abc", (), [b"abc"]),
+    ("number-of-numpy", FLOAT, (-1,), np.float32(0.5), (1,), [0.5]),
+    ("list-of-python", FLOAT, None, [1.5, 2], (2,), [1.5, 2]),
+    ("bools-of-python", BOOL, None, [True, False], (2,), [True, False]),
 ]
 
 
@@ -221,19 +225,6 @@ ARRAYS: list[tuple[str, bytes, tuple[int, ...] | None, Any]] = [
 def test_arrays(kind: bytes, stated: tuple[int, ...] | None, array: Any, worker: Worker) -> None:
     (got,) = run(worker, frozen(kind, stated, array), "y")
     assert got == array.tolist()
-
-
-@pytest.mark.parametrize(
-    ("kind", "stated", "value", "expected"),
-    [
-        (FLOAT, (-1,), np.float32(0.5), ((1,), [0.5])),
-        (STRING, (), b"abc", ((), [b"abc"])),
-        (FLOAT, None, [1.5, 2], ((2,), [1.5, 2])),
-        (BOOL, None, [True, False], ((2,), [True, False])),
-    ],
-)
-def test_values_of_python_and_numpy(kind: bytes, stated: tuple[int, ...] | None, value: Any, expected: Any) -> None:
-    assert value_of(frozen(kind, stated, value)) == expected
 
 
 def test_a_big_array_is_kept_as_bytes() -> None:
@@ -302,12 +293,6 @@ def test_values_that_do_not_fit(
     found = graph(placeholder("p", kind, shape), identity("y", "p", kind=kind))
     error = refused(found, code, partial(freeze_input, values={"p": value}), **{"node": "p", **facts})
     assert "\x1b" not in error.message and len(error.message) < 2000
-
-
-@pytest.mark.parametrize("text", ['["\udcff"]', '["a", "\udcff"]'])
-def test_texts_in_lists_that_are_no_utf8(text: str) -> None:
-    """A command line holds any bytes."""
-    assert value_of(frozen(STRING, None, text))[1][-1] == b"\xff"
 
 
 @pytest.mark.parametrize(
@@ -399,10 +384,3 @@ def test_the_command(arguments: list[str], arrays: Desk) -> None:
     assert arrays.run("freeze-input", "model.pb", *arguments, *OUT).code == 0
     after = arrays.files()
     assert after.pop("out.pb") and after == before
-
-
-def test_a_constant_that_notes_its_shape_gets_another_value() -> None:
-    found = graph(node("k", "Const", dtype=FLOAT, value=graphs.tensor(1), _output_shapes=[()]))
-    result = freeze_input(found, {"k": "2"})
-    check_accounted(found, result, found.chunks())
-    assert value_of(found, "k") == ((), [2.0])

@@ -99,83 +99,51 @@ def test_equal_pieces_give_equal_functions() -> None:
 # -- several outputs ---------------------------------------------------------------------------------------
 
 
+SEVERAL = [
+    placeholder("x", FLOAT, (4,)), scalar("k", 2, INT32), node("top", "TopKV2", ["x", "k"], T=FLOAT, sorted=True),
+    node("unique", "Unique", ["x"], T=FLOAT, out_idx=INT32), identity("values", "top"),
+    identity("indices", "top:1", kind=INT32), identity("places", "unique:1", kind=INT32),
+    add("both", "top:1", "k", kind=INT32),
+]  # fmt: skip
+LISTS = [
+    X, const("i", [3, 4], INT32), node("pass", "IdentityN", ["x", "i", "x"], T=dtypes(FLOAT, INT32, FLOAT)),
+    node("pack", "Pack", ["pass", "pass:2", "x"], T=FLOAT, N=3), node("unpack", "Unpack", ["pack"], T=FLOAT, num=3),
+    node("sum", "AddN", ["unpack:2", "unpack", "pass:2"], T=FLOAT, N=3), identity("y", "sum"), neg("z", "unpack:1"),
+    identity("j", "pass:1", kind=INT32),
+]  # fmt: skip
+DEFAULTS = [
+    placeholder("x", FLOAT, (2, 3)), node("shape", "Shape", ["x"], T=FLOAT), node("size", "Size", ["x"], T=FLOAT),
+    node("best", "ArgMax", ["x", "axis"], T=FLOAT), scalar("axis", 1, INT32), identity("a", "shape", kind=INT32),
+    identity("b", "size", kind=INT32), identity("c", "best", kind=INT64),
+]  # fmt: skip
+
+
 @pytest.mark.tensorflow
-def test_outputs_of_several_arguments() -> None:
-    records = [
-        placeholder("x", FLOAT, (4,)),
-        scalar("k", 2, INT32),
-        node("top", "TopKV2", ["x", "k"], T=FLOAT, sorted=True),
-        node("unique", "Unique", ["x"], T=FLOAT, out_idx=INT32),
-        identity("values", "top"),
-        identity("indices", "top:1", kind=INT32),
-        identity("places", "unique:1", kind=INT32),
-        add("both", "top:1", "k", kind=INT32),
-    ]
+@pytest.mark.parametrize(
+    ("records", "chosen", "returned", "x"),
+    [
+        (SEVERAL, "top|unique", {"top:indices:0": 3, "top:values:0": 1, "unique:idx:0": 3}, [3.0, 1.0, 3.0, 2.0]),
+        (LISTS, "^(pass|pack|unpack|sum)$", {"pass:output:1": 3, "sum:sum:0": 1, "unpack:output:1": 1}, [1.0, 2.0]),
+        (DEFAULTS, "shape|size|best|axis", {"shape:output:0": 3, "size:output:0": 3, "best:output:0": 9},
+         [[1.0, 5.0, 2.0], [7.0, 1.0, 0.0]]),
+    ],
+    ids=["several arguments", "arguments that stand for lists", "attrs that are left at their defaults"],
+)  # fmt: skip
+def test_outputs(records: list[bytes], chosen: str, returned: dict[str, int], x: list[Any]) -> None:
     found = graph(*records)
-    fused(found, "top|unique")
+    fetches = [name for name, op in graphs.ops(found).items() if op in ("Identity", "Neg", "AddV2")]
+    fused(found, chosen)
     made = only_function(found)
-    assert sorted(made.ret.values()) == ["top:indices:0", "top:values:0", "unique:idx:0"]
-    assert [a.type for a in made.signature.output_arg] == [1, 3, 3]
-    fetches = ("values", "indices", "places", "both")
-    x = [3.0, 1.0, 3.0, 2.0]
+    assert {made.ret[a.name]: a.type for a in made.signature.output_arg} == returned
     assert run(found, *fetches, x=x) == run(graph(*records), *fetches, x=x)
-
-
-@pytest.mark.tensorflow
-def test_arguments_that_stand_for_lists() -> None:
-    """Ops with a number of inputs or outputs, or with lists of types, inside and at the boundary."""
-    records = [
-        placeholder("x", FLOAT, (2,)),
-        const("i", [3, 4], INT32),
-        node("pass", "IdentityN", ["x", "i", "x"], T=dtypes(FLOAT, INT32, FLOAT)),
-        node("pack", "Pack", ["pass", "pass:2", "x"], T=FLOAT, N=3, axis=0),
-        node("unpack", "Unpack", ["pack"], T=FLOAT, num=3, axis=0),
-        node("sum", "AddN", ["unpack:2", "unpack", "pass:2"], T=FLOAT, N=3),
-        identity("y", "sum"),
-        neg("z", "unpack:1"),
-        identity("j", "pass:1", kind=INT32),
-    ]
-    found = graph(*records)
-    fused(found, ["pass", "pack", "unpack", "sum"])
-    made = only_function(found)
-    assert body_of(made)["pack"] == ["pass:output:0", "pass:output:2", "x"]
-    assert body_of(made)["sum"] == ["unpack:output:2", "unpack:output:0", "pass:output:2"]
-    fetches = ("y", "z", "j")
-    assert run(found, *fetches, x=[1.0, 2.0]) == run(graph(*records), *fetches, x=[1.0, 2.0])
-
-
-@pytest.mark.tensorflow
-def test_attrs_that_are_left_at_their_defaults() -> None:
-    records = [
-        placeholder("x", FLOAT, (2, 3)),
-        node("shape", "Shape", ["x"], T=FLOAT),
-        node("size", "Size", ["x"], T=FLOAT),
-        node("best", "ArgMax", ["x", "axis"], T=FLOAT),
-        scalar("axis", 1, INT32),
-        identity("a", "shape", kind=INT32),
-        identity("b", "size", kind=INT32),
-        identity("c", "best", kind=INT64),
-    ]
-    found = graph(*records)
-    fused(found, ["shape", "size", "best", "axis"])
-    x = [[1.0, 5.0, 2.0], [7.0, 1.0, 0.0]]
-    assert run(found, "a", "b", "c", x=x) == [[2, 3], 6, [1, 0]]
-    assert [a.type for a in only_function(found).signature.output_arg] == [3, 3, 9]
 
 
 def test_names_of_arguments_do_not_clash() -> None:
     """Arguments, results and nodes share one name space inside a function."""
     records = [
-        placeholder("a/x"),
-        placeholder("b/x"),
-        placeholder("X"),
-        placeholder("1"),
-        add("x", "a/x", "b/x"),
-        add("x_1", "X", "1"),
-        add("y", "x", "x_1"),
-        neg("p", "y"),
-        neg("q", "x"),
-    ]
+        *map(placeholder, ("a/x", "b/x", "X", "1")), add("x", "a/x", "b/x"), add("x_1", "X", "1"), add("y", "x", "x_1"),
+        neg("p", "y"), neg("q", "x"),
+    ]  # fmt: skip
     found = graph(*records)
     fused(found, ["x", "x_1", "y"])
     made = only_function(found)

@@ -118,27 +118,12 @@ def test_without_a_scope_names_that_are_taken_are_made_unique(worker: Worker) ->
     assert run(worker, found, "y", "y_1", fed=fed) == [[-1, -2], [20, 30]]
 
 
-def test_a_new_name_is_none_that_others_have() -> None:
-    found = graph(*ours(), const("x_1", [1]))
-    other = graph(*theirs(), const("y_1", [2]))
-    import_graph(found, other)
-    names = graphs.names(found)
-    assert len(set(names)) == len(names) == 8
-    assert {"x_1", "y_1", "x_2", "y_2"} <= set(names)
-
-
 def test_a_graph_into_itself() -> None:
     found = graph(*theirs())
     import_graph(found, found, scope="o")
     assert graphs.inputs(found)["o/y"] == ["o/x", "o/k", "^o/ready"]
     assert graphs.inputs(found)["y"] == ["x", "k", "^ready"]
     assert len(graphs.names(found)) == 8
-
-
-def test_an_empty_graph_changes_nothing() -> None:
-    found = graph(*ours())
-    import_graph(found, graph())
-    assert graphs.written(found) == graph_bytes(*ours())
 
 
 # -- connections ---------------------------------------------------------------------------------------------

@@ -9,17 +9,14 @@ import pytest
 from support.desk import check_error
 from support.expecting import refused
 from support.graphs import BOOL, FLOAT, INT32, Builder, add, const, define, func, neg, node
-from support.operating import operated
 from support.operating import refused as not_written
 
 from gdsurgeon.analysis.queries.function_usage import calling
 from gdsurgeon.edits.claims import EditResult, SameOutputs, Unchanged
-from gdsurgeon.edits.control import control
 from gdsurgeon.edits.in_functions import in_functions
 from gdsurgeon.edits.remove import remove
 from gdsurgeon.edits.rename import rename
 from gdsurgeon.edits.reroute import reroute
-from gdsurgeon.edits.set_attr import set_attr
 from gdsurgeon.edits.set_device import set_device
 from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.graph import Graph
@@ -100,24 +97,6 @@ def test_values_that_are_not_claimed_to_be_equal_inside_are_not_outside() -> Non
     result = in_functions(graph, ["body"], lambda body: reroute(body, [("act", "v")]))
     assert body_of(graph)["mul"] == ["v", "half:output:0"]
     assert result.claims == (Unchanged(),)
-
-
-@pytest.mark.tensorflow
-@pytest.mark.parametrize(
-    "edit",
-    [
-        lambda body: rename(body, [("act", "relu")]),
-        lambda body: set_attr(body, ["act"], [("_note:int", "1")]),
-        lambda body: set_device(body, device="/cpu:0", nodes=Selection(ops=("Mul",))),
-        lambda body: remove(body, Selection(nodes=("unread",))),
-        lambda body: control(body, add=[("act", "half")]),
-        lambda body: reroute(body, [("act", "v")]),
-    ],
-    ids=["rename", "set-attr", "set-device", "remove", "control", "reroute"],
-)
-def test_an_edit_in_a_loop_is_proven(tmp_path: Path, edit: Callable[[Graph], EditResult]) -> None:
-    outcome = operated(tmp_path, halving(), in_body(edit))
-    assert {output.after: output.comparison is not None for output in outcome.proof.outputs}["y"]
 
 
 @pytest.mark.tensorflow

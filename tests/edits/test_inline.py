@@ -82,13 +82,6 @@ def test_two_calls_of_one_function() -> None:
 
 
 @pytest.mark.tensorflow
-def test_bodies_in_any_order() -> None:
-    backwards = define("f", {"a": FLOAT}, {"o": (FLOAT, "n:y:0")}, neg("n", "s:z:0"), add("s", "a", "k:output:0"),
-                         scalar("k", 3))  # fmt: skip
-    same([X, call("c", "f", ["x"], F1, F1), identity("y", "c"), library(backwards)], "y", feeds=XS)
-
-
-@pytest.mark.tensorflow
 def test_a_call_as_an_output_keeps_its_name() -> None:
     records = [X, call("c", "less_one", ["x"], F1, F1), library(LESS_ONE)]
     found = same(records, "c", feeds=XS)
@@ -255,13 +248,6 @@ def test_arguments_that_stand_for_lists() -> None:
     assert graphs.attrs(found, "c/s")["N"].i == 2
 
 
-def test_no_tensors_in_a_list() -> None:
-    records = [X, node("c", "listed", ["x"], T=FLOAT, N=1, Ts=[]), identity("y", "c"), library(listed())]
-    found = graph(*records)
-    inline(found)
-    assert graphs.inputs(found)["c/m"] == []
-
-
 # -- what cannot be inlined --------------------------------------------------------------------------------
 
 
@@ -389,13 +375,6 @@ def test_what_xla_compiled_may_differ_a_little() -> None:
     assert isinstance(claim, SameOutputs) and claim.rtol > 0 and claim.atol > 0
     (claim,) = inline(graph(*records), rtol=0.0, atol=0.0).claims
     assert isinstance(claim, SameOutputs) and (claim.rtol, claim.atol) == (0.0, 0.0)
-
-
-def test_what_xla_compiled_inside_a_body_may_differ_too() -> None:
-    outer = define("outer", {"a": FLOAT}, {"o": (FLOAT, "c:output:0")},
-                     call("c", "twice", ["a"], F1, F1, _XlaMustCompile=True))  # fmt: skip
-    (claim,) = inline(graph(X, call("c", "outer", ["x"], F1, F1), library(outer, TWICE))).claims
-    assert isinstance(claim, SameOutputs) and claim.rtol > 0
 
 
 # -- the command -------------------------------------------------------------------------------------------

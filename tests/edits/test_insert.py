@@ -190,14 +190,6 @@ def test_inside_a_loop_without_constants(worker: Worker) -> None:
     assert run(worker, found, "out", fed={"n": int32(10)}) == [14]
 
 
-@pytest.mark.tensorflow
-def test_in_front_of_a_loop_and_behind_it(worker: Worker) -> None:
-    for tensor, n, expected in (("n", 5, 6), ("w/Exit", 5, 6), ("zero", 5, 5)):
-        found = graph(*graphs.loop())
-        insert(found, tensor, graph(*plus_one(), name="b.pb"), scope="b")
-        assert run(worker, found, "out", fed={"n": int32(n)}) == [expected]
-
-
 def conditional() -> list[bytes]:
     """Where p: -(x); else |x|."""
     return [

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from support import graphs
 from support.expecting import refused
-from support.graphs import FLOAT, add, const, g8, graph, identity, inputs, node, placeholder, random_graphs
+from support.graphs import add, const, g8, graph, identity, inputs, node, placeholder, random_graphs
 
 from gdsurgeon.edits.copying.copy_in import copy_in
 from gdsurgeon.graph.load import from_bytes
@@ -72,19 +72,6 @@ def test_weights_are_copied_by_span() -> None:
     spans = [c for c in target.chunks() if isinstance(c, SourceSpan) and c.source is other.source]
     assert sum(c.end - c.start for c in spans) > 400_000
     assert sum(len(c) for c in target.chunks() if isinstance(c, bytes)) < 60
-
-
-def test_a_graph_that_was_edited_is_copied_as_it_is_now() -> None:
-    other = graph(*g8())
-    other.rename({other["a"]: "x"})
-    other.set_inputs(other["foo/bar/e"], [other["x"].output, other["x"].output])
-    other.set_attr(other["foo/d"], "_new", graphs.attr(5))
-    other.set_colocated(other["foo/d"], [other["x"]])
-    other.remove([other["foo/bar/h"]])
-    other.add("late", "Identity", [other["foo/d"].output], attrs={"T": FLOAT})
-    target = graph(trailer=graphs.VERSIONS)
-    copy_in(target, other, replace={})
-    assert {n.name: n for n in graphs.parsed(target).node} == {n.name: n for n in graphs.parsed(other).node}
 
 
 @pytest.mark.parametrize(

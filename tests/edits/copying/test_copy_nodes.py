@@ -231,31 +231,8 @@ def test_a_loop_in_another() -> None:
 # -- state -------------------------------------------------------------------------------------------------
 
 
-def shared(what: Graph | bytes) -> dict[str, str]:
-    return {n.name: n.attr["shared_name"].s.decode() for n in graphs.parsed(what).node if "shared_name" in n.attr}
-
-
 def table(name: str, shared_name: str) -> bytes:
     return node(name, "HashTableV2", key_dtype=INT32, value_dtype=FLOAT, shared_name=shared_name, container="")
-
-
-def test_state_by_name_is_not_shared_with_the_copy() -> None:
-    records = [
-        table("t", "tables/t"),
-        table("u", "tables/t"),
-        table("own", ""),
-        node("q", "FIFOQueueV2", component_types=dtypes(FLOAT), shared_name="tables/t_1"),
-        node("v", "VarHandleOp", dtype=FLOAT, shape=(2,), shared_name="v"),
-        node("nameless", "VarHandleOp", dtype=FLOAT, shape=(2,)),
-        node("old", "VariableV2", dtype=FLOAT, shape=(2,)),
-    ]
-    found = graph(*records)
-    result = copied(found, ["t", "u", "own", "q", "v", "nameless", "old"])
-    after = shared(found)
-    assert after["t_copy"] == after["u_copy"] == result.shared_names["tables/t"]
-    names = [after["t_copy"], after["q_copy"], after["v_copy"], after["nameless_copy"]]
-    assert len({*names, "tables/t", "tables/t_1", "v", ""}) == 8
-    assert after["own_copy"] == "" and not after.get("old_copy")
 
 
 def test_the_shared_name_follows_the_scope() -> None:
