@@ -8,7 +8,7 @@ from typing import NamedTuple
 from gdsurgeon.analysis.queries.attr_text import format_attr_bytes
 from gdsurgeon.analysis.shapes.stated import typed
 from gdsurgeon.difference.forms import Form
-from gdsurgeon.difference.matching import Matching
+from gdsurgeon.difference.matching import FREE, Matching
 from gdsurgeon.graph.names import format_input
 from gdsurgeon.ops.op_defs import op_def
 
@@ -23,12 +23,16 @@ ABSENT = "nothing"
 
 
 class Detail(NamedTuple):
-    """Something that is different: WHAT, which (the key of an attr, the number of an input), before and after."""
+    """Something that is different: WHAT, which (the key of an attr, the number of an input), before and after.
+
+    NOW is what BEFORE is called now, of an input that has the name AFTER as well; '' otherwise.
+    """
 
     what: str
     key: str
     before: str
     after: str
+    now: str = ""
 
 
 class Change(NamedTuple):
@@ -108,20 +112,24 @@ def _default(value: object) -> str:
 
 
 def _inputs(matching: Matching, i: int, j: int) -> Iterator[Detail]:
+    """The data inputs that differ, as the files spell them."""
     a, b, mates = matching.a, matching.b, matching.mates
-    reads, others = a.inputs[i], b.inputs[j]
-    if not a.written[i] and not b.written[j]:
-        return  # what it waits for is told of as control edges
-    for slot in range(max(len(reads), len(others))):
-        read = reads[slot] if slot < len(reads) else None
+    written, others = a.written[i], b.written[j]
+    for slot in range(max(len(written), len(others))):
+        read = written[slot] if slot < len(written) else None
         other = others[slot] if slot < len(others) else None
+        now = ""
         if read is not None and other is not None:
-            (u, port), (v, other_port) = read, other
-            if (mates[u] == v or _are_equal_constants(matching, u, v)) and port == other_port:
+            u, v = a.passed.get(read[0], read[0]), b.passed.get(other[0], other[0])
+            if (mates[u] == v or _are_equal_constants(matching, u, v)) and read[1] == other[1]:
                 continue
+            now = b.names[mates[read[0]]] if mates[read[0]] != FREE else ""
         before = format_input(a.names[read[0]], read[1]) if read is not None else ABSENT
         after = format_input(b.names[other[0]], other[1]) if other is not None else ABSENT
-        yield Detail(INPUT, str(slot), before, after)
+        if before != after:
+            yield Detail(INPUT, str(slot), before, after)
+        elif read is not None and now not in ("", a.names[read[0]]):  # otherwise that node is reported itself
+            yield Detail(INPUT, str(slot), before, after, format_input(now, read[1]))
 
 
 def _are_equal_constants(matching: Matching, u: int, v: int) -> bool:
@@ -130,12 +138,16 @@ def _are_equal_constants(matching: Matching, u: int, v: int) -> bool:
 
 
 def _controls(matching: Matching, i: int, j: int) -> Iterator[Detail]:
-    a, b = matching.a, matching.b
+    a, b, mates = matching.a, matching.b, matching.mates
     if not a.controls[i] and not b.controls[j]:
         return
-    waits = {matching.mates[u]: u for u in a.controls[i]}
     others = set(b.controls[j])
-    gone = sorted(a.names[u] for mate, u in waits.items() if mate not in others)
-    new = sorted(b.names[v] for v in others if v not in waits)
-    if gone or new:
-        yield Detail(CONTROL, "", ", ".join(gone) or ABSENT, ", ".join(new) or ABSENT)
+    kept = {mates[u] for u in a.controls[i]} & others
+    gone = {a.names[u]: mates[u] for u in a.controls[i] if mates[u] not in kept}
+    new = {b.names[v] for v in others - kept}
+    both = gone.keys() & new
+    if gone.keys() != new:
+        yield Detail(CONTROL, "", *(", ".join(sorted(names - both)) or ABSENT for names in (gone.keys(), new)))
+    for name in sorted(both):
+        if gone[name] != FREE:
+            yield Detail(CONTROL, "", name, name, b.names[gone[name]])

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from gdsurgeon.difference.matching import FREE, Matching
+from gdsurgeon.difference.union_find import UnionFind
 
 
 class Hunk(NamedTuple):
@@ -39,7 +40,7 @@ def _connected(matching: Matching) -> Iterator[Hunk]:
     a, b = matching.a, matching.b
     removed = [i for i, mate in enumerate(matching.mates) if mate == FREE]
     added = [j for j, mate in enumerate(matching.back) if mate == FREE]
-    places = _Union(a.size + b.size)
+    places = UnionFind(a.size + b.size)
     for side, first, free in ((a, 0, matching.mates), (b, a.size, matching.back)):
         for node in removed if not first else added:
             for producer, _ in side.written[node]:
@@ -55,7 +56,7 @@ def _connected(matching: Matching) -> Iterator[Hunk]:
         yield Hunk(tuple(gone), tuple(new))
 
 
-def _join_sides(matching: Matching, removed: list[int], added: list[int], places: _Union) -> None:
+def _join_sides(matching: Matching, removed: list[int], added: list[int], places: UnionFind) -> None:
     """Joins what the same node read before and reads now, and what reads the same (constants aside)."""
     a, b = matching.a, matching.b
     readers = {v for i in removed for v, _, _ in a.users[i] if matching.mates[v] != FREE}
@@ -72,20 +73,3 @@ def _join_sides(matching: Matching, removed: list[int], added: list[int], places
         for read in b.inputs[j]:
             if read in reading:
                 places.join(reading[read], a.size + j)
-
-
-class _Union:
-    """Sets that are joined (union-find, with halving of paths)."""
-
-    def __init__(self, count: int) -> None:
-        self._parents = list(range(count))
-
-    def root(self, item: int) -> int:
-        parents = self._parents
-        while parents[item] != item:
-            parents[item] = parents[parents[item]]
-            item = parents[item]
-        return item
-
-    def join(self, one: int, other: int) -> None:
-        self._parents[self.root(one)] = self.root(other)

@@ -13,6 +13,7 @@ from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.difference.alignment import surely_aligned
 from gdsurgeon.difference.cones import both, downstream, upstream
 from gdsurgeon.difference.matching import FREE, MOST_GROUPED, Matching
+from gdsurgeon.difference.namesakes import has_parted_namesakes, pair_namesakes, shorter
 from gdsurgeon.difference.refinement import refined
 from gdsurgeon.difference.scopes import learnt, renamed
 from gdsurgeon.difference.side import Interner, Side
@@ -42,10 +43,22 @@ def _has_variables(graph: Graph) -> bool:
 
 def matched(a: Side, b: Side, numbers: Interner, *, by_name: bool = True) -> Matching:
     """See `match`."""
-    matching = Matching(a, b, numbers)
+    found = _matched(Matching(a, b, numbers), by_name=by_name)
+    if by_name and has_parted_namesakes(found):
+        found = shorter(found, _matched(Matching(a, b, numbers), by_name=False))
+        found = shorter(found, _matched(Matching(a, b, numbers), by_name=True, trusting=True))
+        pair_namesakes(found)
+    return found
+
+
+def _matched(matching: Matching, *, by_name: bool, trusting: bool = False) -> Matching:
+    """MATCHING, which is empty, with all pairs; TRUSTING: nodes of the same name and op are paired first."""
+    a, b = matching.a, matching.b
     _by_signature(matching)
     if by_name:
         _inputs_by_name(matching)
+    if trusting:
+        pair_namesakes(matching)
     matching.pair_unique(a.detailed, b.detailed, "weights", Side.has_weights, whatever=True)
     _by_cones(matching, a.detailed, b.detailed, "content")
     _spread(matching)

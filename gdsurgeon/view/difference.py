@@ -201,7 +201,12 @@ def _rewired(difference: Difference) -> Iterator[str]:
             if detail.what in WIRING:
                 name = shown(difference.names(change.i, change.j)[1])
                 what = f"input {detail.key}" if detail.what == "input" else "waits for"
-                yield f"{name}  {what}: {shown(detail.before)} {ARROW} {shown(detail.after)}"
+                yield f"{name}  {what}: {_before(detail)} {ARROW} {shown(detail.after)}"
+
+
+def _before(detail: Detail) -> str:
+    """What was read, and what that is called now if another node has its name."""
+    return shown(detail.before) + (f" (now {shown(detail.now)})" if detail.now else "")
 
 
 def _small_values(difference: Difference) -> Iterator[str]:
@@ -211,7 +216,8 @@ def _small_values(difference: Difference) -> Iterator[str]:
         if not change.is_weight:
             groups[value_text(change)].append(change)
     for text, found in sorted(groups.items(), key=lambda item: -len(item[1])):
-        name = shown(difference.names(found[0].i, found[0].j)[1])
+        old, new = difference.names(found[0].i, found[0].j)
+        name = shown(new) if old == new else f"{shown(old)} {ARROW} {shown(new)}"
         yield f"{len(found):,} x Const  {text}  (e.g. {name})" if len(found) > 1 else f"{name}  {text}"
 
 
@@ -277,7 +283,7 @@ def notes(difference: Difference) -> dict[int, str]:
         for detail in change.details:
             what = f"input {detail.key}" if detail.what == "input" else detail.what
             name = detail.key if detail.what == "attr" else what
-            out[change.j].append(f"{printable(name)}: {printable(detail.before)} {ARROW} {printable(detail.after)}")
+            out[change.j].append(f"{printable(name)}: {_before(detail)} {ARROW} {printable(detail.after)}")
     for value in difference.values:
         out[value.j].append(f"value {value_text(value)}")
     return {row: "; ".join(texts) for row, texts in out.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gdsurgeon.difference.changes import Change
+from gdsurgeon.difference.changes import Change, Detail
 from gdsurgeon.difference.difference import Difference, ValueChange
 from gdsurgeon.difference.hunks import Hunk
 from gdsurgeon.difference.interface import EndChange
@@ -86,7 +86,13 @@ def _hunk(difference: Difference, hunk: Hunk) -> dict[str, Json]:
 
 def _change(difference: Difference, change: Change) -> dict[str, Json]:
     before, after = difference.names(change.i, change.j)
-    return {"before": before, "after": after, "details": [detail._asdict() for detail in change.details]}
+    return {"before": before, "after": after, "details": [_detail(detail) for detail in change.details]}
+
+
+def _detail(detail: Detail) -> dict[str, Json]:
+    """A detail; `now` only where the name before is another node's name after."""
+    out: dict[str, Json] = detail._asdict()
+    return out if detail.now else {key: value for key, value in out.items() if key != "now"}
 
 
 def _value(difference: Difference, change: ValueChange) -> dict[str, Json]:

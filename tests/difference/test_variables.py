@@ -55,7 +55,9 @@ def test_a_frozen_graph_and_what_it_was_frozen_from() -> None:
     trained = graph(placeholder("x"), *variable, *start, node("y", "Mul", ["x", "w/read"], T=FLOAT))
     frozen = graph(placeholder("x"), const("w", [1, 2]), node("y", "Mul", ["x", "w"], T=FLOAT))
     found = diff(trained, frozen)
-    assert [(found.names(c.i, c.j), c.details[0][2:]) for c in found.changes] == [(("w", "w"), ("VariableV2", "Const"))]
+    assert [(found.names(c.i, c.j), c.details[0][2:4]) for c in found.changes] == [
+        (("w", "w"), ("VariableV2", "Const"))
+    ]
     assert found.matching is not None
     assert sorted(found.matching.a.names[i] for i in found.removed) == ["w/Assign", "w/initial", "w/read"]
     assert not found.added
