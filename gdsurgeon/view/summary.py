@@ -96,8 +96,8 @@ def _intent(outcome: Outcome) -> Iterator[tuple[str, str]]:
             yield what, f"{counted(len(names), 'function')}: {named(names)}"
     for name, (_, inner) in outcome.result.inside.items():
         yield from ((what, f"in {printable(name)}: {text}") for what, text in _names_and_nodes(inner.intent))
-        yield from ((what, f"in {printable(name)}: {text}") for what, text in _tensors(inner.intent))
-    yield from _tensors(intent)
+        yield from ((what, f"in {printable(name)}: {text}") for what, text in tensor_entries(inner.intent))
+    yield from tensor_entries(intent)
 
 
 def _gained(outcome: Outcome) -> dict[str, int] | None:
@@ -121,14 +121,18 @@ def _names_and_nodes(intent: Intent, gained: dict[str, int] | None = None) -> It
         yield "changed", f"{counted(len(intent.changed), 'node')}: {named(intent.changed)}"
 
 
-def _tensors(intent: Intent) -> Iterator[tuple[str, str]]:
+def tensor_entries(intent: Intent) -> Iterator[tuple[str, str]]:
+    """What tensors are called now, and which inputs read something else, by the names before."""
     for old, new in list(intent.moved.items())[:MOST_LINES]:
         yield "moved", renaming((old, new))
     if len(intent.moved) > MOST_LINES:
         yield "moved", f"and {counted(len(intent.moved) - MOST_LINES, 'other tensor')}"
     rewired = [slot for slot in intent.rewired if slot.old != slot.new]  # not what only has another node of the name
+    origin = intent.origins()
     for slot in rewired[:MOST_LINES]:
-        yield "rewired", f"{printable(slot.node)} input {slot.slot}: {printable(slot.old)}  ->  {printable(slot.new)}"
+        old = origin(slot.old) or slot.old
+        was = f"{printable(old)} (now {printable(slot.old)})" if old == slot.new else printable(old)
+        yield "rewired", f"{printable(slot.node)} input {slot.slot}: {was}  ->  {printable(slot.new)}"
     if len(rewired) > MOST_LINES:
         yield "rewired", f"and {counted(len(rewired) - MOST_LINES, 'other input')}"
 

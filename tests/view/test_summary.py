@@ -13,12 +13,14 @@ import pytest
 from support.paths import FIXTURES
 
 from gdsurgeon.cli.main import exit_code
+from gdsurgeon.comparison.facts import Rewired
+from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.operation.validate import Checked, ValidateRequest, Verdict
 from gdsurgeon.proof.proof import OutputProof, Proof, merged
 from gdsurgeon.runtime.compare import Comparison, compare
 from gdsurgeon.runtime.tensor import from_numpy
 from gdsurgeon.text import change, listed, ops, size
-from gdsurgeon.view.summary import chance, equality, proof_entries
+from gdsurgeon.view.summary import chance, equality, proof_entries, tensor_entries
 from gdsurgeon.view.verdict import verdict_lines
 
 LABELS = "ant bee cat dog elk fox gnu hen ibis jay".split()
@@ -245,6 +247,11 @@ def test_many_outputs_are_counted() -> None:
     for output in proof.outputs[1:]:
         output.inside = True
     assert ("behind", "and 3 tensors more") in entries(proof)
+
+
+def test_what_an_input_read_is_called_as_the_model_had_it() -> None:
+    intent = Intent(rewired=[Rewired("y", 0, "x", "new")]).then(Intent(renamed={"x": "z"}))
+    assert [text for label, text in tensor_entries(intent) if label == "rewired"] == ["y input 0: x  ->  new"]
 
 
 def test_what_was_not_run_is_said() -> None:
