@@ -17,7 +17,7 @@ for _name in ("SIGINT", "SIGTERM", "SIGHUP"):
 try:
     from gdsurgeon.errors import INTERNAL_FAULT, OutputError, printable
     from gdsurgeon.resources import exhausted
-except MemoryError:  # the modules that word this have not been read
+except (MemoryError, SystemError):  # the second: C code that got no memory and raised nothing
     os.write(2, b"Error: out of memory\n")
     os._exit(6)
 
