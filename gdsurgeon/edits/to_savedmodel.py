@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.signature import signature
+from gdsurgeon.analysis.traversal.topology import topology_of
+from gdsurgeon.analysis.traversal.walks import members
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameGiven, equation
 from gdsurgeon.edits.naming import naming, of_field, of_nodes, of_tensors
@@ -42,29 +44,28 @@ def to_savedmodel(
 
     Args:
         graph: a frozen graph; changed in place where something is no longer frozen.
-        inputs: what signatures take; none: all placeholders, by their names.
+        inputs: what signatures take; none: all placeholders, by their names, without those that are fed with a path.
         outputs: what they give; each signature gives something. None: all outputs, by their names.
-        init: nodes that a loader runs first, which initialise tables.
+        init: nodes that a loader runs first, which initialise tables. A loader runs one node, so for several nodes one
+            is added that waits for them.
         assets: files that go with the model.
         unfreeze: a regular expression (searched): the floating-point constants in whose names it is found become
             variables, which a checkpoint beside the graph gives their values.
 
     Raises:
         EditError: no such tensor, node or constant; a name is given twice; a tensor cannot be fed or fetched; a
-            signature gives nothing; or the graph has variables, whose values are not in it.
+            signature gives nothing; or what it gives depends on a variable, whose value is not in the graph.
     """
     found = signature(graph)
-    inputs = inputs or [Named(tensor.name, tensor.name) for tensor in found.inputs]
+    fed = {_path_of(graph, asset).name: asset.path for asset in assets}
+    inputs = inputs or [Named(tensor.name, tensor.name) for tensor in found.inputs if tensor.name not in fed]
     outputs = outputs or [Named(tensor.name, tensor.name) for tensor in found.outputs]
-    variables = [node.name for node in graph.nodes() if is_variable(node.op)]
-    if variables:
-        message = f"{quoted(variables[0])} is a variable, whose value is not in {printable(graph.source_name)}"
-        raise EditError(message, code="is-variable", facts={"node": variables[0]})
     keys = dict.fromkeys(item.key for item in (*inputs, *outputs))
     named = {key: with_added(Served({}, {}, PREDICT), key, inputs, outputs) for key in keys}
     signatures = {key: resolved(graph, key, served) for key, served in named.items()}
+    for served in signatures.values():
+        _check_constant(graph, served)
     first = tuple(graph[name].name for name in init)
-    fed = {_path_of(graph, asset).name: asset.path for asset in assets}
 
     initialising = Restoring(fed, first) if first or fed else None
     serving = Serving(kind="SavedModel", signatures=signatures, initialising=initialising)
@@ -72,8 +73,26 @@ def to_savedmodel(
     result.told = [told(key, served) for key, served in signatures.items()]
     if unfreeze is not None:
         serving = _unfrozen(graph, unfreeze, serving, result)
+    if len(first) > 1:
+        group = graph.add(graph.unique_names()("init"), "NoOp", controls=[graph[name] for name in first])
+        result.intent.added.append(group.name)
+        serving = serving._replace(main_op=group.name)
     graph.serving = serving
     return result
+
+
+def _check_constant(graph: Graph, served: Served) -> None:
+    """Raises EditError where what is SERVED depends on a variable."""
+    starts, ends = ([graph.tensor(text) for text in side.values()] for side in (served.inputs, served.outputs))
+    topology = topology_of(graph)
+    above = topology.upstream(
+        [topology.id_of(end.node) for end in ends if end not in starts],
+        given={topology.code(start) for start in starts},
+    )
+    variable = next((topology.node(number) for number in members(above) if is_variable(topology.op(number))), None)
+    if variable is not None:
+        message = f"{quoted(variable.name)} is a variable, whose value is not in {printable(graph.source_name)}"
+        raise EditError(message, code="is-variable", facts={"node": variable.name})
 
 
 def _unfrozen(graph: Graph, pattern: str, serving: Serving, result: EditResult) -> Serving:

@@ -120,6 +120,7 @@ class Serving(NamedTuple):
         before: the same as the file has it, where an edit has changed how the graph is served.
         weights: makes constants of variables; None where there is no checkpoint.
         copies: scopes that edits have copied, in order.
+        main_op: the node that an edit has added to run the targets of `initialising`: a loader runs one node.
     """
 
     kind: str = ""
@@ -134,6 +135,7 @@ class Serving(NamedTuple):
     before: Serving | None = None
     weights: Weights | None = None
     copies: tuple[Copied, ...] = ()
+    main_op: str = ""
 
     @property
     def runs(self) -> list[Restoring]:

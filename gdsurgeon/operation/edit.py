@@ -220,7 +220,7 @@ def _proving(request: Request, progress: Progress) -> Proving:
     from gdsurgeon.operation.proving import Proving
 
     reads = reads_of(request.model, request.wanted)
-    settings = request.settings._replace(reads=(*request.settings.reads, *reads))
+    settings = request.settings._replace(reads=(*request.settings.reads, *reads, *request.assets))
     return Proving(settings, request.overrides, request.level, progress)
 
 

@@ -82,7 +82,7 @@ def put_initialising(around: MetaGraphDef, serving: Serving) -> None:
     """Has AROUND say what a loader of SERVING runs first, and which files it feeds."""
     run = serving.initialising
     if run is not None and run.targets:
-        around.collection_def[MAIN_OP].node_list.value.extend(run.targets)
+        around.collection_def[MAIN_OP].node_list.value.extend([serving.main_op] if serving.main_op else run.targets)
     for tensor, path in run.feeds.items() if run is not None else ():
         asset = around.asset_file_def.add(filename=os.path.basename(path))
         asset.tensor_info.name = spelt(tensor)

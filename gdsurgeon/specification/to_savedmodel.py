@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from gdsurgeon.comparison.audit import audit
 from gdsurgeon.comparison.compare import Comparison
@@ -18,7 +18,9 @@ from gdsurgeon.ops.dtypes import FLOATING
 from gdsurgeon.specification.savers import Saved, say_saver
 
 
-def violations(comparison: Comparison, unfreeze: str | None = None, **asked: object) -> Iterator[str]:
+def violations(
+    comparison: Comparison, unfreeze: str | None = None, init: Sequence[str] = (), **asked: object
+) -> Iterator[str]:
     """See `gdsurgeon.specification.specify.violations`."""
     del asked  # what else is asked is said around the graph
     intent = Intent()
@@ -29,6 +31,10 @@ def violations(comparison: Comparison, unfreeze: str | None = None, **asked: obj
         handles = _variables(intent, before, constants)
         saved = [Saved(handle, node.name, Key(node.name)) for node, handle in zip(constants, handles, strict=True)]
         say_saver(before, saved, intent, "save")
+    if len(init) > 1:
+        group = UniqueNames(lambda name: name in comparison.before or name in intent.added)("init")
+        intent.added.append(group)
+        intent.altered += made(group, "NoOp", (), [name.partition(":")[0] for name in init])
     yield from audit(comparison, intent)
 
 

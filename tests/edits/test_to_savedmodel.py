@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+import shutil
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from support import loaders
 from support.desk import Desk
-from support.expecting import refused
+from support.expecting import account, refused
+from support.graphs import FLOAT, INT64, STRING, const, graph, identity, node, placeholder, tensor
 from support.paths import FIXTURES
 
 import gdsurgeon as gds
 from gdsurgeon.cli.signature_tensors import named
 from gdsurgeon.edits.to_savedmodel import Asset
+from gdsurgeon.graph.graph import Graph
 from gdsurgeon.wire.messages import message
 
 CLASSIFIER = str(FIXTURES / "classifier.pb")
@@ -119,3 +124,46 @@ def test_the_signatures_are_run(desk: Desk) -> None:
     assert (proof["compared"], proof["samples"], proof["batches"], proof["largest_difference"]) == (1, 2, [1, 2], 0)
     assert "serving_default(picture = image) -> scores = probabilities" in ran.err
     assert sorted(path.name for path in desk.folder.iterdir()) == ["out", "report.json"]
+
+
+def lookups(path: bytes, *tables: str) -> Graph:
+    """FOUND is where a word is in the file of PATH, asked of each of TABLES."""
+    records = [
+        path,
+        placeholder("word", STRING, (-1,)),
+        node("miss", "Const", dtype=INT64, value=tensor([-1], INT64, ())),
+    ]
+    for table in tables:
+        records += [
+            node(table, "HashTableV2", key_dtype=STRING, value_dtype=INT64, shared_name=table),
+            node(f"{table}/init", "InitializeTableFromTextFileV2", [table, "path"], key_index=-2, value_index=-1),
+            node(f"{table}/found", "LookupTableFindV2", [table, "word", "miss"], Tin=STRING, Tout=INT64),
+        ]
+    return graph(*records)
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("tables", [("t",), ("t", "u")])
+@pytest.mark.parametrize("kind", ["Const", "Placeholder"])
+def test_every_loader_fills_tables_from_the_asset(desk: Desk, tf: Any, kind: str, tables: tuple[str, ...]) -> None:
+    """Whatever the path in the graph was; the folder may be elsewhere by then."""
+    (desk.folder / "words").mkdir()
+    (desk.folder / "words" / "w.txt").write_text("ape\nbee\ncat\n")
+    path = const("path", ["old.txt"], STRING, ()) if kind == "Const" else placeholder("path", STRING, ())
+    lookups(path, *tables).save(str(desk.folder / "m.pb"))
+    inits = [f"--init={table}/init" for table in tables]
+    ran = desk.run("to-savedmodel", "m.pb", *inits, "--asset", "path=words/w.txt", "-o", "out/1")
+    assert ran.code == 0, ran.err
+    shutil.rmtree(desk.folder / "words")
+    (desk.folder / "out").rename(desk.folder / "there")
+    for load in loaders.ALL:
+        found = load(tf, str(desk.folder / "there" / "1"), "serving_default", {"word": np.array([b"bee", b"dog"])})
+        assert found == {f"{table}/found": [1, -1] for table in tables}, load
+
+
+def test_a_variable_that_no_signature_needs_stops_nothing() -> None:
+    records = [placeholder("x"), identity("y", "x"), node("count", "VariableV2", dtype=FLOAT, shape=()),
+               identity("count/read", "count")]  # fmt: skip
+    found = graph(*records)
+    account(found, gds.to_savedmodel(found, [], [named("y=y", "")]))
+    refused(graph(*records), "is-variable", lambda g: gds.to_savedmodel(g, [], []), node="count")
