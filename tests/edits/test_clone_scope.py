@@ -72,13 +72,6 @@ def test_a_fresh_scope_is_fresh_as_a_whole() -> None:
     check_graph(found, *records, *layer("t_3", "x"))
 
 
-def test_a_scope_that_only_begins_like_one_in_use_is_free() -> None:
-    records = [*MODEL, const("tt/x", [1]), const("t_1/x", [1]), const("u/t/x", [1])]
-    for unique in (False, True):
-        found, _ = cloned(records, unique=unique)
-        check_graph(found, *records, *layer("t", "x"))
-
-
 TOWER = [X, *layer("tower/block_1", "x")]
 CONSTANTS = [X, const("s/w", [1]), const("s/b", [1])]
 OTHERS = [*MODEL, placeholder("i", INT32, (2,)), placeholder("three", FLOAT, (3,))]
@@ -126,15 +119,6 @@ def test_what_cannot_be_cloned(
 
 
 # -- other inputs ------------------------------------------------------------------------------------------
-
-
-@pytest.mark.tensorflow
-def test_the_clone_can_read_something_else() -> None:
-    found, result = cloned(MODEL, inputs=[("x", "z")])
-    check_graph(found, *MODEL, *layer("t", "z"))
-    assert run(found, "y", "t/add", x=[1.0, 2.0], z=[5.0, 6.0]) == [[-3.0, -7.0], [11.0, 19.0]]
-    claim = result.claims[1]
-    assert isinstance(claim, SameGiven) and claim.given["x"] == "z"
 
 
 def test_tensors_may_be_given_as_tensors() -> None:

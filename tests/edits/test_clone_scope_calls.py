@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 from support import graphs, loaders
-from support.cloning import variable
 from support.desk import Desk
 from support.expecting import refused
 from support.function_savers import TABLE, model
-from support.graphs import FLOAT, RESOURCE, X, call, define, graph, identity, library, neg, node
+from support.graphs import FLOAT, RESOURCE, call, define, graph, library, neg, node
 from support.meta_graphs import read
 from support.shipped import Shipped
 
@@ -111,22 +110,6 @@ def test_what_functions_restore_besides_variables_is_refused() -> None:
     edit = partial(clone_scope, source="net", target="copy")
     refused(found, "outside-uses", edit, node="other", op="MutableHashTableV2")
     clone_scope(found, "net", "copy", variables="share")
-
-
-def test_of_a_graph_of_its_own_the_initialisers_are_cloned() -> None:
-    body = define("f", {"w": RESOURCE}, {"y": (FLOAT, "r:value:0")}, node("r", "ReadVariableOp", ["w"], dtype=FLOAT))
-    found = graph(
-        X,
-        *variable("v", "init", resource=True),
-        identity("handle", "v/v", kind=RESOURCE),
-        call("s/call", "f", ["handle"], [RESOURCE], [FLOAT]),
-        neg("y", "s/call"),
-        library(body),
-    )
-    clone_scope(found, "s", "t")
-    inputs = graphs.inputs(found)
-    assert inputs["t/call"] == ["t/handle"] and inputs["t/handle"] == ["t/v/v"]
-    assert any(names[0] == "t/v/v" for name, names in inputs.items() if found[name].op == "AssignVariableOp")
 
 
 # -- the model ---------------------------------------------------------------------------------------------

@@ -63,17 +63,6 @@ def named(*names: str) -> list[bytes]:
 
 
 @pytest.mark.tensorflow
-def test_outputs_alone() -> None:
-    found = graph(*model())
-    after = named("x", "w", "conv", "relu", "k", "head")
-    result = expect(found, lambda g: extract(g, [], ["head"]), after)
-    assert result.notes == []
-    assert result.claims == (SameGiven({}, (("head", "head"),), "edited(x) = original(x)"),)
-    assert graphs.written(found) == graph_bytes(*after)
-    assert run(found, "head", x=[[1.0, -1.0]]) == [[[0, 0, 0]]]
-
-
-@pytest.mark.tensorflow
 def test_a_cut_input_becomes_a_placeholder_of_its_name_dtype_and_shape() -> None:
     found = graph(*model())
     result = expect(found, lambda g: extract(g, ["relu"], ["head"]), [RELU, *named("k", "head")])

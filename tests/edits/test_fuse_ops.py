@@ -87,15 +87,6 @@ def test_under_xla_the_call_says_so() -> None:
         assert isinstance(claim, SameOutputs) and (claim.rtol > 0) == (claim.atol > 0) == (not given)
 
 
-def test_equal_pieces_give_equal_functions() -> None:
-    one, two = graph(*chain()), graph(*chain())
-    fused(one, "neg|mul")
-    fused(two, "neg|mul")
-    assert graphs.written(one) == graphs.written(two)
-    fused(two, ["sum"], "other")
-    assert len({f.signature.name for f in two.functions}) == 2
-
-
 # -- several outputs ---------------------------------------------------------------------------------------
 
 
@@ -210,16 +201,6 @@ def test_the_call_may_have_the_name_of_its_first_output() -> None:
     check_calls(found, X, call("y", only_function(found).signature.name, ["x"], [FLOAT], [FLOAT]))
     assert (result.intent.added, result.intent.removed, result.intent.moved) == (["y"], ["a"], {})
     assert run(found, "y", x=[1.0, 2.0]) == [[1.0, 2.0]]
-
-
-@pytest.mark.tensorflow
-def test_the_call_may_have_the_name_of_a_node_that_is_read() -> None:
-    found = graph(*split())
-    result = fused(found, ["s", "sum"], "s")
-    assert graphs.inputs(found)["early"] == ["s"] and graphs.inputs(found)["late"] == ["s:1"]
-    assert result.intent.moved == {"s:1": "s", "s:2": "s:1", "sum": "s:2"}
-    x = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
-    assert run(found, "late", "early", "of_sum", x=x) == run(graph(*split()), "late", "early", "of_sum", x=x)
 
 
 def test_names_that_are_no_names_of_functions() -> None:

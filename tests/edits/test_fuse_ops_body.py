@@ -31,7 +31,7 @@ from support.graphs import (
     scalar,
     unary,
 )
-from support.running import outcome, run
+from support.running import run
 from support.v1_control_flow import LOOP, cond, taken_both_ways, while_loop
 
 import gdsurgeon as gds
@@ -193,18 +193,6 @@ def test_a_body_with_weights_of_its_own() -> None:
     assert graphs.inputs(found) == {"x": [], "call/weights": [], "call": ["x", "call/weights"], "y": ["call"]}
     assert "call/weights" in result.intent.added
     assert run(found, "y", x=[1.0, 2.0]) == [[10_001.0, 10_002.0]]
-
-
-@pytest.mark.tensorflow
-def test_a_body_with_weights_in_a_loop() -> None:
-    """Weights from outside reach a loop through an Enter."""
-    weights = const("weights", [1.0] * 20_000)
-    body = graph(placeholder("w/v"), weights, const("axis", [0], INT32),
-                 node("sum", "Sum", ["weights", "axis"], T=FLOAT, Tidx=INT32),
-                 add("w/double", "w/v", "sum"), name="body.pb")  # fmt: skip
-    found = graph(*LOOP)
-    fused(found, ["w/double"], body=body, mapped=[("w/v", "w/v")])
-    assert outcome(found, "out", n=2) == [40_007.0]
 
 
 @pytest.mark.tensorflow

@@ -19,7 +19,6 @@ from support.graphs import (
     const,
     define,
     dtypes,
-    func,
     graph,
     identity,
     library,
@@ -57,20 +56,6 @@ def test_a_call_by_the_name_of_a_function() -> None:
     fused(found, ["t", "y"])
     assert body_of(next(f for f in found.functions if f.signature.name != "twice"))["y"] == ["t:o:0"]
     assert run(found, "z", x=[1.0, 2.0]) == [[-2.0, -4.0]]
-
-
-@pytest.mark.tensorflow
-def test_functions_that_nodes_pass_on() -> None:
-    """A conditional with its branches as functions moves into the function."""
-    then = define("then", {"a": FLOAT}, {"o": (FLOAT, "n:y:0")}, neg("n", "a"))
-    other = define("other", {"a": FLOAT}, {"o": (FLOAT, "s:z:0")}, add("s", "a", "a"))
-    chosen = node("if", "StatelessIf", ["p", "x"], Tcond=BOOL, Tin=dtypes(FLOAT), Tout=dtypes(FLOAT),
-                  then_branch=func("then"), else_branch=func("other"))  # fmt: skip
-    records = [X, placeholder("p", BOOL, ()), chosen, neg("y", "if"), identity("z", "y"), library(then, other)]
-    found = graph(*records)
-    fused(found, ["if", "y"])
-    for p in (True, False):
-        assert run(found, "z", x=[1.0, 2.0], p=p) == run(graph(*records), "z", x=[1.0, 2.0], p=p)
 
 
 # -- state and effects -------------------------------------------------------------------------------------

@@ -129,25 +129,6 @@ def test_a_graph_into_itself() -> None:
 # -- connections ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.tensorflow
-def test_what_read_the_placeholder_reads_the_tensor(worker: Worker) -> None:
-    found, other = graph(*ours()), graph(*theirs())
-    result = expect(
-        found,
-        lambda g: import_graph(g, other, scope="o", connect=[("y", "x")]),
-        [
-            *ours(),
-            const("o/k", [10, 10]),
-            node("o/ready", "NoOp", ["^o/k"]),
-            node("o/y", "Sub", ["y", "o/k", "^o/ready"], T=FLOAT, device="/cpu:0", _class=["loc:@o/k"]),
-        ],
-    )
-    assert SameOutputs() in result.claims
-    assert SamePart(other, {"x": "y"}, (("y", "o/y"),), result.intent.copied) in result.claims
-    assert "x" not in result.intent.copied
-    assert run(worker, found, "y", "o/y", fed={"x": float32([1, 2])}) == [[-1, -2], [-11, -12]]
-
-
 TWO = [placeholder("a", FLOAT, (2,)), placeholder("b", FLOAT, (2,)), node("z", "Sub", ["a", "b"], T=FLOAT)]
 WITH_DEFAULT = [const("d", [1, 1]), node("p", "PlaceholderWithDefault", ["d"], dtype=FLOAT, shape=(2,)),
                 node("z", "Neg", ["p"], T=FLOAT)]  # fmt: skip

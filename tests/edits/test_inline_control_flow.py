@@ -99,15 +99,6 @@ def test_a_call_of_one_argument_in_a_branch(body: str, controls: list[str]) -> N
 
 
 @pytest.mark.tensorflow
-def test_a_call_without_arguments_in_a_branch() -> None:
-    made = define("f", {}, {"o": (FLOAT, "k:output:0")}, const("k", [7, 7]))
-    records = [placeholder("p", BOOL, ()), X, node("switch", "Switch", ["x", "p"], T=FLOAT),
-               identity("pivot", "switch:1"), call("call", "f", ["^pivot"], [], F1), identity("y", "call"),
-               library(made)]  # fmt: skip
-    same(records, "y", feeds=[{"p": p, "x": [1.0, 2.0]} for p in (True, False)])
-
-
-@pytest.mark.tensorflow
 def test_a_call_behind_two_conditionals() -> None:
     """It runs where both are taken, whatever its body needs."""
     for made in (STEP, IGNORING, PASSING, CONSTANT):

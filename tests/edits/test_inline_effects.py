@@ -8,22 +8,7 @@ from typing import Any
 import pytest
 from support import graphs
 from support.counting import is_linear
-from support.graphs import (
-    BOOL,
-    FLOAT,
-    INT32,
-    X,
-    call,
-    const,
-    define,
-    dtypes,
-    graph,
-    identity,
-    library,
-    neg,
-    node,
-    placeholder,
-)
+from support.graphs import BOOL, FLOAT, X, call, const, define, dtypes, graph, identity, library, neg, node, placeholder
 from support.inlining import F1, LESS_ONE, same
 from support.running import run
 
@@ -134,12 +119,3 @@ def test_several_things_that_are_waited_for() -> None:
     records = [X, OK, checked_call(F1), identity("y", "x", "^c"), neg("z", "x", "^c", "^x"), library(made)]
     found = same(records, "y", "z", feeds=CHECKED)
     assert graphs.inputs(found)["z"] == [*graphs.inputs(found)["y"], "^x"]
-
-
-@pytest.mark.tensorflow
-def test_seeded_random_numbers_stay_the_same() -> None:
-    made = define("f", {"s": INT32}, {"o": (FLOAT, "r:output:0")},
-                    node("r", "RandomUniform", ["s"], T=INT32, dtype=FLOAT, seed=7, seed2=3), effects=["r"],
-                    stateful=True)  # fmt: skip
-    same([const("s", [3], INT32), call("c", "f", ["s"], [INT32], F1, stateful=True), identity("y", "c"), library(made)],
-         "y", feeds=[{}])  # fmt: skip

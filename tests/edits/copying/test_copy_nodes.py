@@ -6,10 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from support import graphs
-from support.drawing import pick_some
 from support.expecting import check_graph, refused
 from support.graphs import (
     BOOL,
@@ -282,34 +279,3 @@ def test_a_shared_name_in_a_function_and_in_the_graph_is_one_in_the_copy_too() -
     copied(found, [n for n in found.names() if n.startswith("s/")])
     assert outcome(found, "s/y") == [[5.0, 6.0]]
     assert outcome(found, "s/y_copy") == [[5.0, 6.0]]
-
-
-# -- any graph ---------------------------------------------------------------------------------------------
-
-
-@given(graphs.random_graphs(), st.data())
-def test_against_a_naive_copy(drawn: graphs.Drawn, data: st.DataObject) -> None:
-    names = [n.name for n in drawn.message.node]
-    chosen = pick_some(data.draw, names, least=1, unique=True)
-    found = from_bytes(drawn.data)
-    copied(found, chosen)
-
-    def spelt(text: str) -> str:
-        bare = text.lstrip("^")
-        name, colon, port = bare.partition(":")
-        return text[: len(text) - len(bare)] + (f"{name}_copy" if name in chosen else name) + colon + port
-
-    old = {n.name: n for n in drawn.message.node}
-    new = {n.name: n for n in graphs.parsed(found).node}
-    for name in chosen:
-        wanted = type(old[name])()
-        wanted.CopyFrom(old[name])
-        wanted.name = f"{name}_copy"
-        wanted.input[:] = [spelt(text) for text in old[name].input]
-        if "_class" in wanted.attr:
-            entries = wanted.attr["_class"].list.s
-            entries[:] = [b"loc:@" + spelt(e[5:].decode()).encode() for e in entries]
-        got = new[f"{name}_copy"]
-        assert got.op == wanted.op and got.device == wanted.device and got.attr == wanted.attr
-        assert [t for t in got.input if t[0] != "^"] == [t for t in wanted.input if t[0] != "^"]
-        assert set(got.input) == set(wanted.input)
