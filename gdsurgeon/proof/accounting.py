@@ -6,16 +6,19 @@ twice: by the edit itself, and by a specification that follows from the request 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.comparison.audit import audit
 from gdsurgeon.comparison.compare import Comparison, compare_written
 from gdsurgeon.edits.claims import EditResult, Stage
 from gdsurgeon.errors import ValidationError, quoted
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.ops.op_defs import op_def
 from gdsurgeon.specification.asked import Asked
 from gdsurgeon.specification.specify import stage_violations, violations
+from gdsurgeon.wire.protos import AttrValue
 from gdsurgeon.wire.write import Chunk, resolved
 
 MOST_DETAILS = 100
@@ -60,6 +63,13 @@ def _check(before: Graph, result: EditResult, chunks: Sequence[Chunk]) -> Graph:
             code="undeclared-change",
             details=tuple(faults[:MOST_DETAILS]),
         )
+    missing = list(missing_functions(comparison))
+    if missing:
+        raise ValidationError(
+            "the result calls functions that it lacks:",
+            code="no-such-function",
+            details=tuple(missing[:MOST_DETAILS]),
+        )
     _refuse_unasked(unasked(comparison, result))
     return comparison.after
 
@@ -79,6 +89,43 @@ def unaccounted(comparison: Comparison, result: EditResult) -> Iterator[str]:
         body = comparison.inside.get(name)
         found = ["nothing is different"] if body is None else unaccounted(body, inner)
         yield from (f"in the function {quoted(name)} {fault}" for fault in found)
+
+
+def missing_functions(comparison: Comparison) -> Iterator[str]:
+    """Yields a line for each call of a function that is gone, or that a new or altered node calls and that is missing.
+
+    Reads attrs by itself: the code that tells edits which functions are used may be wrong.
+    """
+    gone = {*comparison.facts.functions.removed}
+    there = {function.signature.name for function in comparison.after.functions}
+    for where, op, attrs, is_new in _users(comparison):
+        called = {name for value in attrs for name in _called(value)}
+        for name in sorted({op, *called} & gone | (called - there if is_new else set())):
+            yield f"{where} calls {quoted(name)}"
+
+
+def _users(comparison: Comparison) -> Iterator[tuple[str, str, Iterable[AttrValue], bool]]:
+    """Yields what to call a node, its op, its attrs, and whether it is new or altered; of nodes that may call only."""
+    after, facts = comparison.after, comparison.facts
+    new, new_functions = {*facts.added, *facts.altered}, {*facts.functions.added, *facts.functions.changed}
+    topology = topology_of(after)
+    ops = [op for op in topology.ops() if (definition := op_def(op)) is None or definition.takes_functions]
+    for node in map(topology.node, topology.with_ops(ops)):
+        if facts.functions.removed or node.name in new:
+            yield f"the node {quoted(node.name)}", node.op, (value for _, value in node.attrs()), node.name in new
+    for function in after.functions if facts.functions.removed or new_functions else ():
+        name = function.signature.name
+        for inner in function.node_def:
+            where = f"the node {quoted(inner.name)} of the function {quoted(name)}"
+            yield where, inner.op, inner.attr.values(), name in new_functions
+
+
+def _called(value: AttrValue) -> Iterator[str]:
+    for function in (value.func, *value.list.func):
+        if function.name:
+            yield function.name
+            for inner in function.attr.values():
+                yield from _called(inner)
 
 
 def unasked(comparison: Comparison, result: EditResult) -> Iterator[str]:
