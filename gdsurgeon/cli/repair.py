@@ -27,8 +27,8 @@ def command(request: Request, only_check: bool, as_json: bool) -> None:
 
     Ops that want a variable and read a value, as in a frozen graph (RefSwitch, Assign, ReadVariableOp, ...), become
     those that give the same of a value; colocations with nodes that are not there go; of several nodes with one name
-    each gets its own. Tables that nothing initialises are named. Proven by running: the result runs, and where MODEL
-    does, the outputs are bit-identical.
+    each gets its own. Tables that nothing initialises and ops that TensorFlow does not know are named. Proven by
+    running: the result runs, and where MODEL does, the outputs are bit-identical.
 
     \b
     Examples:
@@ -44,11 +44,13 @@ def command(request: Request, only_check: bool, as_json: bool) -> None:
             )
         _check(request, as_json=as_json)
         return
+    from functools import partial
+
     from gdsurgeon.cli.run_edit import run_edit
     from gdsurgeon.edits.repair import repair
 
     request.mends = True
-    run_edit("repair", request, repair)
+    run_edit("repair", request, partial(repair, custom_ops=bool(request.settings.op_libraries)))
 
 
 class _Fault(NamedTuple):
@@ -72,7 +74,7 @@ def _check(request: Request, *, as_json: bool) -> None:
     from gdsurgeon.view.findings import findings
 
     graph = uniquely_named(open_model(request.model, request.wanted).graph)
-    faults = list(_faults(graph))
+    faults = list(_faults(graph, custom_ops=bool(request.settings.op_libraries)))
     error = None
     if faults:
         error = EditError(f"{printable(graph.source_name)} is to be mended", code="to-be-mended")
@@ -86,15 +88,15 @@ def _check(request: Request, *, as_json: bool) -> None:
         raise error
 
 
-def _faults(graph: Graph) -> Iterator[_Fault]:
-    from gdsurgeon.analysis.checks.check import check
+def _faults(graph: Graph, *, custom_ops: bool) -> Iterator[_Fault]:
+    from gdsurgeon.analysis.checks.check import refusals
     from gdsurgeon.analysis.queries.ailments import ailments
 
     found = list(ailments(graph))
     yield from (_Fault(text, "", mendable=True) for text in graph.mended)
     yield from (_Fault(each.text, each.node, each.is_mendable) for each in found)
     nodes = {each.node for each in found}
-    others = (fault for fault in check(graph).faults if fault.facts.get("node") not in nodes)
+    others = (fault for fault in refusals(graph, custom_ops=custom_ops) if fault.facts.get("node") not in nodes)
     yield from (_Fault(text, "", mendable=False) for text in others)
 
 

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from gdsurgeon.analysis.checks.check import check
+from gdsurgeon.analysis.checks.check import refusals
 from gdsurgeon.analysis.queries.ailments import Ailment, ailments
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameOutputs
@@ -26,7 +26,7 @@ _CHANGES = re.compile("^Assign|Scatter")
 
 
 @edit
-def repair(graph: Graph) -> EditResult:
+def repair(graph: Graph, *, custom_ops: bool = False) -> EditResult:
     """Makes a graph one that TensorFlow loads, as far as what is wrong is of a few kinds.
 
     Ops that want a variable, and read a value where the graph was frozen, become those that give the same of a value;
@@ -34,6 +34,7 @@ def repair(graph: Graph) -> EditResult:
 
     Args:
         graph: changed in place; see `gdsurgeon.graph.uniquely` for names that several nodes have.
+        custom_ops: whether ops that TensorFlow does not know may come from a library; else they are faults.
 
     Raises:
         EditError: something is left for which TensorFlow would refuse the graph; all of it is in the details, and the
@@ -42,7 +43,7 @@ def repair(graph: Graph) -> EditResult:
     """
     found = ailments(graph)
     _mend(trial := _copy(graph), found)
-    faults = check(_copy(trial)).faults
+    faults = refusals(_copy(trial), custom_ops=custom_ops)
     left = [each.text for each in found if not each.is_mendable]
     if faults:
         raise EditError(

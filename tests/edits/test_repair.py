@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import pytest
 from support.desk import Desk, check_error
@@ -15,11 +16,14 @@ from support.graphs import (
     STRING,
     add,
     attr,
+    call,
     const,
+    function,
     graph,
     graph_bytes,
     identity,
     inputs,
+    library,
     names,
     node,
     ops,
@@ -152,6 +156,20 @@ def test_tables_that_nothing_fills_are_named() -> None:
     assert [(each.kind, each.node, each.is_mendable) for each in ailments(empty)] == [("table", "t", False)]
     assert ailments(full) == []
     refused(empty, "not-mendable", repair, error=NothingToDo, nodes=["t"])
+
+
+@pytest.mark.tensorflow
+def test_an_op_that_is_not_known_is_a_fault(desk: Desk) -> None:
+    custom = [X, node("y", "MyRelu", ["x"], T=FLOAT)]
+    refused(graph(*custom), "not-mendable", repair)
+    refused(graph(*custom), "nothing-to-do", partial(repair, custom_ops=True), error=NothingToDo)
+    called = library(function("F", node("y", "MyRelu", ["x"])))
+    refused(graph(X, call("c", "F", ["x"], [FLOAT], [FLOAT]), called), "not-mendable", repair)
+    desk.put("model.pb", graph_bytes(*custom))
+    desk.refused(4, "not-mendable", "repair", "model.pb", "-o", "out.pb")
+    ran = desk.run("repair", "model.pb", "--list", "--json")
+    check_error(ran.error, "to-be-mended", {})
+    assert ran.code == 4 and [each["mendable"] for each in json.loads(ran.out)["faults"]] == [False]
 
 
 # -- names that several nodes have ------------------------------------------------------------------------------

@@ -65,6 +65,17 @@ def check(graph: Graph) -> Findings:
     return findings
 
 
+def refusals(graph: Graph, *, custom_ops: bool = False) -> list[Remark]:
+    """What TensorFlow would refuse of GRAPH: its faults, and ops that are not known; CUSTOM_OPS: those may be loaded.
+
+    Raises:
+        InputError: the file is corrupt.
+    """
+    found = check(graph)
+    unknown = (line for line in found.warnings if isinstance(line, Remark) and line.code == "missing-op")
+    return [*found.faults, *(() if custom_ops else unknown)]
+
+
 def require_sound(graph: Graph, tolerated: str = "") -> Findings:
     """`check`, refusing a graph with faults, unless all have the code TOLERATED.
 
