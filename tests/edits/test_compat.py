@@ -18,6 +18,7 @@ from support.graphs import (
     INT64,
     add,
     const,
+    dtype,
     function,
     graph,
     library,
@@ -34,6 +35,7 @@ from gdsurgeon.edits.compat import RULES, compat
 from gdsurgeon.edits.older import diagonals, padding, resizing, texts
 from gdsurgeon.errors import UsageError
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.operation.library import prove
 from gdsurgeon.ops.op_defs import graph_def_version, table_version
 from gdsurgeon.ops.releases import release, releases
 
@@ -192,6 +194,8 @@ def test_a_constant_that_a_loop_needs_is_in_the_loop() -> None:
 
 
 NMS = [placeholder("x", shape=(5, 4)), placeholder("s", shape=(5,)), scalar("n", 3, INT32), scalar("t", 0.5)]
+HALF = dtype(19)
+HALVES = [placeholder("x", HALF, (5, 4)), placeholder("s", HALF, (5,)), NMS[2], scalar("t", 0.5, HALF)]
 UNREADABLE = [
     node("b", "FusedBatchNormV3", ["x", "s", "s", "s", "s"], T=FLOAT, U=FLOAT, is_training=False), neg("y", "b:5"),
 ]  # fmt: skip
@@ -213,6 +217,9 @@ SELECTED = [
          "pads-output", {}),
         ([*NMS, node("y", "NonMaxSuppressionV5", ["x", "s", "n", "t", "t", "t"], T=FLOAT)], "lowers-scores", {}),
         ([*NMS, *SELECTED], "output-read", {}),
+        ([*NMS, *SELECTED[:-1]], "output-read", {}),
+        ([*HALVES, node("y", "NonMaxSuppressionV4", ["x", "s", "n", "t", "t"], T=HALF, T_threshold=HALF)],
+         "dtype-mismatch", {"found": "float16"}),
         *(([X, node("y", "Einsum", ["x"] * count, T=FLOAT, N=count, equation=equation)], "not-a-product",
            {"equation": equation}) for count, equation in ((2, "ab,bc->a"), (2, "ab,b...->a..."), (1, "ab->ba"))),
         ([placeholder("x", "int8", (2, 2)), node("y", "BatchMatMulV3", ["x", "x"], Ta="int8", Tb="int8", Tout=INT32)],
@@ -223,6 +230,18 @@ def test_what_has_no_older_form_is_refused_with_the_reason(
     records: list[bytes], code: str, facts: dict[str, Any]
 ) -> None:
     check_reason(records, "1.4", code, **facts)
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("is_training", [False, True])
+def test_a_batch_norm_that_is_the_output_has_one_output_less(is_training: bool) -> None:
+    """Its reserve space is an output of the graph, as all outputs of the last node, and undefined."""
+    weights = [const(name, [1.0, 2.0]) for name in "somv"]
+    norm = node("y", "FusedBatchNormV3", ["x", *"somv"], T=FLOAT, U=FLOAT, is_training=is_training)
+    found = graph(placeholder("x", shape=(1, 2, 2, 2)), *weights, norm)
+    result = compat(found, "1.12")
+    assert graphs.ops(found)["y"] == "FusedBatchNormV2"
+    assert {output.after for output in prove(found, result).compared} >= {"y", "y:1", "y:2"}
 
 
 def test_all_that_is_unknown_is_told_at_once() -> None:
@@ -299,6 +318,7 @@ def others() -> list[bytes]:
     nms = ["boxes", "scores", "k", "iou", "thr"]
     out += [node("n3", "NonMaxSuppressionV3", nms, T=FLOAT), node("n4", "NonMaxSuppressionV4", nms, T=FLOAT)]
     out += [node("n5", "NonMaxSuppressionV5", [*nms, "none"], T=FLOAT)]
+    out += [node(f"only_{name}", "Identity", [name], T=INT32) for name in ("n4", "n5")]
     return out
 
 

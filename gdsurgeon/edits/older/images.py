@@ -5,7 +5,7 @@ from __future__ import annotations
 from gdsurgeon.edits.older.broadcasting import shape_of
 from gdsurgeon.edits.older.site import Rule, Site, typed
 from gdsurgeon.errors import Remark
-from gdsurgeon.ops.dtypes import BOOL, INT32, INT64, base_dtype
+from gdsurgeon.ops.dtypes import BOOL, FLOAT32, INT32, INT64, base_dtype, dtype_name
 
 _MORE = ("pad_to_max_output_size",)
 
@@ -14,16 +14,19 @@ def _nms(site: Site) -> str:
     """NonMaxSuppressionV4 and V5 where they do what V3 does."""
     if site.node.setting("pad_to_max_output_size"):
         return Remark("it pads what it gives: a Pad behind it does", "pads-output")
-    if site.reads() - {0}:
-        return Remark(
-            "more of it is read than which boxes are selected: GatherV2 of the scores, and Size, give that",
-            "output-read",
-        )
     inputs = site.node.inputs
+    if site.dtype(3) != FLOAT32:
+        found = dtype_name(site.dtype(3))
+        return Remark(f"its thresholds are {found}: NonMaxSuppressionV3 takes float32", "dtype-mismatch", found=found)
     if len(inputs) > 5:
         sigma = site.value(5)
         if sigma is None or sigma.values != [0.0]:
             return Remark("it lowers scores (soft_nms_sigma is not a constant 0)", "lowers-scores")
+    if (site.reads() | site.returns()) - {0}:
+        return Remark(
+            "more of it is used than which boxes are selected: GatherV2 of the scores, and Size, give that",
+            "output-read",
+        )
     return site.become("NonMaxSuppressionV3", inputs[:5], drop=_MORE)
 
 
@@ -50,7 +53,14 @@ def _nms_v3(site: Site) -> str:
 
 
 RULES = (
-    Rule("NonMaxSuppressionV5", "NonMaxSuppressionV3", "soft_nms_sigma 0, no padding, output 0 alone is read", _nms),
-    Rule("NonMaxSuppressionV4", "NonMaxSuppressionV3", "no padding, output 0 alone is read", _nms),
+    Rule(
+        "NonMaxSuppressionV5",
+        "NonMaxSuppressionV3",
+        "soft_nms_sigma 0, no padding, only output 0 is used, thresholds are float32",
+        _nms,
+    ),
+    Rule(
+        "NonMaxSuppressionV4", "NonMaxSuppressionV3", "no padding, only output 0 is used, thresholds are float32", _nms
+    ),
     Rule("NonMaxSuppressionV3", "NonMaxSuppressionV2, then those above the threshold", "finite boxes", _nms_v3),
 )

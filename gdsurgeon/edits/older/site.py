@@ -6,13 +6,16 @@ import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.analysis.shapes.inference import Shapes, infer_shapes
 from gdsurgeon.analysis.traversal.control_flow import ControlFlow, control_flow
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.graph.attrs import Shape, type_value
 from gdsurgeon.graph.constants import Constant, constant, raw_value, tensor_value
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.graph.served import serving_of
 from gdsurgeon.ops.dtypes import DTYPES, INT32, STRING, base_dtype
 from gdsurgeon.ops.kinds import IDENTITY
 from gdsurgeon.ops.releases import Release
@@ -53,6 +56,7 @@ class Places:
         self.notes: dict[str, None] = {}
         self._shapes: Shapes | None = None
         self._flow: ControlFlow | None = None
+        self._outputs: frozenset[Node] | None = None
 
     def shape(self, read: Output) -> Shape:
         """What is known of the shape of a tensor."""
@@ -62,6 +66,16 @@ class Places:
             return self._shapes.shape(read)
         except KeyError:  # it has come since
             return None
+
+    def returned(self, node: Node) -> set[int]:
+        """The outputs of a node that are outputs of the graph: all of a node that is one, or what signatures name."""
+        serving = serving_of(self.graph)
+        if serving is not None and serving.called:
+            served = (parse_tensor(text) for each in serving.called.values() for text in each.outputs.values())
+            return {ref.port for ref in served if ref.node == node.name}
+        if self._outputs is None:
+            self._outputs = frozenset(output_nodes(self.graph))
+        return {output.index for output in node.outputs} if node in self._outputs else set()
 
     def is_in_loop(self, node: Node) -> bool:
         """Whether a node that was there from the beginning lies in a frame of a v1 while loop."""
@@ -110,6 +124,10 @@ class Site:
         """The outputs of the node that are read."""
         users = self.graph.users(self.node)
         return {read.index for user in users for read in user.inputs if read.node is self.node}
+
+    def returns(self) -> set[int]:
+        """The outputs of the node that are outputs of the graph."""
+        return self._places.returned(self.node)
 
     def note(self, text: str) -> None:
         """Says something that somebody should know of the replacement."""
