@@ -8,8 +8,6 @@ from hypothesis import strategies as st
 
 from gdsurgeon.checkpoint import crc32c
 
-POLYNOMIAL = 0x1EDC6F41
-
 
 def bit_by_bit(data: bytes) -> int:
     register = 0xFFFFFFFF
@@ -18,15 +16,6 @@ def bit_by_bit(data: bytes) -> int:
         for _ in range(8):
             register = register >> 1 ^ (0x82F63B78 if register & 1 else 0)
     return register ^ 0xFFFFFFFF
-
-
-def power(exponent: int) -> int:
-    """x^EXPONENT modulo the generator, bit i the coefficient of x^i."""
-    out = 1
-    for _ in range(exponent):
-        out <<= 1
-        out = out & 0xFFFFFFFF ^ POLYNOMIAL if out >> 32 else out
-    return out
 
 
 @pytest.mark.parametrize(
@@ -55,16 +44,6 @@ def test_long_messages_are_folded_right(size: int) -> None:
 @given(st.binary(max_size=4000), st.binary(max_size=4000))
 def test_a_checksum_goes_on_where_it_ended(one: bytes, other: bytes) -> None:
     assert crc32c.extend(crc32c.checksum(one), other) == crc32c.checksum(one + other) == bit_by_bit(one + other)
-
-
-def test_pieces_make_no_difference() -> None:
-    data = bytes(i * 31 & 255 for i in range(100_000))
-    pieces = [data[:5], b"", data[5:60_000], data[60_000:]]
-    assert crc32c.checksum_of(pieces) == crc32c.checksum(data) == bit_by_bit(data)
-
-
-def test_what_is_folded_by_is_a_multiple_of_the_generator() -> None:
-    assert power(6777) == power(484) ^ power(100) ^ 1
 
 
 def test_masked_as_leveldb_does() -> None:

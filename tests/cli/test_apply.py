@@ -80,13 +80,6 @@ def test_a_body_that_is_put_in_twice(files: Desk) -> None:
     check_same(files, "insert tower/scaled other.pb", "insert tower/scaled more.pb --scope again", "rename points=p")
 
 
-def test_what_all_lines_do_is_one_write(files: Desk) -> None:
-    lines = ["rename scores=classes", "add-preprocessing pre.pb", "set-device --clear", "rename image=picture"]
-    applied(files, *lines, options=("--validate", "none"))
-    assert files.files().keys() - FILES.keys() == {"applied.pb", "s.gds"} and files.temporary_files() == []
-    check_same(files, *lines, options=("--validate", "none"))
-
-
 @pytest.mark.tensorflow
 def test_it_is_proven_once(files: Desk) -> None:
     lines = ["rename scores=classes", "add-preprocessing pre.pb", "freeze-input keep_prob=0.5", "rename image=picture"]
@@ -199,14 +192,6 @@ def test_standard_input_is_read_once(
     data = "\n".join(lines).encode() if arguments[-1] == "-" else FILES["pre.pb"]
     script(files, *lines)
     files.refused(2, "conflicting-options", "apply", *arguments, "-o", "out.pb", *QUICK, data=data, place=place)
-
-
-def test_text_stays_text(files: Desk) -> None:
-    lines = ("rename scores=classes", "set-device --clear", "rename image=picture")
-    assert files.run("convert", MODEL, "-o", "model.pbtxt").code == 0
-    assert files.run("apply", "model.pbtxt", script(files, *lines), "-o", "out.pbtxt", *QUICK).code == 0
-    assert files.run("convert", one_by_one(files, *lines), "-o", "wanted.pbtxt").code == 0
-    assert files.files()["out.pbtxt"] == files.files()["wanted.pbtxt"]
 
 
 # -- nothing to do -----------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import tracemalloc
 from collections.abc import Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 from support import graphs
@@ -24,7 +24,6 @@ from support.graphs import (
     STRING,
     add,
     const,
-    dtype,
     dtypes,
     func,
     function,
@@ -37,91 +36,17 @@ from support.graphs import (
 
 from gdsurgeon.feeds.input_spec import input_spec
 from gdsurgeon.graph.load import from_bytes
-from gdsurgeon.ops.op_defs import graph_def_version
 from gdsurgeon.wire.fields import encode_len
-from gdsurgeon.wire.messages import message
 
 QUICK = ("--validate", "structure")
 EARLIER = b"an earlier output"
 X = placeholder("x", FLOAT, (-1, 4))
 Y = identity("y", "x")
-CALL = node("y", "PartitionedCall", ["x"], Tin=dtypes(FLOAT), Tout=dtypes(FLOAT), f=func("F"))
-BODY = node("y", "Identity", ["x"], T=FLOAT)
-WHOLE = function("F", BODY)
-CALLS_G = node("y", "PartitionedCall", ["x"], Tin=dtypes(FLOAT), Tout=dtypes(FLOAT), f=func("G"))
 
 
 def value(kind: bytes, shape: tuple[int, ...], rest: bytes) -> bytes:
     """An AttrValue that holds a tensor of any content."""
     return encode_len(8, b"\x08" + kind[1:] + encode_len(2, graphs.shape_proto(shape)) + rest)
-
-
-def weight(kind: bytes, tensor: bytes) -> list[bytes]:
-    return [X, Y, node("k", "Const", dtype=kind, value=tensor)]
-
-
-def versions(**fields: Any) -> bytes:
-    return encode_len(4, message("tensorflow.VersionDef")(**fields).SerializeToString())
-
-
-def lacking(what: str) -> Any:
-    """F, without a ret, or with an argument or an attr twice."""
-    out = function("F", BODY)
-    if what == "ret":
-        out.ret.clear()
-    elif what == "argument":
-        out.signature.input_arg.add(name="x", type=1)
-    else:
-        out.signature.attr.add(name="T", type="type")
-        out.signature.attr.add(name="T", type="type")
-    return out
-
-
-BROKEN: dict[str, tuple[list[bytes], tuple[str, ...]]] = {
-    "32-two-functions-of-one-name": ([X, CALL, library(WHOLE, WHOLE)], ("2 functions", "'F'")),
-    "32-no-ret": ([X, CALL, library(lacking("ret"))], ("'F'", "no ret", "'out'")),
-    "32-ret-of-no-node": ([X, CALL, library(function("F", BODY, ret="gone:z:0"))], ("ret 'out'", "'gone:z:0'")),
-    "32-ret-of-no-output": ([X, CALL, library(function("F", BODY, ret="y:gone:0"))], ("ret 'out'", "'y:gone:0'")),
-    "32-ret-of-no-index": ([X, Y, library(function("F", BODY, ret="y:output:1"))], ("ret 'out'", "'y:output:1'")),
-    "32-ret-of-another-dtype": (
-        [X, CALL, library(function("F", node("y", "Shape", ["x"], T=FLOAT)))], ("ret 'out'", "float32", "int32")),
-    "33-no-such-function": ([X, CALL], ("'y'", "'F'", "has not")),
-    "33-no-such-function-inside": ([X, CALL, library(function("F", CALLS_G))], ("'F' calls 'G'",)),
-    "35-attr-missing": ([X, node("y", "Identity", ["x"])], ("'y'", "'T'", "missing")),
-    "35-attr-missing-inside": ([X, CALL, library(function("F", node("y", "Identity", ["x"])))], ("'F'", "'T'")),
-    "35-constant-without-value": ([X, Y, node("k", "Const", dtype=FLOAT)], ("'k'", "'value'")),
-    "37-argument-twice": ([X, CALL, library(lacking("argument"))], ("'F'", "several inputs", "'x'")),
-    "37-attr-twice": ([X, CALL, library(lacking("attr"))], ("'F'", "several attrs", "'T'")),
-    "38-attr-of-a-wrong-kind": ([X, node("y", "Identity", ["x"], T=1)], ("'T' is int", "type")),
-    "38-no-dtype": ([X, node("y", "Identity", ["x"], T=dtype(0))], ("DataType 0",)),
-    "38-dtype-999": ([X, node("y", "Identity", ["x"], T=dtype(999))], ("DataType 999",)),
-    "38-edge-of-another-dtype": ([placeholder("x", INT32), identity("y", "x")], ("takes float32", "'x' is int32")),
-    "38-text-not-allowed": ([X, node("y", "Bucketize", ["x"], T=FLOAT, boundaries=b"\x0a\x00"),
-                             node("z", "AsString", ["x"], T=dtype(20))], ("'T' is resource", "one of")),
-    "38-number-below-the-least": ([X, Y, node("z", "AddN", [], T=FLOAT, N=0)], ("'N' is 0", "least is 1")),
-    "38-dtype-that-the-op-does-not-take": ([placeholder("x", BOOL), node("y", "Abs", ["x"], T=BOOL)], ("'T' is bool",)),
-    "39-dtype-unlike-the-tensor": (weight(INT32, graphs.tensor([1], FLOAT)), ("'k'", "int32", "float32")),
-    "40-content-too-short": (weight(FLOAT, value(FLOAT, (2,), encode_len(4, b"1234"))), ("'k'", "4 bytes", "takes 8")),
-    "40-content-too-long": (weight(FLOAT, value(FLOAT, (), encode_len(4, b"12345678"))), ("'k'", "8 bytes", "takes 4")),
-    "40-too-many-values": (weight(FLOAT, value(FLOAT, (), encode_len(5, bytes(8)))), ("'k'", "2 values")),
-    "40-content-of-texts": (weight(STRING, value(STRING, (2,), encode_len(4, b"no texts"))), ("'k'", "2 strings")),
-    "41-negative-dimension": ([placeholder("x", FLOAT, (-2,)), Y], ("'x'", "dimension -2")),
-    "41-rank-255": ([placeholder("x", FLOAT, (1,) * 255), Y], ("'x'", "255 dimensions")),
-    "41-product-of-2^64": ([placeholder("x", FLOAT, (1 << 32, 1 << 32)), Y], ("'x'", "2^63")),
-    "41-product-of-2^63-in-a-tensor": (weight(FLOAT, value(FLOAT, (1 << 32, 1 << 31), b"")), ("'k'", "2^63")),
-    "46-min-consumer-too-new": ([X, Y, versions(min_consumer=99_999)], ("99999", str(graph_def_version()))),
-    "46-bad-consumer": ([X, Y, versions(bad_consumers=[graph_def_version()])], (str(graph_def_version()),)),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("records", "words"), BROKEN.values(), ids=BROKEN)
-@pytest.mark.parametrize("command", ["rename", "validate"])
-def test_a_broken_graph_is_refused(desk: Desk, command: str, records: list[bytes], words: tuple[str, ...]) -> None:
-    desk.put("model.pb", graph_bytes(*records))
-    desk.put("out.pb", EARLIER)
-    arguments = ("rename", "model.pb", "x=q", "-o", "out.pb", *QUICK) if command == "rename" else (
-        "validate", "model.pb", "--level", "structure")  # fmt: skip
-    check_refused(desk, 3, ("model.pb", *words), *arguments)
 
 
 class Run(NamedTuple):
@@ -142,9 +67,6 @@ TABLE = node("t", "HashTableV2", key_dtype=STRING, value_dtype=INT64, shared_nam
 LOOKUP = node("y", "LookupTableFindV2", ["t", "s", "d"], Tin=STRING, Tout=INT64)
 NONE = node("d", "Const", dtype=INT64, value=value(INT64, (), encode_len(10, b"\x01")))
 UNKNOWN = node("c", "MyOp", ["x"])
-RESHAPE = node("y", "Reshape", ["x", "four"], T=FLOAT, Tshape=INT32)
-RESHAPED = [placeholder("x", FLOAT, (1, 4)), const("four", [4], INT32), RESHAPE]
-CAST = node("i", "Cast", ["x"], SrcT=FLOAT, DstT=INT32)
 FILE = node("y", "ReadFile", ["x"])
 SPLAT = node("k", "Const", dtype=FLOAT, value=value(FLOAT, (1 << 34,), encode_len(5, bytes(4))))
 PY = {"Tin": dtypes(FLOAT), "Tout": dtypes(FLOAT), "token": "t"}
@@ -197,13 +119,6 @@ UNFIT: dict[str, Run] = {
     "50-save-beside-an-output-that-runs": Run(
         [X, Y, PATH, CALLED, SLICES, node("s", "SaveV2", ["name", "names", "slices", "x"], dtypes=dtypes(FLOAT)),
          identity("done", "name", "^s", kind=STRING)], "rename y=q", 0, ("not run  done", "bit-identical")),
-    "53-pattern-matches-nothing": Run([X, Y], "rename --regex nothing=q", 4, ("matched 0 nodes",)),
-    "54-name-is-taken": Run([X, Y, identity("z", "y")], "rename y=z", 4, ("'z'", "taken")),
-    "54-swap": Run([X, identity("a", "x"), identity("y", "a")], "rename a=y y=a --validate structure", 0),
-    "55-cycle": Run([X, add("b", "x", "x"), identity("y", "b")], "reroute x=y --only ^b$", 4, ("cycle",)),
-    "55-dtype": Run([X, CAST, Y], "reroute x=i --only ^y$", 4, ("float32", "int32")),
-    "56-output-removed": Run([X, Y], "remove --node y", 4, ("'y'", "output")),
-    "57-baked-reshape": Run(RESHAPED, "set-shape x=2,4", 4, ("'y'", "Reshape")),
     **{f"giant-{op}": Run([X, Y, *giant], "rename y=q --validate structure", 0) for op, giant in GIANTS.items()},
     "random-op-is-drawn": Run([X, *DRAWN, add("y", "x", "u")], "rename y=q", 0, ("u: drawn once", "bit-identical")),
     "random-op-in-a-function": Run(
@@ -239,31 +154,6 @@ def test_what_a_graph_holds_that_an_edit_or_a_run_cannot_take(
         assert desk.files() == before
     else:
         assert desk.files()["model.pb"] == before["model.pb"]
-
-
-def test_row_84_what_changes_nothing_gives_the_same_bytes(desk: Desk) -> None:
-    data = graph_bytes(X, identity("a", "x"), identity("y", "a"), library(function("F", BODY)))
-    desk.put("model.pb", data)
-    assert desk.run("rename", "model.pb", "a=b", "-o", "there.pb", *QUICK).code == 0
-    assert desk.run("rename", "there.pb", "b=a", "-o", "back.pb", *QUICK).code == 0
-    assert desk.run("rename", "model.pb", "a=b", "-o", "again.pb", *QUICK).code == 0
-    files = desk.files()
-    assert files["back.pb"] == data
-    assert files["again.pb"] == files["there.pb"]
-
-
-def test_row_73_the_last_of_two_writers_wins_whole(desk: Desk) -> None:
-    """Neither waits for the other: what is there afterwards is what one of them has written."""
-    big = [X, *(const(f"w{i}", [i] * 2000) for i in range(50)), Y]
-    desk.put("model.pb", graph_bytes(*big))
-    at_once = [desk.fork("rename", "model.pb", f"y={name}", "-o", "out.pb", *QUICK) for name in ("p", "q", "r")]
-    assert [process.wait(60) for process in at_once] == [0, 0, 0]
-    wanted = []
-    for name in ("p", "q", "r"):
-        assert desk.run("rename", "model.pb", f"y={name}", "-o", f"{name}.pb", *QUICK).code == 0
-        wanted.append(desk.files()[f"{name}.pb"])
-    assert desk.files()["out.pb"] in wanted
-    assert desk.temporary_files() == []
 
 
 @pytest.mark.parametrize("giant", GIANTS.values(), ids=GIANTS)

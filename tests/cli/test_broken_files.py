@@ -57,38 +57,16 @@ BAD = [
     Bad("5-cut-in-the-versions", PLAIN[:-1], ("truncated",)),
     Bad("6-cut-between-nodes", identity("y", "x") + identity("z", "w"), ("'y'", "'x'", "'z'", "'w'")),
     Bad("7-two-graphs", PLAIN + PLAIN, ("'x'", "numbers 0 and 3", "'y'", "numbers 1 and 4")),
-    Bad("8-saved-model", hostile.SAVED_MODEL, ("SavedModel", "freeze")),
-    Bad("10-text-that-is-no-graph", b"hello, world\n", ("text",)),
     Bad("10-text-graph-with-a-slip", hostile.TEXT.replace(b"input:", b"imput:"), ("line 9", "imput")),
     Bad("10-text-graph-cut", hostile.TEXT[:-40], ("text GraphDef", "line")),
-    Bad("11-git-lfs", hostile.LFS_POINTER, ("git lfs pull",)),
-    Bad("12-html", hostile.HTML, ("HTML",)),
-    Bad("12-xml", hostile.XML, ("XML",)),
-    Bad("13-gzip", hostile.GZIP, ("gzip",)),
-    Bad("13-zip", hostile.zipped(), ("zip",)),
-    Bad("13-tar", hostile.tarred(), ("tar",)),
-    Bad("14-tflite", hostile.TFLITE, ("TFLite",)),
-    Bad("14-onnx", hostile.ONNX, ("ONNX",)),
-    Bad("14-hdf5", hostile.HDF5, ("HDF5",)),
     Bad("14-png", hostile.PNG, ("PNG",)),
-    Bad("15-byte-order-mark", b"\xef\xbb\xbf" + PLAIN, ("corrupt", "text mode")),
-    Bad("15-crlf", PLAIN.replace(b"\n", b"\r\n"), ("corrupt", "text mode")),
-    Bad("15-line-feed-at-the-end", PLAIN + b"\n", ("corrupt",)),
     Bad("15-zeros-at-the-end", PLAIN + bytes(8), ("corrupt", f"byte {len(PLAIN)}")),
     Bad("15-text-at-the-end", PLAIN + b"Connection closed\n", ("corrupt",)),
     Bad("16-huge-node", PLAIN + b"\n\xff\xff\xff\xff\x0f" + b"abc", ("truncated or corrupt", "4294967295")),
-    Bad("16-node-of-2^63", PLAIN + b"\n" + encode_varint((1 << 63) - 1) + b"abc", ("truncated or corrupt",)),
-    Bad("16-node-of-2^64-1", PLAIN + b"\n" + encode_varint(-1) + b"abc", ("truncated or corrupt",)),
-    Bad("16-huge-name", PLAIN + record(b"\n\xff\xff\xff\xff\x0fabc"), ("truncated or corrupt",)),
-    Bad("16-huge-library", PLAIN + b"\x12\xff\xff\xff\xff\x0fabc", ("truncated or corrupt",)),
     Bad("16-huge-attr", in_node(b"\x2a\xff\xff\xff\xff\x0fabc"), ("truncated or corrupt",)),
-    Bad("17-varint-of-11-bytes", PLAIN + b"\n" + OVERLONG, ("corrupt", "varint")),
     Bad("17-varint-of-11-bytes-in-a-node", in_node(b"\x18" + OVERLONG), ("corrupt", "varint")),
-    Bad("17-tag-0", PLAIN + b"\x00\x00", ("corrupt", "field number 0")),
     Bad("17-tag-0-in-a-node", in_node(b"\x00\x00"), ("corrupt", "field number 0")),
-    Bad("17-wire-type-7", PLAIN + b"\x0f\x00", ("corrupt", "wire type 7")),
     Bad("17-wire-type-7-in-a-node", in_node(b"\x0f\x00"), ("corrupt", "wire type 7")),
-    Bad("17-open-group", PLAIN + b"\x33\x08\x01", ("corrupt", "group")),
     Bad("17-open-group-in-a-node", in_node(b"\x43\x08\x01"), ("corrupt", "group")),
     Bad("17-groups-100000-deep", PLAIN + b"\x33" * 100_000, ("corrupt", "group")),
     Bad("17-end-of-no-group", PLAIN + b"\x34", ("corrupt", "group")),
@@ -101,40 +79,18 @@ BAD = [
         for depth in (45, 200, 2000)
     ),
     Bad("20-name", PLAIN + record(b"\n\x02\xff\xfe" + encode_len(2, b"NoOp")), ("name", "UTF-8")),
-    Bad("20-op", PLAIN + record(b"\n\x01n\x12\x02\xff\xfe"), ("op", "UTF-8")),
-    Bad("20-input", in_node(b"\x1a\x02\xff\xfe"), ("input", "UTF-8")),
-    Bad("20-attr", in_node(encode_len(5, b"\n\x02\xff\xfe\x12\x00")), ("attr", "UTF-8")),
-    Bad("21-nul", named("a\0b"), (r"'a\x00b'", RULE)),
-    Bad("21-newline", named("a\nError: b"), (r"'a\nError: b'", RULE)),
     Bad("21-escape", named("a\x1b[31mb"), (r"'a\x1b[31mb'", RULE)),
     Bad("21-newline-in-an-input", reads("a\nError: b"), (r"a\nError: b",)),
-    Bad("22-no-name", named(""), ("no name", RULE)),
-    *(
-        Bad(f"22-name-{what}", named(name), (f"'{name}'", "illegal name", RULE))
-        for what, name in (
-            ("space", "a b"), ("only-a-space", " "), ("caret", "^a"), ("underscore", "_a"), ("dash", "-a"),
-            ("colon", "a:0"), ("non-ascii", "é"), ("slash", "/a"),
-        )
-    ),
-    Bad("23-duplicate", PLAIN + identity("y", "x"), ("'y'", "1 and 3")),
+    Bad("22-name-space", named("a b"), ("'a b'", "illegal name", RULE)),
     Bad("24-dangling", placeholder("image", 4) + identity("y", "imag") + VERSIONS, ("'y'", "'imag'", "mean 'image'")),
-    Bad("25-dangling-control", PLAIN + no_op("n", "^xx"), ("'n'", "'^xx'")),
     Bad("28-output-7-of-1", reads("x:7"), ("'y'", "'x:7'", "has 1 output")),
-    *(
-        Bad(f"28-{text}", reads(text), ("'y'", f"'{text}'"))
-        for text in ("x:-1", "x:abc", "x:99999999999", "x:", ":0", "x:0:0", "x:00", "x:01", "^x:1", "^", "", "x:１")
-    ),
+    Bad("28-output-that-is-no-number", reads("x:１"), ("'y'", "'x:１'")),
     Bad("29-self", PLAIN + identity("n", "n"), ("cycle", "'n' -> 'n'")),
-    Bad("29-pair", PLAIN + identity("a", "b") + identity("b", "a"), ("cycle", "'a'", "'b'", "->")),
-    Bad("29-by-control", PLAIN + no_op("a", "^b") + no_op("b", "^a"), ("cycle", "'a'", "'b'")),
     Bad("29-back-edge-into-no-merge", PLAIN + identity("a", "n") + node("n", "NextIteration", "a", T=hostile.a_type()),
         ("cycle", "'a'", "'n'")),
     Bad("30-recursion-by-op", recursive("F"), ("'F' -> 'F'",)),
-    Bad("30-recursion-by-attr", recursive("F", by="attr"), ("'F' -> 'F'",)),
-    Bad("31-two-by-op", recursive("F", "G"), ("'F' -> 'G' -> 'F'",)),
     Bad("31-three-by-op", recursive("F", "G", "H"), ("'F' -> 'G' -> 'H' -> 'F'",)),
     Bad("31-three-by-attr", recursive("F", "G", "H", by="attr"), ("'F' -> 'G' -> 'H' -> 'F'",)),
-    Bad("31-two-by-while-body", recursive("F", "G", by="body"), ("'F' -> 'G' -> 'F'",)),
     Bad("31-ring-of-3000", recursive(*(f"F{i}" for i in range(3000))), ("'F0' -> 'F1' -> ",)),
 ]  # fmt: skip
 
@@ -144,21 +100,15 @@ bad_files = pytest.mark.parametrize("bad", [pytest.param(bad, id=bad.row) for ba
 
 @bad_files
 def test_bad_file_is_refused(desk: Desk, bad: Bad) -> None:
-    desk.put("model.pb", bad.data)
-    desk.put("out.pb", EARLIER)
-    ran = check_refused(desk, 3, ("model.pb", *bad.words), *TO_OUT)
-    assert not any(c in ran.err for c in "\0\x1b")
-
-
-@bad_files
-def test_bad_file_is_refused_by_inspect(desk: Desk, bad: Bad) -> None:
-    desk.put("model.pb", bad.data)
-    before = desk.files()
-    ran = desk.run("inspect", "model.pb")
-    assert ran.code == 3
-    check_said(ran, "model.pb", *bad.words)
-    assert not any(c in ran.out for c in b"\0\x1b")
-    assert desk.files() == before
+    """As MODEL by an edit and by a query, and as the second graph."""
+    for name, data in (("model.pb", bad.data), ("out.pb", EARLIER), ("plain.pb", PLAIN)):
+        desk.put(name, data)
+    for arguments in (TO_OUT, ("inspect", "model.pb"), ("add-preprocessing", "plain.pb", "model.pb", *QUICK)):
+        ran = desk.run(*arguments)
+        assert ran.code == 3
+        check_said(ran, "model.pb", *bad.words)
+        assert not any(c in ran.out.decode() + ran.err for c in "\0\x1b")
+    assert desk.files() == {"model.pb": bad.data, "out.pb": EARLIER, "plain.pb": PLAIN}
 
 
 @bad_files
@@ -171,13 +121,6 @@ def test_bad_file_without_validation_is_edited_or_refused(desk: Desk, bad: Bad) 
         check_said(ran)
     assert desk.files()["model.pb"] == bad.data
     assert desk.temporary_files() == []
-
-
-@bad_files
-def test_bad_second_graph_is_refused(desk: Desk, bad: Bad) -> None:
-    desk.put("pre.pb", bad.data)
-    desk.put("model.pb", PLAIN)
-    check_refused(desk, 3, ("pre.pb", *bad.words), "add-preprocessing", "model.pb", "pre.pb", "-o", "out.pb", *QUICK)
 
 
 def test_every_cut_is_noticed(desk: Desk) -> None:
@@ -364,7 +307,7 @@ def test_loops_are_legal(desk: Desk) -> None:
 
 
 @pytest.mark.tensorflow
-@pytest.mark.parametrize("row", ["30-recursion-by-op", "31-three-by-attr", "31-two-by-while-body"])
+@pytest.mark.parametrize("row", ["30-recursion-by-op", "31-three-by-attr"])
 def test_recursion_is_found_before_tensorflow_crashes(desk: Desk, row: str) -> None:
     bad = next(bad for bad in BAD if bad.row == row)
     desk.put("model.pb", bad.data)

@@ -171,13 +171,6 @@ def test_values_set_in_place_are_in_one_more_shard(small: Desk) -> None:
         assert len(list(small.folder.glob("m.data*"))) == count
 
 
-def test_a_backup_keeps_all_that_it_needs(small: Desk) -> None:
-    np.save("step.npy", np.array(7, np.int64))
-    done(small, "m", "-i", "--backup", ".bak", "--set", "step=@step.npy")
-    os.replace("m.index.bak", INDEX)
-    assert held("m") == HELD
-
-
 def test_names_that_a_backup_needs_are_not_taken(small: Desk) -> None:
     for value in (7, 8, 9):
         np.save("step.npy", np.array(value, np.int64))
@@ -238,20 +231,12 @@ def test_nothing_to_do_is_passed_on(small: Desk) -> None:
         (("--drop", "bias", "-o", "-"), 2, "a checkpoint is several files, which cannot go to standard output"),
         (("--drop", "bias", "-i", "-o", "n"), 2, "-i replaces MODEL, and -o names another output: give one of them"),
         (("--drop", "bias", "--backup", ".b"), 2, "--backup keeps the file that -i replaces; without it there is none"),
-        (("--drop", "bias", "-o", "no/n"), 6, "no/n cannot be written: no such file or directory"),
     ],
 )  # fmt: skip
 def test_what_is_refused(small: Desk, arguments: tuple[str, ...], code: int, said: str) -> None:
     np.save("five.npy", np.zeros(5, np.float32))
     np.save("three.npy", np.zeros(3, np.float32))
     refused(small, code, said, "m", *arguments)
-
-
-def test_what_is_no_checkpoint(small: Desk) -> None:
-    refused(small, 3, "there is no checkpoint n. In that folder there is m", "n")
-    refused(small, 3, "there is no checkpoint n. In that folder there is m", "n", "--drop", "x", "-o", "o")
-    ran = small.run("checkpoint", "n", "--json")
-    assert ran.code == 3 and json.loads(ran.out)["error"]["code"] == "no-such-file"
 
 
 def test_a_missing_shard_keeps_an_edit_from_being_made(small: Desk) -> None:

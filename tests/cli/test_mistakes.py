@@ -14,12 +14,9 @@ from support.commands import EARLIER, QUICK
 from support.commands import FILES as OTHERS
 from support.desk import Desk
 from support.graphs import FLOAT, INT32, const, graph_bytes, identity, node, placeholder
-from support.hostile import PLAIN, no_op
 from support.renaming import PRE
 
 from gdsurgeon import select
-from gdsurgeon.errors import EditError
-from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.proof.executor import Executor
 
 MODEL = graph_bytes(
@@ -161,35 +158,6 @@ def test_a_mistake_is_refused(there: Desk, exit_code: int, code: str, line: str,
 def test_a_name_that_is_given_one_value_twice(there: Desk) -> None:
     words = ("scores=a", "scores=a", "--feed", "image=1", "--feed", "image=1", "-o", "new.pb", *QUICK)
     assert there.run("rename", "tower.pb", *words).code == 0
-
-
-@pytest.mark.parametrize(
-    ("line", "names"),
-    [("y=z z=y", "x z y"), ("x=y y=z z=x", "y z x"), (r"--regex ^(.)$=\1\1", "xx yy zz"),
-     (r"--regex ^([yz])$=\1/in", "x y/in z/in")],
-)  # fmt: skip
-def test_renames_happen_at_once(desk: Desk, line: str, names: str) -> None:
-    desk.put("model.pb", PLAIN)
-    assert desk.run("rename", "model.pb", *line.split(), *QUICK, "-o", "out.pb").code == 0
-    graph = from_bytes(desk.files()["out.pb"])
-    assert list(graph.names()) == names.split()
-    x, y, z = graph.nodes()
-    assert (y.inputs[0].node, z.inputs[0].node) == (x, y)
-
-
-@pytest.mark.parametrize(("data", "node_name", "reader"), [(PLAIN, "y", "z"), (PLAIN + no_op("n", "^z"), "z", "n")])
-def test_what_is_read_cannot_be_removed(data: bytes, node_name: str, reader: str) -> None:
-    graph = from_bytes(data)
-    with pytest.raises(EditError) as caught:
-        graph.remove([graph[node_name]])
-    assert (caught.value.code, caught.value.facts["node"]) == ("has-consumers", node_name)
-    assert not graph.is_changed
-
-
-def test_without_a_name_that_is_near_there_is_advice(there: Desk) -> None:
-    far = there.refused(4, "no-such-node", "set-shape", "model.pb", "nothing=4", *QUICK, near=None)
-    near = there.refused(4, "no-such-node", "set-shape", "model.pb", "wyde=4", *QUICK, near="wide")
-    assert far.error and near.error and ("look" in far.error.advice, near.error.advice) == (True, ())
 
 
 def test_second_graphs_that_do_not_fit(there: Desk) -> None:

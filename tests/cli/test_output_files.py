@@ -17,19 +17,6 @@ from support.renaming import EARLIER, QUICK, RENAME, TO_OUT, as_root, not_as_roo
 # -- what a run leaves ---------------------------------------------------------------------------------------
 
 
-def test_dry_run_writes_nothing(desk: Desk) -> None:
-    desk.put("model.pb", PLAIN)
-    desk.put("model.edited.pb", EARLIER)
-    desk.put("out.pb", EARLIER)
-    before = desk.files()
-    for more in ((), ("-o", "out.pb"), ("-i",), ("-i", "--backup", ".bak"), ("-o", "-"), ("-o", "new.pb")):
-        ran = desk.run(*RENAME, "--dry-run", *more)
-        assert (ran.code, ran.out) == (0, b"")
-        assert "nothing written" in ran.err
-        assert desk.files() == before
-    assert desk.temporary_files() == []
-
-
 GONE = [
     ("rename", "y=q", "-o", "out.pb"), ("rename", "y=q", "-o", "/dev/null", "--report", "out.json"),
     ("to-savedmodel", "-o", "out"), ("view", "-o", "out.html"), ("convert", "-o", "out.pbtxt"),
@@ -58,51 +45,12 @@ def test_an_edit_is_proven_in_a_working_folder_that_is_gone(desk: Desk) -> None:
     assert (ran.code, desk.files()["out.pb"]) == (0, renamed(PLAIN)), ran.err
 
 
-def test_report(desk: Desk) -> None:
-    desk.put("model.pb", PLAIN)
-    desk.put("report.json", EARLIER)
-    assert desk.run(*TO_OUT, "--report", "report.json").code == 0
-    report = json.loads(desk.files()["report.json"])
-    assert (report["command"], report["model"], report["output"]) == ("rename", "model.pb", "out.pb")
-    assert report["edit"]["renamed"] == {"y": "q"}
-    assert report["nodes"] == {"before": 3, "after": 3}
-    assert report["bytes"] == len(renamed(PLAIN))
-    assert report["before"]["inputs"] == [{"name": "x", "dtype": "float32", "shape": [None, 4], "op": "Placeholder"}]
-    assert [output["name"] for output in report["after"]["outputs"]] == ["z"]
-    assert report["claims"] == ["SameOutputs"]
-    assert report["proof"]["level"] == "structure"
-    assert desk.temporary_files() == []
-
-
 def test_report_on_standard_output(desk: Desk) -> None:
     desk.put("model.pb", PLAIN)
     ran = desk.run(*TO_OUT, "--report", "-")
     assert ran.code == 0
     assert json.loads(ran.out)["edit"]["renamed"] == {"y": "q"}
     assert desk.files()["out.pb"] == renamed(PLAIN)
-
-
-def test_the_report_of_a_refused_edit_says_what_was_refused(desk: Desk) -> None:
-    desk.put("model.pb", PLAIN)
-    desk.put("report.json", EARLIER)
-    ran = desk.run("rename", "model.pb", "nothing=q", *QUICK, "-o", "out.pb", "--report", "report.json")
-    assert ran.code == 4
-    check_said(ran, "'nothing'")
-    files = desk.files()
-    report = json.loads(files.pop("report.json"))
-    assert (report["passed"], report["error"]["exit"]) == (False, 4)
-    assert "'nothing'" in report["error"]["message"]
-    assert files == {"model.pb": PLAIN}
-    assert desk.temporary_files() == []
-
-
-def test_in_place_with_backup(desk: Desk) -> None:
-    desk.put("model.pb", PLAIN)
-    desk.put("model.pb.bak", EARLIER)
-    assert desk.run(*RENAME, "-i", "--backup", ".bak").code == 0
-    assert desk.files() == {"model.pb": renamed(PLAIN), "model.pb.bak": PLAIN}
-    assert desk.run("rename", "model.pb", "q=y", *QUICK, "-i", "--backup", ".bak").code == 0
-    assert desk.files() == {"model.pb": PLAIN, "model.pb.bak": renamed(PLAIN)}
 
 
 def test_a_report_that_cannot_be_written_leaves_the_earlier_backup(desk: Desk) -> None:

@@ -14,9 +14,7 @@ import pytest
 from support import hostile
 from support.desk import Desk, Ran, check_refused, check_said, finished
 from support.hostile import HEAVY, PLAIN, node
-from support.renaming import EARLIER, PRE, QUICK, RENAME, renamed
-
-from gdsurgeon.graph.load import from_bytes
+from support.renaming import EARLIER, QUICK, RENAME, renamed
 
 
 def shell(desk: Desk, line: str) -> Ran:
@@ -155,17 +153,6 @@ def test_upstream_has_failed(desk: Desk, data: bytes) -> None:
     check_refused(desk, 3, words, "rename", "-", "y=q", *QUICK, "-o", "out.pb", run=run)
 
 
-def test_pipe_fails_at_its_end_without_pipefail(desk: Desk) -> None:
-    desk.put("model.pb", PLAIN)
-    line = "$g rename model.pb nothing=q -o - --validate none | $g rename - y=q --validate none > out.pb"
-    ran = shell(desk, f"{line}; exit $?")
-    assert ran.code == 3
-    assert ran.errors == [
-        "Error: rename: model.pb has no node 'nothing' (3 nodes).",
-        "Error: rename: <stdin> is empty (0 bytes)",
-    ]
-
-
 def test_pipe_there_and_back_again(desk: Desk) -> None:
     desk.put("model.pb", HEAVY)
     there, back = f"$g rename - y=q {' '.join(QUICK)}", f"$g rename - q=y {' '.join(QUICK)}"
@@ -202,13 +189,6 @@ def test_standard_input_from_a_file(desk: Desk) -> None:
         model.seek(0)
         os.lseek(model.fileno(), 100, os.SEEK_SET)  # somebody has read a part of it
         assert desk.forked("rename", "-", "y=q", *QUICK, stdin=model).code == 3
-
-
-def test_second_graph_from_standard_input(desk: Desk) -> None:
-    desk.put("model.pb", PLAIN)
-    ran = desk.forked("add-preprocessing", "model.pb", "-", "-o", "out.pb", *QUICK, data=PRE)
-    assert ran.code == 0, ran
-    assert from_bytes((desk.folder / "out.pb").read_bytes()).find("x_preprocessed") is not None
 
 
 @pytest.mark.tensorflow

@@ -12,9 +12,9 @@ import threading
 from pathlib import Path
 
 import pytest
-from support.desk import Desk, Ran, check_said, finished
+from support.desk import Desk, Ran, check_said
 from support.kernel_calls import can_trace, counted_calls
-from support.meta_graphs import put, read, saved_model
+from support.meta_graphs import put, read
 from support.renaming import QUICK
 
 RENAME = ("rename", "model", "x=pixels", *QUICK)
@@ -122,18 +122,3 @@ def test_a_reader_sees_the_old_or_the_new(desk: Desk) -> None:
         reader.join()
     assert len(seen) > 20
     assert set(seen) <= wanted
-
-
-def test_two_at_once(desk: Desk) -> None:
-    """The last one wins, whole; neither leaves anything, or takes from the other."""
-    for _ in range(4):
-        begin_anew(desk)
-        both = [desk.fork("rename", "model", pair, *QUICK, "-i") for pair in ("x=pixels", "y=q")]
-        ran = [finished(process) for process in both]
-        assert all(one.code in (0, 3, 6) for one in ran), ran
-        assert any(one.code == 0 for one in ran), ran
-        names = {node.name for node in read(desk.folder / "model").meta_graphs[0].graph_def.node}
-        assert names & {"x", "pixels", "y", "q"} in ({"pixels", "y"}, {"x", "q"}, {"pixels", "q"}), ran
-        graph(desk.folder / "model")
-        assert os.listdir(desk.folder) == ["model"]
-        assert type(saved_model()).FromString((desk.folder / "model" / "saved_model.pb").read_bytes())

@@ -25,11 +25,6 @@ RENAME = ("rename", "model", "x=pixels", *QUICK)
 FAULTS = ("write", "open", "fsync", "close", "link", "mkdir", "rename", "listdir", "unlink", "rmdir", "scandir")
 
 
-def renamed() -> bytes:
-    data: bytes = saved_model(meta_graph(lambda name: "pixels" if name == "x" else name)).SerializeToString()
-    return data
-
-
 def parsed(data: bytes | str) -> Any:
     return type(saved_model()).FromString(data)
 

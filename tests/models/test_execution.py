@@ -195,13 +195,6 @@ def test_a_graph_that_tensorflow_refuses_is_not_passed(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_library_function_named_like_an_op_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    source = FOLDER / "model_explorer_foo.pbtxt"
-    assert exit_code(["rename", str(source), "foo=bar", "-o", str(tmp_path / "out.pbtxt")]) == 3
-    assert "function 'Add' has the name of a TensorFlow op" in capsys.readouterr().err
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.parametrize("name", [*sorted(NOT_EXECUTABLE), "model_explorer_foo.pbtxt"])
 def test_what_cannot_be_run_can_still_be_edited(name: str, tmp_path: Path) -> None:
     out = tmp_path / f"out{Path(name).suffix}"

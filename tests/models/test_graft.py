@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from support.graphs import Builder
-from support.paths import ROOT
 from support.published import ABSENT, FOLDER
 
 import gdsurgeon as gds
@@ -28,7 +25,6 @@ pytestmark = [
 
 DETECTOR = FOLDER / "od_hand_ssd_frozen_synth.pb"
 LABELS = ["background", "hand", "something else"]
-COMMAND = [sys.executable, "-m", "gdsurgeon"]
 
 
 def decode() -> Builder:
@@ -117,57 +113,3 @@ def test_the_graft_with_its_proof(tmp_path: Path) -> None:
     assert {"detection_classes", "detection_classes_raw"} <= {o.after for o in post.proof.compared}
     assert post.result.intent.renamed == {"detection_classes": "detection_classes_raw"}
     assert_grafted(tmp_path / "served.pb")
-
-
-def test_the_graft_in_a_pipe(tmp_path: Path) -> None:
-    pre, post = decode().write(tmp_path / "pre.pb"), look_up().write(tmp_path / "post.pb")
-    out = tmp_path / "served.pb"
-    manner = ["--samples", "1"]
-    with DETECTOR.open("rb") as model, out.open("wb") as served_file:
-        first = subprocess.Popen(
-            [*COMMAND, "add-preprocessing", "-", pre, *manner],
-            stdin=model,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=ROOT,
-        )
-        second = subprocess.Popen(
-            [*COMMAND, "add-postprocessing", "-", post, *manner],
-            stdin=first.stdout,
-            stdout=served_file,
-            stderr=subprocess.PIPE,
-            cwd=ROOT,
-        )
-        assert first.stdout is not None and first.stderr is not None
-        first.stdout.close()
-        said = first.stderr.read().decode(), second.communicate(timeout=200)[1].decode()
-        codes = first.wait(60), second.returncode
-    assert codes == (0, 0), said
-    assert "edited(raw) = original(pre(raw)): " in said[0] and "edited(x) = post(original(x)): " in said[1]
-    assert_grafted(out)
-
-
-def test_a_graft_with_the_wrong_channels_is_refused(tmp_path: Path) -> None:
-    """Grey pictures do not fit the detector: its placeholder has three channels."""
-    pre = Builder()
-    pre.placeholder("image_tensor", "string", ())
-    pre.node("DecodeJpeg", "DecodeJpeg", ["image_tensor"], channels=1)
-    pre.const("axis", 0, "int32")
-    shapes = [(1, -1, -1, 1)]
-    pre.node(
-        "image_tensor_preprocessed",
-        "ExpandDims",
-        ["DecodeJpeg", "axis"],
-        T="uint8",
-        Tdim="int32",
-        _output_shapes=shapes,
-    )
-    graph = gds.load(str(DETECTOR))
-    with pytest.raises(gds.GdsurgeonError) as caught:
-        gds.add_preprocessing(graph, pre.graph("grey.pb"))
-    assert caught.value.exit_code == 4
-    assert caught.value.message == (
-        f"'image_tensor_preprocessed' of grey.pb is uint8 [1,?,?,1], and 'image_tensor' of {DETECTOR} takes "
-        "uint8 [?,?,?,3]"
-    )
-    assert not graph.is_changed

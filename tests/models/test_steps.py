@@ -90,37 +90,3 @@ def test_recordings_give_what_the_model_itself_makes_of_them(name: str, stride: 
         ran = desk.run(*words)
         assert ran.code == 0, ran.err
     assert f"out(x) = {name}(x): 1 output, 2 samples, bit-identical" in ran.out.decode() + ran.err
-
-
-def test_base64_of_recordings(desk: Desk) -> None:
-    """What the model decodes itself comes as text."""
-    model = str(FOLDER / "kws_ds_cnn_s.pb")
-    ran = desk.run("add-preprocessing", model, "--steps", "decode-base64", "-o", "out.pb")
-    assert ran.code == 0 and "edited(raw) = original(pre(raw)): 1 output, 2 samples, bit-identical" in ran.err, ran.err
-    ran = desk.run("add-preprocessing", model, "--steps", "decode-wav", "-o", "out.pb")
-    assert ran.err.startswith(
-        "Error: the steps give float32 [?,1], and 'wav_data' takes string: the model decodes texts itself\n"
-    )
-    ran = desk.run("add-preprocessing", model, "--input", "Mfcc", "--steps", "decode-wav", "-o", "out.pb")
-    assert (ran.code, ran.err.splitlines()[1]) == (
-        4,
-        f"Hint: gdsurgeon extract {model} --inputs Mfcc --outputs ... -o OUT makes an input of it; a script of apply "
-        "cuts there and puts steps in front in one go",
-    )
-
-
-REFUSED = {
-    ("kws_ds_cnn_s.pb", "softmax"): "softmax: gets probabilities already: the values are 0..1, and sum to one",
-    ("kws_ds_cnn_s.pb", "top-k(13)"): "top-k: 13 of 12 values are wanted: float32 [1,12]",
-    ("kws_ds_cnn_s.pb", "argmax | labels(names=[yes, no])"): "labels: there are 2 names, and 12 classes",
-    (
-        "t2o_fc_layers.pb",
-        "labels(names=[a])",
-    ): "labels: takes classes, which are whole numbers, and gets float32 [?,10]",
-}
-
-
-@pytest.mark.parametrize("case", REFUSED, ids=str)
-def test_what_cannot_be_meant(case: tuple[str, str], desk: Desk) -> None:
-    ran = desk.run("add-postprocessing", str(FOLDER / case[0]), "--steps", case[1], "-o", "out.pb")
-    assert ran.code == 4 and ran.err.startswith(f"Error: {REFUSED[case]}"), ran.err

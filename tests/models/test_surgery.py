@@ -121,19 +121,6 @@ def test_the_body_of_a_loop(surgeon: Surgeon, selection: list[str]) -> None:
     assert ("labels_softmax", "labels_softmax") in back.compared
 
 
-@pytest.mark.parametrize(
-    ("selection", "words"),
-    [
-        (["--scope", f"{LOOP}rnn/lstm_cell"], "(Enter) cannot be fused: it is v1 control flow"),
-        (["--node", f"{LOOP}add", "--node", "labels_softmax"], "while loop"),
-        (["--node", f"{LOOP}Less", "--node", f"{LOOP}add"], "a path leaves it and comes back"),
-    ],
-)
-def test_what_a_loop_does_not_let_go(surgeon: Surgeon, selection: list[str], words: str) -> None:
-    ran = surgeon("fuse-ops", "kws_lstm_s.pb", *selection, "--name", "fused")
-    assert ran.code == 4 and words in ran.said
-
-
 def test_a_branch_of_a_conditional(surgeon: Surgeon) -> None:
     """A network that runs only where there is something to look at, and from there on the next one."""
     ran = surgeon.done("fuse-ops", "mtcnn.pb", "--select", r"^rnet/(conv1|prelu1|pool1)", "--exclude", "/read$|/Enter$",
@@ -150,11 +137,6 @@ def test_functions_of_a_saved_model(surgeon: Surgeon) -> None:
     assert {new for _, new in ran.compared} == {"StatefulPartitionedCall_3"}
     found = gds.load(str(ran.out))
     assert not any(op.endswith("PartitionedCall") for op in op_counts(found))
-
-
-def test_a_loop_by_function_keeps_it(surgeon: Surgeon) -> None:
-    ran = surgeon("inline", "lstm_tf2_frozen_lib.pb")
-    assert ran.code == 0 and "loops and conditionals keep their functions" in ran.said
 
 
 # -- clone-scope -------------------------------------------------------------------------------------------

@@ -177,7 +177,3 @@ def edited(desk: Desk, name: str) -> bytes:
     assert isinstance(data, bytes)
     (desk.folder / "first.pb").unlink()
     return data
-
-
-def apart_from(desk: Desk, *names: str) -> dict[str, bytes | str]:
-    return {name: data for name, data in desk.files().items() if name not in names}

@@ -41,10 +41,6 @@ def a_text(text: str) -> bytes:
     return encode_len(2, text.encode())
 
 
-def a_func(name: str) -> bytes:
-    return encode_len(10, encode_len(1, name.encode()))
-
-
 def a_tensor(dtype: int, content: bytes, *dims: int) -> bytes:
     shape = message("tensorflow.TensorShapeProto")(dim=[{"size": dim} for dim in dims])
     proto = encode_varint(1 << 3) + encode_varint(dtype) + encode_len(2, shape.SerializeToString())
@@ -184,10 +180,7 @@ def nested_in_library(depth: int) -> bytes:
 
 # -- what else a file may be -------------------------------------------------------------------------------
 
-META_GRAPH = encode_len(1, encode_len(4, b"serve")) + encode_len(2, PLAIN)
-SAVED_MODEL = b"\x08\x01" + encode_len(2, META_GRAPH)
 ONNX = b"\x08\x07" + encode_len(2, b"pytorch") + encode_len(3, b"1.9") + encode_len(7, encode_len(2, b"g"))
-LFS_POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 12345\n"
 HTML = b"<!DOCTYPE html>\n<html><body>404 Not Found</body></html>\n"
 XML = b'<?xml version="1.0"?><Error><Code>AccessDenied</Code></Error>'
 GZIP = gzip.compress(PLAIN)

@@ -254,6 +254,13 @@ def doubled_argument() -> object:
     return out
 
 
+def doubled_attr() -> object:
+    out = function("F", BODY)
+    for _ in range(2):
+        out.signature.attr.add(name="T", type="type")  # type: ignore[attr-defined]
+    return out
+
+
 def control_ret() -> object:
     out = function("F", BODY)
     out.control_ret["a"] = "gone"  # type: ignore[attr-defined]
@@ -262,6 +269,7 @@ def control_ret() -> object:
 
 FAULTS["no ret"] = (with_functions(no_ret()), "no-such-output", {"function": "F", "output": "out"})
 FAULTS["doubled argument"] = (with_functions(doubled_argument()), "name-taken", {"function": "F", "input": "x"})
+FAULTS["doubled attr"] = (with_functions(doubled_attr()), "name-taken", {"function": "F", "attr": "T"})
 FAULTS["control_ret that names nothing"] = (
     with_functions(control_ret()),
     "no-such-node",
