@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from support import graphs
-from support.counting import is_linear
 from support.desk import Desk, check_error
 from support.expecting import expect, refused
 from support.graphs import (
@@ -97,17 +96,50 @@ def test_identities_go() -> None:
     becomes(before, [add("s", "x", "x"), identity("y", "s")], "identities")
 
 
-def test_an_identity_that_is_an_output_or_a_neighbour_stays() -> None:
-    beside = unary("Neg", "z", "x", _class=["loc:@a"])
-    stays(X, identity("a", "x"), unary("Relu", "y", "a"), beside)
-    stays(X, identity("y", "x"))
+ONE = scalar("one", 1)
+HALF = graphs.dtype(19)
+DOWN_AND_UP = [node("a", "Cast", ["x"], SrcT=FLOAT, DstT=HALF), node("b", "Cast", ["a"], SrcT=HALF, DstT=FLOAT)]
+RATIO = graphs.encode_len(1, graphs.encode_len(4, struct.pack("<4f", 1, 1.5, 1.5, 1)))
+STAYS = {
+    "an identity that others stand beside": [
+        X, identity("a", "x"), unary("Relu", "y", "a"), unary("Neg", "z", "x", _class=["loc:@a"])
+    ],
+    "an identity that is an output": [X, identity("y", "x")],
+    "the value of a reference": [
+        X, node("v", "VariableV2", dtype=FLOAT, shape=(2, 3)), identity("v/read", "v"),
+        node("change", "AssignAdd", ["v", "x"], T=FLOAT), add("y", "v/read", "change"),
+    ],
+    "draws of an op that is not called stateful": [
+        placeholder("image", FLOAT, (1, 20, 20, 1)), node("y", "Sub", ["a", "b"], T=FLOAT),
+        *(node(name, "FractionalMaxPool", ["image"], T=FLOAT, pooling_ratio=RATIO) for name in "ab"),
+    ],
+    "draws": [
+        X, const("k", [2, 3], INT32), add("y", "a", "b"),
+        *(node(name, "RandomUniform", ["k"], dtype=FLOAT, T=INT32) for name in "ab"),
+    ],
+    "other attrs": [
+        X, unary("LeakyRelu", "a", "x", alpha=0.1), unary("LeakyRelu", "b", "x", alpha=0.2), add("y", "a", "b")
+    ],
+    "other devices": [
+        X, unary("Relu", "a", "x", device="/cpu:0"), unary("Relu", "b", "x", device="/cpu:1"), add("y", "a", "b")
+    ],
+    "equal outputs": [X, unary("Relu", "a", "x"), unary("Relu", "b", "x")],
+    "a factor that has a dim more": [
+        X, const("wide", [1, 1, 1], FLOAT, (1, 1, 3)), node("a", "Mul", ["x", "wide"], T=FLOAT), unary("Relu", "y", "a")
+    ],
+    "a sum with 0, for -0 + 0 is 0": [X, scalar("zero", 0), add("a", "x", "zero"), unary("Relu", "y", "a")],
+    "1 divided by something": [X, ONE, node("a", "RealDiv", ["one", "x"], T=FLOAT), unary("Relu", "y", "a")],
+    "casts that lose bits": [X, *DOWN_AND_UP, unary("Relu", "y", "b")],
+    "Transposes that turn round": [
+        placeholder("x", FLOAT, (2, 3, 4)), const("turn", [1, 2, 0], INT32), unary("Relu", "y", "b"),
+        *(node(b, "Transpose", [a, "turn"], T=FLOAT, Tperm=INT32) for a, b in (("x", "a"), ("a", "b"))),
+    ],
+}  # fmt: skip
 
 
-def test_the_value_of_a_reference_is_read_once() -> None:
-    variable = node("v", "VariableV2", dtype=FLOAT, shape=(2, 3))
-    read = identity("v/read", "v")
-    change = node("change", "AssignAdd", ["v", "x"], T=FLOAT)
-    stays(X, variable, read, change, add("y", "v/read", "change"))
+@pytest.mark.parametrize("what", STAYS)
+def test_what_only_looks_needless_stays(what: str) -> None:
+    stays(*STAYS[what])
 
 
 def test_what_is_written_into_in_place_is_read_by_nobody_else() -> None:
@@ -150,13 +182,6 @@ def test_what_a_function_gives_and_others_write_into_is_read_by_nobody_else() ->
         refused(found, "nothing-to-do", edit, error=NothingToDo)
     plain = graph(X, call, add("y", "c", "c:1"), library(several))
     assert edit(plain).intent.functions.changed == ["F"]
-
-
-def test_what_draws_without_being_called_stateful_is_drawn_twice() -> None:
-    ratio = graphs.encode_len(1, graphs.encode_len(4, struct.pack("<4f", 1, 1.5, 1.5, 1)))
-    image = placeholder("image", FLOAT, (1, 20, 20, 1))
-    pools = [node(name, "FractionalMaxPool", ["image"], T=FLOAT, pooling_ratio=ratio) for name in ("a", "b")]
-    stays(image, *pools, node("y", "Sub", ["a", "b"], T=FLOAT))
 
 
 @pytest.mark.tensorflow
@@ -221,20 +246,6 @@ def test_reshapes_that_become_equal_are_one() -> None:
     expect([X, *shapes, there, *tall, add("y", "b", "c")], simplify, [X, shapes[1], tall[0], add("y", "b", "b")])
 
 
-def test_what_is_not_equal_stays() -> None:
-    draws = [node(name, "RandomUniform", ["k"], dtype=FLOAT, T=INT32) for name in ("a", "b")]
-    stays(X, const("k", [2, 3], INT32), *draws, add("y", "a", "b"))
-    attrs = [unary("LeakyRelu", name, "x", alpha=alpha) for name, alpha in (("a", 0.1), ("b", 0.2))]
-    stays(X, *attrs, add("y", "a", "b"))
-    devices = [unary("Relu", "a", "x", device="/cpu:0"), unary("Relu", "b", "x", device="/cpu:1")]
-    stays(X, *devices, add("y", "a", "b"))
-    outputs = [unary("Relu", "a", "x"), unary("Relu", "b", "x")]
-    stays(X, *outputs)
-
-
-ONE = scalar("one", 1)
-
-
 @pytest.mark.tensorflow
 def test_what_is_neutral_goes() -> None:
     before = [
@@ -248,13 +259,6 @@ def test_what_is_neutral_goes() -> None:
         unary("Relu", "y", "h"),
     ]  # fmt: skip
     becomes(before, [unary("Relu", "y", "x")], "neutral", "unread")
-
-
-def test_what_only_looks_neutral_stays() -> None:
-    wide = const("wide", [1, 1, 1], FLOAT, (1, 1, 3))
-    stays(X, wide, node("a", "Mul", ["x", "wide"], T=FLOAT), unary("Relu", "y", "a"))  # it has a dim more
-    stays(X, scalar("zero", 0), add("a", "x", "zero"), unary("Relu", "y", "a"))  # -0 + 0 is 0
-    stays(X, ONE, node("a", "RealDiv", ["one", "x"], T=FLOAT), unary("Relu", "y", "a"))
 
 
 @pytest.mark.tensorflow
@@ -274,24 +278,10 @@ def test_pairs_cancel() -> None:
     becomes(before, [shapes[1], node("y", "Reshape", ["x", "tall"], T=FLOAT)], "pairs", "unread")
 
 
-def test_what_loses_something_on_the_way_stays() -> None:
-    half = graphs.dtype(19)
-    there = node("a", "Cast", ["x"], SrcT=FLOAT, DstT=half)
-    stays(X, there, node("b", "Cast", ["a"], SrcT=half, DstT=FLOAT), unary("Relu", "y", "b"))
-    turn = const("turn", [1, 2, 0], INT32)
-    cube = placeholder("x", FLOAT, (2, 3, 4))
-    twice = [node(b, "Transpose", [a, "turn"], T=FLOAT, Tperm=INT32) for a, b in (("x", "a"), ("a", "b"))]
-    stays(cube, turn, *twice, unary("Relu", "y", "b"))
-
-
-def tensor_of_bool(value: bool) -> bytes:
-    return graphs.encode_len(8, b"\x08\x0a\x12\x00\x58" + bytes([value]))
-
-
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("value", [True, False])
 def test_a_decided_conditional_is_its_side(value: bool) -> None:
-    taken = node("p", "Const", dtype=BOOL, value=tensor_of_bool(value))
+    taken = const("p", value, BOOL)
     before = [taken, *cond()[1:]]
     after, _ = simplified(*before)
     assert not set(graphs.ops(after).values()) & {"Switch", "Merge"}
@@ -300,7 +290,7 @@ def test_a_decided_conditional_is_its_side(value: bool) -> None:
 
 def test_what_is_never_computed_may_be_read_from_before() -> None:
     """Which input of a Merge has come is read: the Switch stays, and what is neutral on its dead side goes."""
-    taken = node("p", "Const", dtype=BOOL, value=tensor_of_bool(True))
+    taken = const("p", True, BOOL)
     sides = [node("s", "Switch", ["x", "p"], T=FLOAT), node("f", "Mul", ["s", "one"], T=FLOAT),
              node("t", "Neg", ["s:1"], T=FLOAT), node("m", "Merge", ["f", "t"], T=FLOAT, N=2)]  # fmt: skip
     ends = [node("i", "Cast", ["m:1"], SrcT=INT32, DstT=FLOAT), add("y", "m", "i")]
@@ -363,13 +353,6 @@ def test_what_a_saver_fetches_stays() -> None:
 NAMES = graphs.encode_len(8, b"\x08\x07\x12\x04\x12\x02\x08\x01\x42\x01v")
 
 
-def test_colocations_with_what_is_gone_are_given_up() -> None:
-    before = [X, scalar("k", 1), unary("Relu", "y", "x", _class=["loc:@k"])]
-    found = graph(*before)
-    simplify(found)
-    assert graphs.colocations(found) == {}
-
-
 def test_nothing_to_do_and_no_such_pass(desk: Desk) -> None:
     stays(X, unary("Relu", "y", "x"))
     found = graph(*RELU)
@@ -381,27 +364,6 @@ def test_nothing_to_do_and_no_such_pass(desk: Desk) -> None:
     ran = desk.run("simplify", "m.pb", "-o", "n.pb", "--validate", "structure", "--report", "report.json")
     assert json.loads(desk.files()["report.json"])["edit"]["passes"]["identities"] == 1
     assert "Identity  1  ->  0" in ran.err
-
-
-def test_the_work_grows_with_the_graph() -> None:
-    def chain(count: int) -> Any:
-        records, last = [X, ONE], "x"
-        for i in range(count):
-            records += [scalar(f"c{i}", i % 7), identity(f"i{i}", last),
-                        node(f"m{i}", "Mul", [f"i{i}", "one"], T=FLOAT),
-                        add(f"a{i}", f"m{i}", f"c{i}", f"^c{i}")]  # fmt: skip
-            last = f"a{i}"
-        found = graph(*records)
-
-        return partial(simplified, found, again=False)
-
-    def hub(count: int) -> Any:
-        records = [X, *(unary("Relu", f"r{i}", "x", "^x") for i in range(count)),
-                   node("y", "AddN", [f"r{i}" for i in range(count)], T=FLOAT, N=count)]  # fmt: skip
-        return partial(simplify, graph(*records))
-
-    assert is_linear(chain, 100, 400)
-    assert is_linear(hub, 100, 400)
 
 
 @given(random_graphs())

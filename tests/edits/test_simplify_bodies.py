@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 from support import graphs
-from support.desk import Desk, check_error
+from support.desk import check_error
 from support.evaluating import Evaluations, by_tensorflow
 from support.graphs import (
     BOOL,
@@ -30,7 +29,6 @@ from support.simplifying import simplified, stays
 
 from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.load import from_bytes
 
 X = placeholder("x", FLOAT, (2,))
 P = placeholder("p", BOOL, ())
@@ -156,12 +154,3 @@ def test_checks_that_go_in_a_body_are_said() -> None:
     _, result = folded(*chosen(body("F", *check, returned="y:y:0")))
     (warning,) = result.warnings
     check_error(warning, "checks-removed", {"ops": {"CheckNumerics": 1}})
-
-
-@pytest.mark.tensorflow
-def test_the_command_proves_it(desk: Desk) -> None:
-    desk.put("m.pb", graph_bytes(*chosen(body("F"))))
-    assert desk.run("simplify", "m.pb", "-o", "n.pb", "--report", "report.json").code == 0
-    report = json.loads(desk.files()["report.json"])
-    assert (report["edit"]["passes"]["bodies"], report["proof"]["largest_difference"]) == (1, 0)
-    assert nodes_of(from_bytes((desk.folder / "n.pb").read_bytes())) == LESS

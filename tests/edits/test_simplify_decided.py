@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 from support import graphs
-from support.desk import Desk
 from support.evaluating import Evaluations
 from support.graphs import (
     BOOL,
     FLOAT,
     INT32,
+    const,
     define,
     dtypes,
     encode_len,
@@ -21,6 +20,7 @@ from support.graphs import (
     library,
     node,
     placeholder,
+    scalar,
 )
 from support.running import run
 from support.simplifying import simplified, stays
@@ -37,10 +37,6 @@ BRANCHES: dict[str, Any] = {"Tin": dtypes(FLOAT), "Tout": dtypes(FLOAT)}
 END = node("y", "Relu", ["c"], T=FLOAT)
 
 
-def true(name: str, value: bool = True) -> bytes:
-    return node(name, "Const", dtype=BOOL, value=encode_len(8, b"\x08\x0a\x12\x00\x58" + bytes([value])))
-
-
 def choosing(op: str, predicate: bytes, kind: bytes = BOOL) -> bytes:
     """A graph in which a node C calls one of F, G and H."""
     if op.endswith("Case"):
@@ -52,16 +48,12 @@ def choosing(op: str, predicate: bytes, kind: bytes = BOOL) -> bytes:
     return graphs.graph_bytes(X, predicate, call, END, trailer=BODIES + graphs.VERSIONS)
 
 
-def number(value: int) -> bytes:
-    return node("p", "Const", dtype=INT32, value=graphs.tensor([value], INT32, ()))
-
-
 CASES = {
-    "true": (choosing("StatelessIf", true("p")), "F"),
-    "false": (choosing("If", true("p", False)), "G"),
-    "a number": (choosing("StatelessIf", number(3), INT32), "F"),
-    "the second": (choosing("StatelessCase", number(1)), "G"),
-    "none of them": (choosing("Case", number(7)), "H"),
+    "true": (choosing("StatelessIf", const("p", True, BOOL)), "F"),
+    "false": (choosing("If", const("p", False, BOOL)), "G"),
+    "a number": (choosing("StatelessIf", scalar("p", 3, INT32), INT32), "F"),
+    "the second": (choosing("StatelessCase", scalar("p", 1, INT32)), "G"),
+    "none of them": (choosing("Case", scalar("p", 7, INT32)), "H"),
 }
 
 
@@ -83,13 +75,13 @@ def test_the_call_is_inlined() -> None:
 
 
 def test_what_is_not_known_or_waits_stays() -> None:
-    held = node("p", "Const", ["^x"], dtype=BOOL, value=encode_len(8, b"\x08\x0a\x12\x00\x58\x01"))
+    held = const("p", True, BOOL, controls=["^x"])
     for predicate in (placeholder("p", BOOL, ()), held):
         stays(from_bytes(choosing("StatelessIf", predicate)), passes=["conditions"])
 
 
 def test_a_predicate_that_is_computed_decides_a_conditional_of_version_1() -> None:
-    inverse = [true("q", False), node("p", "LogicalNot", ["q"]), *cond()[1:]]
+    inverse = [const("q", False, BOOL), node("p", "LogicalNot", ["q"]), *cond()[1:]]
     both = [node("both", "LogicalAnd", ["p", "p"]), node("z", "Identity", ["both"], T=BOOL)]
     found, _ = simplified(*inverse, *both, evaluate=Evaluations())
     assert not set(graphs.ops(found).values()) & {"Switch", "Merge"}
@@ -107,7 +99,7 @@ def looping(*condition: bytes, returned: str = "k:output:0", op: str = "Stateles
     asked = define("asked", GIVEN, {"go": (BOOL, returned)}, *condition, stateful=op == "While")
     called = {"cond": func("asked"), "body": func("turn"), "parallel_iterations": 10}
     loop = node("c", op, ["zero", "x"], T=dtypes(INT32, FLOAT), **called, **attrs)
-    records = [X, node("zero", "Const", dtype=INT32, value=graphs.tensor([0], INT32, ())), loop]
+    records = [X, scalar("zero", 0, INT32), loop]
     end = [node("e", "Identity", ["c:1"], T=FLOAT), node("y", "Relu", ["e"], T=FLOAT)]
     return graphs.graph_bytes(*records, *end, trailer=library(asked, TURN) + graphs.VERSIONS)
 
@@ -115,7 +107,10 @@ def looping(*condition: bytes, returned: str = "k:output:0", op: str = "Stateles
 @pytest.mark.tensorflow
 def test_a_loop_of_no_turns_hands_on_what_it_is_given() -> None:
     handed = node("n", "Identity", ["k:output:0"], T=BOOL)
-    for data in (looping(true("k", False)), looping(true("k", False), handed, returned="n:output:0", op="While")):
+    for data in (
+        looping(const("k", False, BOOL)),
+        looping(const("k", False, BOOL), handed, returned="n:output:0", op="While"),
+    ):
         found, _ = simplified(from_bytes(data), again=False, passes=["conditions", "functions"])
         assert (found["c"].op, list(found.functions)) == ("IdentityN", [])
         assert set(found["c"].attr_keys) == {"T"}
@@ -127,20 +122,9 @@ def test_a_loop_of_no_turns_hands_on_what_it_is_given() -> None:
 
 def test_a_loop_that_may_turn_stays_and_what_its_condition_does() -> None:
     given = node("k", "Less", ["i", "i"], T=INT32)
-    said, compiled = looping(*SAID, true("k", False), op="While"), looping(true("k", False), _XlaMustCompile=True)
-    for data in (looping(true("k")), looping(given, returned="k:z:0"), said, compiled):
+    said, compiled = (
+        looping(*SAID, const("k", False, BOOL), op="While"),
+        looping(const("k", False, BOOL), _XlaMustCompile=True),
+    )
+    for data in (looping(const("k", True, BOOL)), looping(given, returned="k:z:0"), said, compiled):
         stays(from_bytes(data), passes=["conditions"])
-
-
-COMPUTED = looping(true("t"), node("k", "LogicalNot", ["t:output:0"]), returned="k:y:0")
-
-
-@pytest.mark.tensorflow
-@pytest.mark.parametrize(("data", "left"), [(CASES["false"][0], ["x", "y_1", "y"]), (COMPUTED, ["x", "y"])])
-def test_the_command_proves_it(desk: Desk, data: bytes, left: list[str]) -> None:
-    """Also of a condition that is computed of constants."""
-    desk.put("m.pb", data)
-    assert desk.run("simplify", "m.pb", "-o", "n.pb", "--report", "report.json").code == 0
-    report = json.loads(desk.files()["report.json"])
-    assert (report["edit"]["passes"]["conditions"], report["proof"]["largest_difference"]) == (1, 0)
-    assert graphs.names(from_bytes((desk.folder / "n.pb").read_bytes())) == left

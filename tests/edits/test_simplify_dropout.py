@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import suppress
 
 import pytest
 from support import graphs
-from support.desk import Desk
 from support.graphs import BOOL, FLOAT, INT32, add, graph, node, placeholder, scalar
 from support.simplifying import simplified, stays
 
@@ -77,14 +75,8 @@ def test_a_mask_of_another_shape_stays() -> None:
 
 
 @pytest.mark.tensorflow
-def test_it_is_proven_though_it_draws(desk: Desk) -> None:
+def test_it_is_proven_though_it_draws() -> None:
     found, result = simplified(X, *of_version_1(1))
     proof = prove(found, result)
     assert {output.before for output in proof.compared} >= {"y", "d"}
-    keep = placeholder("keep", FLOAT, ())
-    records = [keep if b"keep" in record[:10] else record for record in of_version_1(1)]
-    desk.put("m.pb", graphs.graph_bytes(X, *records))
-    desk.run("freeze-input", "m.pb", "keep=1.0", "-o", "n.pb")
-    desk.run("simplify", "n.pb", "--outputs", "y", "-o", "o.pb", "--report", "report.json")
-    report = json.loads(desk.files()["report.json"])
-    assert (report["edit"]["passes"]["dropout"], report["proof"]["largest_difference"]) == (1, 0)
+    assert proof.largest_difference == 0

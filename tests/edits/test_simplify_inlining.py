@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
@@ -11,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support import graphs
-from support.desk import Desk
 from support.drawing import below, pick
 from support.evaluating import by_tensorflow
 from support.graphs import FLOAT, call, define, graph, graph_bytes, identity, library, neg, node, placeholder
@@ -31,6 +29,10 @@ FED = {"x": [1.5, -2.0]}
 AROUND = define("around", {"a": FLOAT}, {"o": (FLOAT, "c:output:0")}, call("c", "less_one", ["a"], F1, F1))
 
 
+STEPS = [node(f"n{i}", "Exp" if i % 2 else "Tanh", [f"n{i - 1}:y:0" if i else "a"], T=FLOAT) for i in range(24)]
+LARGE = define("large", {"a": FLOAT}, {"o": (FLOAT, "n23:y:0")}, *STEPS)
+
+
 def inlined(*records: bytes, **options: Any) -> tuple[Graph, EditResult]:
     """What becomes of RECORDS; the file is no larger."""
     found, result = simplified(*records, **options)
@@ -38,9 +40,29 @@ def inlined(*records: bytes, **options: Any) -> tuple[Graph, EditResult]:
     return found, result
 
 
-def keeps_calls(*records: bytes) -> None:
-    """No call of RECORDS is inlined."""
-    found = graph(*records)
+NAMED = define("named", {"a": FLOAT}, {"o": (FLOAT, "n:y:0")}, neg("n", "a"))
+NAMED.attr["api_implements"].s = b"lstm_1"
+CALLER, OWN = (
+    define(name, {"a": FLOAT}, {"o": (FLOAT, "c:output:0")}, call("c", called, ["a"], F1, F1))
+    for name, called in (("caller", "named"), ("own", "own"))
+)
+KEPT = {
+    "a large body": [
+        X, *(call(f"c{i}", "large", [f"c{i - 1}" if i else "x"], F1, F1) for i in range(6)), neg("y", "c5"),
+        library(LARGE),
+    ],
+    "what stands for something else": [X, call("c", "caller", ["x"], F1, F1), neg("y", "c"), library(NAMED, CALLER)],
+    "what XLA compiles": [
+        X, call("c", "less_one", ["x"], F1, F1, _XlaMustCompile=True), neg("y", "c"), library(LESS_ONE)
+    ],
+    "a call in a loop": [*while_loop(call("w/c", "less_one", ["w/v"], F1, F1), result="w/c"), library(LESS_ONE)],
+    "what calls itself": [X, call("c", "own", ["x"], F1, F1), neg("y", "c"), library(OWN)],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", KEPT)
+def test_no_call_is_inlined(what: str) -> None:
+    found = graph(*KEPT[what])
     calls = [n.name for n in found.nodes() if n.op in ("PartitionedCall", "StatefulPartitionedCall")]
     with suppress(NothingToDo):
         simplified(found)
@@ -78,21 +100,14 @@ def test_a_call_that_is_asked_for_and_read_stays() -> None:
     stays(X, call("c", "less_one", ["x"], F1, F1), neg("y", "c"), library(LESS_ONE), outputs=["c", "y"])
 
 
-def _large() -> Any:
-    steps = [node(f"n{i}", "Exp" if i % 2 else "Tanh", [f"n{i - 1}:y:0" if i else "a"], T=FLOAT) for i in range(24)]
-    return define("large", {"a": FLOAT}, {"o": (FLOAT, "n23:y:0")}, *steps)
-
-
-def test_a_large_body_that_many_call_stays_one() -> None:
-    calls = [call(f"c{i}", "large", [f"c{i - 1}" if i else "x"], F1, F1) for i in range(6)]
-    keeps_calls(X, *calls, neg("y", "c5"), library(_large()))
-    found, _ = inlined(X, calls[0], neg("y", "c0"), library(_large()))
+def test_a_large_body_that_one_calls_is_inlined() -> None:
+    found, _ = inlined(X, call("c", "large", ["x"], F1, F1), neg("y", "c"), library(LARGE))
     assert functions_of(found) == []
 
 
 def test_one_is_inlined_beside_another_that_is_not() -> None:
     calls = [call(f"c{i}", "large", [f"c{i - 1}" if i else "l"], F1, F1) for i in range(6)]
-    records = [X, call("l", "less_one", ["x"], F1, F1), *calls, neg("y", "c5"), library(_large(), LESS_ONE)]
+    records = [X, call("l", "less_one", ["x"], F1, F1), *calls, neg("y", "c5"), library(LARGE, LESS_ONE)]
     found, _ = inlined(*records)
     assert functions_of(found) == ["large"]
 
@@ -103,36 +118,6 @@ def test_what_the_other_passes_make_up_for_is_inlined() -> None:
     calls = [call(f"c{i}", "handing", [f"c{i - 1}" if i else "x"], F1, F1) for i in range(9)]
     found, _ = inlined(X, *calls, node("y", "Exp", ["c8"], T=FLOAT), library(handing))
     assert graphs.names(found) == ["x", "n", "y"]
-
-
-def test_what_stands_for_something_else_stays() -> None:
-    named = define("named", {"a": FLOAT}, {"o": (FLOAT, "n:y:0")}, neg("n", "a"))
-    named.attr["api_implements"].s = b"lstm_1"
-    caller = define("caller", {"a": FLOAT}, {"o": (FLOAT, "c:output:0")}, call("c", "named", ["a"], F1, F1))
-    keeps_calls(X, call("c", "caller", ["x"], F1, F1), neg("y", "c"), library(named, caller))
-
-
-def test_what_xla_compiles_stays() -> None:
-    keeps_calls(X, call("c", "less_one", ["x"], F1, F1, _XlaMustCompile=True), neg("y", "c"), library(LESS_ONE))
-
-
-def test_a_call_in_a_loop_stays() -> None:
-    keeps_calls(*while_loop(call("w/c", "less_one", ["w/v"], F1, F1), result="w/c"), library(LESS_ONE))
-
-
-def test_what_calls_itself_stays() -> None:
-    own = define("own", {"a": FLOAT}, {"o": (FLOAT, "c:output:0")}, call("c", "own", ["a"], F1, F1))
-    keeps_calls(X, call("c", "own", ["x"], F1, F1), neg("y", "c"), library(own))
-
-
-@pytest.mark.tensorflow
-def test_from_the_command_line(desk: Desk) -> None:
-    model = graph_bytes(X, call("c", "around", ["x"], F1, F1), neg("y", "c"), library(LESS_ONE, AROUND))
-    desk.put("model.pb", model)
-    for outputs in ((), ("--outputs", "y")):
-        assert desk.run("simplify", "model.pb", *outputs, "-o", "out.pb", "--report", "report.json").code == 0
-        report = json.loads(desk.files()["report.json"])
-        assert (report["edit"]["removed"], report["proof"]["largest_difference"]) == (["c"], 0)
 
 
 # -- random ones ----------------------------------------------------------------------------------------------

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from support import graphs
 from support.desk import check_error
 from support.evaluating import Evaluations, by_tensorflow
 from support.graphs import (
@@ -22,6 +21,7 @@ from support.graphs import (
     library,
     node,
     placeholder,
+    scalar,
 )
 from support.running import run
 from support.simplifying import simplified, stays
@@ -40,14 +40,6 @@ T3 = dtypes(INT32, INT32, FLOAT)
 CALLING: dict[str, Any] = {"Tin": F1, "Tout": F1}
 NEG = define("neg", {"x": FLOAT}, {"o": (FLOAT, "y:y:0")}, node("y", "Neg", ["x"], T=FLOAT))
 ABS = define("abs", {"x": FLOAT}, {"o": (FLOAT, "y:y:0")}, node("y", "Abs", ["x"], T=FLOAT))
-
-
-def true(name: str, value: bool = True) -> bytes:
-    return node(name, "Const", dtype=BOOL, value=graphs.encode_len(8, b"\x08\x0a\x12\x00\x58" + bytes([value])))
-
-
-def number(name: str, value: int) -> bytes:
-    return node(name, "Const", dtype=INT32, value=graphs.tensor([value], INT32, ()))
 
 
 def shaping(name: str, source: str) -> list[bytes]:
@@ -73,14 +65,14 @@ def chosen(*nodes: bytes, returned: str, more: Sequence[Any] = (), x: Sequence[i
 def looping(*nodes: bytes, returned: str, x: Sequence[int] = (-1, 3), more: Sequence[Any] = ()) -> list[bytes]:
     """A graph with a loop of N turns each of which is a function of NODES."""
     asked = define("asked", LOOPING, {"go": (BOOL, "k:z:0")}, node("k", "Less", ["i", "n"], T=INT32))
-    step = [number("one", 1), node("next", "AddV2", ["i", "one:output:0"], T=INT32)]
+    step = [scalar("one", 1, INT32), node("next", "AddV2", ["i", "one:output:0"], T=INT32)]
     given = {"j": (INT32, "next:z:0"), "m": (INT32, "n"), "o": (FLOAT, returned)}
     turn = define("F", LOOPING, given, *step, *nodes)
     loop = node(
         "c", "StatelessWhile", ["zero", "n", "x"], T=T3, cond=func("asked"), body=func("F"), parallel_iterations=10
     )
     end = node("y", "Identity", ["c:2"], T=FLOAT)
-    return [N, placeholder("x", FLOAT, x), number("zero", 0), loop, end, library(asked, turn, ABS, *more)]
+    return [N, placeholder("x", FLOAT, x), scalar("zero", 0, INT32), loop, end, library(asked, turn, ABS, *more)]
 
 
 def folded(records: list[bytes], **options: Any) -> tuple[Graph, EditResult]:
@@ -92,10 +84,10 @@ def ops_of(found: Graph, name: str = "F") -> list[str]:
 
 
 ROWS = [[1.0, -2.0, 0.5], [3.0, 0.25, -8.0]]
-CHOICE = [true("k"), node("d", "StatelessIf", ["k:output:0", "x"], Tcond=BOOL, then_branch=func("neg"),
+CHOICE = [const("k", True, BOOL), node("d", "StatelessIf", ["k:output:0", "x"], Tcond=BOOL, then_branch=func("neg"),
                           else_branch=func("abs"), **CALLING),
           node("t", "Tanh", ["d:output:0"], T=FLOAT)]  # fmt: skip
-STOPPED = define("stopped", {"x": FLOAT}, {"go": (BOOL, "k:output:0")}, true("k", False))
+STOPPED = define("stopped", {"x": FLOAT}, {"go": (BOOL, "k:output:0")}, const("k", False, BOOL))
 NO_TURN = [node("d", "StatelessWhile", ["x"], T=F1, cond=func("stopped"), body=func("neg"), parallel_iterations=10),
            node("t", "Tanh", ["d:output:0"], T=FLOAT)]  # fmt: skip
 INSIDE = {
@@ -125,7 +117,7 @@ def test_a_body_is_folded_as_a_graph_is(nodes: list[bytes], returned: str, more:
 
 def test_a_shape_that_a_loop_does_not_keep_is_none() -> None:
     """A turn that makes its tensor longer is called with others from the second time on."""
-    axis = number("axis", 1)
+    axis = scalar("axis", 1, INT32)
     longer = node("t", "ConcatV2", ["x", "x", "axis:output:0"], T=FLOAT, N=2, Tidx=INT32)
     rows = node("s", "Shape", ["x"], T=FLOAT, out_type=INT32)
     again = node("r", "Reshape", ["t:output:0", "all:output:0"], T=FLOAT, Tshape=INT32)

@@ -6,32 +6,25 @@ import json
 from collections.abc import Sequence
 
 import pytest
-from support import graphs
 from support.desk import Desk
 from support.graphs import (
     BOOL,
     FLOAT,
     INT32,
     const,
-    define,
-    dtypes,
-    func,
     graph_bytes,
     identity,
     node,
     placeholder,
-    scalar,
     tensor,
 )
 
 from gdsurgeon.graph.load import load
 
 X = placeholder("x", FLOAT, (-1, 4, 4, 3))
-NO = graphs.encode_len(8, b"\x08\x0a\x12\x00\x58\x00")
 PHASE = "keras_learning_phase"
-SHAPES = graphs.encode_len(1, b"")
 PHASES = {
-    "with a default": [node(f"{PHASE}/input", "Const", dtype=BOOL, value=NO),
+    "with a default": [const(f"{PHASE}/input", False, BOOL),
                        node(PHASE, "PlaceholderWithDefault", [f"{PHASE}/input"], dtype=BOOL, shape=())],
     "without one": [placeholder(PHASE, BOOL, ())],
 }  # fmt: skip
@@ -100,71 +93,25 @@ def batch_norm(scope: str, source: str, predicate: str) -> list[bytes]:
 
 def of_switches(phase: Sequence[bytes]) -> bytes:
     """A batch norm that asks whether it may be trained, too, and dropout behind it."""
-    yes = node("bn/trainable", "Const", dtype=BOOL, value=graphs.encode_len(8, b"\x08\x0a\x12\x00\x58\x01"))
+    yes = const("bn/trainable", True, BOOL)
     both = node("bn/and", "LogicalAnd", [PHASE, "bn/trainable"])
     return graph_bytes(*phase, X, *WEIGHTS, yes, both, *batch_norm("bn", "x", "bn/and"),
                        node("relu", "Relu", ["bn/cond/Merge"], T=FLOAT), *dropout("drop", "relu", PHASE),
                        identity("scores", "drop/cond/Merge"))  # fmt: skip
 
 
-def of_functions(phase: Sequence[bytes]) -> bytes:
-    """The same choice by an If of functions, as Keras of TensorFlow 2 writes it."""
-    draws = [node("shape", "Shape", ["x"], T=FLOAT, out_type=INT32),
-             node("drawn", "RandomUniform", ["shape:output:0"], T=INT32, dtype=FLOAT),
-             node("least", "Const", dtype=FLOAT, value=tensor([0.5], FLOAT, ())),
-             node("kept", "GreaterEqual", ["drawn:output:0", "least:output:0"], T=FLOAT),
-             node("as_floats", "Cast", ["kept:z:0"], SrcT=BOOL, DstT=FLOAT),
-             node("dropped", "Mul", ["x", "as_floats:y:0"], T=FLOAT)]  # fmt: skip
-    drops = define("drops", {"x": FLOAT}, {"y": (FLOAT, "dropped:z:0")}, *draws, stateful=True)
-    keeps = define("keeps", {"x": FLOAT}, {"y": (FLOAT, "same:output:0")}, identity("same", "x"))
-    choice = node("drop/cond", "If", [PHASE, "relu"], Tcond=BOOL, Tin=dtypes(FLOAT), Tout=dtypes(FLOAT),
-                  then_branch=func("drops"), else_branch=func("keeps"), output_shapes=SHAPES)  # fmt: skip
-    return graph_bytes(*phase, X, node("relu", "Relu", ["x"], T=FLOAT), choice, scalar("two", 2),
-                       node("scores", "Mul", ["drop/cond", "two"], T=FLOAT),
-                       trailer=graphs.library(drops, keeps) + graphs.VERSIONS)  # fmt: skip
-
-
-KINDS = {"Switch and Merge": of_switches, "If": of_functions}
-
-
-def check_inference_alone(desk: Desk, path: str) -> None:
-    left = load(str(desk.folder / path))
-    ops = {found.name: found.op for found in left.nodes()}
-    assert not {*ops.values()} & {*TRAINING}, ops
-    assert PHASE not in ops and "scores" in ops and ops["x"] == "Placeholder"
-    assert not any(name.startswith(("drop/cond/dropout", "bn/cond/FusedBatchNorm:")) for name in ops)
-    trained = [found.name for found in left.nodes() if found.op == "FusedBatchNorm" and found.setting("is_training")]
-    assert not trained
-    assert len(left.functions) == 0
-
-
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("phase", PHASES)
-@pytest.mark.parametrize("kind", KINDS)
-def test_frozen_at_false_no_training_is_left(desk: Desk, kind: str, phase: str) -> None:
-    desk.put("m.pb", KINDS[kind](PHASES[phase]))
+def test_frozen_at_false_no_training_is_left(desk: Desk, phase: str) -> None:
+    desk.put("m.pb", of_switches(PHASES[phase]))
     ran = desk.run("freeze-input", "m.pb", f"{PHASE}=false", "-o", "frozen.pb")
     assert ran.code == 0, ran.err
     ran = desk.run("simplify", "frozen.pb", "-o", "simple.pb", "--report", "report.json")
     assert ran.code == 0, ran.err
     assert json.loads(desk.files()["report.json"])["proof"]["largest_difference"] == 0
-    check_inference_alone(desk, "simple.pb")
-
-
-@pytest.mark.tensorflow
-@pytest.mark.parametrize("kind", KINDS)
-def test_in_one_script_too(desk: Desk, kind: str) -> None:
-    desk.put("m.pb", KINDS[kind](PHASES["with a default"]))
-    desk.put("infer.gds", f"freeze-input {PHASE}=false\nsimplify --fold-bn\n".encode())
-    ran = desk.run("apply", "m.pb", "infer.gds", "-o", "simple.pb")
-    assert ran.code == 0, ran.err
-    check_inference_alone(desk, "simple.pb")
-
-
-@pytest.mark.tensorflow
-def test_frozen_at_true_training_stays(desk: Desk) -> None:
-    desk.put("m.pb", of_switches(PHASES["with a default"]))
-    desk.put("train.gds", f"freeze-input {PHASE}=true\nsimplify\n".encode())
-    assert desk.run("apply", "m.pb", "train.gds", "-o", "trained.pb", "--validate", "structure").code == 0
-    ops = [found.op for found in load(str(desk.folder / "trained.pb")).nodes()]
-    assert "RandomUniform" in ops and "Merge" not in ops
+    left = load(str(desk.folder / "simple.pb"))
+    ops = {found.name: found.op for found in left.nodes()}
+    assert not {*ops.values()} & {*TRAINING}, ops
+    assert PHASE not in ops and "scores" in ops and ops["x"] == "Placeholder"
+    assert not any(name.startswith(("drop/cond/dropout", "bn/cond/FusedBatchNorm:")) for name in ops)
+    assert not [found for found in left.nodes() if found.op == "FusedBatchNorm" and found.setting("is_training")]
