@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,153 +12,70 @@ from support.steps import Maker, steps
 from gdsurgeon.gradients.checkpointing.peak import Peak, peak
 from gdsurgeon.gradients.checkpointing.step import StepGraph, TensorSize, cost_of, tensor_size
 
-
-@pytest.fixture
-def make() -> Maker:
-    return Maker()
-
-
 # -- by hand ----------------------------------------------------------------------------------------------------
 
+A, B = ("a", "Custom", ["x"]), ("b", "Custom", ["a"])
+STEPS: dict[str, tuple[list[Any], str, int | list[int]]] = {
+    "a chain has two tensors at a time": ([A, B, ("c", "Custom", ["b"])], "c", [0, 100, 200, 200]),
+    "elementwise ops write over their input": ([A, ("b", "Relu", ["a"]), ("c", "Tanh", ["b"])], "c", 100),
+    "not over what is there before the run": (
+        [("w", "Const"), ("a", "Relu", ["x"]), ("b", "Neg", ["w"])], "ab", 200
+    ),
+    "over one of two where the other is read again": (
+        [A, ("b", "Relu", ["a"]), ("c", "Mul", ["b", "a"])], "c", [0, 100, 200, 200]
+    ),
+    "not over what is fetched": ([A, ("b", "Relu", ["a"])], "ab", 200),
+    "not over a buffer of another size": (
+        [("a", "Custom", ["x"], [40]), ("b", "Custom", ["x"], [100]), ("c", "Add", ["a", "b"], [100])], "c", 140
+    ),
+    "not over a larger buffer": ([A, ("b", "Cast", ["a"], [50])], "b", 150),
+    "not over a tensor of which one node has two references": ([A, ("b", "Mul", ["a", "a"])], "b", 200),
+    "an alias has the buffer of its input": (
+        [A, ("i", "Identity", ["a"]), ("r", "Reshape", ["i"]), ("b", "Custom", ["r"])],
+        "b", [0, 100, 100, 100, 200],
+    ),
+    "an alias keeps the buffer from being written over": (
+        [A, ("i", "Identity", ["a"]), ("b", "Relu", ["a"]), ("c", "Custom", ["i", "b"], [0])], "c", 200
+    ),
+    "an alias of an input is there before the run": ([("i", "Identity", ["x"]), ("b", "Relu", ["i"])], "b", 100),
+    "that nobody reads one of several is seen when it has run": (
+        [A, ("b", "Custom", ["x"], [30]), ("n", "IdentityN", ["a", "b"], [100, 30]), ("c", "Custom", [("n", 1)], [1])],
+        "c", [0, 100, 130, 130, 31],
+    ),
+    "the last of several readers frees it": (
+        [A, ("b", "Custom", ["a"], [10]), ("c", "Custom", ["a", "b"], [10]), ("d", "Custom", ["c"], [10])],
+        "d", [0, 100, 110, 120, 20],
+    ),
+    "outputs that nobody reads are freed at once": (
+        [("a", "Custom", ["x"], [100, 900]), ("b", "Custom", ["a"], [10]), ("c", "Custom", ["b"], [10])],
+        "c", [0, 1000, 110, 20],
+    ),
+    "outputs of what is fetched are kept": (
+        [A, ("b", "Custom", ["a"], [10]), ("c", "Custom", ["b"], [10])], "ac", [0, 100, 110, 120]
+    ),
+    "a control input orders and holds nothing": (
+        [A, ("t", "NoOp", (), (), ["a"]), ("b", "Custom", ["x"], [100], ["t"])], "b", 100
+    ),
+    "unknown sizes count as nothing": ([("a", "Custom", ["x"], ()), ("b", "Custom", [("a", 3)], [10])], "b", 10),
+}  # fmt: skip
+"""Nodes behind x, whose outputs are of 100 bytes unless stated; the fetched ones; the peak, or the bytes after each."""
 
-def test_an_empty_step(make: Maker) -> None:
+
+@pytest.mark.parametrize("what", STEPS)
+def test_by_hand(what: str) -> None:
+    """The input is there before the run, and does not count."""
+    nodes, kept, most = STEPS[what]
+    make = Maker()
+    make("x", "Placeholder")
+    for each in nodes:
+        make(*each)
+    found = make.peak(*kept)
+    assert most in (found.nbytes, found.live) and found.order == [*range(len(nodes) + 1)]
+
+
+def test_what_waits_for_itself_never_runs() -> None:
+    make = Maker()
     assert make.peak() == Peak(0, [], [], [])
-
-
-def test_a_chain_has_two_tensors_at_a_time(make: Maker) -> None:
-    make("x", "Placeholder")
-    make("a", "Custom", ["x"])
-    make("b", "Custom", ["a"])
-    make("c", "Custom", ["b"])
-    found = make.peak("c")
-    assert found.nbytes == 200  # the input is there before the run: it does not count
-    assert found.live == [0, 100, 200, 200]
-    assert found.order == [0, 1, 2, 3]
-
-
-def test_elementwise_ops_write_over_their_input(make: Maker) -> None:
-    make("x", "Placeholder")
-    make("a", "Custom", ["x"])
-    make("b", "Relu", ["a"])
-    make("c", "Tanh", ["b"])
-    assert make.peak("c").nbytes == 100
-
-
-def test_not_over_what_is_there_before_the_run(make: Maker) -> None:
-    make("x", "Placeholder")
-    make("w", "Const")
-    make("a", "Relu", ["x"])
-    make("b", "Neg", ["w"])
-    assert make.peak("a", "b").nbytes == 200
-
-
-def test_not_over_what_is_read_again(make: Maker) -> None:
-    make("x", "Placeholder")
-    make("a", "Custom", ["x"])
-    make("b", "Relu", ["a"])
-    make("c", "Mul", ["b", "a"])  # takes over one of the two
-    assert make.peak("c").nbytes == 200
-    assert make.peak("c").live[-1] == 200
-
-
-def test_not_over_what_is_fetched(make: Maker) -> None:
-    make("x", "Placeholder")
-    make("a", "Custom", ["x"])
-    make("b", "Relu", ["a"])
-    assert make.peak("b").nbytes == 100
-    assert make.peak("a", "b").nbytes == 200
-
-
-def test_not_over_a_buffer_of_another_size(make: Maker) -> None:
-    make("x", "Placeholder")
-    make("a", "Custom", ["x"], [40])
-    make("b", "Custom", ["x"], [100])
-    make("c", "Add", ["a", "b"], [100])
-    assert make.peak("c").nbytes == 140
-    make("d", "Cast", ["c"], [50])
-    assert make.peak("d").nbytes == 150
-
-
-def test_a_tensor_that_is_read_twice_by_one_node_is_not_written_over(make: Maker) -> None:
-    """Both inputs are references to the buffer: TensorFlow forwards it only where there is one."""
-    make("x", "Placeholder")
-    make("a", "Custom", ["x"])
-    make("b", "Mul", ["a", "a"])
-    assert make.peak("b").nbytes == 200
-
-
-def test_an_alias_has_the_buffer_of_its_input(make: Maker) -> None:
-    make("x", "Placeholder")
-    make("a", "Custom", ["x"])
-    make("i", "Identity", ["a"])
-    make("r", "Reshape", ["i"])
-    make("b", "Custom", ["r"])
-    found = make.peak("b")
-    assert found.nbytes == 200
-    assert found.live == [0, 100, 100, 100, 200]
-
-
-def test_an_alias_keeps_the_buffer_from_being_written_over(make: Maker) -> None:
-    make("x", "Placeholder")
-    make("a", "Custom", ["x"])
-    make("i", "Identity", ["a"])
-    make("b", "Relu", ["a"])
-    make("c", "Custom", ["i", "b"], [0])
-    assert make.peak("c").nbytes == 200
-
-
-def test_an_alias_of_an_input_is_there_before_the_run(make: Maker) -> None:
-    make("x", "Placeholder")
-    make("i", "Identity", ["x"])
-    make("b", "Relu", ["i"])
-    assert make.peak("b").nbytes == 100
-
-
-def test_identities_of_several(make: Maker) -> None:
-    make("x", "Placeholder")
-    make("a", "Custom", ["x"], [100])
-    make("b", "Custom", ["x"], [30])
-    make("n", "IdentityN", ["a", "b"], [100, 30])
-    make("c", "Custom", [("n", 1)], [1])
-    assert make.peak("c").live == [0, 100, 130, 130, 31]  # that nobody reads the first one is seen when it has run
-
-
-def test_several_readers_free_it_when_the_last_has_run(make: Maker) -> None:
-    make("x", "Placeholder")
-    make("a", "Custom", ["x"])
-    make("b", "Custom", ["a"], [10])
-    make("c", "Custom", ["a", "b"], [10])
-    make("d", "Custom", ["c"], [10])
-    assert make.peak("d").live == [0, 100, 110, 120, 20]
-
-
-def test_outputs_that_nobody_reads_are_freed_at_once(make: Maker) -> None:
-    make("x", "Placeholder")
-    make("a", "Custom", ["x"], [100, 900])
-    make("b", "Custom", ["a"], [10])
-    make("c", "Custom", ["b"], [10])
-    assert make.peak("c").live == [0, 1000, 110, 20]
-
-
-def test_all_outputs_of_what_is_fetched_are_kept(make: Maker) -> None:
-    make("x", "Placeholder")
-    make("a", "Custom", ["x"], [100])
-    make("b", "Custom", ["a"], [10])
-    make("c", "Custom", ["b"], [10])
-    assert make.peak("a", "c").live == [0, 100, 110, 120]
-
-
-def test_a_control_input_orders_and_holds_nothing(make: Maker) -> None:
-    make("x", "Placeholder")
-    make("a", "Custom", ["x"], [100])
-    make("t", "NoOp", waits=["a"], sizes=())
-    make("b", "Custom", ["x"], [100], waits=["t"])
-    found = make.peak("b")
-    assert found.nbytes == 100
-    assert found.order == [0, 1, 2, 3]
-
-
-def test_what_waits_for_itself_never_runs(make: Maker) -> None:
     make("x", "Placeholder")
     make("a", "Custom", ["x"])
     make("b", "Custom", ["a"])
@@ -164,14 +83,8 @@ def test_what_waits_for_itself_never_runs(make: Maker) -> None:
     assert make.peak("b").order == [0]
 
 
-def test_unknown_sizes_count_as_nothing(make: Maker) -> None:
-    make("x", "Placeholder")
-    make("a", "Custom", ["x"], ())
-    make("b", "Custom", [("a", 3)], [10])
-    assert make.peak("b").nbytes == 10
-
-
-def test_two_threads_hold_two_branches(make: Maker) -> None:
+def test_two_threads_hold_two_branches() -> None:
+    make = Maker()
     make("x", "Placeholder")
     for name in ("a", "b"):
         make(name, "Custom", ["x"], [1000], cost=1e6)
