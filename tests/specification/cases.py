@@ -380,8 +380,9 @@ TWICE = [X23, for_engines.splat("k", 2.5, (2, 3)), add("a", "x", "k"), node("y",
          for_engines.splat("n", None, (3,)), add("z", "n", "x"), const("one", 1, _class=["loc:@k"]), neg("end", "b"),
          node("b", "AddN", ["one", "one"], T=FLOAT, N=2), node("late", "Const", ["^one"], dtype=FLOAT, device="/cpu:1",
          value=tensor([1.0, 2.0, 3.0])), add("c", "late", "x"), add("d", "late", "c")]  # fmt: skip
-LOOPS = {"stops": [const("k", False, BOOL)], "turns": [const("k", True, BOOL)], "given": [decided.SAID[0], neg("k", "x")],
-         "prints": [*decided.SAID, const("k", False, BOOL)]}  # fmt: skip
+STOP = const("k", False, BOOL)
+LOOPS = {"stops": [STOP], "turns": [const("k", True, BOOL)], "given": [decided.SAID[0], neg("k", "x")],
+         "prints": [*decided.SAID, STOP]}  # fmt: skip
 LOOKED_INTO = in_bodies.body("F")
 LOOKED_INTO.attr["api_implements"].s = b"some"
 SIMPLIFIED = [
