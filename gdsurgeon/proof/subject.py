@@ -39,6 +39,8 @@ MOST_TRIALS = 24
 """Combinations of shapes that are tried on inputs that do not state theirs."""
 FEW_TRIALS = 4
 """The same for each way to have other values, where these have been refused in all shapes."""
+LENGTHS = (1, 8)
+"""What open dimensions of several inputs are, where they are to agree."""
 DO_WITHOUT = "do-without-running"
 _OUT_OF_RANGE = re.compile(r" is not in \[0, (?P<most>\d+)\)")
 """What TensorFlow says of an index beyond what it chooses from."""
@@ -53,6 +55,15 @@ class VariableSpec(NamedTuple):
     name: str
     dtype: int
     shape: tuple[int, ...]
+
+
+class _Way(NamedTuple):
+    """How a sample was fed: in which shapes, as what, whether with floats of either sign, and how large a batch."""
+
+    shapes: Mapping[str, tuple[int, ...]]
+    specs: list[InputSpec]
+    wide: bool
+    batch: int
 
 
 class SubjectOptions(NamedTuple):
@@ -131,6 +142,7 @@ class Subject:
         self.unfed: Collection[str] = ()  # inputs that are left at their defaults, as another run of the trial does
         self._wide = True  # whether floats are of either sign on every second sample
         self._most = 0  # what numbers stay below; 0: what their content says
+        self._ways: dict[int, _Way] = {}  # how samples were fed, so that they are fed in the same way again
         self._settled = False
         self._untried: deque[dict[str, tuple[int, ...]]] | None = None  # shapes, the likeliest first
         self._varies_batch = options.batches and not overrides.shapes and not any(spec.given for spec in self.specs)
@@ -187,11 +199,13 @@ class Subject:
     def hold_batch(self) -> bool:
         """Has all further samples be batches of one; False where they are in any case."""
         varied, self._varies_batch = self._varies_batch, False
+        self._ways = {sample: way for sample, way in self._ways.items() if way.batch == 1}
         return varied
 
     def settle_anew(self) -> bool:
         """Has it look for other shapes, as whoever is fed its results does not take these; False: there are none."""
         self._settled = self._settled and not self._untried
+        self._ways = self._ways if self._settled else {}
         return not self._settled
 
     def initialize(self) -> None:
@@ -231,16 +245,18 @@ class Subject:
         """
         if not self._settled:
             return self._settle(sample, bound, alongside)
+        if sample in self._ways:
+            known, self.specs, self._wide, self.batch = self._ways[sample]
+            return self._begin(sample, known, bound, alongside)
         shapes = self._doubled(bound) if sample % 2 and self._varies_batch else None
         if shapes is not None:
             try:
                 begun = self._begin(sample, shapes, bound, alongside)
                 self.wait(begun[1])
-                self.batch = 2
+                self._keep_way(sample, shapes, 2)
                 return begun
             except Refused:
                 self._varies_batch = False
-        self.batch = 1
         while True:
             begun = self._begin(sample, self.shapes, bound, alongside)
             try:
@@ -249,7 +265,12 @@ class Subject:
                 if self._is_its_own_doing(refused) or not self._give_way(refused.text, sample):
                     raise
             else:
+                self._keep_way(sample, self.shapes, 1)
                 return begun
+
+    def _keep_way(self, sample: int, shapes: Mapping[str, tuple[int, ...]], batch: int) -> None:
+        self.batch = batch
+        self._ways[sample] = _Way(shapes, self.specs, self._wide, batch)
 
     def wait(self, runs: Iterable[Pending[RunSummary]]) -> list[RunSummary]:
         """Waits for RUNS. Raises Refused."""
@@ -333,6 +354,7 @@ class Subject:
                     tried = min(tried, MOST_TRIALS - FEW_TRIALS)
                 continue
             self._settled = True
+            self._keep_way(sample, shapes, 1)
             return feeds, runs
         self._untried = None
         self.problem = printable(problem)
@@ -444,16 +466,35 @@ def _variable(graph: Graph, name: str) -> VariableSpec | None:
 
 
 def _combinations(specs: list[InputSpec]) -> Iterator[dict[str, tuple[int, ...]]]:
-    """A shape for each input: all their likeliest ones first, then one after another less likely."""
-    longest = max((len(spec.shapes) for spec in specs), default=1)
+    """A shape for each input: their likeliest ones, then such as agree, then one after another less likely."""
     seen: set[tuple[tuple[int, ...], ...]] = set()
-    for step in range(longest):
+    for chosen in _choices(specs):
+        if chosen not in seen:
+            seen.add(chosen)
+            yield {spec.name: shape for spec, shape in zip(specs, chosen, strict=True)}
+
+
+def _choices(specs: list[InputSpec]) -> Iterator[tuple[tuple[int, ...], ...]]:
+    yield tuple(spec.shapes[0] for spec in specs)
+    if len(specs) > 1:
+        yield from (tuple(_agreeing(spec, specs, length) for spec in specs) for length in LENGTHS)
+    longest = max((len(spec.shapes) for spec in specs), default=1)
+    for step in range(1, longest):
         for alone in (None, *range(len(specs))) if len(specs) > 1 else (None,):
             # All inputs take their step together; then each on its own, the others as at first.
-            chosen = tuple(
+            yield tuple(
                 spec.shapes[min(step, len(spec.shapes) - 1) if alone in (None, i) else 0]
                 for i, spec in enumerate(specs)
             )
-            if chosen not in seen:
-                seen.add(chosen)
-                yield {spec.name: shape for spec, shape in zip(specs, chosen, strict=True)}
+
+
+def _agreeing(spec: InputSpec, specs: list[InputSpec], length: int) -> tuple[int, ...]:
+    """A shape for SPEC in which what is open is what another one of SPECS states there, or LENGTH; a batch is 1."""
+    if spec.stated is None or len(spec.shapes) == 1:
+        return spec.shapes[0]
+    known: dict[int, int] = {}
+    for other in specs:
+        for i, dim in enumerate(other.stated or ()):
+            if dim >= 0:
+                known.setdefault(i, dim)
+    return tuple(dim if dim >= 0 else known.get(i, length if i else 1) for i, dim in enumerate(spec.stated))

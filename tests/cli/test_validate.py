@@ -357,6 +357,22 @@ def test_other_feeds_are_tried_where_the_first_are_refused(bench: Bench, model: 
     assert bench.verdict("m.pb", "m.pb")["proof"]["samples"] == 2
 
 
+def test_a_sample_is_fed_the_same_where_it_is_run_again(bench: Bench) -> None:
+    """The second sample shows that indices were meant: the first one, of the optimised graph, is as it was."""
+    bench.put(m=_chosen(2, 3))
+    assert bench.verdict("m.pb", "--samples", "4")["optimized_proof"]["largest_difference"] == 0
+
+
+def test_inputs_of_one_model_agree_in_their_shapes(bench: Bench) -> None:
+    b = Builder()
+    b.placeholder("words", "float32", (-1, -1, 3))
+    b.placeholder("chars", "float32", (-1, -1, -1))
+    b.const("axis", 2, "int32")
+    b.node("y", "ConcatV2", ["words", "chars", "axis"], T="float32", Tidx="int32", N=2)
+    bench.put(m=b)
+    assert bench.verdict("m.pb", "m.pb")["proof"]["compared"] == 1
+
+
 def test_a_model_that_refuses_all_feeds_says_nothing_of_the_other_one(bench: Bench) -> None:
     bench.put(m=_chosen(1, 3, more=7), other=_chosen(1, 3))
     found = bench.verdict("m.pb", "other.pb", code=7)

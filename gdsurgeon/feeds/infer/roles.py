@@ -20,7 +20,7 @@ KEEPING: dict[str, Container[int]] = {
 """Ops that pass the values of their first input on, each at its place or at another."""
 _SELECTING: dict[str, Container[int]] = KEEPING | {
     **dict.fromkeys("Unique UniqueV2 Transpose StridedSlice Slice Tile BroadcastTo Unpack SplitV".split(), (0,)),
-    "Pack": ANY, "ConcatV2": ANY, "Concat": range(1, 1 << 31), "Split": (1,),
+    "Pack": ANY, "ConcatV2": ANY, "Concat": range(1, 1 << 31), "Split": (1,), "Select": (1, 2), "SelectV2": (1, 2),
 }  # fmt: skip
 """Likewise, or some of them, or others among them."""
 

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 from support.feeding import returned
-from support.graphs import Builder, body_node, func
+from support.graphs import Builder, body_node, func, tensor
 from support.inferring import CALL, SAMPLES, fed, made, values
 
 from gdsurgeon.proof.executor import Executor
 
 N = 60
+TAKEN: Any = {"Tin": ["float32", "resource"], "Tout": ["float32"]}
 
 
 def indices(shape: tuple[int, ...] = (N,), dtype: str = "int32") -> Builder:
@@ -186,6 +187,34 @@ def test_a_resource_says_how_many_rows_it_has() -> None:
     m = indices()
     m.node("table", "VarHandleOp", dtype="float32", shape=(5, 2), container="", shared_name="")
     m.node("y", "ResourceGather", ["table", "x"], dtype="float32", Tindices="int32")
+    assert set(values(m)) == {0, 1, 2, 3, 4}
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2])
+def test_an_embedding_behind_calls_says_how_many_rows_it_has(depth: int) -> None:
+    """As Keras has it: negative indices count from the end, and the table is a variable that is an argument."""
+    m = Builder()
+    m.placeholder("x", "float32", (N,))
+    table = m.node("table", "VarHandleOp", dtype="float32", shape=(5, 2), container="", shared_name="")
+    for level in range(depth):
+        f = m.function(f"f{level}", {"x": "float32", "table": "resource"}, {"y": "float32"})
+        if level:
+            body_node(f, "y", "StatefulPartitionedCall", ["x", "table"], f=func(f"f{level - 1}"), **TAKEN)
+            f.ret["y"] = "y:output:0"
+            continue
+        body_node(f, "cast", "Cast", ["x"], SrcT="float32", DstT="int32")
+        body_node(f, "zero", "Const", [], dtype="int32", value=tensor(0, "int32"))
+        body_node(f, "below", "Less", ["cast:y:0", "zero:output:0"], T="int32")
+        body_node(f, "index", "SelectV2", ["below:z:0", "zero:output:0", "cast:y:0"], T="int32")
+        body_node(f, "read", "ReadVariableOp", ["table"], dtype="float32")
+        types = {"Tparams": "float32", "Tindices": "int32", "Taxis": "int32"}
+        body_node(f, "y", "GatherV2", ["read:value:0", "index:output:0", "zero:output:0"], **types)
+        f.ret["y"] = "y:output:0"
+    if depth:
+        m.node("y", "StatefulPartitionedCall", ["x", table], f=func(f"f{depth - 1}"), **TAKEN)
+    else:
+        m.node("cast", "Cast", ["x"], SrcT="float32", DstT="int32")
+        m.node("y", "ResourceGather", [table, "cast"], dtype="float32", Tindices="int32")
     assert set(values(m)) == {0, 1, 2, 3, 4}
 
 
