@@ -11,7 +11,7 @@ from gdsurgeon.edits.extract import cut_down, needed
 from gdsurgeon.edits.functions.handles import Handles, Held
 from gdsurgeon.edits.naming import naming, of_tensors
 from gdsurgeon.edits.signatures import DEFAULT_KEY, signature_of
-from gdsurgeon.errors import EditError, Line, NothingToDo, Remark, printable, quoted
+from gdsurgeon.errors import EditError, Line, Remark, printable, quoted
 from gdsurgeon.graph.attrs import format_shape, shape_of
 from gdsurgeon.graph.constants import constant_header
 from gdsurgeon.graph.graph import Graph
@@ -59,14 +59,15 @@ def freeze(
     topology = topology_of(graph)
     kept = [topology.node(number) for number in members(needed(topology, starts, ends))]
     variables = [node for node in kept if is_variable(node.op)]
-    weights = _weights(graph, serving, variables)
+    weights = _weights(graph, serving, variables) if variables else None
     handles = Handles(graph, kept)
     for node in variables:
+        assert weights is not None
         handles.hold(node.output, _held(node, weights))
     handles.check()
 
     nodes, functions = handles.apply()
-    constants = _put_constants(graph, kept, variables, weights)
+    constants = _put_constants(graph, kept, variables, weights) if weights is not None else []
     initialisers = _initialisers(graph, serving, kept)
     result = cut_down(graph, starts, [_now(graph, end) for end in ends], initialisers)
     intent = result.intent
@@ -78,7 +79,8 @@ def freeze(
         result.notes.append(_run_first(graph, serving, initialisers))
     if not outputs:
         result.told += _names(graph, serving, signatures)
-    result.told.append(("frozen", f"{counted(len(constants), 'variable')}, {size(weights.source.size)}"))
+    if weights is not None:
+        result.told.append(("frozen", f"{counted(len(constants), 'variable')}, {size(weights.source.size)}"))
     return result
 
 
@@ -133,8 +135,6 @@ def _names(graph: Graph, serving: Serving, keys: Sequence[str]) -> Iterator[tupl
 
 def _weights(graph: Graph, serving: Serving, variables: Sequence[Node]) -> Graph:
     """The graph of the constants for VARIABLES."""
-    if not variables:
-        raise NothingToDo("the outputs depend on no variable")
     if serving.weights is None:
         raise EditError(
             Line(

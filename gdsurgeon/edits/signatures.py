@@ -11,7 +11,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Output
 from gdsurgeon.graph.serving import Served, Serving, no_signature
 from gdsurgeon.ops.dtypes import REF, RESOURCE, VARIANT, base_dtype
-from gdsurgeon.ops.kinds import UNSET_PLACEHOLDERS
+from gdsurgeon.ops.kinds import UNSET_PLACEHOLDERS, VARIABLES
 
 DEFAULT_KEY = "serving_default"
 
@@ -88,7 +88,8 @@ def resolved(graph: Graph, key: str, served: Served) -> Served:
 
 def _dense(graph: Graph, text: str, done: str) -> Output:
     tensor = graph.tensor(text)
-    if tensor.dtype > REF or base_dtype(tensor.dtype) in (RESOURCE, VARIANT):
+    is_reference = tensor.dtype > REF and done == "fed" and tensor.node.op not in VARIABLES
+    if is_reference or base_dtype(tensor.dtype) in (RESOURCE, VARIANT):
         message = f"{quoted(tensor.name)} is a reference, a resource or a variant, which cannot be {done}"
         raise EditError(message, code="unfeedable", facts={"tensor": tensor.name})
     return tensor

@@ -74,7 +74,7 @@ def input_spec(node: Node) -> InputSpec:
     Raises:
         NotValidatedError: nothing of that dtype can be fed.
     """
-    dtype = node.output.dtype
+    dtype = dtypes.base_dtype(node.output.dtype)
     if dtype != dtypes.STRING and not dtypes.element_size(dtype):
         what = dtypes.dtype_name(dtype) if dtype else "unknown"
         raise NotValidatedError(
@@ -90,7 +90,7 @@ def input_spec(node: Node) -> InputSpec:
         shapes = tuple(shape for shape in shapes if prod(shape) <= MOST_TEXTS) or shapes[:1]
     if node.op in UNSET_PLACEHOLDERS:
         return InputSpec(node.name, dtype, placeholder_shape(node), shapes, content)
-    default = constant(through_identities(node.inputs[0].node))
+    default = constant(through_identities(node.inputs[0].node)) if node.inputs else None  # a variable has its value
     if default is not None and compatible(default.shape, placeholder_shape(node)):
         shapes = tuple(dict.fromkeys([default.shape, *shapes]))
     return InputSpec(node.name, dtype, placeholder_shape(node), shapes, content, has_default=True, default=default)

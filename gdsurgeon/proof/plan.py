@@ -9,7 +9,7 @@ from typing import NamedTuple
 from gdsurgeon.analysis.queries.chance import drawing_nodes
 from gdsurgeon.analysis.queries.outside import only_reads, outside_of, reaching
 from gdsurgeon.analysis.queries.side_effects import is_seeded, ops_in_functions
-from gdsurgeon.analysis.queries.signature import output_nodes
+from gdsurgeon.analysis.queries.signature import input_nodes, output_nodes
 from gdsurgeon.analysis.traversal.control_flow import ControlFlow, control_flow_of
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.errors import printable, quoted
@@ -72,7 +72,8 @@ class FetchPlan:
         placeholders: nodes that the fetches need fed.
         variables: VariableV2 nodes that the fetches need; their values are not in the file, so they are fed too.
         initializers: table initialisers to be run first.
-        defaults: PlaceholderWithDefault nodes among what the fetches depend on: they may be fed.
+        defaults: PlaceholderWithDefault nodes among what the fetches depend on: they may be fed. So may restored
+            variables that signatures take.
         draws: outputs of random ops: drawn once and fed to every graph that is compared, so that chance is the same
             for all.
         random: fetches that depend on a random op for which that cannot be done (inside a loop or a function): they
@@ -198,10 +199,16 @@ class Planner:
         runs = [] if serving is None else [graph[name] for run in serving.runs for name in run.targets]
         self._loading = self.top.upstream([self.top.id_of(node) for node in runs]) if runs else b""
         self._restored = serving.variables if serving is not None else frozenset()
+        self._references = self._served_references()
         self._undefined = self._find_undefined()
         self._look_at_ops()
         self._look_at_tables()
         self.blocked = self._downstream_with_origin(self.obstacles)
+
+    def _served_references(self) -> frozenset[int]:
+        """The nodes with references that signatures give: variables, and what changes these where they are restored."""
+        served = [] if serving_of(self.graph) is None else map(self.top.id_of, output_nodes(self.graph))
+        return frozenset(n for n in served if self._restored or self.top.op(n) in VARIABLES)
 
     def _find_undefined(self) -> dict[int, frozenset[int]]:
         """For each node with undefined outputs their indices; identities of such outputs are among the nodes."""
@@ -336,7 +343,7 @@ class Planner:
         if found is None:
             op = quoted(self.top.op(number))
             return None if self.custom_ops else Obstacle(f"op {op} is not known here", "custom-ops")
-        if all(dtype > dtypes.REF for dtype in found):
+        if all(dtype > dtypes.REF for dtype in found) and number not in self._references:
             return Obstacle("")
         if all(dtype in (dtypes.RESOURCE, dtypes.VARIANT) for dtype in found):
             return Obstacle("a resource or variant, which cannot be fetched")
@@ -438,7 +445,9 @@ class Planner:
         return [
             format_input(node.name, i)
             for i in range(count)
-            if found[i] not in (dtypes.RESOURCE, dtypes.VARIANT) and found[i] < dtypes.REF and i not in undefined
+            if dtypes.base_dtype(found[i]) not in (dtypes.RESOURCE, dtypes.VARIANT)
+            and (found[i] < dtypes.REF or number in self._references)
+            and i not in undefined
         ]
 
     def _add_needs(self, plan: FetchPlan, needed: bytearray) -> None:
@@ -449,6 +458,8 @@ class Planner:
 
         plan.placeholders = names(UNSET_PLACEHOLDERS)
         plan.defaults = names(PLACEHOLDERS - UNSET_PLACEHOLDERS)
+        taken = {self.top.id_of(node) for node in input_nodes(self.graph) if node.op in VARIABLES} - self._references
+        plan.defaults += [self.top.name(n) for n in sorted(taken) if needed[n] and self._has_value(n)]
         numbers = [n for n in self.top.with_ops(VARIABLES) if needed[n] and not self._has_value(n)]
         plan.variables = [self.top.name(number) for number in numbers]
         tables = {number for number in self.top.with_ops(filter(is_table, self.top.ops())) if needed[number]}

@@ -12,7 +12,7 @@ from gdsurgeon.feeds.archive import of_dtype
 from gdsurgeon.feeds.given import check_names
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.names import parse_tensor
-from gdsurgeon.ops.kinds import PLACEHOLDERS, UNSET_PLACEHOLDERS
+from gdsurgeon.ops.kinds import PLACEHOLDERS, UNSET_PLACEHOLDERS, VARIABLES
 from gdsurgeon.proof.change import Change
 from gdsurgeon.proof.executor import Executor, Refused
 from gdsurgeon.proof.plan import FetchPlan, plan_with
@@ -62,7 +62,8 @@ class TrialContext(NamedTuple):
         overrides, graph, after = self.overrides_before(), self.change.before, self.change.after
         subject = Subject(self.executor, ORIGINAL, graph, plan=plan, overrides=overrides, options=options)
         partners = {name: after.find(parse_tensor(self.after(name)).node) for name in subject.optional}
-        subject.leave([name for name, node in partners.items() if node is None or node.op not in PLACEHOLDERS])
+        given = PLACEHOLDERS | VARIABLES
+        subject.leave([name for name, node in partners.items() if node is None or node.op not in given])
         subject.optional -= {n for n, node in partners.items() if node is not None and node.op in UNSET_PLACEHOLDERS}
         return subject
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 from support.desk import Desk, check_error
-from support.graphs import INT32, tensor
-from support.meta_graphs import checkpoint, graph, meta_graph, put
+from support.graphs import INT32, add, tensor
+from support.meta_graphs import checkpoint, graph, meta_graph, put, serving
 from support.renaming import QUICK
 from support.saved_models import CHECKPOINTS, TRAINED
 from support.shipped import SIGNATURES, Shipped, computed
@@ -112,10 +112,29 @@ def test_what_cannot_be_frozen(desk: Desk) -> None:
     desk.refused(4, "wrong-format", "freeze", "model.pb", "--outputs", "y", *QUICK, *OUT, file="model.pb")
 
 
-def test_nothing_to_freeze(desk: Desk) -> None:
-    put(desk.folder / "model")
-    assert desk.run(*FREEZE, "--outputs", "x", *OUT).code == 0
-    desk.refused(4, "nothing-to-do", *FREEZE, "--outputs", "x", "--require-change", "-o", "other.pb")
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "ops"),
+    [
+        ({"x": "x:0"}, {"d": "d:0"}, {"x": "Placeholder", "d": "AddV2"}),
+        (
+            {"x": "x:0", "W": "w:0"},
+            {"y": "y:0"},
+            {"x": "Placeholder", "w": "Placeholder", "w/read": "Identity", "y": "Mul"},
+        ),
+        ({"W": "w:0"}, {"r": "w/read:0"}, {"w": "Placeholder", "w/read": "Identity"}),
+        ({}, {"W": "w:0"}, {"w": "Const"}),
+        ({"x": "x:0"}, {"y": "y:0", "W": "w:0"}, {"x": "Placeholder", "w": "Const", "w/read": "Identity", "y": "Mul"}),
+    ],
+    ids=["no variable", "a variable is an input", "all are inputs", "a variable is the output", "and another one"],
+)
+def test_what_signatures_take_and_give(
+    desk: Desk, inputs: dict[str, str], outputs: dict[str, str], ops: dict[str, str]
+) -> None:
+    put(desk.folder / "model", serving(inputs, outputs, add("d", "x", "x")))
+    proof = desk.report("freeze", "model", *OUT)["proof"]
+    assert proof["compared"] == len(outputs)
+    assert {node.name: node.op for node in gds.load(str(desk.folder / "out.pb")).nodes()} == ops
 
 
 @pytest.mark.parametrize("cut", [1, 20])

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from support.desk import Desk
 from support.expecting import refused
+from support.meta_graphs import put, serving
 from support.paths import FIXTURES
 
 import gdsurgeon as gds
@@ -108,6 +109,27 @@ def test_what_is_written(desk: Desk) -> None:
     assert now.signature_def["other"].method_name == "its own"
     assert now.signature_def["other"].inputs["image"].tensor_shape.dim[0].size == 7
     assert dict(now.signature_def["other"].outputs).keys() == {"y"}
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("signature", "--rename", "serving_default/W=V"),
+        ("signature", "--rename", "serving_default/x=V"),
+        ("rename", "w=v"),
+        ("control", "--add", "unused=^x"),
+        ("slim", "--signature", "serving_default"),
+    ],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("taken", [True, False])
+def test_variables_that_signatures_take_and_give(desk: Desk, command: tuple[str, ...], taken: bool) -> None:
+    """References: they are fed, fetched and renamed like other tensors."""
+    inputs = {"x": "x:0"} | ({"W": "w:0"} if taken else {})
+    put(desk.folder / "model", serving(inputs, {"y": "y:0"} | ({} if taken else {"W": "w:0"})))
+    report = desk.report(command[0], "model", *command[1:], "-o", "out")
+    assert report["proof"]["compared"] == (1 if taken else 2)
 
 
 def test_mistakes(desk: Desk) -> None:

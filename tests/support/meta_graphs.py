@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +82,19 @@ def meta_graph(at: Spell = str, *, objects: bool = False, tags: Sequence[str] = 
     if objects:
         item = out.object_graph_def.nodes.add()
         item.constant.operation = at("w/initial")
+    return out
+
+
+def serving(inputs: Mapping[str, str], outputs: Mapping[str, str], *more: bytes) -> Any:
+    """The same with one signature of INPUTS and OUTPUTS, tensors by what callers say, and the nodes MORE."""
+    out = meta_graph()
+    out.graph_def.MergeFromString(b"".join(more))
+    del out.signature_def["sparse"], out.signature_def["ragged"]
+    for side, tensors in ((out.signature_def["serving_default"].inputs, inputs),
+                          (out.signature_def["serving_default"].outputs, outputs)):  # fmt: skip
+        side.clear()
+        for name, tensor_name in tensors.items():
+            side[name].name = tensor_name
     return out
 
 

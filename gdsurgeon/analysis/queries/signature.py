@@ -13,7 +13,7 @@ from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.served import serving_of
 from gdsurgeon.ops.dtypes import RESOURCE, VARIANT, base_dtype, dtype_name
-from gdsurgeon.ops.kinds import ENTER, MERGE, PLACEHOLDERS, SWITCH
+from gdsurgeon.ops.kinds import ENTER, MERGE, PLACEHOLDERS, SWITCH, VARIABLES
 
 _NOT_SERVED = PLACEHOLDERS | {"Const", "Print"}
 
@@ -46,11 +46,12 @@ class Signature(NamedTuple):
 
 
 def input_nodes(graph: Graph) -> list[Node]:
-    """The placeholders, in file order; of a model that has signatures, those that these take."""
+    """The placeholders, in file order; of a model that has signatures, placeholders and variables that they take."""
     topology = topology_of(graph)
     taken = _named(graph, "inputs")
-    nodes = [topology.node(number) for number in topology.with_ops(PLACEHOLDERS)]
-    return nodes if taken is None else [node for node in nodes if node in taken]
+    if taken is None:
+        return [topology.node(number) for number in topology.with_ops(PLACEHOLDERS)]
+    return [node for number in topology.with_ops(PLACEHOLDERS | VARIABLES) if (node := topology.node(number)) in taken]
 
 
 def _named(graph: Graph, side: str) -> dict[Node, None] | None:
