@@ -174,7 +174,8 @@ def _node_intent(comparison: Comparison, wanted: Release, lowered: set[str]) -> 
                  if _may_differ(what, old, new, wanted, lists)]  # fmt: skip
         waited = {control.name for control in old.controls}
         if waited & lowered and {control.name for control in new.controls} <= waited | added | passed:
-            found += [Altered(name, "controls", altered["controls"][1])] if "controls" in altered else []
+            controls = tuple(control.name for control in new.controls)
+            found += [Altered(name, "controls", controls)] if "controls" in altered else []
         intent.altered += found
         intent.changed += [name] if found else []
     for slot in facts.rewired:

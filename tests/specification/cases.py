@@ -161,7 +161,7 @@ def looping() -> list[bytes]:
     state = {"T": [INT32, FLOAT], "cond": func("less"), "body": func("step")}
     return [
         placeholder("x", FLOAT, (2,)), scalar("z", 0, INT32), node("w", "While", ["z", "x", "^x"], **state),
-        call("c", "f", ["w:1"], F1, F1), identity("y", "c", "^c"), identity("late", "x", "^w"),
+        call("c", "f", ["w:1"], F1, F1), identity("y", "c", "^x", "^c"), identity("late", "x", "^w"),
         library_of("Neg", less, step),
     ]  # fmt: skip
 
