@@ -14,7 +14,7 @@ from gdsurgeon.checkpoint.open import open_checkpoint
 from gdsurgeon.edits.clone_scope import clone_scope
 from gdsurgeon.operation.edit import Outcome, Request, operate
 
-pytestmark = pytest.mark.tensorflow
+pytestmark = [pytest.mark.tensorflow, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

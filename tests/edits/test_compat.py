@@ -28,13 +28,11 @@ from support.graphs import (
     scalar,
     versions,
 )
-from support.older import check_reason, older, same
+from support.older import check_reason, older, same, unknown
 
-from gdsurgeon.analysis.queries.unknown_to import unknown_to
 from gdsurgeon.edits.compat import RULES, compat
 from gdsurgeon.edits.older import diagonals, padding, resizing, texts
 from gdsurgeon.errors import UsageError
-from gdsurgeon.graph.graph import Graph
 from gdsurgeon.operation.library import prove
 from gdsurgeon.ops.op_defs import graph_def_version, table_version
 from gdsurgeon.ops.releases import release, releases
@@ -56,13 +54,6 @@ def test_the_table_has_the_releases_and_the_one_that_editing_knows() -> None:
 
 
 # -- what a release does not know -----------------------------------------------------------------------------
-
-
-def unknown(found: Graph, target: str) -> list[tuple[str, str, str, str, str]]:
-    """What TARGET does not know, as (function, node, op, kind, attr)."""
-    wanted = release(target)
-    assert wanted is not None
-    return [each[:5] for each in unknown_to(found, wanted)]
 
 
 def test_all_that_is_unknown_is_listed_in_functions_too() -> None:
@@ -242,15 +233,6 @@ def test_a_batch_norm_that_is_the_output_has_one_output_less(is_training: bool) 
     result = compat(found, "1.12")
     assert graphs.ops(found)["y"] == "FusedBatchNormV2"
     assert {output.after for output in prove(found, result).compared} >= {"y", "y:1", "y:2"}
-
-
-def test_all_that_is_unknown_is_told_at_once() -> None:
-    found = graph(X, node("f", "Foo", ["x"]), node("g", "Bar", ["x"]))
-    error = refused(found, "not-compatible", partial(compat, target="2.3"), target="2.3")
-    assert [(each["node"], each["op"], each["kind"]) for each in error.facts["unknown"]] == [
-        ("f", "Foo", "op"),
-        ("g", "Bar", "op"),
-    ]
 
 
 def test_there_are_releases_of_which_there_is_no_table() -> None:

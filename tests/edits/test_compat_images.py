@@ -9,31 +9,15 @@ import pytest
 from support import graphs
 from support.desk import check_error
 from support.expecting import expect
-from support.graphs import (
-    DOUBLE,
-    FLOAT,
-    INT32,
-    UINT8,
-    call,
-    const,
-    define,
-    dtype,
-    graph,
-    library,
-    node,
-    placeholder,
-)
-from support.older import check_reason, older, same
+from support.graphs import DOUBLE, FLOAT, INT32, UINT8, call, const, define, dtype, graph, library, node, placeholder
+from support.older import check_reason, older, same, unknown
 from support.running import run
 
-from gdsurgeon.analysis.queries.unknown_to import unknown_to
 from gdsurgeon.edits.claims import SameOutputs
 from gdsurgeon.edits.compat import compat
 from gdsurgeon.edits.older.site import Site
 from gdsurgeon.errors import ValidationError
-from gdsurgeon.graph.graph import Graph
 from gdsurgeon.operation.library import prove
-from gdsurgeon.ops.releases import release
 from gdsurgeon.proof.accounting import check_accounted
 
 ONES = [1, 1, 1, 1]
@@ -166,21 +150,15 @@ def test_groups_in_a_function_are_known_from_its_call() -> None:
     outer = define("outer", taken, {"o": (FLOAT, "c:output:0")}, call("c", "inner", ["a", "b"], [FLOAT] * 2, [FLOAT]))
     records = [*in_groups("three channels")[:2], call("y", "outer", ["x", "w"], [FLOAT] * 2, [FLOAT])]
     found = graph(*records, library(outer, inner))
-    assert unknown(found, "1.15") == [("inner", "y", "Conv2D", "dims")]
+    assert unknown(found, "1.15") == [("inner", "y", "Conv2D", "dims", "")]
     found = older([*records, library(outer, inner)], "1.15")
     ops = {each.name: each.op for each in found.functions["inner"].node_def}
     assert ops["y"] == "ConcatV2" and ops["y/group_1"] == "Conv2D"
 
 
-def unknown(found: Graph, target: str) -> list[tuple[str, str, str, str]]:
-    wanted = release(target)
-    assert wanted is not None
-    return [each[:4] for each in unknown_to(found, wanted)]
-
-
 def test_groups_that_are_not_known_are_not_told() -> None:
     records = in_groups("one channel")
-    assert unknown(graph(*records), "2.4") == [("", "y", "Conv2D", "dims")]
+    assert unknown(graph(*records), "2.4") == [("", "y", "Conv2D", "dims", "")]
     assert unknown(graph(placeholder("x"), *records[1:]), "2.4") == unknown(graph(*records), "2.5") == []
 
 

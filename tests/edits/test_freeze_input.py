@@ -11,7 +11,6 @@ import pytest
 from support import graphs
 from support.desk import Desk
 from support.expecting import expect, refused
-from support.graph_editor_running import float32, run
 from support.graphs import (
     BOOL,
     DOUBLE,
@@ -30,6 +29,7 @@ from support.graphs import (
     placeholder,
     scalar,
 )
+from support.running import run
 
 from gdsurgeon.analysis.checks.check import check, check_edited
 from gdsurgeon.edits.claims import SameGiven
@@ -38,7 +38,6 @@ from gdsurgeon.graph.constants import constant
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.ops.dtypes import DTYPES
-from gdsurgeon.runtime.client import Worker
 from gdsurgeon.wire.messages import message
 
 
@@ -77,7 +76,7 @@ def dropout() -> list[bytes]:
 
 
 @pytest.mark.tensorflow
-def test_placeholders_become_constants_of_their_names_where_they_were(worker: Worker) -> None:
+def test_placeholders_become_constants_of_their_names_where_they_were() -> None:
     found = graph(*dropout())
     frozen = [
         constant_of("keep_prob", FLOAT, (), float_val=[0.5]),
@@ -94,7 +93,7 @@ def test_placeholders_become_constants_of_their_names_where_they_were(worker: Wo
     assert claim.given == {"keep_prob": "keep_prob", "train": "train"}
     assert sorted(claim.outputs) == [("t", "t"), ("y", "y")]
     assert claim.statement == "edited(x) = original(x, keep_prob := its value, train := its value)"
-    assert run(worker, found, "y", "t", fed={"x": float32([[2, 4]])}) == [[[1, 2]], False]
+    assert run(found, "y", "t", x=[[2.0, 4.0]]) == [[[1, 2]], False]
 
 
 def test_attrs_colocations_device_and_control_inputs_stay() -> None:
@@ -117,13 +116,13 @@ def test_a_stale_output_shape_goes() -> None:
 
 
 @pytest.mark.tensorflow
-def test_a_placeholder_with_a_default(worker: Worker) -> None:
+def test_a_placeholder_with_a_default() -> None:
     records = [placeholder("x", FLOAT, (2,)), scalar("one", 1), node("keep", "PlaceholderWithDefault", ["one"],
                dtype=FLOAT, shape=()), node("y", "Mul", ["x", "keep"], T=FLOAT)]  # fmt: skip
     found = graph(*records)
     after = [records[0], constant_of("keep", FLOAT, (), float_val=[0.5]), records[3]]
     expect(found, lambda g: freeze_input(g, {"keep": "0.5"}), after)
-    assert run(worker, found, "y", fed={"x": float32([2, 4])}) == [[1, 2]]
+    assert run(found, "y", x=[2.0, 4.0]) == [[1, 2]]
 
 
 def test_a_computed_default_that_nobody_needs_any_more_is_no_output() -> None:
@@ -203,8 +202,8 @@ def test_nan(kind: bytes, text: Any) -> None:
      (INT8, "[-128, 127]", [-128, 127]), (UINT16, "[65535]", [65535]), (UINT64, f"[{(1 << 64) - 1}]", [(1 << 64) - 1]),
      (STRING, '["a", "b"]', [b"a", b"b"]), (BOOL, "[true, false]", [True, False]), (INT64, "[-1]", [-1])],
 )  # fmt: skip
-def test_tensorflow_reads_the_same(kind: bytes, text: str, expected: list[Any], worker: Worker) -> None:
-    (got,) = run(worker, frozen(kind, None, text), "y")
+def test_tensorflow_reads_the_same(kind: bytes, text: str, expected: list[Any]) -> None:
+    (got,) = run(frozen(kind, None, text), "y")
     assert got == expected
 
 
@@ -222,8 +221,8 @@ ARRAYS: list[tuple[str, bytes, tuple[int, ...] | None, Any]] = [
 
 @pytest.mark.tensorflow
 @pytest.mark.parametrize(("kind", "stated", "array"), [a[1:] for a in ARRAYS], ids=[a[0] for a in ARRAYS])
-def test_arrays(kind: bytes, stated: tuple[int, ...] | None, array: Any, worker: Worker) -> None:
-    (got,) = run(worker, frozen(kind, stated, array), "y")
+def test_arrays(kind: bytes, stated: tuple[int, ...] | None, array: Any) -> None:
+    (got,) = run(frozen(kind, stated, array), "y")
     assert got == array.tolist()
 
 

@@ -10,7 +10,6 @@ import pytest
 from support import graphs
 from support.desk import check_error
 from support.expecting import expect, refused
-from support.graph_editor_running import float32, int32, run
 from support.graphs import (
     FLOAT,
     INT32,
@@ -26,11 +25,11 @@ from support.graphs import (
     placeholder,
     scalar,
 )
+from support.running import run
 
 from gdsurgeon.edits.claims import SameOutputs, SamePart
 from gdsurgeon.edits.import_graph import import_graph
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.runtime.client import Worker
 
 Pairs = Sequence[tuple[str, str]]
 
@@ -51,7 +50,7 @@ def theirs() -> list[bytes]:
 
 
 @pytest.mark.tensorflow
-def test_under_a_scope(worker: Worker) -> None:
+def test_under_a_scope() -> None:
     found, other = graph(*ours()), graph(*theirs(), name="other.pb")
     result = expect(
         found,
@@ -68,8 +67,7 @@ def test_under_a_scope(worker: Worker) -> None:
     assert result.intent.copied == {"x": "o/x", "k": "o/k", "ready": "o/ready", "y": "o/y"}
     assert result.notes == result.warnings == []
     assert result.claims == (SameOutputs(), SamePart(other, {}, (("y", "o/y"),), result.intent.copied))
-    fed = {"x": float32([1, 2]), "o/x": float32([30, 40])}
-    assert run(worker, found, "y", "o/y", fed=fed) == [[-1, -2], [20, 30]]
+    assert run(found, "y", "o/y", x=[1.0, 2.0], o__x=[30.0, 40.0]) == [[-1, -2], [20, 30]]
 
 
 SCOPES = {
@@ -100,7 +98,7 @@ def test_scopes_that_are_refused(scope: str, code: str, facts: dict[str, Any]) -
 
 
 @pytest.mark.tensorflow
-def test_without_a_scope_names_that_are_taken_are_made_unique(worker: Worker) -> None:
+def test_without_a_scope_names_that_are_taken_are_made_unique() -> None:
     found = graph(*ours())
     result = expect(
         found,
@@ -114,8 +112,7 @@ def test_without_a_scope_names_that_are_taken_are_made_unique(worker: Worker) ->
     )
     for note, name in zip(result.notes, "xy", strict=True):
         check_error(note, "name-taken", {"name": name, "found": f"{name}_1"})
-    fed = {"x": float32([1, 2]), "x_1": float32([30, 40])}
-    assert run(worker, found, "y", "y_1", fed=fed) == [[-1, -2], [20, 30]]
+    assert run(found, "y", "y_1", x=[1.0, 2.0], x_1=[30.0, 40.0]) == [[-1, -2], [20, 30]]
 
 
 def test_a_graph_into_itself() -> None:
@@ -215,16 +212,15 @@ def test_shapes_of_an_old_producer_keep_their_meaning() -> None:
 
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("scope", ["", "o"])
-def test_both_loops_of_one_frame_name_run_in_one_session(scope: str, worker: Worker) -> None:
+def test_both_loops_of_one_frame_name_run_in_one_session(scope: str) -> None:
     found = graph(*graphs.loop())
     result = import_graph(found, graph(*graphs.loop(step=2)), scope=scope)
     names = result.intent.copied
     frames = {n: graphs.attrs(found, n)["frame_name"].s for n, op in graphs.ops(found).items() if op == "Enter"}
     assert frames["w/Enter"] == frames["w/Limit"] == b"w"
     assert frames[names["w/Enter"]] == frames[names["w/Limit"]] != b"w"
-    fed = {"n": int32(5), names["n"]: int32(9)}
     for _ in range(3):
-        assert run(worker, found, "out", names["out"], fed=fed) == [5, 10]
+        assert run(found, "out", names["out"], **{"n": 5, names["n"]: 9}) == [5, 10]
     bodies = graphs.bodies(graph_bytes(*graphs.loop()))
     assert graphs.bodies(found)[: len(bodies)] == bodies
 
@@ -257,13 +253,13 @@ def table(number: int, shared_name: str = "t", op: str = "HashTableV2") -> list[
 @pytest.mark.parametrize("op", ["HashTable", "HashTableV2"])
 @pytest.mark.parametrize("scope", ["", "o"])
 @pytest.mark.parametrize("shared_name", ["t", ""])
-def test_tables_keep_their_own_content(shared_name: str, scope: str, op: str, worker: Worker) -> None:
+def test_tables_keep_their_own_content(shared_name: str, scope: str, op: str) -> None:
     found = graph(*table(5, shared_name, op))
     names = import_graph(found, graph(*table(6, shared_name, op)), scope=scope).intent.copied
     shared = [graphs.attrs(found, n)["shared_name"].s for n in ("table_5", names["table_6"])]
     assert shared[0] == shared_name.encode() and (shared[0] != shared[1] or not shared_name)
     first = ["init_5", names["init_6"]]
-    assert run(worker, found, "found_5", names["found_6"], first=first) == [[5], [6]]
+    assert run(found, "found_5", names["found_6"], initialisers=first) == [[5], [6]]
 
 
 def test_two_tables_of_the_other_graph_that_are_one_stay_one() -> None:
@@ -285,7 +281,7 @@ def test_a_new_shared_name_is_none_that_others_have() -> None:
 
 
 @pytest.mark.tensorflow
-def test_a_table_that_is_shared_by_the_name_of_its_node(worker: Worker) -> None:
+def test_a_table_that_is_shared_by_the_name_of_its_node() -> None:
     """With `use_node_name_sharing` the name of the node is the shared name: a copy of another name is another table,
     and a table elsewhere that is shared under that name is none of its own."""
     kind = {"key_dtype": STRING, "value_dtype": INT32, "container": ""}
@@ -295,7 +291,7 @@ def test_a_table_that_is_shared_by_the_name_of_its_node(worker: Worker) -> None:
     found = graph(*mine)
     names = import_graph(found, graph(*other)).intent.copied
     first = ["init_5", names["init_6"]]
-    assert run(worker, found, "found_5", names["found_6"], first=first) == [[5], [6]]
+    assert run(found, "found_5", names["found_6"], initialisers=first) == [[5], [6]]
 
 
 def resource_variable(name: str, value: float, shared_name: str) -> list[bytes]:
@@ -316,12 +312,12 @@ def reference_variable(name: str, value: float, shared_name: str) -> list[bytes]
 @pytest.mark.parametrize("shared_name", ["v", ""])
 @pytest.mark.parametrize("scope", ["", "o"])
 def test_variables_keep_their_own_values(
-    scope: str, shared_name: str, variable: Callable[[str, float, str], list[bytes]], worker: Worker
+    scope: str, shared_name: str, variable: Callable[[str, float, str], list[bytes]]
 ) -> None:
     found = graph(*variable("a", 1, shared_name))
     names = import_graph(found, graph(*variable("b", 2, shared_name)), scope=scope).intent.copied
     first = ["a/assign", names["b/assign"]]
-    assert run(worker, found, "a/read", names["b/read"], first=first) == [[1], [2]]
+    assert run(found, "a/read", names["b/read"], initialisers=first) == [[1], [2]]
 
 
 # -- functions -----------------------------------------------------------------------------------------------
@@ -334,7 +330,7 @@ def calling(name: str, op: str = "Neg") -> Graph:
 
 
 @pytest.mark.tensorflow
-def test_functions_of_equal_names_and_other_bodies(worker: Worker) -> None:
+def test_functions_of_equal_names_and_other_bodies() -> None:
     found = calling("a")
     result = import_graph(found, calling("b", "Exp"))
     assert result.intent.renamed_functions == {"F": "F_1"}
@@ -342,7 +338,7 @@ def test_functions_of_equal_names_and_other_bodies(worker: Worker) -> None:
     assert [graphs.attrs(found, name)["f"].func.name for name in "ab"] == ["F", "F_1"]
     library = graphs.parsed(found).library.function
     assert [(f.signature.name, f.node_def[0].op) for f in library] == [("F", "Neg"), ("F_1", "Exp")]
-    assert run(worker, found, "a", "b", fed={"x": float32([0]), "x_1": float32([0])}) == [[0], [1]]
+    assert run(found, "a", "b", x=[0.0], x_1=[0.0]) == [[0], [1]]
 
 
 def test_equal_functions_are_there_once() -> None:

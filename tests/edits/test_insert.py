@@ -5,12 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-import numpy as np
 import pytest
 from support import graphs
 from support.expecting import expect, refused
-from support.graph_editor_running import float32, int32, run
 from support.graphs import BOOL, FLOAT, INT32, add, const, graph, identity, node, placeholder, scalar
+from support.running import run
 
 from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.comparison.facts import Rewired
@@ -18,7 +17,6 @@ from gdsurgeon.edits.claims import SameGiven, SamePart
 from gdsurgeon.edits.insert import insert
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
-from gdsurgeon.runtime.client import Worker
 
 
 def model() -> list[bytes]:
@@ -38,7 +36,7 @@ def body() -> list[bytes]:
 
 
 @pytest.mark.tensorflow
-def test_everything_that_read_the_tensor_reads_the_result(worker: Worker) -> None:
+def test_everything_that_read_the_tensor_reads_the_result() -> None:
     found, part = graph(*model()), graph(*body(), name="body.pb")
     result = expect(
         found,
@@ -62,7 +60,7 @@ def test_everything_that_read_the_tensor_reads_the_result(worker: Worker) -> Non
     (given,) = [c for c in result.claims if isinstance(c, SameGiven)]
     assert SamePart(part, {"in": "a"}, (("out", "out"),), result.intent.copied) in result.claims
     assert given == SameGiven({"a": "out"}, (("y", "y"), ("z", "z")), "edited(x) = original(x, a := out)")
-    assert run(worker, found, "y", "z", fed={"x": float32([1, -2])}) == [[9, 21], [81, 441]]
+    assert run(found, "y", "z", x=[1.0, -2.0]) == [[9, 21], [81, 441]]
 
 
 SPLIT = [const("axis", [0], INT32, ()), placeholder("v", FLOAT, (4,)),
@@ -183,11 +181,11 @@ def doubling(kind: bytes = INT32) -> list[bytes]:
 
 
 @pytest.mark.tensorflow
-def test_inside_a_loop_without_constants(worker: Worker) -> None:
+def test_inside_a_loop_without_constants() -> None:
     found = graph(*graphs.loop())
     insert(found, "w/Add", graph(*doubling()), scope="b")  # i = 2 (i + 1): 0, 2, 6, 14
     assert graphs.inputs(found)["w/NextIteration"] == ["b/out"]
-    assert run(worker, found, "out", fed={"n": int32(10)}) == [14]
+    assert run(found, "out", n=10) == [14]
 
 
 def conditional() -> list[bytes]:
@@ -202,10 +200,10 @@ def conditional() -> list[bytes]:
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("p", [True, False])
 @pytest.mark.parametrize("tensor", ["c/t", "c/s:1", "c/f"])
-def test_inside_a_branch(tensor: str, p: bool, worker: Worker) -> None:
+def test_inside_a_branch(tensor: str, p: bool) -> None:
     found = graph(*conditional())
     insert(found, tensor, graph(*plus_one()))
     value = 5
     expected = {"c/t": -value + 1 if p else value, "c/s:1": -(value + 1) if p else value,
                 "c/f": -value if p else value + 1}[tensor]  # fmt: skip
-    assert run(worker, found, "y", fed={"p": np.bool_(p), "x": int32(value)}) == [expected]
+    assert run(found, "y", p=p, x=value) == [expected]

@@ -5,47 +5,35 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support import graphs
 from support.drawing import pick, pick_some
 from support.expecting import check_graph, refused
-from support.graph_editor_running import run
-from support.graphs import (
-    BOOL,
-    FLOAT,
-    INT32,
-    add,
-    graph,
-    identity,
-    node,
-    placeholder,
-    scalar,
-)  # fmt: skip
+from support.graphs import BOOL, FLOAT, INT32, add, graph, identity, node, placeholder, scalar  # fmt: skip
 from support.removing import named
+from support.running import run
 
 from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.edits.claims import SameGiven
 from gdsurgeon.edits.remove import remove
 from gdsurgeon.errors import EditError
 from gdsurgeon.graph.load import from_bytes
-from gdsurgeon.runtime.client import Worker
 from gdsurgeon.select import Selection
 
 # -- control flow --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.tensorflow
-def test_bypass_inside_a_loop(worker: Worker) -> None:
+def test_bypass_inside_a_loop() -> None:
     records = graphs.loop()
     found = graph(*records)
     remove(found, named("w/Identity"), bypass=True)
     inputs = graphs.inputs(found)
     assert inputs["w/Add"] == ["w/Switch:1", "w/one"]
     assert check(from_bytes(graphs.written(found))).faults == []
-    assert run(worker, found, "out", fed={"n": np.int32(5)}) == [5]
+    assert run(found, "out", n=5) == [5]
 
 
 @pytest.mark.parametrize("name", ["w/Enter", "w/Limit", "w/Merge", "w/Switch", "w/NextIteration"])
@@ -65,12 +53,12 @@ def test_a_placeholder_cannot_stand_inside_a_loop(name: str) -> None:
 
 
 @pytest.mark.tensorflow
-def test_a_whole_loop_goes(worker: Worker) -> None:
+def test_a_whole_loop_goes() -> None:
     found = graph(*graphs.loop())
     names = [n for n in graphs.names(found) if n.startswith("w/")]
     remove(found, named(*names), dangling="placeholder")
     check_graph(found, *graphs.loop()[:2], placeholder("w/Exit", INT32), graphs.loop()[-1])
-    assert run(worker, found, "out", fed={"w/Exit": np.int32(7)}) == [7]
+    assert run(found, "out", w__Exit=7) == [7]
 
 
 def conditional() -> list[bytes]:
@@ -112,12 +100,12 @@ def test_a_merge_does_not_read_what_is_always_there(name: str, options: dict[str
 
 
 @pytest.mark.tensorflow
-def test_what_a_branch_reads_first_may_take_the_place_of_its_result(worker: Worker) -> None:
+def test_what_a_branch_reads_first_may_take_the_place_of_its_result() -> None:
     found = graph(*summing())
     remove(found, named("more"), bypass=True)
     assert graphs.inputs(found)["m"] == ["less", "s:1"]
     for p, expected in ((True, -100), (False, -99)):
-        assert run(worker, found, "y", fed={"p": np.bool_(p), "x": np.float32(100)}) == [expected]
+        assert run(found, "y", p=p, x=100.0) == [expected]
 
 
 # -- any graph -----------------------------------------------------------------------------------------------

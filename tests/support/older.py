@@ -7,9 +7,11 @@ from functools import partial
 from typing import Any
 
 from gdsurgeon.analysis.checks.check import check
+from gdsurgeon.analysis.queries.unknown_to import unknown_to
 from gdsurgeon.edits.compat import compat
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
+from gdsurgeon.ops.releases import release
 from gdsurgeon.proof.accounting import check_accounted
 from support import graphs
 from support.expecting import refused
@@ -42,3 +44,10 @@ def check_reason(records: Sequence[bytes], target: str, code: str, **facts: Any)
     reasons = [each["reason"] for each in error.facts["unknown"] if each["reason"]] + error.facts["reasons"]
     assert any({"code": code, **facts}.items() <= reason.items() for reason in reasons), error.facts
     return error
+
+
+def unknown(found: Graph, target: str) -> list[tuple[str, str, str, str, str]]:
+    """What the release TARGET does not know, as (function, node, op, kind, attr)."""
+    wanted = release(target)
+    assert wanted is not None
+    return [each[:5] for each in unknown_to(found, wanted)]
