@@ -1,22 +1,84 @@
-"""set-shape: what is set and cleared, what is found not to fit, and what --fix-batch mends."""
+"""set-shape: what is set and cleared, what is found not to fit, what --fix-batch mends; what is accepted runs."""
 
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from support import graphs
-from support.desk import check_error
+from support.ask_tensorflow import Answers, ShapesTold
+from support.desk import Desk, check_error
 from support.expecting import expect, refused
 from support.graphs import FLOAT, INT32, add, const, graph, identity, node, placeholder, scalar, tensor, versions
-from support.setting_shapes import STRIDES, classifier, edited, matmul, misfits, reshape, stated, weights
+from support.running import run
 
+from gdsurgeon.analysis.checks.check import check
+from gdsurgeon.analysis.shapes.fit import trial_shape
 from gdsurgeon.cli.hints import hint_of
 from gdsurgeon.comparison.facts import Rewired
-from gdsurgeon.edits.claims import Claim, SameGiven, SameOutputs, Unchanged
-from gdsurgeon.edits.set_shape import set_shape
-from gdsurgeon.graph.attrs import Shape, attr_value
+from gdsurgeon.edits.claims import Claim, EditResult, SameGiven, SameOutputs, Unchanged
+from gdsurgeon.edits.set_shape import MOST_DETAILS, set_shape
+from gdsurgeon.errors import EditError
+from gdsurgeon.graph.attrs import Shape, attr_value, shape_of
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.load import from_bytes, load
+from gdsurgeon.graph.placeholders import placeholder_shape
+
+STRIDES = b"\x0a\x06\x1a\x04\x01\x02\x02\x01"  # [1, 2, 2, 1]
+
+
+def reshape(name: str, source: str, target: str, **attrs: Any) -> bytes:
+    return node(name, "Reshape", [source, target], T=FLOAT, Tshape=INT32, **attrs)
+
+
+def weights(name: str, *shape: int) -> bytes:
+    values = np.random.default_rng(len(name)).random(shape, np.float32)
+    return const(name, values.reshape(-1).tolist(), FLOAT, shape)
+
+
+def matmul(name: str, a: str, b: str) -> bytes:
+    return node(name, "MatMul", [a, b], T=FLOAT)
+
+
+def classifier(batch: int = 1, target: tuple[int, ...] = (1, 12), outputs: bool = False) -> list[bytes]:
+    """A convolution, flattened to a shape with the batch in it, and weights behind that."""
+    extra = {"_output_shapes": [(batch, 4, 6, 2)]} if outputs else {}
+    more = {"_output_shapes": [(batch, 5)]} if outputs else {}
+    return [
+        placeholder("x", FLOAT, (batch, 4, 6, 2)),
+        weights("filter", 1, 1, 2, 2),
+        node("conv", "Conv2D", ["x", "filter"], T=FLOAT, strides=STRIDES, padding="SAME"),
+        node("relu", "Relu", ["conv"], T=FLOAT),
+        const("shape", list(target), INT32),
+        reshape("flat", "relu", "shape"),
+        weights("w", 12, 5),
+        matmul("fc", "flat", "w"),
+        identity("y", "fc", **more),
+        node("size", "Identity", ["x"], T=FLOAT, **extra),
+    ]
+
+
+def misfits(found: Graph, shapes: list[tuple[str, Shape]], **options: Any) -> list[dict[str, Any]]:
+    """What does not fit SHAPES, in the facts of the error, which leaves FOUND unchanged; at least one."""
+    error = refused(found, "shape-mismatch", lambda g: set_shape(g, shapes, **options))
+    assert len(error.details) == min(len(error.facts["misfits"]), MOST_DETAILS + 1)
+    out: list[dict[str, Any]] = error.facts["misfits"]
+    return out
+
+
+def shape_attr(found: Graph, name: str) -> Shape:
+    return shape_of(graphs.attrs(found, name)["shape"].shape)
+
+
+def edited(found: Graph, name: str, shape: Shape, **options: Any) -> EditResult:
+    result = set_shape(found, [(name, shape)], **options)
+    assert shape_attr(found, name) == shape
+    assert check(from_bytes(graphs.written(found))).faults == []
+    return result
+
 
 Y = identity("y", "x")
 
@@ -58,11 +120,11 @@ class TestWhatIsSet:
     def test_stated_shapes_behind_the_input_are_taken_away(self) -> None:
         found = graph(
             placeholder("x", FLOAT, (1, 3)),
-            node("p", "Placeholder", dtype=FLOAT, shape=(1, 3), _output_shapes=stated((1, 3))),
-            node("a", "Identity", ["p"], T=FLOAT, _output_shapes=stated((1, 3)), _note=3),
-            identity("b", "a", _output_shapes=stated((1, 3))),
-            identity("waits", "x", "^b", _output_shapes=stated((1, 3))),
-            node("c", "MyOp", ["b"], _output_shapes=stated((1, 3))),
+            node("p", "Placeholder", dtype=FLOAT, shape=(1, 3), _output_shapes=[(1, 3)]),
+            node("a", "Identity", ["p"], T=FLOAT, _output_shapes=[(1, 3)], _note=3),
+            identity("b", "a", _output_shapes=[(1, 3)]),
+            identity("waits", "x", "^b", _output_shapes=[(1, 3)]),
+            node("c", "MyOp", ["b"], _output_shapes=[(1, 3)]),
         )
         before = graphs.bodies_by_name(found)
         result = edited(found, "p", (2, 3))
@@ -378,3 +440,67 @@ def test_very_many_nodes() -> None:
     assert len(misfits(found, [("x", (-1, 8))])) == 2_000
     result = edited(found, "x", (-1, 8), fix_batch=True)
     assert result.intent.changed == ["x", "s"]
+
+
+@pytest.mark.tensorflow
+class TestExecution:
+    @pytest.mark.parametrize("target", [(1, 12), (1, -1)])
+    def test_a_fixed_batch_gives_each_row_what_it_was_alone(self, target: tuple[int, ...]) -> None:
+        found = graph(*classifier(target=target, outputs=True))
+        edited(found, "x", (-1, 4, 6, 2), fix_batch=True)
+        images = np.random.default_rng(3).random((3, 4, 6, 2), np.float32).tolist()
+        alone = [run(found.pristine(), "y", x=[image])[0][0] for image in images]
+        for batch in (1, 3):
+            (together,) = run(found, "y", x=images[:batch])
+            np.testing.assert_allclose(together, alone[:batch], rtol=1e-6, strict=True)
+
+    def test_what_is_accepted_runs(self, shapes_told: ShapesTold, random_answers: Answers, tmp_path: Path) -> None:
+        """Of random graphs: after an edit that is not refused no op fails that did not fail before."""
+        accepted: dict[int, list[str]] = {0: [], 1: []}
+        for axis, names in accepted.items():
+            for path in sorted(random_answers.folder.glob("*.pb")):
+                found = load(str(path))
+                inputs = [n for n in found.nodes() if n.op == "Placeholder" and (placeholder_shape(n) or [0])[0] == 4]
+                old = {n: placeholder_shape(n) or () for n in inputs}
+                new = {n: (*shape[:axis], -1, *shape[axis + 1 :]) for n, shape in old.items()}
+                tried = [(n.name, trial_shape(old[n], shape)) for n, shape in new.items()]
+                try:
+                    set_shape(load(str(path)), [(n.name, shape) for n, shape in new.items()])
+                    set_shape(found, tried)
+                except EditError:
+                    continue
+                names.append(path.stem)
+                (tmp_path / f"{axis} {path.name}").write_bytes(graphs.written(found))
+        answers = shapes_told.of(tmp_path)
+        for axis, names in accepted.items():
+            assert len(names) > 10
+            for name in names:
+                answer = answers(f"{axis} {name}")
+                assert "error" not in answer, (axis, name, answer["error"])
+                assert random_answers(name)["actual"].keys() <= answer["actual"].keys(), (axis, name)
+
+
+MODEL = graphs.graph_bytes(placeholder("x", FLOAT, (1, 3)), identity("y", "x"))
+
+
+@pytest.mark.parametrize(
+    ("text", "shape"),
+    [
+        ("x=?,3", (-1, 3)),
+        ("x=-1,None", (-1, -1)),
+        ("x=[4,3]", (4, 3)),
+        ("x=...", None),
+        ("x=", ()),
+        ("x=[]", ()),
+    ],
+)
+def test_shapes_on_the_command_line(text: str, shape: Shape, desk: Desk) -> None:
+    desk.put("model.pb", MODEL)
+    assert desk.run("set-shape", "model.pb", text, "-q", "--validate", "structure", "-o", "out.pb").code == 0
+    assert shape_attr(load("out.pb"), "x") == shape
+
+
+def test_what_is_no_shape_on_the_command_line(desk: Desk) -> None:
+    desk.put("model.pb", MODEL)
+    for text, code in (("x=2,a", "bad-value"), ("x", "not-a-pair")):
+        desk.refused(2, code, "set-shape", "model.pb", text, value=text.removeprefix("x="))

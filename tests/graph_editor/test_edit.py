@@ -1,7 +1,8 @@
-"""detach, connect and bypass, mostly on the graph of eight nodes."""
+"""detach, connect, bypass and control inputs, mostly on the graph of eight nodes."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -58,24 +59,6 @@ def test_there_is_one_placeholder_for_each_tensor_however_often_it_is_read() -> 
     _, again = ge.detach_inputs(found["d"])
     assert names(again) == ["geph__c_0_1"]
     assert sound(found)
-
-
-def test_a_tensor_that_is_read_inside_too_is_replaced_outside_only() -> None:
-    found = graph(const("a", [1]), identity("b", "a"), identity("c", "b"), add("d", "c", "b"))
-    _, outputs = ge.detach_outputs([found["b"], found["c"]])
-    assert names(outputs) == ["geph__b_0", "geph__c_0"]
-    assert (graphs.inputs(found)["c"], graphs.inputs(found)["d"]) == (["b"], ["geph__c_0", "geph__b_0"])
-
-
-def test_placeholders_of_outputs_are_not_mixed_up() -> None:
-    """The consumers read the outputs in another order than the subgraph gives them."""
-    found = graph(
-        const("a", [1, 1]), const("b", [2, 2, 2]),
-        node("y", "Pack", ["b"], N=1, T=FLOAT), node("z", "Pack", ["a"], N=1, T=FLOAT),
-    )  # fmt: skip
-    _, outputs = ge.detach_outputs([found["a"], found["b"]])
-    assert names(outputs) == ["geph__a_0", "geph__b_0"]
-    assert (graphs.inputs(found)["y"], graphs.inputs(found)["z"]) == (["geph__b_0"], ["geph__a_0"])
 
 
 def detach_control_outputs(view: Any) -> None:
@@ -165,3 +148,48 @@ def test_what_does_not_fit_is_refused_before_anything_is_made() -> None:
 def test_an_empty_subgraph_has_nothing_to_detach() -> None:
     view, inputs, outputs = ge.detach(ge.sgv())
     assert (bool(view), inputs, outputs) == (False, [], [])
+
+
+def test_a_control_input_is_appended_once_and_removed_where_it_is() -> None:
+    found = graph(const("x", [1]), const("k", [1]), identity("op", "k", "^k"))
+    op, x, k = found["op"], found["x"], found["k"]
+    refused(found, "no-such-input", lambda: ge.remove_control_inputs(op, [k, x]), node="op", input="x")
+    ge.add_control_inputs(op, [x])
+    assert graphs.inputs(found)["op"] == ["k", "^k", "^x"]
+    refused(found, "given-twice", lambda: ge.add_control_inputs(op, x), node="op", input="x")
+    ge.remove_control_inputs(op, k)
+    assert graphs.inputs(found)["op"] == ["k", "^x"]
+
+
+@pytest.mark.parametrize("edit", [ge.add_control_inputs, ge.remove_control_inputs])
+def test_what_is_no_node_of_the_graph_is_refused(edit: Any) -> None:
+    found = Eight()
+    h, c = found["h"], found["c"]
+    for op, others, kind in [(h.output, c, "Output"), (h, [c.output], "Output"), (h, found.graph, "Graph")]:
+        refused(found.graph, "wrong-type", partial(edit, op, others), expected="Node", found=kind)
+    refused(found.graph, "other-graph", lambda: edit(h, Eight()["c"]), name="foo/c", expected="foo/bar/h")
+
+
+def test_a_node_cannot_wait_for_what_depends_on_it() -> None:
+    found = Eight()
+    for other in found.nodes("cefgh"):
+        wait = partial(ge.add_control_inputs, found["c"], other)
+        refused(found.graph, "would-cycle", wait, node="foo/c", inputs=[other.name])
+    ge.add_control_inputs(found["c"], found["d"])
+    assert found.inputs("c") == {"c": ["a", "foo/b", "^foo/d"]}
+
+
+def test_the_table_of_control_outputs() -> None:
+    """An edge that is written twice counts once, and the table follows the graph."""
+    found = graph(const("a", [1]), const("b", [1]), const("x", [1]), add("c", "a", "b", "^x", "^x"))
+    table = ge.ControlOutputs(found)
+    assert table.graph is found
+    assert table.get_all() == {found["x"]: [found["c"]]}
+    assert (table.get(found["x"]), table.get(found["a"])) == ([found["c"]], [])
+    ge.remove_control_inputs(found["c"], found["x"])
+    added = found.add("later", "NoOp", controls=[found["a"]])
+    assert table.update() is table
+    assert table.get_all() == {found["a"]: [added]}
+    assert (table.get(found["x"]), table.get(found["a"])) == ([], [added])
+    records: Any = [node("a", "NoOp")]
+    refused(found, "wrong-type", lambda: ge.ControlOutputs(records), expected="Graph", found="list")
