@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import pytest
 from support import graphs
+from support.counting import is_linear
 from support.desk import Desk, check_error
 from support.expecting import refused
 from support.graphs import FLOAT, INT32, Builder, const, graph, graph_bytes, identity, node, placeholder, scalar, unary
@@ -283,6 +285,21 @@ def test_many_readers_of_one_tensor_are_looked_at_once_each(rule: str) -> None:
 
     few, many = tried(rule, *hub(50)), tried(rule, *hub(400))
     assert many <= 8.5 * few
+
+
+def test_a_chain_is_bypassed_in_linear_time() -> None:
+    def work(count: int) -> Callable[[], object]:
+        found = graph(*chain("Identity", count), unary("Neg", "y", f"n{count - 1}"))
+        return lambda: rewrite(found, "Identity($x) -> $x")
+
+    assert is_linear(work, 50, 400)
+
+
+@pytest.mark.tensorflow
+def test_tensors_that_become_one_are_given_the_same_numbers() -> None:
+    found = graph(placeholder("x", shape=(2,)), *chain("Identity", 20)[1:], unary("Neg", "y", "n19"))
+    proof = gds.prove(found, rewrite(found, "Identity($x) -> $x"))
+    assert proof.largest_difference == 0 and len(proof.compared) == 21
 
 
 def test_a_second_result_is_looked_for_among_those_that_share_a_name() -> None:

@@ -22,6 +22,7 @@ class NodeFacts:
 
     def __init__(self, topology: Topology) -> None:
         self.topology = topology
+        self._constants: dict[int, int | None] = {}
         self._values: dict[int, Constant | None] = {}
         self._firsts: dict[int, int] = {}
         self._equal: dict[tuple[object, ...], int] = {}
@@ -30,13 +31,19 @@ class NodeFacts:
 
     def constant_node(self, code: int) -> int | None:
         """The Const whose value a tensor is, also one that others hand on; None where it is none."""
-        top, number = self.topology, code >> BITS
-        while top.op(number) in HANDING_ON:
+        top, number, known = self.topology, code >> BITS, self._constants
+        passed: list[int] = []
+        while number not in known and top.op(number) in HANDING_ON:
+            passed.append(number)
             reads = top.data_producers(number)
             if len(reads) != 1:
-                return None
+                break
             number = reads[0]
-        return number if top.op(number) == "Const" else None
+        if number not in known:
+            known[number] = number if top.op(number) == "Const" else None
+        found = known[number]
+        known.update(dict.fromkeys(passed, found))
+        return found
 
     def value(self, code: int) -> Constant | None:
         """The value of a small constant; None: see `gdsurgeon.graph.constants.constant`."""

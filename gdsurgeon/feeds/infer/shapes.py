@@ -15,7 +15,7 @@ from gdsurgeon.graph.graph import graph_of
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.placeholders import placeholder_shape
 from gdsurgeon.ops.dtypes import INT32, INT64
-from gdsurgeon.ops.kinds import CALLS
+from gdsurgeon.ops.kinds import CALLS, VARIABLE_READS, is_variable
 
 SIDES = (64, 224, 128, 299, 300, 256, 32, 28, 96, 160, 321, 416, 512, 512)
 """Heights and widths to try where an image may have any: small ones first, then those that models were built for."""
@@ -100,8 +100,17 @@ def _from_call(step: Step) -> Iterator[tuple[int, ...]]:
 
 
 def _weights(node: Node, slot: int = 1) -> tuple[int, ...]:
-    """The shape of a data input that is a constant; () where it is none."""
-    header = constant_header(through_identities(node.inputs[slot].node)) if slot < len(node.inputs) else None
+    """The shape of a data input that is a constant or a variable; () if it is neither, or the shape is not known."""
+    if slot >= len(node.inputs):
+        return ()
+    source = through_identities(node.inputs[slot].node)
+    if source.op in VARIABLE_READS and source.inputs:
+        source = through_identities(source.inputs[0].node)
+    if is_variable(source.op):
+        value = source.attr("shape")
+        dims = shape_of(value.shape) if value is not None else None
+        return dims if dims is not None and min(dims, default=0) >= 0 else ()
+    header = constant_header(source)
     return (header.dims if header is not None else None) or ()
 
 

@@ -80,8 +80,11 @@ def _alone(
         for tensor in read:
             least = LEAST_ROWS if site.any_rows and _takes_more(context.change.before, tensor) else 0
             rows[tensor] = min(least, rows.get(tensor, LEAST_ROWS))
+    made: dict[str, AnyNumbers] = {}  # tensors that are one tensor after the edit have the same numbers
     for tensor, least in rows.items():
-        fed[tensor] = AnyNumbers(Fetch(ORIGINAL, tensor), of_all_sizes=True, large=large, rows=least)
+        numbers = AnyNumbers(Fetch(ORIGINAL, tensor), of_all_sizes=True, large=large, rows=least)
+        fed[tensor] = made.setdefault(context.after(tensor), numbers)
+    fed |= {name: made[now] for name in source.feedable if (now := context.after(name)) in made}
     what = ", large numbers" if large else ""
     mine, theirs = f"sites{what}", f"other sites{what}"
     pairs = [

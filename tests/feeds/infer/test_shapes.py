@@ -73,6 +73,16 @@ def test_a_convolution_tells_the_channels(op: str, stated: tuple[int, ...] | Non
     assert candidates(convolution(stated, op=op))[0] == first
 
 
+def test_filters_that_are_a_variable_tell_the_channels() -> None:
+    m = Builder()
+    m.placeholder("x", "float32")
+    m.node("handle", "VarHandleOp", dtype="float32", shape=(3, 3, 5, 2))
+    m.node("read", "ReadVariableOp", ["handle"], dtype="float32")
+    m.node("weights", "Identity", ["read"], T="float32")
+    m.node("y", "Conv2D", ["x", "weights"], T="float32", strides=[1, 1, 1, 1], padding="SAME")
+    assert candidates(m)[0] == (1, 64, 64, 5)
+
+
 def test_a_convolution_with_channels_first() -> None:
     found = candidates(convolution(None, data_format="NCHW"))
     assert found[0] == (1, 5, 64, 64)
