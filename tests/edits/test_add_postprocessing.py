@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from support import graphs
+from support.desk import check_error
 from support.expecting import expect, refused
 from support.graphs import FLOAT, INT32, INT64, add, const, graph, identity, inputs, node, placeholder
 from support.paths import FIXTURES
@@ -176,4 +177,5 @@ def test_a_node_that_gets_a_number_beside_an_output_that_has_one() -> None:
     )
     result = add_postprocessing(found, part)
     assert inputs(found)["c_2"] == ["c_1_raw"] and inputs(found)["c_1"] == ["c_2"]
+    check_error(result.notes[-1], "name-taken", {"name": "c", "found": "c_2"})
     check_accounted(found, result, found.chunks())
