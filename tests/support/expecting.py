@@ -64,6 +64,11 @@ def account(found: Graph, result: EditResult) -> None:
     check_accounted(found, result, chunks)
 
 
+def sound(found: Graph) -> bool:
+    """Whether the graph as it would be written has no fault."""
+    return check(from_bytes(graphs.written(found))).faults == []
+
+
 def check_graph(found: Graph, *records: bytes, trailer: bytes = graphs.VERSIONS) -> None:
     """FOUND has the nodes RECORDS, in that order; what is as it was has its old bytes; it is sound."""
     wanted = graphs.proto(*records, trailer=trailer)
@@ -73,7 +78,7 @@ def check_graph(found: Graph, *records: bytes, trailer: bytes = graphs.VERSIONS)
     for new in wanted.node:
         if old.get(new.name) == new:
             assert bodies[new.name] == old_bodies[new.name]
-    assert check(from_bytes(graphs.written(found))).faults == []
+    assert sound(found)
     assert check_edited(found) == []
 
 

@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph_editor.refusal import Refusal, WrongType
 from gdsurgeon.runtime.client import Worker
 from gdsurgeon.runtime.tensor import Tensor, from_numpy
 from support import expecting, graphs
+from support.expecting import sound as sound
 from support.patience import LONG_ENOUGH
 
 WAIT = LONG_ENOUGH
@@ -51,11 +50,6 @@ def clone(*more: bytes) -> Graph:
 def letters(items: Sequence[Node] | Sequence[Output]) -> str:
     """The last parts of the names, in order."""
     return "".join(item.name.rpartition("/")[2] for item in items)
-
-
-def sound(graph: Graph) -> bool:
-    """Whether the graph as it would be written has no fault."""
-    return check(from_bytes(graphs.written(graph))).faults == []
 
 
 def refused(found: Graph, code: str, edit: Callable[[], object], /, **facts: Any) -> Any:
