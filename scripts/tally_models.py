@@ -119,7 +119,8 @@ def gdsurgeon(*arguments: str) -> tuple[dict[str, Any] | None, str]:
     error = ""
     if at is not None:
         details = [text.strip() for text in lines[at + 1 :] if text.startswith("  ")]
-        error = " ".join([lines[at].removeprefix("Error: "), *details[:1]])
+        message = lines[at].removeprefix("Error: ").removeprefix(f"{arguments[0]}: ")
+        error = " ".join([message, *details[:1]])
     try:
         return (json.loads(done.stdout) if done.stdout.strip() else None), error
     except json.JSONDecodeError:

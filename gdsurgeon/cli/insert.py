@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -10,32 +11,66 @@ from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.complete import files, nodes
 from gdsurgeon.cli.options import edit_options
 from gdsurgeon.cli.part_options import PartOptions, part_options
+from gdsurgeon.cli.selection import selection_options
+from gdsurgeon.errors import UsageError, printable
 
 if TYPE_CHECKING:
+    from gdsurgeon.edits.claims import EditResult
+    from gdsurgeon.graph.graph import Graph
     from gdsurgeon.operation.edit import Request
+    from gdsurgeon.select import Selection
 
 
 @click.command("insert", cls=Command)
 @edit_options
-@click.argument("tensor", shell_complete=nodes)
+@partial(selection_options, by_scope=False)
+@click.argument("tensor", required=False, shell_complete=nodes)
 @click.argument("body", required=False, shell_complete=files)
 @part_options
 @click.option("--scope", metavar="NAME", default="", help="The name scope that BODY's nodes come under.")
-def command(request: Request, own: PartOptions, tensor: str, body: str | None, scope: str) -> None:
+def command(
+    request: Request, own: PartOptions, selection: Selection, tensor: str | None, body: str | None, scope: str
+) -> None:
     """Splice the graph BODY, with one input and one output, or one that is built of --steps, into TENSOR.
 
-    What read TENSOR reads what BODY makes of it. Proven by running: BODY's result is what BODY gives on its own, and
-    the outputs are what MODEL gives when TENSOR has that value.
+    What read TENSOR reads what BODY makes of it. With a selection instead of TENSOR, the first output of each selected
+    node gets a copy of BODY, under the name of the node. Proven by running: BODY's result is what BODY gives on its
+    own, and the outputs are what MODEL gives when TENSOR has that value.
 
     \b
     Examples:
       gdsurgeon insert model.pb conv1/Relu clip.pb -o out.pb
       gdsurgeon insert model.pb conv1/Relu --steps 'clip(0, 6)' -o out.pb
+      gdsurgeon insert model.pb --op Conv2D --scope clip clip.pb -o out.pb
     """
     from gdsurgeon.cli.part_options import part_of
     from gdsurgeon.cli.run_edit import run_edit
     from gdsurgeon.edits.insert import insert
     from gdsurgeon.steps import inserted
 
-    part = part_of(request, "BODY", body, own, lambda steps, model: inserted(steps, model, tensor))
-    run_edit("insert", request, lambda graph: own.held(insert(graph, tensor, part(graph), scope=scope)))
+    if selection.names_nothing and tensor is None:
+        raise UsageError("TENSOR is missing, or a selection", code="missing-argument", facts={"name": "TENSOR"})
+    if not selection.names_nothing:
+        _check_several(own, tensor, body)
+        body = tensor
+    part = part_of(request, "BODY", body, own, inserted)
+
+    def edit(graph: Graph) -> EditResult:
+        if selection.names_nothing:
+            assert tensor is not None
+            return own.held(insert(graph, tensor, part(graph, tensor), scope=scope))
+        bodies = partial(part, graph) if own.steps is not None else part(graph)
+        return insert(graph, selection, bodies, scope=scope)
+
+    run_edit("insert", request, edit)
+
+
+def _check_several(own: PartOptions, tensor: str | None, body: str | None) -> None:
+    """Raises UsageError where an option or an argument is for one tensor."""
+    if body is not None:
+        message = f"{printable(tensor or '')} is a tensor, and nodes are selected: one or the other is meant"
+        raise UsageError(message, code="conflicting-options", facts={"name": "TENSOR"})
+    for option, value in {"--emit": own.emit, "--against": own.against}.items():
+        if value is not None:
+            message = f"{option} is for one tensor, and nodes are selected"
+            raise UsageError(message, code="conflicting-options", facts={"option": option})

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from gdsurgeon.edits.claims import EditResult
     from gdsurgeon.graph.graph import Graph
     from gdsurgeon.operation.edit import Request
-    from gdsurgeon.steps.book import Written
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -79,12 +78,13 @@ def part_of(
     called: str,
     path: str | None,
     own: PartOptions,
-    build: Callable[[Sequence[Written], Graph], Graph],
+    build: Callable[..., Graph],
     **others: str | None,
-) -> Callable[[Graph], Graph]:
+) -> Callable[..., Graph]:
     """Gives for a model the graph that goes with it: the one at PATH, or what BUILD makes of steps.
 
-    CALLED is what the help calls PATH; OTHERS are options that go with steps alone.
+    What it is called with besides the model, BUILD gets besides the steps and the model. CALLED is what the help calls
+    PATH; OTHERS are options that go with steps alone.
 
     Raises:
         UsageError: neither or both are given, or an option without another; the steps are not in the language.
@@ -103,7 +103,7 @@ def part_of(
             if error.hint is None and not os.path.exists(path) and _are_steps(path):
                 error.hint = f"--steps {shlex.quote(printable(path))} has one built"
             raise
-        return lambda model: part
+        return lambda model, *where: part
     from gdsurgeon.steps.book import files_read, written
 
     found = written(own.steps)
@@ -111,8 +111,8 @@ def part_of(
     if own.emit is not None:
         _check_emitted(request, own.emit)
 
-    def built(model: Graph) -> Graph:
-        part = build(found, model)
+    def built(model: Graph, *where: object) -> Graph:
+        part = build(found, model, *where)
         if own.emit is not None and not request.dry_run:
             part.save(own.emit)
         return part

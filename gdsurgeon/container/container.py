@@ -130,7 +130,8 @@ class MetaGraphFile:
         self.meta = MetaGraph(source, 0, source.size)
         self._path, self._wanted = path, wanted
         own = path.removesuffix(".meta")
-        self.checkpoint = wanted.checkpoint or (own if _is_checkpoint(own) else "")
+        is_there = own != path and _is_checkpoint(own)  # without the suffix the file itself would pass for a checkpoint
+        self.checkpoint = wanted.checkpoint or (own if is_there else "")
         self.meta.graph.serving = _serving(self.kind, self.meta, self.checkpoint, "", wanted)
 
     @property

@@ -84,7 +84,8 @@ class SameGiven(Claim):
 
     Attributes:
         given: for each such tensor of the original, the tensor of the edited graph whose value it is to have.
-        outputs: pairs (tensor of the original, tensor of the edited graph) that are equal then, bit for bit.
+        outputs: pairs (tensor of the original, tensor of the edited graph) that are equal then, bit for bit. One
+            that is given as well has the value that the original computes; what reads it reads what is given.
         copies: nodes of the original and those of the edited graph that play their part: what one is fed, the other
             is fed.
         statement: that as an equation, for people.

@@ -102,6 +102,13 @@ def of_field(name: str, kind: Naming) -> Naming:
     return resolve
 
 
+def of_sites(meant: Meant, value: object) -> object:
+    """Of a tensor, of any number of them, or of a selection."""
+    from gdsurgeon.select import Selection
+
+    return of_selection(meant, value) if isinstance(value, Selection) else of_tensors(meant, value)
+
+
 def of_selection(meant: Meant, value: object) -> object:
     """Of a selection, its nodes and the ends of its walks; or of any number of nodes."""
     from gdsurgeon.select import Selection

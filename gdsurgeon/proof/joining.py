@@ -180,6 +180,7 @@ def _same_given(out: Relation, claim: SameGiven, _intent: Intent) -> bool:
     out.same = None
     out.given |= claim.given
     out.outputs, out.constants, out.sites = claim.outputs, dict(claim.constants), claim.sites
+    out.parts += claim.parts
     return not (claim.copies or claim.beside or claim.as_written or claim.of_largest)
 
 

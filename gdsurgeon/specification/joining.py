@@ -93,14 +93,23 @@ class Joined:
 
     def violations(self, intent: Intent) -> Iterator[str]:
         """What is different and is neither of the part nor of INTENT, what is wrong with the copies, a line each."""
+        self.say(intent)
+        yield from audit(self._comparison, intent)
+        yield from self.faults()
+
+    def say(self, intent: Intent) -> None:
+        """Has INTENT say what came with the part."""
         functions = self._functions
         intent.added += self.names.values()
-        intent.renamed_functions = functions.renamed
-        intent.functions = FunctionChanges(added=list(functions.added.values()))
+        intent.renamed_functions = intent.renamed_functions | functions.renamed
+        added = dict.fromkeys([*intent.functions.added, *functions.added.values()])
+        intent.functions = FunctionChanges(added=list(added))
         intent.copies.append(self._copies)
-        yield from audit(self._comparison, intent)
-        yield from functions.violations()
-        yield from sharing_faults(self._comparison, self._copies, functions.added)
+
+    def faults(self) -> Iterator[str]:
+        """What is wrong with the copies, a line each."""
+        yield from self._functions.violations()
+        yield from sharing_faults(self._comparison, self._copies, self._functions.added)
         yield from self._lost_gradients()
 
     def _lost_gradients(self) -> Iterator[str]:

@@ -123,6 +123,8 @@ def test_a_meta_graph(desk: Desk) -> None:
     done(desk, "m", "-o", "m.pbtxt")
     done(desk, "m.pbtxt", "-o", "n.meta")
     assert same((desk.folder / "n.meta").read_bytes(), data, "MetaGraphDef")
+    serving = gds.load(str(desk.put("other.pb", data))).serving
+    assert serving is not None and not serving.checkpoint, "the file is not a checkpoint of its own name"
 
 
 def test_a_broken_graph_is_converted_to_be_mended(desk: Desk) -> None:

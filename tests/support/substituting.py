@@ -69,6 +69,7 @@ EDITS: dict[str, Edit] = {
     "import --connect": lambda g: import_graph(g, part().graph("part.pb"), connect=[("z", "in")], scope="p"),
     "insert": lambda g: insert(g, "t/scaled", part().graph("part.pb")),
     "insert into an input": lambda g: insert(g, "z", part().graph("part.pb"), scope="p"),
+    "insert several": lambda g: insert(g, named("t/scaled", "t/difference", "z"), part().graph("part.pb")),
     "freeze-input": lambda g: freeze_input(g, {"z": "[[1, -2]]"}),
 }
 

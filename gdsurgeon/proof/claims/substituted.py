@@ -15,6 +15,7 @@ from gdsurgeon.analysis.traversal.decisions import deciding_nodes
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.analysis.traversal.walks import depending_on, members
 from gdsurgeon.edits.claims import SameGiven, SamePart, SameTensors
+from gdsurgeon.edits.copying.placeholders import add_placeholder
 from gdsurgeon.errors import (
     EditError,
     GdsurgeonError,
@@ -54,7 +55,7 @@ from gdsurgeon.proof.trial import (
     nodes_of,
 )
 
-PART, REWIRED = "part", "original, rewired"
+PART, REWIRED, CUT = "part", "original, rewired", "original, cut"
 _OBSERVED = "observed"
 NamePairs = tuple[tuple[str, str], ...]
 
@@ -174,6 +175,7 @@ def _trial(context: TrialContext, wanted: Substitution) -> Trial:
     edited = _edited(context, wanted)
     if wanted.key == ORIGINAL:
         wanted, edited = _rewired(context, wanted, edited)
+        wanted = _cut(context, wanted, edited)
     known = {change.intent.after(node.name) for node in input_nodes(change.before)}
     new_inputs = [spec.name for spec in edited.specs if spec.name not in known]
     run = TrialRun(edited, accused=change.called, turned=True)
@@ -205,8 +207,8 @@ def _trial(context: TrialContext, wanted: Substitution) -> Trial:
     if observed is None and _is_given_early(edited, held):
         held.beside = EDITED
     runs.append(held)
-    is_rewired = REWIRED in (wanted.key, edited.key)
-    loads = {REWIRED: f"{change.called} does not load where it is rewired"} if is_rewired else {}
+    used = {wanted.key, edited.key} & {REWIRED, CUT}
+    loads = dict.fromkeys(used, f"{change.called} does not load where it is rewired")
     parts = [wanted.part] if wanted.part else []
     for number, claim in enumerate(wanted.claim.parts):
         part = _of_part(claim, f"{PART} {number}")
@@ -225,7 +227,7 @@ def _trial(context: TrialContext, wanted: Substitution) -> Trial:
         samples=max(edited.calls, settings.samples if observed is not None else 1),
         conditions=[something_compared],
         skipped=skipped,
-        steady=None if is_rewired else held.name,
+        steady=None if used else held.name,
         parts=parts,
     )
 
@@ -384,6 +386,29 @@ def _rewired(context: TrialContext, wanted: Substitution, edited: Subject) -> tu
             context.executor.load_graph(REWIRED, graph)
             return wanted._replace(key=REWIRED, graph=graph, claim=replace(claim, given=rest)), edited
     return wanted, edited
+
+
+def _cut(context: TrialContext, wanted: Substitution, edited: Subject) -> Substitution:
+    """WANTED, where what reads a tensor that is given and compared as well reads a placeholder instead.
+
+    A tensor that is fed has no value of its own.
+    """
+    claim, places = wanted.claim, edited.places()
+    compared = {tensor for tensor, after in claim.outputs if after in places}
+    both = {tensor: after for tensor, after in claim.given.items() if tensor in compared and after in places}
+    graph = rewired(wanted.graph, {}, {}) if both else None
+    if graph is None:
+        return wanted
+    unique = graph.unique_names()
+    given = {tensor: after for tensor, after in claim.given.items() if tensor not in both}
+    for name, after in both.items():
+        tensor = graph.tensor(name)
+        uses, shape = graph.uses(tensor), shape_of_tensor(wanted.graph, wanted.graph.tensor(name))
+        stand_in = add_placeholder(graph, unique(f"{tensor.node.name}/given"), tensor.dtype, shape, after=tensor.node)
+        graph.reroute(uses, stand_in.output)
+        given[stand_in.name] = after
+    context.executor.load_graph(CUT, graph)
+    return wanted._replace(key=CUT, graph=graph, claim=replace(claim, given=given))
 
 
 def _is_taken(change: Change, tensor: str, after: str) -> bool:

@@ -131,6 +131,14 @@ WRONG: dict[str, dict[str, tuple[Spoil, str]]] = {
         "a reader that reads the input itself": (reads("apart", 0, "z"), DIFFERS),
         "a constant of the body": (value("p/two", -2.0), DIFFERS),
     },
+    "insert several": {
+        **MODEL_SPOILS,
+        "a constant of a body": (value("t/difference/k", 7.000002), DIFFERS),
+        "a reader that reads a tensor itself": (reads("t/result", 1, "t/scaled"), DIFFERS),
+        "a tensor that is computed past a body": (reads("t/difference", 1, "t/scaled"), DIFFERS),
+        "a body reads another tensor": (reads("z/twice", 0, "t/scaled"), DIFFERS),
+        "a reader of another body": (reads("y", 1, "t/scaled/out"), DIFFERS),
+    },
     "freeze-input": {
         **MODEL_SPOILS,
         "another value": (value("z", [[1.0, -2.0000002]]), ""),  # what was asked for is part of what is promised
