@@ -39,7 +39,11 @@ def violations(comparison: Comparison, keep_strings: bool = False, keep: str = "
     yield from audit(comparison, intent)
     for name, inside in comparison.inside.items():
         changed = [node for node, altered in inside.facts.altered.items() if set(altered) == {"attr value"}]
-        yield from (f"in the function {quoted(name)} {line}" for line in audit(inside, Intent(changed=changed)))
+        faults = [
+            f"{quoted(node)} {line}" for node in changed for line in _faults(inside.before[node], inside.after[node])
+        ]
+        lines = (*audit(inside, Intent(changed=changed)), *faults)
+        yield from (f"in the function {quoted(name)} {line}" for line in lines)
     pattern = re.compile(keep) if keep else None
     yield from _left(comparison.after, keep_strings, pattern)
     yield from _kept(comparison, pattern)
