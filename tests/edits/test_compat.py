@@ -305,7 +305,7 @@ def others() -> list[bytes]:
 
 
 ELSEWHERE = {rule.op for family in (diagonals, padding, resizing, texts) for rule in family.RULES}
-"""Those that `test_compat_arrays`, `test_compat_images` and `test_compat_texts` run."""
+"""Those that `test_compat_forms` and `test_compat_images` run."""
 
 
 @pytest.mark.tensorflow

@@ -1,0 +1,326 @@
+"""compat: older forms of ops on texts and records, lists of tensors, diagonals, gathers of batches and bands."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from support import graphs
+from support.expecting import expect, refused
+from support.graphs import (
+    BOOL,
+    FLOAT,
+    INT32,
+    INT64,
+    STRING,
+    add,
+    const,
+    define,
+    dtypes,
+    encode_len,
+    func,
+    graph,
+    library,
+    node,
+    placeholder,
+    scalar,
+    versions,
+)
+from support.older import check_reason, older, same
+from support.running import run
+
+from gdsurgeon.edits.compat import compat
+
+S3 = "^s3://.*"
+
+
+def match(pattern: str = S3, read: str = "s", name: str = "y") -> bytes:
+    return node(name, "StaticRegexFullMatch", [read], pattern=pattern)
+
+
+def test_a_pattern_is_an_input_where_it_is_no_attr() -> None:
+    before = [
+        placeholder("s", STRING),
+        match(".*a.b"),
+        node("z", "StaticRegexReplace", ["s"], pattern="a", rewrite="b"),
+    ]
+    after = [
+        before[0],
+        node("y", "RegexFullMatch", ["s", "y/pattern"]),
+        const("y/pattern", ".*a.b", STRING),
+        node("z", "RegexReplace", ["s", "z/pattern", "z/rewrite"]),
+        const("z/pattern", "a", STRING),
+        const("z/rewrite", "b", STRING),
+    ]
+    expect(before, lambda g: compat(g, "1.10"), after, command="compat --target 1.10", trailer=versions(26))
+
+
+MATCHED = ["s3://", "s3://bucket/x", "s3:/", "", "xs3://", "S3://", "s3://a\n", "s3://a\nb", "\ns3://", "s3://\n"]
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("pattern", [S3, "s3://.*$"])
+def test_a_beginning_is_matched_without_patterns(pattern: str) -> None:
+    records = [placeholder("s", STRING, ()), match(pattern)]
+    found = same(records, "1.4", "y", feeds=[{"s": np.array(fed.encode(), object)} for fed in MATCHED])
+    answers = [run(found, "y", s=np.array(fed.encode(), object))[0] for fed in MATCHED]
+    assert answers == [True, True, *[False] * 8]
+
+
+@pytest.mark.parametrize(
+    ("record", "shape", "code"),
+    [
+        (match("a.*b.*"), (), "not-a-prefix"),
+        (match("^s3://"), (), "not-a-prefix"),
+        (match(), (3,), "shape-unknown"),
+        (node("y", "RegexFullMatch", ["s", "s"]), (), "not-a-prefix"),
+    ],
+)
+def test_other_patterns_are_refused(record: bytes, shape: tuple[int, ...], code: str) -> None:
+    check_reason([placeholder("s", STRING, shape), record], "1.4", code)
+
+
+# -- records --------------------------------------------------------------------------------------------------
+
+
+def parsing(shape: tuple[int, ...] = (-1,), ragged: Sequence[bytes] = (), **attrs: Any) -> list[bytes]:
+    """Two sparse features and two dense ones, one with a default."""
+    keys = {"names": [], "sparse": ["words", "ids"], "dense": ["x", "y"], "ragged": []}
+    out = [placeholder("s", STRING, shape)]
+    out += [const(key, held, STRING) for key, held in keys.items()]
+    out += [const("none", []), const("seven", [7.0])]
+    wanted = {
+        "Tdense": dtypes(FLOAT, FLOAT), "num_sparse": 2, "sparse_types": dtypes(STRING, INT64),
+        "dense_shapes": [(2,), (1,)], "ragged_value_types": [*ragged], "ragged_split_types": [*ragged], **attrs,
+    }  # fmt: skip
+    return [*out, node("p", "ParseExampleV2", ["s", *keys, "none", "seven"], **wanted)]
+
+
+def parsing_by(key: str) -> bytes:
+    """The same by keys that are read from elsewhere."""
+    read = ["s", "names", key, "dense", "ragged", "none", "seven"]
+    return node("p", "ParseExampleV2", read, Tdense=dtypes(FLOAT, FLOAT), num_sparse=2, dense_shapes=[(2,), (1,)],
+                sparse_types=dtypes(STRING, INT64))  # fmt: skip
+
+
+def example(**features: list[Any]) -> bytes:
+    """A serialised tf.Example."""
+    entries = b""
+    for name, values in features.items():
+        if isinstance(values[0], str):
+            held = encode_len(1, b"".join(encode_len(1, value.encode()) for value in values))
+        elif isinstance(values[0], float):
+            held = encode_len(2, encode_len(1, struct.pack(f"<{len(values)}f", *values)))
+        else:
+            held = encode_len(3, encode_len(1, bytes(values)))
+        entries += encode_len(1, encode_len(1, name.encode()) + encode_len(2, held))
+    return encode_len(1, entries)
+
+
+@pytest.mark.tensorflow
+def test_records_are_parsed_the_same() -> None:
+    given = [example(words=["a", "b"], ids=[3], x=[1.0, 2.0]), example(words=["c"], x=[0.5, 0.25], y=[9.0])]
+    feeds = [{"s": np.array(fed, object)} for fed in (given, given[:0])]
+    found = same(parsing(), "1.15", *(f"p:{index}" for index in range(8)), feeds=feeds)
+    assert graphs.ops(found)["p"] == "ParseExample"
+    assert graphs.inputs(found)["p"] == [
+        "s", "names", "p/sparse_keys_0", "p/sparse_keys_1", "p/dense_keys_0", "p/dense_keys_1", "none", "seven",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("records", "code", "facts"),
+    [
+        (parsing(()), "wrong-shape", {"shape": ()}),
+        (parsing(ragged=[INT64]), "ragged-output", {}),
+        ([placeholder("k", STRING), *parsing()[:-1], parsing_by("k")], "not-a-constant", {}),
+    ],
+)
+def test_what_else_is_parsed_is_refused(records: list[bytes], code: str, facts: dict[str, Any]) -> None:
+    check_reason(records, "1.15", code, **facts)
+
+
+LIST = "variant"
+OF = {"element_dtype": FLOAT}
+STATE = {"i": INT32, "n": INT32, "given": LIST, "out": LIST, "last": LIST}
+LESS = define("less", STATE, {"go": (BOOL, "l:z:0")}, node("l", "Less", ["i", "n"], T=INT32))
+STEP = define(
+    "step", STATE,
+    {"a": (INT32, "j:z:0"), "b": (INT32, "n"), "c": (LIST, "given"), "d": (LIST, "set:output_handle:0"),
+     "e": (LIST, "kept:output_handle:0")},
+    scalar("one", 1, INT32), scalar("zero", 0, INT32), const("es", [2], INT32),
+    add("j", "i", "one:output:0", kind=INT32), node("get", "TensorListGetItem", ["given", "i", "es:output:0"], **OF),
+    node("square", "Mul", ["get:item:0", "get:item:0"], T=FLOAT),
+    node("set", "TensorListSetItem", ["out", "i", "square:z:0"], **OF),
+    node("kept", "TensorListSetItem", ["last", "zero:output:0", "square:z:0"], **OF),
+)  # fmt: skip
+MADE = [
+    placeholder("x", shape=(-1, 2)), placeholder("n", INT32, ()), scalar("zero", 0, INT32), scalar("one", 1, INT32),
+    const("es", [2], INT32), node("given", "TensorListFromTensor", ["x", "es"], **OF, shape_type=INT32),
+    node("out", "TensorListReserve", ["es", "n"], **OF, shape_type=INT32),
+    node("last", "TensorListReserve", ["es", "one"], **OF, shape_type=INT32, _output_shapes=[()]),
+]  # fmt: skip
+ENDS = [
+    node("all", "TensorListStack", ["while:3", "es"], **OF),
+    node("only", "TensorListStack", ["while:4", "es"], **OF, num_elements=1),
+    node("places", "TensorListLength", ["while:3"]),
+]
+
+
+def loop(state: Sequence[str] = ("zero", "n", "given", "out", "last")) -> bytes:
+    return node("while", "StatelessWhile", state, cond=func("less"), body=func("step"), T=dtypes(*STATE.values()))
+
+
+def fed(*rows: int) -> list[dict[str, Any]]:
+    return [{"x": np.arange(2 * n, dtype=np.float32).reshape(n, 2), "n": n} for n in rows]
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("target", ["1.4", "1.12"])
+def test_lists_that_go_round(target: str) -> None:
+    """One is read, one written place by place, and one of one place again and again; no time, once, five times."""
+    records = [*MADE, loop(), *ENDS, library(LESS, STEP)]
+    found = same(records, target, "all", "only", "places", feeds=fed(0, 1, 5))
+    assert not [op for op in graphs.ops(found).values() if op.startswith("TensorList")]
+    entered = [n for n in graphs.parsed(found).node if n.op == "Enter" and n.attr["is_constant"].b]
+    assert len(entered) == 2 and {n.attr["frame_name"].s for n in entered} == {b"while"}
+
+
+@pytest.mark.tensorflow
+def test_a_list_that_is_written_before_the_loop() -> None:
+    """As tf.scan does: the first place is written in front, read behind, and the loop begins with the second."""
+    first = [
+        node("first", "TensorListGetItem", ["given", "zero", "es"], **OF),
+        node("begun", "TensorListSetItem", ["out", "zero", "first"], **OF),
+    ]
+    again = node("again", "TensorListGetItem", ["while:3", "zero", "es"], **OF)
+    records = [*MADE, *first, loop(["one", "n", "given", "begun", "last"]), *ENDS, again, library(LESS, STEP)]
+    same(records, "1.4", "all", "again", feeds=fed(1, 2, 4))
+
+
+@pytest.mark.tensorflow
+def test_a_list_that_grows_as_it_is_written() -> None:
+    """As tf.TensorArray(dynamic_size=True) is in TensorFlow 2: it begins with no places."""
+    begun = node("begun", "TensorListReserve", ["es", "zero"], **OF, shape_type=INT32)
+    grows = {**OF, "resize_if_index_out_of_bounds": True}
+    first = node("first", "TensorListGetItem", ["given", "zero", "es"], **OF)
+    grown = [node("a", "TensorListSetItem", ["begun", "zero", "first"], **grows),
+             node("b", "TensorListSetItem", ["a", "one", "first"], **grows)]  # fmt: skip
+    records = [*MADE, begun, first, *grown, node("all", "TensorListStack", ["b", "es"], **OF)]
+    found = same(records, "1.4", "all", feeds=[{"x": np.ones((1, 2), np.float32), "n": 1}])
+    arrays = [each for each in graphs.parsed(found).node if each.op == "TensorArrayV3"]
+    assert [each.name for each in arrays if each.attr["dynamic_size"].b] == ["begun/array"]
+
+
+def test_releases_that_have_them_keep_them() -> None:
+    found = older([*MADE, loop(), *ENDS, library(LESS, STEP)], "1.15")
+    assert graphs.ops(found)["given"] == "TensorListFromTensor" and graphs.ops(found)["while"] == "StatelessWhile"
+
+
+TWO = [node("s", "Switch", ["out", "p"], T=LIST), placeholder("p", BOOL, ()),
+       node("m", "Merge", ["s", "given"], T=LIST, N=2)]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("records", "code", "facts"),
+    [
+        ([node("pushed", "TensorListPushBack", ["out", "x"], **OF)], "unsupported-op",
+         {"node": "pushed", "op": "TensorListPushBack"}),
+        ([node("asked", "TensorListLength", ["last"])], "value-unknown", {"node": "asked"}),
+        (TWO, "several-lists", {"tensor": "m"}),
+    ],
+)  # fmt: skip
+def test_what_no_array_can_be_is_refused(records: list[bytes], code: str, facts: dict[str, str]) -> None:
+    check_reason([*MADE, *records], "1.4", code, **facts)
+
+
+X, M = placeholder("x", shape=(-1, 3)), placeholder("m", shape=(-1, 3, 4))
+NUMBERS = [
+    scalar("k", 0, INT32),
+    const("k1", [0], INT32),
+    scalar("n", -1, INT32),
+    scalar("z", 0),
+    scalar("one", 1, INT32),
+]
+DIAGONALS = [
+    X, M, *NUMBERS,
+    node("diag", "MatrixDiagV3", ["x", "k1", "n", "n", "z"], T=FLOAT, align="RIGHT_LEFT"),
+    node("diag2", "MatrixDiagV2", ["x", "k", "n", "n", "z"], T=FLOAT),
+    node("part", "MatrixDiagPartV3", ["m", "k", "z"], T=FLOAT, align="LEFT_RIGHT"),
+    node("part2", "MatrixDiagPartV2", ["m", "k1", "z"], T=FLOAT),
+    node("set", "MatrixSetDiagV3", ["m", "x", "k"], T=FLOAT),
+    node("set2", "MatrixSetDiagV2", ["m", "x", "k"], T=FLOAT),
+    node("band", "MatrixBandPart", ["m", "one", "n"], T=FLOAT, Tindex=INT32),
+]  # fmt: skip
+GATHERS = [
+    placeholder("p", shape=(2, -1, 5, 3)), placeholder("i", INT32, (2, -1, 2)), placeholder("j", INT32, (2, -1)),
+    scalar("one", 1, INT32), scalar("two", 2, INT32), node("wide", "Cast", ["j"], SrcT=INT32, DstT=INT64),
+    node("two_dims", "GatherV2", ["p", "i", "two"], Tparams=FLOAT, Tindices=INT32, Taxis=INT32, batch_dims=2),
+    node("one_dim", "GatherV2", ["p", "wide", "one"], Tparams=FLOAT, Tindices=INT64, Taxis=INT32, batch_dims=1),
+    placeholder("u"), placeholder("v", INT32),
+    node("any", "GatherV2", ["u", "v", "one"], Tparams=FLOAT, Tindices=INT32, Taxis=INT32, batch_dims=1),
+    node("plain", "GatherV2", ["p", "j", "one"], Tparams=FLOAT, Tindices=INT32, Taxis=INT32, batch_dims=0),
+]  # fmt: skip
+
+
+@pytest.mark.tensorflow
+def test_diagonals_and_bands_give_the_same() -> None:
+    names = ["diag", "diag2", "part", "part2", "set", "set2", "band"]
+    feeds = [{"x": np.arange(3.0 * rows).reshape(rows, 3), "m": np.arange(12.0 * rows).reshape(rows, 3, 4) + 1}
+             for rows in (0, 2)]  # fmt: skip
+    found = same(DIAGONALS, "1.4", *names, feeds=feeds)
+    ops = {graphs.ops(found)[name] for name in names}
+    assert ops == {"MatrixDiag", "MatrixDiagPart", "MatrixSetDiag", "MatrixBandPart"}
+
+
+@pytest.mark.tensorflow
+def test_gathers_of_batches_give_the_same() -> None:
+    rng = np.random.default_rng(3)
+    for rows in (1, 4):
+        fed = {"p": rng.normal(size=(2, rows, 5, 3)), "i": rng.integers(0, 5, (2, rows, 2)), "j": [[rows - 1, 0]] * 2}
+        fed |= {"u": rng.normal(size=(3, 2)), "v": [[0], [1], [0]]}
+        same(GATHERS, "1.12", "two_dims", "one_dim", "any", "plain", feeds=[fed])
+
+
+ROWS = [scalar("r", 5, INT32), node("y", "MatrixDiagV3", ["x", "k", "r", "n", "z"], T=FLOAT)]
+BESIDE = [scalar("r", 5), node("y", "MatrixDiagV3", ["x", "k", "n", "n", "r"], T=FLOAT)]
+PART = [node("y", "MatrixDiagPartV3", ["m", "one", "z"], T=FLOAT)]
+ONE_BATCH = node("y", "GatherV2", ["p", "j", "two"], Tparams=FLOAT, Tindices=INT32, Taxis=INT32, batch_dims=1)
+
+
+@pytest.mark.parametrize(
+    ("records", "code", "facts"),
+    [
+        ([X, *NUMBERS, *ROWS], "other-diagonal", {"what": "rows"}),
+        ([X, *NUMBERS, *BESIDE], "other-diagonal", {"what": "what is beside them"}),
+        ([M, *NUMBERS, *PART], "other-diagonal", {"what": "diagonals"}),
+        ([*GATHERS[:5], ONE_BATCH], "other-axis", {}),
+    ],
+)
+def test_what_has_no_older_form_is_refused(records: list[bytes], code: str, facts: dict[str, str]) -> None:
+    check_reason(records, "1.12", code, **facts)
+
+
+POOLING = {"T": FLOAT, "Targmax": INT64, "padding": "VALID", "ksize": [1, 2, 2, 1], "strides": [1, 2, 2, 1]}
+
+
+@pytest.mark.parametrize("op", ["MaxPoolWithArgmax", "MaxPoolGradWithArgmax"])
+def test_places_of_maxima_that_a_release_counts_otherwise_are_refused(op: str) -> None:
+    """Up to 1.13 they are counted through the batch whoever asks: False is no default that merely goes there."""
+    reads = ["x", "x", "p"] if "Grad" in op else ["x"]
+    said = node("said", op, reads, **POOLING, include_batch_in_index=False)
+    records = [placeholder("x"), placeholder("p", INT64), said, node("unsaid", op, reads, **POOLING)]
+    error = refused(graph(*records), "not-compatible", FOR_1_13)
+    assert [(each["node"], each["kind"], each["attr"]) for each in error.facts["unknown"]] == [
+        ("said", "attr", "include_batch_in_index"),
+        ("unsaid", "default", "include_batch_in_index"),
+    ]
+    written_there = graph(*records[:2], records[3], trailer=graphs.versions(27))
+    refused(written_there, "nothing-to-do", FOR_1_13)
+
+
+FOR_1_13 = partial(compat, target="1.13")
