@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 import pytest
 from support import graphs
-from support.graph_editor_running import Load, refused, run, sound
+from support.graph_editor_running import Load, refused, sound
 from support.graphs import FLOAT, INT32, add, const, graph, identity, node, placeholder, scalar
+from support.running import run
 
 from gdsurgeon import graph_editor as ge
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Output
-from gdsurgeon.runtime.client import Worker
 
 
 def total(*more: bytes) -> Graph:
@@ -41,11 +41,11 @@ def test_what_lies_between_is_copied_and_the_original_left_alone() -> None:
 
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("version", ["v1", "v2"])
-def test_a_variable_that_is_not_replaced_is_shared(version: str, worker: Worker, tf1_graph: Load) -> None:
+def test_a_variable_that_is_not_replaced_is_shared(version: str, tf1_graph: Load) -> None:
     found = tf1_graph(f"sum_with_a_variable_{version}")
     new = replaced(found, found["c"].output)
     assert isinstance(new, Output)
-    values = run(worker, found, "c", new.name, first=["init"])
+    values = run(found, "c", new.name, initialisers=["init"])
     assert values == [pytest.approx(2.001, abs=1e-3), pytest.approx(3.001, abs=1e-3)]
 
 
@@ -111,13 +111,13 @@ def test_the_shape_of_a_replacement_may_be_another_and_the_dtype_not() -> None:
 
 
 @pytest.mark.tensorflow
-def test_a_gradient_is_computed_at_the_gradient(worker: Worker, tf1_graph: Load) -> None:
+def test_a_gradient_is_computed_at_the_gradient(tf1_graph: Load) -> None:
     """A tensor is replaced by one that depends on it."""
     found = tf1_graph("gradient_v1")
     [gradient] = found["result"].inputs
     new = ge.graph_replace(gradient, {found.tensor("w/read"): gradient}, dst_scope="res")
     assert new.name == f"res/{gradient.name}"
-    assert run(worker, found, gradient.name, new.name, first=["init"]) == [0, 0]
+    assert run(found, gradient.name, new.name, initialisers=["init"]) == [0, 0]
     assert sound(found)
 
 

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import graphs
 from support.drawing import pick_some
-from support.graph_editor_running import Eight, Load, clone, float32, int32, refused, run, sound
+from support.graph_editor_running import Eight, Load, clone, refused, sound
 from support.graphs import FLOAT, INT32, add, const, graph, identity, node, scalar
+from support.running import run
 
 import gdsurgeon as gds
 from gdsurgeon import graph_editor as ge
@@ -20,7 +21,6 @@ from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.graph.node import Node, Output
-from gdsurgeon.runtime.client import Worker
 
 # Whole graphs.
 
@@ -157,7 +157,7 @@ def with_noise(handler: Any) -> Any:
         node, outputs = handler(info, op, new_inputs)
         if not op.name.startswith("Add"):
             return node, outputs
-        noise = ge.make_const(info.graph_, "Noise", float32([1] * 10), uniquify_name=True)
+        noise = ge.make_const(info.graph_, "Noise", [1.0] * 10, uniquify_name=True)
         attrs = {"T": type_value(1).SerializeToString()}
         [output] = outputs
         noisy = info.graph_.add(info.graph_.unique_names()("AddNoise"), "AddV2", [noise.output, output], attrs=attrs)
@@ -396,17 +396,17 @@ def test_the_node_that_is_called_like_the_scope_moves_with_it() -> None:
 
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("version", ["v1", "v2"])
-def test_a_conditional_runs_in_another_graph(version: str, worker: Worker, tf1_graph: Load) -> None:
+def test_a_conditional_runs_in_another_graph(version: str, tf1_graph: Load) -> None:
     found = tf1_graph(f"conditional_{version}")
     target = ge.empty_graph(found)
     ge.copy(found, dst_graph=target, dst_scope="imported")
     for choice, expected in [(True, 1), (False, 2)]:
-        assert run(worker, target, "imported/result", fed={"imported/choice": choice}) == [expected]
+        assert run(target, "imported/result", imported__choice=choice) == [expected]
 
 
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("version", ["v1", "v2"])
-def test_two_copies_of_a_while_loop_run_at_once_in_another_graph(version: str, worker: Worker, tf1_graph: Load) -> None:
+def test_two_copies_of_a_while_loop_run_at_once_in_another_graph(version: str, tf1_graph: Load) -> None:
     found = tf1_graph(f"while_loop_{version}")
     target = ge.empty_graph(found)
     fed, fetched = {}, []
@@ -414,9 +414,9 @@ def test_two_copies_of_a_while_loop_run_at_once_in_another_graph(version: str, w
         _, info = ge.copy(found, dst_graph=target, dst_scope=scope)
         n, total = info.transformed(["n", "sum"])
         assert (n.name, total.name) == (f"{scope}/n", f"{scope}/sum")
-        fed[n.name] = int32(count)
+        fed[n.name] = count
         fetched.append(total.name)
-    assert run(worker, target, *fetched, fed=fed) == [55, 6]
+    assert run(target, *fetched, **fed) == [55, 6]
 
 
 def frames(found: Graph) -> dict[str, set[str]]:
@@ -492,14 +492,14 @@ def variable(name: str, value: float) -> list[bytes]:
 
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("elsewhere", [False, True])
-def test_a_copied_variable_without_a_shared_name_is_a_variable_of_its_own(elsewhere: bool, worker: Worker) -> None:
+def test_a_copied_variable_without_a_shared_name_is_a_variable_of_its_own(elsewhere: bool) -> None:
     found = graph(*variable("a", 1))
     target, other = (graph(*variable("b", 3)), "b") if elsewhere else (found, "a")
     ge.copy(found, target, "x")
     two = ge.make_const(target, "two", 2.0)
     target.set_inputs(target["x/a/assign"], [target["x/a"].output, two.output])
     assigned = [f"{other}/assign", "x/a/assign"]
-    assert run(worker, target, f"{other}/read", "x/a/read", first=assigned) == [3 if elsewhere else 1, 2]
+    assert run(target, f"{other}/read", "x/a/read", initialisers=assigned) == [3 if elsewhere else 1, 2]
     assert graphs.attrs(target, "x/a")["shared_name"].s == b"x/a"
     empty = ge.empty_graph(target)
     ge.copy(graph(*variable("a", 1)), empty)
