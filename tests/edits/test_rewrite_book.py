@@ -270,12 +270,3 @@ def test_gaps_that_no_convolution_has_stay() -> None:
     assert why([2, 2], [[2, 2], [2, 2]], [[0, 0], [0, 0]]) == ""
     check_error(why([2, 1], [[2, 2], [2, 2]], [[0, 0], [0, 0]]), "rule-leaves", {})
     check_error(why([2, 2], [[2, 2], [2, 2]], [[0, 0], [3, 0]]), "rule-leaves", {})
-
-
-def test_relu6_is_spelt_out() -> None:
-    m = Builder()
-    m.placeholder("x", "float32", (2,))
-    m.node("y", "Relu6", ["x"], **F)
-    found = m.graph()
-    rewrite(found, in_book("relu6-as-min-max"))
-    assert [node.op for node in found.nodes()] == ["Placeholder", "Minimum", "Const", "Maximum", "Const"]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support import graphs
-from support.counting import calls, is_linear
+from support.counting import is_linear
 from support.graphs import BOOL, FLOAT, INT32, add, const, dtypes, graph, identity, node, placeholder, scalar
 
 from gdsurgeon.analysis.traversal.agenda import Agenda
@@ -80,15 +80,6 @@ def test_what_a_draft_has_made_of_a_graph_is_so() -> None:
         assert (kept.op(number), list(kept.inputs(number))) == (anew.op(number), list(anew.inputs(number)))
         assert sorted(kept.users(number)) == sorted(anew.users(number))
     assert kept.with_ops(["Const"]) == anew.with_ops(["Const"])
-
-
-def test_what_stays_as_it_is_costs_hardly_more_where_there_are_more_turns() -> None:
-    simpler(turns(1, 1))  # what is looked up once is looked up now
-
-    def of_idle(count: int) -> int:
-        return calls(partial(simpler, turns(count, 40))) - calls(partial(simpler, turns(count, 5)))
-
-    assert of_idle(6) < 2.5 * of_idle(1)
 
 
 def test_turns_are_linear() -> None:

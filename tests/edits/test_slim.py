@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import json
 import shutil
-import tarfile
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -71,17 +69,6 @@ def test_once_more_is_the_same_under_other_names(desk: Desk, model: Path) -> Non
     assert names[1] == {name.replace("saver/", "saver_1/") for name in names[0]}
     assert files(desk.folder / "one") == files(desk.folder / "three")
     assert (desk.folder / "one" / "saved_model.pb").read_bytes() == (desk.folder / "three/saved_model.pb").read_bytes()
-
-
-@pytest.mark.parametrize("level", ["structure", "none"])
-def test_in_a_pipe(desk: Desk, model: Path, level: str) -> None:
-    assert desk.run("slim", "model", "-o", "out", *QUICK).code == 0
-    ran = desk.run("slim", "model", "-o", "-", "--validate", level)
-    assert ran.code == 0, ran.err
-    with tarfile.open(fileobj=io.BytesIO(ran.out)) as archive:
-        archive.extractall("streamed", filter="data")
-    there = {path: (desk.folder / "out" / path).read_bytes() for path in files(desk.folder / "out")}
-    assert {path: (desk.folder / "streamed" / path).read_bytes() for path in files(desk.folder / "streamed")} == there
 
 
 def test_one_signature(desk: Desk, model: Path) -> None:

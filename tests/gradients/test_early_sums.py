@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support import reverse_walking
 from support.drawing import pick_some, shuffled
 from support.graphs import FLOAT, node, placeholder, proto, written
 
@@ -72,12 +73,6 @@ def test_only_sums_of_more_than_nine() -> None:
     assert many_partial_gradients(with_control) == []
 
 
-def test_small_sums_are_left_alone() -> None:
-    definition = proto(*chain(20))
-    made, early = with_early_sums(definition, sizes(definition, SMALL))
-    assert early == [] and made == definition
-
-
 def test_the_bound_is_that_of_all_gradients_together(monkeypatch: pytest.MonkeyPatch) -> None:
     definition = proto(*star(16))
     monkeypatch.setattr(early_sums, "LARGE", 16 << 20)
@@ -122,22 +117,6 @@ def test_later_gradients_wait_for_the_sum_of_the_earlier_ones() -> None:
         waits = [text for text in found[f"a{i}"] if text != "^forward" and text.startswith("^")]
         assert waits == ([] if i < 2 else ["^total/part_0"] if i < 10 else ["^total/sum_1"])
     assert found["seed"] == ["forward"]
-    assert not has_cycle(made, "forward")
-
-
-def test_in_a_chain_nothing_waits_for_itself() -> None:
-    for records in (chain(30), [*chain(30)[:-1], add_n("total", [f"g{i}" for i in reversed(range(30))])]):
-        definition = proto(*records)
-        made, _ = with_early_sums(definition, sizes(definition))
-        assert not has_cycle(made, "forward")
-
-
-def test_a_gradient_that_is_there_many_times() -> None:
-    definition = proto(neg("g", "forward"), add_n("total", ["g"] * 20))
-    made, _ = with_early_sums(definition, sizes(definition))
-    assert not has_cycle(made, "forward")
-    definition = proto(add_n("total", ["forward"] * 20))
-    made, _ = with_early_sums(definition, sizes(definition))
     assert not has_cycle(made, "forward")
 
 
@@ -205,16 +184,16 @@ def test_what_holds_of_every_backward_pass(definition: Any) -> None:
 # -- run ----------------------------------------------------------------------------------------------------------
 
 
-def run(tf: Any, graph_def: Any, fetches: Sequence[str], feeds: dict[str, Any]) -> list[Any]:
-    v1 = tf.compat.v1
-    config = v1.ConfigProto()
-    config.graph_options.rewrite_options.disable_meta_optimizer = True
-    config.graph_options.optimizer_options.opt_level = -1
-    with tf.Graph().as_default() as graph:
-        v1.import_graph_def(v1.GraphDef.FromString(graph_def.SerializeToString()), name="")
-        with v1.Session(graph=graph, config=config) as session:
-            got: list[Any] = session.run([f"{name}:0" for name in fetches], {f"{n}:0": v for n, v in feeds.items()})
-            return got
+def run(tf: Any, what: Any, fetches: Sequence[str], feeds: dict[str, Any]) -> list[Any]:
+    data = written(what) if isinstance(what, Graph) else what.SerializeToString()
+    return reverse_walking.run(tf, tf.compat.v1.GraphDef.FromString(data), fetches, feeds)
+
+
+def feeds_of(count: int, seed: int) -> dict[str, Any]:
+    """Vectors of numbers of different magnitude, p0 to the last."""
+    random = np.random.RandomState(seed)
+    powers = [10.0 ** random.randint(-3, 4, 50) for _ in range(count)]
+    return {f"p{i}": (random.standard_normal(50) * power).astype(np.float32) for i, power in enumerate(powers)}
 
 
 @pytest.mark.tensorflow
@@ -250,11 +229,7 @@ def test_the_bits_do_not_depend_on_which_gradients_may_be_written_over(tf: Any, 
     """
     differing = []
     for count in range(10, 41, 3):
-        random = np.random.RandomState(count)
-        feeds = {
-            f"p{i}": (random.standard_normal(50) * 10.0 ** random.randint(-3, 4, 50)).astype(np.float32)
-            for i in range(count)
-        }
+        feeds = feeds_of(count, seed=count)
         computed = [neg(f"g{i}", f"p{i}") for i in range(there, count)]
         total = add_n("total", [f"{'p' if i < there else 'g'}{i}" for i in range(count)])
         definition = proto(*computed, total)
@@ -312,12 +287,8 @@ def test_gradients_are_the_same_bits(
         found = from_bytes(data, "model.pb")
         result = add_gradients(found, ["y"], ["x"], names=["dx"], differentiator=differentiator)
         assert any(verb == "summed" for verb, _ in result.told) is (bound == 0)
-        values += run(tf, parsed_by(tf, found), ["dx"], feeds)
+        values += run(tf, found, ["dx"], feeds)
     assert values[0].tobytes() == values[1].tobytes()
-
-
-def parsed_by(tf: Any, found: Graph) -> Any:
-    return tf.compat.v1.GraphDef.FromString(written(found))
 
 
 @pytest.mark.tensorflow
@@ -345,17 +316,13 @@ def test_a_plain_backward_pass_does_not_depend_on_open_dimensions(tf: Any, diffe
         tf.identity(tf.reduce_sum(plain(tf, x)) + tf.reduce_sum(tf.sin(tf.reshape(x, [2, 2, 4]))), name="y")
     found = from_bytes(graph.as_graph_def().SerializeToString(), "model.pb")
     add_gradients(found, ["y"], ["x"], names=["dx"], differentiator=differentiator)
-    assert run(tf, parsed_by(tf, found), ["dx"], {"x": np.ones((4, 4), np.float32)})[0].shape == (4, 4)
+    assert run(tf, found, ["dx"], {"x": np.ones((4, 4), np.float32)})[0].shape == (4, 4)
 
 
 @pytest.mark.tensorflow
 def test_parts_whose_first_gradient_is_needed_elsewhere_are_added_one_by_one(tf: Any) -> None:
     count = 26
-    random = np.random.RandomState(0)
-    feeds = {
-        f"p{i}": (random.standard_normal(50) * 10.0 ** random.randint(-3, 4, 50)).astype(np.float32)
-        for i in range(count)
-    }
+    feeds = feeds_of(count, seed=0)
     computed = [neg(f"g{i}", f"p{i}") for i in range(count)]
     again = [neg(f"again{i}", f"g{i}") for i in (2, 10)]
     definition = proto(*computed, *again, add_n("total", [f"g{i}" for i in range(count)]))

@@ -36,12 +36,6 @@ def test_filtering_tensors() -> None:
     assert letters(ge.filter_ts_from_regex(found.graph, r"^.*/[fgh]:\d$")) == "fgh"
 
 
-def test_all_that_is_read_and_all_that_is_given() -> None:
-    found = Eight().graph
-    assert letters(ge.get_input_ts(found)) == "abcdfg"
-    assert letters(ge.get_output_ts(found)) == "abcdefgh"
-
-
 @pytest.mark.parametrize(("scope", "count"), [("foo/", 7), ("foo", 7), ("foo/bar", 4), ("foo/bar/", 4), ("fo", 0)])
 def test_the_nodes_of_a_scope(scope: str, count: int) -> None:
     assert len(ge.get_name_scope_ops(Eight().graph, scope)) == count
@@ -202,13 +196,6 @@ def test_walking_forward() -> None:
     assert ge.get_forward_walk_ops([]) == []
 
 
-def test_walking_forward_along_control_edges() -> None:
-    found = graph(const("x", [1]), node("w", "NoOp", ["^x"]), identity("y", "x"))
-    assert [n.name for n in ge.get_forward_walk_ops(found["x"])] == ["x", "y"]
-    walk = ge.get_forward_walk_ops(found["x"], control_outputs=ge.ControlOutputs(found))
-    assert sorted(n.name for n in walk) == ["w", "x", "y"]
-
-
 def test_walking_backward() -> None:
     found = Eight()
     stop = found.ts("f")
@@ -224,12 +211,6 @@ def test_walking_backward() -> None:
     assert walk(inclusive=True, **bounds) == "abcdfh"
     assert walk(inclusive=True) == "abcdfgh"
     assert sorted(letters(ge.get_backward_walk_ops(found.ts("c")))) == list("abc")
-
-
-def test_walking_backward_along_control_edges() -> None:
-    found = graph(const("x", [1]), node("w", "NoOp", ["^x"]))
-    assert [n.name for n in ge.get_backward_walk_ops(found["w"])] == ["w"]
-    assert [n.name for n in ge.get_backward_walk_ops(found["w"], control_inputs=True)] == ["w", "x"]
 
 
 def test_a_walk_follows_a_very_long_chain() -> None:

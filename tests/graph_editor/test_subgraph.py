@@ -23,12 +23,6 @@ def test_a_view_of_the_whole_graph() -> None:
         assert (letters(view.inputs), letters(view.outputs)) == ("", "eh")
 
 
-def test_inputs_come_in_the_order_of_first_use_each_once() -> None:
-    found = Eight()
-    view = ge.sgv(found["f"], found["g"])
-    assert (letters(view.inputs), letters(view.outputs)) == ("cda", "fg")
-
-
 def test_a_view_of_a_scope() -> None:
     found = Eight()
     for scope in ("foo/bar", "foo/bar/"):
@@ -79,12 +73,6 @@ def test_a_remapping_that_makes_no_sense_is_refused(
         getattr(view, f"remap_{of}")(tensors)
     check_error(caught.value, code, facts)
     assert (letters(view.inputs), letters(view.outputs)) == ("ab", "c")
-
-
-def test_nodes_that_no_output_depends_on_can_be_left_out() -> None:
-    found = Eight()
-    view = ge.sgv(found.graph).remap_outputs([1]).remove_unused_ops()
-    assert (letters(view.ops), letters(view.outputs)) == ("abcdfgh", "h")
 
 
 def test_control_inputs_keep_nodes_unless_they_are_not_followed() -> None:

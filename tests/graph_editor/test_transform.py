@@ -200,12 +200,6 @@ def test_in_place_is_inside_the_graph() -> None:
     refused(found, "other-graph", lambda: handled(found, same), node="Const", found="Const")
 
 
-def test_a_handler_may_return_a_node_alone() -> None:
-    found = t8()
-    target = handled(found, lambda info, op, inputs: ge.copy_op_handler(info, op, inputs)[0])
-    assert graphs.inputs(target) == graphs.inputs(found)
-
-
 def test_a_function_of_the_node_def() -> None:
     def respelt(node_def: Any) -> Any:
         if "_foo" in node_def.attr:
@@ -276,14 +270,6 @@ def test_an_input_becomes_one_placeholder_and_a_hidden_one_stays() -> None:
     assert sound(found.graph)
 
 
-def test_inputs_and_outputs_of_the_copy_are_in_the_order_of_the_view() -> None:
-    found = Eight()
-    view = ge.sgv(found["e"], found["g"]).remap([2, 0], [1, 0, 1])
-    copied, _ = ge.copy(view, dst_scope="x")
-    assert [t.name for t in copied.inputs] == ["x/geph__a_0", "x/geph__c_0"]
-    assert [t.name for t in copied.outputs] == ["x/foo/bar/g", "x/foo/bar/e", "x/foo/bar/g"]
-
-
 def test_to_another_graph_hidden_inputs_become_placeholders_too() -> None:
     found = Eight()
     target = ge.empty_graph(found.graph)
@@ -314,12 +300,6 @@ def test_a_copy_that_reads_something_else() -> None:
     assert [t.name for t in view.outputs] == ["o_1"]
     view, _ = ge.copy_with_input_replacements(found["Add_2"], {found["Add_1"].output: found["Ten"].output})
     assert graphs.inputs(found)["Add_2_2"] == ["Const_2", "Ten"]
-
-
-def test_a_replacement_counts_inside_the_subgraph_too() -> None:
-    found = t8(const("Ten", [10.0] * 10))
-    ge.copy_with_input_replacements(found, {found["Add_1"].output: found["Ten"].output}, dst_scope="x")
-    assert graphs.inputs(found)["x/Add_2"] == ["x/Const_2", "Ten"]
 
 
 def test_replacements_that_do_not_fit_are_refused() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import math
 from types import ModuleType
 
 import numpy as np
@@ -112,7 +111,3 @@ def check_made(library: str) -> dict[str, np.ndarray]:
     for key in found:
         check_near(found[key], KEPT[key])
     return found
-
-
-def test_they_are_small() -> None:
-    assert math.ceil(SCRIPT.GOLDENS.stat().st_size / 1024) < 80

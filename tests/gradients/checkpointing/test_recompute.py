@@ -56,12 +56,6 @@ def reads(made: Recomputation, name: str) -> list[str]:
 # -- by hand ------------------------------------------------------------------------------------------------------
 
 
-def test_nothing_is_cut() -> None:
-    found = chain(4)
-    made = recomputed(found, (), (), "again")
-    assert made.step.names == found.step.names and not made.originals and not made.rewired
-
-
 def test_a_chain_in_two() -> None:
     found = chain(6)
     made = recomputed(found, [2], (), "again")
@@ -82,13 +76,6 @@ def test_a_chain_in_two() -> None:
     assert {found.step.names[buffer[0]] for buffer in made.kept} >= {"f2", "f3", "f4"}
 
 
-def test_the_old_step_is_left_as_it_was() -> None:
-    found = chain(6)
-    before = ([list(r) for r in found.step.reads], [list(w) for w in found.step.waits], len(found.step))
-    recomputed(found, [1, 3], (), "again")
-    assert before == (found.step.reads, found.step.waits, len(found.step))
-
-
 def test_segments_wait_for_those_behind_them() -> None:
     found = chain(9)
     made = recomputed(found, [2, 5], (), "again")
@@ -98,12 +85,6 @@ def test_segments_wait_for_those_behind_them() -> None:
     played = peak(made.step, [made.step.index["b0"]])
     at = {made.step.names[number]: position for position, number in enumerate(played.order)}
     assert at["again/segment_1/f3"] < at["b5"] < at["again/segment_0/f0"] < at["b2"]
-
-
-def test_segments_that_are_kept() -> None:
-    found = chain(9)
-    made = recomputed(found, [2, 5], (1,), "again")
-    assert names(made.step, made.originals.values()) == ["f0", "f1"]
 
 
 def test_what_is_fixed_is_never_computed_again() -> None:

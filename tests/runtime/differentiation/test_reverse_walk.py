@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.reverse_walking import Array, X, built, merged, numbers, placeholder, run, same, version_1
+from support.reverse_walking import Array, X, built, numbers, placeholder, same, version_1
 
 from gdsurgeon.runtime.differentiation.gradients import Derivation, Modules, derive
 from gdsurgeon.runtime.differentiation.reverse_walk import ReverseWalk, path
@@ -182,22 +182,6 @@ def test_same_gradients(tf: Any, name: str) -> None:
             assert [gradient is None for gradient in found] == [True, False, False]
 
 
-@pytest.mark.parametrize("uses", range(2, 13))
-def test_the_order_of_sums(tf: Any, uses: int) -> None:
-    """With three and more uses the order decides on the bits."""
-
-    def build(tf: Any) -> None:
-        x = placeholder(tf, "x")
-        ops = [tf.sin, tf.cos, tf.exp, tf.tanh, tf.square, tf.sigmoid]
-        made = [ops[i % 6](x * (10.0 ** (i % 5 - 2)) if i % 3 else x) for i in range(uses)]
-        total = made[0]
-        for i, term in enumerate(made[1:]):
-            total = total * term if i % 2 else total + term
-        tf.identity(total, name="y")
-
-    same(tf, build, ["y"], ["x"], X)
-
-
 def test_an_open_batch(tf: Any) -> None:
     def build(tf: Any) -> None:
         x, b = placeholder(tf, "x", (None, 6)), placeholder(tf, "b", (6,))
@@ -225,17 +209,6 @@ def test_other_dtypes(tf: Any, dtype: str) -> None:
 
     grad_ys = ["one"] if dtype == "complex64" else []
     same(tf, build, ["y"], ["x"], {"x": numbers(4, 6).clip(-2, 2)}, grad_ys=grad_ys)
-
-
-def test_an_output_that_nothing_reads(tf: Any) -> None:
-    """TensorFlow gives zeros for it where it is beside one that is read, and None where it is not."""
-
-    def build(tf: Any) -> None:
-        parts = tf.split(placeholder(tf, "x"), 3, axis=1, name="split")
-        tf.sin(parts[0], name="y")
-
-    found = derive(tf, built(tf, build).SerializeToString(), Derivation(("y",), ("split:1", "split")))
-    assert found.results[0] is None and found.results[1] is not None
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
@@ -281,34 +254,6 @@ def test_fused_batch_normalisation(tf: Any, training: bool) -> None:
     same(tf, build, ["y"], ["x", "s", "o"], feeds)
     same(tf, build, ["z"], ["x", "s", "o"], feeds)
     assert same(tf, build, ["y"], ["x", "m", "v"], feeds)[1:] == [None, None]
-
-
-def test_only_a_statistic_of_a_normalisation(tf: Any) -> None:
-    def build(tf: Any) -> None:
-        empty = tf.constant([], tf.float32)
-        normal = tf.raw_ops.FusedBatchNormV3(
-            x=placeholder(tf, "x", (2, 3, 3, 4)),
-            scale=tf.ones(4),
-            offset=tf.zeros(4),
-            mean=empty,
-            variance=empty,
-            is_training=True,
-        )
-        tf.sin(normal.batch_mean, name="y")
-
-    graph_def = built(tf, build)
-    found = [outcome(tf, graph_def, walk, {"x": numbers(2, 3, 3, 4)}) for walk in (True, False)]
-    assert found[0] == found[1]
-
-
-def outcome(tf: Any, graph_def: Any, walk: bool, feeds: dict[str, Array]) -> str | bytes:
-    """The bytes of the gradient of y with respect to x, or the kind of error."""
-    try:
-        made = derive(tf, graph_def.SerializeToString(), Derivation(("y",), ("x",), own=walk))
-        (name,) = made.results
-        return "None" if name is None else bytes(run(tf, merged(tf, graph_def, made), [name], feeds)[0].tobytes())
-    except Exception as error:
-        return type(error).__name__
 
 
 def test_an_op_without_gradient_is_named(tf: Any) -> None:
