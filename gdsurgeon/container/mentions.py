@@ -118,8 +118,7 @@ def respelt_entry(key: str, entry: bytes, spell: Spell) -> bytes | None:
     """An entry of a collection of messages; None where what it describes is gone."""
     if key in CONTEXTS:
         context = entry_of(key, message(CONTEXTS[key]), entry)
-        respell_context(context, spell)
-        return context.SerializeToString(deterministic=True)
+        return context.SerializeToString(deterministic=True) if respell_context(context, spell) else None
     if key == RUNNERS:
         runner = entry_of(key, message("tensorflow.QueueRunnerDef"), entry)
         runner.enqueue_op_name[:] = list(_left(list(runner.enqueue_op_name), spell))
@@ -158,23 +157,38 @@ def _unknown(found: VariableDef) -> bool:
     return len(unknown_fields(found)) > 0
 
 
-def respell_context(context: ContextDef, spell: Spell) -> None:
-    """Has a context name nodes as SPELL does: they are named in single fields, in lists, and in a map."""
-    for found in contexts_in(context):
-        for field in _CONTEXT:
-            text = getattr(found, field, "")
-            if text:
-                setattr(found, field, spell(text) or text)
-        for field in ("loop_exit_names", "loop_enter_names"):
-            names = getattr(found, field, None)
-            if names:
-                names[:] = list(_left(names, spell))
-        if found.HasField("values_def"):
-            values = found.values_def
-            values.values[:] = list(_left(list(values.values), spell))
-            external = {spell(k) or k: spell(v) or v for k, v in values.external_values.items()}
-            values.external_values.clear()
-            values.external_values.update(external)
+def respell_context(context: ContextDef, spell: Spell) -> bool:
+    """Has a context name nodes as SPELL does; returns whether the nodes that it cannot do without are there.
+
+    Nodes are named in single fields, in lists, and in a map. Loaders of TensorFlow 1 refuse a context that names a node
+    that is gone: it leaves the lists and the map, and a nested context that cannot do without it is dropped.
+    """
+    if any(getattr(context, field, "") and spell(getattr(context, field)) is None for field in _CONTEXT):
+        return False
+    for field in _CONTEXT:
+        if text := getattr(context, field, ""):
+            setattr(context, field, spell(text))
+    for field in ("loop_exit_names", "loop_enter_names"):
+        names = getattr(context, field, None)
+        if names:
+            names[:] = list(_left(names, spell))
+    if context.HasField("values_def"):
+        values = context.values_def
+        values.values[:] = list(_left(list(values.values), spell))
+        pairs = [(spell(inner), spell(outer)) for inner, outer in values.external_values.items()]
+        values.external_values.clear()
+        values.external_values.update(
+            {inner: outer for inner, outer in pairs if inner is not None and outer is not None}
+        )
+    kept = []
+    for nested in context.nested_contexts:
+        kind = nested.WhichOneof("ctxt")
+        if kind is None or respell_context(getattr(nested, kind), spell):
+            kept.append(nested.SerializeToString(deterministic=True))
+    del context.nested_contexts[:]
+    for data in kept:
+        context.nested_contexts.add().ParseFromString(data)
+    return True
 
 
 def contexts_in(context: ContextDef) -> Iterator[ContextDef]:

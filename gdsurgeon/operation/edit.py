@@ -331,9 +331,10 @@ def _settled(request: Request, made: _Made, output: Output, proving: Proving | N
     with checkpoint_of(graph) as checkpoint, _staging(request, graph, output, checkpoint) as staging:
         staged = staging.stage(what.chunks)
         graph.source.check_unchanged()
-        check = checkpoint.check if checkpoint is not None else what.check
-        if check is not None and not request.dry_run:
-            check(os.path.dirname(staged))
+        if checkpoint is not None and not request.dry_run:
+            checkpoint.check(os.path.dirname(staged))
+        for check in what.checks if not request.dry_run else ():
+            check(staged)
         if proving is not None:
             if checkpoint is not None:
                 proving.begin_again(checkpoint.for_proof())

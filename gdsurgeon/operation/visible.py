@@ -1,8 +1,8 @@
-"""What has to hold of a model around an edited graph: variables get their values, what is written is what is meant."""
+"""What has to hold of a model around an edited graph: variables get their values, functions compute the signatures."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 
 from gdsurgeon.container.container import Container
 from gdsurgeon.container.held import Unlike, held_by, held_nodes
@@ -11,16 +11,15 @@ from gdsurgeon.container.meta_graph import MetaGraph
 from gdsurgeon.container.objects import ObjectGraph
 from gdsurgeon.container.restoring import restored_keys
 from gdsurgeon.edits.claims import EditResult
-from gdsurgeon.errors import EditError, InputError, Json, Remark, ValidationError, printable, quoted
+from gdsurgeon.errors import EditError, InputError, Json, Remark, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Node
-from gdsurgeon.graph.served import node_now, serving_of
+from gdsurgeon.graph.served import node_now
 from gdsurgeon.graph.serving import INIT, Copied
 from gdsurgeon.ops.kinds import is_variable
 from gdsurgeon.text import counted, named
 from gdsurgeon.wire.protos import CollectionDef
-from gdsurgeon.wire.write import Chunk, ChunkSource
 
 
 def check_functions(meta: MetaGraph) -> None:
@@ -58,76 +57,33 @@ def _copies(graph: Graph) -> tuple[Copied, ...]:
     return graph.serving.copies if graph.serving is not None else ()
 
 
-def check_written(container: Container, chunks: Sequence[Chunk], touched: Collection[str]) -> None:
-    """Reads what is written of CONTAINER, and holds it against what it is to be.
+def wrong_functions(meta: MetaGraph, written: MetaGraph, touched: Collection[str]) -> Iterator[Remark]:
+    """What is wrong with the functions, as they are WRITTEN, that compute the signatures TOUCHED of META.
 
-    The signatures are those by which the graph is served; their functions, if there are any, compute what the nodes of
-    the signatures TOUCHED do.
-
-    Raises:
-        ValidationError: they are others, or name what is not there; a copy of a variable is not restored.
+    Each of them is compared with the nodes of its signature, one by one.
     """
-    written = container.read_again(ChunkSource(chunks, container.graph.source_name))
-    faults = [*_wrong_signatures(container.meta, written), *copies_faults(container, written)]
-    if written.has_objects:
-        faults += _wrong_objects(container.meta, written, touched)
-    if faults:
-        raise ValidationError(
-            "the model around the graph would be broken:",
-            details=tuple(faults),
-            code="unsound-graph",
-            facts={"faults": [fault.as_json() for fault in faults if isinstance(fault, Remark)]},
-        )
-
-
-def _wrong_signatures(meta: MetaGraph, written: MetaGraph) -> list[str]:
-    serving = serving_of(meta.graph)
-    wanted = serving.signatures if serving is not None else {}
-    faults = []
-    for key, served in written.signatures.items():
-        meant = wanted.get(key)
-        if meant is None or (dict(meant.inputs), dict(meant.outputs)) != (dict(served.inputs), dict(served.outputs)):
-            faults.append(f"the signature {quoted(key)} is written as another")
-        names = {parse_tensor(tensor).node for tensor in served.tensors}
-        faults += [
-            f"the signature {quoted(key)} names {quoted(n)}, which is not there"
-            for n in names
-            if n not in written.graph
-        ]
-    missing = [key for key in wanted if key not in written.signatures and key != INIT]
-    return faults + [f"the signature {quoted(key)} is not written" for key in missing]
-
-
-def _wrong_objects(meta: MetaGraph, written: MetaGraph, touched: Collection[str]) -> list[str]:
-    """What is wrong with the objects that are WRITTEN, of the signatures TOUCHED node by node."""
     objects = ObjectGraph(written.around.object_graph_def)
-    faults = [
-        f"the objects name the function {quoted(name)}, which is not there"
-        for name in sorted(objects.functions)
-        if name not in written.graph.functions
-    ]
-    if not touched:
-        return faults
     known = {now: place for name, place in held_nodes(meta).items() if (now := node_now(meta.graph, name)) is not None}
     for key in touched:
         function = objects.signatures.get(key)
-        if key == INIT or function is None:
-            faults += [f"the objects have no signature {quoted(key)}"] if key != INIT else []
+        if key == INIT or key not in written.signatures:
+            continue
+        if function is None:
+            yield Remark(f"the objects have no signature {quoted(key)}", "no-such-signature", signature=key)
             continue
         try:
             held = held_by(written.graph, written.signatures[key], function)
         except Unlike as unlike:
-            faults.append(f"the function of the signature {quoted(key)} is another: {unlike}")
+            text = f"the function of the signature {quoted(key)} is another: {unlike}"
+            yield Remark(text, "wrong-function", signature=key)
             continue
-        faults += [
-            f"the function of the signature {quoted(key)} takes {quoted(node)} from another object"
-            for node, place in held.items()
-            if known.get(node, place) != place or (node not in known and objects.constant(place) != node)
-        ]
-    return faults
+        for node, place in held.items():
+            if known.get(node, place) != place or (node not in known and objects.constant(place) != node):
+                text = f"the function of the signature {quoted(key)} takes {quoted(node)} from another object"
+                yield Remark(text, "wrong-function", signature=key, node=node)
 
 
-def copies_faults(container: Container, written: MetaGraph) -> Iterator[str]:
+def copies_faults(container: Container, written: MetaGraph) -> Iterator[Remark]:
     """What is wrong with the variables that were copied, as they are WRITTEN of CONTAINER, a line each.
 
     Each is restored where its original is, from a key of its own, which is to hold the same; and it is listed where

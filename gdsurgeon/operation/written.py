@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from gdsurgeon.container.load import Model
@@ -30,7 +31,7 @@ class Written(NamedTuple):
         chunks: of the file.
         graph: the graph in it, as who reads it will have it.
         edited: that in memory, where the file is not it; None: the file is it, or nobody wants to run it.
-        check: called with the folder that is staged: raises ValidationError where what is in it is not as it is to be.
+        checks: called with the path of the staged file: raise ValidationError if the model is not as it is to be.
         served: keys of the signatures that have other functions for tf.saved_model.load; None: its objects are as
             they were.
     """
@@ -38,7 +39,7 @@ class Written(NamedTuple):
     chunks: list[Chunk]
     graph: list[Chunk]
     edited: bytes | None
-    check: Callable[[str], None] | None = None
+    checks: Sequence[Callable[[str], None]] = ()
     served: Sequence[str] | None = None
 
 
@@ -72,21 +73,22 @@ def written(model: Model, result: EditResult, output: Output, form: Form) -> Wri
         chunks, edited = _as_text(model.graph, graph, output)
         return Written(chunks, [edited], edited)
     if form.kind in ("saved_model", "slim"):
-        return _made(model, output, graph, form)
+        return _made(model, result, output, graph, form)
     if form.kind != "model" or model.container is None:
         return Written(graph, graph, None)
-    chunks, served = _in_container(model.container, result, as_v1=form.as_v1)
-    _check_size(model.graph, size_of(chunks))
-    return Written(chunks, graph, read_chunks(graph) if form.runs else None, served=served)
+    what = _in_container(model.container, result, as_v1=form.as_v1)
+    _check_size(model.graph, size_of(what.chunks))
+    return what._replace(graph=graph, edited=read_chunks(graph) if form.runs else None)
 
 
-def _made(model: Model, output: Output, graph: list[Chunk], form: Form) -> Written:
+def _made(model: Model, result: EditResult, output: Output, graph: list[Chunk], form: Form) -> Written:
     """What is written where a SavedModel is made, around MODEL or of what it is; OUTPUT is told what is beside it."""
     from gdsurgeon.container.output_folder import OutputFolder
     from gdsurgeon.container.output_tar import OutputTar
     from gdsurgeon.edits.unfreezing import bundle_of
     from gdsurgeon.operation.making import saved_model
     from gdsurgeon.operation.slimming import Beside, around, beside, check_beside
+    from gdsurgeon.operation.surroundings import SurroundingsCheck
 
     if form.kind == "slim" and model.container is not None:
         wanted, chunks = beside(model.graph), saved_model(model.graph, around(model.container.meta))
@@ -97,16 +99,19 @@ def _made(model: Model, output: Output, graph: list[Chunk], form: Form) -> Writt
     _check_size(model.graph, size_of(chunks))
     edited = read_chunks(graph) if form.runs else None
     keys = list(serving.called) if form.kind == "slim" and (serving := model.graph.serving) is not None else None
-    return Written(chunks, graph, edited, lambda folder: check_beside(folder, model.graph, wanted), keys)
+    surrounded = SurroundingsCheck(model.graph, model.container, result, (), is_made=True)
+    checks = (surrounded.check_staged, partial(check_beside, wanted=wanted))
+    return Written(chunks, graph, edited, checks, keys)
 
 
-def _in_container(container: Container, result: EditResult, *, as_v1: bool) -> tuple[list[Chunk], Sequence[str] | None]:
-    """What is written of a model that is more than its graph; and see `Written.served`."""
+def _in_container(container: Container, result: EditResult, *, as_v1: bool) -> Written:
+    """What is written of a model that is more than its graph."""
     from gdsurgeon.container.meta_graph import Around
     from gdsurgeon.operation.objects import check_no_new_variables, objects_after, unseen
     from gdsurgeon.operation.saver_around import saver_around
     from gdsurgeon.operation.signatures import definitions, touched_signatures
-    from gdsurgeon.operation.visible import check_functions, check_restorable, check_written
+    from gdsurgeon.operation.surroundings import SurroundingsCheck
+    from gdsurgeon.operation.visible import check_functions, check_restorable
 
     meta = container.meta
     if meta.has_objects and not as_v1:
@@ -123,11 +128,12 @@ def _in_container(container: Container, result: EditResult, *, as_v1: bool) -> t
         result.notes.append("without the model's objects: all loaders run the graph, and the signatures that it has")
     _tell_what_collections_lose(container, result)
     chunks = container.chunks(Around(signatures, objects, as_v1, saver))
-    check_written(container, chunks, touched)
-    if objects is None:
-        return chunks, None
-    result.warnings.extend(unseen(objects, touched))
-    return chunks, [key for key in touched if key != INIT]
+    surrounded = SurroundingsCheck(container.graph, container, result, touched, as_v1=as_v1)
+    surrounded.check_chunks(chunks)
+    keys = None if objects is None else [key for key in touched if key != INIT]
+    if objects is not None:
+        result.warnings.extend(unseen(objects, touched))
+    return Written(chunks, [], None, (surrounded.check_staged,), keys)
 
 
 def _tell_what_collections_lose(container: Container, result: EditResult) -> None:

@@ -10,6 +10,7 @@ from gdsurgeon.comparison.audit import audit
 from gdsurgeon.comparison.compare import Comparison
 from gdsurgeon.comparison.facts import FunctionChanges, Value
 from gdsurgeon.comparison.intent import Altered, Copies, Intent
+from gdsurgeon.container.surroundings import Surroundings
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.attrs import types_value
 from gdsurgeon.graph.closure import closure
@@ -34,6 +35,7 @@ from gdsurgeon.ops.kinds import (
 )
 from gdsurgeon.specification.savers import Saved, each_once, restoring_rows, say_gone, say_saver
 from gdsurgeon.specification.sharing import assignments, called_pairs, names_in_use, sharing_faults
+from gdsurgeon.specification.surroundings import Expected
 from gdsurgeon.specification.training import (
     Kept,
     kept_places,
@@ -105,6 +107,17 @@ def violations(
     for tensor in outside:
         if not any(input.name == tensor for name in names for input in before[name].inputs):
             yield f"nothing that is cloned reads {quoted(tensor)}"
+
+
+def around(expected: Expected, found: Surroundings, **asked: object) -> Iterator[str]:
+    """Collections may list copies, and a saver may restore these: `copies_faults` compares both with the originals."""
+    del found, asked
+    lists = [place for place in expected.values if place[0] == "collection"]
+    expected.grown.update(lists)
+    expected.free.update(place for place in lists if place[1] in ("while_context", "cond_context"))
+    variables = (("collection", key) for key in ("variables", "trainable_variables"))
+    expected.free.update((("saver",), ("checkpoint",), *variables))
+    yield from ()
 
 
 def _left(graph: Graph, under: Collection[str], *, shares: bool, with_slots: bool) -> set[str]:

@@ -14,10 +14,12 @@ from gdsurgeon.comparison.audit import audit
 from gdsurgeon.comparison.compare import Comparison
 from gdsurgeon.comparison.facts import Value
 from gdsurgeon.comparison.intent import Altered, Intent
+from gdsurgeon.container.surroundings import Surroundings
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.constants import Constant, constant
 from gdsurgeon.specification.sharing import unread
+from gdsurgeon.specification.surroundings import Expected
 
 
 def violations(comparison: Comparison, values: Mapping[str, object]) -> Iterator[str]:
@@ -37,6 +39,17 @@ def violations(comparison: Comparison, values: Mapping[str, object]) -> Iterator
             yield f"{quoted(name)} was to be {str(value)[:60]}, and is {str(found.values)[:60]}"
     intent.removed = list(unread(before, [name.removesuffix(":0") for name in values]))
     yield from audit(comparison, intent)
+
+
+def around(expected: Expected, found: Surroundings, values: Mapping[str, object]) -> Iterator[str]:
+    """Has EXPECTED be without the inputs that are constants now."""
+    del found
+    names = {f"{name.removesuffix(':0')}:0" for name in values}
+    for place, value in list(expected.values.items()):
+        if place[0] == "signature" and place[2] == "input" and place[-1] == "tensor" and value in names:
+            _, key, _, label, _ = place
+            expected.drop(place[:4], ("signature", key, "default", label))
+    yield from ()
 
 
 def _is(found: Constant, value: object) -> bool:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from gdsurgeon.comparison.facts import FunctionChanges
 from gdsurgeon.comparison.intent import Intent, made
+from gdsurgeon.container.surroundings import Node, Surroundings, Tensor, Value
 from gdsurgeon.graph.attrs import shape_value, type_value, types_value
 from gdsurgeon.graph.closure import closure
 from gdsurgeon.graph.constants import tensor_value
@@ -17,6 +18,9 @@ from gdsurgeon.ops.dtypes import STRING
 from gdsurgeon.ops.kinds import VARIABLES, is_variable
 from gdsurgeon.specification.sharing import calling_nodes, named_by_node
 from gdsurgeon.specification.training import with_servants
+
+if TYPE_CHECKING:
+    from gdsurgeon.specification.surroundings import Expected
 
 
 class Saved(NamedTuple):
@@ -69,6 +73,40 @@ def say_saver(before: Graph, saved: Sequence[Saved], intent: Intent, stem: str =
     altered += made(f"{scope}/save", "Identity", [path], [write], attrs={"T": string})
     intent.altered += altered
     intent.added += dict.fromkeys(item.node for item in altered)
+
+
+def expect_saver(expected: Expected, found: Surroundings, saved: Sequence[Saved], stem: str = "saver") -> Iterator[str]:
+    """Has EXPECTED be the surroundings of the nodes of `say_saver`; yields what is wrong with the variables FOUND."""
+    graph = expected.graph
+    scope = free_scope(graph.store.names, stem)
+    expected.drop(("saver",))
+    own = {"filename_tensor_name": Tensor(f"{scope}/file_name:0"), "save_tensor_name": Tensor(f"{scope}/save:0")}
+    expected.values.update({("saver", key): name for key, name in own.items()})
+    expected.values["saver", "restore_op_name"] = Node(f"{scope}/restore")
+    expected.values["saver", "version"] = 2
+    records: list[dict[str, Value]] = []
+    for number, item in enumerate(saved):
+        is_resource = graph[item.original].op not in VARIABLES
+        records.append({
+            "variable_name": f"{item.name}:0",
+            "initializer_name": f"{scope}/Assign_{number}",
+            "initial_value_name": f"{scope}/RestoreV2:{number}",
+            "snapshot_name": f"{scope}/Read_{number}:0" if is_resource else f"{item.name}:0",
+        })  # fmt: skip
+    collections = ("variables", "trainable_variables")
+    expected.free.update(("collection", key) for key in collections)
+    listed, trained = (_described(found.get(("collection", key), ())) for key in collections)
+    if listed != records:
+        yield "the collection 'variables' does not describe the variables that are restored"
+    if any(record not in records for record in trained):
+        yield "the collection 'trainable_variables' describes other variables than those that are restored"
+
+
+def _described(members: Value) -> list[dict[str, Value]]:
+    """The names in the VariableDefs among MEMBERS."""
+    names = ("variable_name", "initializer_name", "initial_value_name", "snapshot_name")
+    records = [member for member in members if isinstance(member, dict)] if isinstance(members, tuple) else []
+    return [{name: record.get(name, "") for name in names} for record in records]
 
 
 def _dtype(graph: Graph, name: str) -> int:

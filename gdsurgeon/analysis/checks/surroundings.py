@@ -1,0 +1,122 @@
+"""What is wrong with the surroundings of a graph: names that it does not have, and types that its tensors have not."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from gdsurgeon.analysis.shapes.inference import shape_of_tensor
+from gdsurgeon.analysis.shapes.stated import compatible, stated_shape
+from gdsurgeon.container.surroundings import MISSING, UNREACHABLE, Function, Node, Place, Surroundings, Tensor, Value
+from gdsurgeon.errors import Remark, printable, quoted
+from gdsurgeon.graph.attrs import format_shape
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.names import parse_input
+from gdsurgeon.graph.node import Output
+from gdsurgeon.ops.dtypes import base_dtype, dtype_name
+from gdsurgeon.ops.kinds import ASSIGNMENTS
+
+_FAR = 16
+"""Nodes that may lie between a variable and the value that is read of it."""
+
+
+def faults(found: Surroundings, graph: Graph, inferred: Collection[str] = ()) -> Iterator[Remark]:
+    """What is wrong with the surroundings FOUND of GRAPH.
+
+    Args:
+        found: the surroundings.
+        graph: as it is in its file.
+        inferred: keys of signatures whose shapes are compared with inferred shapes; for others, what nodes state is
+            enough.
+
+    Yields:
+        A remark for each fault, with the place.
+    """
+    for place, value in found.items():
+        for fault in _names(value, graph, found):
+            yield _at(place, *fault)
+        if isinstance(value, tuple) and place[0] == "collection":
+            for item in value:
+                if isinstance(item, dict) and item.get("message") == "VariableDef":
+                    yield from (_at(place, *fault) for fault in _variable(item, graph))
+        if value == MISSING and place[0] == "asset":
+            yield _at(place, "file-missing", f"the file {quoted(place[1])} is missing", place[1])
+        if place[0] == "object" and place[-1] == "checkpoint key" and ("checkpoint", str(value)) not in found:
+            yield _at(place, "no-such-key", f"the checkpoint has no {quoted(str(value))}", str(value))
+        if place[0] == "signature" and place[-1] == "tensor" and isinstance(value, Tensor):
+            places = ((*place[:-1], what) for what in ("dtype", "shape"))
+            dtype, shape = map(found.get, places)
+            infer = place[1] in inferred
+            yield from (_at(place, *fault) for fault in _type(value, dtype, shape, graph, infer))
+
+
+def _at(place: Place, code: str, text: str, name: str) -> Remark:
+    return Remark(f"{printable(': '.join(place))}: {text}", code, place=list(place), name=name)
+
+
+Fault = tuple[str, str, str]
+"""The code, the text, and the name that is wrong."""
+
+
+def _names(value: Value, graph: Graph, found: Surroundings) -> Iterator[Fault]:
+    """The names in VALUE that GRAPH, its library or its objects do not have."""
+    pending: list[tuple[str, Value]] = [("", value)]
+    while pending:
+        key, item = pending.pop()
+        if isinstance(item, (Node, Tensor)):
+            ref = parse_input(item)
+            node = graph.find(ref.node) if ref is not None else None
+            if ref is None or node is None:
+                yield "no-such-node", f"the graph has no node {quoted(item)}", item
+            elif node.output_count is not None and ref.port >= max(node.output_count, isinstance(item, Node)):
+                yield "no-such-output", f"{quoted(node.name)} has no output {ref.port}", item
+        elif isinstance(item, Function):
+            if item not in graph.functions:
+                yield "no-such-function", f"the library has no function {quoted(item)}", item
+        elif isinstance(item, tuple):
+            pending += [(key, inner) for inner in item]
+        elif isinstance(item, dict):
+            pending += item.items()
+            if item.get("concrete function") == MISSING:
+                name = str(item["name"])
+                yield "no-such-function", f"the objects do not describe the function {quoted(name)}", name
+        elif isinstance(item, str) and item.startswith(UNREACHABLE) and key == "captures":
+            yield "no-such-object", f"there is no object {quoted(item)}", item
+
+
+def _variable(record: dict[str, Value], graph: Graph) -> Iterator[Fault]:
+    """What is wrong with a VariableDef: another variable is assigned or read."""
+    variable, initializer, snapshot = (
+        _node(record.get(key), graph) for key in ("variable_name", "initializer_name", "snapshot_name")
+    )
+    if variable is None:
+        return
+    name = variable.node.name
+    if initializer is not None and initializer.node.op in ASSIGNMENTS:
+        read = initializer.node.inputs[:1]
+        if read and read[0].node is not variable.node:
+            yield "wrong-variable", f"{quoted(initializer.node.name)} does not assign to {quoted(name)}", name
+    for _ in range(_FAR):
+        if snapshot is None or snapshot.node is variable.node:
+            return
+        snapshot = next(iter(snapshot.node.inputs), None)
+    yield "wrong-variable", f"{quoted(str(record['snapshot_name']))} does not read {quoted(name)}", name
+
+
+def _node(text: Any, graph: Graph) -> Output | None:
+    ref = parse_input(text) if text else None
+    node = graph.find(ref.node) if ref is not None else None
+    return Output(node, ref.port) if node is not None and ref is not None else None
+
+
+def _type(name: Tensor, dtype: Value | None, shape: Value | None, graph: Graph, infer: bool) -> Iterator[Fault]:
+    """What is wrong with what a signature says of the type of the tensor NAME."""
+    tensor = _node(name, graph)
+    if tensor is None or tensor.node.output_dtypes is None or tensor.index >= len(tensor.node.output_dtypes):
+        return
+    own = base_dtype(tensor.dtype)
+    if dtype and dtype != own:  # some models do not state it
+        yield "dtype-mismatch", f"{quoted(name)} is {dtype_name(own)}", name
+    known = shape_of_tensor(graph, tensor) if infer else stated_shape(tensor)
+    if isinstance(shape, tuple) and not compatible(shape, known):  # type: ignore[arg-type]
+        yield "shape-mismatch", f"{quoted(name)} is {format_shape(known)}", name

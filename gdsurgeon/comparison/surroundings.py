@@ -1,0 +1,139 @@
+"""The surroundings of two graphs compared, place by place; and those of one graph by the names of another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from gdsurgeon.container.surroundings import UNREACHABLE, Function, Node, Place, Surroundings, Tensor, Value
+from gdsurgeon.errors import Json, printable
+from gdsurgeon.text import shortened
+
+Spell = Callable[[str], "str | None"]
+"""The name that a node, a tensor or ``^node`` has now; None if it is gone."""
+MOST_SHOWN = 160
+
+
+class Difference(NamedTuple):
+    """A place whose value differs; None stands for a place that one of the two does not have."""
+
+    place: Place
+    before: Value | None
+    after: Value | None
+
+    @property
+    def text(self) -> str:
+        """The difference in one line."""
+        where = place_text(self.place)
+        if self.before is None:
+            return f"{where}: {shown(self.after)} was added"
+        if self.after is None:
+            return f"{where}: {shown(self.before)} was removed"
+        return f"{where}: {shown(self.after)} instead of {shown(self.before)}"
+
+    def as_json(self) -> dict[str, Json]:
+        """The difference as JSON."""
+        return {"place": list(self.place), "before": _json(self.before), "after": _json(self.after)}
+
+
+def differences(before: Surroundings, after: Surroundings, free: Iterable[Place] = ()) -> list[Difference]:
+    """The places where BEFORE and AFTER differ, except for the places FREE and those below them.
+
+    Objects and functions to which no loader leads are not compared.
+    """
+    loose = frozenset(free)
+    out = []
+    for place in dict.fromkeys((*before, *after)):
+        was, now = before.get(place), after.get(place)
+        if was == now or _is_unreachable(place) or any(place[:n] in loose for n in range(1, len(place) + 1)):
+            continue
+        out.append(Difference(place, was, now))
+    return out
+
+
+def _is_unreachable(place: Place) -> bool:
+    return place[0] == "function" or (place[0] == "object" and place[1].startswith(UNREACHABLE))
+
+
+# -- names -----------------------------------------------------------------------------------------------------
+
+_GONE = object()
+
+
+def respelt(surroundings: Surroundings, nodes: Spell, functions: Callable[[str], str] = str) -> Surroundings:
+    """SURROUNDINGS by the names that NODES and FUNCTIONS give.
+
+    Names that are gone leave the lists that they are in, and so do records that name them. A place that needs a name
+    that is gone is left out.
+    """
+    spell = _Spelling(nodes, functions)
+    out: Surroundings = {}
+    for place, value in surroundings.items():
+        now = spell.value(value)
+        if now is not _GONE:
+            out[place] = now  # type: ignore[assignment]
+    return out
+
+
+class _Spelling(NamedTuple):
+    nodes: Spell
+    functions: Callable[[str], str]
+
+    def value(self, value: Value) -> object:
+        """VALUE by today's names, or `_GONE`."""
+        if isinstance(value, (Node, Tensor)):
+            name = self.nodes(value)
+            return _GONE if name is None else type(value)(name)
+        if isinstance(value, Function):
+            return Function(self.functions(value))
+        if isinstance(value, tuple):
+            items = [now for item in value if (now := self.value(item)) is not _GONE]
+            is_map = all(isinstance(item, dict) and [*item] == ["key", "value"] for item in items)
+            return tuple(sorted(items, key=lambda item: str(item["key"])) if is_map else items)  # type: ignore[index]
+        if isinstance(value, dict):
+            return self._record(value)
+        return value
+
+    def _record(self, record: dict[str, Value]) -> object:
+        out = {key: self.value(value) for key, value in record.items()}
+        has_lost = _GONE in out.values()
+        if isinstance(captures := record.get("captures"), tuple):
+            has_lost |= len(captures) != len(out["captures"])  # type: ignore[arg-type]
+        if record.get("message") == "QueueRunnerDef" and record.get("enqueue_op_name"):
+            has_lost |= not out["enqueue_op_name"]  # nothing fills the queue any more
+        return _GONE if has_lost else {key: value for key, value in out.items() if value != () or record[key] == ()}
+
+
+# -- words -----------------------------------------------------------------------------------------------------
+
+
+def place_text(place: Place) -> str:
+    """PLACE in words, such as ``signature serving_default: output y: tensor``."""
+    return printable(": ".join(place))
+
+
+def shown(value: Value | None) -> str:
+    """VALUE in short."""
+    return printable(shortened(_plainly(value), MOST_SHOWN))
+
+
+def _plainly(value: Value | None) -> str:
+    if isinstance(value, str):
+        return value or "''"
+    if isinstance(value, bytes):
+        return f"{len(value):,} bytes"
+    if isinstance(value, tuple):
+        return "[" + ", ".join(map(_plainly, value)) + "]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key} = {_plainly(item)}" for key, item in value.items()) + "}"
+    return str(value)
+
+
+def _json(value: Value | None) -> Json:
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, tuple):
+        return [_json(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _json(item) for key, item in value.items()}
+    return str(value) if isinstance(value, str) else value

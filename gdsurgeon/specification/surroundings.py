@@ -1,0 +1,138 @@
+"""The surroundings that a model is to have after an edit: those before it by today's names, and what was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from importlib import import_module
+from typing import NamedTuple
+
+from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.comparison.surroundings import Difference, differences, respelt
+from gdsurgeon.container.meta_graph import MAIN_OP
+from gdsurgeon.container.objects import SIGNATURE_MAP
+from gdsurgeon.container.surroundings import Place, Surroundings
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.serving import INIT
+from gdsurgeon.specification.asked import Asked
+from gdsurgeon.specification.specify import SPECIFIED
+
+
+class Expected(NamedTuple):
+    """What the surroundings are to be.
+
+    Attributes:
+        graph: before the edit, as it is in its file.
+        values: by place; a specification changes them.
+        free: places that may have any value, and all places below them: other checks are about these.
+        grown: places of collections that may have more members than `values` has.
+    """
+
+    graph: Graph
+    values: Surroundings
+    free: set[Place]
+    grown: set[Place]
+
+    def drop(self, *begins: Place) -> None:
+        """Removes the places that begin with one of BEGINS."""
+        for place in [p for p in self.values if any(p[: len(begin)] == begin for begin in begins)]:
+            del self.values[place]
+
+    def move(self, old: Place, new: Place) -> None:
+        """Has the places that begin with OLD begin with NEW."""
+        for place in [place for place in self.values if place[: len(old)] == old]:
+            moved = (*new, *place[len(old) :])
+            self.values[moved] = self.values.pop(place)
+
+
+class Around(NamedTuple):
+    """How the surroundings are written besides what an edit asks for.
+
+    Attributes:
+        touched: keys of signatures that are computed by other nodes: their functions, and the dtypes and shapes of
+            their tensors, may be others.
+        as_v1: whether the objects of TensorFlow 2 are left out.
+    """
+
+    touched: Collection[str] = ()
+    as_v1: bool = False
+
+
+def unchanged(before: Surroundings, graph: Graph, intent: Intent) -> Expected:
+    """The surroundings BEFORE an edit of GRAPH by the names that INTENT gives."""
+    values = respelt(before, names_after(graph, intent), lambda name: intent.renamed_functions.get(name, name))
+    return Expected(graph, values, set(), set())
+
+
+def wrong_surroundings(
+    expected: Expected, found: Surroundings, now: Graph, asked: Asked | None, how: Around
+) -> Iterator[Difference | str]:
+    """What differs between the surroundings FOUND after an edit and those that are expected.
+
+    Args:
+        expected: those before the edit, see `unchanged`; they become those that were asked for.
+        found: after the edit.
+        now: the graph after the edit, as it is written.
+        asked: the request.
+        how: else they are written.
+    """
+    if asked is not None and asked.edit in SPECIFIED:
+        module = import_module(f"gdsurgeon.specification.{asked.edit}")
+        if hasattr(module, "around"):
+            yield from module.around(expected, found, **asked.arguments)
+    if how.as_v1:
+        expected.drop(("object",), ("function",))
+        expected.move(("initialiser", INIT), ("initialiser", MAIN_OP))
+    _settle_signatures(expected, how.touched)
+    there = respelt(found, lambda text: text if _node(text) in now else None)
+    for item in differences(expected.values, there, expected.free):
+        if item.place not in expected.grown or not _has_grown(item):
+            yield item
+
+
+def names_after(graph: Graph, intent: Intent) -> Callable[[str], str | None]:
+    """What gives the name that a node, a tensor or ``^node`` of GRAPH has after an edit; None: it is gone."""
+    added, removed = frozenset(intent.added), frozenset(intent.removed)
+
+    def after(text: str) -> str | None:
+        control = "^" if text[:1] == "^" else ""
+        node, colon, index = text[len(control) :].partition(":")
+        if graph.find(node) is None:
+            return None
+        if node in added and node not in intent.renamed:
+            return text  # another node has taken the name, and is served in its place
+        if node in removed:
+            return None
+        now = node if node in added else intent.renamed.get(node, node)
+        return f"{control}{now}{colon}{index}"
+
+    return after
+
+
+def _node(text: str) -> str:
+    return text.removeprefix("^").partition(":")[0]
+
+
+def _has_grown(item: Difference) -> bool:
+    """Whether a list has its members in their order, and more."""
+    if not isinstance(item.before, tuple) or not isinstance(item.after, tuple):
+        return False
+    members = iter(item.after)
+    return all(any(member == other for other in members) for member in item.before)
+
+
+def _settle_signatures(expected: Expected, touched: Collection[str]) -> None:
+    """Frees what the graph decides of signatures TOUCHED; the objects are to have the signatures that there are."""
+    values, free = expected.values, expected.free
+    keys = {place[1] for place in values if place[0] == "signature"}
+    for place in [place for place in values if place[0] == "signature" and place[1] in touched]:
+        if place[-1] in ("dtype", "shape") and len(place) == 5:
+            free.add(place)
+    free.update(("signature", key, "default") for key in touched)
+    maps = [place[1] for place, value in values.items() if place[0] == "object" and value == SIGNATURE_MAP]
+    for path in maps:
+        known = {place[2].removeprefix("child ") for place in values
+                 if place[:2] == ("object", path) and place[2].startswith("child ")}  # fmt: skip
+        for key in known - keys:
+            expected.drop(("object", path, f"child {key}"), ("object", f"{path}.{key}"))
+        for key in {*touched} | (keys - known if touched else set()):
+            free.update((("object", path, f"child {key}"), ("object", f"{path}.{key}")))
