@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import NamedTuple
 
-from gdsurgeon.container.surroundings import UNREACHABLE, Function, Node, Place, Surroundings, Tensor, Value
+from gdsurgeon.container.surroundings import (
+    INITIALISERS,
+    UNREACHABLE,
+    Function,
+    Node,
+    Place,
+    Surroundings,
+    Tensor,
+    Value,
+)
 from gdsurgeon.errors import Json, printable
+from gdsurgeon.graph.serving import INIT
 from gdsurgeon.text import shortened
 
 Spell = Callable[[str], "str | None"]
@@ -137,3 +147,59 @@ def _json(value: Value | None) -> Json:
     if isinstance(value, dict):
         return {key: _json(item) for key, item in value.items()}
     return str(value) if isinstance(value, str) else value
+
+
+# -- two models ------------------------------------------------------------------------------------------------
+
+_SERVED = frozenset(("signature", "initialiser", "asset"))
+"""Differences there have clients of a loader get something else."""
+_ALWAYS_IGNORED = frozenset(("meta info",))
+"""What tells of the exporter, and not of the model."""
+
+
+def models_compared(
+    a: Surroundings, b: Surroundings, names: Mapping[str, str], functions: Container[str]
+) -> list[Difference]:
+    """The differences between the surroundings of two models.
+
+    Args:
+        a, b: the surroundings.
+        names: the names in B of nodes of A, where they are others.
+        functions: names that the libraries of both have. Exporters number functions: others are not compared by name.
+    """
+
+    def nodes(text: str) -> str:
+        control = "^" if text[:1] == "^" else ""
+        node, colon, index = text[len(control) :].partition(":")
+        return f"{control}{names.get(node, node)}{colon}{index}"
+
+    def library(name: str) -> str:
+        return name if name in functions else ""
+
+    before, after = _comparable(respelt(a, nodes, library)), _comparable(respelt(b, str, library))
+    has_objects = [any(place[0] == "object" for place in side) for side in (before, after)]
+    found = [item for item in differences(before, after) if item.place[0] not in _ALWAYS_IGNORED]
+    if all(has_objects) or not any(has_objects):
+        return found
+    sides = ["objects" if there else None for there in has_objects]
+    return [item for item in found if item.place[0] != "object"] + [Difference(("object",), *sides)]
+
+
+def _comparable(found: Surroundings) -> Surroundings:
+    """FOUND with the nodes that a loader runs first in one place, however they are named."""
+    ways = [place for place in found if place[0] == "initialiser"]
+    out = {place: value for place, value in found.items() if place not in ways}
+    for key in (INIT, *INITIALISERS[:2]):
+        if found.get(("initialiser", key)):
+            out["initialiser",] = found["initialiser", key]
+            break
+    return out | {place: found[place] for place in ways if place[1] == INITIALISERS[2]}
+
+
+def changes_what_is_served(item: Difference) -> bool:
+    """Whether clients of a loader get something else, or no longer what they got."""
+    place = item.place
+    if place[0] == "object" and len(place) > 2:
+        return place[2].startswith("function") or (place[2].startswith("child") and place[1].endswith(".signatures"))
+    is_more = item.before is None and place[0] == "signature" and place[2] != "input"
+    return place[0] in _SERVED and not is_more

@@ -16,6 +16,7 @@ from gdsurgeon.checkpoint import object_graph
 from gdsurgeon.checkpoint.open import open_checkpoint
 from gdsurgeon.container.files import ASSETS, CHECKPOINT, FINGERPRINT, GRAPH_FILE, TEXT_FILE, VARIABLES
 from gdsurgeon.container.meta_graph import MetaGraph
+from gdsurgeon.errors import unreadable
 from gdsurgeon.graph.serving import INIT
 from gdsurgeon.wire.folder import Folder, Identity
 from gdsurgeon.wire.messages import decode_error, message, unknown_fields
@@ -100,7 +101,7 @@ def surroundings(meta: MetaGraph, folder: str = "") -> Surroundings:
         ``checkpoint``.
 
     Raises:
-        InputError, OSError: a file cannot be read.
+        InputError: a file cannot be read.
     """
     around = meta.around
     out: Surroundings = {("tags",): tuple(sorted(around.meta_info_def.tags))}
@@ -173,11 +174,14 @@ def _assets(around: MetaGraphDef, files: Mapping[str, Value] | None) -> Iterator
 def _files(folder: str) -> dict[str, Value]:
     """The size and the SHA-256 of each file in FOLDER besides the graph and the checkpoint."""
     out: dict[str, Value] = {}
-    with Folder(folder) as opened:
-        for entry in opened.entries():
-            top = entry.path.partition("/")[0]
-            if not entry.is_folder and top not in (*_TOP_LEVEL, VARIABLES):
-                out[entry.path] = (entry.identity.size, _digest(entry.identity, os.path.join(folder, entry.path)))
+    try:
+        with Folder(folder) as opened:
+            for entry in opened.entries():
+                top = entry.path.partition("/")[0]
+                if not entry.is_folder and top not in (*_TOP_LEVEL, VARIABLES):
+                    out[entry.path] = (entry.identity.size, _digest(entry.identity, os.path.join(folder, entry.path)))
+    except OSError as error:
+        raise unreadable(folder, error) from error
     return out
 
 

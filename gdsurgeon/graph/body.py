@@ -15,7 +15,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import UniqueNames, format_input, is_valid_name
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.writing import node_def
-from gdsurgeon.ops.attr_names import STATED_SHAPES
+from gdsurgeon.ops.attr_names import INPUT_SHAPES, STATED_SHAPES
 from gdsurgeon.ops.dtypes import base_dtype
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.ops.op_defs import AttrReader, OpDef, arg_dtypes
@@ -103,10 +103,15 @@ class Body:
         self.results = [self.graph[name] for name in reader.results]
         self.control_results = {key: self.graph[node] for key, node in reader.control_results.items()}
         self.graph.ends = dict.fromkeys((*self.arguments, *self.results))
-        self._retyped: dict[Node, int] = {}
+        self._retyped: dict[Node, tuple[int, Shape]] = {}
 
-    def retype(self, end: Node, dtype: int) -> None:
+    def retype(self, end: Node, dtype: int, shape: Shape = None) -> None:
         """Has an argument or a result be of another dtype, as calls will have it, too.
+
+        Args:
+            end: the argument or the result.
+            dtype: its new dtype.
+            shape: the shape of an argument; None if it is not known.
 
         Raises:
             EditError: what its dtype is follows from the call.
@@ -120,7 +125,7 @@ class Body:
                 code="depends-on-call",
                 facts={"function": self.name, "node": end.name},
             )
-        self._retyped[end] = dtype
+        self._retyped[end] = dtype, shape
         self.graph.set_attr(end, "dtype" if is_argument else "T", type_value(dtype).SerializeToString())
 
     # -- back to a function ----------------------------------------------------------------------------------
@@ -138,8 +143,12 @@ class Body:
         for place, (arg, node) in enumerate(zip(out.signature.input_arg, self.arguments, strict=True)):
             arg.name = node.name
             if node in self._retyped:
-                _retype(arg, self._retyped[node])
+                dtype, shape = self._retyped[node]
+                _retype(arg, dtype)
                 out.resource_arg_unique_id.pop(place, None)
+                stated = out.attr[INPUT_SHAPES].list.shape if INPUT_SHAPES in out.attr else ()
+                if place < len(stated):
+                    stated[place].CopyFrom(shape_value(shape).shape)
                 for key in ("_handle_dtypes", "_handle_shapes", STATED_SHAPES):
                     if place in out.arg_attr:
                         out.arg_attr[place].attr.pop(key, None)
@@ -198,7 +207,7 @@ class Body:
         for arg, node in zip(out.signature.output_arg, self.results, strict=True):
             arg.name = node.name if node.name != node.base_name else arg.name
             if node in self._retyped:
-                _retype(arg, self._retyped[node])
+                _retype(arg, self._retyped[node][0])
             out.ret[arg.name] = self._spelt(node.inputs[0])
         gone = set(self.graph.removed())
         kept = {key: node.name for key, node in self.control_results.items() if node not in gone}

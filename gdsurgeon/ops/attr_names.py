@@ -6,6 +6,8 @@ COLOCATION_ATTR = "_class"
 """With which nodes a node has to be, as strings."""
 STATED_SHAPES = "_output_shapes"
 """The shapes of outputs, as programs note those that they inferred; TensorFlow refuses a graph where they are wrong."""
+INPUT_SHAPES = "_input_shapes"
+"""The shapes of the arguments of a function, likewise; the handle of a variable is a scalar there."""
 ASIDE = frozenset((COLOCATION_ATTR, STATED_SHAPES))
 """Attrs that are no part of what is computed: names of other nodes, and what an exporter knew of shapes."""
 

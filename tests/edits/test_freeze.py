@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support import loaders
 from support.desk import Desk, check_error
 from support.graphs import INT32, add, tensor
 from support.meta_graphs import checkpoint, graph, meta_graph, put, serving
 from support.renaming import QUICK
-from support.saved_models import CHECKPOINTS, TRAINED
+from support.saved_models import CHECKPOINTS, OBJECTS, TRAINED
 from support.shipped import SIGNATURES, Shipped, computed
 
 import gdsurgeon as gds
@@ -54,6 +55,21 @@ def test_a_frozen_graph_gives_what_the_model_gave(desk: Desk, saved_models: Ship
     if initialising is not None:
         (note,) = freeze(open_model(path).graph, signatures=[key]).notes
         check_error(note, "run-before", {"feeds": initialising.feeds})
+
+
+@pytest.mark.parametrize("name", [name for name in OBJECTS if name != "table2"])
+def test_a_frozen_graph_becomes_a_model_that_all_load(desk: Desk, tf: Any, saved_models: Shipped, name: str) -> None:
+    """What functions say of the shapes of handles is not left of the values that take their places."""
+    served = open_model(saved_models.path(name)).graph.serving.called["serving_default"]  # type: ignore[union-attr]
+    names = [f"--input={key}={tensor}" for key, tensor in served.inputs.items()]
+    names += [f"--output={key}={tensor}" for key, tensor in served.outputs.items()]
+    for command in (("freeze", saved_models.path(name), "-o", "f.pb"), ("to-savedmodel", "f.pb", *names, "-o", "out")):
+        ran = desk.run(*command, *QUICK)
+        assert ran.code == 0, ran.err
+    recorded = saved_models.recorded(name)
+    for load in loaders.ALL:
+        given = load(tf, "out", "serving_default", recorded.inputs)
+        assert given == {key: value.tolist() for key, value in recorded.outputs.items()}, load
 
 
 def test_a_meta_graph_and_its_checkpoint(desk: Desk) -> None:

@@ -114,8 +114,8 @@ class Handles:
         for place in self._bodies.values():
             assert place.body is not None
             for argument in place.body.arguments:
-                if argument.output in place.held:
-                    place.body.retype(argument, place.held[argument.output].dtype)
+                if (held := place.held.get(argument.output)) is not None:
+                    place.body.retype(argument, held.dtype, held.shape)
             place.body.commit()
         return [node.name for node in self._top.read if node.name in self._top.graph], list(self._bodies)
 
@@ -231,11 +231,15 @@ class Handles:
         for slot, held in slots.items():
             dtypes.list.type[_argument(node, slot)] = held.dtype
         _set(graph, node, _LIST[node.op], dtypes)
-        shapes = node.attr("output_shapes") if node.op in WHILES else None
-        if shapes is not None and shapes.list.shape:
-            for slot, held in slots.items():
-                shapes.list.shape[slot].CopyFrom(shape_value(held.shape).shape)
-            _set(graph, node, "output_shapes", shapes)
+        if node.op not in WHILES:
+            graph.set_attr(node, STATED_SHAPES, None)  # a result may have been a handle
+            return
+        for key in ("output_shapes", STATED_SHAPES):
+            shapes = node.attr(key)
+            if shapes is not None and shapes.list.shape:
+                for slot, held in slots.items():
+                    shapes.list.shape[slot].CopyFrom(shape_value(held.shape).shape)
+                _set(graph, node, key, shapes)
 
 
 def _is_resource(node: Node) -> bool:
