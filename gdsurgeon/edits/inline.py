@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 
+from gdsurgeon.analysis.queries.side_effects import only_computes
 from gdsurgeon.analysis.traversal.control_flow import control_flow
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.comparison.facts import Rewired
@@ -41,7 +42,8 @@ def inline(
     """Puts the bodies of functions in the place of their calls, calls inside the bodies included.
 
     Calls are PartitionedCall, StatefulPartitionedCall and nodes whose op is a function; loops and conditionals (While,
-    If, ...) keep theirs. What nobody calls any more leaves the library.
+    If, ...) keep theirs. What nobody calls any more leaves the library. Nodes of bodies that have no effects and no
+    consumers are left out.
 
     Args:
         graph: changed in place.
@@ -132,20 +134,37 @@ class _Inlining:
             pending += self._one(pending.pop(), may_not_run)
 
     def finish(self, names: Sequence[str]) -> Intent:
-        """What was done, in the names that there are now. NAMES: of the calls."""
+        """Removes what nothing uses of what was added; returns what was done, in the names that there are now.
+
+        NAMES: of the calls.
+        """
+        self._remove_dead_ends(names)
         intent = Intent(added=[node.name for node in self.added if self._is_here(node)])
         here = set(intent.added)
         intent.removed = [name for name in names if name not in here]
         for name, output in self.given.items():
-            now = self._now(output).name
-            if now != name and output.node.name not in here:
-                intent.moved[name] = now
+            now = self._now(output)
+            if now.name != name and output.node.name not in here and self._is_here(now.node):
+                intent.moved[name] = now.name
         for node, slot, old in self.rewired:
             if self._is_here(node) and node.inputs[slot].name != old:
                 intent.rewired.append(Rewired(node.name, slot, old, node.inputs[slot].name))
         waiting = [node for node in dict.fromkeys(self.waiting) if self._is_here(node)]
         intent.changed = [node.name for node in waiting]
         return intent
+
+    def _remove_dead_ends(self, names: Sequence[str]) -> None:
+        """Removes nodes that bodies brought, that only compute, and that nothing reads; but those called NAMES."""
+        own, kept = frozenset(self.added), frozenset(names)
+        pending = list(self.added)
+        while pending:
+            node = pending.pop()
+            if not self._is_here(node) or node.name in kept or not only_computes(node):
+                continue
+            if not self.graph.users(node) and not self.graph.colocated_with(node):
+                above = dict.fromkeys([*(read.node for read in node.inputs), *node.controls])
+                pending += [other for other in above if other in own]
+                self.graph.remove([node])
 
     def _is_here(self, node: Node) -> bool:
         return self.graph.find(node.name) is node

@@ -13,7 +13,7 @@ from gdsurgeon.graph.closure import closure
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.attr_names import COLOCATION_ATTR
-from gdsurgeon.ops.kinds import CALLS
+from gdsurgeon.ops.kinds import CALLS, CONTROL_FLOW, PLACEHOLDERS
 from gdsurgeon.specification.inlined_calls import Inlined, InlinedCalls, function_of
 from gdsurgeon.specification.sharing import calling_nodes, named_by_node
 
@@ -35,7 +35,12 @@ def violations(
     found = [before[table.names[row]] for row, number in enumerate(table.ops) if number in callers] if callers else []
     chosen = [node for node in found if not functions or function_of(node)[0] in functions]
     calls = InlinedCalls(before, chosen, keep_names=keep_names)
-    made = {name for work in calls.all for node, name in work.copies.items() if node not in work.inner}
+    made = {
+        name
+        for work in calls.all
+        for node, name in work.copies.items()
+        if node not in work.inner and (name in comparison.after or not _may_be_left_out(node))
+    }
     kept = {name for name in calls.of if name in comparison.after}
     beside = kept | {name for name in facts.added if name not in made}
     intent = Intent(
@@ -50,7 +55,7 @@ def violations(
             yield f"{quoted(name)} was made, and is a {node.op}"
     for work in calls.all:
         for node in calls.nodes(work):
-            if node not in work.inner:
+            if node not in work.inner and work.copies[node] in made:
                 yield from seen.copy(work, node)
     for work in calls.of.values():
         yield from seen.around(work, before, intent)
@@ -154,6 +159,12 @@ class _Seen:
         left -= {node.name for node in closure(starts, lambda node: _above(node) if node.name in self._made else ())}
         if left:
             yield f"{quoted(name)} does not wait for {sorted(left)}"
+
+
+def _may_be_left_out(node: Node) -> bool:
+    """Whether a node has no effects, and may be left out. That nothing lacks it shows in what other nodes read."""
+    definition = node.op_def
+    return definition is not None and not definition.is_stateful and node.op not in PLACEHOLDERS | CONTROL_FLOW
 
 
 def _above(node: Node) -> list[Node]:

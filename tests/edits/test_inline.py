@@ -38,6 +38,7 @@ from support.shipped import Shipped
 
 from gdsurgeon.edits.claims import SameOutputs
 from gdsurgeon.edits.inline import inline
+from gdsurgeon.proof.accounting import check_accounted
 
 # -- plain -------------------------------------------------------------------------------------------------
 
@@ -52,6 +53,19 @@ def test_the_body_takes_the_place_of_the_call() -> None:
     assert result.intent.moved == {"c": "c/d"} and functions_of(found) == []
     assert result.claims == (SameOutputs(also=("c",), as_written=True),)
     same(records, "y", feeds=XS)
+
+
+def test_dead_ends_of_bodies_do_not_become_outputs() -> None:
+    """Nodes of a body that nothing needs, and a result of a call that nothing reads, are left out; effects stay."""
+    held = node("t", "Assert", ["k:output:0", "a"], T=dtypes(FLOAT), summarize=3)
+    dead = [neg("n", "a"), neg("m", "n:y:0", "^t")]
+    body = define("f", {"a": FLOAT}, {"o": (FLOAT, "s:y:0"), "p": (FLOAT, "q:y:0")}, const("k", True, BOOL), held,
+                  neg("s", "a"), neg("q", "a"), *dead, stateful=True)  # fmt: skip
+    found = graph(X, call("c", "f", ["x"], F1, [FLOAT, FLOAT]), neg("y", "c"), library(body))
+    result = inline(found)
+    check_accounted(found, result, found.chunks())
+    assert {*graphs.names(found)} == {"x", "y", "c/k", "c/t", "c/s"}
+    assert result.intent.moved == {"c": "c/s"}
 
 
 def test_names_as_in_the_body_where_they_are_free() -> None:

@@ -1,12 +1,24 @@
-"""What runs inside the functions that a node calls, and whether chance does the same each time."""
+"""What nodes do besides computing, what runs inside the functions that they call, and whether chance repeats."""
 
 from __future__ import annotations
 
 from gdsurgeon.analysis.queries.function_usage import functions_of
 from gdsurgeon.graph.node import Node
+from gdsurgeon.ops.kinds import CONTROL_FLOW, PLACEHOLDERS
 
 DETERMINISTIC = "deterministic"
 """Attr of ops without which their seeds do not count."""
+
+
+def only_computes(node: Node) -> bool:
+    """Whether a node does nothing but compute what its consumers read: without these it can be removed."""
+    definition = node.op_def
+    return (
+        definition is not None
+        and not definition.is_stateful
+        and node.op not in PLACEHOLDERS
+        and node.op not in CONTROL_FLOW
+    )
 
 
 def is_seeded(node: Node) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from gdsurgeon.analysis.queries.side_effects import only_computes
 from gdsurgeon.comparison.facts import Rewired
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import Site
@@ -16,7 +17,6 @@ from gdsurgeon.graph.names import UniqueNames
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.attr_names import STATED_SHAPES
 from gdsurgeon.ops.dtypes import base_dtype
-from gdsurgeon.ops.kinds import CONTROL_FLOW, PLACEHOLDERS
 
 STALE = frozenset((STATED_SHAPES, "_gradient_op_type"))
 """Attrs that say what the old op gave, or what its gradient is."""
@@ -176,7 +176,7 @@ class Done:
         pending = list(dict.fromkeys(nodes))
         while pending:
             node = pending.pop()
-            if self.graph.find(node.name) is not node or node in named or not _may_go(node):
+            if self.graph.find(node.name) is not node or node in named or not only_computes(node):
                 continue
             if not self.graph.users(node) and not self.graph.colocated_with(node):
                 pending += [*(read.node for read in node.inputs), *node.controls]
@@ -214,14 +214,3 @@ class Done:
                 there = [name for name in reads if name in moved or name.partition(":")[0] not in gone]
                 out[each] = Site(tuple(there), tuple(pairs))
         return list(out.values())
-
-
-def _may_go(node: Node) -> bool:
-    """Whether a node is nothing to anybody but those who read it."""
-    definition = node.op_def
-    return (
-        definition is not None
-        and not definition.is_stateful
-        and node.op not in PLACEHOLDERS
-        and node.op not in CONTROL_FLOW
-    )
