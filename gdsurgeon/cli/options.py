@@ -88,7 +88,14 @@ def level_option(levels: Sequence[str], text: str) -> Callable[[F], F]:
     return proof_option(*names, also=["--level"], type=kind, default="run", show_default=True, help=text)
 
 
-_LEVEL = (level_option(["none", "structure", "load", "run"], "How far to prove the result before it is written."),)
+_LEVEL = (
+    level_option(["none", "structure", "load", "run"], "How far to prove the result before it is written."),
+    proof_option(
+        "--changes-values",
+        is_flag=True,
+        help="The edit changes values on purpose: measure how far, and require only other outputs to stay the same.",
+    ),
+)
 _RUNNING = (
     proof_option("--device", metavar="cpu|gpu|/device:...", default="cpu", show_default=True, help="Where to run it."),
     feeds_option(
@@ -287,6 +294,7 @@ def _request(model: str, options: dict[str, Any]) -> Request:
         backup=take("backup"),
         dry_run=take("dry_run"),
         require_change=take("require_change"),
+        changes_values=take("changes_values"),
         level=take("level"),
         wanted=_wanted(options),
         as_v1=take("as_v1"),

@@ -35,7 +35,7 @@ ENDS = ("saved_model", "slim")
 MOST_FAULTS = 20
 """Lines that are told of those with which something is wrong, behind the first."""
 
-_OWN = frozenset(("model", "require_change"))
+_OWN = frozenset(("model", "require_change", "changes_values"))
 """Of the options that all edits share those that a line may have."""
 
 
@@ -104,9 +104,15 @@ class ScriptEdits:
     def inherited(self, request: Request) -> Request:
         """The request of a line, which says REQUEST: it is that of the whole, but for what is the line's own."""
         return replace(
-            self._request, require_change=request.require_change or self._request.require_change,
-            others=(), report=None, functions=(), form="model", mends=False,
-        )  # fmt: skip
+            self._request,
+            require_change=request.require_change or self._request.require_change,
+            changes_values=request.changes_values or self._request.changes_values,
+            others=(),
+            report=None,
+            functions=(),
+            form="model",
+            mends=False,
+        )
 
     def take(self, request: Request, edit: Edit) -> None:
         """Notes what the command of a line would do."""

@@ -39,8 +39,15 @@ class Claim(Data):
     """
 
 
+@dataclass(eq=False, repr=False)
 class Unchanged(Claim):
-    """Nothing beyond: it loads, it runs, what the edit does not reach is bit-identical."""
+    """Nothing beyond: it loads, it runs, what the edit does not reach is bit-identical.
+
+    Attributes:
+        measured: whether the proof says how far the outputs that the edit reaches are from what they were.
+    """
+
+    measured: bool = False
 
 
 @dataclass(eq=False, repr=False)
@@ -122,6 +129,12 @@ class OwnVariables(Claim):
     assigned: tuple[tuple[str, str], ...]
     outputs: tuple[tuple[str, str], ...]
     statement: str
+
+
+def on_purpose(claims: Sequence[Claim]) -> tuple[Claim, ...]:
+    """CLAIMS, but for those of equal values: an edit changes values on purpose, and how far they moved is measured."""
+    equal = (Unchanged, SameOutputs, SameShapes, SamePiece, SameSites)
+    return (*(claim for claim in claims if not isinstance(claim, equal)), Unchanged(measured=True))
 
 
 def equation(given: Sequence[str], tail: str = "") -> str:

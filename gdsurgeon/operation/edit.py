@@ -71,6 +71,7 @@ class Request(Data):
         report: where a report will be written.
         functions: library functions to whose bodies the edit is applied, in the place of the graph.
         require_change: refuse an edit that finds nothing to do, instead of passing the graph on.
+        changes_values: whether the edit changes values on purpose; see `Instruction`.
         wanted: what of the model is meant.
         form: what is written: the ``model`` that was read, with its graph edited; its ``graph`` alone; a
             ``saved_model`` that is made around it; or a ``slim`` one that is made of the one that was read.
@@ -97,6 +98,7 @@ class Request(Data):
     report: str | None = None
     functions: tuple[str, ...] = ()
     require_change: bool = False
+    changes_values: bool = False
     wanted: Wanted = ALL
     form: ModelForm = "model"
     assets: tuple[str, ...] = ()
@@ -114,7 +116,7 @@ class Request(Data):
 
     def instruction(self, edit: Edit, called: str = "") -> Instruction:
         """EDIT, as it is asked for here; CALLED in messages."""
-        return Instruction(edit, called, self.functions, self.require_change, self.form)
+        return Instruction(edit, called, self.functions, self.require_change, self.form, self.changes_values)
 
 
 @dataclass(eq=False, repr=False)

@@ -37,6 +37,7 @@ def operate(
     backup: str | None = None,
     dry_run: bool = False,
     require_change: bool = False,
+    changes_values: bool = False,
     level: str = "run",
     functions: Sequence[str] = (),
     feeds: Feeds | None = None,
@@ -55,6 +56,8 @@ def operate(
         in_place: replace MODEL; its old file is kept under its name with the suffix BACKUP, where that is given.
         dry_run: do everything but write.
         require_change: refuse an edit that finds nothing to do, instead of passing the graph on.
+        changes_values: the edit changes values on purpose: the proof measures how far the outputs that it reaches are
+            from what they were, and requires only the others to be the same.
         level: how far to prove the result: ``none``, ``structure``, ``load`` or ``run``.
         functions: library functions to whose bodies the edit is applied, in the place of the graph.
         feeds: values for inputs, see `Feeds`.
@@ -81,6 +84,7 @@ def operate(
         backup=backup,
         dry_run=dry_run,
         require_change=require_change,
+        changes_values=changes_values,
         level=level,
         functions=tuple(functions),
         settings=settings or Settings(),

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Literal, NamedTuple
 
 from gdsurgeon.container.load import Model
-from gdsurgeon.edits.claims import EditResult
+from gdsurgeon.edits.claims import EditResult, on_purpose
 from gdsurgeon.errors import EditError, GdsurgeonError, Line, NothingToDo, Remark, ValidationError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
@@ -33,6 +33,7 @@ class Instruction(NamedTuple):
         called: what it is called in messages, such as a line of a script; '' where it is the only one.
         functions: library functions to whose bodies it is applied, in the place of the graph.
         require_change: refuse it where there is nothing to do.
+        changes_values: whether it changes values on purpose: that they are the same is not claimed.
         form: what is made of the model; see `gdsurgeon.operation.edit.Request`.
     """
 
@@ -41,6 +42,7 @@ class Instruction(NamedTuple):
     functions: tuple[str, ...] = ()
     require_change: bool = False
     form: ModelForm = "model"
+    changes_values: bool = False
 
     def apply(self, graph: Graph, *, check: bool) -> EditResult:
         """Edits GRAPH, or the bodies of its functions; with CHECK, no node is left that its op does not allow.
@@ -56,6 +58,8 @@ class Instruction(NamedTuple):
                 result = in_functions(graph, self.functions, self.edit)
             else:
                 result = self.edit(graph)
+            if self.changes_values:
+                result.claims = on_purpose(result.claims)
             if check:
                 _check_result(graph, result)
         except GdsurgeonError as error:

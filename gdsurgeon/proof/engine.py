@@ -110,6 +110,7 @@ class Engine:
         self._summaries: dict[str, list[RunSummary]] = {}
         self._bounds: dict[str, Feeds] = {}
         self._worst: dict[str, Comparison] = {}  # how the outputs that differ do so most
+        self._moved: dict[str, Comparison] = {}  # of outputs that are only measured
         self._excused: dict[str, str] = {}
         self._omitted: set[str] = set()
         self._repeat = 0  # how often a sample has been run once more
@@ -142,6 +143,8 @@ class Engine:
         self._check_something_to_run()
         self._initialize()
         self._run_samples()
+        for output in self.proof.outputs:
+            output.moved = self._moved.get(output.after, output.moved)
         if not self.proof.samples:
             self.proof.equations, self.proof.parts = [], []
         for condition in trial.conditions:
@@ -218,6 +221,10 @@ class Engine:
         if wrong and self.failure is None and self.trial.steady is not None:
             self._excuse(outputs, sample)
         self.proof.note(outputs)
+        for output in outputs:
+            if output.moved is not None:
+                known = self._moved.setdefault(output.after, output.moved)
+                self._moved[output.after] = max(known, output.moved, key=_extent)
         if sample == 0:
             self._report_first(outputs)
         if self.trial.each is not None:
@@ -377,6 +384,8 @@ class Engine:
             for (output, _), comparison in zip(found, self.executor.comparisons(comparisons), strict=True):
                 output.comparison = comparison
         for pair, output in zip(self.trial.pairs, outputs, strict=True):
+            if pair.measured:
+                output.moved, output.comparison = output.comparison, None
             if pair.excuse and self._differs(output.comparison, pair):
                 output.comparison, output.reason = None, pair.excuse
         return outputs
@@ -388,7 +397,7 @@ class Engine:
         out: list[tuple[tuple[str, int], tuple[str, int], OutputProof, int | None]] = []
         records: list[Tensor] = []
         for pair, output in zip(self.trial.pairs, outputs, strict=True):
-            if output.reason or pair.mine is None:
+            if (output.reason and not pair.measured) or pair.mine is None:
                 continue
             if isinstance(pair.mine, Recorded):
                 mine = (f"{_RECORDS} {sample}", len(records))
@@ -495,6 +504,11 @@ class Engine:
         """By how much an output differs at most, in a line, by its name and the one that it has now."""
         name = printable(after) if before == after else f"{printable(before)} (now {printable(after)})"
         return f"{name}: {difference(self._worst[after], of_largest=bool(self.trial.of_largest))}"
+
+
+def _extent(found: Comparison) -> tuple[bool, float, int]:
+    """How far two values are apart: another shape, or the largest difference."""
+    return found.reason is not None, found.max_abs or 0.0, found.differing
 
 
 def _is_rounding(output: OutputProof) -> bool:

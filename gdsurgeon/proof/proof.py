@@ -76,6 +76,7 @@ class OutputProof(Data):
         comparison: None where it was run and not compared; then `reason` says why.
         inside: whether it is no output itself: an output was decided by it, or it is a site.
         site: whether it is compared for what the edit has done there.
+        moved: by how much it differs from what it was, at most, where that is not claimed and only measured.
     """
 
     before: str
@@ -87,6 +88,7 @@ class OutputProof(Data):
     reason: str = ""
     inside: bool = False
     site: bool = False
+    moved: Comparison | None = None
 
     @property
     def elements(self) -> int:
@@ -111,6 +113,9 @@ class OutputProof(Data):
             out |= {} if c.equal else {"of_largest": part_of_largest(c)}
         else:
             out["reason"] = self.reason
+        if self.moved is not None:
+            m = self.moved
+            out["moved"] = {"max_abs_difference": m.max_abs, "differing": m.differing, "elements": m.count}
         return out
 
 
@@ -339,6 +344,9 @@ def merged(proofs: Sequence[Proof], *, apart: bool = False) -> Proof:
         out.chance = list(dict.fromkeys([*out.chance, *proof.chance]))
         out.drawn = list(dict.fromkeys([*out.drawn, *proof.drawn]))
         out.enclosed = list(dict.fromkeys([*out.enclosed, *proof.enclosed]))
+        moved = {(o.before, o.after): o.moved for o in proof.outputs if o.moved is not None}
+        for output in out.outputs:
+            output.moved = moved.get((output.before, output.after), output.moved) if not apart else output.moved
         out.outputs += [o for o in proof.outputs if (o.before, o.after) not in known]
         out.skipped += [item for item in proof.skipped if item not in out.skipped]
         out.warnings += [warning for warning in proof.warnings if warning not in out.warnings]

@@ -256,6 +256,7 @@ class ComparedPair:
         exact: whether no tolerance is allowed for them.
         channels: the axis along which their channels are, where these are held against their own largest elements.
         excuse: why they may differ, where they do: then they are as if they were not compared.
+        measured: whether it is measured by how much they differ, though they are not compared.
     """
 
     before: str
@@ -268,6 +269,7 @@ class ComparedPair:
     exact: bool = False
     channels: int | None = None
     excuse: str = ""
+    measured: bool = False
 
 
 class TrialState(Protocol):

@@ -164,8 +164,8 @@ def proof_entries(proof: Proof) -> Iterator[tuple[str, str]]:
     where = f"({proof.where}, {proof.seconds:.1f} s)"
     for called, piece in [(p.called, p.proof) for p in proof.pieces] or [("", proof)]:
         place = f"{printable(called)}: " if proof.pieces else ""
-        if not piece.judged:
-            yield from (("measured", place + _measured(output)) for output in piece.compared[:MOST_LINES])
+        measured = piece.compared if not piece.judged else [output for output in piece.outputs if output.moved]
+        yield from (("measured", place + _measured(output)) for output in measured[:MOST_LINES])
         yield "proven", f"{place}{_shown(piece)}{'' if place else f' {where}'}"
     if proof.pieces:
         yield "proven", f"in {len(proof.pieces)} pieces, each held against what the one before has made {where}"
@@ -192,6 +192,9 @@ def _shown(proof: Proof) -> str:
         return f"it loads and runs: {compared_counts(proof)} measured, {proven_counts(proof)}, and nothing is claimed"
     if proof.compared:
         return f"{proof.statement}: {counts}, {equality(proof)}"
+    moved = [output for output in proof.outputs if output.moved is not None and not output.inside]
+    if moved:
+        return f"it loads and runs: {counted(len(moved), 'output')} measured, {proven_counts(proof)}"
     reasons = listed(dict.fromkeys(printable(o.reason) for o in proof.outputs), 2)
     return f"it loads and runs: {counted(len(proof.outputs), 'output')}, none compared ({reasons})"
 
@@ -264,8 +267,9 @@ def _measured(output: OutputProof) -> str:
     """How far an output is from what it was, and which tolerance would have passed."""
     from gdsurgeon.proof.proof import difference
 
-    assert output.comparison is not None
-    how = "the same" if output.comparison.equal else difference(output.comparison)
+    found = output.comparison or output.moved
+    assert found is not None
+    how = "the same" if found.equal else difference(found)
     return f"{printable(output.after)}: {how}"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 from gdsurgeon.analysis.queries.function_usage import calling
 from gdsurgeon.analysis.traversal.decisions import deciding_nodes
@@ -109,14 +110,19 @@ def within_tolerance(context: TrialContext, trial: Trial) -> Trial:
     """TRIAL, the tolerance of which is for what the edit reaches."""
     if not (trial.rtol or trial.atol or trial.of_largest):
         return trial
+    reached = reached_after(context)
+    for pair in trial.pairs:
+        pair.exact = parse_tensor(pair.after).node not in reached
+    return trial
+
+
+def reached_after(context: TrialContext) -> AbstractSet[str]:
+    """The nodes of the edited graph that the edit has made or changed, and what depends on them."""
     intent = context.change.intent
     names = [*intent.added, *intent.changed, *(slot.node for slot in intent.rewired)]
     others = [*intent.functions.added, *intent.functions.changed]
     names += [node.name for node in calling(context.change.after, others)] if others else []
-    reached = depending_on(context.change.after, names)
-    for pair in trial.pairs:
-        pair.exact = parse_tensor(pair.after).node not in reached
-    return trial
+    return depending_on(context.change.after, names)
 
 
 def something_compared(proof: Proof) -> None:

@@ -11,6 +11,7 @@ from gdsurgeon.analysis.traversal.walks import depending_on
 from gdsurgeon.edits.claims import Unchanged
 from gdsurgeon.errors import GdsurgeonError, ValidationError, printable
 from gdsurgeon.graph.names import parse_tensor
+from gdsurgeon.proof.claims.side_by_side import deciding, reached_after
 from gdsurgeon.proof.plan import plan_with
 from gdsurgeon.proof.subject import Subject, SubjectOptions
 from gdsurgeon.proof.trial import (
@@ -33,19 +34,25 @@ _PLAIN = SubjectOptions(batches=False)  # the edit may have fixed the batch of o
 
 def unchanged_trial(context: TrialContext, claim: Unchanged | None = None) -> Trial:
     """The edited graph is planned on its own: other inputs may be needed, and other ops reached, than before."""
-    del claim  # it says no more
+    is_measured = claim is not None and claim.measured
     change, settings = context.change, context.executor.settings
     overrides = context.overrides_before()
-    original = context.original(plan_with(settings, change.before), _PLAIN)
-    names = [*(n.name for n in output_nodes(change.before)), *(n.name for n in output_nodes(change.after))]
+    served = [node.name for node in output_nodes(change.before)]
+    inside = [name for name in deciding(context, served) if name not in served] if is_measured else []
+    original = context.original(plan_with(settings, change.before, [*served, *inside]), _PLAIN)
+    names = served if not is_measured else [context.after(name) for name in (*served, *inside)]
+    names = [*names, *(node.name for node in output_nodes(change.after))]
     outputs = [name for name in dict.fromkeys(names) if name in change.after]
     plan_after = plan_with(settings, change.after, outputs)
     edited = Subject(context.executor, EDITED, change.after, plan=plan_after, overrides=overrides, options=_PLAIN)
     changed = _changed(context)
-    pairs = _pairs(context, original, edited, changed)
+    behind = {context.after(name) for name in inside}
+    pairs = _pairs(context, original, edited, changed, is_measured=is_measured)
+    for pair in pairs:
+        pair.inside = parse_tensor(pair.after).node in behind
     run = TrialRun(edited, accused=change.called, blame=partial(_blame, context))
     runs = [run]
-    if any(not pair.reason for pair in pairs):
+    if any(pair.mine is not None for pair in pairs):
         # What the edit has changed of an input may be its shape: it is fed anew.
         shared = [name for name in original.feedable if parse_tensor(name).node not in changed]
         run.fed = {name: SameFeed(ORIGINAL, name) for name in shared}
@@ -58,6 +65,7 @@ def unchanged_trial(context: TrialContext, claim: Unchanged | None = None) -> Tr
         lead=EDITED,
         samples=edited.calls,
         skipped=plan_after.reasons,
+        otherwise=partial(alone_trial, context) if is_measured else None,
     )
 
 
@@ -89,17 +97,24 @@ def _changed(context: TrialContext) -> frozenset[str]:
     return frozenset(name for name in names if context.change.before.find(name) is not None)
 
 
-def _pairs(context: TrialContext, original: Subject, edited: Subject, changed: frozenset[str]) -> list[ComparedPair]:
-    """What the edited graph gives, and what the original gives under the same name where that must be the same."""
-    reached = depending_on(context.change.before, changed)
+def _pairs(
+    context: TrialContext, original: Subject, edited: Subject, changed: frozenset[str], *, is_measured: bool
+) -> list[ComparedPair]:
+    """What the edited graph returns, with what the original returns if that must be the same, or is measured."""
+    reached = {*depending_on(context.change.before, changed)}
+    if is_measured:  # that may have taken nodes away and added others
+        reached |= reached_after(context)
     reasons = chance_reasons(edited.plan) | chance_reasons(original.plan)
-    before = set(original.plan.fetches)
+    before = {context.after(name) if is_measured else name: name for name in original.plan.fetches}
     out: list[ComparedPair] = []
     for name in edited.plan.fetches:
-        reason = reasons.get(name, "")
+        reason, measured = reasons.get(name, ""), False
         if not reason and parse_tensor(name).node in reached:
             reason = "downstream of the edit"
+            measured = is_measured and name in before
         elif not reason and name not in before:
             reason = "not an output before"
-        out.append(ComparedPair(name, name, None if reason else Fetch(ORIGINAL, name), Fetch(EDITED, name), reason))
+        was = before.get(name, name)
+        mine = Fetch(ORIGINAL, was) if measured or not reason else None
+        out.append(ComparedPair(was, name, mine, Fetch(EDITED, name), reason, measured=measured))
     return out
