@@ -6,7 +6,8 @@ import json
 
 import pytest
 from support.desk import Desk, check_refused
-from support.graphs import FLOAT, add, const, graph_bytes, identity, node, placeholder
+from support.graphs import FLOAT, add, const, define, func, graph_bytes, identity, library, node, placeholder
+from support.meta_graphs import put, serving
 
 MODEL = "model.pb"
 STEPS = 12
@@ -118,3 +119,26 @@ def test_names_a_scope_and_zeros(there: Desk) -> None:
     assert "'y' can still be fetched" in ran.err
     names = there.run("select", "out.pb", "--scope", "backward").out.decode().split()
     assert names and all(name.startswith("backward/") for name in names)
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(
+    ("ys", "xs", "code", "facts"), [("y", "x", "", {}), ("c", "x", "no-gradient", {"op": "StatefulPartitionedCall"})]
+)
+def test_variables_that_no_tensor_asked_for_depends_on(
+    desk: Desk, ys: str, xs: str, code: str, facts: dict[str, str]
+) -> None:
+    """The model is restored; a variable that nothing restores stops only what depends on it."""
+    inner = define("inner", {"x": FLOAT}, {"y": (FLOAT, "n:y:0")}, node("n", "Neg", ["x"], T=FLOAT))
+    called = node("c", "StatefulPartitionedCall", ["x"], Tin=["float32"], Tout=["float32"], f=func("outer"))
+    nested = node("c", "StatefulPartitionedCall", ["x"], Tin=["float32"], Tout=["float32"], f=func("inner"))
+    outer = define("outer", {"x": FLOAT}, {"y": (FLOAT, "c:output:0")}, nested)
+    count = node("count", "VarHandleOp", dtype=FLOAT, shape=(), shared_name="count")
+    more = (called, count, node("read", "ReadVariableOp", ["count"], dtype=FLOAT), library(inner, outer))
+    put(desk.folder / "model", serving({"x": "x:0"}, {"y": "y:0", "c": "c:0"}, *more))
+    command = ("add-gradients", "model", "--ys", ys, "--xs", xs, "-o", "out")
+    if code:
+        desk.refused(4, code, *command, **facts)
+        return
+    outputs = {output["edited"]: output for output in desk.report(*command)["proof"]["outputs"]}
+    assert outputs["gradients/x"]["value"] == "[1.5, 2.5]"

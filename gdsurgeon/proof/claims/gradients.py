@@ -25,6 +25,7 @@ from gdsurgeon.proof.executor import Executor, Refused
 from gdsurgeon.proof.models.trace import peak_bytes
 from gdsurgeon.proof.plan import plan_with
 from gdsurgeon.proof.proof import MemoryUse, Proof
+from gdsurgeon.proof.restored import with_restoring
 from gdsurgeon.proof.subject import Feeds
 from gdsurgeon.proof.trial import DO_WITHOUT, EDITED, ORIGINAL, RunRefusal, Trial, TrialContext, TrialState
 from gdsurgeon.runtime.differentiation.differentiator import Differentiator
@@ -55,8 +56,9 @@ def gradients_trial(context: TrialContext, claim: Gradients) -> Trial:
     change = context.change
     _check_asked(change.result.asked, claim)
     data = with_own_gradients(change.before, claim, context.executor.settings.timeout)
-    context.executor.load_bytes(ORIGINAL, data)
     before = from_bytes(data, change.before.source_name)
+    before.serving = change.before.serving
+    context.executor.load_bytes(ORIGINAL, with_restoring(before, data))
     context = context._replace(change=Change(before, change.after, EditResult(Intent()), change.called))
     served = [node.name for node in output_nodes(change.before)]
     own = {*claim.names}
