@@ -67,6 +67,7 @@ class SameOutputs(Claim):
             for bit they are equal without the kernels of oneDNN at the latest, which depend on more than a node.
         idle: random nodes of the graph before of which it does not matter what they draw: nothing is left to chance
             that depends on these alone.
+        as_graphs: whether the comparison of the graphs shows the claim where nothing of it can be compared by running.
     """
 
     rtol: float = 0.0
@@ -79,6 +80,7 @@ class SameOutputs(Claim):
     judged: bool = True
     deployed: bool = False
     idle: tuple[str, ...] = ()
+    as_graphs: bool = False
 
 
 class SameShapes(Claim):
@@ -100,7 +102,7 @@ class SameGiven(Claim):
         constants: values (serialised AttrValues) that constants of the edited graph have.
         parts: graphs that were added, each held against what it gives on its own for what it is given there.
         sites: tensors of the original among `outputs` that are none, and are compared for what was done there.
-        of_largest, as_written, deployed: as in `SameOutputs`.
+        of_largest, as_written, deployed, as_graphs: as in `SameOutputs`.
     """
 
     given: Mapping[str, str]
@@ -114,6 +116,7 @@ class SameGiven(Claim):
     of_largest: float = 0.0
     as_written: bool = False
     deployed: bool = False
+    as_graphs: bool = False
 
 
 @dataclass(eq=False, repr=False)

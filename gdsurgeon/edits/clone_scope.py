@@ -92,7 +92,7 @@ def clone_scope(
     beside.apply(copied, groups, intent := _intent(copied))
     same = _claim(before[:-1], after[:-1], edges.inputs if replace else [], served, copied, replace)
     notes = [*([] if groups else _initialised(copied, assigned)), *_notes(copied, shared, outside, left, beside)]
-    return EditResult(intent, (SameOutputs(), same, *beside.claims(copied, served)), warnings, notes)
+    return EditResult(intent, (SameOutputs(as_graphs=True), same, *beside.claims(copied, served)), warnings, notes)
 
 
 def _intent(copied: NodeCopy) -> Intent:
@@ -262,6 +262,7 @@ def _claim(
         statement=f"{target}(x) = {source}(x)",
         copies={old.name: new.name for old, new in copied.nodes.items()},
         beside=tuple(output.name for output in given),
+        as_graphs=True,
     )
 
 

@@ -137,12 +137,10 @@ class Engine:
         trial = self.trial
         for key, what in trial.loads.items():
             await_loaded(self.executor, key, what)
-        if not trial.runs:
-            self.proof.equations, self.proof.parts = [], []
-            return self.proof
-        self._check_something_to_run()
-        self._initialize()
-        self._run_samples()
+        if trial.runs:
+            self._check_something_to_run()
+            self._initialize()
+            self._run_samples()
         for output in self.proof.outputs:
             output.moved = self._moved.get(output.after, output.moved)
         if not self.proof.samples:

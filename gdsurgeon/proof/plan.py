@@ -207,7 +207,8 @@ class Planner:
 
     def _served_references(self) -> frozenset[int]:
         """The nodes with references that signatures give: variables, and what changes these where they are restored."""
-        served = [] if serving_of(self.graph) is None else map(self.top.id_of, output_nodes(self.graph))
+        serving = serving_of(self.graph)
+        served = map(self.top.id_of, output_nodes(self.graph)) if serving is not None and serving.called else ()
         return frozenset(n for n in served if self._restored or self.top.op(n) in VARIABLES)
 
     def _find_undefined(self) -> dict[int, frozenset[int]]:

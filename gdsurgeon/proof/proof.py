@@ -193,6 +193,8 @@ class Proof(Data):
         onednn_difference: where outputs are bit-identical without the kernels of oneDNN alone: by how much they differ
             with these.
         deployed: how the graphs compare as they are deployed, where that is claimed.
+        as_graphs: claims that the comparison of the graphs alone shows, as nothing could be compared by running:
+            the equation of each, and why.
     """
 
     level: str
@@ -230,6 +232,7 @@ class Proof(Data):
     pieces: list[Piece] = field(default_factory=list)
     onednn_difference: float = 0.0
     deployed: Deployed | None = None
+    as_graphs: dict[str, str] = field(default_factory=dict)
 
     @property
     def statement(self) -> str:
@@ -298,6 +301,7 @@ class Proof(Data):
             "memory": self.memory._asdict() if self.memory is not None else None,
             "skipped": [{"output": name, "reason": reason} for name, reason in self.skipped],
             "seconds": round(self.seconds, 3),
+            **({"as_graphs": {**self.as_graphs}} if self.as_graphs else {}),
             **({"served": self.served} if self.served else {}),
             **({"released": self.released} if self.released else {}),
             **({"pieces": [piece.as_json() for piece in self.pieces]} if self.pieces else {}),
@@ -341,6 +345,7 @@ def merged(proofs: Sequence[Proof], *, apart: bool = False) -> Proof:
         out.feeds = out.feeds | proof.feeds
         out.made = out.made | proof.made
         out.unproven = out.unproven | proof.unproven
+        out.as_graphs = out.as_graphs | proof.as_graphs
         out.chance = list(dict.fromkeys([*out.chance, *proof.chance]))
         out.drawn = list(dict.fromkeys([*out.drawn, *proof.drawn]))
         out.enclosed = list(dict.fromkeys([*out.enclosed, *proof.enclosed]))

@@ -25,6 +25,7 @@ from gdsurgeon.edits.claims import (
     SameTensors,
     Unchanged,
 )
+from gdsurgeon.errors import NotValidatedError
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.proof.change import Change
 from gdsurgeon.proof.claims.composed import composed_trial
@@ -43,7 +44,8 @@ from gdsurgeon.proof.engine import Engine
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.loading import await_loaded
 from gdsurgeon.proof.proof import Deployed, DiffersError, Proof, merged, worse
-from gdsurgeon.proof.trial import EDITED, ORIGINAL, Trial, TrialContext
+from gdsurgeon.proof.statement import SAME
+from gdsurgeon.proof.trial import EDITED, ORIGINAL, Trial, TrialContext, both_load
 
 
 def prove_loads(executor: Executor) -> Proof:
@@ -99,9 +101,11 @@ def prove(
 def _tried(context: TrialContext, claims: Sequence[Claim]) -> Iterator[tuple[Engine, Proof]]:
     """Each claim, tried, and its proof; what one leaves behind in the graphs is not there for the next."""
     for claim in claims:
-        engine = Engine(context.executor, _trial(claim, context))
+        engine = Engine(context.executor, _built(claim, context))
         try:
             proof = engine.run()
+        except NotValidatedError as error:
+            proof = _shown_by_graphs(claim, engine, error)
         except DiffersError as differs:
             if not is_deployed(claim):
                 raise
@@ -110,6 +114,38 @@ def _tried(context: TrialContext, claims: Sequence[Claim]) -> Iterator[tuple[Eng
         if claim is not claims[-1] and any(run.subject.plan.keeps_state for run in engine.trial.runs):
             for key in (ORIGINAL, EDITED):
                 context.executor.load_again(key)
+
+
+def _built(claim: Claim, context: TrialContext) -> Trial:
+    """The trial of CLAIM; one that says why nothing of it can be compared, where the graphs alone show it."""
+    try:
+        return _trial(claim, context)
+    except NotValidatedError as error:
+        if error.code != "nothing-comparable" or not _is_shown_by_graphs(claim):
+            raise
+        return Trial(_equation(claim), [], [], both_load(context.change), conditions=[partial(_raised, error)])
+
+
+def _raised(error: NotValidatedError, _: Proof) -> None:
+    raise error
+
+
+def _is_shown_by_graphs(claim: Claim) -> bool:
+    return isinstance(claim, SameOutputs | SameGiven) and claim.as_graphs
+
+
+def _equation(claim: Claim) -> str:
+    return claim.statement if isinstance(claim, SameGiven) else SAME
+
+
+def _shown_by_graphs(claim: Claim, engine: Engine, error: NotValidatedError) -> Proof:
+    """The proof of CLAIM where nothing could be compared by running. Raises ERROR where graphs do not show it."""
+    if error.code != "nothing-comparable" or not _is_shown_by_graphs(claim):
+        raise error
+    proof = engine.proof
+    proof.equations = []
+    proof.as_graphs = {_equation(claim): error.message}
+    return proof
 
 
 def _trial(claim: Claim, context: TrialContext) -> Trial:

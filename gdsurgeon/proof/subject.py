@@ -129,7 +129,7 @@ class Subject:
             if name not in options.bound and name not in self.paths
         ]
         for name in self.plan.defaults:
-            spec = _with_default(graph[name], overrides) if name not in options.bound else None
+            spec = _with_default(graph[name], overrides) if name not in {*options.bound, *loaded} else None
             if spec is not None and (options.defaults or spec.given or name in given):
                 self.specs.append(spec)
         self.optional = {spec.name for spec in self.specs if spec.has_default and not spec.given} - given

@@ -190,8 +190,13 @@ def _shown(proof: Proof) -> str:
     counts = f"{compared_counts(proof)}, {proven_counts(proof)}"
     if proof.compared and not proof.judged:
         return f"it loads and runs: {compared_counts(proof)} measured, {proven_counts(proof)}, and nothing is claimed"
+    by_graphs = [
+        f"{equation} by the comparison of the graphs alone ({why})" for equation, why in proof.as_graphs.items()
+    ]
     if proof.compared:
-        return f"{proof.statement}: {counts}, {equality(proof)}"
+        return "; ".join([f"{proof.statement}: {counts}, {equality(proof)}", *by_graphs])
+    if by_graphs:
+        return "; ".join(by_graphs)
     moved = [output for output in proof.outputs if output.moved is not None and not output.inside]
     if moved:
         return f"it loads and runs: {counted(len(moved), 'output')} measured, {proven_counts(proof)}"

@@ -29,7 +29,7 @@ def test_everything_under_the_scope_once_more(source: str, target: str) -> None:
     name = f"{target.rstrip('/')}/add"
     assert run(found, "y", name, x=[1.0, 2.0]) == [[-3.0, -7.0], [3.0, 7.0]]
     same, given_ = result.claims
-    assert same == SameOutputs()
+    assert same == SameOutputs(as_graphs=True)
     assert isinstance(given_, SameGiven)
     assert given_.outputs == (("s/add", name),) and given_.given.get("x", "x") == "x"
     assert given_.statement == f"{target.rstrip('/')}(x) = s(x)"
@@ -207,6 +207,33 @@ def test_options() -> None:
     assert {name: read for name, read in graphs.inputs(made).items() if name.startswith("t_1/")} == {
         "t_1/mul": ["z", "s/w"], "t_1/add": ["t_1/mul", "s/b"]
     }  # fmt: skip
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(
+    ("records", "shown"),
+    [
+        (
+            [placeholder("x", FLOAT, (2,)), placeholder("p", "bool", ()), node("sides", "Switch", ["x", "p"], T=FLOAT),
+             neg("s/a", "sides:1"), node("y", "Merge", ["sides", "s/a"], T=FLOAT, N=2)],
+            ["t(x) = s(x)"],
+        ),
+        (
+            [const("s/init", [0.0, 0.0]),
+             node("s/v", "VariableV2", dtype=FLOAT, shape=(2,)),
+             node("s/assign", "Assign", ["s/v", "s/init"], T=FLOAT)],
+            ["edited(x) = original(x)", "t(x) = s(x)"],
+        ),
+        (
+            [placeholder("x", FLOAT, (0, 2)), neg("s/a", "x"), identity("y", "s/a")],
+            ["edited(x) = original(x)", "t(x) = s(x)"],
+        ),
+    ],
+    ids=["a branch", "initialisers only", "no elements"],
+)  # fmt: skip
+def test_what_the_comparison_of_the_graphs_alone_shows(desk: Desk, records: list[bytes], shown: list[str]) -> None:
+    desk.put("model.pb", graphs.graph_bytes(*records))
+    assert [*desk.report("clone-scope", "model.pb", "s", "t", "-o", "out.pb")["proof"]["as_graphs"]] == shown
 
 
 @pytest.mark.tensorflow

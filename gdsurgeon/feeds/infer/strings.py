@@ -14,6 +14,7 @@ from gdsurgeon.feeds.make.numbers import INTEGERS
 from gdsurgeon.graph.attrs import shape_of
 from gdsurgeon.graph.constants import Constant
 from gdsurgeon.ops import dtypes
+from gdsurgeon.ops.kinds import CHECKPOINT_WRITERS, RESTORES
 from gdsurgeon.text import listed
 
 MOST_WRAPPINGS = 4
@@ -39,6 +40,7 @@ _PARSERS = frozenset(
 _UNMADE = {
     "ReadFile": "the name of a file", "InitializeTableFromTextFile": "the name of a file",
     "InitializeTableFromTextFileV2": "the name of a file", "DecodeProtoV2": "messages of a type of its own",
+    **dict.fromkeys((*RESTORES, *CHECKPOINT_WRITERS, "ShardedFilename"), "the prefix of a checkpoint"),
     "DeserializeSparse": "serialised sparse tensors", "DeserializeManySparse": "serialised sparse tensors",
     "DecodeVideo": "a film", "DecodeAudio": "a recording of a format of its own",
 }  # fmt: skip
