@@ -135,13 +135,6 @@ def test_checkpoints_that_cost_memory_are_warned_of(lab: Lab) -> None:
         assert is_more == bool(made.result.warnings)
 
 
-def test_names_that_the_plan_would_take(lab: Lab) -> None:
-    data = lab.built(chain)
-    taken = "gradients/recompute/segment_0/trigger"
-    made = lab.edit(data, ["y"], ["x"], checkpoints=["h2"], names=[taken])
-    lab.run(made, [taken], {"x": numbers(LONG)})
-
-
 def test_stateful_calls_are_not_made_twice(lab: Lab) -> None:
     """Whatever the op of the call says: what its function does is what counts."""
     noisy = define(
@@ -200,19 +193,6 @@ def test_checkpoints_with_open_dimensions(lab: Lab) -> None:
     assert made.again and not made.result.warnings
 
 
-def test_a_target_that_is_its_own_checkpoint(lab: Lab) -> None:
-    lab.same(lab.built(chain), ["y", "h3"], ["x", "h3"], {"x": numbers(LONG)}, checkpoints=["h7"])
-    lab.same(lab.built(chain), ["h3"], ["x"], {"x": numbers(LONG)}, checkpoints=["h3", "h1"])
-
-
-def test_given_gradients_with_checkpoints(lab: Lab) -> None:
-    feeds = {"x": numbers(LONG)}
-    data = lab.built(chain)
-    for checkpoints in ("memory", ["h2"], ["h1", "h4"]):
-        lab.same(data, ["y"], ["x"], feeds, grad_ys=["h3"], checkpoints=checkpoints)
-        lab.same(data, ["y", "h5"], ["x", "h2"], feeds, grad_ys=["h3", "h1"], checkpoints=checkpoints)
-
-
 def random_network(tf: Any, seed: int) -> None:
     random = np.random.RandomState(seed)
     tensors = [placeholder(tf)]
@@ -268,17 +248,6 @@ def test_the_backward_pass_begins_when_the_forward_pass_has_ended(lab: Lab) -> N
     assert made.result.facts["gradients"]["plan"]["predicted_plain_peak_bytes"] >= 16 * LONG * 4
 
 
-def test_a_plan_with_products_of_unknown_size(lab: Lab) -> None:
-    def build(tf: Any) -> None:
-        rows = tf.reshape(placeholder(tf, shape=(64, 8)), tf.compat.v1.placeholder(tf.int32, (2,), "shape"))
-        tf.reduce_sum(tf.tanh(tf.matmul(rows, tf.constant(numbers(16, 16)))), name="y")
-
-    feeds = {"x": numbers(64, 8), "shape": np.array([32, 16], np.int32)}
-    made = lab.same(lab.built(build), ["y"], ["x"], feeds, checkpoints="memory")
-    (warning,) = made.result.warnings
-    check_error(warning, "size-unknown", {"node": "Reshape"})
-
-
 def test_that_the_plan_does_not_look_into_functions_is_said(lab: Lab) -> None:
     def build(tf: Any) -> None:
         h = tf.while_loop(lambda i, t: i < 3, lambda i, t: (i + 1, tf.tanh(t)), [0, placeholder(tf)])[1]
@@ -288,36 +257,3 @@ def test_that_the_plan_does_not_look_into_functions_is_said(lab: Lab) -> None:
     (warning,) = lab.edit(data, ["y"], ["x"], checkpoints="memory").result.warnings
     check_error(warning, "inside-functions", {"node": "while", "count": 2})
     assert not lab.edit(data, ["y"], ["x"]).result.warnings
-
-
-@pytest.mark.parametrize("is_drawn", [True, False])
-def test_what_begins_with_chance_or_a_constant_is_planned(lab: Lab, is_drawn: bool) -> None:
-    def build(tf: Any) -> None:
-        h = tf.random.uniform((LONG,), seed=7, name="x") if is_drawn else tf.constant(numbers(LONG), name="x")
-        for i in range(12):
-            h = tf.sin(h, name=f"h{i}")
-        tf.reduce_sum(h, name="y")
-
-    data = lab.built(build)
-    source = next(name for name in names(data) if name == "x" or name.endswith("x/RandomUniform"))
-    most = lab.edit(data, ["y"], [source], budget=10000.0).peak
-    for checkpoints in ("memory", ["h4", "h8"]):
-        made = lab.edit(data, ["y"], [source], checkpoints=checkpoints)
-        assert made.again and made.peak < most
-        assert source not in made.again
-    if not is_drawn:
-        lab.same(data, ["y"], [source], {}, checkpoints="memory")
-
-
-def test_a_marked_tensor_of_weights_alone_is_told_to_be_of_no_use(lab: Lab) -> None:
-    def build(tf: Any) -> None:
-        x = tf.compat.v1.placeholder(tf.float32, (LONG,), name="x")
-        w = tf.sin(tf.constant(numbers(LONG)), name="w")
-        tf.reduce_sum(tf.sin(x * w), name="y")
-
-    data = lab.built(build)
-    before = parsed(data)
-    next(node for node in before.node if node.name == "w").attr["_checkpoint"].b = True
-    for checkpoints in ("collection", ["w"]):
-        edit = lab.adding(["y"], ["x"], checkpoints=checkpoints)
-        refused(from_bytes(before.SerializeToString()), "no-use", edit, tensors=["w"])

@@ -118,19 +118,6 @@ def test_loops_whose_functions_are_numbered_high(lab: Lab) -> None:
     lab.same(written(once.graph), ["gradients/x"], ["x"], {"x": numbers(LONG), "p": True})
 
 
-def test_variables_that_are_references(lab: Lab) -> None:
-    def build(tf: Any) -> None:
-        v1 = tf.compat.v1
-        v = lab.version_1(lambda: v1.get_variable("v", initializer=tf.constant(numbers(LONG, seed=3))))
-        h = tf.sin(placeholder(tf) * v, name="h")
-        tf.tanh(tf.sin(h) * v, name="y")
-        v1.global_variables_initializer()
-
-    data = lab.built(build)
-    for checkpoints in ("none", "memory", ["h"]):
-        lab.same(data, ["y"], ["v", "x"], {"x": numbers(LONG)}, init=["init"], checkpoints=checkpoints)
-
-
 # -- control flow of version 1 ------------------------------------------------------------------------------------
 
 

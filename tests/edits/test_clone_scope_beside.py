@@ -110,15 +110,6 @@ def test_slots_are_cloned_where_that_is_asked() -> None:
     assert inputs["save/SaveV2"][3:] == [*VARIABLES, *(name.replace("net", "copy") for name in VARIABLES)]
 
 
-def test_variables_are_shared_where_that_is_asked() -> None:
-    graph = opened()
-    result = clone_scope(graph, "net", "copy", variables="share")
-    assert graphs.inputs(graph)["copy/w/read"] == ["net/w"]
-    assert not [name for name in result.intent.added if graph[name].op in ("VariableV2", "Assign")]
-    assert result.intent.changed == [] and graph.serving is not None
-    assert not any(copied.keys for copied in graph.serving.copies)
-
-
 def test_a_key_that_the_saver_has_is_not_taken_twice() -> None:
     graph = opened()
     clone(graph)
