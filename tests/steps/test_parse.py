@@ -53,6 +53,7 @@ def test_values(text: str, found: Literal | None) -> None:
         ("a(x=1, 2)", "steps, column 8: a: behind x=... arguments are given by name, at '2)'"),
         ("a(x=1, x=2)", "steps, column 8: a: x is given twice, at 'x=2)'"),
         ("a('x)", "steps, column 3: a: the text that begins with ' does not end, at ''x)'"),
+        ("a(x=’y’)", "steps, column 5: a: ’ is a typographic character: the plain one is ', at '’y’)'"),
         ("a(–1)", "steps, column 3: a: – is a typographic character: the plain one is -, at '–1)'"),
         ("a(1/0)", "steps, column 3: a: this is no number, at '1/0)'"),
         ("a(1e999)", "steps, column 3: a: this number is too large, at '1e999)'"),

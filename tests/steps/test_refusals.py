@@ -52,6 +52,7 @@ OTHERS = {
     ("resize(8, 6, like=keras)", "float32", CHW): "resize: takes images whose channels come last, and gets NCHW",
     ("resize(8, 6, like=keras)", "float32", None): "resize: needs an image, and gets a tensor of unknown rank",
     ("resize(8, 6, like=keras)", "string", (-1,)): "resize: needs an image, and gets string [?]: decode-image makes",
+    ("reverse-channels", "float32", (-1, 8, 6, 1)): "reverse-channels: is for 3 channels, and the value has 1",
     ("to-nchw", "float32", (-1, 8)): "to-nchw: needs an image",
     ("decode-image | resize(8, 6, like=tf1) | rescale(1/255)", "uint8", (-1, 8, 6, 3)):
         "the steps give float32 [?,8,6,3], and 'x' takes uint8 [?,8,6,3]: the values are 0..1, of which cast(uint8) "
