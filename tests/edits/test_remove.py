@@ -36,13 +36,6 @@ from gdsurgeon.select import Selection
 # -- what nobody reads ---------------------------------------------------------------------------------------
 
 
-def test_what_nobody_reads_goes() -> None:
-    records = [placeholder("x"), const("k", [1]), identity("y", "x"), node("n", "NoOp", ["^x"])]
-    result = expect(records, lambda g: remove(g, named("k", "n")), [records[0], records[2]])
-    assert result.intent.removed == ["k", "n"]
-    assert result.intent.added == result.intent.rewired == result.intent.changed == []
-
-
 def test_nodes_may_be_given_themselves_and_twice() -> None:
     found = graph(*chain())
     result = remove(found, [found["y"], found["c"], found["y"]], allow_outputs=True)
@@ -115,12 +108,6 @@ def test_hundreds_of_readers_are_counted() -> None:
     error = refused(found, "has-consumers", lambda g: remove(g, named("a")))
     assert len(error.facts["consumers"]["a"]) == 300
     assert len(error.details) == 21 and "280" in error.details[-1]
-
-
-def test_which_output_is_read_is_said() -> None:
-    found = graph(const("axis", [0], INT32, ()), placeholder("x"), node("s", "Split", ["axis", "x"], T=FLOAT,
-                  num_split=2), identity("p", "s"), identity("q", "s:1"))  # fmt: skip
-    refused(found, "has-consumers", lambda g: remove(g, named("s")), consumers={"s": ["p"], "s:1": ["q"]})
 
 
 def test_what_a_control_edge_alone_reads_is_an_output() -> None:
@@ -244,10 +231,3 @@ def test_what_others_read_or_stand_beside_stays() -> None:
     beside = identity("y", "x", _class=["loc:@axis"])
     after = X, LIMIT, AXIS, ONLY, beside, identity("z", "limit")
     expect([*ASSERTED, beside, identity("z", "limit")], lambda graph: remove(graph, CHECKS, orphans=True), after)
-
-
-def test_without_it_they_stay_and_are_outputs() -> None:
-    result = expect(
-        [*ASSERTED, identity("y", "x")], lambda graph: remove(graph, CHECKS), [*ASSERTED[:-1], identity("y", "x")]
-    )
-    assert result.intent.removed == ["check"]

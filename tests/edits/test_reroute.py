@@ -10,20 +10,9 @@ from support.desk import check_error
 from support.expecting import expect, refused, sound
 from support.graphs import FLOAT, INT32, add, const, g8, graph, identity, inputs, loop, node, placeholder, r3
 
-from gdsurgeon.comparison.facts import Rewired
 from gdsurgeon.edits.reroute import reroute
 from gdsurgeon.errors import GdsurgeonError
 from gdsurgeon.proof.accounting import check_accounted
-
-
-def split() -> list[bytes]:
-    return [
-        const("axis", [0], INT32, ()),
-        const("v", [1, 2]),
-        node("s", "Split", ["axis", "v"], T=FLOAT, num_split=2),
-        add("p", "s", "s:1"),
-        add("q", "s:1", "s:1"),
-    ]
 
 
 def test_swapping_two_pairs() -> None:
@@ -56,14 +45,6 @@ def test_unknown_types_fit_everything_and_are_warned_about() -> None:
 def test_filters_that_leave_no_consumer_or_are_no_patterns(filters: Any, code: str, facts: dict[str, Any]) -> None:
     edit = partial(reroute, pairs=[("foo/c", "foo/d")], **filters)
     refused(graph(*g8()), code, edit, error=GdsurgeonError, **facts)
-
-
-def test_every_slot_that_matches_counts() -> None:
-    found = graph(*split())
-    result = reroute(found, [("s:1", "s:0")])
-    assert len(result.intent.rewired) == 3
-    assert (inputs(found)["p"], inputs(found)["q"]) == (["s", "s"], ["s", "s"])
-    assert result.intent.rewired[0] == Rewired("p", 1, "s:1", "s")
 
 
 PQ = [const("p", [1]), const("q", [2])]

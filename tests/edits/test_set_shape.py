@@ -430,18 +430,6 @@ class TestFixBatch:
         assert misfit == wanted
 
 
-def test_very_many_nodes() -> None:
-    records = [placeholder("x", FLOAT, (1, 8)), const("s", [1, 8], INT32), weights("w", 8, 8)]
-    previous = "x"
-    for i in range(2_000):
-        records += [reshape(f"r{i}", previous, "s"), node(f"n{i}", "Relu", [f"r{i}"], T=FLOAT)]
-        previous = f"n{i}"
-    found = graph(*records)
-    assert len(misfits(found, [("x", (-1, 8))])) == 2_000
-    result = edited(found, "x", (-1, 8), fix_batch=True)
-    assert result.intent.changed == ["x", "s"]
-
-
 @pytest.mark.tensorflow
 class TestExecution:
     @pytest.mark.parametrize("target", [(1, 12), (1, -1)])

@@ -63,15 +63,9 @@ def test_what_is_added() -> None:
 @pytest.mark.parametrize(
     ("asked", "code", "facts"),
     [
-        ({"renamed": [("c", "d")]}, "no-such-signature", {"signature": "c", "signatures": ["a", "b"]}),
         ({"renamed": [("a", "b")]}, "name-taken", {"signature": "b"}),
         ({"renamed": [("a/w", "v")]}, "no-such-tensor", {"signature": "a", "name": "w"}),
         ({"renamed": [("a/y", "z")]}, "name-taken", {"signature": "a", "name": "z"}),
-        ({"removed": ["b/y"]}, "no-such-output", {"signature": "b"}),
-        ({"removed": ["a/x"]}, "no-such-input", {"signature": "a", "node": "image"}),
-        ({"outputs": [Named("y", "classes", "a")]}, "name-taken", {"signature": "a", "name": "y"}),
-        ({"outputs": [Named("v", "clases", "a")]}, "no-such-node", {"node": "clases", "near": "classes"}),
-        ({"outputs": [Named("v", "classes", "c")]}, "no-such-input", {"signature": "c", "node": "image"}),
         ({"renamed": [("a/x", "x")]}, "nothing-to-do", {}),
     ],
 )

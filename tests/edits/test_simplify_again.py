@@ -13,8 +13,6 @@ from support import graphs
 from support.counting import is_linear
 from support.graphs import BOOL, FLOAT, INT32, add, const, dtypes, graph, identity, node, placeholder, scalar
 
-from gdsurgeon.analysis.traversal.agenda import Agenda
-from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.simplify import simplify
 from gdsurgeon.edits.simplifying.draft import Draft
@@ -69,17 +67,6 @@ def test_what_is_one_or_two_nodes_further_on_is_looked_at_again() -> None:
     )
     simpler(found)
     assert [read.name for name in "yw" for read in found[name].inputs] == ["x", "x"]
-
-
-def test_what_a_draft_has_made_of_a_graph_is_so() -> None:
-    found = turns(3, 2, identity("i", "x"), node("e", "Relu", ["i", "^t"], T=FLOAT))
-    simpler(found)
-    kept, anew = topology_of(found), Topology(found)
-    assert (list(kept.numbers()), kept.unread()) == (list(anew.numbers()), anew.unread())
-    for number in anew.numbers():
-        assert (kept.op(number), list(kept.inputs(number))) == (anew.op(number), list(anew.inputs(number)))
-        assert sorted(kept.users(number)) == sorted(anew.users(number))
-    assert kept.with_ops(["Const"]) == anew.with_ops(["Const"])
 
 
 def test_turns_are_linear() -> None:
@@ -175,13 +162,3 @@ OPS: dict[str, Sequence[Sequence[str]]] = {
     "Transpose": [["k", "turn"]], "Reshape": [["to"]], "StopGradient": [], "NoOp": [], "Merge": [],
 }  # fmt: skip
 ATTRS: dict[str, dict[str, Any]] = {"Transpose": {"Tperm": INT32}, "Reshape": {"Tshape": INT32}}
-
-
-def test_an_agenda_goes_on_with_what_comes_behind() -> None:
-    agenda = Agenda([30, 10, 20, 0], [3, -1, -1, -1, *[-1] * 6, 1, *[-1] * 9, 2, *[-1] * 9, 0])
-    agenda.add([20, 30, 5])
-    seen = []
-    for number in agenda:
-        seen.append(number)
-        agenda.add([0, 30, 20])
-    assert seen == [30, 20, 0]

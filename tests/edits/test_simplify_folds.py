@@ -96,7 +96,6 @@ def test_a_fold_by_hand() -> None:
 
 FORMS: dict[str, tuple[list[bytes], str, str]] = {
     "Conv2D": ([*conv("c", "x", (3, 3, 4, 3)), *fused("n", "c", 3)], "Conv2D", "BiasAdd"),
-    "strides": ([*conv("c", "x", (3, 3, 4, 3), strides=(1, 2, 2, 1)), *fused("n", "c", 3)], "Conv2D", "BiasAdd"),
     "groups": ([*conv("c", "x", (3, 3, 2, 6)), *fused("n", "c", 6, "FusedBatchNormV2")], "Conv2D", "BiasAdd"),
     "depthwise": (
         [*conv("c", "x", (3, 3, 4, 2), "DepthwiseConv2dNative"), *fused("n", "c", 8, "FusedBatchNorm")],
@@ -113,8 +112,6 @@ FORMS: dict[str, tuple[list[bytes], str, str]] = {
         "Conv2D", "BiasAdd",
     ),
     "spelt out": ([*conv("c", "x", (3, 3, 4, 3)), *spelt_out("n", "c", 3)], "Conv2D", "BiasAdd"),
-    "no gamma": ([*conv("c", "x", (3, 3, 4, 3)), *spelt_out("n", "c", 3, gamma=False)], "Conv2D", "BiasAdd"),
-    "no beta": ([*conv("c", "x", (3, 3, 4, 3)), *spelt_out("n", "c", 3, beta=False)], "Conv2D", "BiasAdd"),
     "no sum": (
         [*conv("c", "x", (3, 3, 4, 3)), numbers("f", [3], 1, 2), node("n", "RealDiv", ["c", "f"], T=FLOAT)],
         "", "Conv2D",

@@ -216,18 +216,6 @@ def both_ways(data: bytes, outputs: Sequence[str]) -> list[str]:
 # -- what others have done wrong ------------------------------------------------------------------------------
 
 
-def test_a_constant_of_no_elements_keeps_its_shape() -> None:
-    """Grappler makes constants of shape [0,4] ones of shape [0]."""
-    empty = const("empty", [], FLOAT, (0, 4))
-    found = graph(placeholder("x", FLOAT, (-1, 4)), empty, const("none", [], FLOAT, (0, 5)), scalar("axis", 0, INT32),
-                  identity("e", "empty"), node("y", "ConcatV2", ["x", "e", "axis"], T=FLOAT, N=2, Tidx=INT32),
-                  node("z", "Shape", ["none"], T=FLOAT, out_type=INT32))  # fmt: skip
-    simplify(found)
-    assert graphs.inputs(found)["y"] == ["x", "empty", "axis"]
-    assert graphs.inputs(found)["z"] == ["none"]
-    assert graphs.bodies_by_name(found)["empty"] == graphs.bodies_by_name(graph(empty))["empty"]
-
-
 def test_a_long_chain_is_walked() -> None:
     names = ["x", *(f"i{i}" for i in range(5000))]
     found = graph(

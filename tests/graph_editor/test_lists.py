@@ -96,13 +96,6 @@ def test_a_list_that_cannot_be_changed() -> None:
     assert isinstance(ge.sgv(three()["a"]).outputs, ge.ListView)
 
 
-def test_what_is_iterable() -> None:
-    found = three()
-    assert ge.is_iterable([]) and ge.is_iterable(()) and ge.is_iterable({}) and ge.is_iterable(iter([]))
-    assert not ge.is_iterable(3) and not ge.is_iterable(found["a"]) and not ge.is_iterable(found["a"].output)
-    assert not ge.is_iterable(found)
-
-
 Pair = namedtuple("Pair", ["first", "second"])
 
 

@@ -23,12 +23,6 @@ def test_a_view_of_the_whole_graph() -> None:
         assert (letters(view.inputs), letters(view.outputs)) == ("", "eh")
 
 
-def test_a_view_of_a_scope() -> None:
-    found = Eight()
-    for scope in ("foo/bar", "foo/bar/"):
-        assert letters(ge.sgv_scope(scope, graph=found.graph).ops) == "efgh"
-
-
 def test_inputs_and_outputs_are_remapped_by_place_and_by_tensor() -> None:
     found = Eight()
     view = ge.sgv(found["c"])
@@ -125,11 +119,6 @@ def test_the_place_of_an_input_or_output() -> None:
     assert view.output_index(found["g"].output) == 1
     refused(found.graph, "no-such-input", lambda: view.input_index(found["b"].output), tensor="foo/b")
     refused(found.graph, "no-such-output", lambda: view.output_index(found["c"].output), tensor="foo/c")
-
-
-def test_the_consumers_of_a_view_are_outside() -> None:
-    found = Eight()
-    assert letters(ge.sgv(found["c"], found["g"]).consumers()) == "efh"
 
 
 def test_a_view_is_not_changed_by_what_is_made_of_it() -> None:

@@ -270,13 +270,6 @@ def test_an_input_becomes_one_placeholder_and_a_hidden_one_stays() -> None:
     assert sound(found.graph)
 
 
-def test_to_another_graph_hidden_inputs_become_placeholders_too() -> None:
-    found = Eight()
-    target = ge.empty_graph(found.graph)
-    ge.copy(ge.sgv(found["f"]).remap_inputs([0]), target)
-    assert graphs.inputs(target) == {"foo/bar/f": ["geph__c_0", "geph__d_0"], "geph__c_0": [], "geph__d_0": []}
-
-
 @pytest.mark.parametrize("elsewhere", [False, True])
 def test_no_placeholder_stands_for_what_has_no_known_type(elsewhere: bool) -> None:
     found = graph(const("a", [1]), node("m", "MyOp", ["a"]), identity("y", "m"), identity("z", "y"))

@@ -11,17 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.behind import Shape, model, results
 from support.graphs import Builder
-from support.stepping import Array
+from support.stepping import Array, check_as_said, joined
 
 import gdsurgeon as gds
 from gdsurgeon.errors import EditError
-from gdsurgeon.graph.graph import Graph
 from gdsurgeon.proof.executor import Refused
 from gdsurgeon.steps.book import book, written
 from gdsurgeon.steps.build import stood_behind
 from gdsurgeon.steps.step import BEHIND
-from gdsurgeon.wire.write import read_chunks
-from steps.test_chains import check_as_said
 
 NAMED = "labels(names=[a, b, c])"
 OWN = (
@@ -124,11 +121,6 @@ def some_chains(count: int) -> list[tuple[list[str], tuple[str, tuple[int, ...],
         except EditError:
             pass
     return out
-
-
-def joined(graphs: list[Graph]) -> Graph:
-    """GRAPHS as one: protobuf joins repeated fields."""
-    return gds.from_bytes(b"".join(read_chunks(graph.chunks()) for graph in graphs), "steps.pb")
 
 
 @pytest.mark.tensorflow

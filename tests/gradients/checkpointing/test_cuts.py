@@ -236,16 +236,6 @@ def test_least_time_is_not_slower_than_any_choice_of_segments(found: ForwardPass
     assert mine <= best + 1e-6
 
 
-def test_costly_nodes_are_not_computed_again_where_cheap_ones_do() -> None:
-    found = chain([100 * KIB] * 16, [1000.0 if i % 4 == 0 else 1.0 for i in range(16)])
-    table = table_of(found)
-    plain = bound_of(table, ())
-    cuts = least_time(table, 0.7 * plain)
-    assert cuts is not None
-    made = recomputed(found, cuts.positions, cuts.kept_segments, "again")
-    assert 0 < made.cost < 1000
-
-
 # -- plans --------------------------------------------------------------------------------------------------------
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -33,9 +34,7 @@ def convolution(make: Maker, *, to_filter: float = 1e6) -> None:
     make("y", "Custom", ["more", "filter"], [SMALL], cost=1e6)
 
 
-def added(
-    make: Maker, bound: int, may_wait: Sequence[str] | None = None, runs: Sequence[str] | None = None
-) -> list[str]:
+def added(make: Maker, bound: int, may_wait: Sequence[str] | None = None, asleep: str = "") -> list[str]:
     """What waits for what, as 'node after reader'; the step is made to."""
     step = make.step
     slots = slots_to_hold(step, range(len(step)), ())
@@ -43,7 +42,7 @@ def added(
         step,
         make.peak("y", threads=2),
         [number for number in slots if may_wait is None or step.names[number] in may_wait],
-        [runs is None or name in runs for name in step.names],
+        [name != asleep for name in step.names],
         bound,
     )
     hold(step, waits, slots, "again")
@@ -62,30 +61,21 @@ def test_a_late_reader_would_take_more(make: Maker) -> None:
     assert make.peak("y", threads=2).nbytes == before.nbytes
 
 
-def test_where_there_is_room_nothing_waits(make: Maker) -> None:
+@pytest.mark.parametrize(
+    ("room", "late", "how"),
+    [
+        (BIG, (), {}),
+        (0, ["filter"], {}),
+        (0, (), {"may_wait": ["dx", "y"]}),
+        (0, (), {"asleep": "filter"}),
+        (0, (), {"asleep": "more"}),
+    ],
+    ids=["where there is room", "depends in any case", "may not wait", "no reader that may not run", "may not run"],
+)
+def test_nothing_waits(make: Maker, room: int, late: Sequence[str], how: dict[str, Any]) -> None:
     convolution(make)
-    assert added(make, make.peak("y", threads=2).nbytes + BIG) == []
-
-
-def test_what_depends_on_the_reader_waits_in_any_case(make: Maker) -> None:
-    convolution(make)
-    make.step.waits[make.step.index["dx"]].append(make.step.index["filter"])
-    assert added(make, make.peak("y", threads=2).nbytes) == []
-
-
-def test_only_what_may_wait_does(make: Maker) -> None:
-    convolution(make)
-    assert added(make, make.peak("y", threads=2).nbytes, may_wait=["dx", "y"]) == []
-
-
-def test_what_may_not_run_is_not_waited_for(make: Maker) -> None:
-    convolution(make)
-    assert added(make, make.peak("y", threads=2).nbytes, runs=[n for n in make.step.names if n != "filter"]) == []
-
-
-def test_what_may_not_run_does_not_wait(make: Maker) -> None:
-    convolution(make)
-    assert added(make, make.peak("y", threads=2).nbytes, runs=[n for n in make.step.names if n != "more"]) == []
+    make.step.waits[make.step.index["dx"]] += [make.step.index[name] for name in late]
+    assert added(make, make.peak("y", threads=2).nbytes + room, **how) == []
 
 
 def test_what_writes_over_its_input_waits_for_the_other_readers(make: Maker) -> None:
