@@ -67,15 +67,6 @@ def test_a_header() -> None:
     assert not found.unknown_fields
 
 
-def test_of_a_field_that_is_there_twice_the_last_counts() -> None:
-    buf = text(1, "old") + OP + encode_attr("k", INT) + NAME + encode_attr("k", TYPE) + text(2, "Other")
-    found = header(buf)
-    assert (found.name, found.op) == (parse(buf).name, parse(buf).op) == ("n", "Other")
-    start, end = found.attrs["k"]
-    assert buf[start:end] == TYPE
-    assert parse(buf).attr["k"].type == 1
-
-
 @pytest.mark.parametrize("unknown", [b"\x78\x05", b"\x7a\x01x", b"\x08\x05", b"\x7b\x08\x01\x7c", b"\x3d1234"])
 def test_unknown_fields_are_noticed(unknown: bytes) -> None:
     assert header(NAME + unknown + OP) == header(NAME + OP)._replace(unknown_fields=True)
@@ -149,19 +140,6 @@ def test_the_first_inputs_stand_after_the_op_or_the_name_or_at_the_start(before:
     assert patch(before, inputs=("x",)) == after
 
 
-def test_inputs_are_renamed_in_place() -> None:
-    buf = NAME + text(3, "a") + OP + text(3, "b:1") + text(3, "^a")
-    assert patch(buf, rename_input=lambda t: t.replace("a", "long")) == (
-        NAME + text(3, "long") + OP + text(3, "b:1") + text(3, "^long")
-    )
-
-
-def test_of_a_text_that_is_there_twice_the_last_is_changed() -> None:
-    buf = NAME + OP + text(1, "m")
-    assert patch(buf, name="x") == NAME + OP + text(1, "x")
-    assert parse(patch(buf, name="n")).name == "n"
-
-
 def test_a_device_is_appended_where_there_was_none() -> None:
     assert patch(NAME + OP, device="/cpu:0") == NAME + OP + DEVICE
     assert parse(patch(NAME + OP + DEVICE, device="")).device == ""
@@ -184,14 +162,6 @@ def test_attrs_are_set_removed_and_appended() -> None:
     assert patch(buf, attrs={"a": TYPE, "b": None, "e": INT}) == (
         NAME + encode_attr("a", TYPE) + OP + encode_attr("c", INT) + encode_attr("e", INT)
     )
-
-
-@pytest.mark.parametrize("value", [TYPE, INT, b"\x18\x09", None])
-def test_an_attr_that_is_there_twice_is_once_what_it_was_set_to(value: bytes | None) -> None:
-    buf = NAME + OP + encode_attr("k", INT) + encode_attr("other", INT) + encode_attr("k", TYPE)
-    found = parse(patch(buf, attrs={"k": value}))
-    assert found.attr["other"].i == 5
-    assert (found.attr["k"].SerializeToString() if "k" in found.attr else None) == value
 
 
 def test_setting_one_attr_leaves_doubles_of_another_alone() -> None:

@@ -36,6 +36,7 @@ from gdsurgeon.analysis.checks.findings import MOST_FAULTS
 from gdsurgeon.cli.hints import hint_of
 from gdsurgeon.errors import InputError
 from gdsurgeon.graph.load import from_bytes, load
+from gdsurgeon.wire import scan
 from gdsurgeon.wire.fields import encode_len, encode_varint
 
 MODELS = ROOT.parent / "shared" / "models"
@@ -286,11 +287,16 @@ def idle(count: int) -> bytes:
 @pytest.mark.parametrize(("records", "code", "facts"), FAULTS.values(), ids=FAULTS)
 @pytest.mark.parametrize("beside", [0, 5000])
 def test_each_fault(records: list[bytes], code: str, facts: dict[str, object], beside: int) -> None:
-    """Alone, and with nodes so many behind it that they are parsed in runs."""
+    """Alone, and with nodes so many behind it that they are parsed in runs, and in small ones."""
     found = graph(*records, idle(beside if records != [b""] else 0))
     findings = check(found)
     assert findings.fault_count == len(findings.faults) == 1, findings.faults
     check_error(findings.faults[0], code, facts)
+    with pytest.MonkeyPatch.context() as patch:
+        for limit, size in (("SMALLEST_CHUNK", 256), ("LARGEST_CHUNK", 512), ("AT_ONCE", 16)):
+            patch.setattr(scan, limit, size)
+        in_chunks = check(graph(*records, idle(beside if records != [b""] else 0)))
+    assert [fault.as_json() for fault in in_chunks.faults] == [fault.as_json() for fault in findings.faults]
     with pytest.raises(InputError) as caught:
         require_sound(found)
     check_error(caught.value, "unsound-graph", {"count": 1, "faults": [findings.faults[0].as_json()]})
