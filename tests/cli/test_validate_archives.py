@@ -80,15 +80,6 @@ def test_recorded_outputs_that_do_not_fit(bench: Bench, name: str) -> None:
     check_said(ran, words)
 
 
-@pytest.mark.parametrize("dtype", ["longdouble", "datetime64[D]", "V3", "f4,i8"])
-def test_recorded_outputs_of_dtypes_that_no_tensor_has(bench: Bench, dtype: str) -> None:
-    bench.put(m=scaled())
-    bench.archive("bad.npz", y=np.zeros((1, 4), dtype))
-    ran = bench.run("m.pb", "--golden", "bad.npz", "--samples", "1")
-    assert ran.code in (2, 5)
-    check_said(ran, "y")
-
-
 def test_every_sample_of_recorded_outputs_has_its_partners(bench: Bench) -> None:
     bench.put(m=scaled())
     assert bench.run("m.pb", "--save-outputs", "out.npz").code == 0
@@ -114,54 +105,15 @@ def test_all_recorded_samples_are_looked_at(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("option", ["--feeds", "--golden"])
-@pytest.mark.parametrize("data", [b"", b"PK nonsense", b"\x93NUMPY"], ids=["empty", "nonsense", "npy"])
-def test_broken_archives(bench: Bench, option: str, data: bytes) -> None:
+def test_broken_archives(bench: Bench, option: str) -> None:
     bench.put(m=scaled())
-    bench.desk.put("bad.npz", data)
+    bench.desk.put("bad.npz", b"PK nonsense")
     ran = bench.run("m.pb", option, "bad.npz")
     assert ran.code == 2
     check_said(ran, "bad.npz cannot be read")
     ran = bench.run("m.pb", option, "nowhere.npz")
     assert ran.code == 2
     check_said(ran, "nowhere.npz", "no such file")
-
-
-def test_an_archive_with_a_broken_entry(bench: Bench) -> None:
-    bench.put(m=scaled())
-    with zipfile.ZipFile(bench.desk.folder / "bad.npz", "w") as archive:
-        archive.writestr("x.npy", b"\x93NUMPY\x01\x00v\x00 no header")
-        archive.writestr("y.npy", b"")
-    for option in ("--feeds", "--golden"):
-        ran = bench.run("m.pb", option, "bad.npz")
-        assert ran.code == 2
-        check_said(ran, "bad.npz")
-
-
-def test_recorded_outputs_are_no_feeds(bench: Bench) -> None:
-    bench.put(m=scaled())
-    assert "feeds" not in bench.run("m.pb", "--golden", "nowhere.npz").err.partition("Error")[2]
-
-
-FED: dict[str, tuple[dict[str, Any], str]] = {
-    "other names": ({"q": np.ones(3)}, "'q'"),
-    "another dtype": ({"x": np.ones((1, 4))}, "float64 [1,4]"),
-    "another shape": ({"x": np.ones((1, 5), "f4")}, "[1,5]"),
-    "texts": ({"x": np.array(["a"])}, "string [1]"),
-    "no first sample": ({"x__1": np.ones((1, 4), "f4")}, "first sample"),
-    "a gap": ({"x": np.ones((1, 4), "f4"), "x__7": np.ones((1, 4), "f4")}, "'x@7'"),
-    "objects": ({"x": np.array([{}], dtype=object)}, "bad.npz"),
-    "records": ({"x": np.zeros(3, "f4,i8")}, "'x'"),
-}
-
-
-@pytest.mark.parametrize("name", FED)
-def test_feeds_that_do_not_fit(bench: Bench, name: str) -> None:
-    values, words = FED[name]
-    bench.put(m=scaled())
-    bench.archive("bad.npz", **values)
-    ran = bench.run("m.pb", "--feeds", "bad.npz")
-    assert ran.code == 2
-    check_said(ran, words)
 
 
 def test_nothing_in_what_was_fed_is_no_pass(bench: Bench) -> None:

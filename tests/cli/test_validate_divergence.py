@@ -59,7 +59,7 @@ def test_one_perturbed_constant_of_a_thousand_nodes(bench: Bench, mode: tuple[st
         (split(), split("parts:2"), "y", "parts:2"),
         (normalised(), normalised(0.5), "offset", "constant"),
         (joined_by("-"), joined_by("+"), "y", "separator"),
-        (looping(), looping(2.0), "w/exit_x", ""),
+        (looping(), looping(2.0), "w/exit_x", "w/step"),
     ],
     ids=["input", "op", "attr", "function", "output", "constant", "string", "loop"],
 )
@@ -79,11 +79,6 @@ def test_the_first_divergence(
     if first.dtype != object:
         largest = np.max(np.abs(first.astype("float64") - second))
         assert f"by up to {largest:.3g}" in reduced["difference"]
-
-
-def test_what_differs_in_a_loop_is_named(bench: Bench) -> None:
-    bench.put(m=looping(), other=looping(2.0))
-    assert "w/step" in bench.run("m.pb", "other.pb", "--first-divergence").err
 
 
 @modes
@@ -156,12 +151,6 @@ def test_an_extra_node_between(bench: Bench) -> None:
     arguments = ("--feed", "keep_prob=0.5", "--first-divergence")
     verdict = bench.verdict("plain.pb", "keeping.pb", *arguments, code=5)
     assert guilty(verdict) == ["y"] and "'dropped'" in why(verdict)
-
-
-def test_an_extra_node_between_is_said_in_words(bench: Bench) -> None:
-    bench.put(plain=dropping(False), keeping=dropping(True))
-    err = bench.run("plain.pb", "keeping.pb", "--feed", "keep_prob=0.5", "--first-divergence").err
-    assert "its inputs agree" in err or "those" not in err
 
 
 def test_reduced_to_standard_output(bench: Bench) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.feeding import feed_of, identity, returned, spec_of
-from support.graphs import Builder, body_node, func
+from support.graphs import Builder
 
 from gdsurgeon.cli.hints import hint_of
 from gdsurgeon.errors import NotValidatedError
@@ -61,44 +61,6 @@ def test_integers_are_small_and_not_negative(dtype: str) -> None:
 def test_bytes_take_any_value_and_bools_both() -> None:
     assert feed_of(identity("uint8", (4000,))).numpy().max() > 250
     assert set(feed_of(identity("bool", (50,))).numpy().tolist()) == {False, True}
-
-
-@pytest.mark.parametrize("dtype", ["int32", "int64"])
-@pytest.mark.parametrize("through", [(), ("Identity", "Cast")])
-def test_an_index_stays_below_the_rows_that_it_chooses_from(dtype: str, through: tuple[str, ...]) -> None:
-    m = Builder()
-    m.placeholder("x", dtype, (200,))
-    last = "x"
-    for op in through:
-        attrs = {"T": dtype} if op == "Identity" else {"SrcT": dtype, "DstT": "int64"}
-        last = m.node(op, op, [last], **attrs)
-    m.const("rows", [[1.0], [2.0], [3.0]])
-    m.const("axis", 0, "int32")
-    m.node("y", "GatherV2", ["rows", last, "axis"], Tparams="float32", Tindices="int64", Taxis="int32")
-    assert set(feed_of(m).numpy().tolist()) == {0, 1, 2}
-
-
-@pytest.mark.tensorflow
-def test_the_index_of_a_gather_with_another_axis_stays_below_that_axis(executor: Executor) -> None:
-    """The constant has more rows than columns, and columns are chosen."""
-    m = Builder()
-    m.placeholder("x", "int32", (50,))
-    m.const("table", np.ones((9, 2), "float32"))
-    m.const("axis", 1, "int32")
-    m.node("y", "GatherV2", ["table", "x", "axis"], Tparams="float32", Tindices="int32", Taxis="int32")
-    assert returned(executor, m)["y"].shape == (9, 50)
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("min_size", 40.0), ("keep_prob", 1.0), ("dropout_rate", 0.0), ("is_training", 0.0), ("scale_factor", 0.7)],
-)
-def test_a_scalar_is_a_setting_by_its_name(name: str, value: float) -> None:
-    m = Builder()
-    m.placeholder(name, "float32", ())
-    m.node("y", "Neg", [name], T="float32")
-    for seed in (1, 2):
-        assert float(feed_of(m, seed, name).numpy()) == pytest.approx(value)
 
 
 def test_an_unfeedable_dtype_is_said() -> None:
@@ -184,18 +146,6 @@ def test_the_picture_arrives_as_it_was_made(executor: Executor) -> None:
 
 
 @pytest.mark.tensorflow
-def test_web_safe_base64_is_decoded_too(executor: Executor) -> None:
-    m = Builder()
-    m.placeholder("x", "string", (1,))
-    m.node("text", "DecodeBase64", ["x"])
-    m.const("zero", 0, "int32")
-    m.node("one", "GatherV2", ["text", "zero", "zero"], Tparams="string", Tindices="int32", Taxis="int32")
-    m.node("y", "DecodeImage", ["one"], channels=3, dtype="uint8", expand_animations=False)
-    assert spec_of(m.graph()).content.kind == "base64"
-    assert returned(executor, m)["y"].shape == (96, 128, 3)
-
-
-@pytest.mark.tensorflow
 def test_several_pictures_in_one_input_differ(executor: Executor) -> None:
     m = Builder()
     m.placeholder("x", "string", (3,))
@@ -209,99 +159,6 @@ def test_several_pictures_in_one_input_differ(executor: Executor) -> None:
     data = returned(executor, m)["y"].data
     assert isinstance(data, list) and len(set(data)) == 3
     assert all(text.startswith(b"\xff\xd8\xff") for text in data)
-
-
-@pytest.mark.tensorflow
-def test_the_decoder_is_found_inside_functions(executor: Executor) -> None:
-    m = Builder()
-    inner = m.function("inner", {"text": "string"}, {"out": "uint8"})
-    body_node(inner, "decode", "DecodeJpeg", ["text"], channels=3)
-    inner.ret["out"] = "decode:image:0"
-    outer = m.function("outer", {"text": "string"}, {"out": "uint8"})
-    call = {"Tin": ["string"], "Tout": ["uint8"], "config": "", "config_proto": "", "executor_type": ""}
-    body_node(outer, "call", "PartitionedCall", ["text"], f=func("inner"), **call)
-    outer.ret["out"] = "call:output:0"
-    m.placeholder("x", "string", ())
-    m.node("y", "PartitionedCall", ["x"], f=func("outer"), **call)
-    assert spec_of(m.graph()).content.kind == "jpeg"
-    assert returned(executor, m)["y"].shape == (96, 128, 3)
-
-
-DENSE = [("width", "float32", (2,)), ("count", "int64", ()), ("label", "string", (3,))]
-
-
-EXAMPLE_OUTPUTS = {"width": (1, (2,)), "count": (9, ()), "label": (7, (3,))}
-
-
-def parse_example(op: str) -> Builder:
-    """Asks a tf.Example for three dense features and two sparse ones; none has a default."""
-    m = Builder()
-    m.placeholder("x", "string", () if op == "ParseSingleExample" else (-1,))
-    keys = [name for name, _, _ in DENSE]
-    types = [dtype for _, dtype, _ in DENSE]
-    shapes = [tuple(shape) for _, _, shape in DENSE]
-    for name, dtype, _ in DENSE:
-        m.const(f"no_{name}", np.zeros((0,)) if dtype != "string" else [], dtype)
-    defaults = [f"no_{name}" for name in keys]
-    if op == "ParseExample":
-        m.const("names", [], "string")
-        parts = []
-        for kind, listed in (("sparse", ["words", "ids"]), ("dense", keys)):
-            parts += [m.const(f"{kind}_{name}", name, "string") for name in listed]
-        m.node(
-            "parsed",
-            op,
-            ["x", "names", *parts, *defaults],
-            Nsparse=2,
-            Ndense=3,
-            sparse_types=["string", "int64"],
-            Tdense=types,
-            dense_shapes=shapes,
-        )
-    elif op == "ParseExampleV2":
-        for name, listed in (("names", []), ("sparse_keys", ["words", "ids"]), ("dense_keys", keys), ("ragged", [])):
-            m.const(name, listed, "string")
-        m.node(
-            "parsed",
-            op,
-            ["x", "names", "sparse_keys", "dense_keys", "ragged", *defaults],
-            num_sparse=2,
-            sparse_types=["string", "int64"],
-            ragged_value_types=[],
-            ragged_split_types=[],
-            Tdense=types,
-            dense_shapes=shapes,
-        )
-    else:
-        m.node(
-            "parsed",
-            op,
-            ["x", *defaults],
-            num_sparse=2,
-            sparse_keys=["words", "ids"],
-            dense_keys=keys,
-            sparse_types=["string", "int64"],
-            Tdense=types,
-            dense_shapes=shapes,
-        )
-    for i, (name, dtype, _) in enumerate(DENSE):
-        m.node(name, "Identity", [f"parsed:{6 + i}"], T=dtype)
-    for i, (name, dtype) in enumerate((("words", "string"), ("ids", "int64"))):
-        m.node(name, "Identity", [f"parsed:{2 + i}"], T=dtype)
-    return m
-
-
-@pytest.mark.tensorflow
-@pytest.mark.parametrize("op", ["ParseExample", "ParseExampleV2", "ParseSingleExample"])
-def test_an_example_has_the_features_that_are_asked_for(op: str, executor: Executor) -> None:
-    m = parse_example(op)
-    features = {f.key: (f.dtype, f.length) for f in spec_of(m.graph()).content.features}
-    assert features == {"width": (1, 2), "count": (9, 1), "label": (7, 3), "words": (7, 1), "ids": (9, 1)}
-    batch = () if op == "ParseSingleExample" else (1,)
-    found = returned(executor, m)
-    for name, (dtype, shape) in EXAMPLE_OUTPUTS.items():
-        assert (found[name].dtype, found[name].shape) == (dtype, (*batch, *shape))
-    assert [(found[n].dtype, found[n].shape) for n in ("words", "ids")] == [(7, (1,)), (9, (1,))]
 
 
 def test_an_example_spells_numbers_as_varints() -> None:

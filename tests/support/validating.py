@@ -154,15 +154,6 @@ def split(second: str = "parts:1") -> Builder:
     return b
 
 
-def joined(suffix: str = "!") -> Builder:
-    b = Builder()
-    b.placeholder("t", "string", (-1,))
-    b.const("suffix", suffix, "string")
-    b.node("joined", "StringJoin", ["t", "suffix"], N=2, separator="-")
-    b.node("y", "Identity", ["joined"], T="string")
-    return b
-
-
 def joined_by(separator: str) -> Builder:
     b = Builder()
     b.placeholder("t", "string", (-1,))

@@ -132,6 +132,30 @@ def test_ragged_features_have_values(executor: Executor) -> None:
 
 
 @pytest.mark.tensorflow
+@pytest.mark.parametrize("op", ["ParseExample", "ParseExampleV2"])
+def test_dense_and_sparse_features(op: str, executor: Executor) -> None:
+    keys = {"sparse": ["words", "ids"], "dense": ["width", "label"]}
+    m = text_input((1,))
+    for i, dtype in enumerate(("float32", "string")):
+        m.const(f"default{i}", [], dtype)
+    m.const("no", [], "string")
+    attrs: dict[str, Any] = {"sparse_types": ["string", "int64"], "Tdense": ["float32", "string"]}
+    if op == "ParseExample":
+        parts = [m.const(key, key, "string") for listed in keys.values() for key in listed]
+        attrs |= {"Nsparse": 2, "Ndense": 2}
+    else:
+        parts = [*(m.const(kind, listed, "string") for kind, listed in keys.items()), "no"]
+        attrs |= {"num_sparse": 2, "ragged_value_types": [], "ragged_split_types": []}
+    m.node("parsed", op, ["x", "no", *parts, "default0", "default1"], dense_shapes=[(2,), (3,)], **attrs)
+    for i, dtype in ((2, "string"), (3, "int64"), (6, "float32"), (7, "string")):
+        m.node(f"y{i}", "Identity", [f"parsed:{i}"], T=dtype)
+    found = returned(executor, m)
+    assert [found[f"y{i}"].shape for i in (2, 3, 6, 7)] == [(1,), (1,), (1, 2), (1, 3)]
+    features = {f.key: (f.dtype, f.length) for f in spec_of(m.graph()).content.features}
+    assert features == {"words": (7, 1), "ids": (9, 1), "width": (1, 2), "label": (7, 3)}
+
+
+@pytest.mark.tensorflow
 def test_an_example_as_json(executor: Executor) -> None:
     m = parse_single(("weight", "float32", (2,)), ("count", "int64", (3,)), ("label", "string", ()), batch=2)
     m.node("binary", "DecodeJSONExample", ["x"])

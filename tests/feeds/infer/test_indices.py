@@ -128,6 +128,15 @@ def two_tables() -> Builder:
     return m
 
 
+def another_axis() -> Builder:
+    """The constant has more rows than columns, and columns are chosen."""
+    m = indices()
+    m.const("table", np.ones((9, 2)))
+    types = {"Tparams": "float32", "Tindices": "int32", "Taxis": "int32"}
+    m.node("y", "GatherV2", ["table", "x", "one"], **types)
+    return m
+
+
 INDICES: dict[str, Callable[[], Builder]] = {
     "GatherNd": gather_nd,
     "SparseSegmentSum": lambda: segment_op("SparseSegmentSum", of="indices"),
@@ -145,12 +154,13 @@ INDICES: dict[str, Callable[[], Builder]] = {
     "unique": unique,
     "column": column,
     "computed table": computed_table,
+    "another axis": another_axis,
     "float indices": float_indices,
     "two tables": two_tables,
 }
 
 
-MOST = {"GatherNd": 1, "computed table": 1}
+MOST = {"GatherNd": 1, "computed table": 1, "another axis": 1}
 
 
 @pytest.mark.tensorflow

@@ -355,6 +355,8 @@ def named(name: str, dtype: str = "float32", shape: tuple[int, ...] = ()) -> Bui
         ("thresholds", "float16", (3,), 0.001, "0.001: a threshold by its name"),
         ("keep_prob", "bfloat16", (), 1, "1: keeps all, by its name"),
         ("keep_prob", "float32", (1,), 1, "1: keeps all, by its name"),
+        ("dropout_rate", "float32", (), 0, "0: drops nothing, by its name"),
+        ("scale_factor", "float32", (), 0.7, "0.7: a factor by its name"),
         ("is_training", "bool", (), 0, "false: no training, by its name"),
         ("is_training", "int32", (), 0, "0: no training, by its name"),
         ("batch_size", "int32", (), 1, "1: one, as batches are made, by its name"),
