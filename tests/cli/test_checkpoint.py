@@ -276,17 +276,6 @@ def test_a_prefix_of_which_a_part_is_there_is_refused(small: Desk) -> None:
     refused(small, 6, said, "m", "--drop", "step", "-o", "n")
 
 
-def test_links_to_files_elsewhere(small: Desk) -> None:
-    """As a cache of downloads has them: what is linked is the file, not the link."""
-    (small.folder / "store").mkdir()
-    for n, name in enumerate((INDEX, *SHARDS)):
-        os.replace(name, f"store/{n}")
-        os.symlink(f"store/{n}", name)
-    (small.folder / "there").mkdir()
-    done(small, "m", "--rename", "step=s", "-o", "there/n")
-    assert sorted(held("there/n")) == ["bias", "kernel", "names", "s"]
-
-
 def test_as_json(small: Desk) -> None:
     ran = done(small, "m", "--rename", "step=s", "-o", "n", "--json", "-q")
     found = json.loads(ran.out)

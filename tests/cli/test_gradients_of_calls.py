@@ -42,24 +42,8 @@ LOOPS = define(
     "loops", {"x": FLOAT}, {"out": (FLOAT, "loop:output:2")},
     const("zero", [0], INT32, ()), const("most", [9], INT32, ()), loop("zero:output:0", "most:output:0", "x"),
 )  # fmt: skip
-SQUARE = define("squared", {"x": FLOAT}, {"out": (FLOAT, "y:y:0")}, node("y", "Square", ["x"], T=FLOAT))
 X = placeholder("x", FLOAT, (1, 4))
 GRADIENTS = ("--ys", "y", "--xs", "x")
-
-
-def test_a_call_is_differentiated_as_a_whole(desk: Desk) -> None:
-    desk.put(
-        "model.pb", graph_bytes(X, call("c", "squared", ["x"], [FLOAT], [FLOAT]), identity("y", "c"), library(SQUARE))
-    )
-    ran = desk.run("add-gradients", "model.pb", *GRADIENTS, "-o", "out.pb")
-    assert ran.code == 0 and "a call without a gradient of its own" in ran.err and "bit-identical" in ran.err, ran
-
-
-def test_a_loop_outside_of_calls(desk: Desk) -> None:
-    ends = const("zero", [0], INT32, ()), const("most", [9], INT32, ())
-    desk.put("model.pb", graph_bytes(X, *ends, loop("zero", "most", "x"), identity("y", "loop:2"), library(COND, BODY)))
-    ran = desk.run("add-gradients", "model.pb", *GRADIENTS, "-o", "out.pb")
-    assert ran.code == 0 and "bit-identical" in ran.err, ran
 
 
 def test_a_loop_in_a_call_is_refused_until_the_call_is_inlined(desk: Desk) -> None:

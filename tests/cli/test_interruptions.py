@@ -8,15 +8,15 @@ import signal
 import struct
 import subprocess
 import termios
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support import hostile
 from support.desk import Desk, Ran, check_refused, check_said, finished
+from support.failing import children
 from support.hostile import HEAVY, PLAIN
+from support.patience import gone, is_alive, until
 from support.renaming import EARLIER, QUICK, RENAME, RENAME_TWO, TO_OUT
 
 from gdsurgeon.cli import main
@@ -49,34 +49,12 @@ run()
 """
 
 
-def children(pid: int) -> list[int]:
-    """The processes whose parent is PID."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and status(int(entry.name))[1:2] == [str(pid)]:
-            found.append(int(entry.name))
-    return found
-
-
-def wait_for(condition: Callable[[], Any]) -> Any:
-    """What CONDITION gives, once that is true."""
-    give_up = time.monotonic() + 60
-    while not (found := condition()):
-        assert time.monotonic() < give_up, "it never came about"
-        time.sleep(0.005)
-    return found
-
-
 def status(pid: int) -> list[str]:
     """The fields of /proc/PID/stat from the state on; that of a process that has gone is Z, as while it is a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return ["Z"]
-
-
-def is_running(pid: int) -> bool:
-    return status(pid)[0] != "Z"
 
 
 def is_waiting(pid: int) -> bool:
@@ -145,7 +123,7 @@ def test_signal_while_reading(desk: Desk, number: signal.Signals, code: int) -> 
     process.stdin.write(HEAVY)  # more than a pipe holds: when all is written, some has been read
     process.stdin.flush()
     pipe = process.stdin.fileno()
-    wait_for(lambda: unread(pipe) == 0 and is_waiting(process.pid))
+    assert until(lambda: unread(pipe) == 0 and is_waiting(process.pid))
     process.send_signal(number)
     process.wait(60)
     check_interrupted(desk, finished(process), code)
@@ -159,7 +137,7 @@ def test_signal_while_streaming(desk: Desk, number: signal.Signals, code: int) -
     process = desk.fork(*RENAME, "-o", "pipe")
     with open(desk.folder / "pipe", "rb", buffering=0) as pipe:
         assert len(pipe.read(1)) == 1
-        wait_for(lambda: is_waiting(process.pid))  # the pipe is full
+        assert until(lambda: is_waiting(process.pid))  # the pipe is full
         process.send_signal(number)
         process.wait(60)
     check_interrupted(desk, finished(process), code)
@@ -179,14 +157,14 @@ class Validation:
         self.desk = desk
         self.before = desk.files()
         self.process = desk.start("rename", "model.pb", "result=q", "-o", "out.pb", **options)
-        wait_for(lambda: [name for name in desk.files() if name.startswith(".out.pb.gdsurgeon-")])
+        assert until(lambda: [name for name in desk.files() if name.startswith(".out.pb.gdsurgeon-")])
         (self.child,) = children(self.process.pid)
         # Longer than TensorFlow takes to load: it is in the loop, or about to be.
-        wait_for(lambda: not is_running(self.child) or processor_ticks(self.child) > 70)
+        assert until(lambda: not is_alive(self.child) or processor_ticks(self.child) > 70)
 
     def finished(self) -> Ran:
         ran = finished(self.process)
-        wait_for(lambda: not is_running(self.child))
+        assert gone(self.child)
         assert self.desk.files() == self.before
         return ran
 
@@ -224,7 +202,7 @@ def test_kill_while_validating_ends_the_child(desk: Desk) -> None:
     validation = Validation(desk)
     validation.process.kill()
     finished(validation.process)
-    wait_for(lambda: not is_running(validation.child))
+    assert gone(validation.child)
 
 
 # -- row 63: the validator dies ------------------------------------------------------------------------------

@@ -99,10 +99,6 @@ def test_levels_one_a_line(command: Select) -> None:
     assert command.lines("--toposort", "--scope", "foo/bar", "--tensors")[-1] == "foo/bar/h"
 
 
-def test_a_single_level_is_one_line(command: Select) -> None:
-    assert command.lines("--toposort", "--op", "Const") == ["a foo/b foo/d"]
-
-
 def test_json(command: Select) -> None:
     found = json.loads(command("--node", "foo/bar/h", "--node", "a", "--json").out)
     assert found == [
@@ -131,19 +127,10 @@ def test_json_of_levels_is_a_list_of_lists(command: Select) -> None:
     assert [[n["name"] for n in level] for level in found] == [short("abd")]
 
 
-def test_json_of_an_empty_graph(command: Select) -> None:
-    command.put()
-    assert json.loads(command("--json").out) == []
-
-
 def test_names_from_a_file(command: Select, tmp_path: Path) -> None:
     (tmp_path / "names.txt").write_bytes(b"\xef\xbb\xbffoo/d\r\n\n  foo/bar/h:0  \na:1\n")
     assert command.lines("--nodes", "names.txt") == short("adh")
     assert command.lines("--nodes", "names.txt", "--op", "Const", "--exclude", "^a$") == short("bdh")
-
-
-def test_names_from_standard_input(command: Select) -> None:
-    assert command.lines("--nodes", "-", stdin=b"foo/c\nfoo/bar/e\n") == short("ce")
 
 
 def test_what_it_prints_it_reads(command: Select, tmp_path: Path) -> None:
@@ -173,17 +160,6 @@ def test_a_list_of_names_that_cannot_be_read(command: Select, tmp_path: Path, co
     assert ran.code == 2 and "--nodes names.txt" in ran.err
 
 
-def test_what_standard_input_holds_is_no_text(command: Select) -> None:
-    ran = command("--nodes", "-", stdin=b"\xff\xfe\n")
-    assert ran.code in (2, 4)
-
-
-def test_a_name_in_a_file_that_is_missing(command: Select, tmp_path: Path) -> None:
-    (tmp_path / "names.txt").write_text("foo/bar/x\n")
-    ran = command("--nodes", "names.txt")
-    assert ran.code == 4 and ran.err.startswith("Error: model.pb has no node 'foo/bar/x'")
-
-
 @pytest.mark.parametrize(
     ("code", "options", "words"),
     [
@@ -205,12 +181,6 @@ def test_errors(command: Select, code: int, options: list[str], words: str) -> N
     ran = command(*options)
     assert ran.code == code and words in ran.err and ran.out == ""
     assert ran.err.startswith("Error: ") and ran.err.count("Error:") == 1
-
-
-def test_a_file_that_is_no_graph(command: Select, tmp_path: Path) -> None:
-    (tmp_path / "model.pb").write_bytes(b"no graph at all")
-    assert command("--op", "Const").code == 3
-    assert command(model="missing.pb").code == 3
 
 
 def test_a_graph_that_is_broken_can_be_looked_at(command: Select) -> None:

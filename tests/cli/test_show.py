@@ -326,15 +326,6 @@ def test_words_of_another_size_are_refused(desk: Desk) -> None:
         assert desk.run("freeze-input", "m.pb", f"{name}=@k.npy", "-o", "o.pb", "--validate", "structure").code == 4
 
 
-def test_what_is_saved_freezes_and_sets(desk: Desk) -> None:
-    desk.put("m.pb", graph_bytes(const("k", [1, 2]), identity("y", "k")))
-    desk.put("n.pb", graph_bytes(const("k", [5, 6]), identity("y", "k")))
-    assert desk.run("show", "n.pb", "k", "--save", "k.npy").code == 0
-    ran = desk.run("freeze-input", "m.pb", "k=@k.npy", "-o", "o.pb", "--validate", "structure")
-    assert ran.code == 0, ran.err
-    assert one(desk, "k", model="o.pb")["value"]["first"] == [5.0, 6.0]
-
-
 def test_a_variable_of_a_saved_model(desk: Desk) -> None:
     folder: Path = meta_graphs.put(desk.folder / "sm")
     found = one(desk, "w", model="sm")

@@ -376,7 +376,9 @@ def test_chance_in_functions_is_not_compared(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("model", [noisy(), calling_chance(), looping(seed=3)], ids=["drawn", "called", "looped"])
-def test_a_random_graph_is_named_and_passes_against_recorded_outputs_only_with_a_seed(bench: Bench, model: Builder) -> None:
+def test_a_random_graph_is_named_and_passes_against_recorded_outputs_only_if_seeded(
+    bench: Bench, model: Builder
+) -> None:
     bench.put(m=model)
     assert "random" in bench.run("m.pb", "--save-outputs", "out.npz").err
     assert bench.run("m.pb", "--golden", "out.npz").code == (0 if model.graph_def.node[0].name == "n" else 7)

@@ -263,13 +263,10 @@ def test_long_names_in_every_form(desk: Desk, model: Path, form: int) -> None:
     assert (desk.folder / "out" / name).read_bytes() == b"long"
 
 
-@pytest.mark.parametrize("cut", [600, 1500, 2048, -10_240, -9_728])
-def test_cut_short(desk: Desk, model: Path, cut: int) -> None:
-    refused(desk, tarred(model)[:cut], "corrupt", reason="it is cut short")
-
-
 def test_every_block_is_missed(desk: Desk, model: Path) -> None:
-    """Cut behind any block before the end, nothing comes of it."""
+    """Cut behind any block before the end, or within one, nothing comes of it."""
+    for cut in (600, 1500, -10_240, -9_728):
+        refused(desk, tarred(model)[:cut], "corrupt", reason="it is cut short")
     data = tarred(model).rstrip(b"\0")
     for blocks in range(1, len(data) // 512 + 2):
         refused(desk, data[: blocks * 512].ljust(blocks * 512, b"\0"), "corrupt")

@@ -16,10 +16,10 @@ from support.patience import LONG_ENOUGH
 from support.telling import telling
 
 
-def children() -> list[int]:
-    """The processes that this one has started and that are still there, zombies included."""
+def children(pid: int | str = "self") -> list[int]:
+    """The processes that this one, or PID, has started and that are still there, zombies included."""
     found: list[int] = []
-    for task in Path("/proc/self/task").iterdir():
+    for task in Path(f"/proc/{pid}/task").iterdir():
         try:
             found += [int(pid) for pid in (task / "children").read_text().split()]
         except OSError:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from gdsurgeon.feeds.input_spec import InputSpec, input_seed, input_spec, make_feed
+from typing import Any
+
+import numpy as np
+
+from gdsurgeon.feeds.input_spec import InputSpec, description, input_seed, input_spec, make_feed
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.subject import Subject
 from gdsurgeon.runtime.tensor import Tensor
 from support.graphs import Builder
+
+SAMPLES = (0, 1)
+
+
+CALL: dict[str, Any] = {"config": "", "config_proto": "", "executor_type": ""}
 
 
 def identity(dtype: str, shape: tuple[int, ...] | None = (2, 3)) -> Builder:
@@ -43,3 +52,16 @@ def returned(executor: Executor, m: Builder, overrides: Overrides | None = None,
         for group, names in enumerate(subject.plan.groups)
         for i, name in enumerate(names)
     }
+
+
+def made(m: Builder, name: str = "x") -> str:
+    return description(spec_of(m.graph(), name))
+
+
+def values(m: Builder, sample: int = 0, name: str = "x") -> Any:
+    return feed_of(m, sample, name, sample=sample).numpy().astype(np.float64)
+
+
+def fed(executor: Executor, m: Builder, name: str, sample: int = 0) -> Any:
+    """A tensor of the graph, as it is when the graph runs on what is made for it."""
+    return returned(executor, m, sample=sample)[name].numpy()

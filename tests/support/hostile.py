@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import io
-import tarfile
-import zipfile
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -181,9 +177,6 @@ def nested_in_library(depth: int) -> bytes:
 # -- what else a file may be -------------------------------------------------------------------------------
 
 ONNX = b"\x08\x07" + encode_len(2, b"pytorch") + encode_len(3, b"1.9") + encode_len(7, encode_len(2, b"g"))
-HTML = b"<!DOCTYPE html>\n<html><body>404 Not Found</body></html>\n"
-XML = b'<?xml version="1.0"?><Error><Code>AccessDenied</Code></Error>'
-GZIP = gzip.compress(PLAIN)
 TFLITE = b"\x1c\x00\x00\x00TFL3" + bytes(64)
 HDF5 = b"\x89HDF\r\n\x1a\n" + bytes(64)
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(64)
@@ -199,22 +192,6 @@ node {
   attr { key: "T" value { type: DT_FLOAT } }
 }
 """
-
-
-def zipped() -> bytes:
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w") as archive:
-        archive.writestr("model.pb", PLAIN)
-    return out.getvalue()
-
-
-def tarred() -> bytes:
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w") as archive:
-        info = tarfile.TarInfo("model.pb")
-        info.size = len(PLAIN)
-        archive.addfile(info, io.BytesIO(PLAIN))
-    return out.getvalue()
 
 
 def write_huge(path: str, sizes: Sequence[int]) -> None:

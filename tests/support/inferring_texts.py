@@ -4,21 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from gdsurgeon.feeds.input_spec import description
-from support.feeding import feed_of, spec_of
+from support.feeding import feed_of
 from support.graphs import Builder
-
-CALL: dict[str, Any] = {"config": "", "config_proto": "", "executor_type": ""}
 
 
 def texts(m: Builder, seed: int = 0) -> list[bytes]:
     data = feed_of(m, seed).data
     assert isinstance(data, list)
     return data
-
-
-def made(m: Builder) -> str:
-    return description(spec_of(m.graph()))
 
 
 def text_input(shape: tuple[int, ...] = ()) -> Builder:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from support.paths import FIXTURES
 
 from gdsurgeon.cli.main import exit_code
 from gdsurgeon.comparison.facts import Rewired
@@ -24,15 +22,6 @@ from gdsurgeon.view.summary import chance, equality, proof_entries, tensor_entri
 from gdsurgeon.view.verdict import verdict_lines
 
 LABELS = "ant bee cat dog elk fox gnu hen ibis jay".split()
-
-
-@pytest.fixture
-def fixtures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with copies of the fixtures, in which the test is."""
-    for file in FIXTURES.iterdir():
-        shutil.copy(file, tmp_path)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def masked(text: str) -> str:
@@ -422,25 +411,9 @@ def test_the_report_of_a_reroute(fixtures: Path, capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize("level", ["none", "structure"])
 def test_the_report_of_what_was_not_run(level: str, fixtures: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report = reported(capsys, *RENAMED, "--validate", level)
-    assert report["proof"] == {
-        "level": level,
-        "statement": None,
-        "optimized": False,
-        "samples": 0,
-        "batches": [],
-        "device": None,
-        "runtime": None,
-        "feeds": {},
-        "made": {},
-        "random": [],
-        "outputs": [],
-        "compared": 0,
-        "largest_difference": None,
-        "tolerance": None,
-        "judged": True,
-        "memory": None,
-        "skipped": [],
-    }
+    proof = report["proof"]
+    assert proof.pop("level") == level and proof.pop("judged")
+    assert not any(proof.values()) and {"statement", "runtime", "outputs", "tolerance"} <= proof.keys()
     assert (report["before"] is None) == (report["after"] is None) == (level == "none")
 
 

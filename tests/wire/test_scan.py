@@ -258,18 +258,3 @@ def test_a_field_one_of_another_wire_type_is_no_node() -> None:
     items = list(scan(BytesSource(node("n", "NoOp") + b"\x08\x05" + node("m", "NoOp"))))
     assert [isinstance(item, Run) or is_node(item) for item in items] == [True, False, True]
     assert isinstance(items[1], Field)
-
-
-def test_every_prefix_of_a_file_is_scanned_or_refused() -> None:
-    data = b"".join(graphs.g8()) + graphs.VERSIONS
-    whole = []
-    for end in range(len(data) + 1):
-        try:
-            scanned(data[:end])
-            whole.append(end)
-        except WireError as error:
-            assert "cut short" in error.reason
-    ends = [0]
-    for record in [*graphs.g8(), graphs.VERSIONS]:
-        ends.append(ends[-1] + len(record))
-    assert whole == ends

@@ -117,14 +117,6 @@ def test_a_way_that_copies_a_part_and_then_refuses(
     assert state == {"copies": 3, "sends": 4}
 
 
-@needs_copy_file_range
-def test_short_counts(source: FileSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = os.copy_file_range
-    monkeypatch.setattr(os, "copy_file_range", lambda s, d, count, at: real(s, d, min(count, 70_001), at))
-    assert write(tmp_path / "out", chunks_of(source)) == len(EXPECTED)
-    assert (tmp_path / "out").read_bytes() == EXPECTED
-
-
 def test_short_writes_and_short_reads(source: FileSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real_write, real_pread = os.write, os.pread
     monkeypatch.setattr(os, "copy_file_range", refuse(errno.EXDEV), raising=False)
@@ -176,27 +168,3 @@ def test_to_a_file_opened_for_appending(source: FileSource, tmp_path: Path) -> N
     (tmp_path / "out").write_bytes(b"before")
     write(tmp_path / "out", chunks_of(source), os.O_APPEND)
     assert (tmp_path / "out").read_bytes() == b"before" + EXPECTED
-
-
-def test_to_a_pipe(source: FileSource) -> None:
-    read_end, write_end = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            os.close(read_end)
-            write_chunks(write_end, chunks_of(source))
-        finally:
-            os._exit(0)
-    os.close(write_end)
-    with os.fdopen(read_end, "rb") as reader:
-        found = reader.read()
-    os.waitpid(pid, 0)
-    assert found == EXPECTED
-
-
-def test_to_the_null_device(source: FileSource) -> None:
-    fd = os.open(os.devnull, os.O_WRONLY)
-    try:
-        assert write_chunks(fd, chunks_of(source)) == len(EXPECTED)
-    finally:
-        os.close(fd)

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.feeding import returned, spec_of
+from support.feeding import CALL, made, returned, spec_of
 from support.graphs import body_node, func, tensor
 from support.inferring_texts import (
-    CALL,
-    made,
     output,
     parse_single,
     sequences,

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.feeding import returned
+from support.feeding import CALL, SAMPLES, fed, made, returned, values
 from support.graphs import Builder, body_node, func, tensor
-from support.inferring import CALL, SAMPLES, fed, made, values
 
 from gdsurgeon.proof.executor import Executor
 

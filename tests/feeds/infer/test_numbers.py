@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.feeding import CALL, SAMPLES, fed, made, values
 from support.graphs import Builder, body_node, func
-from support.inferring import CALL, SAMPLES, fed, made, values
 from support.paths import MODELS
 
 import gdsurgeon as gds

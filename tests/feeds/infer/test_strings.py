@@ -12,13 +12,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.feeding import feed_of, returned, spec_of
+from support.feeding import CALL, feed_of, made, returned, spec_of
 from support.graphs import Builder, body_node, func
 from support.inferring_texts import (
-    CALL,
     LINES,
     inside,
-    made,
     parse_single,
     reshaped,
     sequences,
