@@ -21,7 +21,6 @@ from gdsurgeon.container.load import open_model
 from gdsurgeon.container.restoring import Key
 from gdsurgeon.edits.freeze import freeze
 from gdsurgeon.edits.functions import handles
-from gdsurgeon.errors import InputError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.serving import Served
@@ -88,7 +87,7 @@ def test_a_meta_graph_and_its_checkpoint(desk: Desk) -> None:
 def test_no_checkpoint(desk: Desk) -> None:
     put(desk.folder / "model", values=False)
     desk.refused(4, "no-checkpoint", *FREEZE, *OUT, file="model", count=1)
-    assert isinstance(desk.run(*FREEZE, "--checkpoint", "nothing", *OUT).error, InputError)
+    desk.refused(3, "no-such-file", *FREEZE, "--checkpoint", "nothing", *OUT, file="nothing")
 
 
 @pytest.mark.parametrize(
@@ -154,13 +153,12 @@ def test_what_signatures_take_and_give(
 
 
 @pytest.mark.parametrize("cut", [1, 20])
-@pytest.mark.parametrize("name", ["index", "data-00000-of-00001"])
-def test_a_cut_checkpoint(desk: Desk, cut: int, name: str) -> None:
+@pytest.mark.parametrize(("name", "reason"), [("index", "end"), ("data-00000-of-00001", "cut short")])
+def test_a_cut_checkpoint(desk: Desk, cut: int, name: str, reason: str) -> None:
     put(desk.folder / "model")
-    path = desk.folder / "model" / "variables" / f"variables.{name}"
-    path.write_bytes(path.read_bytes()[:-cut])
-    ran = desk.run(*FREEZE, *OUT)
-    assert ran.code == 3 and isinstance(ran.error, InputError)
+    path = f"model/variables/variables.{name}"
+    desk.put(path, (desk.folder / path).read_bytes()[:-cut])
+    desk.refused(3, "corrupt", *FREEZE, *OUT, file=path, reason=reason)
 
 
 @pytest.mark.tensorflow
