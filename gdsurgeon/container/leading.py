@@ -105,7 +105,8 @@ def _folder(path: str) -> InputError:
         prefix = os.path.join(path, checkpoints[-1])
         what = f"{name} is a folder with a checkpoint ({named(checkpoints)})"
         return _meant(what, prefix) if os.path.isfile(f"{prefix}.meta") else _no_graph(what, prefix)
-    return InputError(f"{name} is a directory without saved_model.pb: no SavedModel", advice="which-models")
+    line = f"{name} is a directory without saved_model.pb: no SavedModel"
+    return InputError(line, code="is-a-folder", facts={"file": path}, advice="which-models")
 
 
 def _meant(what: str, model: str) -> InputError:

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
 from gdsurgeon.errors import (
+    Json,
     Line,
     NotValidatedError,
     UsageError,
@@ -356,8 +357,9 @@ class Executor(Closing):
             for library in self.settings.op_libraries:
                 if error.message.startswith(os.path.abspath(library)):
                     line = "{op_libraries} {library} cannot be loaded: {reason}"
-                    facts = {"library": printable(library), "reason": error.message}
-                    raise UsageError(Line(line, **facts)) from error
+                    told = {"library": printable(library), "reason": error.message}
+                    facts: dict[str, Json] = {"option": "--op-lib", "file": library, "reason": error.message}
+                    raise UsageError(Line(line, **told), code="wrong-format", facts=facts) from error
             if _lacks_memory(error):
                 reason = printable(first_line(error.message))
                 raise NotValidatedError(

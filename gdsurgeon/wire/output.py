@@ -138,7 +138,7 @@ class OutputFile(Closing):
         if not stat.S_ISREG(found.st_mode):
             return True
         if not found.st_mode & 0o222 or not os.access(target, os.W_OK):
-            raise _no_place(path, "the file is read-only", "unwritable", "make-writable")
+            raise _no_place(path, "the file is read-only", "unwritable", "make-writable", reason="read-only")
         self._mode, self._group = stat.S_IMODE(found.st_mode), found.st_gid
         return False
 
@@ -338,9 +338,9 @@ class Earlier:
                 link_or_copy(self._kept, self._path)
 
 
-def _no_place(path: str, why: str, code: str, advice: str | tuple[str, ...] = ()) -> OutputError:
+def _no_place(path: str, why: str, code: str, advice: str | tuple[str, ...] = (), **facts: str) -> OutputError:
     line = f"{printable(path)} cannot be written: {why}"
-    return OutputError(line, code=code, advice=advice, facts={"file": path})
+    return OutputError(line, code=code, advice=advice, facts={"file": path, **facts})
 
 
 def resolved(path: str) -> str:

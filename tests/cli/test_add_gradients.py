@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 
 import pytest
-from support.desk import Desk, check_refused
+from support.desk import Desk
 from support.graphs import FLOAT, add, const, define, func, graph_bytes, identity, library, node, placeholder
 from support.meta_graphs import put, serving
 
 MODEL = "model.pb"
 STEPS = 12
-CALL = ("add-gradients", MODEL, "--ys", "y", "--xs", "x")
+YX = ("--ys", "y", "--xs", "x")
+CALL = ("add-gradients", MODEL, *YX)
 
 
 def model() -> bytes:
@@ -30,42 +31,35 @@ def there(desk: Desk) -> Desk:
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "code", "facts"),
     [
-        (("--ys", "y"), ("--xs TENSOR,... or --weights",)),
-        (("--ys", "y", "--xs", "x", "--budget", "3", "--checkpoints", "memory"), ("one or the other",)),
-        (("--ys", "y", "--xs", "x", "--budget", "0"), ("0",)),
-        pytest.param(("--ys", "y", "--xs", "x", "--names", "a,b"), ("2 names for 1 xs",), marks=pytest.mark.tensorflow),
-        pytest.param(
-            ("--ys", "y", "--xs", "x", "--grad-ys", "x,x"), ("2 grad_ys for 1 ys",), marks=pytest.mark.tensorflow
-        ),
-        (("--ys", "y", "--xs", "x", "--unconnected", "maybe"), ("maybe",)),
-        (("--ys", "y", "--xs", "x", "--threads", "0"), ("0",)),
-        (("--ys", "y", "--xs", "x", "--threads", "2"), ("--threads", "--budget")),
-        (("--ys", "y", "--xs", "x", "--budget", "3", "--checkpoints", "none"), ("one or the other",)),
-        (("--ys", "", "--xs", "x"), ("--ys names nothing",)),
-        (("--ys", "y", "--xs", ""), ("--xs names nothing",)),
-        (("--ys", "y", "--xs", "x", "--grad-ys", ","), ("--grad-ys names nothing",)),
-        (("--ys", "y", "--xs", "x", "--names", ""), ("--names names nothing",)),
-        (("--ys", "y", "--xs", "x", "--scope", ""), ("--scope names nothing",)),
-        (("--ys", "y", "--xs", "x", "--checkpoints", ""), ("--checkpoints names nothing",)),
-        (
-            ("--ys", "y", "--xs", "x", "--checkpoints", "memory", "--checkpoints", "sum"),
-            ("one of none, speed, memory",),
-        ),
-        (("--ys", "y", "--xs", "x", "--scope", "/"), ("--scope names nothing",)),
+        (("--ys", "y"), "missing-option", {"option": "--xs"}),
+        (("--ys", "", "--xs", "x"), "bad-value", {"option": "--ys"}),
+        (("--ys", "y", "--xs", ""), "bad-value", {"option": "--xs"}),
+        ((*YX, "--budget", "3", "--checkpoints", "memory"), "conflicting-options", {"option": "--budget"}),
+        ((*YX, "--budget", "3", "--checkpoints", "none"), "conflicting-options", {"option": "--budget"}),
+        ((*YX, "--budget", "0"), "bad-value", {"option": "--budget"}),
+        ((*YX, "--unconnected", "maybe"), "bad-value", {"option": "--unconnected"}),
+        ((*YX, "--threads", "0"), "bad-value", {"option": "--threads"}),
+        ((*YX, "--threads", "2"), "missing-option", {"option": "--threads"}),
+        ((*YX, "--grad-ys", ","), "bad-value", {"option": "--grad-ys"}),
+        ((*YX, "--names", ""), "bad-value", {"option": "--names"}),
+        ((*YX, "--scope", ""), "bad-value", {"option": "--scope"}),
+        ((*YX, "--scope", "/"), "bad-value", {"option": "--scope"}),
+        ((*YX, "--checkpoints", ""), "bad-value", {"option": "--checkpoints"}),
+        ((*YX, "--checkpoints", "memory", "--checkpoints", "sum"), "bad-value", {"option": "--checkpoints"}),
     ],
 )
-def test_a_call_that_makes_no_sense(options: tuple[str, ...], words: tuple[str, ...], there: Desk) -> None:
-    check_refused(there, 2, words, "add-gradients", MODEL, *options, "-o", "out.pb")
+def test_a_call_that_makes_no_sense(options: tuple[str, ...], code: str, facts: dict[str, str], there: Desk) -> None:
+    there.refused(2, code, "add-gradients", MODEL, *options, "-o", "out.pb", **facts)
 
 
 @pytest.mark.tensorflow
 def test_what_cannot_be_had_is_refused_and_nothing_is_written(there: Desk) -> None:
-    check_refused(there, 4, ("'other' does not depend on 'x'", "Hint: --unconnected zero"),
-                  "add-gradients", MODEL, "--ys", "other", "--xs", "x", "-o", "out.pb")  # fmt: skip
-    check_refused(there, 4, ("no plan stays under", "Hint: --budget"), *CALL, "--budget", "0.01",
-                  "--shape", "x=256,4096", "-o", "out.pb")  # fmt: skip
+    for option, name in (("--names", "names"), ("--grad-ys", "grad_ys")):
+        there.refused(2, "wrong-count", *CALL, option, "x,x", "-o", "out.pb", name=name, expected=1, found=2)
+    there.refused(4, "unconnected", "add-gradients", MODEL, "--ys", "other", "--xs", "x", "-o", "out.pb", tensors=["x"])
+    there.refused(4, "over-budget", *CALL, "--budget", "0.01", "--shape", "x=256,4096", "-o", "out.pb", budget=10485)
 
 
 @pytest.mark.tensorflow

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import pytest
 from support import hostile
-from support.desk import Desk, check_refused, check_said
+from support.desk import Desk, check_said
 from support.hostile import HEAVY, PLAIN, VERSIONS, identity, no_op, node, placeholder, record
-from support.renaming import EARLIER, QUICK, RULE, TO_OUT, not_as_root
+from support.renaming import EARLIER, QUICK, RENAME, RULE, TO_OUT, not_as_root
 
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.wire.fields import encode_len, encode_varint
@@ -129,7 +129,7 @@ def test_every_cut_is_noticed(desk: Desk) -> None:
         if size in bounds:
             continue  # a cut between nodes leaves a graph; what it lacks is noticed where somebody reads it
         desk.put("model.pb", PLAIN[:size])
-        check_refused(desk, 3, ("model.pb",), *TO_OUT)
+        desk.refused(3, "corrupt" if size > 3 else "wrong-format", *TO_OUT, file="model.pb")
 
 
 def test_no_memory_is_set_aside_for_a_length_that_lies(desk: Desk) -> None:
@@ -175,66 +175,51 @@ def test_ops_are_data_too(desk: Desk, op: str) -> None:
 def test_a_file_of_names_is_not_overwritten(desk: Desk, written: tuple[str, ...], name: str) -> None:
     desk.put("model.pb", PLAIN)
     desk.put(name, b"y=q\n")
-    check_refused(desk, 2, (name,), "rename", "model.pb", "--map", name, *QUICK, *written)
+    desk.refused(2, "would-replace", "rename", "model.pb", "--map", name, *QUICK, *written, other=name)
 
 
 def test_a_feed_is_not_overwritten(desk: Desk) -> None:
     desk.put("model.pb", PLAIN)
     desk.put("x.npy", b"1")
-    check_refused(desk, 2, ("x.npy",), "rename", "model.pb", "y=q", "--feed", "x=@x.npy", *QUICK, "-o", "x.npy")
-    check_refused(desk, 2, ("x.npy",), "rename", "model.pb", "y=q", "--feeds", "x.npy", *QUICK, "-o", "x.npy")
+    for feed in (("--feed", "x=@x.npy"), ("--feeds", "x.npy")):
+        desk.refused(2, "would-replace", "rename", "model.pb", "y=q", *feed, *QUICK, "-o", "x.npy", other="x.npy")
 
 
 def test_a_backup_that_fails_leaves_the_report_alone(desk: Desk) -> None:
     desk.put("model.pb", PLAIN)
     desk.put("report.json", b"earlier")
     (desk.folder / "model.pb.d").mkdir()
-    check_refused(
-        desk, 6, ("backup",), "rename", "model.pb", "y=q", *QUICK, "-i", "--backup", ".d", "--report", "report.json"
-    )
-
-
-class Absent(NamedTuple):
-    """A MODEL that is no file."""
-
-    row: str
-    model: str
-    words: tuple[str, ...]
+    desk.refused(6, "unwritable", *RENAME, "-i", "--backup", ".d", "--report", "report.json", reason="EISDIR")
 
 
 @pytest.mark.parametrize(
-    "absent",
+    ("model", "code", "facts"),
     [
-        pytest.param(absent, id=absent.row)
-        for absent in (
-            Absent("1-missing", "nowhere.pb", ("nowhere.pb", "no such file")),
-            Absent("1-missing-folder", "nowhere/model.pb", ("nowhere/model.pb", "no such file")),
-            Absent("1-below-a-file", "plain.pb/model.pb", ("plain.pb/model.pb", "not a directory")),
-            Absent("1-dangling-link", "dangling.pb", ("dangling.pb", "no such file")),
-            Absent("1-link-to-itself", "loop.pb", ("loop.pb", "symbolic links")),
-            Absent("1-empty-path", "", ("no such file",)),
-            Absent("2-directory", "folder", ("folder", "directory")),
-            Absent("4-nothing-there", "/dev/null", ("/dev/null", "empty")),
-        )
+        ("nowhere.pb", "unreadable", {"reason": "ENOENT"}),
+        ("nowhere/model.pb", "unreadable", {"reason": "ENOENT"}),
+        ("plain.pb/model.pb", "unreadable", {"reason": "ENOTDIR"}),
+        ("dangling.pb", "unreadable", {"reason": "ENOENT"}),
+        ("loop.pb", "unreadable", {"reason": "ELOOP"}),
+        ("", "unreadable", {"reason": "ENOENT"}),
+        ("folder", "is-a-folder", {}),
+        ("/dev/null", "wrong-format", {"found": "empty"}),
     ],
 )
 @pytest.mark.parametrize("command", ["rename", "inspect"])
-def test_model_that_is_no_file(desk: Desk, command: str, absent: Absent) -> None:
+def test_model_that_is_no_file(desk: Desk, command: str, model: str, code: str, facts: dict[str, str]) -> None:
     desk.put("plain.pb", PLAIN)
     (desk.folder / "dangling.pb").symlink_to("nowhere.pb")
     (desk.folder / "loop.pb").symlink_to("loop.pb")
     (desk.folder / "folder").mkdir()
     desk.put("out.pb", EARLIER)
     arguments = ("x=q", "-o", "out.pb", *QUICK) if command == "rename" else ()
-    check_refused(desk, 3, absent.words, command, absent.model, *arguments)
+    desk.refused(3, code, command, model, *arguments, file=model, **facts)
 
 
 @not_as_root
 def test_no_read_permission(desk: Desk) -> None:
     desk.put("model.pb", PLAIN).chmod(0)
-    ran = desk.run(*TO_OUT)
-    assert ran.code == 3
-    check_said(ran, "model.pb", "permission")
+    desk.refused(3, "unreadable", *TO_OUT, file="model.pb", reason="EACCES")
 
 
 @pytest.mark.parametrize("model", ["10-text-as-pb", "10-binary-as-pbtxt", "10-text-with-crlf"])
@@ -307,9 +292,10 @@ def test_loops_are_legal(desk: Desk) -> None:
 
 
 @pytest.mark.tensorflow
-@pytest.mark.parametrize("row", ["30-recursion-by-op", "31-three-by-attr"])
-def test_recursion_is_found_before_tensorflow_crashes(desk: Desk, row: str) -> None:
-    bad = next(bad for bad in BAD if bad.row == row)
-    desk.put("model.pb", bad.data)
+@pytest.mark.parametrize(("data", "path"), [(recursive("F"), "FF"), (recursive("F", "G", "H", by="attr"), "FGHF")])
+def test_recursion_is_found_before_tensorflow_crashes(desk: Desk, data: bytes, path: str) -> None:
+    desk.put("model.pb", data)
+    faults = [{"code": "recursion", "functions": [*path]}]
     for level in ("load", "run"):
-        check_refused(desk, 3, bad.words, "rename", "model.pb", "x=q", "-o", "out.pb", "--validate", level)
+        arguments = ("rename", "model.pb", "x=q", "-o", "out.pb", "--validate", level)
+        desk.refused(3, "unsound-graph", *arguments, file="model.pb", faults=faults)

@@ -7,7 +7,7 @@ import os
 
 import pytest
 from support import hostile, meta_graphs
-from support.desk import Desk, check_refused, check_said
+from support.desk import Desk, check_said
 from support.graphs import FLOAT, STRING, const, graph_bytes, identity, node, placeholder
 from support.paths import FIXTURES
 
@@ -136,24 +136,23 @@ def test_a_broken_graph_is_converted_to_be_mended(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "exit_code", "code", "facts"),
     [
-        (("m.pb", "-o", "m.pb"), 2, "is MODEL itself"),
-        (("m.pb", "-o", "m.pb/o.pbtxt"), 6, "m.pb/o.pbtxt"),
-        (("m.pb", "--to", "json"), 2, "--to"),
-        (("corrupt.pb", "-o", "o.pbtxt"), 3, "corrupt.pb is corrupt"),
-        (("unknown.pb", "-o", "o.pbtxt"), 6, "fields that are not known here"),
-        (("bad.pbtxt", "-o", "o.pb"), 3, "bad.pbtxt is not a text GraphDef: line 2"),
-        (("a.npy", "-o", "o.pb"), 3, "a NumPy array"),
-        (("taken.pb",), 2, "taken.pbtxt is already there"),
-        (("sm", "-o", "sm/inside"), 2, "is in MODEL"),
-        (("sm", "-o", "-"), 2, "converted into a folder"),
-        (("sm", "-o", "m.pb"), 6, "it is a file"),
-        (("nan.pb", "-o", "o.pbtxt"), 5, "text has one NaN"),
-        (("nan.pb", "-o", "o.pbtxt"), 5, "  node 'k'\n"),
+        (("m.pb", "-o", "m.pb"), 2, "would-replace", {"file": "m.pb", "other": "m.pb"}),
+        (("m.pb", "-o", "m.pb/o.pbtxt"), 6, "unwritable", {"file": "m.pb/o.pbtxt", "reason": "ENOTDIR"}),
+        (("m.pb", "--to", "json"), 2, "bad-value", {"option": "--to"}),
+        (("corrupt.pb", "-o", "o.pbtxt"), 3, "corrupt", {"file": "corrupt.pb"}),
+        (("unknown.pb", "-o", "o.pbtxt"), 6, "unknown-fields", {}),
+        (("bad.pbtxt", "-o", "o.pb"), 3, "wrong-format", {"file": "bad.pbtxt", "found": "text"}),
+        (("a.npy", "-o", "o.pb"), 3, "wrong-format", {"file": "a.npy", "found": "npy"}),
+        (("taken.pb",), 2, "file-exists", {"file": "taken.pbtxt"}),
+        (("sm", "-o", "sm/inside"), 2, "inside-model", {"file": "sm/inside", "model": "sm"}),
+        (("sm", "-o", "-"), 2, "bad-value", {"option": "out"}),
+        (("sm", "-o", "m.pb"), 6, "not-replaceable", {"file": "m.pb"}),
+        (("nan.pb", "-o", "o.pbtxt"), 5, "differs", {}),
     ],
 )
-def test_what_is_refused(files: Desk, words: tuple[str, ...], code: int, said: str) -> None:
+def test_what_is_refused(files: Desk, words: tuple[str, ...], exit_code: int, code: str, facts: dict[str, str]) -> None:
     meta_graphs.put(files.folder / "sm")
     files.put(
         "corrupt.pb",
@@ -166,8 +165,9 @@ def test_what_is_refused(files: Desk, words: tuple[str, ...], code: int, said: s
     files.put("taken.pbtxt", b"")
     nan = hostile.node("k", "Const", dtype=FLOAT, value=encode_len(8, b"\x08\x01\x2d\x01\x00\xc0\xff"))
     files.put("nan.pb", graph_bytes(placeholder("x")) + nan)
-    ran = check_refused(files, code, (said,), "convert", *words)
-    assert "'x'" not in ran.err and ("itself" not in said or "Hint" not in ran.err)
+    ran = files.refused(exit_code, code, "convert", *words, **facts)
+    assert "'x'" not in ran.err and ("  node 'k'\n" in ran.err) == (code == "differs")
+    assert code != "would-replace" or "Hint" not in ran.err
 
 
 def test_json_and_the_result_cannot_share_standard_output(files: Desk) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from support.desk import Desk, check_refused, check_said, finished
+from support.desk import Desk, check_said, finished
 from support.disk_fault import Fault
 from support.hostile import HEAVY, PLAIN, no_op
 from support.renaming import EARLIER, QUICK, RENAME_TWO, TO_OUT, renamed
@@ -155,7 +155,7 @@ def test_text_is_written_whole_or_not_at_all(desk: Desk, monkeypatch: pytest.Mon
     monkeypatch.setattr(os, call, fault)
     fault.arm(1)
     arguments = (*TO_OUT, "--format", "text")
-    check_refused(desk, 6, ("out.pb", "no space left on device"), *arguments)
+    desk.refused(6, "unwritable", *arguments, file="out.pb", reason="ENOSPC")
     assert desk.run(*arguments).code == 0
     assert desk.files()["out.pb"] == to_text(renamed(PLAIN))
 

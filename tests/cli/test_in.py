@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from support.desk import Desk, check_refused
+from support.desk import Desk
 from support.paths import FIXTURES
 
 from gdsurgeon.graph.load import load
@@ -64,19 +64,21 @@ def test_the_summary_and_the_report_say_what_was_done_inside(desk: Desk) -> None
 
 @pytest.mark.tensorflow
 def test_a_function_that_is_not_there_and_a_node_that_is_not_in_it(desk: Desk) -> None:
-    words = ("the library has no function 'while_body'", f"Did you mean '{BODY}'")
-    check_refused(desk, 4, words[:1], "rename", MODEL, "--in", "while_body", "a=b")
-    check_refused(desk, 4, ("has no node 'while/ad'", "'while/add'"), "rename", MODEL, "--in", BODY, "while/ad=b")
+    desk.refused(4, "no-such-function", "rename", MODEL, "--in", "while_body", "a=b", function="while_body", near=BODY)
+    desk.refused(4, "no-such-node", "rename", MODEL, "--in", BODY, "while/ad=b", node="while/ad", near="while/add")
 
 
 @pytest.mark.tensorflow
 def test_an_argument_is_not_removed(desk: Desk) -> None:
-    check_refused(desk, 4, ("'while_placeholder_1'",), "remove", MODEL, "--in", BODY, "--node", "while_placeholder_1")
+    consumers = {"while_placeholder_1": ["while/StatefulPartitionedCall"]}
+    arguments = ("remove", MODEL, "--in", BODY, "--node", "while_placeholder_1")
+    desk.refused(4, "has-consumers", *arguments, consumers=consumers)
 
 
 @pytest.mark.tensorflow
 def test_what_an_op_does_not_allow_is_found_inside(desk: Desk) -> None:
-    check_refused(desk, 4, ("while/add",), "set-attr", MODEL, "--in", BODY, "while/add", "T=string")
+    ran = desk.refused(4, "does-not-fit", "set-attr", MODEL, "--in", BODY, "while/add", "T=string")
+    assert ran.error is not None and "while/add" in [each["node"] for each in ran.error.facts["misfits"]]
 
 
 @pytest.mark.tensorflow

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from support import hostile
-from support.desk import Desk, Ran, check_refused, check_said, finished
+from support.desk import Desk, Ran, check_said, finished
 from support.failing import children
 from support.hostile import HEAVY, PLAIN
 from support.patience import gone, is_alive, until
@@ -254,12 +254,14 @@ def test_patience_without_end(desk: Desk, seconds: str) -> None:
 
 
 @pytest.mark.tensorflow
-@pytest.mark.parametrize("library", ["nowhere.so", "model.pb", "folder"])
-def test_op_library_that_is_none(desk: Desk, library: str) -> None:
+@pytest.mark.parametrize(
+    ("library", "code"), [("nowhere.so", "no-such-file"), ("model.pb", "wrong-format"), ("folder", "no-such-file")]
+)
+def test_op_library_that_is_none(desk: Desk, library: str, code: str) -> None:
     desk.put("model.pb", PLAIN)
     (desk.folder / "folder").mkdir()
     arguments = ("rename", "model.pb", "y=q", "-o", "out.pb", "--op-lib", library)
-    check_refused(desk, 2, ("--op-lib", library), *arguments)
+    desk.refused(2, code, *arguments, file=library)
 
 
 @pytest.mark.tensorflow
@@ -274,7 +276,7 @@ def test_op_library_crashes(desk: Desk, tmp_path: Path) -> None:
     desk.put("model.pb", PLAIN)
     desk.put("out.pb", EARLIER)
     arguments = ("rename", "model.pb", "y=q", "-o", "out.pb", "--op-lib", str(library))
-    check_refused(desk, 5, ("TensorFlow crashed (SIGABRT)",), *arguments)
+    desk.refused(5, "crashed", *arguments, signal="SIGABRT")
 
 
 # -- signals while modules are loaded, and signals that something else hides ----------------------------------

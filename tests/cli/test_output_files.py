@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from support import hostile
-from support.desk import Desk, Ran, check_refused, check_said, finished
+from support.desk import Desk, check_said, finished
 from support.hostile import HEAVY, PLAIN
 from support.renaming import EARLIER, QUICK, RENAME, TO_OUT, as_root, not_as_root, renamed
 
@@ -54,11 +54,10 @@ def test_report_on_standard_output(desk: Desk) -> None:
 
 
 def test_a_report_that_cannot_be_written_leaves_the_earlier_backup(desk: Desk) -> None:
-    before = {"model.pb": PLAIN, "model.pb.bak": EARLIER}
-    desk.restore(before)
-    check_refused(desk, 6, ("/dev/full",), *RENAME, "-i", "--backup", ".bak", "--report", "/dev/full")
-    check_refused(desk, 6, ("/dev/full",), *RENAME, "-i", "--backup", ".new", "--report", "/dev/full")
-    assert desk.files() == before
+    desk.restore({"model.pb": PLAIN, "model.pb.bak": EARLIER})
+    for backup in (".bak", ".new"):
+        arguments = (*RENAME, "-i", "--backup", backup, "--report", "/dev/full")
+        desk.refused(6, "unwritable", *arguments, file="/dev/full", reason="ENOSPC")
     assert not os.path.samefile(desk.folder / "model.pb", desk.folder / "model.pb.bak")
 
 
@@ -68,11 +67,12 @@ def test_backup_that_is_a_link_to_the_model(desk: Desk) -> None:
     assert desk.files() == {"model.pb": renamed(PLAIN), "model.pb.bak": PLAIN}
 
 
-@pytest.mark.parametrize("suffix", ["/nowhere/x", "d"])
-def test_backup_that_cannot_be_written(desk: Desk, suffix: str) -> None:
+@pytest.mark.parametrize(("suffix", "reason"), [("/nowhere/x", "ENOTDIR"), ("d", "EISDIR")])
+def test_backup_that_cannot_be_written(desk: Desk, suffix: str, reason: str) -> None:
     desk.put("model.pb", PLAIN)
     (desk.folder / "model.pbd").mkdir()
-    check_refused(desk, 6, (f"model.pb{suffix}",), *RENAME, "-i", "--backup", suffix)
+    file = str(desk.folder / f"model.pb{suffix}")
+    desk.refused(6, "unwritable", *RENAME, "-i", "--backup", suffix, file=file, reason=reason)
 
 
 # -- row 62: too big for TensorFlow --------------------------------------------------------------------------
@@ -105,23 +105,23 @@ def _must_not_be_called(*_: Any) -> int:
 
 
 @pytest.mark.parametrize(
-    ("out", "words"),
+    ("out", "code", "reason"),
     [
-        pytest.param("folder", ("folder", "is a directory"), id="67-directory"),
-        pytest.param("to-folder", ("to-folder", "is a directory"), id="67-link-to-a-directory"),
-        pytest.param("model.pb/out.pb", ("model.pb/out.pb", "cannot be written"), id="68-file-as-a-folder"),
-        pytest.param("readonly.pb", ("readonly.pb", "the file is read-only"), id="68-read-only-file"),
-        pytest.param("to-readonly", ("to-readonly", "the file is read-only"), id="68-link-to-a-read-only-file"),
-        pytest.param("loop", ("loop", "symbolic links"), id="69-loop"),
-        pytest.param("loop-a", ("loop-a", "symbolic links"), id="69-loop-of-two"),
-        pytest.param("astray", ("astray", "nowhere"), id="69-dangling-into-nowhere"),
-        pytest.param("o" * 300, ("cannot be written", "name too long"), id="68-name-too-long"),
-        pytest.param("", ("cannot be written",), id="68-empty-name"),
-        pytest.param("new/", ("new/", "cannot be written"), id="68-slash-at-the-end"),
+        ("folder", "is-a-folder", None),
+        ("to-folder", "is-a-folder", None),
+        ("model.pb/out.pb", "unwritable", "ENOTDIR"),
+        ("readonly.pb", "unwritable", "read-only"),
+        ("to-readonly", "unwritable", "read-only"),
+        ("loop", "unwritable", "ELOOP"),
+        ("loop-a", "unwritable", "ELOOP"),
+        ("astray", "file-missing", None),
+        ("o" * 300, "unwritable", "ENAMETOOLONG"),
+        ("", "is-a-folder", None),
+        ("new/", "is-a-folder", None),
     ],
 )
 @pytest.mark.parametrize("dry", [False, True], ids=["", "dry-run"])
-def test_output_that_cannot_be_written(desk: Desk, out: str, words: tuple[str, ...], dry: bool) -> None:
+def test_output_that_cannot_be_written(desk: Desk, out: str, code: str, reason: str | None, dry: bool) -> None:
     desk.put("model.pb", PLAIN)
     desk.put("readonly.pb", EARLIER).chmod(0o444)
     (desk.folder / "folder").mkdir()
@@ -130,7 +130,7 @@ def test_output_that_cannot_be_written(desk: Desk, out: str, words: tuple[str, .
         "astray": "nowhere/out.pb",
     }.items():  # fmt: skip
         (desk.folder / name).symlink_to(target)
-    check_refused(desk, 6, words, *RENAME, "-o", out, *(["--dry-run"] if dry else []))
+    desk.refused(6, code, *RENAME, "-o", out, *(["--dry-run"] if dry else []), file=out, reason=reason)
     assert stat.S_IMODE((desk.folder / "readonly.pb").stat().st_mode) == 0o444
 
 
@@ -157,7 +157,7 @@ def test_folders_go_with_what_has_not_appeared(desk: Desk, monkeypatch: pytest.M
 
 def test_read_only_model_is_not_replaced(desk: Desk) -> None:
     desk.put("model.pb", PLAIN).chmod(0o444)
-    check_refused(desk, 6, ("model.pb", "read-only"), *RENAME, "-i")
+    desk.refused(6, "unwritable", *RENAME, "-i", file="model.pb", reason="read-only")
 
 
 def test_long_name_leaves_room_for_the_temporary_one(desk: Desk) -> None:
@@ -170,7 +170,7 @@ def test_long_name_leaves_room_for_the_temporary_one(desk: Desk) -> None:
 def test_read_only_folder(desk: Desk) -> None:
     desk.put("model.pb", PLAIN)
     (desk.folder / "folder").mkdir(0o555)
-    check_refused(desk, 6, ("folder/out.pb", "permission"), *RENAME, "-o", "folder/out.pb")
+    desk.refused(6, "unwritable", *RENAME, "-o", "folder/out.pb", file="folder/out.pb", reason="EACCES")
 
 
 @pytest.mark.parametrize("there", [True, False], ids=["there", "dangling"])
@@ -237,18 +237,14 @@ def same_file_names(desk: Desk) -> None:
 @pytest.mark.parametrize("out", ["model.pb", "./model.pb", "folder/../model.pb", "hard.pb", "soft.pb"])
 def test_model_is_not_its_own_output(desk: Desk, out: str) -> None:
     same_file_names(desk)
-    check_refused(desk, 2, (out, "MODEL", "-i"), *RENAME, "-o", out)
-    check_refused(desk, 2, ("model.pb", "MODEL", "-i"), "rename", out, "y=q", *QUICK, "-o", "model.pb")
+    desk.refused(2, "would-replace", *RENAME, "-o", out, file=out, other="model.pb")
+    desk.refused(2, "would-replace", "rename", out, "y=q", *QUICK, "-o", "model.pb", file="model.pb", other=out)
 
 
 def test_standard_input_is_not_its_own_output(desk: Desk) -> None:
-    path = desk.put("model.pb", PLAIN)
-
-    def run(*arguments: str) -> Ran:
-        with open(path, "rb") as model:
-            return desk.forked(*arguments, stdin=model)
-
-    check_refused(desk, 2, ("model.pb", "MODEL"), "rename", "-", "y=q", *QUICK, "-o", "model.pb", run=run)
+    with open(desk.put("model.pb", PLAIN), "rb") as model:
+        ran = desk.forked("rename", "-", "y=q", *QUICK, "-o", "model.pb", stdin=model)
+    assert (ran.code, len(ran.errors), desk.files()) == (2, 1, {"model.pb": PLAIN})
 
 
 @pytest.mark.parametrize("model", ["model.pb", "hard.pb", "soft.pb"])

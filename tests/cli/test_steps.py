@@ -9,7 +9,7 @@ import click
 import numpy as np
 import pytest
 from support.commands import QUICK
-from support.desk import Desk, check_refused
+from support.desk import Desk
 from support.graphs import FLOAT, UINT8, graph_bytes, node, placeholder
 
 import gdsurgeon as gds
@@ -99,13 +99,13 @@ def test_an_option_of_steps_without_them(there: Desk) -> None:
     there.put("part.pb", MODEL)
     options = {"--raw": "add-preprocessing", "--input": "add-preprocessing", "--output": "add-postprocessing"}
     for option, command in options.items():
-        check_refused(there, 2, (f"{option} goes with --steps",), command, "model.pb", "part.pb", option, "x")
+        there.refused(2, "missing-option", command, "model.pb", "part.pb", option, "x", option="--steps")
 
 
 def test_names_of_what_is_built_of_steps_are_not_mapped(there: Desk) -> None:
-    for command, part in (("add-preprocessing", "PRE"), ("add-postprocessing", "POST")):
+    for command in ("add-preprocessing", "add-postprocessing"):
         arguments = (command, "model.pb", "--steps", "clip(0, 1)", "--map", "x=a,b")
-        check_refused(there, 2, (f"Error: --map goes with {part}: what --steps has built",), *arguments)
+        there.refused(2, "conflicting-options", *arguments, option="--map")
 
 
 def test_inputs_and_outputs_that_are_not_meant(there: Desk) -> None:
@@ -274,10 +274,10 @@ def test_in_a_script_it_is_relative_to_that(there: Desk) -> None:
 
 def test_what_goes_with_what_is_compared(there: Desk) -> None:
     words = ("--steps", "divide(255)")
-    check_refused(there, 2, ("--atol goes with --against",), *HELD[:-2], *words, "--atol", "1")
-    check_refused(there, 2, ("--against has something run, and",), *HELD, *words, *QUICK)
+    there.refused(2, "missing-option", *HELD[:-2], *words, "--atol", "1", option="--against")
+    there.refused(2, "conflicting-options", *HELD, *words, *QUICK, option="--against")
     np.savez(there.folder / "r.npz", **REFERENCE)
-    check_refused(there, 2, ("would replace r.npz, which is read",), *HELD, *words, "-o", "r.npz")
+    there.refused(2, "would-replace", *HELD, *words, "-o", "r.npz", other="r.npz")
 
 
 def test_the_list_names_every_step_and_its_parameters(desk: Desk) -> None:
@@ -315,7 +315,7 @@ def test_a_default_is_told_as_it_is_written(desk: Desk) -> None:
 
 
 def test_a_step_that_there_is_not(desk: Desk) -> None:
-    check_refused(desk, 2, ("there is no step 'resiz'", "Did you mean 'resize'?"), "steps", "resiz")
+    desk.refused(2, "no-such-step", "steps", "resiz", step="resiz", near="resize")
 
 
 @pytest.mark.parametrize(
