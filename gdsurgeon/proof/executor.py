@@ -358,7 +358,7 @@ class Executor(Closing):
                 if error.message.startswith(os.path.abspath(library)):
                     line = "{op_libraries} {library} cannot be loaded: {reason}"
                     told = {"library": printable(library), "reason": error.message}
-                    facts: dict[str, Json] = {"option": "--op-lib", "file": library, "reason": error.message}
+                    facts: dict[str, Json] = {"option": "op_libraries", "file": library, "reason": error.message}
                     raise UsageError(Line(line, **told), code="wrong-format", facts=facts) from error
             if _lacks_memory(error):
                 reason = printable(first_line(error.message))
