@@ -103,6 +103,7 @@ class SameGiven(Claim):
         parts: graphs that were added, each held against what it gives on its own for what it is given there.
         sites: tensors of the original among `outputs` that are none, and are compared for what was done there.
         of_largest, as_written, deployed, as_graphs: as in `SameOutputs`.
+        except_for: tensors of the original that are compared, and may differ, and why.
     """
 
     given: Mapping[str, str]
@@ -117,6 +118,7 @@ class SameGiven(Claim):
     as_written: bool = False
     deployed: bool = False
     as_graphs: bool = False
+    except_for: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(eq=False, repr=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.analysis.traversal.control_flow import ControlFlow, control_flow_of
@@ -16,6 +16,8 @@ from gdsurgeon.ops.kinds import IDENTITY, PLACEHOLDERS, TENSOR_ARRAYS
 
 CHOOSES = re.compile("^(NonMaxSuppression|CombinedNonMaxSuppression|TopK)")
 """Ops that put in order what they read."""
+PICKS = re.compile("^(NonMaxSuppression|CombinedNonMaxSuppression|TopK|ArgMax$|ArgMin$)")
+"""The same, and those that return the place of an extreme."""
 SCORED = re.compile("^(LogSoftmax|Softmax)$")
 MOST_SOURCES = 32
 MOST_NODES = 4000
@@ -25,15 +27,16 @@ _PASSED_BY = IDENTITY | TENSOR_ARRAYS | {"TensorArrayScatter", "TensorArrayScatt
 """Ops that hand on what they read, into a loop among others."""
 
 
-def chosen_from(graph: Graph) -> list[str]:
-    """The nodes that give the floats that a Softmax, a NonMaxSuppression or a TopK reads.
+def chosen_from(graph: Graph, *, picks: bool = False) -> list[str]:
+    """The nodes that give the floats that a Softmax, a NonMaxSuppression or a TopK reads; PICKS: or an ArgMax.
 
     Where that is in a loop, or on a side of a conditional, and cannot be fetched: the nearest nodes above it that run
     once.
     """
     flow = control_flow_of(graph)
     found: dict[str, None] = {}
-    for node in _nodes(graph, lambda op: bool(CHOOSES.match(op) or SCORED.match(op))):
+    chooses = PICKS if picks else CHOOSES
+    for node in _nodes(graph, lambda op: bool(chooses.match(op) or SCORED.match(op))):
         for read in node.inputs[: 2 if "Suppression" in node.op else 1]:
             for source in _fetchable(flow, read):
                 found[source.name] = None
@@ -58,18 +61,20 @@ def _fetchable(flow: ControlFlow, read: Output) -> Iterator[Node]:
             pending += new
 
 
-def of_another_order(graph: Graph) -> frozenset[str]:
-    """The nodes that depend on what a NonMaxSuppression or a TopK chooses."""
-    choosing = _nodes(graph, lambda op: bool(CHOOSES.match(op)))
-    return depending_on(graph, [node.name for node in choosing]) if choosing else frozenset()
+def reordered(graph: Graph, nodes: Iterable[str] = (), *, picks: bool = False) -> dict[str, str]:
+    """The tensors that a small error may put in another order, and why they are not to be compared.
 
-
-def reordered(graph: Graph) -> dict[str, str]:
-    """The outputs of a graph that a small error may put in another order, and why they are not to be compared."""
-    chosen = of_another_order(graph)
+    Args:
+        graph: the graph.
+        nodes: the names of nodes that are compared beside its outputs.
+        picks: whether an ArgMax counts as a NonMaxSuppression or a TopK does.
+    """
+    chooses = PICKS if picks else CHOOSES
+    choosing = _nodes(graph, lambda op: bool(chooses.match(op)))
+    chosen = depending_on(graph, [node.name for node in choosing]) if choosing else frozenset()
     why = "what it was chosen from is compared: a small error may put it in another order"
-    nodes = [node for node in output_nodes(graph) if node.name in chosen]
-    return {output.name: why for node in nodes for output in node.outputs}
+    compared = dict.fromkeys([*(node.name for node in output_nodes(graph)), *nodes])
+    return {output.name: why for name in compared if name in chosen for output in graph[name].outputs}
 
 
 def _nodes(graph: Graph, is_meant: Callable[[str], bool]) -> list[Node]:

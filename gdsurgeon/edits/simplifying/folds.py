@@ -8,13 +8,13 @@ from dataclasses import replace
 from typing import NamedTuple, cast
 
 from gdsurgeon.analysis.queries.ranked import chosen_from, reordered
-from gdsurgeon.edits.claims import Claim, EditResult, SameGiven, SameOutputs, Stage
+from gdsurgeon.edits.claims import Claim, EditResult, SameGiven, SameOutputs, Site, Stage
 from gdsurgeon.edits.simplifying.batch_norms import batch_norms
 from gdsurgeon.edits.simplifying.inlining import written
 from gdsurgeon.edits.simplifying.paddings import paddings, shuffles
 from gdsurgeon.edits.simplifying.replaced import Sites
 from gdsurgeon.edits.sites import claims_apart, nodes_of_sites
-from gdsurgeon.errors import Json, NothingToDo, printable
+from gdsurgeon.errors import Json, NothingToDo, Remark, printable
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Node, Output
@@ -66,6 +66,9 @@ def with_folds(graph: Graph, result: EditResult, ends: Sequence[Output], how: Fo
         pass
     passes = cast("dict[str, Json]", result.facts["passes"]) | {FOLD_BN: sites.folded.total()}
     told, facts = [*result.told, *_told(sites)], {**result.facts, "passes": passes, "folds": _facts(sites)}
+    there = _in_file(graph.pristine(), [*sites.found.values()])
+    hidden = len(sites.found) - len(there)
+    notes = [*result.notes, *([_hidden(hidden)] if hidden else [])]
     if not graph.is_changed:
         why = "; ".join(first_lines([text for label, text in _told(sites) if label == "unfolded"], MOST_REASONS))
         message = f"nothing would change: there is nothing to be made simpler{why and ', nor folded: '}{why}"
@@ -79,27 +82,47 @@ def with_folds(graph: Graph, result: EditResult, ends: Sequence[Output], how: Fo
     return replace(
         result,
         intent=intent,
-        claims=tuple(_claims(graph, result.claims, sites, how.tolerance)),
+        claims=tuple(_claims(graph, result.claims, there, how.tolerance)),
+        notes=notes,
         told=told,
         facts=facts,
         stages=(*earlier, Stage(before, later)),
     )
 
 
-def _claims(graph: Graph, claims: Sequence[Claim], sites: Sites, tolerance: float) -> Iterator[Claim]:
-    """What is claimed of the outputs, but for rounding, and of each place where something was folded."""
-    before, found = graph.pristine(), [*sites.found.values()]
+def _in_file(before: Graph, sites: Sequence[Site]) -> list[Site]:
+    """Those of SITES that the file itself has: others were in functions, whose bodies have taken the place of calls."""
+
+    def is_there(tensor: str) -> bool:
+        return parse_tensor(tensor).node in before
+
+    return [s for s in sites if all(map(is_there, (*s.inputs, *(old for old, _ in s.outputs))))]
+
+
+def _hidden(count: int) -> Remark:
+    places = counted(count, "fold")
+    text = f"{places} in functions that were inlined: only the outputs show {'it' if count == 1 else 'them'}"
+    return Remark(text, "not-in-isolation", count=count)
+
+
+def _claims(graph: Graph, claims: Sequence[Claim], found: Sequence[Site], tolerance: float) -> Iterator[Claim]:
+    """What is claimed of the outputs, but for rounding, and of each place FOUND where something was folded."""
+    before = graph.pristine()
     for claim in claims:
         if isinstance(claim, SameOutputs):
-            also = tuple(dict.fromkeys([*claim.also, *chosen_from(before), *nodes_of_sites(found)]))
-            aside = {**claim.except_for, **reordered(before)}
+            also = tuple(dict.fromkeys([*claim.also, *chosen_from(before, picks=True), *nodes_of_sites(found)]))
+            aside = {**claim.except_for, **reordered(before, also, picks=True)}
             yield replace(claim, of_largest=BEHIND * tolerance, also=also, except_for=aside)
         elif isinstance(claim, SameGiven):
             pairs = [pair for pair in claim.outputs if parse_tensor(pair[1]).node in graph]
             ends = {old for old, _ in claim.outputs} - {*claim.sites}
             pairs += [pair for site in found for pair in site.outputs]
+            chosen = (before[name] for name in chosen_from(before, picks=True) if name in graph)
+            pairs += [(output.name, output.name) for node in chosen for output in node.outputs]
             inside = tuple(old for old, _ in dict.fromkeys(pairs) if old not in ends)
-            yield replace(claim, of_largest=BEHIND * tolerance, outputs=tuple(dict.fromkeys(pairs)), sites=inside)
+            aside = reordered(before, (parse_tensor(old).node for old, _ in pairs), picks=True)
+            pairs = list(dict.fromkeys(pairs))
+            yield replace(claim, of_largest=BEHIND * tolerance, outputs=tuple(pairs), sites=inside, except_for=aside)
         else:
             yield claim
     yield from claims_apart(found, tolerance)

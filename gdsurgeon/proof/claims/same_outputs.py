@@ -80,7 +80,7 @@ def _chosen_from(context: TrialContext, claim: SameOutputs) -> set[str]:
     claims = context.change.result.claims
     sites = [site for each in claims if isinstance(each, SameSites) for site in each.sites]
     here = nodes_of(old for site in sites for old, _ in site.outputs)
-    return {*chosen_from(context.change.before)} & {*claim.also} - {*here}
+    return {*chosen_from(context.change.before, picks=True)} & {*claim.also} - {*here}
 
 
 def same_outputs_plan(context: TrialContext, claim: SameOutputs) -> tuple[FetchPlan, set[str]]:

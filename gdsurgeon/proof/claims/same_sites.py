@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gdsurgeon.analysis.shapes.inference import shape_of_tensor
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.edits.claims import SameSites, Site
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import parse_tensor
-from gdsurgeon.graph.placeholders import placeholder_shape
-from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.proof.plan import plan_with
 from gdsurgeon.proof.subject import Subject, fetching
 from gdsurgeon.proof.trial import (
@@ -110,9 +109,8 @@ def _alone(
 
 
 def _takes_more(graph: Graph, tensor: str) -> bool:
-    """Whether more rows can be fed than there are: an input may have said how many it takes."""
-    node = graph[parse_tensor(tensor).node]
-    shape = placeholder_shape(node) if node.op in PLACEHOLDERS else None
+    """Whether more rows can be fed than there are: the number may follow from what the graph says."""
+    shape = shape_of_tensor(graph, graph.tensor(tensor))
     return not shape or shape[0] < 0
 
 

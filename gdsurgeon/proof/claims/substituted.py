@@ -107,6 +107,10 @@ def same_given_trial(context: TrialContext, claim: SameGiven) -> Trial:
     deciding = [pair for pair in _unlisted(change, claim, nodes) if parse_tensor(pair[1]).node in change.after]
     trial = _trial(context, Substitution(ORIGINAL, change.before, claim, tuple(deciding)))
     trial.of_largest = claim.of_largest
+    for pair in trial.pairs:
+        pair.excuse = claim.except_for.get(pair.before, "")
+    if claim.except_for:
+        trial.conditions = []
     return within_tolerance(context, trial)
 
 
@@ -261,6 +265,8 @@ def _edited(context: TrialContext, wanted: Substitution, key: str = EDITED, grap
     read = [edited for part in wanted.claim.parts for edited in part.inputs.values()]
     nodes = nodes_of([*tensors, *wanted.claim.given.values(), *wanted.claim.beside, *read])
     plan = plan_with(context.executor.settings, graph, nodes, trust_seeds=False)
+    # Other outputs of these nodes are left alone: TensorFlow's optimiser may take them away.
+    plan = plan.only({*tensors, *wanted.claim.given.values(), *wanted.claim.beside, *read, *plan.beside})
     options = SubjectOptions(EDITED)
     return Subject(context.executor, key, graph, plan=plan, overrides=_overrides(context), options=options)
 

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from support import graphs
-from support.folding import conv, fused, image, numbers, relu, spelt_out, whole
-from support.graphs import FLOAT, const, graph_bytes, node, placeholder
+from support.desk import check_error
+from support.folding import conv, fused, image, ints, numbers, relu, spelt_out, whole
+from support.graphs import FLOAT, call, const, define, graph_bytes, identity, library, node, placeholder, scalar
 
+import gdsurgeon as gds
 from gdsurgeon.edits.simplify import simplify
 from gdsurgeon.errors import ValidationError
 from gdsurgeon.feeds.overrides import Overrides
@@ -72,6 +74,19 @@ def wrong_by_a_part(data: bytes, name: str, channel: int) -> bytes:
     return out
 
 
+# Two proposals of equal scores: the first is chosen, and by rounding the other. What follows is of another proposal.
+EQUAL = np.repeat(np.random.default_rng(7).uniform(-1, 1, (100, 1)), 2, 1).reshape(-1).tolist()
+MODELS["two stages"] = graph_bytes(
+    placeholder("x", FLOAT, (1, 5, 5, 4)), const("c/w", EQUAL, FLOAT, (5, 5, 4, 2)), whole("flat", [-1]),
+    node("c", "Conv2D", ["x", "c/w"], T=FLOAT, padding="VALID", strides=ints([1, 1, 1, 1])),
+    *(const(f"n/{part}", [value] * 2) for part, value in (("gamma", 1.5), ("beta", 9), ("mean", 0.1), ("variance", 1))),
+    fused("n", "c", 2)[-1], node("scores", "Reshape", ["n", "flat"], T=FLOAT), scalar("one", 1, graphs.INT32),
+    node("best", "TopKV2", ["scores", "one"], T=FLOAT), numbers("table", [2, 4]), scalar("axis", 0, graphs.INT32),
+    node("f", "GatherV2", ["table", "best:1", "axis"], Tparams=FLOAT, Tindices=graphs.INT32, Taxis=graphs.INT32),
+    numbers("d/w", [4, 3]), node("d", "MatMul", ["f", "d/w"], T=FLOAT), *spelt_out("o", "d", 3), relu("o"),
+)  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def executor() -> Iterator[Executor]:
     with Executor(Settings(samples=1)) as found:
@@ -98,6 +113,56 @@ def test_a_right_fold_is_proven_and_each_wrong_channel_found(executor: Executor,
         for channel in range(4):
             with pytest.raises(DiffersError):
                 proven(executor, model, name, channel)
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("outputs", [(), ("y",)])
+def test_a_choice_between_almost_equal_scores_is_compared_by_these(
+    executor: Executor, outputs: tuple[str, ...]
+) -> None:
+    """The bias of the second score is too large by no more than rounding, then by 1 %."""
+    found = from_bytes(MODELS["two stages"])
+    change = edited(found, simplify(found, outputs, passes=["unread"], fold_bn=True))
+    spoilt = graphs.parsed(found)
+    bias = next(n for n in spoilt.node if n.name == "n/bias").attr["value"].tensor
+    value = float(np.frombuffer(bias.tensor_content, np.float32)[0])
+
+    def proof(factor: float) -> Proof:
+        bias.tensor_content = np.array([value, value * factor], np.float32).tobytes()
+        executor.load_source(ORIGINAL, change.before)
+        executor.load_bytes(EDITED, spoilt.SerializeToString())
+        return prove(executor, change, Overrides())
+
+    reasons = {output.after: output.reason for output in proof(1.00001).outputs}
+    assert reasons["y"] and not reasons["scores"]
+    with pytest.raises(DiffersError):
+        proof(1.01)
+
+
+@pytest.mark.tensorflow
+def test_folds_in_functions_that_are_inlined_are_compared_by_outputs() -> None:
+    """The file has no tensor of theirs under the name that it has then."""
+    constants = [numbers("c/w", (1, 1, 4, 2)), *fused("n", "c", 2)[:-1]]
+    reads = ["c:output:0", *(f"n/{part}:output:0" for part in ("gamma", "beta", "mean", "variance"))]
+    body = define("f", {"a": FLOAT}, {"o": (FLOAT, "n:y:0")}, *constants,
+                  node("c", "Conv2D", ["a", "c/w:output:0"], T=FLOAT, padding="SAME", strides=ints([1, 1, 1, 1])),
+                  node("n", "FusedBatchNormV3", reads, T=FLOAT, U=FLOAT, is_training=False))  # fmt: skip
+    found = graphs.graph(image(), call("call", "f", ["x"], [FLOAT], [FLOAT]), relu("call"), library(body))
+    result = simplify(found, fold_bn=True)
+    assert {"Conv2D", "BiasAdd"} <= {*graphs.ops(found).values()}
+    (note,) = result.notes
+    check_error(note, "not-in-isolation", {"count": 1})
+    assert [output.after for output in gds.prove(found, result).compared if not output.inside] == ["y"]
+
+
+@pytest.mark.tensorflow
+def test_of_a_batch_norm_that_stays_only_the_output_that_was_asked_for_is_fetched() -> None:
+    """As it is deployed, TensorFlow makes of it what has one output."""
+    norm = fused("n", "r", 4)
+    found = graphs.graph(image(), relu("x", "r"), *norm, identity("i", "n"), relu("i"))
+    proof = gds.prove(found, simplify(found, ("n",)))
+    assert [output.after for output in proof.compared] == ["n"]
+    assert proof.deployed is not None and not proof.deployed.why_not
 
 
 @pytest.mark.tensorflow
