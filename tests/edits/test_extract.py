@@ -274,8 +274,6 @@ LOOP = graphs.loop()
         *((model(), [name], [output], "not-needed", {"tensor": name}) for name, output in
           (("relu", "apart"), ("other", "head"), ("head", "head"), ("head", "relu"))),
         (model(), ["rely"], ["head"], "no-such-node", {"node": "rely", "near": "relu"}),
-        (model(), ["relu"], ["heat"], "no-such-node", {"node": "heat", "near": "head"}),
-        (model(), ["relu:1"], ["head"], "no-such-tensor", {"tensor": "relu:1", "count": 1}),
         (model(), ["^relu"], ["head"], "bad-tensor-name", {"tensor": "^relu"}),
         (model(), [], ["head:1"], "no-such-tensor", {"tensor": "head:1"}),
         (model()[:3], ["x"], ["conv"], "nothing-to-do", {}),
