@@ -38,6 +38,8 @@ ARGUMENTS: list[tuple[int, str, str, Facts]] = [
     (2, "not-a-pair", "rename model.pb y q", {"value": "y", "expected": "OLD=NEW"}),
     (2, "not-a-pair", "rename model.pb y:q", {"value": "y:q"}),
     (2, "not-a-pair", "rename model.pb =q", {"value": "=q"}),
+    (2, "not-a-pair", "set-attr model.pb y =[]", {"value": "=[]"}),
+    (2, "not-a-pair", "set-device model.pb --map /cpu:0", {"value": "/cpu:0", "expected": "OLD=NEW"}),
     (2, "unreadable", "rename model.pb --map nowhere", {"option": "--map", "file": "nowhere"}),
     (2, "unreadable", "rename model.pb --map .", {"option": "--map", "file": "."}),
     (2, "not-text", "rename model.pb --map model.pb", {"option": "--map", "file": "model.pb"}),

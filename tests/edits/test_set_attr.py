@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -114,6 +112,7 @@ STRIDES = {"op": "MaxPool", "attr": "strides", "expected": "list(int)"}
         (pools, ["a"], [("padding", "VALID"), ("T", "flaot")], "bad-value", {"value": "flaot", "near": "float"}),
         (pools, ["a"], [], "missing-argument", {}),
         (pools, [], [("T", "float32")], "nothing-selected", {}),
+        (casts, ["u"], [("j", "1")], "unknown-kind", {"op": "MyOp", "attr": "j"}),
         (casts, ["k"], [("dtype", "float64")], "dtype-mismatch", {"expected": "float64", "found": "float32"}),
         (casts, ["s"], [("N", "-1")], "bad-value", {"node": "s", "attr": "N", "value": -1}),
         (lists, ["n"], [("T", "float32,int64")], "does-not-fit",
@@ -261,21 +260,6 @@ def test_removing_colocations() -> None:
 
 
 # The command line.
-
-STRUCTURE = ("-o", "out.pb", "--validate", "structure")
-
-
-def test_the_command(desk: Desk) -> None:
-    model = str(FIXTURES / "classifier.pb")
-    convolutions = [name for name, op in graphs.ops(Path(model).read_bytes()).items() if op == "Conv2D"]
-    for arguments, changed in (
-        (["image", "shape=1,64,64,3"], ["image"]),
-        (["--op", "Conv2D", "--exclude", "expand", "_note:string=a=b"], [n for n in convolutions if "expand" not in n]),
-        (["--op", "Conv2D", "--remove", "dilations"], convolutions),
-    ):
-        assert desk.run("set-attr", model, *arguments, *STRUCTURE, "--report", "report.json").code == 0
-        assert sorted(json.loads(desk.files()["report.json"])["edit"]["changed"]) == sorted(changed)
-    desk.refused(2, "not-a-pair", "set-attr", model, "image", "=[]", *STRUCTURE, value="=[]")
 
 
 @pytest.mark.tensorflow

@@ -146,9 +146,6 @@ def test_op_types_inside_functions(selection: Selection, inside: list[str] | Non
     refused(found, "nothing-matched", excluding, value="Identity")
 
 
-THERE = {"/gpu:0": 2, "/cpu:0": 1}
-
-
 @pytest.mark.parametrize(
     ("options", "code", "facts"),
     [
@@ -177,19 +174,6 @@ def test_hostile_devices_are_escaped() -> None:
 
 
 # The command line.
-
-
-def test_the_command(desk: Desk) -> None:
-    model = FIXTURES / "classifier.pb"
-    for source, out, arguments, changed in (
-        (str(model), "1.pb", ["--set", "/gpu:0", "--op", "Conv2D"], ("", "/device:GPU:0")),
-        ("1.pb", "2.pb", ["--map", "/gpu:0=/cpu:0"], ("/device:GPU:0", "/device:CPU:0")),
-        ("2.pb", "3.pb", ["--clear"], ("/device:CPU:0", "")),
-    ):
-        ran = desk.run("set-device", source, *arguments, "-o", out, "--validate", "structure")
-        assert ran.code == 0 and all(device in ran.err for device in (*changed, "19 nodes")), ran.err
-    desk.refused(2, "not-a-pair", "set-device", "1.pb", "--map", "/cpu:0", value="/cpu:0", expected="OLD=NEW")
-    assert graphs.parsed(desk.files()["3.pb"]) == graphs.parsed(model.read_bytes())  # type: ignore[arg-type]
 
 
 @pytest.mark.tensorflow

@@ -49,23 +49,16 @@ from gdsurgeon.wire.fields import encode_len
 HALF, INT8 = dtype(19), dtype(6)
 X = placeholder("x", shape=(1, 64))
 WIDE = [0.5 * i for i in range(512)]
-RATIOS = [i / 127 for i in range(-127, 129)]
-
-
-def stored(name: str, content: bytes, kind: bytes, shape: tuple[int, ...], *inputs: str, device: str = "") -> bytes:
-    value = encode_len(8, b"\x08" + kind[1:] + encode_len(2, shape_proto(shape)) + encode_len(4, content))
-    return node(name, "Const", inputs, dtype=kind, value=value, device=device)
 
 
 def test_halves_are_cast_under_the_name_of_the_constant() -> None:
-    small = struct.pack("<512e", *WIDE)
     result = expect(
         [X, const("w", WIDE, shape=(64, 8), _note="a"), node("y", "MatMul", ["x", "w"], T=FLOAT), scalar("one", 1)],
         lambda found: shrink(found, "float16"),
         [
             X,
             node("w", "Cast", ["w/small"], _note="a", SrcT=HALF, DstT=FLOAT),
-            stored("w/small", small, HALF, (64, 8)),
+            const("w/small", WIDE, HALF, (64, 8)),
             node("y", "MatMul", ["x", "w"], T=FLOAT),
             scalar("one", 1),
         ],
@@ -81,27 +74,23 @@ def test_whole_numbers_have_a_scale_for_each_channel_and_what_waits_goes_on_wait
     """The largest element of each column is its scale times 127; a colocation and a device stay."""
     whole = np.array([[i % 128, -(i % 128)] for i in range(256)], np.int8)
     scale = np.array([[0.5, 0.25]], np.float32)
-    values = (whole * scale).ravel().tolist()
+    values = whole * scale
+    on_cpu: Any = {"controls": ["^a"], "device": "/cpu:0"}
     expect(
-        [X, const("a", [1.0]), node("w", "Const", ["^a"], dtype=FLOAT, value=_value(values, (256, 2)), device="/cpu:0"),
+        [X, const("a", [1.0]), const("w", values, FLOAT, (256, 2), **on_cpu),
          node("y", "MatMul", ["z", "w"], T=FLOAT), placeholder("z", shape=(1, 256))],
         lambda found: shrink(found, "int8"),
         [
             X,
             const("a", [1.0]),
             node("w", "Mul", ["w/cast", "w/scale"], T=FLOAT, device="/cpu:0"),
-            stored("w/small", whole.tobytes(), INT8, (256, 2), "^a", device="/cpu:0"),
-            stored("w/scale", scale.tobytes(), FLOAT, (1, 2), "^a", device="/cpu:0"),
+            const("w/small", whole, INT8, **on_cpu),
+            const("w/scale", scale, **on_cpu),
             node("w/cast", "Cast", ["w/small"], SrcT=INT8, DstT=FLOAT, device="/cpu:0"),
             node("y", "MatMul", ["z", "w"], T=FLOAT),
             placeholder("z", shape=(1, 256)),
         ],
     )  # fmt: skip
-
-
-def _value(values: list[float], shape: tuple[int, ...]) -> bytes:
-    content = struct.pack(f"<{len(values)}f", *values)
-    return encode_len(8, b"\x08\x01" + encode_len(2, shape_proto(shape)) + encode_len(4, content))
 
 
 CHANNELS = {

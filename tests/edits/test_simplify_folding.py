@@ -13,7 +13,7 @@ from support import graphs
 from support.counting import is_linear
 from support.desk import Desk, check_error
 from support.evaluating import Evaluations, array, by_tensorflow
-from support.graphs import FLOAT, INT32, STRING, add, const, graph, identity, node, placeholder, scalar
+from support.graphs import FLOAT, INT32, STRING, add, const, graph, identity, node, placeholder, scalar, unary
 from support.running import run
 from support.simplifying import simplified, stays
 from support.v1_control_flow import while_loop
@@ -22,15 +22,10 @@ from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs
 from gdsurgeon.edits.simplify import simplify
 from gdsurgeon.errors import NotValidatedError
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.runtime.evaluator import Evaluator
 from gdsurgeon.runtime.tensor import Tensor, from_numpy
 
 X = placeholder("x", FLOAT, (-1, 3))
-
-
-def unary(op: str, name: str, source: str, **attrs: Any) -> bytes:
-    return node(name, op, [source], T=FLOAT, **attrs)
 
 
 def product(name: str, a: str, b: str, *controls: str, kind: bytes = FLOAT) -> bytes:
@@ -235,26 +230,6 @@ def test_what_comes_of_a_function_is_compared_where_it_was_there_before() -> Non
 
 
 # -- by TensorFlow ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.tensorflow
-def test_tensorflow_computes_them() -> None:
-    weights = [const("var", [0.1, 0.7, 3]), scalar("eps", 1e-3), add("sum", "var", "eps"), unary("Rsqrt", "r", "sum"),
-               const("gamma", [1.5, -2, 0.3]), product("scale", "r", "gamma"),
-               const("mean", [0.4, -0.2, 1]), product("shift", "mean", "scale")]  # fmt: skip
-    words = [node("text", "Const", dtype=STRING, value=graphs.encode_len(8, b"\x08\x07\x12\x00\x42\x02aB")),
-             node("low", "StringLower", ["text"]), node("same", "Equal", ["low", "low"], T=STRING),
-             node("both", "StringJoin", ["low", "text"], N=2), node("z", "StringToHashBucketFast", ["both"],
-                                                                   num_buckets=1000)]  # fmt: skip
-    before = graphs.graph_bytes(X, *weights, product("m", "x", "scale"), node("y", "Sub", ["m", "shift"], T=FLOAT),
-                                *words)  # fmt: skip
-    with Evaluator() as evaluate:
-        found, _ = simplified(from_bytes(before), evaluate=evaluate)
-        assert evaluate(before, ["nowhere"]) == {}
-    assert {"scale": "Const", "shift": "Const", "both": "Const"}.items() <= graphs.ops(found).items()
-    fed = {"x": [[0.3, -0.1, 7]]}
-    fetches = ["y", "z", "scale", "shift"]
-    assert repr(run(graphs.written(found), *fetches, **fed)) == repr(run(before, *fetches, **fed))
 
 
 @pytest.mark.tensorflow

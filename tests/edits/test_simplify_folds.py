@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import graphs
 from support.drawing import Draw, below, pick
+from support.evaluating import array
 from support.folding import (
     conv,
     conv_and_norm,
@@ -30,7 +31,6 @@ from support.simplifying import simplified, stays
 from support.v1_control_flow import while_loop
 
 from gdsurgeon.analysis.checks.check import check_edited
-from gdsurgeon.analysis.queries.constant_values import values_of
 from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs, SameSites, Site
 from gdsurgeon.errors import NothingToDo
 from gdsurgeon.graph.constants import raw_value
@@ -53,11 +53,6 @@ def folded(found: Graph, *outputs: str) -> EditResult:
 def folds(what: EditResult | NothingToDo) -> Any:
     """What was folded, and what was not, by the facts."""
     return what.facts["folds"]
-
-
-def array(found: Graph, name: str) -> Any:
-    values = values_of(found[name])
-    return values.numbers(0, values.count).reshape(values.shape)
 
 
 def is_near(one: Any, other: Any) -> bool:
@@ -191,7 +186,7 @@ def test_channels_may_be_the_second_axis() -> None:
     )
     (_, sites), _ = folded(found).claims, folded(other)
     for name in ("n/weights", "n/bias"):
-        assert (array(found, name) == array(other, name)).all()
+        assert (array(found[name]) == array(other[name])).all()
     assert graphs.attrs(found, "n")["data_format"].s == b"NCHW"
     assert isinstance(sites, SameSites)
     assert sites.sites[0].channels == 1
@@ -211,7 +206,7 @@ def test_the_oldest_spelling() -> None:
     folded(found)
     folded(other)
     for name in ("n/weights", "n/bias"):
-        assert (array(found, name) == array(other, name)).all()
+        assert (array(found[name]) == array(other[name])).all()
 
 
 def test_numbers_that_are_rounded_where_they_are_computed() -> None:

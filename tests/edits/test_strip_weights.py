@@ -43,12 +43,6 @@ def zeros(name: str, shape: tuple[int, ...], **more: Value) -> bytes:
     return node(name, "Const", dtype=FLOAT, value=value, **more)
 
 
-def text(name: str, *values: str) -> bytes:
-    content = b"".join(encode_len(8, value.encode()) for value in values)
-    dims = encode_len(2, shape_proto((len(values),)))
-    return node(name, "Const", dtype=STRING, value=encode_len(8, b"\x08\x07" + dims + content))
-
-
 def test_weights_go_and_axes_stay() -> None:
     expect(
         [
@@ -104,9 +98,9 @@ STAYS = {
     "a branch": [X, const("c", [], BOOL, ()), node("y", "Switch", ["x", "c"], T=FLOAT)],
     "what is asserted": [node("c", "Const", dtype=BOOL, value=attr(b"\x42\x07\x08\x0a\x12\x00\x5a\x01\x01")),
                          node("y", "Assert", ["c", "c"], T=dtypes(BOOL))],
-    "names in a checkpoint": [text("c", "a"), node("y", "RestoreV2", ["c", "c", "c"], dtypes=dtypes(FLOAT))],
+    "names in a checkpoint": [const("c", ["a"], STRING), node("y", "RestoreV2", ["c", "c", "c"], dtypes=dtypes(FLOAT))],
     "names of features": [
-        placeholder("e", STRING), text("n"), text("c", "age"), const("d", [0.5]),
+        placeholder("e", STRING), const("n", [], STRING), const("c", ["age"], STRING), const("d", [0.5]),
         node("y", "ParseExample", ["e", "n", "c", "d"], Nsparse=0, Ndense=1, sparse_types=dtypes(),
              Tdense=dtypes(FLOAT), dense_shapes=b"\x0a\x06\x3a\x04\x12\x02\x08\x01")],
     "what an unknown op reads": [scalar("c", 3), node("y", "NoSuchOp", ["c"])],
@@ -134,11 +128,11 @@ def test_large_constants_go_whatever_reads_them() -> None:
 
 def look_up() -> Graph:
     return graph(
-        text("keys", "secret", "other"),
+        const("keys", ["secret", "other"], STRING),
         node("values", "Const", dtype=INT64, value=encode_len(8, b"\x08\x09\x12\x04\x12\x02\x08\x02\x52\x02\x05\x06")),
         node("table", "HashTableV2", **TABLE),
         node("init", "InitializeTableV2", ["table", "keys", "values"], Tkey=STRING, Tval=INT64),
-        text("word", "hello"),
+        const("word", ["hello"], STRING),
         node("said", "Identity", ["word"], T=STRING),
     )  # fmt: skip
 

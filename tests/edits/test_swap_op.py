@@ -98,7 +98,7 @@ MODEL = [
     ("arguments", "exit_code", "code", "facts"),
     [
         (("--node", "a", "nonsense"), 4, "no-such-op", {"op": "nonsense", "near": None}),
-        (("--node", "sum", "Relu"), 4, "wrong-count", {"node": "sum", "expected": 1, "found": 2}),
+        (("--node", "sum", "Relu"), 4, "wrong-count", {"node": "sum", "op": "AddV2", "expected": 1, "found": 2}),
         (("--node", "m", "Elu"), 4, "dtype-not-allowed", {"node": "m", "attr": "T", "dtype": "int32"}),
         (("--node", "a", "LogicalNot"), 4, "dtype-mismatch", {"tensor": "x", "expected": "bool", "found": "float32"}),
         (("--node", "a", "IsNan"), 4, "dtype-mismatch", {"user": "sum", "expected": "float32", "found": "bool"}),

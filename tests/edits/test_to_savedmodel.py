@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import io
-import json
 import shutil
 import struct
-import tarfile
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -124,17 +121,6 @@ def test_mistakes_of_the_command_line(desk: Desk) -> None:
     desk.refused(2, "not-a-pair", "to-savedmodel", CLASSIFIER, "--output", "scores", **expected)
 
 
-@pytest.mark.tensorflow
-def test_the_signatures_are_run(desk: Desk) -> None:
-    words = ("--input", "picture=image", "--output", "scores=probabilities", "-o", "out", "--report", "report.json")
-    ran = desk.run("to-savedmodel", CLASSIFIER, *words)
-    assert ran.code == 0, ran.err
-    proof = json.loads(desk.files()["report.json"])["proof"]
-    assert (proof["compared"], proof["samples"], proof["batches"], proof["largest_difference"]) == (1, 2, [1, 2], 0)
-    assert "serving_default(picture = image) -> scores = probabilities" in ran.err
-    assert sorted(path.name for path in desk.folder.iterdir()) == ["out", "report.json"]
-
-
 def lookups(path: bytes, *tables: str) -> Graph:
     """FOUND is where a word is in the file of PATH, asked of each of TABLES."""
     records = [
@@ -184,39 +170,6 @@ G = (
     + node("w", "Const", dtype=FLOAT, value=tensor([1.5, 2.5]))
     + node("y", "Mul", ["x", "w"], T=FLOAT)
 )
-
-WEIGHTS = ("--unfreeze", "(weights|gamma|beta)$", "--output", "scores=probabilities", "--input", "picture=image")
-
-
-@pytest.mark.tensorflow
-def test_unfrozen_in_every_loader(desk: Desk, tf: Any) -> None:
-    """The same values in each of them, and variables that can be trained where there are some."""
-    ran = desk.run("to-savedmodel", CLASSIFIER, *WEIGHTS, "-o", "out")  # proven in the C API
-    assert ran.code == 0, ran.err
-    assert desk.run("validate", "out").code == 0
-    config = tf.compat.v1.ConfigProto()
-    config.graph_options.rewrite_options.disable_meta_optimizer = True  # it folds what is constant
-    config.graph_options.optimizer_options.opt_level = -1
-    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
-    picture = np.random.default_rng(0).random((2, 64, 64, 3), np.float32)
-    with tf.Graph().as_default(), tf.compat.v1.Session(config=config) as session:
-        tf.import_graph_def(tf.compat.v1.GraphDef.FromString(Path(CLASSIFIER).read_bytes()), name="")
-        wanted = session.run("probabilities:0", {"image:0": picture})
-    with tf.Graph().as_default(), tf.compat.v1.Session(config=config) as session:
-        loaded = tf.compat.v1.saved_model.load(session, ["serve"], "out")
-        count = len(tf.compat.v1.trainable_variables())
-        saved = tf.compat.v1.train.Saver().save(session, "again/model")
-        found = session.run(loaded.signature_def["serving_default"].outputs["scores"].name, {"image:0": picture})
-        assert np.array_equal(found, wanted)
-        assert saved
-    model = tf.saved_model.load("out")
-    assert len(model.variables) == count > 50
-    with tf.GradientTape() as tape:
-        scores = model.signatures["serving_default"](picture=tf.constant(picture))["scores"]
-        loss = tf.reduce_sum(scores[:, 0])
-    assert np.array_equal(scores.numpy(), wanted)
-    gradients = tape.gradient(loss, list(model.variables))
-    assert sum(gradient is not None and float(tf.reduce_sum(tf.abs(gradient))) > 0 for gradient in gradients) > 40
 
 
 def unfrozen(desk: Desk, data: bytes, *words: str) -> Any:
@@ -311,16 +264,6 @@ def test_in_a_loop() -> None:
     graph.add("read", "Identity", [inside.output], attrs={"T": FLOAT})
     edit = partial(gds.to_savedmodel, inputs=[], outputs=[], unfreeze="^inside$")
     refused(graph, "crosses-loop", edit, node="inside")
-
-
-def test_in_a_pipe(desk: Desk) -> None:
-    desk.put("model.pb", G)
-    ran = desk.run("to-savedmodel", "model.pb", "--unfreeze", "^w$", "-o", "-", "--validate", "structure")
-    assert ran.code == 0, ran.err
-    with tarfile.open(fileobj=io.BytesIO(ran.out)) as archive:
-        assert "variables/variables.index" in archive.getnames()
-    assert desk.run("rename", "-", "y=q", "-o", "out", "--validate", "structure", data=ran.out).code == 0
-    assert desk.run("checkpoint", "out/variables/variables", "--verify").code == 0
 
 
 @pytest.mark.tensorflow

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import reverse_walking
 from support.drawing import pick_some, shuffled
-from support.graphs import FLOAT, node, placeholder, proto, written
+from support.graphs import FLOAT, neg, node, placeholder, proto, written
 
 from gdsurgeon.edits.add_gradients import add_gradients
 from gdsurgeon.gradients import early_sums
@@ -31,10 +31,6 @@ def sizes(definition: Any, size: list[TensorSize] = LARGE) -> dict[str, list[Ten
 
 def add_n(name: str, inputs: Sequence[str], *controls: str, kind: bytes = FLOAT) -> bytes:
     return node(name, "AddN", [*inputs, *controls], T=kind, N=len(inputs))
-
-
-def neg(name: str, source: str, *controls: str) -> bytes:
-    return node(name, "Neg", [source, *controls], T=FLOAT)
 
 
 def chain(count: int) -> list[bytes]:
