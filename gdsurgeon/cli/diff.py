@@ -93,10 +93,10 @@ def command(
         return
     other = _second(model, others)
     _check_outputs(out, mapping, [model, other], is_answered=as_json or stat or markdown)
-    from gdsurgeon.difference.compare import diff
+    from gdsurgeon.difference.compare import diff_models
 
-    a, b = (opened(path, function, wanted).graph for path in (model, other))
-    found = diff(a, b, ignore)
+    one, two = (opened(path, function, wanted) for path in (model, other))
+    found = diff_models(one, two, ignore)
     page = _page(found) if out is not None else ""
     if mapping is not None:
         _write(mapping, found.mapping())

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple
 
+from gdsurgeon.container.container import Container, SavedModel
 from gdsurgeon.container.surroundings import (
     INITIALISERS,
     UNREACHABLE,
@@ -14,6 +15,7 @@ from gdsurgeon.container.surroundings import (
     Surroundings,
     Tensor,
     Value,
+    surroundings,
 )
 from gdsurgeon.errors import Json, printable
 from gdsurgeon.graph.serving import INIT
@@ -70,15 +72,15 @@ def _is_unreachable(place: Place) -> bool:
 _GONE = object()
 
 
-def respelt(surroundings: Surroundings, nodes: Spell, functions: Callable[[str], str] = str) -> Surroundings:
-    """SURROUNDINGS by the names that NODES and FUNCTIONS give.
+def respelt(found: Surroundings, nodes: Spell, functions: Callable[[str], str] = str) -> Surroundings:
+    """The surroundings FOUND by the names that NODES and FUNCTIONS give.
 
     Names that are gone leave the lists that they are in, and so do records that name them. A place that needs a name
     that is gone is left out.
     """
     spell = _Spelling(nodes, functions)
     out: Surroundings = {}
-    for place, value in surroundings.items():
+    for place, value in found.items():
         now = spell.value(value)
         if now is not _GONE:
             out[place] = now  # type: ignore[assignment]
@@ -157,16 +159,20 @@ _ALWAYS_IGNORED = frozenset(("meta info",))
 """What tells of the exporter, and not of the model."""
 
 
-def models_compared(
-    a: Surroundings, b: Surroundings, names: Mapping[str, str], functions: Container[str]
+def compare_surroundings(
+    one: Container, other: Container, names: Mapping[str, str], keys: Collection[str] = ()
 ) -> list[Difference]:
     """The differences between the surroundings of two models.
 
+    Functions are compared by name only if the libraries of both have them: exporters number functions.
+
     Args:
-        a, b: the surroundings.
-        names: the names in B of nodes of A, where they are others.
-        functions: names that the libraries of both have. Exporters number functions: others are not compared by name.
+        one, other: the models.
+        names: the names in OTHER of nodes of ONE, where they are others.
+        keys: of the signatures that are compared; none: all.
     """
+    a, b = (surroundings(model.meta, model.folder if isinstance(model, SavedModel) else "") for model in (one, other))
+    functions = {f.signature.name for f in one.graph.functions} & {f.signature.name for f in other.graph.functions}
 
     def nodes(text: str) -> str:
         control = "^" if text[:1] == "^" else ""
@@ -177,8 +183,13 @@ def models_compared(
         return name if name in functions else ""
 
     before, after = _comparable(respelt(a, nodes, library)), _comparable(respelt(b, str, library))
+    there = [{place[1] for place in side if place[0] == "signature"} for side in (before, after)]
     has_objects = [any(place[0] == "object" for place in side) for side in (before, after)]
-    found = [item for item in differences(before, after) if item.place[0] not in _ALWAYS_IGNORED]
+    left_out = {("signature", key) for key in there[0] | there[1] if keys and key not in keys}
+    alone = sorted(("signature", key) for key in there[0] ^ there[1] if not keys or key in keys)
+    found = [Difference(place, *("signature" if place[1] in side else None for side in there)) for place in alone]
+    others = differences(before, after, {*left_out, *alone})
+    found += [item for item in others if item.place[0] not in _ALWAYS_IGNORED]
     if all(has_objects) or not any(has_objects):
         return found
     sides = ["objects" if there else None for there in has_objects]
@@ -200,6 +211,6 @@ def changes_what_is_served(item: Difference) -> bool:
     """Whether clients of a loader get something else, or no longer what they got."""
     place = item.place
     if place[0] == "object" and len(place) > 2:
-        return place[2].startswith("function") or (place[2].startswith("child") and place[1].endswith(".signatures"))
-    is_more = item.before is None and place[0] == "signature" and place[2] != "input"
+        return place[2].startswith("function ") or (place[2].startswith("child") and place[1].endswith(".signatures"))
+    is_more = item.before is None and place[0] == "signature" and place[2:3] != ("input",)
     return place[0] in _SERVED and not is_more

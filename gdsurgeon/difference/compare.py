@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from gdsurgeon.comparison.surroundings import compare_surroundings
+from gdsurgeon.container.load import Model
+from gdsurgeon.container.surroundings import Place
 from gdsurgeon.difference.difference import Difference, describe
 from gdsurgeon.difference.functions import compare_functions
 from gdsurgeon.difference.match import match
@@ -11,6 +14,21 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.wire.source import Source
 
 _PIECE = 1 << 20
+
+
+def diff_models(one: Model, other: Model, ignore: Collection[str] = ()) -> Difference:
+    """What is different between the graphs of two models, and around them. See `diff`."""
+    out = diff(one.graph, other.graph, ignore)
+    if one.container is not None and other.container is not None:
+        names = {old: new for i, j in out.matching.pairs() for old, new in [out.names(i, j)]} if out.matching else {}
+        found = compare_surroundings(one.container, other.container, names)
+        out.around = [item for item in found if not _is_told(item.place)]
+    return out
+
+
+def _is_told(place: Place) -> bool:
+    """Whether the changes of signatures tell of PLACE."""
+    return place[0] == "signature" and (len(place) == 2 or place[-1] == "tensor")
 
 
 def diff(a: Graph, b: Graph, ignore: Collection[str] = ()) -> Difference:

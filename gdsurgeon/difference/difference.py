@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.constant_values import value_of
+from gdsurgeon.comparison.surroundings import Difference as Surrounding
 from gdsurgeon.difference.changes import SHAPE, Change, changes
 from gdsurgeon.difference.distance import Distance, distance, distance_of_few
 from gdsurgeon.difference.forms import Form
@@ -54,6 +55,7 @@ class Difference(Data):
         unread: variables whose values are in no checkpoint that was found: they were not compared.
         ends: inputs and outputs that differ.
         signatures: what differs of signatures.
+        around: what else differs around the graphs of two models.
         functions: by the names of both the bodies that differ.
         functions_renamed: functions that have another name.
         functions_removed, functions_added: those that have no partner.
@@ -71,6 +73,7 @@ class Difference(Data):
     unread: int = 0
     ends: list[EndChange] = field(default_factory=list)
     signatures: list[SignatureChange] = field(default_factory=list)
+    around: list[Surrounding] = field(default_factory=list)
     functions: dict[tuple[str, str], Difference] = field(default_factory=dict)
     functions_renamed: list[tuple[str, str]] = field(default_factory=list)
     functions_removed: list[str] = field(default_factory=list)
@@ -98,6 +101,7 @@ class Difference(Data):
             or self.values
             or self.ends
             or self.signatures
+            or self.around
             or self.functions
             or self.functions_renamed
             or self.functions_removed

@@ -13,6 +13,9 @@ from typing import Any
 from gdsurgeon.analysis.checks.check import require_sound
 from gdsurgeon.comparison.compare import compare_files
 from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.comparison.surroundings import Difference as Surrounding
+from gdsurgeon.comparison.surroundings import changes_what_is_served, compare_surroundings
+from gdsurgeon.container.container import Container
 from gdsurgeon.container.load import open_model, reads_of
 from gdsurgeon.edits.claims import EditResult, Interface, Postprocessed, Preprocessed
 from gdsurgeon.edits.copying.parts import bind
@@ -31,6 +34,7 @@ from gdsurgeon.feeds.archive import load as load_archive
 from gdsurgeon.feeds.given import as_meant
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.served import node_of, tensor_meant
+from gdsurgeon.graph.serving import Served, Serving
 from gdsurgeon.operation.validate_request import ValidateRequest, check_request
 from gdsurgeon.proof.change import Change
 from gdsurgeon.proof.engine import Engine
@@ -86,6 +90,7 @@ class Verdict:
         optimized: the same with the graphs optimised by TensorFlow, as they run in deployment; `proof` is about the
             graphs as they are written.
         differences: between the two models as graphs, where their outputs agree.
+        surroundings: what differs around the graphs of two models.
         coverage: what the feeds have reached of the model.
         profiles: by the name of the model or the device.
         divergence: where they begin to differ.
@@ -102,6 +107,7 @@ class Verdict:
     statistics: dict[str, Statistics] = field(default_factory=dict)
     optimized: Proof | None = None
     differences: list[GraphDifference] = field(default_factory=list)
+    surroundings: list[Surrounding] = field(default_factory=list)
     coverage: Coverage | None = None
     profiles: dict[str, Profile] = field(default_factory=dict)
     divergence: Divergence | None = None
@@ -170,6 +176,7 @@ class _Validation:
         paths = {ORIGINAL: self.request.model, EDITED: self.request.other or self.request.model}
         executor.called = {**paths, OPTIMIZED: f"{self.request.model}, optimised"}
         self.started = time.monotonic()
+        self.models: dict[Graph | None, Container | None] = {}
         self.recording = Recording(self.request.save_feeds, self.request.save_outputs)
         # A place that cannot be written is refused now rather than after the work.
         self.piece_file = OutputFile(self.request.reduce) if self.request.reduce is not None else None
@@ -189,10 +196,17 @@ class _Validation:
         self.outputs = [tensor_meant(self.model, name) for name in request.outputs]
         others = (request.other, request.pre, request.post)
         self.other, self.pre, self.post = (self._sound(path) if path is not None else None for path in others)
-        if request.level == "structure":
+        self._compare_surroundings()
+        self._run_to(request.level)
+        self._check_surroundings()
+
+    def _run_to(self, level: str) -> None:
+        """Loads and runs the models as far as LEVEL says."""
+        request = self.request
+        if level == "structure":
             return
         self._load()
-        if request.level == "load":
+        if level == "load":
             return
         devices = [self.executor.check_device(device) for device in request.devices]
         self.device = " and ".join(devices) or self.executor.check_device()
@@ -215,12 +229,56 @@ class _Validation:
 
     def _sound(self, path: str) -> Graph:
         self.executor.progress(Event("loading"))
-        graph = open_model(path, self.request.wanted).graph
+        model = open_model(path, self.request.wanted)
+        graph = model.graph
+        self.models[graph] = model.container
         self.executor.progress(Event("checking"))
         findings = require_sound(graph)
         self.verdict.warnings += findings.warnings
         self.verdict.graphs.append(Checked(graph.source_name, graph.file_bytes, graph.node_count))
         return graph
+
+    def _compare_surroundings(self) -> None:
+        """Compares what stands around the graphs of two models."""
+        other, (mine, theirs) = self.request.other, (self.models.get(graph) for graph in (self.model, self.other))
+        if other is not None and mine is not None and theirs is not None:
+            names = self._names_of_signatures()
+            self.verdict.surroundings = compare_surroundings(mine, theirs, names, self.request.wanted.signatures)
+
+    def _check_surroundings(self) -> None:
+        """Raises ValidationError if clients of a loader would get something else, or anything may not differ and does.
+
+        Where only parts of the models are compared, they need not be served alike.
+        """
+        found = self.verdict.surroundings
+        is_part = self.request.outputs or self.request.pre or self.request.post
+        served = [item for item in found if not is_part and changes_what_is_served(item)]
+        wrong = served or (found if self.request.strict else [])
+        if wrong:
+            what = "the models are not served alike" if served else "the models differ around their graphs"
+            raise ValidationError(
+                f"{what}, in {counted(len(wrong), 'place')}:",
+                details=first_lines([item.text for item in wrong], MOST_DETAILS),
+                code="differs",
+                facts={"count": len(wrong), "places": [item.as_json() for item in wrong[:MOST_DETAILS]]},
+            )
+
+    def _names_of_signatures(self) -> dict[str, str]:
+        """The names in the other model of nodes of the model: those that were given, and those that signatures tell.
+
+        A label of a signature pairs its two tensors if neither name is in the other graph.
+        """
+        assert self.other is not None
+        names = {old.partition(":")[0]: new.partition(":")[0] for old, new in self.request.names}
+        mine, theirs = (graph.serving or Serving() for graph in (self.model, self.other))
+        for key, served in mine.called.items():
+            partner = theirs.called.get(key, Served({}, {}))
+            sides = ((served.inputs, partner.inputs), (served.outputs, partner.outputs))
+            for label, (one, two) in [(label, side) for side in sides for label in side[0]]:
+                old, new = (tensors.get(label, "").partition(":")[0] for tensors in (one, two))
+                if new and old not in self.other and new not in self.model:
+                    names.setdefault(old, new)
+        return names
 
     def _load(self, optimize: bool = False) -> None:
         """Has everything loaded, and waits for it."""
@@ -364,6 +422,8 @@ class _Validation:
         if self.other is None:
             return Change(self.model, self.model, EditResult(Intent()), f"{self.request.devices[1]}")
         intent = Intent()
+        given = {old.partition(":")[0] for old, _ in self.request.names}
+        intent.renamed |= {old: new for old, new in self._names_of_signatures().items() if old not in given}
         for old, new in self.request.names:
             mine = self.model.tensor(tensor_meant(self.model, old))
             theirs = self.other.tensor(tensor_meant(self.other, new))

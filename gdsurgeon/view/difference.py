@@ -103,6 +103,7 @@ def sections(difference: Difference, most: int = MOST_LINES) -> Iterator[tuple[s
         ends = [end_text(end) for end in difference.ends if end.side == side]
         yield side, first_lines(ends, most)
     yield "signature", first_lines([signature_text(change) for change in difference.signatures], most)
+    yield "around", first_lines([item.text for item in difference.around], most)
     yield "renamed", first_lines([_renaming(*item) for item in difference.renamings().items()], most)
     found = sorted(difference.hunks, key=lambda h: (-len(h.places), -h.added.total() - h.removed.total()))
     for label in ("replaced", "added", "removed"):

@@ -33,6 +33,7 @@ def _found(difference: Difference) -> dict[str, Json]:
         "inputs": [_end(end) for end in difference.ends if end.side == "input"],
         "outputs": [_end(end) for end in difference.ends if end.side == "output"],
         "signatures": [change._asdict() for change in difference.signatures],
+        "around": [item.as_json() for item in difference.around],
         "renamed": [{"before": old, "after": new} for old, new in pairs],
         "removed": _names(difference, difference.removed, after=False),
         "added": _names(difference, difference.added, after=True),

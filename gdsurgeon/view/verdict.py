@@ -45,6 +45,7 @@ def _entries(verdict: Verdict, error: GdsurgeonError | None) -> Iterator[tuple[s
     if verdict.coverage is not None:
         yield from _reached(verdict.coverage)
     yield from _differences(verdict)
+    yield from _surroundings(verdict)
     for name, profile in verdict.profiles.items():
         yield from _profile(name, profile)
     if verdict.divergence is not None:
@@ -101,6 +102,17 @@ def _differences(verdict: Verdict) -> Iterator[tuple[str, str]]:
             "equal",
             f"{counted(equal, 'node')} that {'are' if equal > 1 else 'is'} another, run apart: the same values",
         )
+
+
+def _surroundings(verdict: Verdict) -> Iterator[tuple[str, str]]:
+    """What differs around the graphs, place by place."""
+    found = verdict.surroundings
+    if found:
+        yield "around", f"{counted(len(found), 'difference')} around the graphs:"
+        for item in found[:MOST_LINES]:
+            yield "", f"  {item.text}"
+        if len(found) > MOST_LINES:
+            yield "", f"  and {counted(len(found) - MOST_LINES, 'difference')} more"
 
 
 def _proof(verdict: Verdict, proof: Proof, error: GdsurgeonError | None) -> Iterator[tuple[str, str]]:
@@ -213,6 +225,7 @@ def verdict_json(verdict: Verdict, error: Mapping[str, Json] | None = None) -> d
         "statistics": {name: found._asdict() for name, found in verdict.statistics.items()},
         "coverage": verdict.coverage.as_json() if verdict.coverage is not None else None,
         "differences": [item.as_json() for item in verdict.differences],
+        "surroundings": [item.as_json() for item in verdict.surroundings],
         "divergence": verdict.divergence.as_json() if verdict.divergence is not None else None,
         "reduced": verdict.reduced.as_json() if verdict.reduced is not None else None,
         "profiles": {name: profile.as_json() for name, profile in verdict.profiles.items()},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,11 @@ from support.graphs import FLOAT, INT32, VERSIONS, add, const, graph_bytes, node
 from support.meta_graphs import checkpoint, meta_graph, put
 from support.renaming import QUICK
 
+from gdsurgeon.comparison.surroundings import changes_what_is_served, compare_surroundings
 from gdsurgeon.container.container import SavedModel
+from gdsurgeon.container.load import open_model
 from gdsurgeon.container.output_folder import OutputFolder
+from gdsurgeon.errors import InputError
 from gdsurgeon.operation import making
 from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.write import read_chunks
@@ -265,6 +269,71 @@ def test_a_mistake_around_the_graph_is_found(
     assert ran.code == 5, ran
     assert ran.error is not None and ran.error.code in ("undeclared-change", "unsound-graph")
     assert not (desk.folder / "out").exists()
+
+
+REPORTED = (
+    "the saver", "no saver", "a list", "a variable", "no trained", "a loop", "a conditional", "a queue", "a default",
+    "another saver", "the bytes", "the numbers", "a tag", "the specification", "the arguments",
+    "the shape of an object", "the dtype of an object", "an object that", "the kind", "no objects",
+    "a file more", "the shape of a variable",
+    "the dtype of a variable", "another key", "a signature more",
+)  # fmt: skip
+"""How those changes begin of which a client of a loader notices nothing, or which no loader loads."""
+UNSEEN = ("another release",)
+"""What tells of the exporter, and not of the model."""
+
+
+@pytest.mark.parametrize("name", [*CHANGES, *FILES])
+def test_two_models_that_differ_around_the_graph(desk: Desk, model: Path, name: str) -> None:
+    """What clients get is told from the rest."""
+    put_other(desk, name)
+    try:
+        one, other = (open_model(folder).container for folder in ("model", "other"))
+    except InputError:
+        return
+    assert one is not None and other is not None
+    found = compare_surroundings(one, other, {})
+    assert bool(found) == (name not in UNSEEN)
+    assert any(map(changes_what_is_served, found)) == (name not in UNSEEN and not name.startswith(REPORTED)), found
+
+
+def put_other(desk: Desk, name: str) -> None:
+    meta = with_objects()
+    meta.signature_def["serving_default"].outputs["r"].name = "w/read:0"
+    CHANGES.get(name, id)(meta)
+    FILES.get(name, id)(put(desk.folder / "other", meta))
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(
+    ("name", "code", "place"),
+    [
+        ("outputs exchanged", 5, ["signature", "serving_default", "output", "r", "tensor"]),
+        ("the content of an asset", 5, ["asset", "words.txt", "content"]),
+        ("no initialiser", 5, ["initialiser"]),
+        ("captures reversed", 5, ["object", "root.serve", "function 0"]),
+        ("the saver keeps more", 0, ["saver", "max_to_keep"]),
+        ("a tag more", 0, ["tags"]),
+    ],
+)
+def test_validate_compares_what_is_served(desk: Desk, model: Path, name: str, code: int, place: list[str]) -> None:
+    put_other(desk, name)
+    command = ("validate", "model", "other", "--no-grappler", "--signature", "serving_default")
+    ran = desk.run(*command, "--json")
+    assert ran.code == code, ran
+    assert place in [item["place"] for item in json.loads(ran.out)["surroundings"]]
+    strict = desk.run(*command, "--strict")
+    assert strict.code == 5 and strict.error is not None and strict.error.code == "differs"
+
+
+def test_diff_tells_what_differs_around_the_graphs(desk: Desk, model: Path) -> None:
+    """By the names that nodes have: what follows a renamed node is the same."""
+    assert desk.run("rename", "model", "x=pixels", *QUICK, "-o", "renamed").code == 0
+    assert desk.answer("diff", "model", "renamed", code=1)["around"] == []
+    put_other(desk, "the saver keeps more")
+    (found,) = desk.answer("diff", "model", "other", code=1)["around"]
+    assert found == {"place": ["saver", "max_to_keep"], "before": None, "after": 7}
+    assert "saver: max_to_keep" in desk.run("diff", "model", "other").out.decode()
 
 
 def test_no_mistake(desk: Desk, model: Path) -> None:
