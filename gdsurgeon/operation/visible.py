@@ -62,6 +62,8 @@ def wrong_functions(meta: MetaGraph, written: MetaGraph, touched: Collection[str
 
     Each of them is compared with the nodes of its signature, one by one.
     """
+    if not touched:
+        return  # the objects are as they were, and may be corrupt
     objects = ObjectGraph(written.around.object_graph_def)
     known = {now: place for name, place in held_nodes(meta).items() if (now := node_now(meta.graph, name)) is not None}
     for key in touched:

@@ -18,7 +18,7 @@ from support.shipped import Recorded, Shipped
 from gdsurgeon.container.load import open_model
 from gdsurgeon.container.objects import SIGNATURE_MAP
 from gdsurgeon.edits.functions import signature
-from gdsurgeon.operation import objects, visible
+from gdsurgeon.operation import objects, surroundings
 from gdsurgeon.wire.messages import message
 
 pytestmark = [pytest.mark.tensorflow]
@@ -196,7 +196,7 @@ def test_tensorflow_is_asked(desk: Desk, loaded: Any, saved_models: Shipped, mon
         found = desk.run(*edit, "--validate", level)
         assert found.code == 5
         assert "the function of the signature 'serving_default' is another" in found.err
-    monkeypatch.setattr(visible, "_wrong_objects", lambda *_: [])
+    monkeypatch.setattr(surroundings, "wrong_functions", lambda *_: [])
     found = desk.run(*edit)
     assert found.code == 5
     assert (
