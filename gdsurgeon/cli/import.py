@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 def command(request: Request, other: str, scope: str, connect: tuple[str, ...]) -> None:
     """Join the graph OTHER to MODEL, in one file.
 
-    What read a connected placeholder of OTHER reads the tensor of MODEL. Proven by running: MODEL's outputs are
-    bit-identical, and OTHER's are what OTHER gives on its own for the same values.
+    What read a connected placeholder of OTHER reads the tensor of MODEL. If OTHER is a SavedModel, its variables become
+    constants, and a SavedModel as MODEL gets its signatures. Proven by running: MODEL's outputs are bit-identical, and
+    OTHER's are what OTHER gives on its own for the same values.
 
     \b
     Example:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
 from gdsurgeon.analysis.checks.check import require_sound
 from gdsurgeon.cli.options import pair
-from gdsurgeon.container.load import load
+from gdsurgeon.container.load import load, reads_of
 from gdsurgeon.edits.copying.parts import Mapped
 from gdsurgeon.errors import UsageError, quoted
 from gdsurgeon.graph.graph import Graph
@@ -21,6 +23,8 @@ def load_part(path: str, request: Request) -> Graph:
     if path == "-" and request.model == "-":
         raise UsageError("both graphs cannot come from standard input", code="conflicting-options")
     request.others += (path,)
+    reads = map(os.path.abspath, reads_of(path))
+    request.settings = request.settings._replace(reads=(*request.settings.reads, *reads))
     part = load(path)
     if request.level != "none":
         require_sound(part)

@@ -149,6 +149,8 @@ class ScriptEdits:
         own = self._request
         own.mends = own.mends or (request.mends and not earlier)
         own.others += tuple(path if path == "-" else os.path.join(self._folder, path) for path in request.others)
+        reads = dict.fromkeys([*own.settings.reads, *request.settings.reads])
+        own.settings = own.settings._replace(reads=tuple(reads))
         if request.form != "model":
             own.form, own.becomes, own.assets = request.form, request.becomes, request.assets
         return request.instruction(self._told(edit, line), called)

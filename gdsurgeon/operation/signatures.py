@@ -97,7 +97,8 @@ def definitions(meta: MetaGraph, touched: Collection[str]) -> dict[str, Signatur
         if same is not None:
             part.signature_def[key].CopyFrom(own[same])
         else:
-            put_signature(part.signature_def[key], graph.pristine(), served, known)
+            is_new = any(parse_tensor(text).node not in graph.pristine() for text in served.tensors)
+            put_signature(part.signature_def[key], graph if is_new else graph.pristine(), served, known)
             _put_defaults(part.signature_def[key], served, own)
     respell(part, lambda text: tensor_now(graph, text))
     for key in touched:
@@ -132,6 +133,8 @@ def _renew(graph: Graph, named: Mapping[str, str], infos: MessageMap[str, Tensor
     then = graph.pristine()
     for name, text in named.items():
         now = graph.tensor(tensor_now(graph, text) or text)
+        if parse_tensor(text).node not in then:
+            continue  # of a node that was added: it is said as it is now
         if name in infos and _type(graph, now) != _type(then, then.tensor(text)):
             put_type(infos[name], graph, now)
             yield name
