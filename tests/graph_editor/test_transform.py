@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import graphs
 from support.drawing import pick_some
-from support.graph_editor_running import Eight, Load, clone, refused, sound
+from support.graph_editor_running import Eight, clone, refused, sound
 from support.graphs import FLOAT, INT32, add, const, graph, identity, node, scalar
 from support.running import run
+from support.v1_control_flow import cond
 
 import gdsurgeon as gds
 from gdsurgeon import graph_editor as ge
@@ -367,31 +368,6 @@ def test_the_node_that_is_called_like_the_scope_moves_with_it() -> None:
 # While loops, conditionals, functions, shared names.
 
 
-@pytest.mark.tensorflow
-@pytest.mark.parametrize("version", ["v1", "v2"])
-def test_a_conditional_runs_in_another_graph(version: str, tf1_graph: Load) -> None:
-    found = tf1_graph(f"conditional_{version}")
-    target = ge.empty_graph(found)
-    ge.copy(found, dst_graph=target, dst_scope="imported")
-    for choice, expected in [(True, 1), (False, 2)]:
-        assert run(target, "imported/result", imported__choice=choice) == [expected]
-
-
-@pytest.mark.tensorflow
-@pytest.mark.parametrize("version", ["v1", "v2"])
-def test_two_copies_of_a_while_loop_run_at_once_in_another_graph(version: str, tf1_graph: Load) -> None:
-    found = tf1_graph(f"while_loop_{version}")
-    target = ge.empty_graph(found)
-    fed, fetched = {}, []
-    for scope, count in (("one", 10), ("two", 3)):
-        _, info = ge.copy(found, dst_graph=target, dst_scope=scope)
-        n, total = info.transformed(["n", "sum"])
-        assert (n.name, total.name) == (f"{scope}/n", f"{scope}/sum")
-        fed[n.name] = count
-        fetched.append(total.name)
-    assert run(target, *fetched, **fed) == [55, 6]
-
-
 def frames(found: Graph) -> dict[str, set[str]]:
     out: dict[str, set[str]] = {}
     for n in graphs.parsed(found).node:
@@ -400,6 +376,7 @@ def frames(found: Graph) -> dict[str, set[str]]:
     return out
 
 
+@pytest.mark.tensorflow
 def test_every_copy_of_a_while_loop_has_a_frame_of_its_own() -> None:
     found = graph(*graphs.loop())
     for scope in ("one", "two"):
@@ -412,6 +389,16 @@ def test_every_copy_of_a_while_loop_has_a_frame_of_its_own() -> None:
     assert list(frames(target)) == ["w"]
     ge.copy(graph(*graphs.loop()), target, "two")
     assert len(frames(target)) == 2 and sound(target)
+    assert run(target, "one/out", "two/out", one__n=10, two__n=3) == [10, 3]
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("p", [True, False])
+def test_a_conditional_runs_in_another_graph(p: bool) -> None:
+    found = graph(*cond())
+    target = ge.empty_graph(found)
+    ge.copy(found, target, "s")
+    assert run(target, "s/y", s__p=p, s__x=[1.0, 2.0]) == run(found, "y", p=p, x=[1.0, 2.0])
 
 
 @pytest.mark.parametrize("elsewhere", [False, True])

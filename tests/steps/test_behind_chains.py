@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import random
-from functools import cache
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.behind import Shape, model, results
-from support.graphs import Builder
-from support.stepping import Array, check_as_said, joined
+from support.stepping import Array, check_as_said
 
-import gdsurgeon as gds
 from gdsurgeon.errors import EditError
 from gdsurgeon.proof.executor import Refused
 from gdsurgeon.steps.book import book, written
@@ -103,39 +98,3 @@ def test_what_is_built_gives_what_the_builder_says(
             check_as_said(found.pop(name), result.value)
     left = [name for name in found if not name.endswith("_postprocessed")]
     assert not left, (text, left)
-
-
-@cache
-def some_chains(count: int) -> list[tuple[list[str], tuple[str, tuple[int, ...], tuple[int, ...]]]]:
-    """COUNT chains that are built, with what they stand behind."""
-    choose = random.Random(0)
-    out: list[tuple[list[str], tuple[str, tuple[int, ...], tuple[int, ...]]]] = []
-    while len(out) < count:
-        steps = [choose.choice(OWN), *choose.choices(OWN + SHARED, k=choose.randrange(4))]
-        taken = choose.choice(GIVEN[:-1])
-        if may_be_nameless(steps):
-            continue
-        try:
-            stood_behind(spelt(steps, 0).replace("boxes0", "boxes"), model(*taken), "y")
-            out.append((steps, taken))
-        except EditError:
-            pass
-    return out
-
-
-@pytest.mark.tensorflow
-@pytest.mark.parametrize("start", range(0, 200, 25))
-def test_chains_are_proven_behind_a_model(start: int) -> None:
-    """Twenty-five of them in one proof, each behind an output of its own."""
-    m, parts = Builder(), []
-    chains = some_chains(200)[start : start + 25]
-    for number, (_, (dtype, shape, boxes)) in enumerate(chains):
-        for name, of, dims in (("y", dtype, shape), ("boxes", "float32", boxes)):
-            m.placeholder(f"{name}{number}/x", of, dims)
-            m.node(f"{name}{number}", "Identity", [f"{name}{number}/x"], T=of)
-    before = m.graph("model.pb")
-    for number, (steps, _) in enumerate(chains):
-        parts.append(gds.steps.postprocessing(spelt(steps, number), before, output=f"y{number}"))
-    result = gds.add_postprocessing(before, joined(parts))
-    proof = gds.prove(before, result)
-    assert len(proof.outputs) >= 25 and all(output.comparison is not None for output in proof.outputs)

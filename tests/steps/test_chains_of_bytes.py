@@ -16,7 +16,6 @@ from support.stepping import Array, built, check_as_said, execute, joined, png, 
 import gdsurgeon as gds
 from gdsurgeon.errors import EditError, NothingToDo
 from gdsurgeon.feeds.make.encoded import example
-from gdsurgeon.graph.graph import Graph
 from gdsurgeon.steps.book import book, written
 from gdsurgeon.steps.value import Value
 
@@ -127,22 +126,6 @@ def some_chains(count: int) -> list[tuple[str, Value]]:
         except EditError:
             pass
     return out
-
-
-@pytest.mark.tensorflow
-def test_chains_are_proven_in_front_of_a_model() -> None:
-    """Forty of them in one proof, each in front of an input of its own."""
-    m, chosen = Builder(), some_chains(40)
-    for number, (_, value) in enumerate(chosen):
-        m.placeholder(f"x{number}", value.dtype.name, value.shape)
-        m.node(f"y{number}", "Identity", [f"x{number}"], T=value.dtype.name)
-    parts: list[Graph] = [
-        gds.steps.preprocessing(steps, m.graph(), input=f"x{number}", raw="string")
-        for number, (steps, _) in enumerate(chosen)
-    ]
-    model = m.graph("model.pb")
-    proof = gds.prove(model, gds.add_preprocessing(model, joined(parts)))
-    assert len(proof.outputs) >= 40 and all(output.comparison is not None for output in proof.outputs)
 
 
 def test_tensorflow_1_15_knows_what_is_built() -> None:

@@ -11,8 +11,6 @@ from gdsurgeon.graph_editor.refusal import Refusal, WrongType
 from support import expecting, graphs
 from support.expecting import sound as sound
 
-Load = Callable[[str], Graph]
-"""The fixture `tf1_graph`."""
 G8 = {name.rpartition("/")[2]: name for name in graphs.names(graphs.graph(*graphs.g8()))}
 
 

@@ -299,6 +299,14 @@ def test_a_plan_with_a_late_reader_is_settled() -> None:
     assert peak(late, [*results, len(step) - 1]).nbytes <= 1.02 * plan.peak.nbytes
 
 
+def test_the_least_memory_of_a_chain_is_far_below_its_length() -> None:
+    plans = planner(chain([100 * KIB] * 100))
+    memory = plans.memory()
+    assert plans.plain.peak.nbytes >= 100 * 100 * KIB
+    assert memory.peak.nbytes <= 0.4 * plans.plain.peak.nbytes
+    assert memory.extra <= 0.5  # everything once more at the most: half of a step of as much back as forth
+
+
 def test_no_plan_goes_without_what_is_there_in_any_case() -> None:
     plans = planner(chain([100 * KIB] * 10))
     assert plans.under(100 * KIB) is None
