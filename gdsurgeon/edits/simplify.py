@@ -47,7 +47,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.specification.asked import Asked, edit
-from gdsurgeon.text import counted, nearest, suggestion
+from gdsurgeon.text import counted, named, nearest, suggestion
 
 FUNCTIONS = "functions"
 """The pass that takes functions out of the library which nobody calls; it comes last."""
@@ -194,6 +194,7 @@ class _Work:
         as_written: whether calls have gone or call others, which TensorFlow optimises by themselves.
         lost: the checks that went in bodies of functions, by their ops.
         notes: what somebody should know.
+        refusing: Reshapes that went, and that some inputs did not pass.
     """
 
     def __init__(
@@ -215,6 +216,7 @@ class _Work:
         self.as_written = False
         self.lost: Counter[str] = Counter()
         self.notes: list[str] = []
+        self.refusing: list[str] = []
         self.draft = self._new_draft()
         savers = fetched_by_savers(self.draft)
         self._kept += [self.draft.topology.node(number) for number in savers]
@@ -243,6 +245,7 @@ class _Work:
             named = tuple((name, intent.counterpart(name)) for name in dict.fromkeys([*ends, *sites]))
             inside = tuple(name for name in sites if name not in ends)
             claim = SameGiven({}, named, equation(()), sites=inside, deployed=True, as_written=self.as_written)
+        self.notes += _refusals(self.refusing)
         told = _told(self.counts)
         kinds = [stage.result.asked.edit for stage in self.stages if stage.result.asked is not None]
         stages = () if kinds == ["simplify"] else self.stages
@@ -359,6 +362,7 @@ class _Work:
         """Notes what was done in one go."""
         self.counts += found.counts
         self.as_written = self.as_written or found.as_written
+        self.refusing += found.refusing
         self._done(found.intent, self._asked(found.stage, **found.arguments))
 
     def _done(self, intent: Intent, asked: Asked) -> None:
@@ -448,6 +452,15 @@ def _totals(graph: Graph, was: Counter[str], now: Counter[str], inside: int) -> 
     if not graph.is_body and graph.serving is None:
         told.append(("bytes", f"{graph.source.size:,}  ->  {written_size(graph):,}"))
     return told
+
+
+def _refusals(names: Sequence[str]) -> list[Remark]:
+    """That the Reshapes NAMES are gone, which some inputs did not pass."""
+    if not names:
+        return []
+    text = f"{counted(len(names), 'Reshape')} removed that some inputs do not pass ({named(names, 3)}): a constant that"
+    text += " follows from the shape is now returned for these inputs as well"
+    return [Remark(text, "checks-removed", ops={"Reshape": len(names)}, nodes=list(names))]
 
 
 def _warnings(was: Counter[str], now: Counter[str]) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from support import graphs
 from support.counting import is_linear
-from support.desk import Desk
+from support.desk import Desk, check_error
 from support.evaluating import array, by_tensorflow
 from support.expecting import account, refused
 from support.graphs import FLOAT, INT32, const, graph, node, placeholder, scalar
@@ -138,6 +138,19 @@ def test_what_was_refused_is_refused(case: tuple[list[bytes], str, list[int]]) -
     """What follows from a shape that a node has is put in place elsewhere: others must not come through any longer."""
     records, read, takes = case
     assert batches_taken(*records, read=read) == takes
+
+
+@pytest.mark.parametrize(("dims", "nodes"), [((2, 3), ["r"]), ((-1,), None)])
+def test_a_reshape_that_is_needed_only_to_refuse_is_named(dims: tuple[int, ...], nodes: list[str] | None) -> None:
+    """Only its rank, or its size, is read: that is a constant, and then the Reshape has no consumers."""
+    ends = [node("n", "Rank", ["r"], T=FLOAT), node("y", "Cast", ["n"], SrcT=INT32, DstT=FLOAT)]
+    found = graph(X, *reshape("r", "x", *dims), *ends)
+    result = simplify(found)
+    assert "r" not in found
+    if nodes is None:
+        assert not result.notes
+    else:
+        check_error(result.notes[0], "checks-removed", {"nodes": nodes})
 
 
 def test_a_broadcast_to_what_may_be_1_stays() -> None:

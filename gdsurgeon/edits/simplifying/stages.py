@@ -6,11 +6,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from gdsurgeon.analysis.shapes.kept import KeptShapes
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.simplifying.carry_out import become_constants, carry_out
 from gdsurgeon.edits.simplifying.decided_calls import decide_calls
 from gdsurgeon.edits.simplifying.draft import Draft, Pass, to_the_end
 from gdsurgeon.edits.simplifying.folding import Evaluate, Folding
+from gdsurgeon.edits.simplifying.refusing import may_refuse
 from gdsurgeon.edits.simplifying.same_shape import same_shape
 from gdsurgeon.edits.simplifying.unread import unread
 from gdsurgeon.graph.names import parse_tensor
@@ -56,6 +58,7 @@ class Step(Data):
         reshapes: the nodes that read what are constants with one dim open now.
         idle: nodes of which it does not matter any longer what they draw.
         as_written: whether something follows from what a function gives, run as it is written.
+        refusing: Reshapes that are removed, and that some inputs did not pass.
     """
 
     stage: str
@@ -66,6 +69,7 @@ class Step(Data):
     reshapes: list[str] = field(default_factory=list)
     idle: list[str] = field(default_factory=list)
     as_written: bool = False
+    refusing: list[str] = field(default_factory=list)
 
 
 def passed(draft: Draft, how: How) -> Step:
@@ -101,8 +105,14 @@ def folded(draft: Draft, how: How, room: int, refused: set[str]) -> Step | None:
     as_written = folding.comes_of_calls(values)
     counts = Counter({SHAPES: by_shape, CONSTANTS: len(values or opened) - by_shape})
     arguments: dict[str, object] = {"max_growth": room, "evaluate": how.evaluate, "opens": bool(opened)}
+    refusing = _refusing(draft, shapes, folding.idle(values or opened)) if shapes is not None else []
     intent = become_constants(folding, values or opened)
-    return Step("fold_constants", intent, counts, arguments, growth, reshapes, as_written=as_written)
+    return Step("fold_constants", intent, counts, arguments, growth, reshapes, as_written=as_written, refusing=refusing)
+
+
+def _refusing(draft: Draft, shapes: KeptShapes, going: Sequence[int]) -> list[str]:
+    """The names of the nodes GOING that some inputs do not pass."""
+    return [draft.topology.name(number) for number in going if may_refuse(draft, shapes, number)]
 
 
 def passed_by(draft: Draft, how: How) -> Step | None:
