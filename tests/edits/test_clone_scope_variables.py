@@ -10,7 +10,6 @@ from support import cloned_models
 from support.aside import Aside
 from support.cloned_models import CHECKPOINTS, CLONE, PREFIX, SAID, SERVED, SOURCE, TARGET
 
-from gdsurgeon.checkpoint.open import open_checkpoint
 from gdsurgeon.edits.clone_scope import clone_scope
 from gdsurgeon.operation.edit import Outcome, Request, operate
 
@@ -57,18 +56,3 @@ def test_a_clone_is_proven_and_trains_in_tensorflow(models: Path, outcomes: dict
     compared = {(output.before, output.after) for output in outcomes[name].proof.compared}
     assert {(mine, its), (mine, mine), (its, its)} <= compared
     assert (models / name / SAID).read_text() == ""
-
-
-@pytest.mark.parametrize("name", ["ref", "sharded", "part_resource"])
-def test_two_keys_are_one_tensor(models: Path, outcomes: dict[str, Outcome], name: str) -> None:
-    """The shards are those that there were; slots have no second key."""
-    del outcomes
-    folder = models / name
-    with open_checkpoint(str(folder / PREFIX)) as before, open_checkpoint(str(folder / CLONE)) as after:
-        new = {f"{TARGET}/{key}" for key in ("b", "v", "w")}
-        assert set(after.keys) - set(before.keys) == new and set(before.keys) <= set(after.keys)
-        for key in new:
-            mine, its = after.tensor(key), after.tensor(key.replace(TARGET, SOURCE))
-            assert (mine.slices, mine.parts) == (its.slices, its.parts)
-    for shard in folder.glob(f"{PREFIX}.data*"):
-        assert shard.samefile(folder / shard.name.replace(PREFIX, CLONE))

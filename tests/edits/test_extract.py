@@ -21,7 +21,6 @@ from support.graphs import (
     VARIABLE,
     X,
     add,
-    call,
     const,
     graph,
     graph_bytes,
@@ -184,19 +183,6 @@ def test_an_unknown_shape_as_producers_spell_it(producer: int) -> None:
     found = graph(*records, trailer=trailer)
     extract(found, ["a"], ["y"])
     assert ("shape" in graphs.attrs(found, "a")) == (producer >= 24)
-
-
-def test_functions_that_nobody_calls_any_more_leave() -> None:
-    kept, unused = (graphs.function(name, neg("y", "x")) for name in ("Kept", "Unused"))
-    calls = [call("a", "Kept", ["x"], [FLOAT], [FLOAT]), call("b", "Unused", ["x"], [FLOAT], [FLOAT])]
-    trailer = graphs.library(unused, kept, gradients={"Unused": "Kept"}) + graphs.VERSIONS
-    result = expect(
-        graph(X, *calls, trailer=trailer),
-        lambda g: extract(g, [], ["a"]),
-        [X, calls[0]],
-        trailer=graphs.library(kept) + graphs.VERSIONS,
-    )
-    assert result.intent.functions.removed == ["Unused"]
 
 
 # -- initialisers --------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from support import loaders
 from support.desk import Desk, check_error
-from support.graphs import INT32, add, tensor
+from support.graphs import add
 from support.meta_graphs import checkpoint, graph, meta_graph, put, serving
 from support.renaming import QUICK
 from support.saved_models import CHECKPOINTS, OBJECTS, TRAINED
@@ -180,24 +180,6 @@ def swapped(real: Any) -> Any:
     return weights_of
 
 
-def other_slice(real: Any) -> Any:
-    """The slices of a partitioned variable are taken from where the first is."""
-
-    def weights_of(prefix: str, keys: dict[str, Key], wanted: Any) -> Any:
-        first = {key.tensor: key for _, key in sorted(keys.items(), reverse=True)}
-        return real(prefix, {name: first[key.tensor] for name, key in keys.items()}, wanted)
-
-    return weights_of
-
-
-def transposed_axis(real: Any) -> Any:
-    def gather(graph: Graph, node: Node, held: Any) -> None:
-        real(graph, node, held)
-        graph.set_attr(graph[node.inputs[2].node.name], "value", tensor(1, INT32))
-
-    return gather
-
-
 def negated(real: Any) -> Any:
     def read(graph: Graph, node: Node, held: Any) -> None:
         real(graph, node, held)
@@ -211,9 +193,6 @@ def negated(real: Any) -> Any:
     ("name", "module", "place", "mistake"),
     [
         ("branches", weights, "weights", swapped),
-        ("part_ref", weights, "weights", other_slice),
-        ("part_resource", weights, "weights", other_slice),
-        ("embedding", handles, "ResourceGather", transposed_axis),
         ("dense", handles, "ReadVariableOp", negated),
     ],
 )

@@ -273,13 +273,6 @@ def test_a_shared_name_that_does_not_clash_stays() -> None:
     expect(table(5), lambda g: import_graph(g, graph(*table(6, "u"))), [*table(5), *table(6, "u")])
 
 
-def test_a_new_shared_name_is_none_that_others_have() -> None:
-    found = graph(*table(5))
-    names = import_graph(found, graph(*table(6), *table(7, "t_1"))).intent.copied
-    shared = [graphs.attrs(found, n)["shared_name"].s for n in ("table_5", names["table_6"], names["table_7"])]
-    assert len(set(shared)) == 3
-
-
 @pytest.mark.tensorflow
 def test_a_table_that_is_shared_by_the_name_of_its_node() -> None:
     """With `use_node_name_sharing` the name of the node is the shared name: a copy of another name is another table,
