@@ -13,7 +13,7 @@ from gdsurgeon.container.restoring import check_assets, initialising, keys_by_ob
 from gdsurgeon.container.wanted import Wanted
 from gdsurgeon.errors import InputError, Json, Line, UsageError, printable, quoted
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.serving import Key, Serving, no_signature
+from gdsurgeon.graph.serving import META_GRAPH, Key, Serving, no_signature
 from gdsurgeon.text import and_more
 from gdsurgeon.wire.fields import LEN, Field, encode_varint
 from gdsurgeon.wire.folder import State
@@ -123,7 +123,7 @@ class MetaGraphFile:
         InputError: it is corrupt.
     """
 
-    kind = "MetaGraph"
+    kind = META_GRAPH
     files: State | None = None
 
     def __init__(self, path: str, source: Source, wanted: Wanted) -> None:

@@ -33,16 +33,20 @@ _RUNNER = ("queue_name", "close_op_name", "cancel_op_name")
 _VARIABLE = ("variable_name", "initial_value_name", "initializer_name", "snapshot_name")
 
 
-def respell(part: MetaGraphDef, spell: Spell) -> bool:
+def respell(part: MetaGraphDef, spell: Spell, *, needs_saver: bool = True) -> bool:
     """Has PART, a MetaGraphDef or some fields of one, name nodes as SPELL does; returns whether it has changed.
 
-    What is gone leaves lists of names, and the variables that are listed.
+    What is gone leaves lists of names, and the variables that are listed. A saver whose nodes are gone goes as well
+    unless PART NEEDS a SAVER: import_meta_graph makes one for the variables that are listed.
 
     Raises:
         EditError: a signature, the saver, an asset or an object needs a node that is gone.
         InputError: a collection is corrupt.
     """
     before = part.SerializeToString(deterministic=True)
+    named = [text for key in _SAVER if (text := getattr(part.saver_def, key))]
+    if not needs_saver and any(spell(text) is None for text in named):
+        part.ClearField("saver_def")
     for key, what in _SAVER.items():
         text = getattr(part.saver_def, key)
         if text:

@@ -189,7 +189,7 @@ class MetaGraph:
     def _respelt(self, field: Field) -> Chunk:
         as_it_was = SourceSpan(self._source, self._start + field.start, self._start + field.end)
         part = self._parsed(self._bytes(field))
-        is_respelt = respell(part, lambda text: tensor_now(self.graph, text))
+        is_respelt = respell(part, lambda text: tensor_now(self.graph, text), needs_saver=bool(self.tags))
         lists_copies = add_copies(part, self.graph.serving.copies if self.graph.serving is not None else ())
         return part.SerializeToString(deterministic=True) if is_respelt or lists_copies else as_it_was
 

@@ -19,6 +19,8 @@ from gdsurgeon.errors import EditError, NothingToDo, Remark, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import check_name
 from gdsurgeon.graph.node import Node, Output, check_typed
+from gdsurgeon.graph.served import serving_of
+from gdsurgeon.graph.serving import META_GRAPH
 from gdsurgeon.ops.kinds import CONTROL_FLOW, IDENTITY, PLACEHOLDERS, UNSET_PLACEHOLDERS
 from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import counted, named
@@ -33,7 +35,8 @@ def extract(graph: Graph, inputs: Sequence[str | Output], outputs: Sequence[str 
     """Cuts GRAPH down to what computes OUTPUTS from INPUTS.
 
     An input that is no placeholder becomes one, with its dtype and shape and, where it is output 0, its name.
-    Initialisers of the variables and tables that stay stay too; functions that nobody calls any more leave.
+    Initialisers of the variables and tables that stay stay too; functions that nobody calls any more leave. Of a
+    MetaGraph the saver leaves, and the collections keep the variables that stay.
 
     Args:
         graph: changed in place.
@@ -49,11 +52,14 @@ def extract(graph: Graph, inputs: Sequence[str | Output], outputs: Sequence[str 
         raise EditError("no outputs: name the tensors that the part is there to compute", code="missing-argument")
     ends = list(dict.fromkeys(graph.output(item) for item in outputs))
     starts = list(dict.fromkeys(graph.output(item) for item in inputs))
-    return cut_down(graph, starts, ends)
+    serving = serving_of(graph)
+    return cut_down(graph, starts, ends, listed=serving is not None and serving.kind == META_GRAPH)
 
 
-def cut_down(graph: Graph, starts: list[Output], ends: list[Output], also: Sequence[Node] = ()) -> EditResult:
-    """What `extract` does; ALSO stays, with all that it depends on."""
+def cut_down(
+    graph: Graph, starts: list[Output], ends: list[Output], also: Sequence[Node] = (), *, listed: bool = False
+) -> EditResult:
+    """What `extract` does; ALSO stays, with all that it depends on; LISTED: see `needed_initialisers`."""
     topology = topology_of(graph)
     kept = needed(topology, starts, ends)
     unneeded = _unneeded(topology, starts, kept)
@@ -70,7 +76,8 @@ def cut_down(graph: Graph, starts: list[Output], ends: list[Output], also: Seque
         *_stays(topology, starts, kept),
         *_waited_for(topology, starts, ends, kept),
     ]
-    for number in (*needed_initialisers(topology, kept), *members(topology.upstream(map(topology.id_of, also)))):
+    initialisers = needed_initialisers(topology, kept, listed=listed)
+    for number in (*initialisers, *members(topology.upstream(map(topology.id_of, also)))):
         kept[number] = 1
     shapes = known_shapes(graph, cut)
     going = [topology.node(number) for number in topology.numbers() if not kept[number]]

@@ -13,6 +13,8 @@ from gdsurgeon.wire.source import Source
 if TYPE_CHECKING:
     from gdsurgeon.graph.node import Node
 
+META_GRAPH = "MetaGraph"
+"""The kind of a model that is a MetaGraph of its own."""
 PREDICT = "tensorflow/serving/predict"
 """The method of a signature that takes tensors by name and gives tensors by name."""
 

@@ -157,7 +157,7 @@ class Engine:
             reasons = joined("; ", dict.fromkeys(reason for _, reason in self.proof.skipped)) or "there is no output"
             line = Line("nothing could be compared: {reasons}", reasons=reasons)
             raise NotValidatedError(line, code="nothing-comparable", advice=DO_WITHOUT)
-        count = len(lead.plan.variables)
+        count = len(lead.plan.variables) + len(lead.plan.assigned)
         if count:
             values = "variable, whose value is" if count == 1 else "variables, whose values are"
             self.proof.warnings.append(f"{count} {values} not in the file: run on made-up ones")

@@ -13,6 +13,7 @@ from gdsurgeon.analysis.queries.signature import input_nodes, output_nodes
 from gdsurgeon.analysis.traversal.control_flow import ControlFlow, control_flow_of
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.errors import printable, quoted
+from gdsurgeon.graph.attrs import shape_of
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import format_input
 from gdsurgeon.graph.node import Node
@@ -63,6 +64,22 @@ class Skipped(NamedTuple):
     no_value: bool = False
 
 
+class Assigned(NamedTuple):
+    """A resource variable of which the file has no value, so that it is given one that is made up.
+
+    Attributes:
+        variable: its name.
+        node: what assigns to it.
+        value: the tensor that NODE assigns, which is fed.
+        seed: the name by which the value is made up.
+    """
+
+    variable: str
+    node: str
+    value: str
+    seed: str
+
+
 @dataclass
 class FetchPlan:
     """What to run of a graph. All names are those of the graph when the plan was made.
@@ -72,6 +89,7 @@ class FetchPlan:
         placeholders: nodes that the fetches need fed.
         variables: VariableV2 nodes that the fetches need; their values are not in the file, so they are fed too.
         initializers: table initialisers to be run first.
+        assigned: resource variables that are to be given a value first.
         defaults: PlaceholderWithDefault nodes among what the fetches depend on: they may be fed. So may restored
             variables that signatures take.
         draws: outputs of random ops: drawn once and fed to every graph that is compared, so that chance is the same
@@ -92,6 +110,7 @@ class FetchPlan:
     defaults: list[str] = field(default_factory=list)
     variables: list[str] = field(default_factory=list)
     initializers: list[str] = field(default_factory=list)
+    assigned: list[Assigned] = field(default_factory=list)
     draws: list[str] = field(default_factory=list)
     random: set[str] = field(default_factory=set)
     random_ops: list[str] = field(default_factory=list)
@@ -200,6 +219,7 @@ class Planner:
         self._loading = self.top.upstream([self.top.id_of(node) for node in runs]) if runs else b""
         self._restored = serving.variables if serving is not None else frozenset()
         self._references = self._served_references()
+        self._assigned = {n: found for n in self.top.with_ops(RESOURCE_VARIABLES) if (found := self._assigned_to(n))}
         self._undefined = self._find_undefined()
         self._look_at_ops()
         self._look_at_tables()
@@ -210,6 +230,18 @@ class Planner:
         serving = serving_of(self.graph)
         served = map(self.top.id_of, output_nodes(self.graph)) if serving is not None and serving.called else ()
         return frozenset(n for n in served if self._restored or self.top.op(n) in VARIABLES)
+
+    def _assigned_to(self, number: int) -> Assigned | None:
+        """What can give the resource variable NUMBER a value, where the file has none, and its shape is known."""
+        node = self.top.node(number)
+        stated = node.attr("shape")
+        dims = shape_of(stated.shape) if stated is not None else None
+        if self._has_value(number) or dims is None or min(dims, default=0) < 0:
+            return None
+        for user in map(self.top.node, self.top.users(number)):
+            if user.op == "AssignVariableOp" and user.inputs[0].node is node and not user.controls:
+                return Assigned(node.name, user.name, user.inputs[1].name, node.name)
+        return None
 
     def _find_undefined(self) -> dict[int, frozenset[int]]:
         """For each node with undefined outputs their indices; identities of such outputs are among the nodes."""
@@ -248,14 +280,14 @@ class Planner:
             if not self.custom_ops:
                 self.obstacles[number] = Obstacle(f"{where} is an op that is not known here", "custom-ops")
             return
-        if op in RESOURCE_VARIABLES and not self._has_value(number):
+        if op in RESOURCE_VARIABLES and not self._has_value(number) and number not in self._assigned:
             self.obstacles[number] = Obstacle(f"{where} is a variable, whose value is not in the file")
             return
         reached = "" if self.allow_ops else self.outside.reached_by(node)
         if reached and not (self._loads(number) and only_reads(node)):
             self.obstacles[number] = _reaches(node, reached)
             return
-        if self._restored and is_step(op):
+        if (self._restored or self._assigned) and is_step(op):
             self.obstacles[number] = Obstacle(f"{where} trains variables while others read them")
             return
         inside = ops_in_functions(node)
@@ -281,7 +313,7 @@ class Planner:
 
     def _writes(self, op: str) -> bool:
         """Whether the op changes variables that are restored."""
-        return bool(self._restored) and (is_step(op) or changes_variable(op))
+        return bool(self._restored or self._assigned) and (is_step(op) or changes_variable(op))
 
     def _loads(self, number: int) -> bool:
         """Whether a loader runs the node before anything else: it may read then, and nothing more."""
@@ -462,6 +494,7 @@ class Planner:
         taken = {self.top.id_of(node) for node in input_nodes(self.graph) if node.op in VARIABLES} - self._references
         plan.defaults += [self.top.name(n) for n in sorted(taken) if needed[n] and self._has_value(n)]
         numbers = [n for n in self.top.with_ops(VARIABLES) if needed[n] and not self._has_value(n)]
+        plan.assigned = [found for number, found in self._assigned.items() if needed[number]]
         plan.variables = [self.top.name(number) for number in numbers]
         tables = {number for number in self.top.with_ops(filter(is_table, self.top.ops())) if needed[number]}
         if tables:

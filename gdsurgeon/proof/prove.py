@@ -139,8 +139,12 @@ def _equation(claim: Claim) -> str:
 
 
 def _shown_by_graphs(claim: Claim, engine: Engine, error: NotValidatedError) -> Proof:
-    """The proof of CLAIM where nothing could be compared by running. Raises ERROR where graphs do not show it."""
-    if error.code != "nothing-comparable" or not _is_shown_by_graphs(claim):
+    """The proof of CLAIM where nothing could be compared by running.
+
+    Raises ERROR where graphs do not show it, or the values are random: a copy draws others.
+    """
+    is_random = any(run.subject.plan.random for run in engine.trial.runs)
+    if error.code != "nothing-comparable" or is_random or not _is_shown_by_graphs(claim):
         raise error
     proof = engine.proof
     proof.equations = []

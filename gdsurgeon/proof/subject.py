@@ -221,6 +221,12 @@ class Subject:
         for run in restoring_runs(self.graph):
             self.executor.initialize(self.key, run.targets, _paths(run))
         self.executor.initialize(self.key, self.plan.initializers)
+        for found in self.plan.assigned:
+            variable = _variable(self.graph, found.variable)
+            if variable is not None:
+                seed = input_seed(self.executor.settings.seed, found.seed)
+                value = variable_value(variable.dtype, variable.shape, seed)
+                self.executor.initialize(self.key, [found.node], {found.value: value})
 
     def begin(self, sample: int, bound: Feeds) -> Started:
         """Begins the runs of SAMPLE in the likeliest shapes, whatever becomes of them; see `start`."""
@@ -458,7 +464,8 @@ def _paths(run: Restoring) -> dict[str, Tensor]:
 def _variable(graph: Graph, name: str) -> VariableSpec | None:
     node = graph[name]
     shape = node.attr("shape")
-    dtype = base_dtype(node.output.dtype)
+    kind = node.plain_attr("dtype")
+    dtype = kind if isinstance(kind, int) else base_dtype(node.output.dtype)
     dims = shape_of(shape.shape) if shape is not None else None
     if dims is None or min(dims, default=0) < 0 or not element_size(dtype):
         return None

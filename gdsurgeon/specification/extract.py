@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from gdsurgeon.comparison.audit import audit
 from gdsurgeon.comparison.compare import Comparison
@@ -15,10 +16,16 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.placeholders import placeholder_shape
+from gdsurgeon.graph.serving import META_GRAPH
 from gdsurgeon.ops.dtypes import base_dtype
-from gdsurgeon.ops.kinds import PLACEHOLDERS
+from gdsurgeon.ops.kinds import PLACEHOLDERS, is_variable
 from gdsurgeon.specification.sharing import assignments, calling_nodes, named_by_node
 
+if TYPE_CHECKING:
+    from gdsurgeon.container.surroundings import Surroundings
+    from gdsurgeon.specification.surroundings import Expected
+
+_SAVER = ("filename_tensor_name", "save_tensor_name", "restore_op_name")
 _ROW_BY_ROW = frozenset(
     """
     AvgPool BiasAdd Cast Conv2D DepthwiseConv2dNative Elu Exp FusedBatchNorm FusedBatchNormV3 Identity LeakyRelu MatMul
@@ -32,10 +39,41 @@ def violations(comparison: Comparison, inputs: Sequence[str], outputs: Sequence[
     """See `gdsurgeon.specification.specify.violations`."""
     table = comparison.before.store.table
     kept = needed_rows(table, inputs, outputs)
-    kept |= above(table, assignments(table, kept))
+    initialising = [*assignments(table, kept)]
+    serving = comparison.before.serving
+    if serving is not None and serving.kind == META_GRAPH:
+        initialising = [row for row in initialising if not _restores(table, row)]
+        initialising += [user for row in kept if is_variable(table.op(row)) for user in _listed_reads(table, row)]
+    kept |= above(table, initialising)
     intent, faults = cut_down(comparison, kept, inputs)
     yield from faults
     yield from audit(comparison, intent)
+
+
+def around(expected: Expected, found: Surroundings, inputs: Sequence[str], outputs: Sequence[str]) -> Iterator[str]:
+    """See `gdsurgeon.specification.surroundings.wrong_surroundings`: a saver whose nodes are gone is gone."""
+    del found, inputs, outputs
+    serving = expected.graph.serving
+    is_gone = any(("saver", key) not in expected.values for key in _SAVER)
+    if is_gone and serving is not None and serving.kind == META_GRAPH:
+        expected.drop(("saver",))
+    yield from ()
+
+
+def _restores(table: Table, row: int) -> bool:
+    """Whether the assignment ROW gives a variable what a checkpoint has."""
+    reads = [code >> Table.PORT_BITS for code in table.inputs(row) if code >= 0]
+    value = reads[1] if len(reads) > 1 else row
+    while table.op(value) == "Identity":
+        value = table.inputs(value)[0] >> Table.PORT_BITS
+    return table.op(value).startswith("Restore")
+
+
+def _listed_reads(table: Table, row: int) -> list[int]:
+    """The reads by which a MetaGraph lists the variable ROW: those whose names begin with its own."""
+    own = table.names[row] + "/"
+    users = [user for user in table.users(row) if table.op(user) in ("Identity", "RefIdentity", "ReadVariableOp")]
+    return [user for user in users if table.names[user].startswith(own)]
 
 
 def needed_rows(table: Table, inputs: Sequence[str], outputs: Sequence[str]) -> set[int]:

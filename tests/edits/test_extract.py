@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from support import graphs
 from support.cloning import KEYS, table, variable
+from support.desk import Desk
 from support.expecting import expect, refused, sound
 from support.graphs import (
     BOOL,
@@ -19,6 +20,7 @@ from support.graphs import (
     STRING,
     UINT8,
     VARIABLE,
+    Builder,
     X,
     add,
     const,
@@ -33,6 +35,7 @@ from support.running import run
 
 from gdsurgeon.edits.claims import SameGiven
 from gdsurgeon.edits.extract import extract
+from gdsurgeon.wire.messages import message
 
 
 def model() -> list[bytes]:
@@ -293,3 +296,69 @@ def test_a_cut_in_front_of_a_loop_and_behind_it() -> None:
     found = graph(*records)
     extract(found, ["w/Exit"], ["y"])
     assert graphs.inputs(found) == {"w/Exit": [], "out": ["w/Exit"], "y": ["out"]}
+
+
+# -- MetaGraphs ------------------------------------------------------------------------------------------------
+
+
+def trained(resource: bool) -> Any:
+    """y = x * w, with a saver of w and of a variable u that y does not depend on; a MetaGraph as training leaves it."""
+    out = message("tensorflow.MetaGraphDef")()
+    m = Builder()
+    m.placeholder("x", "float32", (-1, 2))
+    names = []
+    for name in ("w", "u"):
+        op = "VarHandleOp" if resource else "VariableV2"
+        m.node(name, op, dtype="float32", shape=(2,), container="", shared_name=name)
+        m.const(f"{name}/initial", [1.0, 2.0])
+        read = f"{name}/Read/ReadVariableOp" if resource else f"{name}/read"
+        assign, kind = ("AssignVariableOp", "dtype") if resource else ("Assign", "T")
+        m.node(f"{name}/Assign", assign, [name, f"{name}/initial"], **{kind: "float32"})
+        m.node(read, *(("ReadVariableOp", [name]) if resource else ("Identity", [name])), **{kind: "float32"})
+        variable = message("tensorflow.VariableDef")(variable_name=f"{name}:0", initializer_name=f"{name}/Assign")
+        variable.initial_value_name, variable.snapshot_name = f"{name}/initial:0", f"{read}:0"
+        variable.is_resource = resource
+        out.collection_def["variables"].bytes_list.value.append(variable.SerializeToString())
+        names.append(read)
+    used = m.node("used", "ReadVariableOp", ["w"], dtype="float32") if resource else "w/read"
+    m.node("y", "Mul", ["x", used], T="float32")
+    m.const("save/Const", "model", "string")
+    m.const("save/names", ["w", "u"], "string")
+    m.const("save/slices", ["", ""], "string")
+    where = ["save/Const", "save/names", "save/slices"]
+    m.node("save/SaveV2", "SaveV2", [*where, *names], dtypes=["float32", "float32"])
+    m.node("save/control_dependency", "Identity", ["save/Const", "^save/SaveV2"], T="string")
+    m.node("save/RestoreV2", "RestoreV2", where, dtypes=["float32", "float32"])
+    for i, name in enumerate(("w", "u")):
+        m.node(f"save/Assign_{i}", assign, [name, f"save/RestoreV2:{i}"], **{kind: "float32"})
+    m.node("save/restore_all", "NoOp", ["^save/Assign_0", "^save/Assign_1"])
+    out.graph_def.CopyFrom(m.graph_def)
+    out.saver_def.filename_tensor_name, out.saver_def.save_tensor_name = "save/Const:0", "save/control_dependency:0"
+    out.saver_def.restore_op_name, out.saver_def.version = "save/restore_all", 2
+    return out
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("resource", [False, True])
+def test_the_inference_part_of_a_meta_graph_without_its_saver(desk: Desk, resource: bool) -> None:
+    """The variables run on values that are made up; collections keep those that stay."""
+    desk.put("model.meta", trained(resource).SerializeToString())
+    report = desk.report("extract", "model.meta", "--inputs", "x", "--outputs", "y", "-o", "out.meta")
+    assert report["proof"]["compared"] == 1
+    found = message("tensorflow.MetaGraphDef").FromString((desk.folder / "out.meta").read_bytes())
+    variables = map(message("tensorflow.VariableDef").FromString, found.collection_def["variables"].bytes_list.value)
+    assert [variable.variable_name for variable in variables] == ["w:0"]
+    names = {node.name for node in found.graph_def.node}
+    assert not found.HasField("saver_def") and {"x", "w", "w/initial", "w/Assign", "y"} < names
+    assert not any(name.startswith(("u", "save/")) and name != "used" for name in names)
+
+
+@pytest.mark.tensorflow
+def test_resource_variables_without_values_run_on_values_that_are_made_up(desk: Desk) -> None:
+    desk.put("model.meta", trained(True).SerializeToString())
+    assert desk.report("rename", "model.meta", "w=v", "-o", "out.meta")["proof"]["compared"]
+    wrong = trained(True)
+    next(node for node in wrong.graph_def.node if node.name == "y").op = "AddV2"
+    desk.put("wrong.meta", wrong.SerializeToString())
+    assert desk.run("validate", "model.meta", "model.meta").code == 0
+    assert desk.run("validate", "model.meta", "wrong.meta").code == 5

@@ -10,6 +10,8 @@ from gdsurgeon.ops.kinds import (
     ASSIGNMENTS,
     IDENTITY,
     PLACEHOLDERS,
+    RESTORES,
+    VARIABLE_READS,
     holds_state,
 )
 
@@ -31,12 +33,34 @@ def initialisers(topology: Topology, inside: bytearray, but: Container[int] = ()
     return sorted(serving_alone(topology, found, may_serve, lambda user: not inside[user]))
 
 
-def needed_initialisers(topology: Topology, kept: bytearray) -> list[int]:
-    """The assignments to variables and tables among KEPT, and all that they depend on, ascending."""
+def needed_initialisers(topology: Topology, kept: bytearray, *, listed: bool = False) -> list[int]:
+    """The assignments to variables and tables among KEPT, and all that they depend on, ascending.
+
+    LISTED: those of variables that a MetaGraph lists. Their own reads are named there, and stay; what restores them is
+    part of the saver, and does not.
+    """
     holders = [n for n in topology.with_ops(op for op in topology.ops() if holds_state(op)) if kept[n]]
     found = [user for number in holders for user in assignments(topology, number)]
+    if listed:
+        found = [number for number in found if not _is_restored(topology, number)]
+        found += [user for number in holders for user in _own_reads(topology, number)]
     above: Iterable[int] = topology.upstream(found)
     return [number for number, flag in enumerate(above) if flag and not kept[number]]
+
+
+def _is_restored(topology: Topology, number: int) -> bool:
+    """Whether the assignment NUMBER is of what was read from a checkpoint."""
+    value = next(iter(topology.data_producers(number)[1:]), -1)
+    while value >= 0 and topology.op(value) in IDENTITY:
+        value = next(iter(topology.data_producers(value)), -1)
+    return value >= 0 and topology.op(value) in RESTORES
+
+
+def _own_reads(topology: Topology, number: int) -> list[int]:
+    """The reads of the variable NUMBER that are called after it."""
+    scope = f"{topology.name(number)}/"
+    users = [user for user in topology.users(number) if topology.op(user) in VARIABLE_READS]
+    return [user for user in users if topology.name(user).startswith(scope)]
 
 
 def assignments(topology: Topology, number: int) -> list[int]:

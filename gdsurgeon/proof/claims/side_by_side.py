@@ -11,7 +11,7 @@ from gdsurgeon.analysis.traversal.walks import depending_on
 from gdsurgeon.errors import Line, NotValidatedError, joined
 from gdsurgeon.feeds.input_spec import InputSpec
 from gdsurgeon.graph.names import parse_tensor
-from gdsurgeon.proof.plan import FetchPlan
+from gdsurgeon.proof.plan import Assigned, FetchPlan, plan_with
 from gdsurgeon.proof.proof import Proof
 from gdsurgeon.proof.subject import Subject
 from gdsurgeon.proof.trial import (
@@ -26,6 +26,7 @@ from gdsurgeon.proof.trial import (
     TrialContext,
     TrialRun,
     chance_reasons,
+    nodes_of,
 )
 from gdsurgeon.text import named
 
@@ -43,10 +44,15 @@ def original_run(context: TrialContext, original: Subject, fed: Mapping[str, Fee
 
 def edited_plan(context: TrialContext, original: FetchPlan) -> FetchPlan:
     """What is run of the edited graph: the counterparts of what ORIGINAL says."""
-    return FetchPlan(
-        groups=[[context.after(name) for name in names] for names in original.groups],
-        initializers=[context.after(name) for name in original.initializers],
-    )
+    groups = [[context.after(name) for name in names] for names in original.groups]
+    assigned: list[Assigned] = []
+    if original.assigned:
+        after = context.change.after
+        outputs = [name for name in nodes_of(tensor for names in groups for tensor in names) if name in after]
+        seeds = {context.after(found.variable): found.seed for found in original.assigned}
+        own = plan_with(context.executor.settings, after, outputs).assigned
+        assigned = [found._replace(seed=seeds.get(found.variable, found.seed)) for found in own]
+    return FetchPlan(groups, initializers=[context.after(name) for name in original.initializers], assigned=assigned)
 
 
 def edited_run(

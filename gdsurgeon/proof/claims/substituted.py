@@ -466,6 +466,8 @@ def _reference(context: TrialContext, wanted: Substitution, edited: Subject, giv
     needed = _needed(graph, tensors, given)
     plan = replace(plan.only(tensors), draws=[draw for draw in plan.draws if parse_tensor(draw).node in needed])
     bound = frozenset((*plan.placeholders, *plan.defaults)) - needed
+    names = wanted.claim.copies
+    plan.assigned = [found._replace(seed=names.get(found.variable, found.variable)) for found in plan.assigned]
     options = SubjectOptions(bound=bound, salt="reference")
     subject = Subject(context.executor, wanted.key, graph, plan=plan, options=options)
     subject.variables = [variable for variable in subject.variables if variable.name in needed]
