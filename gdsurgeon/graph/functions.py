@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from itertools import islice
 from typing import NamedTuple
 
-from gdsurgeon.errors import InputError, printable
+from gdsurgeon.errors import InputError, Json, printable
 from gdsurgeon.graph.attrs import functions_in, is_too_deeply_nested
 from gdsurgeon.graph.closure import closure
 from gdsurgeon.graph.records import distinct
 from gdsurgeon.ops.op_defs import Arg, AttrDef, OpDef, op_def
-from gdsurgeon.wire.fields import LEN, Field, encode_len, encode_varint, fields
+from gdsurgeon.wire.fields import LEN, Field, WireError, encode_len, encode_varint, fields
 from gdsurgeon.wire.messages import decode_error, message
 from gdsurgeon.wire.protos import ArgDef, FunctionDef, FunctionDefLibrary, GradientDef, NodeDef
 from gdsurgeon.wire.scan import LIBRARY
@@ -35,6 +36,8 @@ class _Entry:
 
 _FUNCTION, _GRADIENT = 1, 2
 """Field numbers of FunctionDefLibrary."""
+MOST_FUNCTIONS = 100_000
+"""A function takes a kilobyte of memory and more, and an empty one two bytes of a file."""
 
 
 class FunctionLibrary:
@@ -148,8 +151,10 @@ class FunctionLibrary:
 
     def _libraries(self) -> list[FunctionDefLibrary]:
         out: list[FunctionDefLibrary] = []
+        count = 0
         for span in self._spans:
             data = self._source.read(span.value, span.end - span.value)
+            count += self._count(data, MOST_FUNCTIONS - count)
             try:
                 out.append(message("tensorflow.FunctionDefLibrary").FromString(data))
             except decode_error():
@@ -161,6 +166,19 @@ class FunctionLibrary:
                     facts={"file": self._source.name},
                 ) from None
         return out
+
+    def _count(self, data: bytes, most: int) -> int:
+        """The number of functions in a library of the bytes DATA. Raises InputError: there are more than MOST."""
+        found = (field for field in fields(data, 0, len(data)) if field.number == _FUNCTION)
+        try:
+            count = sum(1 for _ in islice(found, most + 1))
+        except WireError:
+            return 0  # it is reported when the library is read
+        if count > most:
+            line = f"{printable(self._source.name)} has more than {MOST_FUNCTIONS:,} functions"
+            facts: dict[str, Json] = {"file": self._source.name, "most": MOST_FUNCTIONS, "reason": "functions"}
+            raise InputError(line, code="too-large", facts=facts)
+        return count
 
     def add(self, function: FunctionDef) -> None:
         """Adds a FunctionDef; its name must be free."""

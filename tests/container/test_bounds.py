@@ -9,7 +9,7 @@ from support.desk import Desk, check_error
 from support.graphs import graph_bytes, node
 from support.limiting import within_memory
 
-from gdsurgeon.container.load import open_model
+from gdsurgeon.container.load import load, open_model
 from gdsurgeon.errors import InputError
 from gdsurgeon.wire.fields import encode_len
 
@@ -25,6 +25,18 @@ SMALL = {
     ),
     "graphs": (META_GRAPH * 90_000, {"code": "wrong-format", "count": 90_000}),
 }
+
+
+@pytest.mark.parametrize("function", [b"", encode_len(1, encode_len(1, b"f"))], ids=["empty", "named"])
+def test_very_many_functions(desk: Desk, function: bytes) -> None:
+    desk.put("m.pb", graph_bytes(node("n", "NoOp"), trailer=encode_len(2, encode_len(1, function) * 1_000_000)))
+
+    def refused() -> None:
+        with pytest.raises(InputError) as caught:
+            len(load("m.pb").functions)
+        check_error(caught.value, "too-large", {"file": "m.pb", "reason": "functions"})
+
+    within_memory(MUCH, refused)
 
 
 @pytest.mark.parametrize(("data", "wanted"), SMALL.values(), ids=SMALL)
