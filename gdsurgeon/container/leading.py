@@ -12,7 +12,7 @@ from gdsurgeon.checkpoint.open import open_checkpoint, prefix_of
 from gdsurgeon.container.files import FINGERPRINT, saved_model_at
 from gdsurgeon.container.meta_graph import MetaGraph
 from gdsurgeon.container.restoring import restored_keys
-from gdsurgeon.errors import InputError, printable, quoted
+from gdsurgeon.errors import InputError, Json, printable, quoted
 from gdsurgeon.text import counted, first_lines, named, near_miss
 
 _STATE = re.compile(r'model_checkpoint_path: "([^"\n]+)"')
@@ -52,8 +52,9 @@ def check_fits(model: MetaGraph, prefix: str) -> None:
         raise InputError(
             f"{name} lacks {len(missing):,} of {counted(len(wanted), 'tensor')} that {source} is restored from:",
             details=first_lines(lines + missing[MOST_NAMED:], MOST_NAMED),
+            code="no-such-tensor",
             advice="rename-keys",
-            facts={"prefix": name},
+            facts={"prefix": name, "key": missing[0], "count": len(missing)},
         )
 
 
@@ -110,8 +111,9 @@ def _folder(path: str) -> InputError:
 
 
 def _meant(what: str, model: str) -> InputError:
-    return InputError(what, advice="whole-model", facts={"whole": printable(model)})
+    return InputError(what, code="wrong-format", advice="whole-model", facts={"whole": printable(model)})
 
 
 def _no_graph(what: str, prefix: str) -> InputError:
-    return InputError(f"{what}, without the graph", advice="no-graph", facts={"prefix": printable(prefix)})
+    facts: dict[str, Json] = {"prefix": printable(prefix)}
+    return InputError(f"{what}, without the graph", code="wrong-format", advice="no-graph", facts=facts)

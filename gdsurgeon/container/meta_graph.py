@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from gdsurgeon.container.copies import add_copies
 from gdsurgeon.container.mentions import respell
-from gdsurgeon.errors import InputError, printable
+from gdsurgeon.errors import InputError, Json, printable
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import plain_tensor
 from gdsurgeon.graph.served import tensor_now
@@ -86,7 +86,8 @@ class MetaGraph:
         graphs = [field for field in self._fields if _is_graph(field)]
         if len(graphs) != 1:
             what = "no graph" if not graphs else f"{len(graphs)} graphs in one MetaGraphDef"
-            raise InputError(f"{printable(source.name)} holds {what}")
+            facts: dict[str, Json] = {"file": source.name, "count": len(graphs)}
+            raise InputError(f"{printable(source.name)} holds {what}", code="wrong-format", facts=facts)
         place = graphs[0]
         piece = SourceSlice(source, start + place.value, start + place.end)
         self.graph = Graph(piece, file_bytes=source.size)
@@ -107,7 +108,8 @@ class MetaGraph:
         try:
             return message("tensorflow.MetaGraphDef").FromString(data)
         except decode_error():
-            raise InputError(f"{printable(self._source.name)} is corrupt: what stands around its graph") from None
+            line = f"{printable(self._source.name)} is corrupt: what stands around its graph"
+            raise InputError(line, code="corrupt", facts={"file": self._source.name}) from None
 
     @property
     def tags(self) -> frozenset[str]:

@@ -96,9 +96,9 @@ class ObjectGraph:
     def _at(self, place: int) -> SavedObject:
         """The object at PLACE. Raises InputError: there is none."""
         if not 0 <= place < len(self.proto.nodes):
-            raise InputError(
-                f"the model's objects are corrupt: one names object {place:,} of {len(self.proto.nodes):,}"
-            )
+            count = len(self.proto.nodes)
+            line = f"the model's objects are corrupt: one names object {place:,} of {count:,}"
+            raise InputError(line, code="corrupt", facts={"found": place, "count": count})
         return self.proto.nodes[place]
 
     def add_constant(self, node: str) -> int:

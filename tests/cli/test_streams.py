@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from support import hostile
-from support.desk import Desk, Ran, check_refused, check_said, finished
+from support.desk import Desk, Ran, check_said, finished
 from support.hostile import HEAVY, PLAIN, node
 from support.renaming import EARLIER, QUICK, RENAME, renamed
 
@@ -115,23 +115,17 @@ def tty() -> Iterator[int]:
 
 
 def test_standard_input_is_a_terminal(desk: Desk, tty: int) -> None:
-    def run(*arguments: str) -> Ran:
-        return desk.forked(*arguments, stdin=tty)
-
-    check_refused(desk, 2, ("standard input is a terminal",), "rename", "-", "y=q", "-o", "out.pb", *QUICK, run=run)
-    check_refused(desk, 2, ("standard input is a terminal",), "inspect", "-", run=run)
+    for arguments in (("rename", "-", "y=q", "-o", "out.pb", *QUICK), ("inspect", "-")):
+        ran = desk.forked(*arguments, stdin=tty)
+        assert (ran.code, len(ran.errors), ran.out, desk.files()) == (2, 1, b"", {})
 
 
-@pytest.mark.parametrize("name", ["-", "/dev/stdout", "/dev/tty"])
-def test_standard_output_is_a_terminal(desk: Desk, tty: int, name: str) -> None:
+def test_standard_output_is_a_terminal(desk: Desk, tty: int) -> None:
     desk.put("model.pb", PLAIN)
-
-    def run(*arguments: str) -> Ran:
-        return desk.forked(*arguments, stdout=tty)
-
-    if name == "/dev/tty":
-        name = os.ttyname(tty)
-    check_refused(desk, 2, ("binary", "terminal"), *RENAME, "-o", name, run=run)
+    desk.refused(2, "is-a-terminal", *RENAME, "-o", os.ttyname(tty))
+    for name in ("-", "/dev/stdout"):
+        ran = desk.forked(*RENAME, "-o", name, stdout=tty)
+        assert (ran.code, len(ran.errors)) == (2, 1)
 
 
 def test_text_may_go_to_a_terminal(desk: Desk, tty: int) -> None:
@@ -145,12 +139,9 @@ def test_text_may_go_to_a_terminal(desk: Desk, tty: int) -> None:
 def test_upstream_has_failed(desk: Desk, data: bytes) -> None:
     desk.put("out.pb", EARLIER)
 
-    def run(*arguments: str) -> Ran:
-        return desk.forked(*arguments, data=data)
-
-    words = ("<stdin>", "truncated" if data else "empty")
-    check_refused(desk, 3, words, "rename", "-", "y=q", *QUICK, run=run)
-    check_refused(desk, 3, words, "rename", "-", "y=q", *QUICK, "-o", "out.pb", run=run)
+    for out in ((), ("-o", "out.pb")):
+        code = "corrupt" if data else "wrong-format"
+        desk.refused(3, code, "rename", "-", "y=q", *QUICK, *out, data=data, file="<stdin>")
 
 
 def test_pipe_there_and_back_again(desk: Desk) -> None:
@@ -174,11 +165,9 @@ def test_standard_input_by_its_path(desk: Desk) -> None:
 def test_standard_output_is_the_model(desk: Desk) -> None:
     path = desk.put("model.pb", PLAIN)
 
-    def run(*arguments: str) -> Ran:
-        with open(path, "ab") as model:
-            return desk.forked(*arguments, stdout=model)
-
-    check_refused(desk, 2, ("model.pb",), *RENAME, "-o", "-", run=run)
+    with open(path, "ab") as model:
+        ran = desk.forked(*RENAME, "-o", "-", stdout=model)
+    assert (ran.code, len(ran.errors), desk.files()) == (2, 1, {"model.pb": PLAIN})
 
 
 def test_standard_input_from_a_file(desk: Desk) -> None:
@@ -292,4 +281,4 @@ def test_how_far_to_go_has_two_names_and_one_is_shown(desk: Desk, name: str) -> 
     assert "checked  the structure is sound" in desk.run("validate", "model.pb", name, "structure").err
     for command in ("rename", "validate"):
         assert "--level" not in desk.run(command, "--help").out.decode()
-        check_refused(desk, 2, ("'--validate':", "'x'"), command, "model.pb", name, "x")
+        desk.refused(2, "bad-value", command, "model.pb", name, "x", option="--validate")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from support import graphs
-from support.desk import Desk, check_refused
+from support.desk import Desk
 from support.graphs import FLOAT, STRING, node
 from support.meta_graphs import meta_graph, put, saved_model, strings
 from support.renaming import QUICK
@@ -64,8 +64,8 @@ def writing_in_a_function(path: str) -> Any:
 def test_a_restore_op_that_writes_is_not_run(desk: Desk, make: Any) -> None:
     path = str(desk.folder / "written")
     put(desk.folder / "model", make(path))
-    check_refused(desk, 7, ("model cannot be restored", "WriteFile", "--allow-ops"), *RENAME)
-    check_refused(desk, 7, ("model cannot be restored", "WriteFile"), "freeze", "model", "-o", "frozen.pb")
+    desk.refused(7, "not-restored", *RENAME)
+    desk.refused(7, "not-restored", "freeze", "model", "-o", "frozen.pb")
     assert not os.path.exists(path)
 
 
@@ -74,7 +74,7 @@ def test_a_restore_op_reads_nothing_else(desk: Desk) -> None:
     """What it may read is its checkpoint and its assets."""
     read = text("where", "/etc/passwd"), node("evil", "ReadFile", ["where"])
     put(desk.folder / "model", restoring_also(*read, op="evil"))
-    check_refused(desk, 7, ("cannot be initialised", "/etc/passwd", "ermission denied"), *RENAME)
+    assert "/etc/passwd" in desk.refused(7, "does-not-run", *RENAME).err
 
 
 def test_a_cut_graph(desk: Desk) -> None:
@@ -83,7 +83,7 @@ def test_a_cut_graph(desk: Desk) -> None:
     whole = path.read_bytes()
     for size in (0, 1, 2, 3, 10, len(whole) // 2, len(whole) - 1):
         path.write_bytes(whole[:size])
-        check_refused(desk, 3, ("model",), *RENAME, *QUICK)
+        desk.refused(3, "wrong-format" if size in (0, 2) else "corrupt", *RENAME, *QUICK, file="model")
 
 
 def test_a_meta_graph_with_two_graphs(desk: Desk) -> None:
@@ -92,9 +92,9 @@ def test_a_meta_graph_with_two_graphs(desk: Desk) -> None:
     doubled = meta.SerializeToString() + encode_len(2, meta.graph_def.SerializeToString())
     (desk.folder / "model").mkdir()
     desk.put("model/saved_model.pb", encode_len(2, doubled))
-    check_refused(desk, 3, ("2 graphs in one MetaGraphDef",), *RENAME, *QUICK)
+    desk.refused(3, "wrong-format", *RENAME, *QUICK, file="model", count=2)
     desk.put("two.meta", doubled)
-    check_refused(desk, 3, ("two.meta",), "rename", "two.meta", "x=pixels", *QUICK, "-o", "out.meta")
+    desk.refused(3, "wrong-format", "rename", "two.meta", "x=pixels", *QUICK, "-o", "o.meta", file="two.meta", count=2)
 
 
 @pytest.mark.parametrize("number", [1, 2, 5])
@@ -104,22 +104,22 @@ def test_lengths_that_are_claimed(desk: Desk, number: int) -> None:
         inner = encode_varint(number << 3 | 2) + encode_varint(claimed) + b"abc"
         for data in (inner, encode_len(2, inner)):
             desk.put("model/saved_model.pb", data)
-            check_refused(desk, 3, ("model",), *RENAME, *QUICK)
+            desk.refused(3, "corrupt", *RENAME, *QUICK, file="model")
 
 
 def test_what_is_around_the_graph_is_broken(desk: Desk) -> None:
     (desk.folder / "model").mkdir()
     whole = meta_graph()
     desk.put("model/saved_model.pb", encode_len(2, whole.SerializeToString() + encode_len(5, b"\xff\xff")))
-    check_refused(desk, 3, ("is corrupt: what stands around its graph",), *RENAME, *QUICK)
+    desk.refused(3, "corrupt", *RENAME, *QUICK, file="model")
     whole.collection_def["while_context"].bytes_list.value[0] = b"\xff\xff"
     desk.put("model/saved_model.pb", saved_model(whole).SerializeToString())
-    check_refused(desk, 3, ("the collection 'while_context' is corrupt", "WhileContextDef"), *RENAME, *QUICK)
+    desk.refused(3, "corrupt", *RENAME, *QUICK, key="while_context", expected="WhileContextDef")
     old = meta_graph()
     del old.asset_file_def[:]  # as TensorFlow 1 had it
     old.collection_def["saved_model_assets"].any_list.value[0].value = b"\xff\xff"
     desk.put("model/saved_model.pb", saved_model(old).SerializeToString())
-    check_refused(desk, 3, ("the collection 'saved_model_assets' is corrupt",), *RENAME, *QUICK)
+    desk.refused(3, "corrupt", *RENAME, *QUICK, key="saved_model_assets")
 
 
 def test_names_of_nodes_that_are_not_there(desk: Desk) -> None:
@@ -163,7 +163,7 @@ def assigned_in_a_circle_in_a_function() -> Any:
 @pytest.mark.parametrize("make", [assigned_in_a_circle, assigned_in_a_circle_in_a_function])
 def test_where_a_value_comes_from_is_not_sought_in_circles(desk: Desk, make: Any) -> None:
     put(desk.folder / "model", make())
-    check_refused(desk, 3, ("form a cycle",), *RENAME, "--validate", "structure")
+    desk.refused(3, "unsound-graph", *RENAME, *QUICK, file="model", count=1)
 
 
 BROKEN_OBJECTS = {

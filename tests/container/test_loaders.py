@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support import loaders, saved_models
-from support.desk import Desk, check_refused
+from support.desk import Desk
 from support.graphs import FLOAT, INT32, INT64, STRING, const, node, placeholder, scalar
 from support.shipped import Recorded, Shipped
 
@@ -171,7 +171,7 @@ def test_objects_that_are_corrupt(desk: Desk, saved_models: Shipped) -> None:
     ran(desk, "rename", "model", "serving_default_x=x", "-o", "renamed")
     put_pre(desk, saved_models.recorded("dense").inputs["x"])
     edit = ("add-preprocessing", "model", "pre.pb", "--map", f"{KEY}/x=raw,used", "-o", "out")
-    check_refused(desk, 3, ("objects are corrupt", "one names object 99 of 7"), *edit)
+    desk.refused(3, "corrupt", *edit, found=99, count=7)
     ran(desk, *edit, "--as-v1")
 
 

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from support.desk import Desk, check_refused
+from support.desk import Desk
 from support.graphs import FLOAT, INT32, node, placeholder, scalar
 from support.meta_graphs import meta_graph, put, read, saved_model
 from support.renaming import QUICK
@@ -83,23 +83,23 @@ def test_tags_that_are_not_there(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize(
-    ("gone", "who"),
+    ("gone", "needed"),
     [
-        ("x", "the output 'r' of the signature 'ragged'"),
-        ("w/initial", "the input 's' of the signature 'sparse'"),
-        ("asset", "the asset 'words.txt'"),
-        ("save/saved", "saving needs"),
-        ("save/all", "restoring needs"),
-        ("save/file", "the saver's file name"),
+        ("x", "y:0"),
+        ("w/initial", "w/initial:0"),
+        ("asset", "asset:0"),
+        ("save/saved", "save/saved:0"),
+        ("save/all", "save/all"),
+        ("save/file", "save/file:0"),
     ],
 )
-def test_what_something_needs_cannot_go(desk: Desk, gone: str, who: str) -> None:
+def test_what_something_needs_cannot_go(desk: Desk, gone: str, needed: str) -> None:
     put(desk.folder / "model")
     readers = {"x": ["y", "unused"], "w/initial": ["w/Assign"], "asset": ["path", "init"],
                "save/file": ["save/SaveV2", "save/saved", "save/RestoreV2", "save/Assign", "save/all"]}  # fmt: skip
     nodes = [word for name in (gone, *readers.get(gone, ())) for word in ("--node", name)]
     arguments = ("remove", "model", *nodes, "--allow-outputs", *QUICK, "-o", "out")
-    check_refused(desk, 4, (who, "which would be gone"), *arguments)
+    desk.refused(4, "outside-uses", *arguments, tensor=needed)
 
 
 def test_what_is_gone_leaves_lists(desk: Desk) -> None:

@@ -14,7 +14,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from support.desk import Desk, check_failed, check_refused, check_said, finished
+from support.desk import Desk, check_failed, check_said, finished
 from support.disk_fault import Fault
 from support.meta_graphs import meta_graph, put, read, saved_model
 from support.renaming import QUICK
@@ -66,7 +66,7 @@ def test_a_new_folder(desk: Desk, model: dict[str, bytes | str]) -> None:
 def test_the_default_is_beside_the_model(desk: Desk, model: dict[str, bytes | str]) -> None:
     assert desk.run(*RENAME).code == 0
     check_edited(desk.folder / "model.edited", model)
-    check_refused(desk, 2, ("model.edited is already there",), *RENAME)
+    desk.refused(2, "file-exists", *RENAME, file="model.edited")
 
 
 @pytest.mark.parametrize("name", ["model", "model/", "model/saved_model.pb", "link"])
@@ -104,7 +104,7 @@ def test_from_within_the_folder(
 def test_a_backup_replaces_no_other_folder(desk: Desk, model: dict[str, bytes | str]) -> None:
     (desk.folder / "model.bak").mkdir()
     desk.put("model.bak/thesis.txt", b"mine")
-    check_refused(desk, 6, ("model.bak cannot be written",), *RENAME, "-i", "--backup", ".bak")
+    desk.refused(6, "not-replaceable", *RENAME, "-i", "--backup", ".bak", file=str(desk.folder / "model.bak"))
 
 
 def test_an_earlier_model_is_exchanged(desk: Desk, model: dict[str, bytes | str]) -> None:
@@ -120,7 +120,7 @@ def test_nothing_else_is_replaced(desk: Desk, model: dict[str, bytes | str], the
     if there == "a folder":
         (desk.folder / "out").mkdir()
     desk.put("out/thesis.txt" if there == "a folder" else "out", b"mine")
-    check_refused(desk, 6, ("out cannot be written", f"it is {there}"), *RENAME, "-o", "out")
+    desk.refused(6, "not-replaceable", *RENAME, "-o", "out", file="out")
 
 
 def test_an_empty_folder_is_filled(desk: Desk, model: dict[str, bytes | str]) -> None:
@@ -130,8 +130,8 @@ def test_an_empty_folder_is_filled(desk: Desk, model: dict[str, bytes | str]) ->
 
 
 def test_into_itself(desk: Desk, model: dict[str, bytes | str]) -> None:
-    check_refused(desk, 2, ("is MODEL itself",), *RENAME, "-o", "model")
-    check_refused(desk, 2, ("is in MODEL",), *RENAME, "-o", "model/variables/out")
+    desk.refused(2, "would-replace", *RENAME, "-o", "model", file="model", other="model")
+    desk.refused(2, "inside-model", *RENAME, "-o", "model/variables/out", model="model")
 
 
 def test_the_folders_around_it(desk: Desk, model: dict[str, bytes | str]) -> None:
@@ -159,7 +159,7 @@ def test_a_dry_run_writes_nothing(desk: Desk, model: dict[str, bytes | str]) -> 
 def test_a_folder_that_is_read_only(desk: Desk, model: dict[str, bytes | str]) -> None:
     os.chmod(desk.folder, 0o555)
     try:
-        check_refused(desk, 6, ("out cannot be written",), *RENAME, "-o", "out")
+        desk.refused(6, "unwritable", *RENAME, "-o", "out", reason="EACCES")
     finally:
         os.chmod(desk.folder, 0o755)
 
@@ -321,7 +321,7 @@ def test_what_tensorflow_2_would_not_see(desk: Desk) -> None:
     assert desk.run(*removing).code == 0
     assert read("unseen").meta_graphs[0].HasField("object_graph_def")
     moving = ("set-device", "model", "--set", "/cpu:0", "--select", "^y$", *QUICK, "-o", "out")
-    check_refused(desk, 4, ("tf.saved_model.load would not see this edit", "--as-v1"), *moving)
+    desk.refused(4, "not-served", *moving)
     assert desk.run(*moving, "--as-v1").code == 0
     meta = read("out").meta_graphs[0]
     assert not meta.HasField("object_graph_def")

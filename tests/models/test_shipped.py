@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from support import loaders
-from support.desk import Desk, check_refused
+from support.desk import Desk
 from support.graphs import FLOAT, INT32, node, placeholder
 from support.published import ABSENT, FOLDER
 from support.renaming import QUICK
@@ -100,9 +99,7 @@ def test_what_is_put_in_front_of_a_published_model_is_seen_by_all(desk: Desk, tf
 
 @pytest.mark.parametrize("name", META)
 def test_a_graph_without_its_checkpoint_cannot_be_frozen(desk: Desk, name: str) -> None:
-    path = Path(FOLDER / name)
-    words = ("--outputs says what is to be frozen",)
-    check_refused(desk, 4, words, "freeze", str(path), *QUICK, "-o", "frozen.pb")
+    desk.refused(4, "no-such-signature", "freeze", str(FOLDER / name), *QUICK, "-o", "frozen.pb", signatures=[])
 
 
 @pytest.mark.tensorflow

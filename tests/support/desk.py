@@ -282,15 +282,3 @@ def check_said(ran: Ran, *words: str) -> None:
         assert line.startswith(("  ", "Hint: ")), ran.err
     for word in words:
         assert word in said, f"{word!r} is not in {said!r}"
-
-
-def check_refused(desk: Desk, code: int, words: tuple[str, ...], *arguments: str, run: Any = None) -> Ran:
-    """The command must end with CODE and say WORDS, and everything in the folder must be as it was."""
-    before = desk.files()
-    ran: Ran = (run or desk.run)(*arguments)
-    assert ran.code == code, ran
-    check_said(ran, *words)
-    assert ran.out == b""
-    assert desk.files() == before
-    assert desk.temporary_files() == []
-    return ran

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from support.desk import Desk, Ran, check_refused
+from support.desk import Desk, Ran
 from support.graphs import Builder, body_node, func, tensor
 from support.paths import ROOT
 from support.published import ABSENT, FOLDER
@@ -296,9 +296,6 @@ class Bench:
         assert found["passed"] == (code == 0)
         assert (found["error"] is None) == (code == 0)
         return found
-
-    def refused(self, code: int, words: Sequence[str], *arguments: str) -> Ran:
-        return check_refused(self.desk, code, tuple(words), "validate", *arguments)
 
 
 def guilty(verdict: dict[str, Any]) -> list[str]:
