@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.constant_values import values_of
+from gdsurgeon.analysis.queries.function_usage import functions_of
 from gdsurgeon.analysis.queries.ranked import chosen_from, reordered
-from gdsurgeon.analysis.queries.shape_sources import shape_sources
+from gdsurgeon.analysis.queries.shape_sources import shape_sources, shape_sources_of
 from gdsurgeon.analysis.traversal.walks import depending_on
 from gdsurgeon.comparison.facts import FunctionChanges
 from gdsurgeon.comparison.intent import Intent
@@ -83,8 +84,17 @@ def shrink(graph: Graph, to: str, *, keep: str = "", least: int = LEAST, toleran
         raise UsageError(message, code="bad-value", facts={"value": to, "expected": list(FORMS)})
     work = _Work(FORMS[to], Keeping(keep), least)
     bodies = [] if graph.is_body else list(_bodies(graph, work))
-    found = work.found_in(graph)
-    inside = {body.name: work.found_in(body.graph, f"{body.name}/") for body in bodies}
+    sources = shape_sources(graph)
+    found = work.found_in(graph, sources)
+    deciding = _called_by(graph, sources) if bodies else frozenset()
+    inside = {
+        body.name: work.found_in(
+            body.graph,
+            shape_sources_of(graph.functions[body.name], graph, every=body.name in deciding),
+            f"{body.name}/",
+        )
+        for body in bodies
+    }
     all_found = [*found, *(each for several in inside.values() for each in several)]
     work.keep.check_found()
     _check_fit(all_found, to)
@@ -139,9 +149,14 @@ class _Work:
         self.least = least
         self.stays: Counter[str] = Counter()
 
-    def found_in(self, graph: Graph, prefix: str = "") -> list[_Found]:
-        """The constants of GRAPH that are stored otherwise; PREFIX is what they are called by before their names."""
-        sources = shape_sources(graph)
+    def found_in(self, graph: Graph, sources: Container[str], prefix: str = "") -> list[_Found]:
+        """The constants of GRAPH that are stored otherwise.
+
+        Args:
+            graph: the graph, or the body of a function.
+            sources: the names of nodes that shapes follow from.
+            prefix: what constants are called by before their names.
+        """
         out = []
         for node in graph.nodes():
             header = constant_header(node) if node.op == "Const" else None
@@ -166,7 +181,7 @@ class _Work:
             for why, count in self.stays.items()
         ]
 
-    def _why_not(self, node: Node, sources: set[str]) -> str:
+    def _why_not(self, node: Node, sources: Container[str]) -> str:
         header = constant_header(node)
         if node.name in sources:
             return "shape-source"
@@ -189,6 +204,12 @@ class _Work:
         before = values.stored * values.dtype.size
         own, names = _RECORD[self.to]
         return _Found(node, called, form, before, len(form.content) + len(form.scale) + own + names * len(node.name))
+
+
+def _called_by(graph: Graph, names: Iterable[str]) -> frozenset[str]:
+    """The functions that the nodes NAMES come to call."""
+    called = [name for node in names for name in functions_of(graph[node])]
+    return frozenset(graph.functions.reachable(called))
 
 
 def _bodies(graph: Graph, work: _Work) -> Iterator[Body]:

@@ -19,7 +19,9 @@ from support.graphs import (
     FLOAT,
     INT32,
     add,
+    call,
     const,
+    define,
     dtype,
     dtypes,
     func,
@@ -192,6 +194,23 @@ def test_what_overflows_or_underflows_is_refused_by_name_all_at_once() -> None:
 def test_a_few_elements_that_become_0_beside_large_ones_are_counted() -> None:
     result = shrink(graph(const("w", [*WIDE[1:], 1e-9]), add("y", "w", "w")), "float16")
     assert json.dumps(result.facts["constants"]).count('"flushed": 1') == 1
+
+
+@pytest.mark.parametrize("casts_inside", [True, False])
+def test_shapes_that_follow_from_what_a_function_returns(casts_inside: bool) -> None:
+    def cast(source: str) -> bytes:
+        return node("c", "Cast", [source], SrcT=FLOAT, DstT=INT32)
+
+    kind, result = (INT32, "c:y:0") if casts_inside else (FLOAT, "w:output:0")
+    inside = [const("w", WIDE), *([cast("w:output:0")] if casts_inside else ())]
+    body = define("F", {"a": FLOAT}, {"o": (kind, result)}, *inside)
+    outside = [call("call", "F", ["x"], [FLOAT], [kind]), *(() if casts_inside else [cast("call")])]
+    read = "call" if casts_inside else "c"
+    y = node("y", "Reshape", ["x", read], T=FLOAT, Tshape=INT32)
+    found = graph(X, *outside, y, const("other", WIDE), add("z", "other", "other"), trailer=library(body))
+    result_ = shrink(found, "float16")
+    assert result_.intent.changed == ["other"] and result_.intent.functions.changed == []
+    check_error(result_.notes[0], "shape-source", {"count": 1})
 
 
 def test_functions_are_looked_into() -> None:

@@ -74,9 +74,12 @@ def shape_sources(graph: Graph) -> set[str]:
     return _leading_to(_readers(graph))
 
 
-def shape_sources_of(function: FunctionDef, graph: Graph) -> set[str]:
-    """The same for the nodes of a function of the library of GRAPH; results that are no floats decide, too."""
-    results = [arg for arg in function.signature.output_arg if not arg.type or _may_decide(arg.type)]
+def shape_sources_of(function: FunctionDef, graph: Graph, *, every: bool = False) -> set[str]:
+    """The same for the nodes of a function of the library of GRAPH.
+
+    Results that are no floats decide as well; EVERY: all results do, since shapes follow from what a call returns.
+    """
+    results = [arg for arg in function.signature.output_arg if every or not arg.type or _may_decide(arg.type)]
     roots = [function.ret[arg.name].partition(":")[0] for arg in results]
     return _leading_to(_readers_in(function, graph), roots)
 
