@@ -45,19 +45,6 @@ def test_base64_of_every_kind() -> None:
             execute(graph, [wrong])
 
 
-@pytest.mark.tensorflow
-def test_base64_in_front_of_what_decodes() -> None:
-    image = np.arange(24, dtype=np.uint8).reshape(2, 4, 3)
-    spelt = base64.b64encode(png(image))
-    steps = "decode-base64 | decode-image | resize(2, 4, like=tf1, method=nearest)"
-    assert (made(steps, spelt, "uint8", (1, 2, 4, 3))[0] == image).all()
-    assert (made(steps, [spelt, spelt], "uint8", (-1, 2, 4, 3)) == image).all()
-    assert made("decode-base64 | decode-csv(2)", [base64.b64encode(b"1,2.5")], "float32", (-1, 2)).tolist() == [
-        [1, 2.5]
-    ]
-    assert made("decode-base64", spelt, "string", ()).item() == png(image)
-
-
 # -- words -------------------------------------------------------------------------------------------------
 
 
