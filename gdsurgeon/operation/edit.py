@@ -411,7 +411,7 @@ def _served(request: Request, proving: Proving, model: Model, keys: Sequence[str
         return "was not asked" + (" in a dry run: there is no folder to load" if request.v2_check else "")
     from gdsurgeon.proof.served import Folders
 
-    tags = model.container.meta.tags if model.container is not None and request.form == "model" else ()
+    tags = model.container.meta.tags if model.container is not None else ()
     folders = Folders(model_folder(request.model), os.path.dirname(staged), tuple(sorted(tags)))
     return proving.check_served(model.graph, folders, keys)
 

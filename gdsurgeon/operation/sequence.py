@@ -92,16 +92,18 @@ class Carried(Data):
         steps: the edits that have done something.
         idle: for each of the others why there was nothing to do, with what it is called.
         served: the keys of signatures that have other functions since the steps before the last.
+        loads: whether these steps have loaders asked.
     """
 
     model: Model
     steps: list[Step] = field(default_factory=list)
     idle: list[str] = field(default_factory=list)
     served: list[str] = field(default_factory=list)
+    loads: bool = False
 
     def served_with(self, last: Sequence[str] | None) -> Sequence[str] | None:
         """The keys of signatures that have other functions, LAST among them; see `Written.served`."""
-        return list(dict.fromkeys([*self.served, *(last or ())])) if self.served or last is not None else None
+        return list(dict.fromkeys([*self.served, *(last or ())])) if self.loads or last is not None else None
 
 
 def carry_out(model: Model, instructions: Sequence[Instruction], output: Output, *, check: bool) -> Carried:
@@ -194,6 +196,7 @@ def _reopened(carried: Carried, output: Output, *, check: bool) -> Model:
         error.place_at(step.called)
         raise
     carried.served += what.served or ()
+    carried.loads |= what.served is not None
     source = ChunkSource(resolved(what.chunks), model.graph.source_name)
     if model.container is None:
         graph = Graph(source)

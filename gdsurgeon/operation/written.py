@@ -32,8 +32,7 @@ class Written(NamedTuple):
         graph: the graph in it, as who reads it will have it.
         edited: that in memory, where the file is not it; None: the file is it, or nobody wants to run it.
         checks: called with the path of the staged file: raise ValidationError if the model is not as it is to be.
-        served: keys of the signatures that have other functions for tf.saved_model.load; None: its objects are as
-            they were.
+        served: keys of the signatures that have other functions for tf.saved_model.load; None: it need not be asked.
     """
 
     chunks: list[Chunk]
@@ -98,7 +97,7 @@ def _made(model: Model, result: EditResult, output: Output, graph: list[Chunk], 
         output.beside = wanted.files
     _check_size(model.graph, size_of(chunks))
     edited = read_chunks(graph) if form.runs else None
-    keys = list(serving.called) if form.kind == "slim" and (serving := model.graph.serving) is not None else None
+    keys = list(serving.called) if form.kind == "slim" and (serving := model.graph.serving) is not None else []
     surrounded = SurroundingsCheck(model.graph, model.container, result, (), is_made=True)
     checks = (surrounded.check_staged, partial(check_beside, wanted=wanted))
     return Written(chunks, graph, edited, checks, keys)
@@ -130,10 +129,20 @@ def _in_container(container: Container, result: EditResult, *, as_v1: bool) -> W
     chunks = container.chunks(Around(signatures, objects, as_v1, saver))
     surrounded = SurroundingsCheck(container.graph, container, result, touched, as_v1=as_v1)
     surrounded.check_chunks(chunks)
-    keys = None if objects is None else [key for key in touched if key != INIT]
+    is_other = signatures is not None or saver is not None or as_v1 or _changes_structure(result)
+    keys: list[str] | None = [] if is_other and container.kind == "SavedModel" else None
+    if objects is not None:
+        keys = [key for key in touched if key != INIT]
     if objects is not None:
         result.warnings.extend(unseen(objects, touched))
     return Written(chunks, [], None, (surrounded.check_staged,), keys)
+
+
+def _changes_structure(result: EditResult) -> bool:
+    """Whether more than names and attrs of nodes is different."""
+    intent, functions = result.intent, result.intent.functions
+    there = (intent.added, intent.removed, intent.rewired, functions.added, functions.removed, functions.changed)
+    return any(there) or bool(result.inside)
 
 
 def _tell_what_collections_lose(container: Container, result: EditResult) -> None:

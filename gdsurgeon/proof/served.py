@@ -32,7 +32,7 @@ LOADER = "tf.saved_model.load"
 
 
 class Folders(NamedTuple):
-    """Where a model lies, as it was and as it is staged, and the tags of its graph."""
+    """Where a model lies, as it was ('' if it was no SavedModel) and as it is staged, and the tags of its graph."""
 
     before: str
     after: str
@@ -63,8 +63,8 @@ def check_served(executor: Executor, graph: Graph, overrides: Overrides, folders
         for together in rounds or [[]]:
             answers = ask(folders.after, [run.call for run in together])
             if answers.not_loaded:
-                if not ask(folders.before, []).not_loaded:
-                    text = f"{LOADER} does not load the result: {printable(answers.not_loaded)}"
+                if not folders.before or not ask(folders.before, []).not_loaded:
+                    text = f"{answers.loader} does not load the result: {printable(answers.not_loaded)}"
                     raise ValidationError(text, code="does-not-load")
                 return f"does not load the model, before any edit: {printable(answers.not_loaded)}"
             if answers.refused:
@@ -113,8 +113,9 @@ def _loader(settings: Settings, folders: Folders) -> Iterator[Callable[[str, Seq
         ValidationError: its process has crashed, or does not answer in time.
         NotValidatedError: there is no such package, or it does not start or runs out of memory.
     """
+    reads = tuple(filter(None, (folders.before, folders.after)))
     worker = Worker("cpu", settings.op_libraries, runtime="python", verbose=settings.verbose,
-                    allow_ops=settings.allow_ops, reads=(folders.before, folders.after))  # fmt: skip
+                    allow_ops=settings.allow_ops, reads=reads)  # fmt: skip
 
     def ask(folder: str, calls: Sequence[SignatureCall]) -> Answers:
         return worker.call_signatures(ModelFolder(folder, folders.tags), calls).result(settings.timeout)

@@ -32,12 +32,14 @@ class Served(NamedTuple):
     Attributes:
         outputs: of each call, by their names.
         not_loaded: why it was not loaded; '' where it was.
+        loader: the loader that did not load it.
         refused: why the call after the last of these was refused; '' where none was.
     """
 
     outputs: list[dict[str, Tensor]]
     not_loaded: str = ""
     refused: str = ""
+    loader: str = ""
 
 
 def call_signatures(
@@ -49,6 +51,8 @@ def call_signatures(
 ) -> Served:
     """Loads the SavedModel in FOLDER and calls its signatures in turn; what it keeps goes from call to call.
 
+    The loader of TensorFlow 1, which also reads the collections, has to load it, too.
+
     Args:
         tf: the package.
         folder: of the model.
@@ -57,10 +61,14 @@ def call_signatures(
     """
     # The functions are run as they are written, as graphs are by sessions here.
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+    loader = "tf.saved_model.load"
     try:
         model = tf.saved_model.load(folder.path, tags=list(folder.tags) or None)
+        loader = "tf.compat.v1.saved_model.load"
+        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+            tf.compat.v1.saved_model.load(session, list(folder.tags) or ["serve"], folder.path)
     except Exception as error:  # whatever the Python that loads it may raise
-        return Served([], not_loaded=_text(error))
+        return Served([], not_loaded=_text(error), loader=loader)
     answers: list[dict[str, Tensor]] = []
     for key, inputs in calls:
         try:
