@@ -220,19 +220,21 @@ class Handles:
             _set(graph, node, "T", type_value(held.dtype))
             graph.set_attr(node, STATED_SHAPES, None)
         elif op in _LIST:
-            self._convert_call(graph, node, slots)
+            self._convert_call(place, node, slots)
         for key in _NOTES:
             if node.has_attr(key):
                 graph.set_attr(node, key, None)
 
-    def _convert_call(self, graph: Graph, node: Node, slots: Mapping[int, Held]) -> None:
+    def _convert_call(self, place: _Place, node: Node, slots: Mapping[int, Held]) -> None:
+        graph = place.graph
         dtypes = node.attr(_LIST[node.op])
         assert dtypes is not None
         for slot, held in slots.items():
             dtypes.list.type[_argument(node, slot)] = held.dtype
         _set(graph, node, _LIST[node.op], dtypes)
         if node.op not in WHILES:
-            graph.set_attr(node, STATED_SHAPES, None)  # a result may have been a handle
+            if any(Output(node, index) in place.held for index in range(node.output_count or 0)):
+                graph.set_attr(node, STATED_SHAPES, None)
             return
         for key in ("output_shapes", STATED_SHAPES):
             shapes = node.attr(key)
