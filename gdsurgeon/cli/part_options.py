@@ -13,7 +13,7 @@ import click
 from gdsurgeon.cli.command import current_script
 from gdsurgeon.cli.complete import files, steps
 from gdsurgeon.cli.options import tolerance_options
-from gdsurgeon.errors import InputError, UsageError, printable
+from gdsurgeon.errors import InputError, Remark, UsageError, printable
 
 if TYPE_CHECKING:
     from gdsurgeon.edits.claims import EditResult
@@ -33,8 +33,11 @@ class PartOptions(NamedTuple):
     atol: float | None
 
     def held(self, result: EditResult) -> EditResult:
-        """RESULT, which claims besides what the part is held against."""
+        """RESULT, which claims besides what the part is held against; of steps a note says that nothing is known."""
         if self.against is None:
+            if self.steps is not None:
+                text = "the proof does not check what the steps compute: --against FILE.npz compares that with values"
+                result.notes.append(Remark(text, "steps-not-checked"))
             return result
         from gdsurgeon.edits.against import against
 

@@ -189,6 +189,13 @@ HELD = (
 
 
 @pytest.mark.tensorflow
+def test_that_steps_are_not_checked_is_said_unless_they_are(there: Desk) -> None:
+    np.savez(there.folder / "r.npz", **REFERENCE)
+    alone, held = (there.report(*words, "--steps", "divide(255)")["edit"]["notes"] for words in (HELD[:-2], HELD))
+    assert len(alone) == len(held) + 1
+
+
+@pytest.mark.tensorflow
 def test_values_from_elsewhere_are_compared(there: Desk) -> None:
     second = {f"{name}@1": np.concatenate([value, value]) for name, value in REFERENCE.items()}
     np.savez(there.folder / "r.npz", **REFERENCE, **second)
