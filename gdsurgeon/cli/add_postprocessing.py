@@ -13,6 +13,8 @@ from gdsurgeon.cli.options import OUT_BY_LETTER, edit_options
 from gdsurgeon.cli.part_options import PartOptions, part_options
 
 if TYPE_CHECKING:
+    from gdsurgeon.edits.claims import EditResult
+    from gdsurgeon.graph.graph import Graph
     from gdsurgeon.operation.edit import Request
 
 
@@ -46,7 +48,9 @@ def command(request: Request, own: PartOptions, post: str | None, name: str | No
     from gdsurgeon.cli.part_options import check_not_mapped, part_of
     from gdsurgeon.cli.parts import mappings
     from gdsurgeon.cli.run_edit import run_edit
-    from gdsurgeon.edits.add_postprocessing import add_postprocessing
+    from gdsurgeon.edits.add_postprocessing import SUFFIX, add_postprocessing
+    from gdsurgeon.edits.copying.parts import Mapped
+    from gdsurgeon.graph.served import tensor_meant
     from gdsurgeon.steps import postprocessing
 
     check_not_mapped("POST", own, mapped)
@@ -54,8 +58,11 @@ def command(request: Request, own: PartOptions, post: str | None, name: str | No
     part = part_of(
         request, "POST", post, own, lambda steps, model: postprocessing(steps, model, output=name or ""), output=name
     )
-    run_edit(
-        "add-postprocessing",
-        request,
-        lambda graph: own.held(add_postprocessing(graph, part(graph), mapped=bindings)),
-    )
+
+    def edit(graph: Graph) -> EditResult:
+        tensor = graph.tensor(tensor_meant(graph, name)) if name else None
+        # The graph that is built binds by the name of the node alone.
+        steps = [Mapped(tensor.name, tensor.node.name, tensor.node.name + SUFFIX)] if tensor and tensor.index else []
+        return own.held(add_postprocessing(graph, part(graph), mapped=[*bindings, *steps]))
+
+    run_edit("add-postprocessing", request, edit)

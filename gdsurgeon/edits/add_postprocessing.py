@@ -11,7 +11,7 @@ from gdsurgeon.edits.claims import EditResult, Interface, Postprocessed
 from gdsurgeon.edits.copying.copy_in import plan_copy
 from gdsurgeon.edits.copying.parts import Binding, Mapped, bind, check_fits
 from gdsurgeon.edits.copying.replacing import hand_on
-from gdsurgeon.edits.naming import naming, of_field, of_nodes
+from gdsurgeon.edits.naming import naming, of_field, of_tensors
 from gdsurgeon.errors import EditError, Remark, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, check_typed
@@ -23,14 +23,14 @@ SUFFIX = "_postprocessed"
 RAW_SUFFIX = "_raw"
 
 
-@naming(mapped=of_field("model", of_nodes))
+@naming(mapped=of_field("model", of_tensors))
 @edit
 def add_postprocessing(graph: Graph, post: Graph, *, mapped: Sequence[Mapped] = ()) -> EditResult:
     """Puts POST behind the outputs of GRAPH.
 
-    Every Placeholder ``X`` of POST must be a node of GRAPH with one output, and POST must hold ``X_postprocessed``.
-    The result is served under the name ``X``; the raw value stays available as ``X_raw`` (made unique), and what
-    reads ``X`` inside GRAPH keeps reading the raw value.
+    Every Placeholder ``X`` of POST must be a node of GRAPH, and POST must hold ``X_postprocessed``. The result is
+    served under the name ``X``; the raw value stays available as ``X_raw`` (made unique), and what reads ``X`` inside
+    GRAPH keeps reading the raw value. A mapping can name ``X:1``; the other outputs of ``X`` keep their values.
 
     Args:
         graph: changed in place.
@@ -47,12 +47,13 @@ def add_postprocessing(graph: Graph, post: Graph, *, mapped: Sequence[Mapped] = 
         _check_served(graph, post, binding, warnings)
     served = {b: b.node.name for b in bindings}
     unique = graph.unique_names()
-    raw = {b: unique(b.node.name + RAW_SUFFIX) for b in bindings}
+    raws = {node: unique(node.name + RAW_SUFFIX) for node in dict.fromkeys(b.node for b in bindings)}
+    raw = {b: raws[b.node] for b in bindings}
     direct = _named_directly(bindings)
     plan = plan_copy(
         graph,
         post,
-        replace={b.placeholder: b.node.output for b in bindings},
+        replace={b.placeholder: b.output for b in bindings},
         names={b.result.node: served[b] for b in bindings if b in direct},
         reserved=(*served.values(), *raw.values()),
     )
@@ -60,17 +61,19 @@ def add_postprocessing(graph: Graph, post: Graph, *, mapped: Sequence[Mapped] = 
         if binding not in direct:
             check_typed(binding.result)
 
-    graph.rename({b.node: raw[b] for b in bindings})
+    names = {node: node.name for node in raws}
+    graph.rename(raws)
     copied = plan.apply()
     intent = copied.intent()
-    intent.renamed = {served[b]: raw[b] for b in bindings}
-    for binding in bindings:
-        if binding not in direct:
-            hand_on(graph, served[binding], [copied.output(binding.result)])
-            intent.added.append(served[binding])
+    intent.renamed = {names[node]: name for node, name in raws.items()}
+    for node, name in names.items():
+        behind = {b.output: copied.output(b.result) for b in bindings if b.node is node and b not in direct}
+        if behind:
+            hand_on(graph, name, [behind.get(output, output) for output in node.outputs])
+            intent.added.append(name)
     claim = Postprocessed(
         post,
-        tuple(Interface(served[b], b.placeholder.name, b.result.name, raw[b]) for b in bindings),
+        tuple(Interface(b.called(served[b]), b.placeholder.name, b.result.name, b.called(raw[b])) for b in bindings),
     )
     notes: list[str] = [
         Remark(f"the raw value of {quoted(old)} is now {quoted(new)}", "renamed", name=old, found=new)
@@ -106,11 +109,10 @@ def _check_served(graph: Graph, post: Graph, binding: Binding, warnings: list[st
     if node.op in PLACEHOLDERS:
         message = f"{where} is an input of the model: postprocessing goes behind an output"
         raise EditError(message, code="is-input", facts={"node": node.name})
-    if outputs is not None and len(outputs) != 1:
-        count = "several outputs" if outputs else "no output"
-        message = f"{where} has {count}: postprocessing goes behind a node with one"
-        raise EditError(message, code="wrong-count", facts={"node": node.name, "expected": 1, "found": len(outputs)})
-    check_fits(node.output, graph, binding.placeholder.output, post, warnings)
+    if not (outputs is None or outputs):
+        message = f"{where} has no output: postprocessing goes behind a node with one"
+        raise EditError(message, code="wrong-count", facts={"node": node.name, "expected": 1, "found": 0})
+    check_fits(binding.output, graph, binding.placeholder.output, post, warnings)
 
 
 def _named_directly(bindings: Sequence[Binding]) -> set[Binding]:
@@ -124,6 +126,7 @@ def _named_directly(bindings: Sequence[Binding]) -> set[Binding]:
         and results[b.result.node] == 1
         and b.result.node not in placeholders
         and len(b.result.node.outputs) == 1
+        and len(b.node.outputs) <= 1
     }
 
 

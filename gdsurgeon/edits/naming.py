@@ -43,7 +43,7 @@ def naming(**arguments: Naming) -> Callable[[Edit[P]], Edit[P]]:
             def meant(text: str) -> str:
                 found = tensor_meant(graph, text)
                 called = tensors.get(text, text)
-                if found == text and parse_tensor(called).node != text:
+                if found == text != called and parse_tensor(called).node != text:
                     doubtful[text] = called
                 return found
 

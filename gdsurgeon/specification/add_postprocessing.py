@@ -9,14 +9,15 @@ from gdsurgeon.comparison.compare import Comparison
 from gdsurgeon.comparison.intent import Intent, made
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.names import is_numbered, parse_tensor
+from gdsurgeon.graph.names import InputRef, format_input, is_numbered, parse_tensor
 from gdsurgeon.specification.joining import Bound, Joined, bindings
 
 
 def violations(comparison: Comparison, post: Graph, mapped: Sequence[Bound] = ()) -> Iterator[str]:
     """See `gdsurgeon.specification.specify.violations`."""
     bound = bindings(post, mapped, "_postprocessed")
-    raws = {model: comparison.facts.renamed.get(model, "") for model, _, _ in bound}
+    outputs = {raw: parse_tensor(model) for model, raw, _ in bound}
+    raws = {ref.node: comparison.facts.renamed.get(ref.node, "") for ref in outputs.values()}
     for model, raw in raws.items():
         if not is_numbered(raw, f"{model}_raw"):
             yield f"{quoted(model)} is called {quoted(raw)}, not {quoted(model + '_raw')}"
@@ -26,11 +27,20 @@ def violations(comparison: Comparison, post: Graph, mapped: Sequence[Bound] = ()
         result: model
         for model, _, result in bound
         if count[result] == 1 and len(post[result].outputs) == 1 and result not in {raw for _, raw, _ in bound}
+        if _gives(comparison.before, parse_tensor(model).node) == 1
     }
-    stands = {raw: raws[model] for model, raw, _ in bound}
+    stands = {raw: format_input(raws[ref.node], ref.port) for raw, ref in outputs.items()}
     joined = Joined(comparison, post, stands, direct, (*raws, *raws.values()))
-    handed_on = [(model, result) for model, _, result in bound if result not in direct]
-    intent = Intent(renamed=raws, added=[model for model, _ in handed_on])
-    for model, result in handed_on:
-        intent.altered += made(model, "Identity", [joined.tensor(result)])
+    behind = {outputs[raw]: joined.tensor(result) for _, raw, result in bound if result not in direct}
+    handed_on = list(dict.fromkeys(ref.node for ref in behind))
+    intent = Intent(renamed=raws, added=handed_on)
+    for node in handed_on:
+        own = [InputRef(node, port) for port in range(_gives(comparison.before, node))]
+        read = [behind.get(ref) or format_input(raws[node], ref.port) for ref in own]
+        intent.altered += made(node, "Identity" if len(read) == 1 else "IdentityN", read)
     yield from joined.violations(intent)
+
+
+def _gives(graph: Graph, name: str) -> int:
+    """How many outputs a node has; those of ops that are not known count as one."""
+    return len(graph[name].output_dtypes or (0,))

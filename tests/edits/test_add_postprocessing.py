@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 from support import graphs
-from support.desk import check_error
+from support.desk import Desk, check_error
 from support.expecting import expect, refused
 from support.graphs import FLOAT, INT32, add, const, graph, identity, inputs, node, placeholder
+from support.meta_graphs import put, serving
 
 from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.edits.add_postprocessing import add_postprocessing
-from gdsurgeon.edits.claims import Postprocessed
+from gdsurgeon.edits.claims import Interface, Postprocessed
 from gdsurgeon.edits.copying.parts import Mapped
 from gdsurgeon.errors import GdsurgeonError
 from gdsurgeon.graph.graph import Graph
@@ -136,6 +137,35 @@ SPLIT = [
 ]
 
 
+@pytest.mark.parametrize("port", [0, 1])
+def test_one_of_several_outputs(port: int) -> None:
+    """The others are what they were, under their names."""
+    tensor = f"logits:{port}" if port else "logits"
+    mapped = [Mapped(tensor, "logits", "logits_postprocessed")]
+    outputs = ["logits_raw", "logits_raw:1"]
+    raw, outputs[port] = outputs[port], "logits_postprocessed"
+    after = [
+        *SPLIT[:2],
+        node("logits_raw", "Split", ["axis", "v"], T=FLOAT, num_split=2),
+        node("logits_postprocessed", "Softmax", [raw], T=FLOAT),
+        node("logits", "IdentityN", outputs, T=["float32", "float32"]),
+    ]
+    result = expect(graph(*SPLIT), partial(add_postprocessing, post=post(), mapped=mapped), after)
+    assert result.claims[0].outputs == (Interface(tensor, "logits", "logits_postprocessed", raw),)
+
+
+@pytest.mark.tensorflow
+def test_an_output_of_a_signature_that_is_one_of_several_of_its_node(desk: Desk) -> None:
+    nodes = [const("axis", 0, INT32), node("s", "Split", ["axis", "w/read"], T=FLOAT, num_split=2)]
+    put(desk.folder / "model", serving({"x": "x:0"}, {"a": "s:0", "b": "s:1"}, *nodes))
+    report = desk.report(
+        "add-postprocessing", "model", "--output", "serving_default/b", "--steps", "rescale(2)", "-o", "out"
+    )
+    values = {output["edited"]: output["value"] for output in report["proof"]["outputs"]}
+    assert (values["s:1"], values["s_raw:1"]) == ("[5]", "[2.5]")
+    assert desk.report("add-postprocessing", "model", "--output", "s", "--steps", "rescale(2)", "-o", "second")
+
+
 def taking(kind: bytes, shape: tuple[int, ...] | None) -> Graph:
     records = [placeholder("logits", kind, shape), identity("logits_postprocessed", "logits", kind=kind)]
     return graph(*records, name="post.pb")
@@ -146,7 +176,8 @@ def taking(kind: bytes, shape: tuple[int, ...] | None) -> Graph:
     [
         (model(), graph(placeholder("logit")), [], "no-such-node", {"placeholder": "logit", "near": "logits"}),
         (model(), graph(placeholder("logits")), [], "no-result", {"node": "logits_postprocessed"}),
-        (graph(*SPLIT), post(), [], "wrong-count", {"node": "logits", "found": 2}),
+        (graph(node("logits", "NoOp")), post(), [], "wrong-count", {"node": "logits", "found": 0}),
+        (graph(*SPLIT), post(), [Mapped("logits:2", "logits", "logits_postprocessed")], "no-such-tensor", {}),
         (graph(const("logits", [1, 2])), taking(FLOAT, (3,)), [], "shape-mismatch",
          {"tensor": "logits", "found": "float32 [2]", "expected": "float32 [3]"}),
         (model(), graph(placeholder("logits"), const("c", [1, 2, 3]), add("logits_postprocessed", "logits", "c")), [],

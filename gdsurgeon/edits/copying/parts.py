@@ -12,6 +12,7 @@ from gdsurgeon.analysis.traversal.control_flow import while_frames
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.errors import EditError, Remark, printable, quoted
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.names import format_input, parse_tensor
 from gdsurgeon.graph.node import Node, Output, check_output
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.text import an
@@ -26,11 +27,21 @@ class Mapped(NamedTuple):
 
 
 class Binding(NamedTuple):
-    """A placeholder of the part, its result, and the node of the model that they belong to."""
+    """A placeholder of the part, its result, and the node of the model that they belong to: its output PORT."""
 
     node: Node
     placeholder: Node
     result: Output
+    port: int = 0
+
+    @property
+    def output(self) -> Output:
+        """The tensor of the model."""
+        return Output(self.node, self.port)
+
+    def called(self, name: str) -> str:
+        """The same output of the node NAME."""
+        return format_input(name, self.port)
 
 
 def bind(model: Graph, part: Graph, suffix: str, mapped: Sequence[Mapped]) -> list[Binding]:
@@ -49,7 +60,7 @@ def bind(model: Graph, part: Graph, suffix: str, mapped: Sequence[Mapped]) -> li
     out: list[Binding] = []
     for placeholder in placeholders:
         spelt = by_raw.get(placeholder.name)
-        name = spelt.model if spelt else placeholder.name
+        name, index = parse_tensor(spelt.model) if spelt else (placeholder.name, 0)
         node = model.find(name)
         if node is None:
             missing = model.missing(name)
@@ -59,8 +70,10 @@ def bind(model: Graph, part: Graph, suffix: str, mapped: Sequence[Mapped]) -> li
                 advice="map-name",
                 facts={**missing.facts, "placeholder": placeholder.name, "form": _map_form(suffix)},
             )
-        out.append(Binding(node, placeholder, _result(part, placeholder, spelt, suffix)))
-    doubled = {b.node.name for b in out if sum(other.node is b.node for other in out) > 1}
+        if index:
+            model.tensor(spelt.model if spelt else name)
+        out.append(Binding(node, placeholder, _result(part, placeholder, spelt, suffix), index))
+    doubled = {b.output.name for b in out if sum(other.output == b.output for other in out) > 1}
     if doubled:
         name = doubled.pop()
         message = f"two placeholders of {printable(part.source_name)} stand for {quoted(name)}"

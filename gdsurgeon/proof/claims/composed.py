@@ -76,7 +76,7 @@ def composed_trial(context: TrialContext, claim: Preprocessed | Postprocessed) -
     front = claim if isinstance(claim, Preprocessed) else None
     back = claim if isinstance(claim, Postprocessed) else None
     served = back.outputs if back is not None else ()
-    outputs = [node.name for node in output_nodes(before)] + [i.name for i in served]
+    outputs = [node.name for node in output_nodes(before)] + nodes_of(i.name for i in served)
     inside = deciding(context, outputs)
     plan = plan_with(context.executor.settings, before, list(dict.fromkeys([*outputs, *inside])))
     parts = parts_around(context, plan, front, back)

@@ -80,7 +80,7 @@ def models_compared(context: TrialContext, request: ComparisonRequest) -> ModelC
     served = {i.name for i in request.back.outputs} if request.back is not None else set()
     tensors = _tensors(context, request.outputs, served)
     inside = deciding(context, nodes_of(tensors)) if not request.outputs else []
-    plan = _plan(context, [*nodes_of(tensors), *served, *inside])
+    plan = _plan(context, [*nodes_of([*tensors, *served]), *inside])
     if request.outputs:
         plan = plan.only({*tensors, *served})
     parts = parts_around(context, plan, request.front, request.back)
