@@ -105,11 +105,11 @@ UNFIT: dict[str, Run] = {
     "34-unknown-op-is-not-run": Run([X, Y, UNKNOWN], "rename y=q", 7, ("'MyOp'", "--op-lib")),
     "36-unknown-attr": Run([X, identity("y", "x", new=3)], "rename y=q --validate structure", 0, ("'new'", "no attr")),
     "42-splat-of-64-gib-is-edited": Run([X, Y, SPLAT], "rename y=q --validate structure", 0),
-    "42-splat-of-64-gib-is-not-run": Run([X, Y, SPLAT, identity("z", "k")], "rename y=q", 5, ("model.pb", "'k'"),
+    "42-splat-of-64-gib-is-not-run": Run([X, Y, SPLAT, identity("z", "k")], "rename y=q", 7, ("model.pb", "'k'"),
                                          NO_WAITING),
     "48-variable": Run([X, VARIABLE, READ, add("y", "x", "r")], "rename y=q", 7, ("'v'", "variable")),
     "49-table-without-initialiser": Run(
-        [placeholder("s", STRING, (-1,)), TABLE, NONE, LOOKUP], "rename y=q", 5, ("model.pb", "not initialized")),
+        [placeholder("s", STRING, (-1,)), TABLE, NONE, LOOKUP], "rename y=q", 7, ("model.pb", "not initialized")),
     "50-python": Run([X, node("p", "PyFunc", ["x"], **PY), identity("y", "p")], "rename y=q", 7,
                      ("'p' (PyFunc)", "outside", "--allow-ops")),
     "50-file": Run([placeholder("x", STRING, ()), FILE], "rename y=q", 7, ("'y' (ReadFile)", "outside")),
@@ -130,7 +130,7 @@ UNFIT: dict[str, Run] = {
     "nan-throughout": Run(
         [X, const("k", [math.nan] * 4), add("y", "x", "k")], "rename y=q", 0, ("q is NaN throughout", "--feed")),
     "nan-in-places": Run([X, const("k", [math.nan, 1, 2, 3]), add("y", "x", "k")], "rename y=q", 0, ("bit-identical",)),
-    "60-corrupt-image": Run(JPEG, "rename y=q --feed x=no-image", 5, ("does not run", "Unknown image file format")),
+    "60-corrupt-image": Run(JPEG, "rename y=q --feed x=no-image", 7, ("does not run", "Unknown image file format")),
 }  # fmt: skip
 
 
