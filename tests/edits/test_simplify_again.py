@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support import graphs
-from support.counting import is_linear
+from support.counting import calls, is_linear
 from support.graphs import BOOL, FLOAT, INT32, add, const, dtypes, graph, identity, node, placeholder, scalar
 
 from gdsurgeon.edits.claims import EditResult
@@ -67,6 +67,15 @@ def test_what_is_one_or_two_nodes_further_on_is_looked_at_again() -> None:
     )
     simpler(found)
     assert [read.name for name in "yw" for read in found[name].inputs] == ["x", "x"]
+
+
+def test_what_stays_as_it_is_costs_hardly_more_where_there_are_more_turns() -> None:
+    simpler(turns(1, 1))  # what is looked up once is looked up now
+
+    def of_idle(count: int) -> int:
+        return calls(partial(simpler, turns(count, 40))) - calls(partial(simpler, turns(count, 5)))
+
+    assert of_idle(6) < 2.5 * of_idle(1)
 
 
 def test_turns_are_linear() -> None:
