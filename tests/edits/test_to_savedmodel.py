@@ -14,6 +14,7 @@ from support import loaders
 from support.desk import Desk
 from support.expecting import account, refused
 from support.graphs import FLOAT, INT64, STRING, const, dtype, graph, identity, node, placeholder, tensor
+from support.meta_graphs import meta_graph, put
 from support.paths import FIXTURES
 
 import gdsurgeon as gds
@@ -281,3 +282,12 @@ def test_proven_with_restored_values(desk: Desk, monkeypatch: pytest.MonkeyPatch
     ran = desk.run(*arguments)
     assert ran.code == 5, ran.err
     assert (sorted(desk.files()), desk.temporary_files()) == (["model.pb"], [])
+
+
+def test_neither_does_it_stop_freeze(desk: Desk) -> None:
+    """Whose checkpoint has no value for it."""
+    meta = meta_graph()
+    meta.graph_def.MergeFromString(node("count", "VariableV2", dtype=FLOAT, shape=()))
+    put(desk.folder / "model", meta)
+    assert desk.run("freeze", "model", "-o", "out.pb", "--validate", "structure").code == 0
+    assert "count" not in gds.load(str(desk.folder / "out.pb"))
