@@ -6,9 +6,9 @@ import json
 import os
 
 import pytest
-from support import hostile, meta_graphs
+from support import meta_graphs
 from support.desk import Desk, check_said
-from support.graphs import FLOAT, STRING, const, graph_bytes, identity, node, placeholder
+from support.graphs import FLOAT, STRING, const, graph_bytes, identity, node, placeholder, tensor
 from support.paths import FIXTURES
 
 import gdsurgeon as gds
@@ -19,7 +19,7 @@ from gdsurgeon.wire.messages import message
 MODEL = graph_bytes(
     placeholder("x", FLOAT, (-1, 2)),
     const("w", [1.5, float("inf"), -0.0, 3.4e38]),
-    node("t", "Const", dtype=STRING, value=meta_graphs.strings('a"\\\n\x00é\u2028')),
+    node("t", "Const", dtype=STRING, value=tensor(['a"\\\n\x00é\u2028'], STRING)),
     node("y", "MatMul", ["x", "w", "^t"], device="/cpu:0", T=FLOAT),
 )
 
@@ -163,7 +163,7 @@ def test_what_is_refused(files: Desk, words: tuple[str, ...], exit_code: int, co
     files.put("a.npy", b"\x93NUMPY\x01\x00")
     files.put("taken.pb", MODEL)
     files.put("taken.pbtxt", b"")
-    nan = hostile.node("k", "Const", dtype=FLOAT, value=encode_len(8, b"\x08\x01\x2d\x01\x00\xc0\xff"))
+    nan = node("k", "Const", dtype=FLOAT, value=encode_len(8, b"\x08\x01\x2d\x01\x00\xc0\xff"))
     files.put("nan.pb", graph_bytes(placeholder("x")) + nan)
     ran = files.refused(exit_code, code, "convert", *words, **facts)
     assert "'x'" not in ran.err and ("  node 'k'\n" in ran.err) == (code == "differs")

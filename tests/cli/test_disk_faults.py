@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from support.desk import Desk, check_said, finished
 from support.disk_fault import Fault
-from support.hostile import HEAVY, PLAIN, no_op
+from support.graphs import node
+from support.hostile import HEAVY, PLAIN
 from support.renaming import EARLIER, QUICK, RENAME_TWO, TO_OUT, renamed
 
 from gdsurgeon.wire.text import to_text
@@ -196,7 +197,7 @@ def test_no_room_for_standard_input(desk: Desk, room: int) -> None:
         "source.SPOOL_IN_MEMORY = 100; run()"
     )
     desk.put("out.pb", EARLIER)
-    data = HEAVY if room > 4096 else PLAIN + b"".join(no_op(f"n{i}") for i in range(300))
+    data = HEAVY if room > 4096 else PLAIN + b"".join(node(f"n{i}", "NoOp") for i in range(300))
     arguments = ("-c", script, str(room), "rename", "-", "y=q", *QUICK, "-o", "out.pb")
     process = desk.fork_python(*arguments, stdin=subprocess.PIPE)
     ran = finished(process, data)

@@ -92,13 +92,9 @@ def test_what_xla_cannot_compile_is_said_in_its_words(desk: Desk) -> None:
     assert "AsString" in found["error"]["message"]
 
 
-def ints(*values: int) -> bytes:
-    return encode_len(1, b"".join(bytes([0x18, value]) for value in values))
-
-
 def test_a_convolution_under_xla_is_warned_about(desk: Desk) -> None:
     records = [placeholder("x", FLOAT, (1, 4, 4, 1)), const("k", [1, 2, 3, 4], shape=(2, 2, 1, 1)),
-               node("conv", "Conv2D", ["x", "k"], T=FLOAT, strides=ints(1, 1, 1, 1), padding="SAME"),
+               node("conv", "Conv2D", ["x", "k"], T=FLOAT, strides=[1, 1, 1, 1], padding="SAME"),
                unary("Relu", "r", "conv"), identity("y", "r")]  # fmt: skip
     found = report(desk, records, "--select", "conv|r$", "--name", "fast", "--xla")
     assert any("Conv2D" in warning for warning in found["warnings"])
@@ -114,14 +110,10 @@ def test_a_random_op_gets_one_seed_in_both_graphs(desk: Desk, op: str) -> None:
     assert any("'r': random" in warning for warning in found["warnings"]) and compared(found)
 
 
-def text(name: str, value: bytes) -> bytes:
-    return node(name, "Const", dtype=STRING, value=encode_len(8, b"\x08\x07\x12\x00" + encode_len(8, value)))
-
-
 def test_a_proof_writes_no_file_unless_that_is_allowed(desk: Desk, tmp_path: Path) -> None:
     """Nobody who fetches y writes a file; everybody who calls the function would."""
     there = tmp_path / "written.txt"
-    writing = [text("name", str(there).encode()), text("content", b"text"),
+    writing = [const("name", str(there), STRING), const("content", "text", STRING),
                node("write", "WriteFile", ["name", "content"])]  # fmt: skip
     desk.put("model.pb", graph_bytes(X, *writing, neg("n", "x"), identity("y", "n")))
     assert desk.run(*CALL, "--node", "write", "--node", "n", "--name", "call").code in (4, 7)

@@ -14,7 +14,7 @@ from support.commands import EARLIER, QUICK
 from support.commands import FILES as OTHERS
 from support.desk import Desk
 from support.graphs import FLOAT, INT32, const, graph_bytes, identity, node, placeholder
-from support.renaming import PRE
+from support.hostile import X
 
 from gdsurgeon import select
 from gdsurgeon.proof.executor import Executor
@@ -24,7 +24,8 @@ MODEL = graph_bytes(
     placeholder("whole", INT32, (-1, 4)), node("done", "NoOp", ["^z"]),
 )  # fmt: skip
 FILES = {
-    "model.pb": MODEL, "edited.pb": MODEL, "pre.pb": PRE, "tower.pb": OTHERS["model.pb"], "out.pb": EARLIER,
+    "model.pb": MODEL, "edited.pb": MODEL, "pre.pb": graph_bytes(X, identity("x_preprocessed", "x")),
+    "tower.pb": OTHERS["model.pb"], "out.pb": EARLIER,
     "edited.edited.pb": EARLIER, "notes.txt": b"y = q\nnothing here\n",
 }  # fmt: skip
 Facts = dict[str, Any]

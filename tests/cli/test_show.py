@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support import graphs, hostile, meta_graphs
+from support import graphs, meta_graphs
 from support.bundles import Drawn, files_of
 from support.desk import Desk, check_said
 from support.graphs import (
@@ -25,6 +25,7 @@ from support.graphs import (
     node,
     placeholder,
     scalar,
+    tensor,
 )
 
 from gdsurgeon.checkpoint.open import open_checkpoint
@@ -189,7 +190,7 @@ def test_names_are_data(desk: Desk, shown: Any) -> None:
 
 
 def test_small_constants_are_told_with_who_reads_them(desk: Desk, shown: Any) -> None:
-    texts = node("t", "Const", dtype=graphs.STRING, value=meta_graphs.strings("a\n", "b" * 70))
+    texts = node("t", "Const", dtype=graphs.STRING, value=tensor(["a\n", "b" * 70], graphs.STRING))
     desk.put("m.pb", graph_bytes(
         scalar("f", 0.1), const("nine", range(9), INT32), const("none", []), const("long", [1e-10] * 8), texts,
         node("y", "Whatever", ["f", "nine", "none", "long", "t"]),
@@ -239,7 +240,7 @@ def test_long_lists_are_wrapped_and_callers_have_lines_of_their_own(desk: Desk, 
 
 
 def test_a_loop(desk: Desk, shown: Any) -> None:
-    desk.put("m.pb", hostile.loop() + hostile.VERSIONS)
+    desk.put("m.pb", graphs.counting_loop().bytes())
     lines = shown("merge", "switch:1")
     assert "    1  inputs[1]  int32     next   NextIteration" in lines
     assert any("<- asked for" in line for line in lines)

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from support import hostile
 from support.desk import Desk, Ran, check_said, finished
-from support.hostile import HEAVY, PLAIN, node
+from support.graphs import node
+from support.hostile import HEAVY, PLAIN
 from support.renaming import EARLIER, QUICK, RENAME, renamed
 
 

@@ -59,7 +59,7 @@ def test_one_perturbed_constant_of_a_thousand_nodes(bench: Bench, mode: tuple[st
         (split(), split("parts:2"), "y", "parts:2"),
         (normalised(), normalised(0.5), "offset", "constant"),
         (joined_by("-"), joined_by("+"), "y", "separator"),
-        (looping(), looping(2.0), "w/exit_x", "w/step"),
+        (looping(), looping(2.0), "w/Exit_v", "w/step"),
     ],
     ids=["input", "op", "attr", "function", "output", "constant", "string", "loop"],
 )

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 from support import graphs
-from support.graphs import FLOAT, STRING, const, func, function, library, node, placeholder
+from support.graphs import FLOAT, STRING, const, func, function, library, node, placeholder, relu
 
 from gdsurgeon.cli.main import exit_code
 from gdsurgeon.outline.content import content_of
@@ -275,9 +275,6 @@ def test_a_picture_of_a_broken_graph_replaces_nothing(view: View, tmp_path: Path
 
 
 def test_faults_are_marked_where_they_are(view: View, tmp_path: Path) -> None:
-    def relu(name: str, source: str) -> bytes:
-        return node(name, "Relu", [source], T=FLOAT)
-
     records = [placeholder("x"), relu("a/good", "x"), relu("a/bad", "gone"), relu("b/p", "b/q"), relu("b/q", "a/bad:1")]
     rows = view("--depth", "2", records=records).out.splitlines()[2:]
     shown = {row.strip("│├└─ ").split()[0]: row for row in rows}

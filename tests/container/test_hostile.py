@@ -8,18 +8,14 @@ from typing import Any
 import pytest
 from support import graphs
 from support.desk import Desk
-from support.graphs import FLOAT, STRING, node
-from support.meta_graphs import meta_graph, put, saved_model, strings
+from support.graphs import FLOAT, STRING, const, node
+from support.meta_graphs import meta_graph, put, saved_model
 from support.renaming import QUICK
 
 from gdsurgeon.wire.fields import encode_len, encode_varint
 from gdsurgeon.wire.messages import message
 
 RENAME = ("rename", "model", "x=pixels", "-o", "out")
-
-
-def text(name: str, value: str) -> bytes:
-    return node(name, "Const", dtype=STRING, value=strings(value, shape=()))
 
 
 def restoring_also(*records: bytes, op: str) -> Any:
@@ -32,22 +28,20 @@ def restoring_also(*records: bytes, op: str) -> Any:
     return meta
 
 
+def writes(path: str, of: str = "") -> list[bytes]:
+    """OF is how a body spells an output."""
+    return [const("where", path, STRING), const("what", "here", STRING),
+            node("evil", "WriteFile", [f"where{of}", f"what{of}"])]  # fmt: skip
+
+
 def writing(path: str) -> Any:
-    return restoring_also(
-        text("where", path), text("what", "here"), node("evil", "WriteFile", ["where", "what"]), op="evil"
-    )
+    return restoring_also(*writes(path), op="evil")
 
 
 def writing_in_a_function(path: str) -> Any:
     body = message("tensorflow.FunctionDef")()
     body.signature.name = "restore_all"
-    body.node_def.extend(
-        message("tensorflow.GraphDef")
-        .FromString(
-            text("where", path) + text("what", "here") + node("evil", "WriteFile", ["where:output:0", "what:output:0"])
-        )
-        .node
-    )
+    body.node_def.extend(graphs.proto(*writes(path, ":output:0"), trailer=b"").node)
     body.control_ret["evil"] = "evil"
     body.signature.control_output.append("evil")
     meta = restoring_also(op="call")
@@ -72,7 +66,7 @@ def test_a_restore_op_that_writes_is_not_run(desk: Desk, make: Any) -> None:
 @pytest.mark.tensorflow
 def test_a_restore_op_reads_nothing_else(desk: Desk) -> None:
     """What it may read is its checkpoint and its assets."""
-    read = text("where", "/etc/passwd"), node("evil", "ReadFile", ["where"])
+    read = const("where", "/etc/passwd", STRING), node("evil", "ReadFile", ["where"])
     put(desk.folder / "model", restoring_also(*read, op="evil"))
     assert "/etc/passwd" in desk.refused(7, "does-not-run", *RENAME).err
 

@@ -93,12 +93,6 @@ def test_a_meta_graph_that_is_broken_is_no_part_of_another(desk: Desk, make: Cal
     assert "a part of" not in ran.err
 
 
-def test_tags_that_there_are(desk: Desk) -> None:
-    put(desk.folder / "model", meta_graph(tags=["serve"]), meta_graph(tags=["serve", "gpu"]))
-    found = ["serve", "gpu,serve"]
-    desk.refused(3, "no-such-tag", "inspect", "model", "--tags", "tpu", file="model", found=found, name="tpu")
-
-
 @pytest.mark.parametrize("command", [("inspect",), ("rename", "x=q", *QUICK), ("freeze", *QUICK), ("validate", *QUICK)])
 def test_the_checkpoint_of_another_model(desk: Desk, command: tuple[str, ...]) -> None:
     fill(desk.folder)

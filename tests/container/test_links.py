@@ -7,9 +7,7 @@ import shutil
 import socket
 import stat
 import subprocess
-import tarfile
 from collections.abc import Callable
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -236,10 +234,3 @@ def test_a_folder_is_reached_through_its_descriptor(desk: Desk, model: Path) -> 
         assert "assets/words.txt" in found and "passwd" not in found
         with folder.source("assets/words.txt") as source:
             assert source.read(0, source.size) == Path("moved/assets/words.txt").read_bytes()
-
-
-def test_a_tar_stream_of_it(desk: Desk, model: Path) -> None:
-    """What is written holds files and folders alone."""
-    ran = desk.run(*RENAME, "-o", "-")
-    with tarfile.open(fileobj=BytesIO(ran.out)) as archive:
-        assert {member.type for member in archive} == {tarfile.REGTYPE, tarfile.DIRTYPE}

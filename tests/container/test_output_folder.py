@@ -5,12 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-import signal
 import stat
-import time
 from collections.abc import Callable
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
@@ -286,32 +283,6 @@ def test_a_signal_when_two_folders_have_just_changed_names(desk: Desk, at: int, 
         check_edited(desk.folder / "model", model)
         kept = {"model" + k.removeprefix("model.bak"): v for k, v in below(desk.files(), "model.bak").items()}
         assert kept == model
-
-
-def test_killed_at_any_instant(desk: Desk) -> None:
-    """The folders are the earlier ones or the new ones; what is left besides can be told by its name."""
-    draw = Random(7)
-    arguments = (*RENAME, "-i", "--backup", ".bak")
-    put(desk.folder / "model")
-    before = desk.files()
-    started = time.monotonic()
-    assert desk.forked(*arguments).code == 0
-    took = time.monotonic() - started
-    for number in range(8):
-        for folder in os.listdir(desk.folder):
-            os.rename(desk.folder / folder, desk.scratch / f"{number}-{folder}")
-        put(desk.folder / "model")
-        process = desk.fork(*arguments)
-        time.sleep(draw.uniform(took / 2, took))
-        process.send_signal(signal.SIGKILL if number % 2 else signal.SIGTERM)
-        finished(process)
-        left = [name for name in os.listdir(desk.folder) if not name.endswith(".tmp")]
-        assert "model" in left
-        assert number % 2 or not [name for name in os.listdir(desk.folder) if name.endswith(".tmp")]
-        if below(desk.files(), "model") != before:
-            check_edited(desk.folder / "model", before)
-            kept = {"model" + k.removeprefix("model.bak"): v for k, v in below(desk.files(), "model.bak").items()}
-            assert kept == before  # the old model is never lost
 
 
 def test_what_tensorflow_2_would_not_see(desk: Desk) -> None:

@@ -16,7 +16,21 @@ from typing import Any
 import pytest
 from support import graphs
 from support.browsing import Shown, browser
-from support.graphs import BOOL, FLOAT, add, call, const, dtypes, func, function, identity, library, node, placeholder
+from support.graphs import (
+    BOOL,
+    FLOAT,
+    add,
+    call,
+    const,
+    dtypes,
+    func,
+    function,
+    identity,
+    library,
+    node,
+    placeholder,
+    relu,
+)
 
 from gdsurgeon.drawing.page import page
 from gdsurgeon.errors import printable
@@ -32,10 +46,6 @@ Show = Callable[..., Shown]
 def outlines(*records: bytes, trailer: bytes = graphs.VERSIONS, title: str = "model.pb") -> Outlines:
     found = graphs.graph(*records, trailer=trailer)
     return Outlines(found, content_of(found, title))
-
-
-def relu(name: str, source: str) -> bytes:
-    return node(name, "Relu", [source], T=FLOAT)
 
 
 def block(scope: str, source: str) -> list[bytes]:

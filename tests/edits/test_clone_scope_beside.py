@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from support import graphs
 from support.desk import check_error
-from support.graphs import STRING, dtypes, graph_bytes, identity, node, placeholder
-from support.meta_graphs import strings
+from support.graphs import STRING, dtypes, graph_bytes, identity, node, placeholder, tensor
 from support.trained_model import VARIABLES, opened, put
 
 import gdsurgeon as gds
@@ -131,7 +130,7 @@ def test_an_initialiser_that_restores_is_cloned() -> None:
     """What tf.compat.v1.train.init_from_checkpoint makes: it reads a file that no saver writes."""
 
     def text(name: str, value: str, shape: tuple[int, ...] | None = None) -> bytes:
-        return node(name, "Const", dtype=STRING, value=strings(value, shape=shape))
+        return node(name, "Const", dtype=STRING, value=tensor([value], STRING, shape))
 
     found = from_bytes(graph_bytes(
         placeholder("x", graphs.FLOAT, (2,)), node("net/w", "VariableV2", dtype=graphs.FLOAT, shape=(2,)),

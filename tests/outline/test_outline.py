@@ -10,7 +10,7 @@ from itertools import pairwise
 import pytest
 from support import graphs
 from support.desk import check_error
-from support.graphs import FLOAT, INT32, add, attr, const, func, function, identity, library, node, placeholder
+from support.graphs import FLOAT, INT32, add, attr, const, func, function, identity, library, node, placeholder, relu
 
 from gdsurgeon.errors import EditError
 from gdsurgeon.graph.functions import FunctionLibrary
@@ -20,7 +20,6 @@ from gdsurgeon.outline.flops import flops
 from gdsurgeon.outline.outline import Outlines
 from gdsurgeon.outline.scopes import Scope
 from gdsurgeon.outline.visible import Item, fitting, whole, within
-from gdsurgeon.wire.fields import encode_len, encode_varint
 
 
 def outlines(*records: bytes, trailer: bytes = graphs.VERSIONS) -> Outlines:
@@ -30,10 +29,6 @@ def outlines(*records: bytes, trailer: bytes = graphs.VERSIONS) -> Outlines:
 
 def scopes(root: Scope) -> dict[str, Scope]:
     return {scope.path: scope for scope in root.walk()}
-
-
-def relu(name: str, source: str) -> bytes:
-    return node(name, "Relu", [source], T=FLOAT)
 
 
 def layer(scope: str, source: str, size: int = 4, op: str = "Relu") -> list[bytes]:
@@ -201,16 +196,11 @@ def test_blocks_without_calledare_found_between_cut_tensors() -> None:
     assert not any(scope.is_group for scope in outlines(*records[:30]).main.root.walk())  # few enough to see
 
 
-def ints(*values: int) -> bytes:
-    """An AttrValue that holds a list of ints."""
-    return encode_len(1, b"".join(b"\x18" + encode_varint(value) for value in values))
-
-
 def bottleneck(name: str, source: str, stride: int, *, projected: bool) -> list[bytes]:
     """A block of ResNet50 as Keras names it: three convolutions, and one in the way round where PROJECTED."""
 
     def conv(part: str, source: str, stride: int, *, relu: bool) -> list[bytes]:
-        begin, strides = f"{name}_{part}", ints(1, stride, stride, 1)
+        begin, strides = f"{name}_{part}", [1, stride, stride, 1]
         records = [
             const(f"{begin}_conv/w", [0.5]),
             node(
@@ -411,7 +401,7 @@ def convolved(op: str, image: tuple[int, ...], weights: list[int]) -> int:
     return flops_of(
         placeholder("x", shape=image),
         const("w", [0.0] * size, shape=weights),
-        node("y", op, ["x", "w"], T=FLOAT, strides=ints(1, 2, 2, 1), padding="SAME"),
+        node("y", op, ["x", "w"], T=FLOAT, strides=[1, 2, 2, 1], padding="SAME"),
     )
 
 

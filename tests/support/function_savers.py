@@ -6,8 +6,21 @@ from collections.abc import Mapping
 
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.serving import Key, Restoring, Served, Serving
-from support.graphs import FLOAT, INT64, RESOURCE, STRING, add, call, define, dtypes, graph, library, node, placeholder
-from support.meta_graphs import strings
+from support.graphs import (
+    FLOAT,
+    INT64,
+    RESOURCE,
+    STRING,
+    add,
+    call,
+    define,
+    dtypes,
+    graph,
+    library,
+    node,
+    placeholder,
+    tensor,
+)
 
 KEYS = {"w": Key("net/w"), "u": Key("u", "4 0,2"), "twin": Key("net/w")}
 """The variables, and where the checkpoint has their values: two have the same."""
@@ -32,8 +45,8 @@ def model(*more: bytes, keys: Mapping[str, Key] = KEYS, saving: str = "saving") 
     handles, others = list(keys), ["other"] * len(more)
     restoring = define(
         "restoring", {"file": STRING} | dict.fromkeys([*handles, *others], RESOURCE), {},
-        node("names", "Const", dtype=STRING, value=strings(*(key.tensor for key in keys.values()))),
-        node("slices", "Const", dtype=STRING, value=strings(*(key.slice for key in keys.values()))),
+        node("names", "Const", dtype=STRING, value=tensor([key.tensor for key in keys.values()], STRING)),
+        node("slices", "Const", dtype=STRING, value=tensor([key.slice for key in keys.values()], STRING)),
         node("values", "RestoreV2", ["file", "names:output:0", "slices:output:0"], dtypes=dtypes(*[FLOAT] * len(keys))),
         *(node(f"set_{n}", "AssignVariableOp", [name, f"values:tensors:{n}"], dtype=FLOAT)
           for n, name in enumerate(handles)),

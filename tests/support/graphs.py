@@ -127,6 +127,10 @@ def neg(name: str, source: str, *controls: str, **attrs: Any) -> bytes:
     return unary("Neg", name, source, *controls, **attrs)
 
 
+def relu(name: str, source: str, **attrs: Any) -> bytes:
+    return unary("Relu", name, source, **attrs)
+
+
 def add(name: str, a: str, b: str, *controls: str, kind: bytes | str = FLOAT, **attrs: Value | None) -> bytes:
     return node(name, "AddV2", [a, b, *controls], T=kind, **attrs)
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from gdsurgeon.ops.dtypes import NUMBERS
-from gdsurgeon.wire.fields import encode_len
 from gdsurgeon.wire.messages import message
 from support.bundles import Drawn, files_of
 from support.graphs import FLOAT, STRING, VERSIONS, add, dtypes, graph_bytes, identity, node, placeholder, tensor
@@ -19,20 +18,11 @@ KEY = "net/w"
 """Of the variable, in the checkpoint."""
 
 
-def strings(*values: str, shape: Sequence[int] | None = None) -> bytes:
-    """An AttrValue that holds a tensor of strings."""
-    out = message("tensorflow.TensorProto")(dtype=7, string_val=[value.encode() for value in values])
-    out.tensor_shape.SetInParent()
-    for size in [len(values)] if shape is None else shape:
-        out.tensor_shape.dim.add(size=size)
-    return encode_len(8, out.SerializeToString())
-
-
 def graph(at: Spell = str, key: str = KEY, restored: bool = True) -> bytes:
     """y = x * w: with a saver, an initialiser, an asset, and what a trainer left."""
 
     def text(name: str, *values: str, shape: Sequence[int] | None = None) -> bytes:
-        return node(at(name), "Const", dtype=STRING, value=strings(*values, shape=shape))
+        return node(at(name), "Const", dtype=STRING, value=tensor(values, STRING, shape))
 
     restore = [at("save/file"), at("save/names"), at("save/slices")]
     return graph_bytes(

@@ -18,6 +18,7 @@ from support.graphs import (
     INT64,
     STRING,
     call,
+    const,
     dtypes,
     func,
     function,
@@ -43,22 +44,15 @@ Y_AFTER_W = identity("y", "x", "^w")
 
 
 def text(name: str, *values: bytes | str, shape: tuple[int, ...] = ()) -> bytes:
-    """A Const of strings."""
-    items = b"".join(encode_len(8, v.encode() if isinstance(v, str) else v) for v in values)
-    value = encode_len(8, b"\x08\x07" + encode_len(2, shape_proto(shape)) + items)
-    return node(name, "Const", dtype=STRING, value=value)
+    return const(name, values, STRING, shape)
 
 
 def number(name: str, value: int, kind: bytes = INT64) -> bytes:
-    """A scalar of an integer type."""
-    field = b"\x38" if kind == INT32 else b"\x50"
-    return node(
-        name, "Const", dtype=kind, value=encode_len(8, b"\x08" + kind[1:] + b"\x12\x00" + field + bytes([value]))
-    )
+    return scalar(name, value, kind)
 
 
 def yes(name: str, value: bool = True) -> bytes:
-    return node(name, "Const", dtype=BOOL, value=encode_len(8, b"\x08\x0a\x12\x00\x58" + bytes([value])))
+    return scalar(name, value, BOOL)
 
 
 def writer(name: str, path: str, kind: bytes = FLOAT) -> Any:

@@ -9,7 +9,6 @@ import pytest
 from gdsurgeon.edits.rename import rename
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.wire.write import read_chunks
-from support.hostile import VERSIONS, identity, placeholder
 
 QUICK = ("--validate", "structure")
 
@@ -37,9 +36,6 @@ def renamed(model: bytes, **names: str) -> bytes:
 
 
 RULE = "letters, digits"
-
-
-PRE = placeholder("x", -1, 4) + identity("x_preprocessed", "x") + VERSIONS
 
 
 RENAME_TWO = ("rename", "model.pb", "y=q", "v=r", *QUICK)

@@ -28,7 +28,6 @@ from support.graphs import (
     scalar,
     tensor,
 )
-from support.meta_graphs import strings
 
 VARIABLES = {"net/v": "net/v", "net/v/Momentum": "net/v/Momentum", "net/w": "of_old/w", "net/w/Momentum": "old_slot"}
 """The key of each."""
@@ -56,7 +55,7 @@ def graph() -> bytes:
 
     def text(name: str, values: Sequence[str], shape: Sequence[int] | None = None) -> bytes:
         stated = {} if shape is not None else {"_output_shapes": _stated()}
-        return node(name, "Const", dtype=STRING, value=strings(*values, shape=shape), **stated)
+        return node(name, "Const", dtype=STRING, value=tensor(values, STRING, shape), **stated)
 
     def places(op: str) -> list[str]:
         return ["save/file", f"save/{op}/names", f"save/{op}/slices"]

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from support.desk import Desk, Ran
-from support.graphs import Builder, body_node, func, tensor
+from support.graphs import Builder, add, body_node, const, func, node, tensor
 from support.paths import ROOT
 from support.published import ABSENT, FOLDER
+from support.v1_control_flow import while_loop
 
 EARLIER = b"an earlier output"
 
@@ -27,20 +28,14 @@ CLASSIFIER, DECODE, LOOKUP = (str(FIXTURES / n) for n in ("classifier.pb", "deco
 published = pytest.mark.skipif(not FOLDER.is_dir(), reason=ABSENT)
 
 
-def scaled(factor: float = 2.0, x: str = "x", y: str = "y", shape: tuple[int, ...] | None = (-1, 4)) -> Builder:
+def scaled(
+    factor: float = 2.0, x: str = "x", y: str = "y", shape: tuple[int, ...] | None = (-1, 4), dtype: str = "float32"
+) -> Builder:
     """y = x * c."""
     b = Builder()
-    b.placeholder(x, "float32", shape)
-    b.const("c", factor)
-    b.node(y, "Mul", [x, "c"], T="float32")
-    return b
-
-
-def scaled_doubles() -> Builder:
-    b = Builder()
-    b.placeholder("x", "float64", (-1, 4))
-    b.const("c", 2.0, "float64")
-    b.node("y", "Mul", ["x", "c"], T="float64")
+    b.placeholder(x, dtype, shape)
+    b.const("c", factor, dtype)
+    b.node(y, "Mul", [x, "c"], T=dtype)
     return b
 
 
@@ -95,40 +90,16 @@ def calling(factor: float = 2.0) -> Builder:
     return b
 
 
-def looping(step: float = 1.0, *, seed: int | None = None, endless: bool = False) -> Builder:
-    """A v1 loop that adds STEP to x, n times, and something random where there is a SEED."""
-    b = Builder()
-    b.placeholder("n", "int32", ())
-    b.placeholder("x", "float32", (-1, 3))
-    b.const("zero", 0, "int32")
-    frame: dict[str, Any] = {"frame_name": "w", "parallel_iterations": 10}
-    b.node("w/enter", "Enter", ["zero"], T="int32", is_constant=False, **frame)
-    b.node("w/enter_x", "Enter", ["x"], T="float32", is_constant=False, **frame)
-    b.node("w/merge", "Merge", ["w/enter", "w/next"], T="int32", N=2)
-    b.node("w/merge_x", "Merge", ["w/enter_x", "w/next_x"], T="float32", N=2)
-    b.node("w/limit", "Enter", ["n"], T="int32", is_constant=True, **frame)
-    b.node("w/less", "GreaterEqual" if endless else "Less", ["w/merge", "zero_in" if endless else "w/limit"], T="int32")
-    if endless:
-        b.node("zero_in", "Enter", ["zero"], T="int32", is_constant=True, **frame)
-    b.node("w/cond", "LoopCond", ["w/less"])
-    b.node("w/switch", "Switch", ["w/merge", "w/cond"], T="int32")
-    b.node("w/switch_x", "Switch", ["w/merge_x", "w/cond"], T="float32")
-    b.node("w/i", "Identity", ["w/switch:1"], T="int32")
-    b.node("w/x", "Identity", ["w/switch_x:1"], T="float32")
-    b.const("w/one", 0 if endless else 1, "int32", controls=["^w/i"])
-    b.const("w/step", step, controls=["^w/i"])
-    b.node("w/more", "AddV2", ["w/i", "w/one"], T="int32")
-    last = b.node("w/add", "AddV2", ["w/x", "w/step"], T="float32")
+def looping(step: float = 1.0, *, seed: int | None = None) -> Builder:
+    """A v1 loop that adds STEP, n times, and something random where there is a SEED."""
+    body = [const("w/step", step, controls=["^w/i"]), add("w/plus", "w/v", "w/step")]
     if seed is not None:
-        b.node("shape", "Shape", ["x"], T="float32", out_type="int32")
-        b.node("w/shape", "Enter", ["shape"], T="int32", is_constant=True, **frame)
-        b.node("w/chance", "RandomUniform", ["w/shape", "^w/i"], T="int32", dtype="float32", seed=seed, seed2=seed)
-        last = b.node("w/noisy", "AddV2", [last, "w/chance"], T="float32")
-    b.node("w/next", "NextIteration", ["w/more"], T="int32")
-    b.node("w/next_x", "NextIteration", [last], T="float32")
-    b.node("w/exit", "Exit", ["w/switch"], T="int32")
-    b.node("w/exit_x", "Exit", ["w/switch_x"], T="float32")
-    b.node("y", "Neg", ["w/exit_x"], T="float32")
+        drawn = {"T": "int32", "dtype": "float32", "seed": seed, "seed2": seed}
+        body += [const("w/shape", [], "int32", controls=["^w/i"]), add("w/noisy", "w/plus", "w/chance"),
+                 node("w/chance", "RandomUniform", ["w/shape"], **drawn)]  # fmt: skip
+    b = Builder()
+    for record in while_loop(*body, result="w/plus" if seed is None else "w/noisy"):
+        b.add("", record)
     return b
 
 

@@ -194,13 +194,6 @@ def shown(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
     return lines[starts[0] :]
 
 
-def string_const(name: str, *items: str | bytes) -> bytes:
-    encoded = [item.encode() if isinstance(item, str) else item for item in items]
-    values = b"".join(encode_len(8, item) for item in encoded)
-    value = encode_len(8, b"\x08\x07" + encode_len(2, shape_proto([len(items)])) + values)
-    return node(name, "Const", dtype=STRING, value=value)
-
-
 def test_ops(fixtures: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert shown(capsys, "tiny.pbtxt", "--ops") == [
         "  ops",
@@ -289,11 +282,11 @@ def test_functions_that_nobody_uses(fixtures: Path, capsys: pytest.CaptureFixtur
 
 def test_strings(fixtures: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = graphs.graph_bytes(
-        string_const("labels", *(f"label {i}" for i in range(10))),
-        string_const("data/files", "/home/bob/a.jpg", "/home/bob/b.jpg"),
-        string_const("blobs", b"\x89PNG\x00\xff", b"\xff\xfe"),
+        const("labels", [f"label {i}" for i in range(10)], STRING),
+        const("data/files", ["/home/bob/a.jpg", "/home/bob/b.jpg"], STRING),
+        const("blobs", [b"\x89PNG\x00\xff", b"\xff\xfe"], STRING),
         node("table", "HashTableV2", key_dtype=STRING, value_dtype=graphs.INT64, shared_name="t_/tmp/vocab.txt_-2"),
-        string_const("evil", "a\nb \u202e", "x" * 500),
+        const("evil", ["a\nb \u202e", "x" * 500], STRING),
     )
     Path("strings.pb").write_bytes(data)
     assert shown(capsys, "strings.pb", "--strings")[1:] == [
@@ -311,7 +304,7 @@ def test_strings(fixtures: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_names_are_escaped(fixtures: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    Path("evil.pb").write_bytes(graphs.graph_bytes(const("a\x1b[2J\nb", [1.0]), string_const("c\x9bd", "x y")))
+    Path("evil.pb").write_bytes(graphs.graph_bytes(const("a\x1b[2J\nb", [1.0]), const("c\x9bd", ["x y"], STRING)))
     assert (
         exit_code(["inspect", "evil.pb", "--sizes", "--strings", "--ops", "--functions"]) == 3
     )  # such names are illegal
@@ -322,7 +315,9 @@ def test_names_are_escaped(fixtures: Path, capsys: pytest.CaptureFixture[str]) -
 
 def test_the_json_has_what_was_asked_for(fixtures: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = graphs.graph_bytes(
-        string_const("files", "/home/bob/a.jpg", "b", b"\xff"), identity("y", "files", kind=STRING), node("u", "MyOp")
+        const("files", ["/home/bob/a.jpg", "b", b"\xff"], STRING),
+        identity("y", "files", kind=STRING),
+        node("u", "MyOp"),
     )
     Path("all.pb").write_bytes(data)
     everything = ["--ops", "--sizes", "--functions", "--strings"]

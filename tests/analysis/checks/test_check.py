@@ -37,7 +37,7 @@ from gdsurgeon.cli.hints import hint_of
 from gdsurgeon.errors import InputError
 from gdsurgeon.graph.load import from_bytes, load
 from gdsurgeon.wire import scan
-from gdsurgeon.wire.fields import encode_len, encode_varint
+from gdsurgeon.wire.fields import encode_len
 
 MODELS = ROOT.parent / "shared" / "models"
 C = const("c", [1, 2])
@@ -62,10 +62,6 @@ def call(name: str) -> bytes:
 
 def with_functions(*functions: object, records: tuple[bytes, ...] = (C,)) -> list[bytes]:
     return [*records, library(*functions)]
-
-
-def ints(*values: int) -> bytes:
-    return encode_len(1, b"".join(b"\x18" + encode_varint(value) for value in values))
 
 
 FAULTS: dict[str, tuple[list[bytes], str, dict[str, object]]] = {
@@ -181,11 +177,11 @@ FAULTS: dict[str, tuple[list[bytes], str, dict[str, object]]] = {
                                         "bad-value", {"node": "y", "attr": "T", "found": "string"}),
     "text that the op does not take": (
         [placeholder("q"),
-         node("p", "MaxPool", ["q"], T=FLOAT, ksize=ints(1, 1, 1, 1), strides=ints(1, 1, 1, 1), padding="ODD")],
+         node("p", "MaxPool", ["q"], T=FLOAT, ksize=[1, 1, 1, 1], strides=[1, 1, 1, 1], padding="ODD")],
         "bad-value", {"node": "p", "attr": "padding", "found": "ODD"}),
     "text that the op does not take, behind one that it takes": (
         [placeholder("q"), *(
-            node(name, "MaxPool", ["q"], T=FLOAT, ksize=ints(1, 1, 1, 1), strides=ints(1, 1, 1, 1), padding=padding)
+            node(name, "MaxPool", ["q"], T=FLOAT, ksize=[1, 1, 1, 1], strides=[1, 1, 1, 1], padding=padding)
             for name, padding in (("p", "SAME"), ("r", "VALI"))
         )],
         "bad-value", {"node": "r", "attr": "padding", "found": "VALI"}),
