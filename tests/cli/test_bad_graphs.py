@@ -6,7 +6,6 @@ The ids of the cases begin with the row of the table of faults that they come fr
 from __future__ import annotations
 
 import math
-import os
 import tracemalloc
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -172,19 +171,6 @@ def test_what_constants_would_make_is_not_made_by_edits_or_questions(desk: Desk,
         tracemalloc.stop()
 
 
-@pytest.mark.tensorflow
-@pytest.mark.skipif(
-    "GDSURGEON_LONG" not in os.environ, reason="TensorFlow waits for memory: GDSURGEON_LONG=1 has it run"
-)
-@pytest.mark.parametrize("giant", GIANTS.values(), ids=GIANTS)
-def test_what_constants_make_is_more_than_there_is(desk: Desk, giant: list[bytes]) -> None:
-    desk.put("model.pb", graph_bytes(X, Y, *giant))
-    before = desk.files()
-    ran = desk.spawn("rename", "model.pb", "y=q", "-o", "out.pb", env=desk.environment(GDSURGEON_MEMORY="3000"))
-    assert (ran.code, desk.files(), desk.temporary_files()) == (5, before, [])
-    check_said(ran)
-
-
 def test_what_is_random_stays_so(desk: Desk) -> None:
     desk.put("model.pb", graph_bytes(X, *DRAWN, add("y", "x", "u"), node("f", "ReadFile", ["name"]), PATH))
     for arguments in (("freeze-input", "d=4"), ("extract", "--outputs", "y,f"), ("rename", "y=q")):
@@ -211,11 +197,3 @@ def test_row_45_what_is_found_out_of_an_input_takes_as_much_memory_as_the_chain_
 
     most(500)  # what is loaded once is loaded now
     assert most(4000) < 6 * most(1000)
-
-
-@pytest.mark.tensorflow
-@pytest.mark.skipif("GDSURGEON_LONG" not in os.environ, reason="takes a minute: GDSURGEON_LONG=1 has it run")
-def test_row_45_a_chain_of_100000_nodes_is_proven(desk: Desk) -> None:
-    desk.put("model.pb", chain(100_000))
-    ran = desk.run("rename", "model.pb", "n5=q", "-o", "out.pb")
-    assert ran.code == 0 and "bit-identical" in ran.err, ran

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,12 +23,6 @@ COLOCATION = b"loc:@"
 
 def written(graph: Graph) -> bytes:
     return read_chunks(graph.chunks())
-
-
-def places(graph: Graph) -> list[str]:
-    """A node at the beginning, in the middle and at the end."""
-    names = list(graph.names())
-    return list(dict.fromkeys((names[0], names[len(names) // 2], names[-1])))
 
 
 def spelt(text: str) -> tuple[str, str, str]:
@@ -53,19 +46,6 @@ def respelt(data: bytes, rename: Callable[[str], str]) -> Any:
                 if entry.startswith(COLOCATION):
                     entries[i] = COLOCATION + rename(entry[len(COLOCATION) :].decode()).encode()
     return graph_def
-
-
-@pytest.mark.parametrize("name", BINARY)
-def test_renaming_three_nodes_at_once_and_back_gives_back_the_file(name: str) -> None:
-    data = (FOLDER / name).read_bytes()
-    graph = gds.load(str(FOLDER / name))
-    pairs = [(old, f"renamed_{i}") for i, old in enumerate(places(graph))]
-    gds.rename(graph, pairs)
-    edited = written(graph)
-    assert message("tensorflow.GraphDef").FromString(edited) == respelt(data, lambda n: dict(pairs).get(n, n))
-    back = gds.from_bytes(edited)
-    gds.rename(back, [(new, old) for old, new in pairs])
-    assert written(back) == data
 
 
 @pytest.mark.parametrize("name", BINARY)
@@ -102,18 +82,3 @@ def test_inspect_names_the_inputs_and_outputs(name: str, capsys: pytest.CaptureF
     assert set(model.outputs) <= {o["name"] for o in found["outputs"]}
     assert found["format"] == ("text" if model.text else "binary")
     assert found["bytes"] > 0 and found["nodes"] == sum(found["ops"].values())
-
-
-@pytest.mark.parametrize("name", ["dl4j_examples_frozen_graph.pbtxt", "dl4j_train_iris_text.pb"])
-def test_a_rename_and_its_inverse_give_back_the_graph_of_a_text_file(name: str, tmp_path: Path) -> None:
-    from google.protobuf import text_format
-
-    def parsed(path: Path) -> Any:
-        return text_format.Parse(path.read_text(), message("tensorflow.GraphDef")())
-
-    old = EXECUTABLE[name].outputs[0]
-    there, back = str(tmp_path / "there.pbtxt"), str(tmp_path / "back.pbtxt")
-    assert exit_code(["rename", str(FOLDER / name), f"{old}=renamed", "--validate", "none", "-q", "-o", there]) == 0
-    assert exit_code(["rename", there, f"renamed={old}", "--validate", "none", "-q", "-o", back]) == 0
-    assert 'name: "renamed"' in Path(there).read_text()
-    assert parsed(Path(back)) == parsed(FOLDER / name)

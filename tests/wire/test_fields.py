@@ -44,14 +44,6 @@ def test_a_varint_is_read_where_it_stands(number: int, before: bytes, after: byt
     assert read_varint(data, len(before), len(data)) == (number, len(data) - len(after))
 
 
-@pytest.mark.parametrize(
-    ("data", "number"),
-    [(b"\x80\x00", 0), (b"\x85\x80\x00", 5), (b"\x81\x80\x80\x80\x80\x80\x80\x80\x80\x00", 1)],
-)
-def test_a_varint_may_be_longer_than_need_be(data: bytes, number: int) -> None:
-    assert read_varint(data, 0, len(data)) == (number, len(data))
-
-
 def test_a_varint_of_eleven_bytes_is_refused() -> None:
     with pytest.raises(WireError, match="more than ten bytes") as caught:
         read_varint(b"\x00" + b"\x80" * 10 + b"\x01", 1, 12)

@@ -3,14 +3,12 @@ from __future__ import annotations
 import pytest
 from support import graphs
 from support.graphs import BOOL, FLOAT, INT32, STRING, UINT8, add, const, g8, graph, identity, node, placeholder
-from support.paths import FIXTURES
 
 from gdsurgeon.analysis.queries import inferred_signature as module
 from gdsurgeon.analysis.queries.inferred_signature import inferred_signature
 from gdsurgeon.analysis.queries.signature import TensorInfo, input_nodes, output_nodes, signature
 from gdsurgeon.analysis.shapes.stated import compatible, describe, stated_shape
 from gdsurgeon.graph.attrs import format_shape
-from gdsurgeon.graph.load import load
 
 
 def test_inputs_and_outputs() -> None:
@@ -47,22 +45,6 @@ def test_after_edits() -> None:
     assert [n.name for n in output_nodes(found)] == ["e", "foo/bar/g", "out"]
     found.set_inputs(found["e"], [found["out"].output, found["out"].output])
     assert [n.name for n in output_nodes(found)] == ["e", "foo/bar/g"]
-
-
-@pytest.mark.parametrize(
-    ("name", "inputs", "outputs"),
-    [
-        ("classifier.pb", 1, 1),
-        ("decode_jpeg.pb", 1, 1),
-        ("label_lookup.pb", 1, 1),
-        ("while_v1.pb", 1, 2),  # the counter leaves the loop as well, and nobody reads it
-        ("functions_tf2.pb", 1, 1),
-        ("tiny.pbtxt", 1, 1),
-    ],
-)
-def test_fixtures(name: str, inputs: int, outputs: int) -> None:
-    found = signature(load(str(FIXTURES / name)))
-    assert (len(found.inputs), len(found.outputs)) == (inputs, outputs)
 
 
 def test_stated_shapes() -> None:
