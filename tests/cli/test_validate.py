@@ -304,6 +304,12 @@ def test_an_input_with_a_default_in_one_model_alone(bench: Bench, op: str, sampl
         bench.verdict(*bad, code=5)
 
 
+def test_what_is_kept_of_a_sample_at_defaults_has_their_values(bench: Bench) -> None:
+    bench.put(m=_half_plus_two(default=3.0))
+    assert bench.run("m.pb", "m.pb", "--save-feeds", "feeds.npz", "--save-outputs", "outputs.npz").code == 0
+    assert bench.verdict("m.pb", "--feeds", "feeds.npz", "--golden", "outputs.npz")["proof"]["samples"] == 3
+
+
 # -- feeds that the model refuses -------------------------------------------------------------------------------
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from support import loaders
 from support.desk import Desk, check_error
-from support.graphs import add
+from support.graphs import add, node
 from support.meta_graphs import checkpoint, graph, meta_graph, put, serving
 from support.renaming import QUICK
 from support.saved_models import CHECKPOINTS, OBJECTS, TRAINED
@@ -210,3 +210,16 @@ def test_a_mistake_is_found_by_the_proof(
     else:
         monkeypatch.setattr(module, place, mistake(getattr(module, place)))
     desk.refused(5, "differs", "freeze", saved_models.path(name), *OUT)
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("command", [("freeze",), ("slim", "--signature", "serving_default"), ("rename", "y=z")])
+@pytest.mark.parametrize("name", ["d", "serving_default/D"])
+def test_a_value_that_is_given_for_an_input_with_a_default_reaches_both_graphs(
+    desk: Desk, command: tuple[str, ...], name: str
+) -> None:
+    taken = node("d", "PlaceholderWithDefault", ["w/initial"], dtype="float32", shape=(2,))
+    served = node("s", "Mul", ["d", "w/read"], T="float32")
+    put(desk.folder / "model", serving({"D": "d:0"}, {"s": "s:0"}, taken, served))
+    proof = desk.report(command[0], "model", *command[1:], "--feed", f"{name}=[3, 4]", "-o", "out")["proof"]
+    assert proof["outputs"][0]["value"] == "[4.5, 10]" and proof["samples"] == 1

@@ -29,7 +29,8 @@ class Recording:
     def note(self, executor: Executor, sample: int, feeds: Mapping[str, Tensor | Result], subject: Subject) -> None:
         """Keeps what was fed in SAMPLE and what SUBJECT has given, as far as it is wanted."""
         if self.feeds_path is not None:
-            self.feeds[sample:] = [{name: value for name, value in feeds.items() if isinstance(value, Tensor)}]
+            fed = {name: value for name, value in feeds.items() if isinstance(value, Tensor)}
+            self.feeds[sample:] = [fed | _defaults(executor, feeds, subject)]
         if self.outputs_path is not None:
             self.outputs[sample:] = [
                 {
@@ -51,3 +52,12 @@ class Recording:
                 save(path, samples)
                 written.append(path)
         return written
+
+
+def _defaults(executor: Executor, feeds: Mapping[str, Tensor | Result], subject: Subject) -> dict[str, Tensor]:
+    """The values of the inputs that FEEDS leave at their defaults: an archive has a value of each input."""
+    names = sorted(subject.optional - feeds.keys())
+    if not names or not feeds.keys() <= {*subject.feedable}:
+        return {}
+    executor.wait(executor.run(subject.key, "defaults", feeds, names))
+    return {name: executor.tensor("defaults", i) for i, name in enumerate(names)}
