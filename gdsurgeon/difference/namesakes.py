@@ -43,11 +43,8 @@ def pair_namesakes(matching: Matching) -> None:
 
 
 def has_parted_namesakes(matching: Matching) -> bool:
-    """Whether nodes of the same name and op are not partners, or partners of the same name read something else."""
-    a = matching.a
-    return any(
-        matching.mates[i] != j or (not a.is_constant[i] and _weight(matching, i)) for i, j in namesakes(matching)
-    )
+    """Whether nodes of the same name and op are not partners."""
+    return any(matching.mates[i] != j for i, j in namesakes(matching))
 
 
 def shorter(one: Matching, other: Matching) -> Matching:
