@@ -56,7 +56,7 @@ def test_nodes_can_be_given() -> None:
     refused(found, "other-graph", partial(control, add=[("foo/bar/f", other["a"])]), node="a")
 
 
-E, F, H = "foo/bar/e", "foo/bar/f", "foo/bar/h"
+E, H = "foo/bar/e", "foo/bar/h"
 LONE = [const("k", [1], INT32, ()), identity("kk", "k", kind=INT32)]
 LOOP = graphs.loop()
 

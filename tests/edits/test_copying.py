@@ -30,10 +30,9 @@ from support.graphs import (
     node,
     placeholder,
     random_graphs,
-    scalar,
 )
 from support.running import outcome, run
-from support.v1_control_flow import LOOP
+from support.v1_control_flow import LOOP, while_loop
 
 from gdsurgeon.edits.copying.copy_in import copy_in
 from gdsurgeon.edits.copying.copy_nodes import copy_nodes, plan_copy_nodes
@@ -187,48 +186,37 @@ def test_what_copies_read(
 # -- loops -------------------------------------------------------------------------------------------------
 
 
-def frames(what: Graph | bytes) -> dict[str, str]:
-    return {n.name: n.attr["frame_name"].s.decode() for n in graphs.parsed(what).node if "frame_name" in n.attr}
+IN = {"T": FLOAT, "frame_name": "w/in", "parallel_iterations": 10}
+NESTED = while_loop(
+    node("w/in/Enter", "Enter", ["w/v"], is_constant=False, **IN),
+    node("w/in/limit", "Enter", ["w/three"], is_constant=True, **IN),
+    node("w/in/Merge", "Merge", ["w/in/Enter", "w/in/Next"], T=FLOAT, N=2),
+    node("w/in/Less", "Less", ["w/in/Merge", "w/in/limit"], T=FLOAT),
+    node("w/in/Cond", "LoopCond", ["w/in/Less"]),
+    node("w/in/Switch", "Switch", ["w/in/Merge", "w/in/Cond"], T=FLOAT),
+    identity("w/in/v", "w/in/Switch:1"),
+    add("w/in/twice", "w/in/v", "w/in/v"),
+    node("w/in/Next", "NextIteration", ["w/in/twice"], T=FLOAT),
+    node("w/in/Exit", "Exit", ["w/in/Switch"], T=FLOAT),
+    neg("w/less", "w/in/Exit"),
+    result="w/less",
+)
+"""In each round v is doubled until it is 3 or more, and then negated."""
 
 
 @pytest.mark.tensorflow
 def test_a_loop_in_another() -> None:
-    def enter(name: str, source: str, frame: str, kind: bytes = INT32, constant: bool = False) -> bytes:
-        return node(name, "Enter", [source], T=kind, frame_name=frame, is_constant=constant, parallel_iterations=10)
-
-    def loop(scope: str, frame: str, start: str, limit: str, body: Sequence[bytes], result: str) -> list[bytes]:
-        return [
-            enter(f"{scope}/Enter", start, frame),
-            enter(f"{scope}/limit", limit, frame, constant=True),
-            node(f"{scope}/Merge", "Merge", [f"{scope}/Enter", f"{scope}/Next"], T=INT32, N=2),
-            node(f"{scope}/Less", "Less", [f"{scope}/Merge", f"{scope}/limit"], T=INT32),
-            node(f"{scope}/Cond", "LoopCond", [f"{scope}/Less"]),
-            node(f"{scope}/Switch", "Switch", [f"{scope}/Merge", f"{scope}/Cond"], T=INT32),
-            identity(f"{scope}/i", f"{scope}/Switch:1", kind=INT32),
-            const(f"{scope}/one", 1, INT32, controls=[f"^{scope}/i"]),
-            add(f"{scope}/Add", f"{scope}/i", f"{scope}/one", kind=INT32),
-            *body,
-            node(f"{scope}/Next", "NextIteration", [result], T=INT32),
-            node(f"{scope}/Exit", "Exit", [f"{scope}/Switch"], T=INT32),
-        ]
-
-    inner = loop("o/in", "o/in", "o/Add", "o/limit", [], "o/in/Add")
-    outer = loop("o", "o", "zero", "n", [*inner, add("o/more", "o/in/Exit", "o/one", kind=INT32)], "o/more")
-    records = [placeholder("n", INT32, ()), scalar("zero", 0, INT32), *outer, identity("y", "o/Exit", kind=INT32)]
-    found = graph(*records)
-    names = [n for n in found.names() if n.startswith("o/")]
-    result = copied(found, [*names, "y"])
-    assert set(result.frames) == {"o", "o/in"} and len(set(result.frames.values()) | {"o", "o/in"}) == 4
-    for n in (0, 2, 5):
-        assert run(found, "y", "y_copy", n=n) == run(graph(*records), "y", n=n) * 2
-    parts = [n for n in names if n != "o/in/Next"]
-    edit = lambda g: copy_nodes(g, [g[n] for n in parts], "{}_copy".format)  # noqa: E731
-    refused(graph(*records), "crosses-loop", edit, loop="o/in", input="o/in/Next")
-    # The inner loop alone is copied into the iteration of the outer one.
-    only = [n for n in names if n.startswith("o/in/")]
-    found = graph(*records)
-    copied(found, only)
-    assert run(found, "y", n=3) == run(graph(*records), "y", n=3)
+    found = graph(*NESTED)
+    names = [n for n in found.names() if n.startswith("w/")]
+    inner = [n for n in names if n.startswith("w/in/")]
+    result = copied(found, [*names, "out"])
+    assert set(result.frames) == {"w", "w/in"} and len(set(result.frames.values()) | {"w", "w/in"}) == 4
+    assert [run(found, "out", "out_copy", n=n) for n in (0, 1)] == [[1.0] * 2, [-4.0] * 2]
+    edit = lambda g: copy_nodes(g, [g[n] for n in names if n != "w/in/Next"], "{}_copy".format)  # noqa: E731
+    refused(graph(*NESTED), "crosses-loop", edit, loop="w/in", input="w/in/Next")
+    found = graph(*NESTED)
+    copied(found, inner)  # into the iteration of the outer loop
+    assert run(found, "out", n=1) == [-4.0]
 
 
 # -- state -------------------------------------------------------------------------------------------------

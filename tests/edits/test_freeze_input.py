@@ -139,7 +139,7 @@ def test_a_computed_default_that_nobody_needs_any_more_is_no_output() -> None:
 # -- values ---------------------------------------------------------------------------------------------------
 
 
-INT8, INT16, UINT16, HALF = (graphs.dtype(n) for n in (6, 5, 17, 19))
+INT8, UINT16, HALF = (graphs.dtype(n) for n in (6, 17, 19))
 UINT32, UINT64, COMPLEX64, BFLOAT16 = (graphs.dtype(n) for n in (22, 23, 8, 14))
 TEXTS: list[tuple[str, bytes, tuple[int, ...] | None, Any, tuple[int, ...], list[Any]]] = [
     ("bools", BOOL, (2,), "True, fALSE", (2,), [True, False]),

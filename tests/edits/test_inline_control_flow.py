@@ -52,53 +52,25 @@ BODIES = pytest.mark.parametrize(
 
 @pytest.mark.tensorflow
 @BODIES
-@pytest.mark.parametrize("keep_names", [True, False])
-def test_a_call_in_a_loop(made: Any, keep_names: bool) -> None:
+@pytest.mark.parametrize(("controls", "keep_names"), [([], True), ([], False), (["^w/i"], False)])
+def test_a_call_in_a_loop(made: Any, controls: list[str], keep_names: bool) -> None:
     """Everything in the body belongs to the iteration; what does not hang on it runs once more than it should."""
-    records = while_loop(call("w/call", "step", ["w/v", "w/three"], F1 * 2, F1), result="w/call")
+    records = while_loop(call("w/call", "step", ["w/v", "w/three", *controls], F1 * 2, F1), result="w/call")
     same([*records, library(made)], "out", feeds=[{"n": n} for n in (0, 1, 3)], keep_names=keep_names)
 
 
 @pytest.mark.tensorflow
 @BODIES
-def test_a_call_in_a_loop_that_waits(made: Any) -> None:
-    records = while_loop(call("w/call", "step", ["w/v", "w/three", "^w/i"], F1 * 2, F1), result="w/call")
-    same([*records, library(made)], "out", feeds=[{"n": n} for n in (0, 1, 3)])
-
-
-def branch(*controls: str) -> list[bytes]:
-    """A call that runs where p holds and is read by nobody else."""
-    return [placeholder("p", BOOL, ()), X, placeholder("k", FLOAT, (2,)), neg("outer", "x"),
-            node("switch", "Switch", ["x", "p"], T=FLOAT),
-            call("call", "step", ["switch:1", "k", *controls], F1 * 2, F1), identity("y", "call")]  # fmt: skip
-
-
-BRANCHES = [{"p": p, "x": [1.0, 2.0], "k": [5.0, 6.0]} for p in (True, False)]
-
-
-@pytest.mark.tensorflow
-@BODIES
-@pytest.mark.parametrize("controls", [(), ("^outer",), ("^switch",)], ids=["alone", "waiting", "waiting for a branch"])
-def test_a_call_in_a_branch(made: Any, controls: tuple[str, ...]) -> None:
-    """What would be dead is dead: otherwise both sides of a conditional give a value."""
-    controls = tuple("^pivot" if c == "^switch" else c for c in controls)
-    pivot = [identity("pivot", "switch:1")] if controls == ("^pivot",) else []
-    same([*branch(*controls), *pivot, library(made)], "y", feeds=BRANCHES)
-
-
-@pytest.mark.tensorflow
-@pytest.mark.parametrize("body", ["constant", "passing", "of it"])
-@pytest.mark.parametrize("controls", [[], ["^outer"], ["^outer", "^pivot"]], ids=str)
-def test_a_call_of_one_argument_in_a_branch(body: str, controls: list[str]) -> None:
-    result, nodes = {
-        "constant": ("k:output:0", [const("k", [7, 7])]), "passing": ("a", []), "of it": ("n:y:0", [neg("n", "a")])
-    }[body]  # fmt: skip
-    made = define("f", {"a": FLOAT}, {"o": (FLOAT, result)}, *nodes)
-    records = [placeholder("p", BOOL, ()), X, neg("outer", "x"), node("switch", "Switch", ["x", "p"], T=FLOAT),
-               identity("pivot", "switch:1"), call("call", "f", ["switch:1", *controls], F1, F1), identity("y", "call"),
+@pytest.mark.parametrize("controls", [[], ["^outer"], ["^pivot"], ["^outer", "^pivot"]], ids=str)
+@pytest.mark.parametrize("k", ["k", "switch:1"])
+def test_a_call_in_a_branch(made: Any, k: str, controls: list[str]) -> None:
+    """A call runs where p holds. What would be dead is dead: otherwise both sides of a conditional give a value."""
+    records = [placeholder("p", BOOL, ()), X, placeholder("k", FLOAT, (2,)), neg("outer", "x"),
+               node("switch", "Switch", ["x", "p"], T=FLOAT), identity("pivot", "switch:1"),
+               call("call", "step", ["switch:1", k, *controls], F1 * 2, F1), identity("y", "call"),
                identity("z", "x", "^call"), library(made)]  # fmt: skip
     for fetch in ("y", "z"):
-        same(records, fetch, feeds=[{"p": p, "x": [1.0, 2.0]} for p in (True, False)])
+        same(records, fetch, feeds=[{"p": p, "x": [1.0, 2.0], "k": [5.0, 6.0]} for p in (True, False)])
 
 
 @pytest.mark.tensorflow
