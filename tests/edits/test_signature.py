@@ -30,34 +30,28 @@ def model() -> Graph:
     return graph
 
 
-def after(**asked: object) -> dict[str, Served]:
+A, B = BEFORE["a"], BEFORE["b"]
+BIAS = "MobilenetV2/Logits/BiasAdd"
+
+
+@pytest.mark.parametrize(
+    ("asked", "wanted"),
+    [
+        ({"renamed": [("a", "predict")]}, {"predict": A, "b": B}),
+        ({"renamed": [("a/x", "picture"), ("a/y", "scores")]},
+         {"a": Served({"picture": "image"}, {"scores": "probabilities", "z": "classes"}, PREDICT), "b": B}),
+        ({"removed": ["b"]}, {"a": A}),
+        ({"removed": ["a/z"]}, {"a": Served({"x": "image"}, {"y": "probabilities"}, PREDICT), "b": B}),
+        ({"outputs": [Named("w", f"{BIAS}:0", "b")]},
+         {"a": A, "b": Served({"x": "image"}, {"y": "classes", "w": BIAS}, "a method")}),
+        ({"inputs": [Named("i", "image", "c")], "outputs": [Named("o", "classes", "c")]},
+         {"a": A, "b": B, "c": Served({"i": "image"}, {"o": "classes"}, PREDICT)}),
+    ],
+)  # fmt: skip
+def test_what_becomes_of_signatures(asked: Any, wanted: dict[str, Served]) -> None:
     graph = model()
-    gds.change_signatures(graph, **asked)  # type: ignore[arg-type]
-    assert graph.serving is not None
-    assert not graph.is_changed
-    return dict(graph.serving.signatures)
-
-
-def test_a_key() -> None:
-    assert after(renamed=[("a", "predict")]) == {"predict": BEFORE["a"], "b": BEFORE["b"]}
-
-
-def test_an_input_and_an_output() -> None:
-    found = after(renamed=[("a/x", "picture"), ("a/y", "scores")])
-    assert found["a"] == Served({"picture": "image"}, {"scores": "probabilities", "z": "classes"}, PREDICT)
-    assert found["b"] == BEFORE["b"]
-
-
-def test_what_is_removed() -> None:
-    assert after(removed=["b"]) == {"a": BEFORE["a"]}
-    assert after(removed=["a/z"])["a"].outputs == {"y": "probabilities"}
-
-
-def test_what_is_added() -> None:
-    found = after(outputs=[Named("w", "MobilenetV2/Logits/BiasAdd:0", "b")])
-    assert found["b"] == Served({"x": "image"}, {"y": "classes", "w": "MobilenetV2/Logits/BiasAdd"}, "a method")
-    found = after(inputs=[Named("i", "image", "c")], outputs=[Named("o", "classes", "c")])
-    assert found["c"] == Served({"i": "image"}, {"o": "classes"}, PREDICT)
+    gds.change_signatures(graph, **asked)
+    assert graph.serving is not None and graph.serving.signatures == wanted and not graph.is_changed
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -24,67 +23,56 @@ ONES = b"\x0a\x06\x1a\x04\x01\x01\x01\x01"
 HALF = graphs.dtype(19)
 
 
-def expect(desk: Desk, before: list[bytes], command: tuple[str, ...], after: list[bytes], **facts: Any) -> None:
-    """BEFORE becomes AFTER, node by node, and the report has FACTS."""
-    desk.put("before.pb", graph_bytes(*before))
-    ran = desk.run("swap-op", "before.pb", *command, *QUICK, "--report", "report.json")
-    assert ran.code == 0, ran.err
-    assert graphs.parsed((desk.folder / "after.pb").read_bytes()) == graphs.proto(*after)
-    edit = json.loads(desk.files()["report.json"])["edit"]
-    assert {key: edit[key] for key in facts} == facts
-
-
 def unary(op: str, name: str = "y", source: str = "x", kind: bytes = FLOAT, **attrs: Any) -> bytes:
     return node(name, op, [source], T=kind, **attrs)
 
 
-def test_what_fits_is_kept(desk: Desk) -> None:
-    x, z = placeholder("x"), unary("Neg", "z", "y")
-    after = [x, unary("Relu6", _note="hi"), z]
-    expect(desk, [x, unary("Relu", _note="hi"), z], ("--node", "y", "Relu6"), after, swapped={"Relu": 1}, dropped={})
+X, INTS, END = placeholder("x"), [placeholder("a", INT32), placeholder("b", INT32)], unary("Neg", "z", "y")
+POOL: Any = {"T": FLOAT, "ksize": ONES, "strides": ONES, "padding": "SAME", "data_format": "NHWC"}
+PLACED: Any = {"T": FLOAT, "device": "/cpu:0", "_class": ["loc:@x"]}
+SWAPPED: dict[str, tuple[list[bytes], str, list[bytes], dict[str, Any]]] = {
+    "what fits is kept": (
+        [X, unary("Relu", _note="hi"), END], "--node y Relu6", [X, unary("Relu6", _note="hi"), END],
+        {"swapped": {"Relu": 1}, "dropped": {}},
+    ),
+    "attrs that the new op lacks go and are told": (
+        [X, node("y", "MaxPool", ["x"], explicit_paddings=b"\x0a\x00", _output_shapes=b"\x0a\x02\x3a\x00", **POOL)],
+        "--op MaxPool AvgPool", [X, node("y", "AvgPool", ["x"], **POOL)],
+        {"dropped": {"explicit_paddings": ["y"], "_output_shapes": ["y"]}},
+    ),
+    "a count follows from the inputs": (
+        [*INTS, node("y", "IdentityN", ["a", "b"], T=dtypes(INT32, INT32))], "--node y AddN",
+        [*INTS, node("y", "AddN", ["a", "b"], N=2, T=INT32)], {"inferred": {"N": ["y"]}},
+    ),
+    "dtypes follow from the inputs": (
+        [INTS[0], X, node("y", "TupleOf", ["a", "x"])], "--node y IdentityN",
+        [INTS[0], X, node("y", "IdentityN", ["a", "x"], T=dtypes(INT32, FLOAT))], {},
+    ),
+    "an attr is given": (
+        [X, unary("Relu")], "--op Relu LeakyRelu --set alpha=0.5", [X, unary("LeakyRelu", alpha=0.5)], {}
+    ),
+    "a dtype is given": (
+        [X, unary("Relu")], "--op Relu Cast --set DstT=float32",
+        [X, node("y", "Cast", ["x"], SrcT=FLOAT, DstT=FLOAT)], {},
+    ),
+    "those that are that op stay": (
+        [X, unary("Abs", "a"), unary("Neg", "b", "a")], "--select ^[ab]$ Neg",
+        [X, unary("Neg", "a"), unary("Neg", "b", "a")], {"swapped": {"Abs": 1}, "changed": ["a"]},
+    ),
+    "controls, colocations and devices stay": (
+        [X, node("y", "Abs", ["x", "^x"], **PLACED)], "--node y Neg", [X, node("y", "Neg", ["x", "^x"], **PLACED)], {}
+    ),
+}  # fmt: skip
 
 
-def test_attrs_that_the_new_op_lacks_go_and_are_told(desk: Desk) -> None:
-    x = placeholder("x")
-    pool = {"T": FLOAT, "ksize": ONES, "strides": ONES, "padding": "SAME", "data_format": "NHWC"}
-    more = {"explicit_paddings": b"\x0a\x00", "_output_shapes": b"\x0a\x02\x3a\x00"}
-    before = [x, node("y", "MaxPool", ["x"], **pool, **more)]
-    after = [x, node("y", "AvgPool", ["x"], **pool)]
-    dropped = {"explicit_paddings": ["y"], "_output_shapes": ["y"]}
-    expect(desk, before, ("--op", "MaxPool", "AvgPool"), after, dropped=dropped)
-
-
-def test_dtypes_and_counts_follow_from_the_inputs(desk: Desk) -> None:
-    a, b = placeholder("a", INT32), placeholder("b", INT32)
-    several = node("y", "IdentityN", ["a", "b"], T=dtypes(INT32, INT32))
-    after = [a, b, node("y", "AddN", ["a", "b"], N=2, T=INT32)]
-    expect(desk, [a, b, several], ("--node", "y", "AddN"), after, inferred={"N": ["y"]})
-    b = placeholder("b", FLOAT)
-    group = node("y", "IdentityN", ["a", "b"], T=dtypes(INT32, FLOAT))
-    before = node("y", "TupleOf", ["a", "b"])
-    expect(desk, [a, b, before], ("--node", "y", "IdentityN"), [a, b, group])
-
-
-def test_attrs_are_given(desk: Desk) -> None:
-    x = placeholder("x")
-    command = ("--op", "Relu", "LeakyRelu", "--set", "alpha=0.5")
-    expect(desk, [x, unary("Relu")], command, [x, unary("LeakyRelu", alpha=0.5)])
-    command = ("--op", "Relu", "Cast", "--set", "DstT=float32")
-    expect(desk, [x, unary("Relu")], command, [x, node("y", "Cast", ["x"], SrcT=FLOAT, DstT=FLOAT)])
-
-
-def test_those_that_are_that_op_stay(desk: Desk) -> None:
-    x = placeholder("x")
-    before = [x, unary("Abs", "a"), unary("Neg", "b", "a")]
-    after = [x, unary("Neg", "a"), unary("Neg", "b", "a")]
-    expect(desk, before, ("--select", "^[ab]$", "Neg"), after, swapped={"Abs": 1}, changed=["a"])
-
-
-def test_controls_colocations_and_devices_stay(desk: Desk) -> None:
-    x = placeholder("x")
-    more = {"device": "/cpu:0", "_class": b"\x0a\x08\x12\x06loc:@x"}
-    before = [x, node("y", "Abs", ["x", "^x"], T=FLOAT, **more)]
-    expect(desk, before, ("--node", "y", "Neg"), [x, node("y", "Neg", ["x", "^x"], T=FLOAT, **more)])
+@pytest.mark.parametrize("what", SWAPPED)
+def test_what_becomes_of_nodes(desk: Desk, what: str) -> None:
+    """Node by node, and in the report."""
+    before, command, after, facts = SWAPPED[what]
+    desk.put("before.pb", graph_bytes(*before))
+    report = desk.report("swap-op", "before.pb", *command.split(), *QUICK)
+    assert graphs.parsed((desk.folder / "after.pb").read_bytes()) == graphs.proto(*after)
+    assert {key: report["edit"][key] for key in facts} == facts
 
 
 MODEL = [
