@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+import pytest
 from hypothesis import given
 from support.steps import Maker, steps
 
@@ -55,49 +57,39 @@ def test_who_may_hand_an_input_on() -> None:
 # -- sums ---------------------------------------------------------------------------------------------------------
 
 
-def test_sums_that_begin_with_their_first_input_in_any_case_demand_nothing() -> None:
+S, OTHER, SEED = ("s", "AddN", ["a", "b", "c"]), ("other", "Tanh", ["a"]), ("seed", "Fill", ["s"])
+FOUND: dict[str, tuple[list[Any], str, str, str]] = {
+    "sums that begin with their first input in any case demand nothing": ([S, ("d", "Tanh", ["b"])], "", "s", ""),
+    "sums of two demand nothing": ([OTHER, ("s", "AddN", ["a", "b"])], "", "", ""),
+    "inputs that are never written over do not count": (
+        [("s", "AddN", ["x", "a", "a", "b"]), ("other", "Tanh", ["x"])], "", "s", ""
+    ),
+    "what is read by others is computed once, and so are they": (
+        [("view", "Reshape", ["a"]), OTHER, ("s", "AddN", ["view", "b", "c"]), ("behind", "Tanh", ["other"])],
+        "", "s a view other", "",
+    ),
+    "what is needed late may be read again": (
+        [OTHER, S, SEED, ("late", "TanhGrad", ["a", "seed"])], "seed late", "s a", ""
+    ),
+    "what the backward pass computes without gradients is not held back": (
+        [S, ("d", "Tanh", ["x"]), ("early", "Sigmoid", ["a", "d"]), SEED, ("late", "Mul", ["early", "seed"])],
+        "early seed late", "s a d", "early",
+    ),
+    "calls may not need what they read": (
+        [OTHER, S, SEED, ("call", "StatelessIf", ["a", "seed"])], "seed call", "s a other", ""
+    ),
+}  # fmt: skip
+"""Nodes behind three elementwise ones, the backward ones of them; what is computed once, and what is prompt."""
+
+
+@pytest.mark.parametrize("what", FOUND)
+def test_what_sums_demand(what: str) -> None:
+    nodes, backward_, once, prompt = FOUND[what]
     make = forward("a", "b", "c")
-    make("s", "AddN", ["a", "b", "c"])
-    make("d", "Tanh", ["b"])
-    assert not sums(make) and named(make, sums(make).computed_once()) == {"s"}
-
-
-def test_inputs_that_are_never_written_over_do_not_count() -> None:
-    make = forward("a", "b")
-    make("s", "AddN", ["x", "a", "a", "b"])
-    make("other", "Tanh", ["x"])
-    assert named(make, sums(make).computed_once()) == {"s"}
-
-
-def test_what_is_read_by_others_is_computed_once_and_so_are_they() -> None:
-    make = forward("a", "b", "c")
-    make("view", "Reshape", ["a"])
-    make("other", "Tanh", ["a"])
-    make("s", "AddN", ["view", "b", "c"])
-    make("behind", "Tanh", ["other"])
-    assert named(make, sums(make).computed_once()) == {"s", "a", "view", "other"}
-
-
-def test_what_is_needed_late_may_be_read_again() -> None:
-    make = forward("a", "b", "c")
-    make("other", "Tanh", ["a"])
-    make("s", "AddN", ["a", "b", "c"])
-    make("seed", "Fill", ["s"])
-    make("late", "TanhGrad", ["a", "seed"])
-    found = sums(make, ["seed", "late"], ["seed"])
-    assert named(make, found.computed_once()) == {"s", "a"} and found.prompt() == set()
-
-
-def test_what_the_backward_pass_computes_without_gradients_is_not_held_back() -> None:
-    make = forward("a", "b", "c")
-    make("s", "AddN", ["a", "b", "c"])
-    make("d", "Tanh", ["x"])
-    make("early", "Sigmoid", ["a", "d"])
-    make("seed", "Fill", ["s"])
-    make("late", "Mul", ["early", "seed"])
-    found = sums(make, ["early", "seed", "late"], ["seed"])
-    assert named(make, found.computed_once()) == {"s", "a", "d"}
-    assert named(make, found.prompt()) == {"early"}
+    for each in nodes:
+        make(*each)
+    found = sums(make, backward_.split(), ["seed"] if backward_ else [])
+    assert named(make, found.computed_once()) == {*once.split()} and named(make, found.prompt()) == {*prompt.split()}
 
 
 def test_gradients_that_may_come_before_a_sum_of_the_forward_pass() -> None:
@@ -110,16 +102,6 @@ def test_gradients_that_may_come_before_a_sum_of_the_forward_pass() -> None:
         found = sums(make, ["seed", "gradient"], ["seed"])
         assert found.come_before_gradients() is (seeded == "s")
         assert named(make, found.computed_once()) == {"s", "a"} | ({"other"} if seeded == "x" else set())
-
-
-def test_calls_may_not_need_what_they_read() -> None:
-    make = forward("a", "b", "c")
-    make("other", "Tanh", ["a"])
-    make("s", "AddN", ["a", "b", "c"])
-    make("seed", "Fill", ["s"])
-    make("call", "StatelessIf", ["a", "seed"])
-    found = sums(make, ["seed", "call"], ["seed"])
-    assert "other" in named(make, found.computed_once())
 
 
 def backward() -> Maker:
