@@ -62,13 +62,64 @@ def becomes(before: Sequence[bytes], after: Sequence[bytes], *passes: str, same:
     return expect([X, *before], only(*passes), [X, *after], same=same, fed=FED)
 
 
-# -- pass by pass ---------------------------------------------------------------------------------------------
+K, Y = scalar("k", 1), unary("Relu", "y", "x")
+EQUAL = [const("k", [1, 2, 3]), const("m", [1, 2, 4]), add("a", "x", "k"), add("c", "x", "m"), identity("y", "n")]
+TALL = const("tall", [3, 2], INT32)
+GOES: dict[str, tuple[list[bytes], list[bytes], list[str]]] = {
+    "what reaches no output": ([K, Y, node("n", "NoOp", ["^k"])], [Y], ["unread"]),
+    "identities": (
+        [identity("a", "x"), identity("b", "a"), node("n", "IdentityN", ["b", "x"], T=dtypes(FLOAT, FLOAT)),
+         add("s", "n", "n:1"), identity("y", "s")],
+        [add("s", "x", "x"), identity("y", "s")], ["identities"],
+    ),
+    "edges that say nothing": (
+        [K, node("n", "NoOp", ["^k", "^x"]), unary("Relu", "a", "x", "^n", "^x"), add("y", "a", "k", "^k")],
+        [K, unary("Relu", "a", "x"), add("y", "a", "k")], ["unread", "control-edges"],
+    ),
+    "equal nodes": (
+        [EQUAL[0], const("l", [1, 2, 3]), *EQUAL[1:3], add("b", "x", "l"), EQUAL[3],
+         node("n", "AddN", ["a", "b", "c"], T=FLOAT, N=3), EQUAL[4]],
+        [*EQUAL[:4], node("n", "AddN", ["a", "a", "c"], T=FLOAT, N=3), EQUAL[4]], ["equal-nodes"],
+    ),
+    "what is neutral": (
+        [
+            scalar("one", 1), scalar("zero", 0), const("order", [0, 1], INT32), const("ones", [1, 1], INT32),
+            const("none", [0, 0, 0, 0], INT32, (2, 2)),
+            node("a", "Mul", ["x", "one"], T=FLOAT), node("b", "RealDiv", ["a", "one"], T=FLOAT),
+            node("c", "Sub", ["b", "zero"], T=FLOAT), node("d", "Transpose", ["c", "order"], T=FLOAT, Tperm=INT32),
+            node("e", "Tile", ["d", "ones"], T=FLOAT, Tmultiples=INT32),
+            node("f", "Pad", ["e", "none"], T=FLOAT, Tpaddings=INT32),
+            node("g", "Cast", ["f"], SrcT=FLOAT, DstT=FLOAT), node("h", "AddN", ["g"], T=FLOAT, N=1),
+            unary("Relu", "y", "h"),
+        ],
+        [Y], ["neutral", "unread"],
+    ),
+    "pairs": (
+        [
+            const("back", [1, 0], INT32), node("a", "Transpose", ["x", "back"], T=FLOAT, Tperm=INT32),
+            node("b", "Transpose", ["a", "back"], T=FLOAT, Tperm=INT32),
+            node("c", "Cast", ["b"], SrcT=FLOAT, DstT=graphs.DOUBLE),
+            node("d", "Cast", ["c"], SrcT=graphs.DOUBLE, DstT=FLOAT), unary("Neg", "e", "d"), unary("Neg", "f", "e"),
+            unary("Relu", "g", "f"), unary("Relu", "h", "g"), identity("y", "h"),
+        ],
+        [unary("Relu", "g", "x"), identity("y", "g")], ["pairs", "unread"],
+    ),
+    "a Reshape before another": (
+        [const("flat", [-1], INT32), TALL, node("a", "Reshape", ["x", "flat"], T=FLOAT),
+         node("y", "Reshape", ["a", "tall"], T=FLOAT)],
+        [TALL, node("y", "Reshape", ["x", "tall"], T=FLOAT)], ["pairs", "unread"],
+    ),
+}  # fmt: skip
 
 
 @pytest.mark.tensorflow
-def test_what_reaches_no_output_goes() -> None:
-    before = [scalar("k", 1), unary("Relu", "y", "x"), node("n", "NoOp", ["^k"])]
-    assert becomes(before, [before[1]], "unread").claims[0].__class__ is SameOutputs
+@pytest.mark.parametrize("what", GOES)
+def test_what_a_pass_takes_away(what: str) -> None:
+    before, after, passes = GOES[what]
+    assert isinstance(becomes(before, after, *passes).claims[0], SameOutputs)
+
+
+# -- pass by pass ---------------------------------------------------------------------------------------------
 
 
 def test_what_lasts_stays() -> None:
@@ -87,13 +138,6 @@ def test_outputs_say_what_is_needed() -> None:
     assert graphs.names(found) == ["x", "a"]
     assert isinstance(result.claims[0], SameGiven)
     assert result.claims[0].outputs == (("a", "a"),)
-
-
-@pytest.mark.tensorflow
-def test_identities_go() -> None:
-    several = node("n", "IdentityN", ["b", "x"], T=dtypes(FLOAT, FLOAT))
-    before = [identity("a", "x"), identity("b", "a"), several, add("s", "n", "n:1"), identity("y", "s")]
-    becomes(before, [add("s", "x", "x"), identity("y", "s")], "identities")
 
 
 ONE = scalar("one", 1)
@@ -204,14 +248,6 @@ def test_checks_go_and_that_is_said() -> None:
     stays(X, *before, skip=["checks"])
 
 
-@pytest.mark.tensorflow
-def test_edges_that_say_nothing_go() -> None:
-    k = scalar("k", 1)
-    before = [k, node("n", "NoOp", ["^k", "^x"]), unary("Relu", "a", "x", "^n", "^x"), add("y", "a", "k", "^k")]
-    result = becomes(before, [k, unary("Relu", "a", "x"), add("y", "a", "k")], "unread", "control-edges")
-    assert result.intent.changed == ["a", "y"]
-
-
 def test_who_waits_for_an_identity_waits_for_what_that_reads() -> None:
     draw = node("d", "RandomUniform", ["k"], dtype=FLOAT, T=INT32)
     before = [const("k", [2, 3], INT32), draw, identity("a", "d"), identity("b", "a"), unary("Relu", "y", "x", "^b"),
@@ -229,53 +265,11 @@ def test_an_edge_from_what_lasts_stays() -> None:
     expect([X, variable, change, group, again], only("control-edges"), [X, variable, change, read])
 
 
-@pytest.mark.tensorflow
-def test_equal_nodes_are_one() -> None:
-    before = [
-        const("k", [1, 2, 3]), const("l", [1, 2, 3]), const("m", [1, 2, 4]), add("a", "x", "k"), add("b", "x", "l"),
-        add("c", "x", "m"), node("n", "AddN", ["a", "b", "c"], T=FLOAT, N=3), identity("y", "n"),
-    ]  # fmt: skip
-    after = [before[0], before[2], before[3], before[5], node("n", "AddN", ["a", "a", "c"], T=FLOAT, N=3), before[7]]
-    becomes(before, after, "equal-nodes")
-
-
 def test_reshapes_that_become_equal_are_one() -> None:
     shapes = [const("flat", [-1], INT32), const("tall", [3, 2], INT32)]
     there = node("a", "Reshape", ["x", "flat"], T=FLOAT)
     tall = [node("b", "Reshape", ["x", "tall"], T=FLOAT), node("c", "Reshape", ["a", "tall"], T=FLOAT)]
     expect([X, *shapes, there, *tall, add("y", "b", "c")], simplify, [X, shapes[1], tall[0], add("y", "b", "b")])
-
-
-@pytest.mark.tensorflow
-def test_what_is_neutral_goes() -> None:
-    before = [
-        ONE, scalar("zero", 0), const("order", [0, 1], INT32), const("ones", [1, 1], INT32),
-        const("none", [0, 0, 0, 0], INT32, (2, 2)),
-        node("a", "Mul", ["x", "one"], T=FLOAT), node("b", "RealDiv", ["a", "one"], T=FLOAT),
-        node("c", "Sub", ["b", "zero"], T=FLOAT), node("d", "Transpose", ["c", "order"], T=FLOAT, Tperm=INT32),
-        node("e", "Tile", ["d", "ones"], T=FLOAT, Tmultiples=INT32),
-        node("f", "Pad", ["e", "none"], T=FLOAT, Tpaddings=INT32),
-        node("g", "Cast", ["f"], SrcT=FLOAT, DstT=FLOAT), node("h", "AddN", ["g"], T=FLOAT, N=1),
-        unary("Relu", "y", "h"),
-    ]  # fmt: skip
-    becomes(before, [unary("Relu", "y", "x")], "neutral", "unread")
-
-
-@pytest.mark.tensorflow
-def test_pairs_cancel() -> None:
-    back = const("back", [1, 0], INT32)
-    before = [
-        back, node("a", "Transpose", ["x", "back"], T=FLOAT, Tperm=INT32),
-        node("b", "Transpose", ["a", "back"], T=FLOAT, Tperm=INT32),
-        node("c", "Cast", ["b"], SrcT=FLOAT, DstT=graphs.DOUBLE),
-        node("d", "Cast", ["c"], SrcT=graphs.DOUBLE, DstT=FLOAT), unary("Neg", "e", "d"), unary("Neg", "f", "e"),
-        unary("Relu", "g", "f"), unary("Relu", "h", "g"), identity("y", "h"),
-    ]  # fmt: skip
-    becomes(before, [unary("Relu", "g", "x"), identity("y", "g")], "pairs", "unread")
-    shapes = [const("flat", [-1], INT32), const("tall", [3, 2], INT32)]
-    first = node("a", "Reshape", ["x", "flat"], T=FLOAT)
-    before = [*shapes, first, node("y", "Reshape", ["a", "tall"], T=FLOAT)]
-    becomes(before, [shapes[1], node("y", "Reshape", ["x", "tall"], T=FLOAT)], "pairs", "unread")
 
 
 @pytest.mark.tensorflow
