@@ -18,6 +18,7 @@ def violations(
     other: Graph,
     scope: str = "",
     connect: Sequence[tuple[str, str]] = (),
+    *,
     part: Graph | None = None,
 ) -> Iterator[str]:
     """See `gdsurgeon.specification.specify.violations`. PART: OTHER, or what it is with constants for its variables."""

@@ -18,6 +18,7 @@ def violations(
     tensor: str | Selecting | Iterable[str],
     body: object,
     scope: str = "",
+    *,
     bodies: Sequence[Graph] = (),
 ) -> Iterator[str]:
     """See `gdsurgeon.specification.specify.violations`. BODIES: BODY, or what it returns, for each tensor in order."""
