@@ -173,6 +173,12 @@ def _places(source: Source) -> list[Field]:
     return places
 
 
+def only_graph(source: Source) -> MetaGraph:
+    """The first MetaGraph of the SavedModel in SOURCE."""
+    place = _places(source)[0]
+    return MetaGraph(source, place.value, place.end)
+
+
 def _chosen(found: list[MetaGraph], tags: tuple[str, ...], name: str) -> int:
     """Which of several MetaGraphs is meant."""
     fitting = [number for number, meta in enumerate(found) if not tags or meta.tags == frozenset(tags)]

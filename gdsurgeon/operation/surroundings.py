@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import closing
 
 from gdsurgeon.analysis.checks.surroundings import faults
-from gdsurgeon.container.container import Container, SavedModel
+from gdsurgeon.container.container import Container, SavedModel, only_graph
 from gdsurgeon.container.load import open_model
 from gdsurgeon.container.meta_graph import MetaGraph
 from gdsurgeon.container.surroundings import Surroundings, surroundings
@@ -17,7 +17,7 @@ from gdsurgeon.errors import Remark, ValidationError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.operation.visible import copies_faults, wrong_functions
 from gdsurgeon.specification.surroundings import Around, unchanged, wrong_surroundings
-from gdsurgeon.wire.source import open_source
+from gdsurgeon.wire.source import Source, open_source
 from gdsurgeon.wire.write import Chunk, ChunkSource
 
 MOST = 100
@@ -53,8 +53,8 @@ class SurroundingsCheck:
 
     def check_chunks(self, chunks: list[Chunk]) -> None:
         """Checks the file that CHUNKS are. Raises ValidationError: see `check_staged`."""
-        assert self._container is not None
-        self._check(self._container.read_again(ChunkSource(chunks, self._graph.source_name)), "")
+        source = ChunkSource(chunks, self._graph.source_name)
+        self._check(only_graph(source) if self._is_made else self._written(source), "")
 
     def check_staged(self, path: str) -> None:
         """Checks the model that is staged at PATH, with the files of its folder.
@@ -67,10 +67,13 @@ class SurroundingsCheck:
             assert found is not None
             self._check(found.meta, os.path.dirname(path))
             return
-        assert self._container is not None
         with closing(open_source(path)) as source:
             folder = os.path.dirname(path) if isinstance(self._container, SavedModel) else ""
-            self._check(self._container.read_again(source), folder)
+            self._check(self._written(source), folder)
+
+    def _written(self, source: Source) -> MetaGraph:
+        assert self._container is not None
+        return self._container.read_again(source)
 
     def _check(self, written: MetaGraph, folder: str) -> None:
         original = self._graph.pristine()

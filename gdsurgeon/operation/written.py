@@ -99,6 +99,7 @@ def _made(model: Model, result: EditResult, output: Output, graph: list[Chunk], 
     edited = read_chunks(graph) if form.runs else None
     keys = list(serving.called) if form.kind == "slim" and (serving := model.graph.serving) is not None else []
     surrounded = SurroundingsCheck(model.graph, model.container, result, (), is_made=True)
+    surrounded.check_chunks(chunks)
     checks = (surrounded.check_staged, partial(check_beside, wanted=wanted))
     return Written(chunks, graph, edited, checks, keys)
 

@@ -401,7 +401,8 @@ def test_what_was_asked_for_is_written(
         monkeypatch.setattr(SavedModel, "chunks", changed_chunks(change))
         monkeypatch.setattr(making, "saved_model", saved_chunks(change))
     extra = ("--as-v1",) if command is SIGNATURE else ()  # its functions are none
-    ran = desk.run(*command, *extra, *QUICK, "-o", "out")
-    assert ran.code == (5 if mistake else 0), ran
-    if mistake:
-        assert ran.error is not None and ran.error.code in ("undeclared-change", "unsound-graph")
+    for out in ("out", "-"):
+        ran = desk.run(*command, *extra, *QUICK, "-o", out)
+        assert ran.code == (5 if mistake else 0), ran
+        if mistake:
+            assert ran.error is not None and ran.error.code in ("undeclared-change", "unsound-graph")
