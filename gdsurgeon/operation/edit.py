@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from gdsurgeon.analysis.queries.signature import Signature
     from gdsurgeon.operation.copied_checkpoint import CopiedCheckpoint
     from gdsurgeon.operation.proving import Proving
+    from gdsurgeon.proof.served import Folders
     from gdsurgeon.runtime.evaluator import Evaluator
 
 LEVELS = ("none", "structure", "load", "run")
@@ -352,10 +353,13 @@ def _proven(request: Request, made: _Made, proving: Proving, staged: str, listen
     """The proof of what was MADE and is STAGED; what there was to warn of goes with an error."""
     what = made.what
     edited = what.edited if what.edited is not None else staged
+    folders = _folders(request, made.model, staged) if what.served is not None else None
+    if folders is not None:
+        proving.begin_serving(folders)
     try:
         proof = proving.prove(made.steps, what.graph, edited, each=request.prove_each)
         if what.served is not None:
-            proof.served = _served(request, proving, made.model, what.served, staged)
+            proof.served = _served(request, proving, made.model, what.served, folders)
         if request.run_in:
             released = proving.check_released(made.model.graph, edited, request.run_in)
             proof.released = released.told
@@ -405,14 +409,20 @@ def _restore_from(graph: Graph, staged: str, proving: Proving) -> None:
         proving.begin_again(restored_from(graph, staged))
 
 
-def _served(request: Request, proving: Proving, model: Model, keys: Sequence[str], staged: str) -> str:
-    """What tf.saved_model.load makes of the staged model, in which the functions of the signatures KEYS are others."""
+def _folders(request: Request, model: Model, staged: str) -> Folders | None:
+    """The folders that loaders are asked to load; None: they are not asked."""
     if not request.v2_check or request.dry_run:
-        return "was not asked" + (" in a dry run: there is no folder to load" if request.v2_check else "")
+        return None
     from gdsurgeon.proof.served import Folders
 
     tags = model.container.meta.tags if model.container is not None else ()
-    folders = Folders(model_folder(request.model), os.path.dirname(staged), tuple(sorted(tags)))
+    return Folders(model_folder(request.model), os.path.dirname(staged), tuple(sorted(tags)))
+
+
+def _served(request: Request, proving: Proving, model: Model, keys: Sequence[str], folders: Folders | None) -> str:
+    """What loaders make of the staged model, in which the functions of the signatures KEYS are others."""
+    if folders is None:
+        return "was not asked" + (" in a dry run: there is no folder to load" if request.v2_check else "")
     return proving.check_served(model.graph, folders, keys)
 
 

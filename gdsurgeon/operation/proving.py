@@ -23,7 +23,7 @@ from gdsurgeon.wire.write import Chunk, read_chunks
 
 if TYPE_CHECKING:
     from gdsurgeon.proof.released import Released
-    from gdsurgeon.proof.served import Folders
+    from gdsurgeon.proof.served import Folders, Loader
     from gdsurgeon.runtime.evaluator import Evaluator
 
 
@@ -43,13 +43,16 @@ class Proving(Closing):
         self._overrides = overrides
         self._level = level
         self._original: Callable[[Executor], None] | None = None
+        self._loader: Loader | None = None
 
     def __enter__(self) -> Proving:
         self._executor.start()
         return self
 
     def close(self) -> None:
-        """Ends the process."""
+        """Ends the processes."""
+        if self._loader is not None:
+            self._loader.close()
         self._executor.close()
 
     def begin(self, graph: Graph) -> None:
@@ -118,7 +121,15 @@ class Proving(Closing):
         from gdsurgeon.proof.served import check_served
 
         keys = keys if self._level == "run" else ()
-        return check_served(self._executor, graph, self._overrides, folders, keys)
+        assert self._loader is not None
+        return check_served(self._executor, graph, self._overrides, folders, keys, self._loader)
+
+    def begin_serving(self, folders: Folders) -> None:
+        """Starts the process that `check_served` asks, so that its import runs while the edit is proven."""
+        from gdsurgeon.proof.served import Loader
+
+        self._loader = Loader(self._executor.settings, folders)
+        self._loader.start()
 
     def check_released(self, graph: Graph, edited: str | bytes, path: str) -> Released:
         """What another release makes of the edited GRAPH; see `gdsurgeon.proof.released.check_released`.

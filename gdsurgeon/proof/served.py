@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -25,6 +25,7 @@ from gdsurgeon.runtime.signatures import ModelFolder, SignatureCall
 from gdsurgeon.runtime.signatures import Served as Answers
 from gdsurgeon.runtime.tensor import Tensor
 from gdsurgeon.text import named
+from gdsurgeon.values import Closing
 
 RTOL, ATOL = 1e-4, 1e-5
 """By how much floats may differ: functions are compiled and placed in their own way."""
@@ -39,7 +40,9 @@ class Folders(NamedTuple):
     tags: tuple[str, ...] = ()
 
 
-def check_served(executor: Executor, graph: Graph, overrides: Overrides, folders: Folders, keys: Sequence[str]) -> str:
+def check_served(
+    executor: Executor, graph: Graph, overrides: Overrides, folders: Folders, keys: Sequence[str], loader: Loader
+) -> str:
     """Has tf.saved_model.load serve the signatures KEYS of an edited model, and compares with what its GRAPH gives.
 
     Args:
@@ -48,6 +51,7 @@ def check_served(executor: Executor, graph: Graph, overrides: Overrides, folders
         overrides: what the user says of feeds.
         folders: of the model.
         keys: of the signatures whose functions are others; none: it only has to load.
+        loader: of these folders.
 
     Returns:
         What it has shown.
@@ -56,7 +60,8 @@ def check_served(executor: Executor, graph: Graph, overrides: Overrides, folders
         ValidationError: it does not load, does not run, or gives something else.
     """
     executor.progress(Event("proving"))
-    with _loader(executor.settings, folders) as ask:
+    ask = loader.ask
+    with _translated():
         runs, not_run = _runs(executor, graph, overrides, keys)
         # What a call changes is there in the next: each starts from the model as it is loaded, as the graph does.
         rounds = [[run] for run in runs] if any(run.keeps_state for run in runs) else [runs]
@@ -105,24 +110,62 @@ class _Run(NamedTuple):
     keeps_state: bool
 
 
-@contextmanager
-def _loader(settings: Settings, folders: Folders) -> Iterator[Callable[[str, Sequence[SignatureCall]], Answers]]:
+class Loader(Closing):
     """TensorFlow's Python package in a process of its own, which calls the signatures of a folder.
+
+    Args:
+        settings: how to run.
+        folders: of the model.
+    """
+
+    def __init__(self, settings: Settings, folders: Folders) -> None:
+        self._settings, self._folders = settings, folders
+        self._workers: list[Worker] = []
+
+    def start(self) -> None:
+        """Has the package imported while other things are done; if it does not start, `ask` says so."""
+        with suppress(RuntimeFailure):
+            self._started("loader")
+
+    def ask(self, folder: str, calls: Sequence[SignatureCall]) -> Answers:
+        """What the loaders make of FOLDER. Raises RuntimeFailure."""
+        worker = self._workers[-1] if self._workers else self._started("loader")
+        try:
+            return self._called(worker, folder, calls)
+        except TensorFlowMissing:
+            if len(self._workers) > 1:
+                raise
+            return self._called(self._started("python"), folder, calls)  # all of the package
+
+    def _called(self, worker: Worker, folder: str, calls: Sequence[SignatureCall]) -> Answers:
+        model = ModelFolder(folder, self._folders.tags)
+        return worker.call_signatures(model, calls).result(self._settings.timeout)
+
+    def _started(self, runtime: str) -> Worker:
+        settings, folders = self._settings, self._folders
+        reads = tuple(filter(None, (folders.before, folders.after)))
+        worker = Worker("cpu", settings.op_libraries, runtime=runtime, verbose=settings.verbose,
+                        allow_ops=settings.allow_ops, reads=reads)  # fmt: skip
+        self._workers.append(worker)
+        worker.start()
+        return worker
+
+    def close(self) -> None:
+        """Ends its processes."""
+        for worker in self._workers:
+            worker.close()
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    """What goes wrong with the process, as an error of the operation.
 
     Raises:
         ValidationError: its process has crashed, or does not answer in time.
         NotValidatedError: there is no such package, or it does not start or runs out of memory.
     """
-    reads = tuple(filter(None, (folders.before, folders.after)))
-    worker = Worker("cpu", settings.op_libraries, runtime="python", verbose=settings.verbose,
-                    allow_ops=settings.allow_ops, reads=reads)  # fmt: skip
-
-    def ask(folder: str, calls: Sequence[SignatureCall]) -> Answers:
-        return worker.call_signatures(ModelFolder(folder, folders.tags), calls).result(settings.timeout)
-
     try:
-        worker.start()
-        yield ask
+        yield
     except TensorFlowMissing as missing:
         raise NotValidatedError(
             f"{LOADER} cannot be asked: {missing}", code="no-tensorflow", advice="not-loaded"
@@ -131,8 +174,6 @@ def _loader(settings: Settings, folders: Folders) -> Iterator[Callable[[str, Seq
         error = error_of(failure)
         error.place_at(LOADER)
         raise error from failure
-    finally:
-        worker.close()
 
 
 def _run(executor: Executor, graph: Graph, overrides: Overrides, key: str) -> _Run:

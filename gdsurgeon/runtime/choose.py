@@ -14,7 +14,8 @@ def open_runtime(name: str | None = None) -> Runtime:
     """Load TensorFlow into this process: through the C API if that can be, else by importing it.
 
     Args:
-        name: 'capi' or 'python' to have that one and no other; by default what the environment variable
+        name: 'capi' or 'python' to have that one and no other; 'loader' for that part of the latter which loads
+            SavedModels; by default what the environment variable
             GDSURGEON_RUNTIME says; or the absolute path of a folder with the libraries of a release, or another
             engine, as `gdsurgeon.runtime.engines.opened.open_engine` takes it.
 
@@ -31,6 +32,10 @@ def open_runtime(name: str | None = None) -> Runtime:
             return CApiRuntime(name)
         except LibraryUnusable as error:
             raise TensorFlowMissing(f"the release cannot be loaded: {error}") from error
+    if name == "loader":
+        from gdsurgeon.runtime.loader_tf import LoaderRuntime
+
+        return LoaderRuntime()
     if wanted not in ("auto", "capi", "python"):
         from gdsurgeon.runtime.engines.opened import open_engine
 

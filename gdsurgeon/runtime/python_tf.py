@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from functools import partial
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 from gdsurgeon.ops.dtypes import STRING
 from gdsurgeon.runtime.base import FULL_TRACE, Device, Operation, RunResult, SessionOptions, TensorSpec
@@ -44,12 +44,17 @@ class PythonRuntime(Runtime):
         # that is locked in cannot. Nothing is written there.
         tempfile.tempdir = tempfile.tempdir or os.environ.get("TMPDIR") or "/tmp"
         try:
-            import tensorflow
+            self._tf = self._imported()
         except Exception as error:  # a broken installation fails with more than ImportError
             first = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise TensorFlowMissing(f"TensorFlow cannot be imported: {first}") from error
-        self._tf: ModuleType = tensorflow
-        self.version = tensorflow.__version__
+        self.version = str(self._tf.__version__)
+
+    def _imported(self) -> ModuleType:
+        """The package."""
+        import tensorflow
+
+        return cast("ModuleType", tensorflow)
 
     def load(
         self,
