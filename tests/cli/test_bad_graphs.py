@@ -197,3 +197,10 @@ def test_row_45_what_is_found_out_of_an_input_takes_as_much_memory_as_the_chain_
 
     most(500)  # what is loaded once is loaded now
     assert most(4000) < 6 * most(1000)
+
+
+@pytest.mark.slow
+@pytest.mark.tensorflow
+def test_row_45_a_chain_of_100000_nodes_is_proven(desk: Desk) -> None:
+    desk.put("model.pb", chain(100_000))
+    assert desk.run("rename", "model.pb", "n5=q", "-o", "out.pb").code == 0

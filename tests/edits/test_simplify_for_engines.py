@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from support import graphs
+from support.desk import Desk
 from support.expecting import expect, refused
 from support.graphs import (
     FLOAT,
@@ -18,12 +19,14 @@ from support.graphs import (
     const,
     encode_len,
     graph,
+    graph_bytes,
     identity,
     node,
     placeholder,
     random_graphs,
     scalar,
 )
+from support.running import run
 from support.simplifying import simplified, stays
 
 from gdsurgeon.cli.simplify import ENGINES as OFFERED
@@ -110,3 +113,29 @@ def test_a_copy_belongs_nowhere(entries: list[str]) -> None:
     b = node("b", "MyCustomOp", ["a", "a", "other"])
     found, _ = simplified(a, const("other", [3, 4]), b, engine="opencv")
     assert "_class" not in found["a_1"].attr_keys
+
+
+# -- the engine itself, where it is installed -----------------------------------------------------------------
+
+
+@pytest.mark.tensorflow
+def test_opencv_takes_it_and_gives_the_same(desk: Desk) -> None:
+    """A convolution whose bias is a splat, and shared, is one that OpenCV reads beyond the end of."""
+    cv2 = pytest.importorskip("cv2")
+    np = pytest.importorskip("numpy")
+    ones = encode_len(1, b"\x1a\x04\x01\x01\x01\x01")
+    image = placeholder("x", FLOAT, (1, 5, 5, 2))
+    weights = const("w", [(i % 7 - 3) / 4 for i in range(3 * 3 * 2 * 4)], FLOAT, (3, 3, 2, 4))
+    steps = [
+        node("c", "Conv2D", ["x", "w"], T=FLOAT, strides=ones, dilations=ones, padding="SAME", data_format="NHWC"),
+        splat("b", 0.75, (4,)), node("d", "BiasAdd", ["c", "b"], T=FLOAT, data_format="NHWC"),
+        identity("i", "d"), node("r", "Relu", ["i"], T=FLOAT), node("y", "Mul", ["r", "b"], T=FLOAT),
+    ]  # fmt: skip
+    desk.put("model.pb", graph_bytes(image, weights, *steps))
+    assert desk.run("simplify", "model.pb", "--for", "opencv", "-o", "out.pb").code == 0
+    x = np.linspace(-1, 1, 50, dtype=np.float32).reshape(1, 5, 5, 2)
+    wanted = np.array(run((desk.folder / "out.pb").read_bytes(), "y", x=x.tolist())[0])
+    net = cv2.dnn.readNetFromTensorflow(str(desk.folder / "out.pb"))
+    net.setInput(np.ascontiguousarray(x.transpose(0, 3, 1, 2)))
+    found = net.forward().transpose(0, 2, 3, 1)
+    assert np.abs(found - wanted.reshape(found.shape)).max() < 1e-5

@@ -87,6 +87,13 @@ def test_a_wrong_kernel_would_be_noticed(steps: str) -> None:
     assert np.abs(tf1 - KEPT[f"{library} bytes {steps}"]).max() > 20
 
 
+@pytest.mark.parametrize("library", ["pillow", "opencv", "torchvision"])
+def test_the_goldens_can_be_made_again(library: str) -> None:
+    if not SCRIPT.is_installed(library):
+        pytest.skip(f"{library} is not installed here")
+    check_made(library)
+
+
 @pytest.mark.parametrize("library", ["keras", "tensorflow"])
 def test_those_of_tensorflow_can_be_made_again(library: str, tf: ModuleType) -> None:
     made = check_made(library)
