@@ -46,15 +46,15 @@ BRANCHES = [
     X, const("which", True, BOOL), node("pivot", "Switch", ["which", "which"], T=BOOL),
     identity("yes", "pivot:1", kind=BOOL), identity("no", "pivot", kind=BOOL),
     node("switch", "Switch", ["x", "which"], T=FLOAT), neg("then", "switch:1"),
-    node("else", "Square", ["switch"], T=FLOAT), const("in_yes", 7.0, controls=["^yes"]), node("left", "Exp", ["in_yes"], T=FLOAT),
-    node("right", "Exp", ["else"], T=FLOAT), node("chosen", "Merge", ["then", "else"], T=FLOAT, N=2),
-    node("y", "Abs", ["chosen"], T=FLOAT), neg("index", "chosen:1", kind=INT32),
+    node("else", "Square", ["switch"], T=FLOAT), const("in_yes", 7.0, controls=["^yes"]),
+    node("left", "Exp", ["in_yes"], T=FLOAT), node("right", "Exp", ["else"], T=FLOAT),
+    node("chosen", "Merge", ["then", "else"], T=FLOAT, N=2), node("y", "Abs", ["chosen"], T=FLOAT), neg("index", "chosen:1", kind=INT32),
 ]  # fmt: skip
 """A v1 cond: `chosen` merges its branches; `left` and `right` are in them."""
 AFTER_LOOP = [
     LOOP, const("which", True, BOOL), node("choice", "Switch", ["y", "which"], T=INT32),
-    neg("down", "choice", kind=INT32), node("up", "Abs", ["choice:1"], T=INT32), node("either", "Merge", ["down", "up"], T=INT32, N=2),
-    neg("z", "either", kind=INT32),
+    neg("down", "choice", kind=INT32), node("up", "Abs", ["choice:1"], T=INT32),
+    node("either", "Merge", ["down", "up"], T=INT32, N=2), neg("z", "either", kind=INT32),
 ]  # fmt: skip
 ARRAY = [
     X, scalar("size", 1, INT32), scalar("zero", 0, INT32),
