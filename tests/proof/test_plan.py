@@ -48,7 +48,8 @@ BRANCHES = [
     node("switch", "Switch", ["x", "which"], T=FLOAT), neg("then", "switch:1"),
     node("else", "Square", ["switch"], T=FLOAT), const("in_yes", 7.0, controls=["^yes"]),
     node("left", "Exp", ["in_yes"], T=FLOAT), node("right", "Exp", ["else"], T=FLOAT),
-    node("chosen", "Merge", ["then", "else"], T=FLOAT, N=2), node("y", "Abs", ["chosen"], T=FLOAT), neg("index", "chosen:1", kind=INT32),
+    node("chosen", "Merge", ["then", "else"], T=FLOAT, N=2), node("y", "Abs", ["chosen"], T=FLOAT),
+    neg("index", "chosen:1", kind=INT32),
 ]  # fmt: skip
 """A v1 cond: `chosen` merges its branches; `left` and `right` are in them."""
 AFTER_LOOP = [
