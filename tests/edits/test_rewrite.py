@@ -279,6 +279,15 @@ def test_many_readers_of_one_tensor_are_looked_at_once_each(rule: str) -> None:
     assert many <= 8.5 * few
 
 
+def test_a_match_whose_attrs_would_be_lost_stays() -> None:
+    """A new node has the defaults of its op, unless the rule says otherwise."""
+    product = node("y", "MatMul", ["x", "x"], T=FLOAT, transpose_b=True)
+    stays("MatMul($x, $y) -> Identity(MatMul($x, $y))", X, product, code="loses-attr", node="y", attr="transpose_b")
+    for rule in ("m=MatMul($x, $y) -> Identity(m($x, $y))", "m=MatMul($x, $y) -> Identity(MatMul{=m}($x, $y))",
+                 "MatMul{transpose_b=true}($x, $y) -> Identity(MatMul($x, $y))"):  # fmt: skip
+        assert done(rule, X, product)["y"][0] == "Identity"
+
+
 def test_a_chain_is_bypassed_in_linear_time() -> None:
     def work(count: int) -> Callable[[], object]:
         found = graph(*chain("Identity", count), unary("Neg", "y", f"n{count - 1}"))

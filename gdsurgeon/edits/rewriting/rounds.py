@@ -8,6 +8,7 @@ from itertools import islice
 from math import inf
 
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
+from gdsurgeon.edits.older.defaults import same_value
 from gdsurgeon.edits.rewriting.carrying_out import GONE, IDENTITY, IN_PLACE, Planned
 from gdsurgeon.edits.rewriting.ground import BITS, CONTROL, Ground, Place, codes_read, kept_terms
 from gdsurgeon.edits.rewriting.matching import MOST_WAYS, Matcher
@@ -15,11 +16,11 @@ from gdsurgeon.edits.rewriting.planning import NewOutput, Planner, Replacement, 
 from gdsurgeon.edits.rewriting.searching import Found
 from gdsurgeon.edits.rewriting.shapes import ReplacedShapes
 from gdsurgeon.edits.sites import LARGEST_FED
-from gdsurgeon.errors import EditError, Remark, UsageError, quoted
+from gdsurgeon.errors import EditError, Remark, UsageError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.patterns.check import replacement_of
-from gdsurgeon.patterns.terms import MOST_EQUAL, Match, Rule
+from gdsurgeon.patterns.terms import MOST_EQUAL, Match, Op, Rule, walk
 
 OWN = Remark("it is what the rule has made", "own-result")
 CLIPS = frozenset(("ClipByValue", "Maximum", "Minimum"))
@@ -174,7 +175,7 @@ class _Look:
         going = [self.topology.node(number) for number in place.going]
         if all(node in self.made for node in members) and len(going) + len(fates) <= len(replacement.nodes):
             return OWN
-        why = self.shapes.why_not(self.rule, found, match, replacement)
+        why = self.shapes.why_not(self.rule, found, match, replacement) or self._lost_setting(match, replacement)
         if why:
             bound = frozenset((name, tensor.name) for name, tensor in match.tensors.items())
             self.reshaped.add((frozenset(node.name for node in members), bound))
@@ -192,6 +193,24 @@ class _Look:
             is_hidden=not self.ground.runs_once(place.roots[0][0]),
             beyond=self._beyond(found),
         )
+
+    def _lost_setting(self, match: Match, replacement: Replacement) -> Remark | None:
+        """That a new node of the op of a result would have a default where that has another value, unasked."""
+        terms = [term for root in self.rule.pattern for term in walk(root) if isinstance(term, Op)]
+        asked = {(op, test.key) for term in terms for op in term.ops for test in term.attrs}
+        for root in match.roots:
+            for new in replacement.nodes:
+                if new.op != root.node.op or new.op == "Const":
+                    continue
+                for attr in new.definition.attrs.values():
+                    held = root.node.attr_bytes(attr.name)
+                    is_said = attr.name in new.attrs or (new.op, attr.name) in asked
+                    if held is None or is_said or not attr.has_default or same_value(held, attr):
+                        continue
+                    text = f"{quoted(root.name)} has {attr.name}, and a new {printable(new.op)} would have the default:"
+                    text += " {=n} takes over the attrs of the node n"
+                    return Remark(text, "loses-attr", node=root.node.name, op=new.op, attr=attr.name)
+        return None
 
     def _beyond(self, found: Found) -> float | None:
         """By what a match clips that is beyond the numbers that it is run on."""
