@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import graphs
+from support import cloned_models, graphs
+from support.aside import Aside
+from support.cloned_models import CHECKPOINTS, CLONE, PREFIX, SAID, SERVED, SOURCE, TARGET
 from support.desk import check_error
 from support.graphs import STRING, dtypes, graph_bytes, identity, node, placeholder, tensor
 from support.trained_model import VARIABLES, opened, put
@@ -346,3 +348,37 @@ def _reading_the_original(graph: Graph) -> EditResult:
 )
 def test_a_copy_that_shares_a_variable_is_found_by_running(tmp_path: Path, edit: Any, tensors: list[str]) -> None:
     not_written(put(tmp_path), tmp_path / "out.meta", ValidationError, "differs", edit, "run", tensors=tensors)
+
+
+def cloned(folder: Path, name: str) -> Outcome:
+    is_folder = name == SERVED
+    model = folder / name if is_folder else folder / name / f"{PREFIX}.meta"
+    out = folder / name / (CLONE if is_folder else f"{CLONE}.meta")
+    if is_folder:  # no model is written into its own folder
+        model = model.rename(folder / "original")
+        out.parent.mkdir()
+    return operate(Request(str(model), str(out)), lambda graph: clone_scope(graph, SOURCE, TARGET))
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Outcome, str]]:
+    """What is proven of each clone of a model that TensorFlow 1 has trained, and its faults when it is trained on."""
+    folder = tmp_path_factory.mktemp("cloned_models")
+    with Aside(cloned_models.__name__) as trainer:
+        trainer.ask("make", folder=str(folder))
+        found = {name: cloned(folder, name) for name in (*CHECKPOINTS, SERVED)}
+        trainer.ask("try", folder=str(folder))
+    return {name: (outcome, (folder / name / SAID).read_text()) for name, outcome in found.items()}
+
+
+@pytest.mark.slow
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("name", [*CHECKPOINTS, SERVED])
+def test_a_clone_is_proven_and_trains_in_tensorflow(outcomes: dict[str, tuple[Outcome, str]], name: str) -> None:
+    """It gives the same at first; two steps on the one leave the other; both are saved, restored and initialised."""
+    outcome, said = outcomes[name]
+    assert outcome.proof.statement == "edited(x) = original(x), copy(x) = net(x), net and copy apart"
+    last = "Sum" if name == "trained_inside" else "out"  # there the loss reads what the network gives
+    mine, its = f"{SOURCE}/{last}", f"{TARGET}/{last}"
+    assert {(mine, its), (mine, mine), (its, its)} <= {(each.before, each.after) for each in outcome.proof.compared}
+    assert said == ""
