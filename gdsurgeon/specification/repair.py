@@ -22,7 +22,7 @@ BECOMES = {
 """What an op that wants a variable is of a value, and the first of its inputs that it still reads."""
 
 
-def violations(comparison: Comparison, *, custom_ops: bool = False) -> Iterator[str]:
+def violations(comparison: Comparison, custom_ops: bool = False) -> Iterator[str]:
     """See `gdsurgeon.specification.specify.violations`."""
     del custom_ops  # what is refused is not written
     before, after = comparison.before, comparison.after
