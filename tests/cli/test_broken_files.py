@@ -13,7 +13,7 @@ from support import hostile
 from support.desk import Desk, check_said
 from support.graphs import FLOAT, dtypes, func, function, graph_bytes, identity, library, node, placeholder
 from support.hostile import HEAVY, PLAIN, VERSIONS, X
-from support.renaming import EARLIER, QUICK, RENAME, RULE, TO_OUT, not_as_root
+from support.renaming import EARLIER, QUICK, RENAME, RULE, TO_OUT
 
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.wire.fields import encode_len, encode_varint
@@ -210,12 +210,6 @@ def test_model_that_is_no_file(desk: Desk, command: str, model: str, reason: str
     desk.put("out.pb", EARLIER)
     arguments = ("x=q", "-o", "out.pb", *QUICK) if command == "rename" else ()
     desk.refused(3, "unreadable", command, model, *arguments, file=model, reason=reason)
-
-
-@not_as_root
-def test_no_read_permission(desk: Desk) -> None:
-    desk.put("model.pb", PLAIN).chmod(0)
-    desk.refused(3, "unreadable", *TO_OUT, file="model.pb", reason="EACCES")
 
 
 @pytest.mark.parametrize("model", ["10-text-as-pb", "10-binary-as-pbtxt", "10-text-with-crlf"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Sequence
 
 import click
 import pytest
@@ -116,24 +115,6 @@ def test_queries_print_and_write_nothing(files: Desk, name: str) -> None:
     assert files.answer(*good(name)) is not None
     assert files.run(*good(name, "-"), data=FILES[MODEL]).code == 0
     assert files.files() == FILES
-
-
-def test_a_pipeline_of_commands(files: Desk) -> None:
-    """What one writes another reads, and the order in which nothing meets does not matter."""
-
-    def through(calls: Sequence[Sequence[str]]) -> bytes:
-        data = FILES[MODEL]
-        for call in calls:
-            ran = files.forked(*call, *QUICK, data=data)
-            assert ran.code == 0, ran.err
-            data = ran.out
-        return data
-
-    calls = (("rename", "-", "scores=classes"), ("freeze-input", "-", "keep_prob=0.5"),
-             ("remove", "-", "--node", "tower/same", "--bypass"), ("inline", "-"))  # fmt: skip
-    forth, back = (sorted(graphs.parsed(through(c)).node, key=lambda n: n.name) for c in (calls, calls[::-1]))
-    assert forth == back
-    assert "Const" in {n.op for n in forth if n.name == "keep_prob"}
 
 
 # -- mistakes ------------------------------------------------------------------------------------------------

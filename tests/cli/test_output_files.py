@@ -12,7 +12,7 @@ import pytest
 from support import hostile
 from support.desk import Desk, check_said, finished
 from support.hostile import HEAVY, PLAIN
-from support.renaming import EARLIER, QUICK, RENAME, TO_OUT, as_root, not_as_root, renamed
+from support.renaming import EARLIER, QUICK, RENAME, TO_OUT, as_root, renamed
 
 # -- what a run leaves ---------------------------------------------------------------------------------------
 
@@ -164,13 +164,6 @@ def test_long_name_leaves_room_for_the_temporary_one(desk: Desk) -> None:
     desk.put("model.pb", PLAIN)
     assert desk.run(*RENAME, "-o", "o" * 255).code == 0
     assert desk.run(*RENAME, "-o", "é" * 127).code == 0
-
-
-@not_as_root
-def test_read_only_folder(desk: Desk) -> None:
-    desk.put("model.pb", PLAIN)
-    (desk.folder / "folder").mkdir(0o555)
-    desk.refused(6, "unwritable", *RENAME, "-o", "folder/out.pb", file="folder/out.pb", reason="EACCES")
 
 
 @pytest.mark.parametrize("there", [True, False], ids=["there", "dangling"])

@@ -11,7 +11,6 @@ from support.desk import check_said
 from support.graphs import CRASHING, Builder
 from support.meta_graphs import put
 from support.validating import (
-    FIXTURES,
     Bench,
     calling_chance,
     classifying,
@@ -49,13 +48,6 @@ def test_quiet_says_nothing(bench: Bench) -> None:
     bench.put(m=scaled())
     ran = bench.run("m.pb", "-q")
     assert (ran.code, ran.out, ran.err) == (0, b"", "")
-
-
-@pytest.mark.parametrize("name", sorted(path.name for path in FIXTURES.iterdir()))
-def test_the_fixtures_run(bench: Bench, name: str) -> None:
-    verdict = bench.verdict(str(FIXTURES / name))
-    assert verdict["proof"]["outputs"]
-    assert verdict["proof"]["samples"] == 2
 
 
 def test_a_model_from_standard_input(bench: Bench) -> None:

@@ -28,12 +28,6 @@ def test_two_devices_where_there_is_one(bench: Bench) -> None:
         check_said(ran, "TensorFlow sees no", "only CPU:0" if "GPU" not in ran.err.split("only")[-1] else "only")
 
 
-@pytest.mark.parametrize("devices", ["cpu,/device:CPU:0", "/device:cpu,cpu", "CPU,cpu"])
-def test_two_devices_are_two(bench: Bench, devices: str) -> None:
-    bench.put(m=scaled())
-    assert bench.run("m.pb", "--device", devices).code == 2
-
-
 # -- options that contradict each other -------------------------------------------------------------------------
 
 

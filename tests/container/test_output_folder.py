@@ -152,15 +152,6 @@ def test_a_dry_run_writes_nothing(desk: Desk, model: dict[str, bytes | str]) -> 
     assert desk.temporary_files() == []
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_folder_that_is_read_only(desk: Desk, model: dict[str, bytes | str]) -> None:
-    os.chmod(desk.folder, 0o555)
-    try:
-        desk.refused(6, "unwritable", *RENAME, "-o", "out", reason="EACCES")
-    finally:
-        os.chmod(desk.folder, 0o755)
-
-
 def fails(code: int) -> Callable[..., Any]:
     def call(*_: Any, **__: Any) -> Any:
         raise OSError(code, os.strerror(code))

@@ -15,7 +15,6 @@ from support.published import ABSENT, EXECUTABLE, FOLDER
 from support.workers import lent_worker
 
 import gdsurgeon as gds
-from gdsurgeon.analysis.queries.op_usage import op_counts
 from gdsurgeon.analysis.traversal.topology import Topology
 from gdsurgeon.analysis.traversal.walks import escape
 from gdsurgeon.cli.main import exit_code
@@ -130,13 +129,6 @@ def test_a_branch_of_a_conditional(surgeon: Surgeon) -> None:
 
 
 # -- inline ------------------------------------------------------------------------------------------------
-
-
-def test_functions_of_a_saved_model(surgeon: Surgeon) -> None:
-    ran = surgeon.done("inline", "half_plus_two_tf2_frozen_lib.pb")
-    assert {new for _, new in ran.compared} == {"StatefulPartitionedCall_3"}
-    found = gds.load(str(ran.out))
-    assert not any(op.endswith("PartitionedCall") for op in op_counts(found))
 
 
 # -- clone-scope -------------------------------------------------------------------------------------------

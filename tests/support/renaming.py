@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 
-import pytest
-
 from gdsurgeon.edits.rename import rename
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.wire.write import read_chunks
@@ -23,9 +21,6 @@ EARLIER = b"an earlier output"
 
 
 as_root = os.geteuid() == 0
-
-
-not_as_root = pytest.mark.skipif(as_root, reason="permissions do not bind root")
 
 
 def renamed(model: bytes, **names: str) -> bytes:
