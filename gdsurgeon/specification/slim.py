@@ -54,7 +54,7 @@ def around(expected: Expected, found: Surroundings, signatures: Sequence[str] = 
            if rows[tensor.partition(":")[0]] in kept}  # fmt: skip
     assets = {place[1] for place in values if place[0] == "asset"}
     expected.drop(*(("asset", name) for name in assets - fed))
-    expected.free.update(("asset", name, "tensors") for name in assets & fed)
+    expected.free.update(("asset", name, "tensors") for name in fed)
     saved = each_once(before, serving, kept)
     wanted = {item.key.tensor for item in saved}
     if not any(place[0] == "checkpoint" for place in values):  # a MetaGraph's is not part of its file
