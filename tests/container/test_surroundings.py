@@ -406,3 +406,11 @@ def test_what_was_asked_for_is_written(
         assert ran.code == (5 if mistake else 0), ran
         if mistake:
             assert ran.error is not None and ran.error.code in ("undeclared-change", "unsound-graph")
+
+
+def test_a_meta_graph_can_do_without_its_saver(desk: Desk) -> None:
+    desk.put("m.meta", meta_graph(tags=()).SerializeToString())
+    nodes_gone = [word for name in ("save/saved", "unused") for word in ("--node", name)]
+    ran = desk.run("remove", "m.meta", *nodes_gone, "--allow-outputs", *QUICK, "-o", "out.meta")
+    assert ran.code == 0, ran.err
+    assert not message("tensorflow.MetaGraphDef").FromString(desk.files()["out.meta"]).HasField("saver_def")
