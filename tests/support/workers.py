@@ -14,6 +14,9 @@ from gdsurgeon.runtime.client import Pending, Worker
 from gdsurgeon.runtime.failures import RuntimeFailure
 from support.paths import MODELS
 
+MOST_USES = 500
+"""After this many a worker ends, since TensorFlow keeps some memory of each graph."""
+
 
 class LentWorker(Worker):
     """A worker that forgets graphs and results where another would end: the next user finds it as if it were new.
@@ -24,6 +27,7 @@ class LentWorker(Worker):
     def __init__(self, runtime: str | None, reads: Sequence[str] = (), *, onednn: bool = True) -> None:
         super().__init__(runtime=runtime, reads=reads, onednn=onednn)
         self.lent = False
+        self.uses = 0
         self._talking = False  # left so where an exception has come in between
         self._graphs: set[str] = set()
         self._results: set[str] = set()
@@ -48,7 +52,7 @@ class LentWorker(Worker):
         return self._failure is not None
 
     def close(self) -> None:
-        if self.lent and not self.ended and not self._talking:
+        if self.lent and self.uses < MOST_USES and not self.ended and not self._talking:
             for key in self._graphs:
                 self.unload(key)
             for result in self._results:
@@ -104,6 +108,7 @@ def lent_worker(
         workers.append(worker)
     _workers[kind] = workers
     worker.lent = True
+    worker.uses += 1
     return worker
 
 
