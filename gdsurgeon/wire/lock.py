@@ -47,6 +47,8 @@ class Lock(Closing):
             self.state = state_of(path)
         except OSError as error:
             self.close()
+            if isinstance(error, FileNotFoundError) and os.path.exists(path):  # another folder has the name by now
+                raise changed_meanwhile(path) from error
             raise unreadable(path, error, "opened") from error
         except BaseException:
             self.close()

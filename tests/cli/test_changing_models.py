@@ -23,7 +23,7 @@ from gdsurgeon.checkpoint.open import open_checkpoint
 from gdsurgeon.container.load import load
 from gdsurgeon.operation import checkpoint as on_checkpoints
 from gdsurgeon.operation import edit
-from gdsurgeon.wire import output
+from gdsurgeon.wire import folder, output
 
 QUICK = ("--validate", "structure")
 X = placeholder("x", FLOAT, (-1, 4))
@@ -335,6 +335,16 @@ def test_five_at_once(desk: Desk) -> None:
 def test_several_at_once(desk: Desk, kind: Kind, count: int) -> None:
     for turn in range(50):
         check_several(desk, kind, count, suffixes(count)[turn % 2])
+
+
+def test_a_folder_that_another_run_replaces_while_it_is_listed(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    model_of_five(desk)
+
+    def listed(path: str) -> folder.State:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+
+    monkeypatch.setattr("gdsurgeon.wire.lock.state_of", listed)
+    desk.refused(6, "file-changed", *renaming("model")("n0", "m0"), "-i", file="model")
 
 
 def test_a_checkpoint_and_the_model_that_it_is_a_part_of(desk: Desk) -> None:
