@@ -105,6 +105,13 @@ def test_a_large_body_that_one_calls_is_inlined() -> None:
     assert functions_of(found) == []
 
 
+def test_one_is_inlined_beside_another_that_is_not() -> None:
+    calls = [call(f"c{i}", "large", [f"c{i - 1}" if i else "l"], F1, F1) for i in range(6)]
+    records = [X, call("l", "less_one", ["x"], F1, F1), *calls, neg("y", "c5"), library(LARGE, LESS_ONE)]
+    found, _ = inlined(*records)
+    assert functions_of(found) == ["large"]
+
+
 def test_what_the_other_passes_make_up_for_is_inlined() -> None:
     steps = [identity(f"i{i}", f"i{i - 1}:output:0" if i else "a") for i in range(24)]
     handing = define("handing", {"a": FLOAT}, {"o": (FLOAT, "n:y:0")}, *steps, neg("n", "i23:output:0"))
