@@ -65,7 +65,9 @@ def test_networks(lab: Lab, build: Callable[[Any], None], feeds: Array, checkpoi
 def test_other_dtypes(lab: Lab, dtype: str) -> None:
     def build(tf: Any) -> None:
         x = placeholder(tf, dtype=dtype)
-        tf.nn.softmax(tf.tanh(x) * x + x * x, name="y")
+        # oneDNN has no softmax in bfloat16 for AVX2.
+        end = tf.sigmoid if dtype == "bfloat16" else tf.nn.softmax
+        end(tf.tanh(x) * x + x * x, name="y")
         tf.identity(placeholder(tf, "z", dtype=dtype), name="z2")
 
     made = lab.same(lab.built(build), ["y"], ["x", "z"], {"x": numbers(LONG), "z": numbers(LONG)}, unconnected="zero")

@@ -128,7 +128,13 @@ def _keras_saved(tf: Any) -> tuple[Any, Any]:
 
 
 def _bfloat16(tf: Any) -> Callable[..., Any]:
-    return lambda m, x: {"y": tf.cast(tf.cast(x, tf.bfloat16) @ m.w, tf.float32) + tf.cast(m.h, tf.float32)}
+    """No product of matrices: oneDNN has none in bfloat16 for AVX2, and TensorFlow aborts if it is held to that."""
+
+    def serve(m: Any, x: Any) -> Any:
+        products = tf.cast(x, tf.bfloat16)[:, :, tf.newaxis] * m.w
+        return {"y": tf.cast(tf.reduce_sum(products, 1), tf.float32) + tf.cast(m.h, tf.float32)}
+
+    return serve
 
 
 def _branches(tf: Any) -> Callable[..., Any]:
