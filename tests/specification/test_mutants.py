@@ -51,6 +51,7 @@ def bench() -> Bench:
     return Bench(CASES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", MODULES)
 def test_mistakes_are_caught(module: str, bench: Bench) -> None:
     check_share(bench, module, LEAST.get(module, 0.75))
