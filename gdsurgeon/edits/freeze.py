@@ -205,7 +205,7 @@ def _run_first(graph: Graph, serving: Serving, initialisers: Sequence[Node]) -> 
     feeds = serving.initialising.feeds if serving.initialising is not None else {}
     fed = {tensor: path for tensor, path in feeds.items() if graph.find(tensor.partition(":")[0]) is not None}
     names = [node.name for node in initialisers]
-    text = f"whoever runs the graph has to run {', '.join(map(quoted, names))} first: it initialises tables"
+    text = f"before the graph, run {', '.join(map(quoted, names))}: it initialises tables"
     files = "".join(f", with {quoted(tensor)} fed with where {printable(path)} is then" for tensor, path in fed.items())
     return Remark(text + files, "run-before", nodes=names, feeds=fed)
 
