@@ -1,0 +1,108 @@
+"""A hook of mkdocs: adds pages to the navigation, and adds to the page of each command what the program declares.
+
+Pages under docs/commands and docs/recipes appear in the navigation because they exist. The page of a command gets the
+command's usage and options, `index.md` the list of commands, and `steps.md` the list of steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gdsurgeon.cli.command import HEADINGS
+from gdsurgeon.cli.main import main as program
+from gdsurgeon.registry import COMMANDS
+from gdsurgeon.steps.book import book
+from gdsurgeon.steps.step import Step, spelt
+
+OWN = HEADINGS[0]
+"""The heading of the options that only one command has."""
+
+
+def on_config(config: Any) -> Any:
+    """Adds to each section of the navigation that begins with an index the other pages of its folder."""
+    docs = Path(config["docs_dir"])
+    for section in config["nav"]:
+        for pages in section.values():
+            if isinstance(pages, list) and pages[0].endswith("/index.md"):
+                folder = (docs / pages[0]).parent
+                others = {str(path.relative_to(docs)) for path in folder.glob("*.md")} - set(pages)
+                pages.extend(sorted(others))
+    return config
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Returns MARKDOWN, the text of PAGE, followed by the reference for a page of docs/commands."""
+    folder, _, name = page.file.src_uri.rpartition("/")
+    if folder != "commands":
+        return markdown
+    parts = list_of_commands() if name == "index.md" else reference(name.removesuffix(".md"))
+    return "\n\n".join((markdown.rstrip(), *parts)) + "\n"
+
+
+def list_of_commands() -> Iterator[str]:
+    """Yields a heading and a table of commands for each group of `gdsurgeon --help`."""
+    yield "## All commands"
+    groups: dict[str, list[tuple[str, str]]] = {}
+    for name, entry in COMMANDS.items():
+        groups.setdefault(entry.group, []).append(
+            (f'<a href="{name}.html"><code>{name}</code></a>', escape(entry.help))
+        )
+    for group, rows in groups.items():
+        yield f"### {group}"
+        yield table(rows)
+
+
+def reference(name: str) -> Iterator[str]:
+    """Yields the usage and the options of the command NAME, under the headings of its help."""
+    top = click.Context(program, info_name="gdsurgeon", **program.context_settings)
+    command = program.get_command(top, name)
+    assert command is not None
+    context = click.Context(command, parent=top, info_name=name, **command.context_settings)
+    sections: dict[str, list[tuple[str, str]]] = {heading: [] for heading in HEADINGS}
+    for option in command.params:
+        record = option.get_help_record(context)
+        if isinstance(option, click.Option) and record is not None:
+            sections[getattr(option, "heading", OWN)].append((code(record[0]), escape(record[1])))
+    yield f"## {OWN}"
+    yield f"```text\ngdsurgeon {name} {' '.join(command.collect_usage_pieces(context))}\n```"
+    for heading, rows in sections.items():
+        if rows:
+            yield from (table(rows),) if heading == OWN else (f"### {heading}", table(rows))
+    if name == "steps":
+        yield "## All steps"
+        for step in book().values():
+            yield from step_reference(step)
+
+
+def step_reference(step: Step) -> Iterator[str]:
+    """Yields all that STEP declares, under a heading of its name."""
+    yield f"### {step.name}"
+    yield f"<p><code>{escape(step.usage)}</code></p>"
+    yield f"<p>{escape(step.summary)}</p>"
+    if step.explanation:
+        yield f"<p>{escape(step.explanation)}</p>"
+    rows = []
+    for parameter in step.parameters:
+        said = f"{parameter.help} ({parameter.kind.says})"
+        if not parameter.is_required and parameter.default is not None:
+            said += f" [default: {spelt(parameter.default)}]"
+        rows.append((code(parameter.name), escape(said)))
+    if rows:
+        yield table(rows)
+    yield f"<p>Example: <code>{escape(step.example)}</code></p>"
+
+
+def table(rows: list[tuple[str, str]]) -> str:
+    """Returns a table in HTML, where no character of a cell is Markdown."""
+    lines = (f"<tr><td>{left}</td><td>{right}</td></tr>" for left, right in rows)
+    return "\n".join(("<table>", *lines, "</table>"))
+
+
+def code(text: str) -> str:
+    """Returns TEXT as code in HTML."""
+    return f"<code>{escape(text)}</code>"
