@@ -49,7 +49,7 @@ def check_accounted(graph: Graph, result: EditResult, chunks: Sequence[Chunk]) -
             after.serving = following.serving
             before = after
     if result.asked is not None and result.stages:
-        _refuse_unasked(stage_violations(result.asked, done))
+        _refuse_unasked(stage_violations(result.asked, done, after))
 
 
 def _check(before: Graph, result: EditResult, chunks: Sequence[Chunk]) -> Graph:

@@ -22,6 +22,7 @@ from gdsurgeon.ops.dtypes import RESOURCE, VARIANT, base_dtype
 from gdsurgeon.ops.kinds import CONTROL_FLOW, PLACEHOLDERS, is_random
 from gdsurgeon.specification.equivalence import BITS, PORT, REFUSING, Equivalence
 from gdsurgeon.specification.sharing import calling_nodes, named_by_node
+from gdsurgeon.specification.spelt_constants import not_spelt_out
 
 _ALL = ("inline", "unread", "control-edges", "conditions", "checks", "stop-gradients", "identities", "neutral", "pairs",
         "equal-nodes", "functions")  # fmt: skip
@@ -32,6 +33,8 @@ def violations(
     outputs: Sequence[str] = (),
     passes: Sequence[str] = (),
     skip: Sequence[str] = (),
+    *,
+    engine: str = "",
     **folding: object,
 ) -> Iterator[str]:
     """See `gdsurgeon.specification.specify.violations`; FOLDING is another's, of stages of their own."""
@@ -58,6 +61,8 @@ def violations(
         if "controls" in mine:
             intent.altered.append(Altered(name, "controls", tuple(control.name for control in new.controls)))
     yield from audit(comparison, intent)
+    if engine:
+        yield from not_spelt_out(comparison.after)
 
 
 def _used(graph: Graph) -> set[str]:

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gdsurgeon.errors import quoted
+from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.specification.asked import Asked
+from gdsurgeon.specification.spelt_constants import not_spelt_out
 
 _PASSES = frozenset(
     """
@@ -25,12 +27,13 @@ _OF_PASSES = {
 _OF_ARGUMENTS = {"fold_batch_norms": "fold_bn", "set_shape": "shapes", "spelt_constants": "engine"}
 
 
-def violations(asked: Asked, stages: Sequence[tuple[Asked, int]]) -> Iterator[str]:
+def violations(asked: Asked, stages: Sequence[tuple[Asked, int]], after: Graph) -> Iterator[str]:
     """What of the stages of an edit was not asked for, a line each.
 
     Args:
         asked: of all of it.
         stages: what each says that was asked of it, with the bytes by which the graph has grown.
+        after: the graph after the last stage.
     """
     given = asked.arguments
     chosen = _chosen(given)
@@ -47,6 +50,8 @@ def violations(asked: Asked, stages: Sequence[tuple[Asked, int]]) -> Iterator[st
     most = given.get("max_growth", 0)
     if isinstance(most, int) and grown > most:
         yield f"constants have made the file {grown:,} bytes larger, of which {most:,} were granted"
+    if given.get("engine"):
+        yield from not_spelt_out(after)
 
 
 def _is_asked(stage: Asked, chosen: set[str], given: dict[str, object]) -> bool:

@@ -7,6 +7,7 @@ from importlib import import_module
 from types import MappingProxyType
 
 from gdsurgeon.comparison.compare import Comparison
+from gdsurgeon.graph.graph import Graph
 from gdsurgeon.specification.asked import Asked
 
 SPECIFIED = frozenset(
@@ -66,12 +67,13 @@ def violations(
         )
 
 
-def stage_violations(asked: Asked, stages: Sequence[tuple[Asked, int]]) -> Iterator[str]:
+def stage_violations(asked: Asked, stages: Sequence[tuple[Asked, int]], after: Graph) -> Iterator[str]:
     """What the stages of an edit did that was not asked for, a line each.
 
     Args:
         asked: of the edit; nothing is said where its stages have no specification.
         stages: what each of them says that was asked of it, with the bytes by which the graph has grown.
+        after: the graph after the last stage.
     """
     if asked.edit in STAGED:
-        yield from import_module(f"gdsurgeon.specification.{asked.edit}_stages").violations(asked, stages)
+        yield from import_module(f"gdsurgeon.specification.{asked.edit}_stages").violations(asked, stages, after)

@@ -10,6 +10,7 @@ from gdsurgeon.comparison.compare import Comparison
 from gdsurgeon.comparison.intent import Altered, Intent, made
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.constants import constant_header
+from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.attr_names import COLOCATION_ATTR
 from gdsurgeon.ops.dtypes import DTYPES
@@ -40,8 +41,13 @@ def violations(comparison: Comparison, outputs: Sequence[str] = ()) -> Iterator[
             intent.changed.append(name)
             intent.altered.append(Altered(name, "attr value", after[name].attr_bytes("value")))
     yield from audit(comparison, intent)
-    read = Counter(output.node.name for node in after.nodes() for output in node.inputs)
-    for node in after.nodes():
+    yield from not_spelt_out(after)
+
+
+def not_spelt_out(graph: Graph) -> Iterator[str]:
+    """Yields a line for each constant of `graph` that several inputs read or that does not store each element."""
+    read = Counter(output.node.name for node in graph.nodes() for output in node.inputs)
+    for node in graph.nodes():
         if node.op == "Const" and read[node.name] > 1:
             yield f"{quoted(node.name)} is read {read[node.name]} times"
         if node.op == "Const" and not _is_whole(node):

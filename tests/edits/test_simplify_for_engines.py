@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from support import graphs
 from support.desk import Desk
-from support.expecting import expect, refused
+from support.expecting import account, expect, refused
 from support.graphs import (
     FLOAT,
     INT32,
@@ -30,10 +30,11 @@ from support.running import run
 from support.simplifying import simplified, stays
 
 from gdsurgeon.cli.simplify import ENGINES as OFFERED
+from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.simplify import simplify
 from gdsurgeon.edits.simplifying.engines import ENGINES
-from gdsurgeon.errors import NothingToDo, UsageError
+from gdsurgeon.errors import NothingToDo, UsageError, ValidationError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 
@@ -72,6 +73,17 @@ def test_constants_are_spelt_out_and_read_once() -> None:
 def test_a_constant_without_values_has_zeros() -> None:
     before, after = ([X, k, add("y", "x", "k")] for k in (splat("k", None, (3,)), const("k", [0.0, 0.0, 0.0])))
     expect(before, for_opencv, after, same=("y",), fed=FED)
+
+
+@pytest.mark.parametrize("shapes", [[], [("x", (2, 3))]])
+def test_a_constant_that_is_not_spelt_out_is_found(monkeypatch: pytest.MonkeyPatch, shapes: Any) -> None:
+    """One stage, or several."""
+    monkeypatch.setattr("gdsurgeon.edits.simplify.spelt_out", lambda _: Intent())
+    found = graph(placeholder("x", FLOAT, (-1, 3)), splat("k", 2.5, (2, 3)), identity("i", "x"), add("y", "i", "k"))
+    result = simplify(found, engine="opencv", shapes=shapes)
+    with pytest.raises(ValidationError) as raised:
+        account(found, result)
+    assert raised.value.code == "unrequested-change"
 
 
 def test_what_is_whole_and_read_once_stays_as_it_is() -> None:
