@@ -190,12 +190,13 @@ def word_proof(proof: Proof) -> None:
 
 
 def error_json(error: GdsurgeonError, command: str = "") -> dict[str, Json]:
-    """ERROR for machines."""
+    """ERROR for machines; the fact `option` is an option of the command line."""
+    option = error.facts.get("option")
     return {
         "code": error.code,
         "message": worded(error.message),
         "details": [worded(detail) for detail in error.details],
         "hint": hint_of(error, command),
-        "facts": error.facts,
+        "facts": error.facts | {"option": OPTIONS.get(str(option), option)} if option else error.facts,
         "exit": error.exit_code,
     }
