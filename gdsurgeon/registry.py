@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from gdsurgeon.edits.set_attr import set_attr as set_attr
     from gdsurgeon.edits.set_device import set_device as set_device
     from gdsurgeon.edits.set_shape import set_shape as set_shape
-    from gdsurgeon.edits.shrink import shrink as shrink
+    from gdsurgeon.edits.quantize import quantize as quantize
     from gdsurgeon.edits.simplify import simplify as simplify
     from gdsurgeon.edits.slim import slim as slim
     from gdsurgeon.edits.strip_weights import strip_weights as strip_weights
@@ -138,7 +138,7 @@ COMMANDS = {
     ),
     "compat": Entry("Nodes", "Make a file that an older TensorFlow takes.", "cli.compat", "edits.compat.compat"),
     "repair": Entry("Nodes", "Put right what keeps a graph from loading.", "cli.repair", "edits.repair.repair"),
-    "shrink": Entry("Nodes", "Store weights in fewer bytes.", "cli.shrink", "edits.shrink.shrink"),
+    "quantize": Entry("Nodes", "Store weights in fewer bytes.", "cli.quantize", "edits.quantize.quantize"),
     "strip-weights": Entry(
         "Nodes", "Take the weights out, to share the graph.", "cli.strip_weights", "edits.strip_weights.strip_weights"
     ),

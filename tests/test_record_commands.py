@@ -84,7 +84,7 @@ def test_a_missing_run_is_a_difference() -> None:
 
 def test_words_are_renamed_in_one_command_or_all() -> None:
     words = ["repair", "a.pb", "--list", "--json"]
-    assert renamed(words, ["--list=--check", "shrink:--json=-j"]) == ["repair", "a.pb", "--check", "--json"]
+    assert renamed(words, ["--list=--check", "quantize:--json=-j"]) == ["repair", "a.pb", "--check", "--json"]
     assert renamed(words, ["repair:--json=-j"]) == ["repair", "a.pb", "--list", "-j"]
 
 

@@ -34,7 +34,7 @@ SPECIFIED = frozenset(
         "set_attr",
         "set_device",
         "set_shape",
-        "shrink",
+        "quantize",
         "simplify",
         "slim",
         "strip_weights",

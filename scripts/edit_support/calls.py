@@ -50,8 +50,8 @@ rewrite {model} 'MatMul($x, $y)' --list --json
 compat {model} --target 1.15 => out{suffix}
 compat {model} --target 1.15 --check --json
 repair {model} --list --json
-shrink {model} --to float16 => out{suffix}
-shrink {model} --to int8 --tolerance 0.05 => out{suffix}
+quantize {model} --to float16 => out{suffix}
+quantize {model} --to int8 --tolerance 0.05 => out{suffix}
 to-savedmodel {model} => served
 to-savedmodel {model} --unfreeze . => unfrozen
 signature {served} --rename {key}=renamed => out
@@ -72,7 +72,7 @@ checkpoint {checkpoint} --regex ^=all/ -o {here}/out --json
 
 SCRIPT = b"rename --regex ^=all/\nsimplify\n"
 
-BARE = ("rewrite", "compat", "repair", "shrink", "strip-weights", "signature", "freeze", "slim", "apply")
+BARE = ("rewrite", "compat", "repair", "quantize", "strip-weights", "signature", "freeze", "slim", "apply")
 """Edits that are also called without arguments, as all edits of `CHOICES` are."""
 
 RULES = {

@@ -58,7 +58,7 @@ ARGUMENTS: list[tuple[int, str, str, Facts]] = [
     *((2, "missing-option", f"validate model.pb {words}", {"option": option, "expected": "two models"})
       for option, words in (("strict", "--strict"), ("first_divergence", "--first-divergence"), ("pre", "--pre x"),
                             ("reduce", "--reduce r.pb"), ("names", "--map a=b"))),
-    (2, "bad-value", "shrink tower.pb --to int4", {"option": "--to"}),
+    (2, "bad-value", "quantize tower.pb --to int4", {"option": "--to"}),
     (2, "no-such-release", "compat tower.pb --target 0.12", {"target": "0.12"}),
     (2, "no-such-release", "compat tower.pb --target 0.12 --check", {"target": "0.12"}),
     (2, "bad-value", "set-device tower.pb --map /cpu:0=/nonsense", {"value": "/nonsense"}),
@@ -84,7 +84,7 @@ ARGUMENTS: list[tuple[int, str, str, Facts]] = [
 PATTERNS = {
     "(": ["remove tower.pb --select (", "rename tower.pb --regex (=x", "reroute tower.pb tower/same=image --only (",
           "reroute tower.pb tower/same=image --except (", "clone-scope tower.pb tower copy --share (",
-          "to-savedmodel tower.pb --unfreeze (", "shrink tower.pb --to int8 --keep (",
+          "to-savedmodel tower.pb --unfreeze (", "quantize tower.pb --to int8 --keep (",
           "strip-weights tower.pb --keep (", "select tower.pb --select ("],
     "[": ["remove tower.pb --op Mul --exclude ["],
     "s": [r"rename tower.pb --regex s=\3"],
@@ -124,7 +124,7 @@ NODES: list[tuple[int, str, str, Facts]] = [
     (4, "no-such-node", "reroute model.pb whol=x", {"node": "whol", "near": "whole"}),
     (4, "no-such-node", "rename model.pb x:0=q", {"node": "x:0", "near": "x"}),
     (4, "no-such-node", "remove tower.pb --node nothing", {"node": "nothing", "near": None}),
-    (4, "nothing-matched", "shrink tower.pb --to int8 --keep nothing", {"value": "nothing"}),
+    (4, "nothing-matched", "quantize tower.pb --to int8 --keep nothing", {"value": "nothing"}),
     (4, "not-a-literal", "freeze-input tower.pb keep_prob=text", {"node": "keep_prob", "value": "text"}),
     (4, "bad-value", "set-attr tower.pb kept T=text", {"attr": "T", "value": "text"}),
     (4, "no-such-op", "swap-op tower.pb Subtract --node kept", {"op": "Subtract"}),

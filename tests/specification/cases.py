@@ -233,8 +233,8 @@ CASES |= {
     "compat flow": of(lambda g: gds.compat(g, "1.4"), *looping()),
     "compat records": of(lambda g: gds.compat(g, "1.4"), *RECORDS),
     "repair": of(gds.repair, *FROZEN),
-    "shrink": of(lambda g: gds.shrink(g, "bfloat16", keep="^kept$"), *WEIGHTED),
-    "shrink int8": of(lambda g: gds.shrink(g, "int8"), *WEIGHTED),
+    "quantize": of(lambda g: gds.quantize(g, "bfloat16", keep="^kept$"), *WEIGHTED),
+    "quantize int8": of(lambda g: gds.quantize(g, "int8"), *WEIGHTED),
     "strip-weights more": of(lambda g: gds.strip_weights(g, keep="^w$"), *WEIGHTED),
     "slim": Accounted(served, lambda g: gds.slim(g, signatures=["a"])),
 }  # fmt: skip

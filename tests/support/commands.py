@@ -153,7 +153,7 @@ CASES = {
     "swap-op": Case(
         (MODEL, "--node", "tower/same", "Neg"), ((MODEL,), (MODEL, "Neg")), ((MODEL, "--op", "Mul", "Mull"), "Mul")
     ),
-    "shrink": Case(
+    "quantize": Case(
         (MODEL, "--to", "float16"),
         ((MODEL,),),
         ((MODEL, "--to", "int8", "--keep", "tower/scaled"), "tower/scale"),

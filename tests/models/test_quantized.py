@@ -16,7 +16,7 @@ def test_a_detector_keeps_what_it_chooses_from(desk: Desk) -> None:
     """Boxes that a suppression puts in another order are not compared; the raw ones are, and their scores."""
     model = str(FOLDER / "od_hand_ssd_frozen_synth.pb")
     wanted = ["--to", "float16", "--tolerance", "0.05", "--samples", "1", "-o", "half.pb", "--report", "report.json"]
-    ran = desk.run("shrink", model, *wanted)
+    ran = desk.run("quantize", model, *wanted)
     assert ran.code == 0, ran.err
     report = json.loads(desk.files()["report.json"])
     compared = {each["edited"]: each["tolerance_needed"] for each in report["proof"]["outputs"] if each["compared"]}

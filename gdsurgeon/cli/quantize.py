@@ -1,4 +1,4 @@
-"""gdsurgeon shrink."""
+"""gdsurgeon quantize."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from gdsurgeon.operation.edit import Request
 
 
-@click.command("shrink", cls=Command)
+@click.command("quantize", cls=Command)
 @edit_options
 @click.option("--to", type=click.Choice(["float16", "bfloat16", "int8"]), help="What to store weights as.")
 @click.option("--keep", metavar="REGEX", default="", help="Leave constants whose names match as they are.")
@@ -43,8 +43,8 @@ def command(request: Request, to: str | None, keep: str, least: int, tolerance: 
 
     \b
     Examples:
-      gdsurgeon shrink model.pb --to float16 -o half.pb
-      gdsurgeon shrink model.pb --to int8 --keep '^box_head' --tolerance 0.05 -o small.pb
+      gdsurgeon quantize model.pb --to float16 -o half.pb
+      gdsurgeon quantize model.pb --to int8 --keep '^box_head' --tolerance 0.05 -o small.pb
     """
     if to is None:
         raise UsageError(
@@ -53,6 +53,6 @@ def command(request: Request, to: str | None, keep: str, least: int, tolerance: 
             facts={"option": "--to"},
         )
     from gdsurgeon.cli.run_edit import run_edit
-    from gdsurgeon.edits.shrink import shrink
+    from gdsurgeon.edits.quantize import quantize
 
-    run_edit("shrink", request, lambda graph: shrink(graph, to, keep=keep, least=least, tolerance=tolerance))
+    run_edit("quantize", request, lambda graph: quantize(graph, to, keep=keep, least=least, tolerance=tolerance))

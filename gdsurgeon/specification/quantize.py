@@ -1,4 +1,4 @@
-"""shrink: constants are made of smaller ones, by a Cast, or a Cast and a Mul, and nothing else is different.
+"""quantize: constants are made of smaller ones, by a Cast, or a Cast and a Mul, and nothing else is different.
 
 What each is then is computed here once more from what is written, and held against what it was, element by element.
 """

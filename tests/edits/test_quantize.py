@@ -1,4 +1,4 @@
-"""shrink: what is stored otherwise and how, what stays and why, what is refused; errors are exact."""
+"""quantize: what is stored otherwise and how, what stays and why, what is refused; errors are exact."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from support.running import run
 
 from gdsurgeon.analysis.queries.constant_values import values_of
 from gdsurgeon.analysis.queries.ranked import chosen_from
-from gdsurgeon.edits.shrink import shrink
+from gdsurgeon.edits.quantize import quantize
 from gdsurgeon.edits.smaller import as_half, as_whole_numbers
 from gdsurgeon.errors import EditError, NothingToDo, UsageError
 from gdsurgeon.graph.graph import Graph
@@ -56,7 +56,7 @@ WIDE = [0.5 * i for i in range(512)]
 def test_halves_are_cast_under_the_name_of_the_constant() -> None:
     result = expect(
         [X, const("w", WIDE, shape=(64, 8), _note="a"), node("y", "MatMul", ["x", "w"], T=FLOAT), scalar("one", 1)],
-        lambda found: shrink(found, "float16"),
+        lambda found: quantize(found, "float16"),
         [
             X,
             node("w", "Cast", ["w/small"], _note="a", SrcT=HALF, DstT=FLOAT),
@@ -64,7 +64,7 @@ def test_halves_are_cast_under_the_name_of_the_constant() -> None:
             node("y", "MatMul", ["x", "w"], T=FLOAT),
             scalar("one", 1),
         ],
-        command="shrink --to float16",
+        command="quantize --to float16",
     )  # fmt: skip
     assert result.facts["constants"] == [
         {"constant": "w", "bytes_before": 2048, "bytes_after": 1024,
@@ -81,7 +81,7 @@ def test_whole_numbers_have_a_scale_for_each_channel_and_what_waits_goes_on_wait
     expect(
         [X, const("a", [1.0]), const("w", values, FLOAT, (256, 2), **on_cpu),
          node("y", "MatMul", ["z", "w"], T=FLOAT), placeholder("z", shape=(1, 256))],
-        lambda found: shrink(found, "int8"),
+        lambda found: quantize(found, "int8"),
         [
             X,
             const("a", [1.0]),
@@ -119,7 +119,7 @@ def test_the_channels_are_those_of_the_outputs_of_the_reader(op: str) -> None:
         node("passed", "Identity", ["w"], T=FLOAT),
         node("y", op.partition(" ")[0], ["passed" if name == "w" else name for name in inputs], T=FLOAT, **attrs),
     )
-    shrink(found, "int8")
+    quantize(found, "int8")
     assert values_of(found["w/scale"]).shape == wanted
 
 
@@ -144,7 +144,7 @@ def test_what_is_needed_as_it_is_stays_and_that_is_said(why: str) -> None:
     body.signature.attr.add(name="T", type="type")
     trailer = library(body) if why == "typed-by-calls" else b""
     found = graph(X, *STAYS[why], const("other", WIDE), add("z", "other", "other"), trailer=trailer)
-    result = shrink(found, "float16")
+    result = quantize(found, "float16")
     assert result.intent.changed == ["other"]
     (note,) = result.notes
     check_error(note, why, {"count": 1})
@@ -157,18 +157,18 @@ def test_constants_of_other_types_stay(number: int) -> None:
     other = node("o", "Const", dtype=dtype(number), value=value)
     for to in ("float16", "bfloat16", "int8"):
         found = graph(const("w", WIDE, shape=(8, 64)), add("z", "w", "w"), other)
-        assert shrink(found, to).intent.changed == ["w"]
+        assert quantize(found, to).intent.changed == ["w"]
 
 
 def test_vectors_and_what_is_kept_or_small_stay() -> None:
     def found() -> Graph:
         return graph(const("v", WIDE), const("w", WIDE, shape=(8, 64)), add("y", "v", "w"), add("z", "w", "w"))
 
-    assert shrink(found(), "int8").intent.changed == ["w"]
-    assert shrink(found(), "float16", keep="^v$").intent.changed == ["w"]
-    refused(found(), "nothing-to-do", lambda g: shrink(g, "float16", least=513), error=NothingToDo)
-    refused(found(), "nothing-matched", lambda g: shrink(g, "float16", keep="u"), value="u")
-    refused(found(), "bad-value", lambda g: shrink(g, "int4"), error=UsageError, value="int4")
+    assert quantize(found(), "int8").intent.changed == ["w"]
+    assert quantize(found(), "float16", keep="^v$").intent.changed == ["w"]
+    refused(found(), "nothing-to-do", lambda g: quantize(g, "float16", least=513), error=NothingToDo)
+    refused(found(), "nothing-matched", lambda g: quantize(g, "float16", keep="u"), value="u")
+    refused(found(), "bad-value", lambda g: quantize(g, "int4"), error=UsageError, value="int4")
 
 
 def test_what_overflows_or_underflows_is_refused_by_name_all_at_once() -> None:
@@ -182,17 +182,17 @@ def test_what_overflows_or_underflows_is_refused_by_name_all_at_once() -> None:
         )
 
     unfit = {"constants": ["large", "tiny"], "problems": ["overflow", "underflow"]}
-    error = refused(found(), "does-not-fit", lambda g: shrink(g, "float16"), **unfit)
+    error = refused(found(), "does-not-fit", lambda g: quantize(g, "float16"), **unfit)
     assert len(error.details) == 2
-    assert shrink(found(), "float16", keep=error.facts["pattern"]).intent.changed == ["w"]
-    assert shrink(found(), "bfloat16").intent.changed == ["large", "tiny", "w"]
+    assert quantize(found(), "float16", keep=error.facts["pattern"]).intent.changed == ["w"]
+    assert quantize(found(), "bfloat16").intent.changed == ["large", "tiny", "w"]
     for values, problem in (([float("inf"), *WIDE[1:]], "not-finite"), ([1e-37] * 512, "underflow")):
         matrix = graph(const("w", values, shape=(8, 64)), add("y", "w", "w"))
-        refused(matrix, "does-not-fit", lambda g: shrink(g, "int8"), constants=["w"], problems=[problem])
+        refused(matrix, "does-not-fit", lambda g: quantize(g, "int8"), constants=["w"], problems=[problem])
 
 
 def test_a_few_elements_that_become_0_beside_large_ones_are_counted() -> None:
-    result = shrink(graph(const("w", [*WIDE[1:], 1e-9]), add("y", "w", "w")), "float16")
+    result = quantize(graph(const("w", [*WIDE[1:], 1e-9]), add("y", "w", "w")), "float16")
     assert json.dumps(result.facts["constants"]).count('"flushed": 1') == 1
 
 
@@ -208,7 +208,7 @@ def test_shapes_that_follow_from_what_a_function_returns(casts_inside: bool) -> 
     read = "call" if casts_inside else "c"
     y = node("y", "Reshape", ["x", read], T=FLOAT, Tshape=INT32)
     found = graph(X, *outside, y, const("other", WIDE), add("z", "other", "other"), trailer=library(body))
-    result_ = shrink(found, "float16")
+    result_ = quantize(found, "float16")
     assert result_.intent.changed == ["other"] and result_.intent.functions.changed == []
     check_error(result_.notes[0], "shape-source", {"count": 1})
 
@@ -216,12 +216,12 @@ def test_shapes_that_follow_from_what_a_function_returns(casts_inside: bool) -> 
 def test_functions_are_looked_into() -> None:
     body = function("F", const("w", WIDE), add("y", "x", "w:output:0"))
     found = graph(placeholder("x"), node("call", "F", ["x"]), trailer=library(body))
-    result = shrink(found, "bfloat16")
+    result = quantize(found, "bfloat16")
     check_accounted(found, result, found.chunks())
     inner = {each.name: each.op for each in found.functions["F"].node_def}
     assert inner == {"w": "Cast", "w/small": "Const", "y": "AddV2"}
     again = graph(placeholder("x"), node("call", "F", ["x"]), trailer=library(body))
-    edit = partial(shrink, to="float16", keep="^F/w$")
+    edit = partial(quantize, to="float16", keep="^F/w$")
     refused(again, "nothing-to-do", edit, error=NothingToDo, stays={"kept": 1})
 
 
@@ -283,7 +283,7 @@ def test_the_error_is_that_of_what_is_written(record: bytes, to: Any) -> None:
 def test_whatever_a_constant_holds_it_is_refused_or_accounted_for(record: bytes, to: str) -> None:
     found = graph(record, const("v", [1.5] * 512, shape=(8, 64)), add("y", "v", "v"))
     try:
-        result = shrink(found, to, least=1)
+        result = quantize(found, to, least=1)
     except EditError as error:
         check_error(error, "does-not-fit", {"constants": ["w"]})
         return
@@ -297,7 +297,7 @@ def test_tensorflow_makes_of_it_what_is_said() -> None:
     record = const("w", values.ravel().tolist(), shape=(16, 64))
     for to in ("float16", "bfloat16", "int8"):
         found = graph(record, add("y", "w", "w"))
-        result = shrink(found, to)
+        result = quantize(found, to)
         made = np.array(run(found, "w")[0])
         wanted = json.loads(json.dumps(result.facts["constants"]))[0]["max_error"]
         assert np.abs(made - values.astype(np.float64)).max() == wanted > 0
@@ -329,16 +329,16 @@ def test_what_is_put_in_order_is_compared_before_it_is() -> None:
 @pytest.mark.tensorflow
 def test_errors_are_measured_and_a_tolerance_is_a_claim(desk: Desk) -> None:
     desk.put("model.pb", detector())
-    ran = desk.run("shrink", "model.pb", "--to", "int8", "-o", "out.pb", "--report", "report.json")
+    ran = desk.run("quantize", "model.pb", "--to", "int8", "-o", "out.pb", "--report", "report.json")
     assert ran.code == 0 and "and nothing is claimed" in ran.err and "measured raw: " in ran.err, ran.err
     report = json.loads(desk.files()["report.json"])
     assert report["proof"]["judged"] is False and report["edit"]["bytes_after"] < report["edit"]["bytes_before"]
     by_name = {each["edited"]: each for each in report["proof"]["outputs"]}
     needed = by_name["raw"]["tolerance_needed"]
     assert 0 < by_name["raw"]["max_abs_difference"] < 1 and not by_name["raw"]["equal"]
-    ran = desk.run("shrink", "model.pb", "--to", "int8", "--tolerance", "0.2", "-o", "out.pb")
+    ran = desk.run("quantize", "model.pb", "--to", "int8", "--tolerance", "0.2", "-o", "out.pb")
     assert ran.code == 0 and "within rtol 0.2" in ran.err and "what it was chosen from is compared" in ran.err, ran.err
-    ran = desk.run("shrink", "model.pb", "--to", "int8", "--tolerance", str(needed / 10), "-o", "wrong.pb")
+    ran = desk.run("quantize", "model.pb", "--to", "int8", "--tolerance", str(needed / 10), "-o", "wrong.pb")
     assert ran.code == 5 and "raw: 40 of 40" in ran.err and "wrong.pb" not in desk.files(), ran.err
     assert ops(desk.files()["out.pb"])["w"] == "Mul"  # type: ignore[arg-type]
 
@@ -349,5 +349,5 @@ def test_a_tolerance_is_for_what_calls_a_function_that_is_another(desk: Desk) ->
     body = function("F", const("w", values), add("y", "x", "w:output:0"))
     call = node("c", "PartitionedCall", ["x"], f=func("F"), Tin=dtypes(FLOAT), Tout=dtypes(FLOAT))
     desk.put("model.pb", graph_bytes(placeholder("x", shape=(512,)), call, trailer=library(body)))
-    ran = desk.run("shrink", "model.pb", "--to", "float16", "--tolerance", "0.01", "-o", "out.pb")
+    ran = desk.run("quantize", "model.pb", "--to", "float16", "--tolerance", "0.01", "-o", "out.pb")
     assert ran.code == 0 and "within rtol 0.01" in ran.err, ran.err

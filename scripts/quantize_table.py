@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Has every model of a folder, and some of Keras, store its weights in fewer bytes, in each form, and writes a page.
 
-    python scripts/shrink_table.py FOLDER                             print the page
-    python scripts/shrink_table.py FOLDER -o docs/shrunk-models.md    write it
+    python scripts/quantize_table.py FOLDER                             print the page
+    python scripts/quantize_table.py FOLDER -o docs/quantized-models.md    write it
 
-Each model that runs is given to `gdsurgeon shrink --to FORM`; what that ends with but 0 or a refusal (4) is a defect,
+Each model that runs is given to `gdsurgeon quantize --to FORM`; what that ends with but 0 or a refusal (4) is a defect,
 and the script ends with 1.
 """
 
@@ -25,10 +25,10 @@ FORMS = ("float16", "bfloat16", "int8")
 ANY = "1e30"
 """A tolerance that nothing exceeds: with one, what was chosen from is measured, not what may be in another order."""
 HEAD = """\
-# Shrunk models
+# Quantized models
 
-What `shrink` makes of models that others have published, and of some that Keras makes of random weights. Made by
-`scripts/shrink_table.py`. In each column: the bytes that are left, as a part of what there was; the same of both packed
+What `quantize` makes of models that others have published, and of some that Keras makes of random weights. Made by
+`scripts/quantize_table.py`. In each column: the bytes that are left, as a part of what there was; the same of both packed
 by gzip; the tolerance, relative and absolute, within which the outputs are what they were on two feeds, and what a
 Softmax reads. Outputs behind a NonMaxSuppression or a TopK may be in another order: there it is the tolerance of what
 these choose from. -: nothing would be smaller.
@@ -75,7 +75,7 @@ def runs_of(path: Path) -> Iterator[Run]:
     for form in FORMS:
         with tempfile.TemporaryDirectory() as folder:
             out, report = f"{folder}/out.pb", f"{folder}/report.json"
-            arguments = ["shrink", str(path), "--to", form, "-o", out, "--report", report, "--tolerance", ANY]
+            arguments = ["quantize", str(path), "--to", form, "-o", out, "--report", report, "--tolerance", ANY]
             code, said = compat_table.called(*arguments)
             run = Run(path.name, form, code, told(code, said, report))
         print(f"{run.model} {form}: {code} {run.told}", file=sys.stderr, flush=True)
@@ -108,7 +108,7 @@ def page(runs: Sequence[Run]) -> str:
             told = (run.told if run.code == 0 else "refused" if run.code == 4 else f"exit {run.code}" for run in cells)
             lines.append(f"| `{model}` | {' | '.join(told)} |")
     nothing = [model for model in models if all(by_place[model, form].told == "-" for form in FORMS)]
-    nothing_told = f"of {len(nothing)} nothing would be smaller, which are left out: `shrink` tells why"
+    nothing_told = f"of {len(nothing)} nothing would be smaller, which are left out: `quantize` tells why"
     lines += ["", f"{len(models)} models run here; {nothing_told}."]
     failed = [run for run in runs if run.code]
     if failed:

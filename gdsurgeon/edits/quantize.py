@@ -1,4 +1,4 @@
-"""shrink: weights stored in fewer bytes, and made what they were when the graph runs."""
+"""quantize: weights stored in fewer bytes, and made what they were when the graph runs."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class _Found(NamedTuple):
 
 
 @edit
-def shrink(graph: Graph, to: str, *, keep: str = "", least: int = LEAST, tolerance: float | None = None) -> EditResult:
+def quantize(graph: Graph, to: str, *, keep: str = "", least: int = LEAST, tolerance: float | None = None) -> EditResult:
     """Stores weights in fewer bytes: as TO, from which a Cast, or a Cast and a Mul, makes what they were.
 
     The node that is left under the name of the constant is that Cast or Mul, so that readers are as they were. As
