@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from gdsurgeon.edits.claims import EditResult as EditResult
     from gdsurgeon.edits.clone_scope import clone_scope as clone_scope
     from gdsurgeon.edits.compat import compat as compat
-    from gdsurgeon.edits.control import control as control
+    from gdsurgeon.edits.control_edges import control_edges as control_edges
     from gdsurgeon.edits.copying.copy_in import copy_in as copy_in
     from gdsurgeon.edits.copying.copy_nodes import copy_nodes as copy_nodes
     from gdsurgeon.edits.extract import extract as extract
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from gdsurgeon.edits.in_functions import in_functions as in_functions
     from gdsurgeon.edits.inline import inline as inline
     from gdsurgeon.edits.insert import insert as insert
+    from gdsurgeon.edits.quantize import quantize as quantize
     from gdsurgeon.edits.remove import remove as remove
     from gdsurgeon.edits.rename import rename as rename
     from gdsurgeon.edits.repair import repair as repair
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from gdsurgeon.edits.set_attr import set_attr as set_attr
     from gdsurgeon.edits.set_device import set_device as set_device
     from gdsurgeon.edits.set_shape import set_shape as set_shape
-    from gdsurgeon.edits.quantize import quantize as quantize
     from gdsurgeon.edits.simplify import simplify as simplify
     from gdsurgeon.edits.slim import slim as slim
     from gdsurgeon.edits.strip_weights import strip_weights as strip_weights
@@ -128,7 +128,9 @@ COMMANDS = {
         "Wiring", "Have the consumers of one tensor read another.", "cli.reroute", "edits.reroute.reroute"
     ),
     "insert": Entry("Wiring", "Splice a graph into a tensor.", "cli.insert", "edits.insert.insert"),
-    "control": Entry("Wiring", "Add and remove control edges.", "cli.control", "edits.control.control"),
+    "control-edges": Entry(
+        "Wiring", "Add and remove control edges.", "cli.control_edges", "edits.control_edges.control_edges"
+    ),
     "remove": Entry("Nodes", "Remove the selected nodes.", "cli.remove", "edits.remove.remove"),
     "set-attr": Entry("Nodes", "Set attrs of nodes.", "cli.set_attr", "edits.set_attr.set_attr"),
     "swap-op": Entry("Nodes", "Change the op of nodes.", "cli.swap_op", "edits.swap_op.swap_op"),

@@ -28,9 +28,9 @@ HEAD = """\
 # Quantized models
 
 What `quantize` makes of models that others have published, and of some that Keras makes of random weights. Made by
-`scripts/quantize_table.py`. In each column: the bytes that are left, as a part of what there was; the same of both packed
-by gzip; the tolerance, relative and absolute, within which the outputs are what they were on two feeds, and what a
-Softmax reads. Outputs behind a NonMaxSuppression or a TopK may be in another order: there it is the tolerance of what
+`scripts/quantize_table.py`. In each column: the bytes that are left, as a part of what there was; the same of both
+packed by gzip; the tolerance, relative and absolute, within which the outputs are what they were on two feeds, and what
+a Softmax reads. Outputs behind a NonMaxSuppression or a TopK may be in another order: there it is the tolerance of what
 these choose from. -: nothing would be smaller.
 
 """

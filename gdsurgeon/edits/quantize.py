@@ -57,7 +57,9 @@ class _Found(NamedTuple):
 
 
 @edit
-def quantize(graph: Graph, to: str, *, keep: str = "", least: int = LEAST, tolerance: float | None = None) -> EditResult:
+def quantize(
+    graph: Graph, dtype: str, *, keep: str = "", least: int = LEAST, tolerance: float | None = None
+) -> EditResult:
     """Stores weights in fewer bytes: as TO, from which a Cast, or a Cast and a Mul, makes what they were.
 
     The node that is left under the name of the constant is that Cast or Mul, so that readers are as they were. As
@@ -68,7 +70,7 @@ def quantize(graph: Graph, to: str, *, keep: str = "", least: int = LEAST, toler
 
     Args:
         graph: changed in place.
-        to: ``float16``, ``bfloat16`` or ``int8``.
+        dtype: ``float16``, ``bfloat16`` or ``int8``.
         keep: a pattern; constants whose names it is found in stay.
         least: elements that a constant has at least that is stored otherwise.
         tolerance: by how much outputs may differ, relative and absolute; None: that is measured and nothing claimed.
@@ -79,10 +81,10 @@ def quantize(graph: Graph, to: str, *, keep: str = "", least: int = LEAST, toler
             graph is as it was.
         NothingToDo: nothing would be smaller.
     """
-    if to not in FORMS:
-        message = f"weights are stored as {', '.join(FORMS)}, and not as {quoted(to)}"
-        raise UsageError(message, code="bad-value", facts={"value": to, "expected": list(FORMS)})
-    work = _Work(FORMS[to], Keeping(keep), least)
+    if dtype not in FORMS:
+        message = f"weights are stored as {', '.join(FORMS)}, and not as {quoted(dtype)}"
+        raise UsageError(message, code="bad-value", facts={"value": dtype, "expected": list(FORMS)})
+    work = _Work(FORMS[dtype], Keeping(keep), least)
     bodies = [] if graph.is_body else list(_bodies(graph, work))
     sources = shape_sources(graph)
     found = work.found_in(graph, sources)
@@ -97,11 +99,11 @@ def quantize(graph: Graph, to: str, *, keep: str = "", least: int = LEAST, toler
     }
     all_found = [*found, *(each for several in inside.values() for each in several)]
     work.keep.check_found()
-    _check_fit(all_found, to)
+    _check_fit(all_found, dtype)
     if not all_found:
         stays = "".join(f"; {note}" for note in work.notes())
         raise NothingToDo(
-            f"nothing would change: no constant would be smaller as {to}{stays}", facts={"stays": dict(work.stays)}
+            f"nothing would change: no constant would be smaller as {dtype}{stays}", facts={"stays": dict(work.stays)}
         )
     also = _reached(graph, chosen_from(graph), [each.called for each in found] if not any(inside.values()) else None)
     except_for = reordered(graph) if also and tolerance is not None else {}
@@ -119,8 +121,8 @@ def quantize(graph: Graph, to: str, *, keep: str = "", least: int = LEAST, toler
         intent,
         (claim,),
         notes=work.notes(),
-        told=list(_told(all_found, to, sizes)),
-        facts=_facts(all_found, to, sizes),
+        told=list(_told(all_found, dtype, sizes)),
+        facts=_facts(all_found, dtype, sizes),
         inside={name: (body.graph, EditResult(_intent(body.graph))) for name, body in changed.items()},
     )
 

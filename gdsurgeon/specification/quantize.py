@@ -28,14 +28,14 @@ PRECISION = {"float16": (2.0**-11, 2.0**-25), "bfloat16": (2.0**-8, 2.0**-134)}
 
 
 def violations(
-    comparison: Comparison, to: str, keep: str = "", least: int = 64, tolerance: float | None = None
+    comparison: Comparison, dtype: str, keep: str = "", least: int = 64, tolerance: float | None = None
 ) -> Iterator[str]:
     """See `gdsurgeon.specification.specify.violations`."""
     del tolerance  # of the proof
     pattern = re.compile(keep) if keep else None
-    yield from _different(comparison, to, pattern, least, FunctionChanges(changed=list(comparison.inside)), "")
+    yield from _different(comparison, dtype, pattern, least, FunctionChanges(changed=list(comparison.inside)), "")
     for name, inside in comparison.inside.items():
-        faults = _different(inside, to, pattern, least, FunctionChanges(), f"{name}/")
+        faults = _different(inside, dtype, pattern, least, FunctionChanges(), f"{name}/")
         yield from (f"in the function {quoted(name)} {line}" for line in faults)
 
 

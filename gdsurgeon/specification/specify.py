@@ -18,7 +18,7 @@ SPECIFIED = frozenset(
         "change_signatures",
         "clone_scope",
         "compat",
-        "control",
+        "control_edges",
         "extract",
         "freeze",
         "freeze_input",

@@ -20,7 +20,7 @@ LINES = (
     "rename picture=jpeg",
     "add-postprocessing --output logits --steps 'top-k(5)'",
     f"freeze-input {FIRST}_bn_1/batchnorm/add/y=0.00001",
-    f"control --add logits=^{FIRST}_relu_1/Relu",
+    f"control-edges --add logits=^{FIRST}_relu_1/Relu",
     "set-device --set /cpu:0 --op Relu",
     f"remove --node {FIRST}_conv_1/convolution/ReadVariableOp --bypass",
     f"rename {FIRST}_relu_1/Relu=first",

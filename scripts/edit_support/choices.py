@@ -343,7 +343,7 @@ CHOICES: dict[str, dict[str, Callable[[Model], Arguments | None]]] = {
         "Abs in the middle": _insert_in_the_middle,
         "Identity in a loop or branch": _insert_inside,
     },
-    "control": {
+    "control-edges": {
         "an output waits for what is above it": _control_above,
         "a node waits for one elsewhere": _control_beside,
         "a node waits for nothing any more": _control_removed,

@@ -304,7 +304,7 @@ def test_what_an_earlier_line_renamed_has_its_new_name(line: str, name: str, rea
 @pytest.mark.parametrize(
     ("lines", "code", "facts"),
     [
-        (("rename guard=sentry", "remove --select sentry", "control --add scores=^guard"), "no-such-node",
+        (("rename guard=sentry", "remove --select sentry", "control-edges --add scores=^guard"), "no-such-node",
          {"node": "guard", "reason": "line 1 renamed it to 'sentry', line 2 removed that"}),
         (("rename guard=sentry", "remove --select sentry", "rename sentry=a"), "no-such-node",
          {"node": "sentry", "reason": "line 2 removed it"}),

@@ -110,7 +110,7 @@ def test_bash_completes_what_is_on_the_line(bash: Bash) -> None:
         "rename model.pb --scope tow": "rename model.pb --scope tower=",
         "extract model.pb --outputs scores,ca": "extract model.pb --outputs scores,called ",
         "extract model.pb --outputs=scores,ca": "extract model.pb --outputs=scores,called ",
-        "control model.pb --add scores=^im": "control model.pb --add scores=^image ",
+        "control-edges model.pb --add scores=^im": "control-edges model.pb --add scores=^image ",
         "set-shape model.pb si": "set-shape model.pb size=",
         "rename model.pb --in Negate y": "rename model.pb --in Negate y=",
         "inline model.pb --function Ne": "inline model.pb --function Negate ",
@@ -121,7 +121,8 @@ def test_bash_completes_what_is_on_the_line(bash: Bash) -> None:
 
 
 def test_bash_completes_in_quotes(bash: Bash) -> None:
-    assert bash.listed("control model.pb --add 'scores=^tower/sc") == {"scores=^tower/scale", "scores=^tower/scaled"}
+    wanted = {"scores=^tower/scale", "scores=^tower/scaled"}
+    assert bash.listed("control-edges model.pb --add 'scores=^tower/sc") == wanted
 
 
 def test_bash_lists_what_there_is(bash: Bash) -> None:

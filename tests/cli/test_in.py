@@ -31,7 +31,7 @@ EDITS = {
     "rename": ["while/add=while/sum"],
     "set-attr": ["while/add", "_note:string=x"],
     "set-device": ["--op", "AddV2", "--set", "/cpu:0"],
-    "control": ["--add", "while/add=^while/add_1"],
+    "control-edges": ["--add", "while/add=^while/add_1"],
     "reroute": ["while/add_1=while/add"],
 }
 

@@ -57,7 +57,7 @@ EDITS = """
     extract M --outputs y
     extract M --outputs z --inputs y
     import M P --connect x=z
-    control M --add y=x
+    control-edges M --add y=x
     set-attr M y _k:int=3
     set-device M --clear
     set-shape M x=1,2

@@ -27,7 +27,7 @@ EDITS = (
     ("freeze", "--outputs", Y, "--inputs", X),
     ("freeze-input", f"{X}=[[1, 2]]"),
     ("set-shape", f"{X}=3,2"),
-    ("control", "--add", f"{Y}=^{X}"),
+    ("control-edges", "--add", f"{Y}=^{X}"),
     ("import", "pre.pb", "--connect", f"{Y}=raw"),
     ("insert", f"{Y}", "pre.pb"),
     ("remove", "--node", "serving_default/y", "--allow-outputs", "--dangling", "placeholder"),

@@ -221,7 +221,7 @@ def test_functions_are_looked_into() -> None:
     inner = {each.name: each.op for each in found.functions["F"].node_def}
     assert inner == {"w": "Cast", "w/small": "Const", "y": "AddV2"}
     again = graph(placeholder("x"), node("call", "F", ["x"]), trailer=library(body))
-    edit = partial(quantize, to="float16", keep="^F/w$")
+    edit = partial(quantize, dtype="float16", keep="^F/w$")
     refused(again, "nothing-to-do", edit, error=NothingToDo, stays={"kept": 1})
 
 

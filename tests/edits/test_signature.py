@@ -106,7 +106,7 @@ def test_what_is_written(desk: Desk) -> None:
         ("signature", "--rename", "serving_default/W=V"),
         ("signature", "--rename", "serving_default/x=V"),
         ("rename", "w=v"),
-        ("control", "--add", "unused=^x"),
+        ("control-edges", "--add", "unused=^x"),
         ("slim", "--signature", "serving_default"),
     ],
     ids=" ".join,

@@ -70,7 +70,7 @@ def in_outer(edit: Edit) -> Edit:
 
 
 FUSE: Edit = lambda g: gds.fuse_ops(g, FUSED, "f")  # noqa: E731
-WAIT: Edit = lambda g: gds.control(g, add=[("y", "^halves")])  # noqa: E731
+WAIT: Edit = lambda g: gds.control_edges(g, add=[("y", "^halves")])  # noqa: E731
 PART: Edit = lambda g: gds.extract(g, ["scaled"], ["y", "stored"])  # noqa: E731
 ON_CPU: Edit = lambda g: gds.set_device(g, device="/cpu:0", nodes=["sum"])  # noqa: E731
 INLINE: Edit = lambda g: gds.inline(g)  # noqa: E731

@@ -124,10 +124,10 @@ def more(name: str, kind: str, target: str) -> Mutation:
 def is_wrong(name: str, mutation: Mutation) -> bool:
     """Whether it is nothing that the edit itself may do.
 
-    `control` may well add an edge to the nodes of which it says that it has changed them; and what XLA computes is
-    allowed to differ by a little.
+    `control-edges` may add an edge to the nodes that it lists as changed, and values that XLA computes may differ a
+    little.
     """
-    if name == "control" and mutation.where == SAID:
+    if name == "control-edges" and mutation.where == SAID:
         return mutation.kind != "control edge added"
     if name == "fuse-ops --xla" and mutation.where == ADDED:
         return mutation.kind != "weight scaled by a little in a function"

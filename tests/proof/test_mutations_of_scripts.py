@@ -40,8 +40,8 @@ SCRIPTS: dict[str, tuple[Edit, ...]] = {
         behind, EDITS["freeze-input"], named(("result_raw", "raw"), ("t/scaled", "s")),
     ),
     "a graph in front": (
-        EDITS["add-preprocessing"], named(("x", "input"), ("map", "picture")), EDITS["control"], EDITS["set-device"],
-        EDITS["inline"],
+        EDITS["add-preprocessing"], named(("x", "input"), ("map", "picture")), EDITS["control-edges"],
+        EDITS["set-device"], EDITS["inline"],
     ),
     "bypassed, and a graph beside": (
         EDITS["remove --bypass"], lambda g: gds.insert(g, "t/difference", beside(), scope="b"),
@@ -92,7 +92,7 @@ MODEL = every_edit.built(every_edit.model)
 
 def is_an_edit_of_its_own(name: str, place: int, mutation: Mutation) -> bool:
     """Whether it is nothing but what the edit itself may do: see `test_mutations.is_wrong`."""
-    return SCRIPTS[name][place] is EDITS["control"] and mutation.kind == "control edge added"
+    return SCRIPTS[name][place] is EDITS["control-edges"] and mutation.kind == "control edge added"
 
 
 @pytest.mark.parametrize(("name", "place", "mutation"), cases(7))

@@ -105,7 +105,7 @@ CASES = {
     ),
     "clone-scope": Case((MODEL, "tower", "copy"), ((MODEL,), (MODEL, "tower")), ((MODEL, "towr", "copy"), "tower")),
     "compat": Case((MODEL, "--target", "1.15"), ((MODEL,),), ((MODEL, "--target", "v1.15"), "1.15"), exit_code=2),
-    "control": Case((MODEL, "--add", "called=^guard"), ((MODEL,),), ((MODEL, "--add", "called=^gard"), "guard")),
+    "control-edges": Case((MODEL, "--add", "called=^guard"), ((MODEL,),), ((MODEL, "--add", "called=^gard"), "guard")),
     "diff": Case((MODEL, "./model.pb"), ((MODEL,),), ((MODEL, "./model.pb", "--in", "f"), "F")),
     "extract": Case(
         (MODEL, "--inputs", "tower/scaled", "--outputs", "scores"),

@@ -9,7 +9,7 @@ from gdsurgeon.edits.add_postprocessing import add_postprocessing
 from gdsurgeon.edits.add_preprocessing import add_preprocessing
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.clone_scope import clone_scope
-from gdsurgeon.edits.control import control
+from gdsurgeon.edits.control_edges import control_edges
 from gdsurgeon.edits.extract import extract
 from gdsurgeon.edits.freeze_input import freeze_input
 from gdsurgeon.edits.fuse_ops import fuse_ops
@@ -214,7 +214,7 @@ EDITS: dict[str, Edit] = {
     "add-postprocessing": lambda g: add_postprocessing(g, beside("y", "y_postprocessed")),
     "clone-scope": lambda g: clone_scope(g, "t", "u"),
     "clone-scope --input": lambda g: clone_scope(g, "t", "u", inputs=[("x", "x2")]),
-    "control": lambda g: control(g, add=[("sum", "^t/check")], remove=[("y", "^go")]),
+    "control-edges": lambda g: control_edges(g, add=[("sum", "^t/check")], remove=[("y", "^go")]),
     "extract": lambda g: extract(g, ["t/scaled"], ["y", "label", "t/kind2"]),
     "freeze-input": lambda g: freeze_input(g, {"z": "[[1, -2]]"}),
     "fuse-ops": lambda g: fuse_ops(g, FUSED, "f"),

@@ -95,8 +95,8 @@ def _control(graph: Graph, rng: random.Random) -> Edit:
     one, other = (rng.choice(_nodes(graph)).name for _ in range(2))
     if waiting and rng.random() < 0.5:
         gone = rng.choice(waiting)
-        return lambda g: gds.control(g, remove=[gone])
-    return lambda g: gds.control(g, add=[(one, f"^{other}")])
+        return lambda g: gds.control_edges(g, remove=[gone])
+    return lambda g: gds.control_edges(g, add=[(one, f"^{other}")])
 
 
 def _insert(graph: Graph, rng: random.Random) -> Edit:
@@ -186,8 +186,9 @@ def _in_function(graph: Graph, rng: random.Random) -> Edit:
 
 
 DRAWS: dict[str, Draw] = {
-    "rename": _rename, "rename --scope": _rename_scope, "set-device": _device, "control": _control, "insert": _insert,
-    "import": _import, "add-preprocessing": _front, "add-postprocessing": _behind, "freeze-input": _freeze,
+    "rename": _rename, "rename --scope": _rename_scope, "set-device": _device, "control-edges": _control,
+    "insert": _insert, "import": _import, "add-preprocessing": _front, "add-postprocessing": _behind,
+    "freeze-input": _freeze,
     "remove --bypass": _bypass, "remove": _remove, "extract": _extract, "set-attr": _note, "reroute": _reroute,
     "inline": _inline, "fuse-ops": _fuse, "set-shape": _shape, "rename --in": _in_function,
 }  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any
 
 from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.edits.clone_scope import clone_scope
-from gdsurgeon.edits.control import control
+from gdsurgeon.edits.control_edges import control_edges
 from gdsurgeon.edits.fuse_ops import fuse_ops
 from gdsurgeon.edits.import_graph import import_graph
 from gdsurgeon.edits.inline import inline
@@ -98,8 +98,8 @@ EDITS: dict[str, Edit] = {
     "fuse-ops --with": lambda g: fuse_ops(g, FUSED, "f", body=body().graph("body.pb"), mapped=MAPPED),
     "inline": lambda g: inline(g),
     "inline --keep-names": lambda g: inline(g, keep_names=True),
-    "control --add": lambda g: control(g, add=[("apart", "^sum")]),
-    "control --remove": lambda g: control(g, remove=[("apart", "^true")]),
+    "control-edges --add": lambda g: control_edges(g, add=[("apart", "^sum")]),
+    "control-edges --remove": lambda g: control_edges(g, remove=[("apart", "^true")]),
     "clone-scope": lambda g: clone_scope(g, "t", "u"),
     "import": lambda g: import_graph(g, part().graph("part.pb"), connect=[("x", "in")]),
 }
@@ -107,7 +107,7 @@ EDITS: dict[str, Edit] = {
 
 def model_for(name: str) -> Builder:
     m = model()
-    if name == "control --remove":
+    if name == "control-edges --remove":
         next(n for n in m.graph_def.node if n.name == "apart").input.append("^true")
     return m
 

@@ -32,7 +32,7 @@ from support.spoiling import (
 )
 
 from gdsurgeon.edits.claims import EditResult
-from gdsurgeon.edits.control import control
+from gdsurgeon.edits.control_edges import control_edges
 from gdsurgeon.edits.rename import rename
 from gdsurgeon.errors import GdsurgeonError
 from gdsurgeon.feeds.overrides import Overrides
@@ -139,8 +139,8 @@ WRONG: dict[str, dict[str, tuple[Spoil, str]]] = {
         "inputs exchanged in the body": (exchanged("minus"), DIFFERS),
         "a constant of the body": (value("seven", 6.9999995), DIFFERS),
     },
-    "control --add": {**MODEL_SPOILS, **SCOPE_SPOILS},
-    "control --remove": {**MODEL_SPOILS, **SCOPE_SPOILS},
+    "control-edges --add": {**MODEL_SPOILS, **SCOPE_SPOILS},
+    "control-edges --remove": {**MODEL_SPOILS, **SCOPE_SPOILS},
     "clone-scope": {
         **MODEL_SPOILS,
         **SCOPE_SPOILS,
@@ -193,8 +193,8 @@ def test_an_output_that_is_lost_is_caught(name: str, executor: Executor) -> None
 
 
 def test_a_dropped_control_edge_is_caught_where_it_matters(executor: Executor) -> None:
-    """`control --remove` itself is such an edit: it promises that the outputs stay, and here they do not."""
-    error = caught(executor, model(), lambda g: control(g, remove=[("stored", "^write")]))
+    """`control-edges --remove` itself is such an edit: it promises that the outputs stay, and here they do not."""
+    error = caught(executor, model(), lambda g: control_edges(g, remove=[("stored", "^write")]))
     assert error.exit_code == 5 and error.code == FAILS
 
 
@@ -264,7 +264,7 @@ def test_feeds_where_names_are_exchanged(executor: Executor) -> None:
     assert passed == 1
 
 
-@pytest.mark.parametrize("name", ["fuse-ops", "inline", "control --add", "clone-scope", "import"])
+@pytest.mark.parametrize("name", ["fuse-ops", "inline", "control-edges --add", "clone-scope", "import"])
 def test_feeds_and_shapes_of_edits_that_rename_nothing(name: str, executor: Executor) -> None:
     proof = proven(executor, model(), EDITS[name], Overrides({"x": "[[1, 2, 3, 4]]"}))
     assert proof.samples == 1

@@ -30,7 +30,7 @@ from gdsurgeon.cli.hints import hint_of
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.clone_scope import clone_scope
-from gdsurgeon.edits.control import control
+from gdsurgeon.edits.control_edges import control_edges
 from gdsurgeon.edits.fuse_ops import fuse_ops
 from gdsurgeon.edits.import_graph import import_graph
 from gdsurgeon.edits.rename import rename
@@ -206,7 +206,7 @@ NOTHING = {
 SMALL_EDITS: dict[str, Edit] = {
     "rename": lambda g: rename(g, [("y", "z")]),
     "fuse-ops": lambda g: fuse_ops(g, Selection(nodes=("t/same",)), "f"),
-    "control": lambda g: control(g, add=[("y", "^x")]),
+    "control-edges": lambda g: control_edges(g, add=[("y", "^x")]),
     "clone-scope": lambda g: clone_scope(g, "t", "u"),
 }
 
@@ -242,7 +242,7 @@ def dice(seed: int) -> Builder:
 DICE_EDITS: dict[str, Edit] = {
     "rename": lambda g: rename(g, [("y", "z"), ("t/draw", "d")]),
     "fuse beside the draw": lambda g: fuse_ops(g, Selection(nodes=("t/sum",)), "f"),
-    "control": lambda g: control(g, add=[("t/draw", "^x")]),
+    "control-edges": lambda g: control_edges(g, add=[("t/draw", "^x")]),
     "clone-scope": lambda g: clone_scope(g, "t", "u"),
 }
 
@@ -267,7 +267,7 @@ def test_a_draw_that_is_fused_has_one_seed_in_both_graphs(seed: int, executor: E
 STATEFUL_EDITS: dict[str, Edit] = {
     "rename": lambda g: rename(g, [("y", "z"), ("table", "words"), ("init", "start"), ("v", "weights")]),
     "fuse-ops": lambda g: fuse_ops(g, Selection(nodes=("y",)), "f"),
-    "control": lambda g: control(g, add=[("y", "^key")]),
+    "control-edges": lambda g: control_edges(g, add=[("y", "^key")]),
     "clone-scope": lambda g: clone_scope(g, "t", "u"),
     "import": lambda g: import_graph(g, stateful().graph("part.pb"), scope="p"),
 }

@@ -1,4 +1,4 @@
-"""control: control edges added and removed."""
+"""control-edges: control edges added and removed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MOST_NOTES = 8
 
 @naming(add=of_nodes, remove=of_nodes)
 @edit
-def control(graph: Graph, *, add: Sequence[Edge] = (), remove: Sequence[Edge] = ()) -> EditResult:
+def control_edges(graph: Graph, *, add: Sequence[Edge] = (), remove: Sequence[Edge] = ()) -> EditResult:
     """Adds control inputs to nodes, and removes some.
 
     All is decided from the graph as it is before the edit. A node that has a control input several times has it not

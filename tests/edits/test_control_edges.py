@@ -14,7 +14,7 @@ from support.graphs import BOOL, FLOAT, INT32, add, const, g8, graph, identity, 
 from support.paths import FIXTURES
 
 from gdsurgeon.edits.claims import EditResult
-from gdsurgeon.edits.control import Edge, control, control_outputs
+from gdsurgeon.edits.control_edges import Edge, control_edges, control_outputs
 from gdsurgeon.graph.graph import Graph
 
 
@@ -22,7 +22,7 @@ def becomes(
     found: Graph, after: dict[str, list[str]], *, add: Sequence[Edge] = (), remove: Sequence[Edge] = ()
 ) -> EditResult:
     """The result of the edit, after which FOUND is sound and the nodes of AFTER have these inputs."""
-    result = control(found, add=add, remove=remove)
+    result = control_edges(found, add=add, remove=remove)
     assert {name: inputs(found)[name] for name in after} == after
     assert result.intent.changed == list(after)
     assert sound(found)
@@ -31,15 +31,15 @@ def becomes(
 
 def test_removing() -> None:
     after = [*g8()[:-1], graphs.add("foo/bar/h", "foo/bar/f", "foo/bar/g")]
-    command = "control --remove foo/bar/h=^foo/c"
-    result = expect(g8(), lambda g: control(g, remove=[("foo/bar/h", "^foo/c")]), after, command=command)
+    command = "control-edges --remove foo/bar/h=^foo/c"
+    result = expect(g8(), lambda g: control_edges(g, remove=[("foo/bar/h", "^foo/c")]), after, command=command)
     assert result.intent.changed == ["foo/bar/h"]
 
 
 def test_control_outputs() -> None:
     found = graph(const("a", [1]), const("b", [1]), const("x", [1]), add("c", "a", "b", "^x", "^x"))
     assert control_outputs(found) == {found["x"]: [found["c"]]}
-    control(found, add=[("b", "x"), ("c", "a")])
+    control_edges(found, add=[("b", "x"), ("c", "a")])
     assert control_outputs(found) == {found["x"]: [found["b"], found["c"]], found["a"]: [found["c"]]}
 
 
@@ -51,9 +51,9 @@ def test_all_control_inputs_of_a_node() -> None:
 
 def test_nodes_can_be_given() -> None:
     found, other = graph(*g8()), graph(*g8())
-    control(found, add=[(found["foo/bar/e"], found["a"])])
+    control_edges(found, add=[(found["foo/bar/e"], found["a"])])
     assert inputs(found)["foo/bar/e"][-1] == "^a"
-    refused(found, "other-graph", partial(control, add=[("foo/bar/f", other["a"])]), node="a")
+    refused(found, "other-graph", partial(control_edges, add=[("foo/bar/f", other["a"])]), node="a")
 
 
 E, H = "foo/bar/e", "foo/bar/h"
@@ -88,12 +88,12 @@ LOOP = graphs.loop()
 def test_edges_that_are_refused(
     records: list[bytes], edges: dict[str, list[Edge]], code: str, facts: dict[str, Any]
 ) -> None:
-    refused(graph(*records), code, partial(control, **edges), **facts)
+    refused(graph(*records), code, partial(control_edges, **edges), **facts)
 
 
 def test_a_long_cycle_is_told_shortly() -> None:
     long = graph(const("n0", [1]), *(identity(f"n{i + 1}", f"n{i}") for i in range(100)))
-    error = refused(long, "would-cycle", partial(control, add=[("n0", "n100")]), count=101)
+    error = refused(long, "would-cycle", partial(control_edges, add=[("n0", "n100")]), count=101)
     assert len(error.message) < 200 and len(error.facts["nodes"]) == 20
 
 
@@ -130,9 +130,9 @@ def test_waiting_for_a_branch_that_may_not_be_taken_is_warned_of() -> None:
         node("m", "Merge", ["t", "s"], T=FLOAT, N=2),
         identity("y", "x"),
     ]
-    (warning,) = control(graph(*records), add=[("y", "t")]).warnings
+    (warning,) = control_edges(graph(*records), add=[("y", "t")]).warnings
     check_error(warning, "crosses-branch", {"node": "y", "name": "t"})
-    assert control(graph(*records), add=[("t", "s"), ("y", "m")]).warnings == []
+    assert control_edges(graph(*records), add=[("t", "s"), ("y", "m")]).warnings == []
 
 
 # What is written.
@@ -152,4 +152,4 @@ def test_waiting_for_a_branch_that_may_not_be_taken_is_warned_of() -> None:
 )
 def test_the_command_refuses(arguments: list[str], code: str, facts: dict[str, Any], desk: Desk) -> None:
     model = str(FIXTURES / "control_edges.pb")
-    desk.refused(2, code, "control", model, *arguments, "-o", "out.pb", "--validate", "structure", **facts)
+    desk.refused(2, code, "control-edges", model, *arguments, "-o", "out.pb", "--validate", "structure", **facts)

@@ -1,4 +1,4 @@
-"""gdsurgeon control."""
+"""gdsurgeon control-edges."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gdsurgeon.operation.edit import Request
 
 
-@click.command("control", cls=Command)
+@click.command("control-edges", cls=Command)
 @edit_options
 @in_bodies
 @click.option(
@@ -40,17 +40,17 @@ def command(request: Request, add: tuple[str, ...], remove: tuple[str, ...]) -> 
 
     \b
     Examples:
-      gdsurgeon control model.pb --add 'logits=^check_inputs'
-      gdsurgeon control model.pb --remove 'logits=^Assert' --remove 'probabilities=^*'
+      gdsurgeon control-edges model.pb --add 'logits=^check_inputs'
+      gdsurgeon control-edges model.pb --remove 'logits=^Assert' --remove 'probabilities=^*'
     """
     from gdsurgeon.cli.run_edit import run_edit
-    from gdsurgeon.edits.control import control
+    from gdsurgeon.edits.control_edges import control_edges
 
     if not add and not remove:
         raise UsageError("nothing to do: give --add NODE=^BEFORE or --remove NODE=^BEFORE", code="missing-option")
     added = [_edge(text, "--add") for text in add]
     removed = [_edge(text, "--remove") for text in remove]
-    run_edit("control", request, lambda graph: control(graph, add=added, remove=removed))
+    run_edit("control-edges", request, lambda graph: control_edges(graph, add=added, remove=removed))
 
 
 def _edge(text: str, option: str) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""control: the control inputs that are named came and went, and nothing else is different."""
+"""control-edges: the control inputs that are named came and went, and nothing else is different."""
 
 from __future__ import annotations
 
