@@ -22,32 +22,32 @@ if TYPE_CHECKING:
 @in_bodies
 @selection_options
 @click.option("--clear", is_flag=True, help="Take the device strings away.")
-@click.option("--map", "mapped", metavar="OLD=NEW", multiple=True, help="Replace a device, however it is spelt.")
-@click.option("--set", "placed", metavar="DEVICE", help="Have the selected nodes ask for DEVICE.")
+@click.option("--replace", "mapped", metavar="OLD=NEW", multiple=True, help="Replace a device, however it is spelt.")
+@click.option("--assign", "placed", metavar="DEVICE", help="Have the selected nodes ask for DEVICE.")
 def command(request: Request, selection: Selection, clear: bool, mapped: tuple[str, ...], placed: str | None) -> None:
     """Say where nodes ask to run: the devices that are baked into a graph.
 
-    --clear and --map work on all nodes and inside functions; with a selection, on the selected nodes only. --op selects
+    --clear and --replace change all nodes, also inside functions; with a selection, only the selected nodes. --op selects
     nodes inside functions as well. /gpu:0 is /device:GPU:0, and part of /job:worker/task:0/device:GPU:0, of which the
     other parts are kept; /gpu:* is any GPU. (--device says where the proof runs.)
 
     \b
     Examples:
       gdsurgeon set-device model.pb --clear
-      gdsurgeon set-device model.pb --map /gpu:0=/cpu:0 --map /job:worker=
-      gdsurgeon set-device model.pb --set /cpu:0 --op DecodeJpeg
+      gdsurgeon set-device model.pb --replace /gpu:0=/cpu:0 --replace /job:worker=
+      gdsurgeon set-device model.pb --assign /cpu:0 --op DecodeJpeg
     """
     from gdsurgeon.cli.run_edit import run_edit
     from gdsurgeon.edits.set_device import set_device
 
     if (clear, bool(mapped), placed is not None).count(True) != 1:
         code = "conflicting-options" if clear or mapped or placed is not None else "missing-option"
-        raise UsageError("give --clear, --map OLD=NEW or --set DEVICE, and only one of them", code=code)
+        raise UsageError("give --clear, --replace OLD=NEW or --assign DEVICE, and only one of them", code=code)
     if placed is not None:
         required(selection)
     request.tolerates = "bad-device"
     nodes = None if selection.names_nothing else selection
-    pairs = once((pair(text) for text in mapped), "--map")
+    pairs = once((pair(text) for text in mapped), "--replace")
     run_edit(
         "set-device", request, lambda graph: set_device(graph, clear=clear, pairs=pairs, device=placed, nodes=nodes)
     )

@@ -21,7 +21,7 @@ LINES = (
     "add-postprocessing --output logits --steps 'top-k(5)'",
     f"freeze-input {FIRST}_bn_1/batchnorm/add/y=0.00001",
     f"control-edges --add logits=^{FIRST}_relu_1/Relu",
-    "set-device --set /cpu:0 --op Relu",
+    "set-device --assign /cpu:0 --op Relu",
     f"remove --node {FIRST}_conv_1/convolution/ReadVariableOp --bypass",
     f"rename {FIRST}_relu_1/Relu=first",
 )

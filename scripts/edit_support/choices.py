@@ -213,12 +213,12 @@ def _clear_devices(model: Model) -> Arguments | None:
 
 
 def _set_device(_model: Model) -> Arguments | None:
-    return ["--set", "/cpu:0", "--select", "."]
+    return ["--assign", "/cpu:0", "--select", "."]
 
 
 def _map_device(model: Model) -> Arguments | None:
     placed = next(placed_nodes(model.graph), None)
-    return ["--map", f"{placed.device}=/cpu:0"] if placed else None
+    return ["--replace", f"{placed.device}=/cpu:0"] if placed else None
 
 
 # -- functions, copies and parts, gradients ---------------------------------------------------------------------------

@@ -30,7 +30,7 @@ def test_select_and_inspect_look_into_a_body(desk: Desk) -> None:
 EDITS = {
     "rename": ["while/add=while/sum"],
     "set-attr": ["while/add", "_note:string=x"],
-    "set-device": ["--op", "AddV2", "--set", "/cpu:0"],
+    "set-device": ["--op", "AddV2", "--assign", "/cpu:0"],
     "control-edges": ["--add", "while/add=^while/add_1"],
     "reroute": ["while/add_1=while/add"],
 }

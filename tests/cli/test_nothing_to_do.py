@@ -15,8 +15,8 @@ MODEL = graph_bytes(X, Y, node("z", "Neg", ["y"], T=FLOAT))
 IDLE = {
     "rename y=y": "nothing-to-do",
     "set-device --clear": "nothing-to-do",
-    "set-device --map /gpu:0=/cpu:0": "nothing-matched",
-    "set-device --set /cpu:0 --op Conv2D": "nothing-matched",
+    "set-device --replace /gpu:0=/cpu:0": "nothing-matched",
+    "set-device --assign /cpu:0 --op Conv2D": "nothing-matched",
     "set-attr y T=float32": "nothing-to-do",
     "set-attr --select . --remove _output_shapes": "no-such-attr",
     "set-attr --op Conv2D dilations=1,1,1,1": "nothing-matched",
@@ -91,6 +91,6 @@ def test_what_is_mended_on_the_way_is_proven(desk: Desk) -> None:
 
 def test_of_several_bodies_one_may_have_nothing_to_do(desk: Desk) -> None:
     bodies = ("--in", "while_body_frozen_82", "--in", "while_cond_frozen_81")
-    words = (*bodies, "--op", "AddV2", "--set", "/cpu:0", "-o", "out.pb", *QUICK)
+    words = (*bodies, "--op", "AddV2", "--assign", "/cpu:0", "-o", "out.pb", *QUICK)
     report = desk.report("set-device", str(FIXTURES / "functions_tf2.pb"), *words)
     assert list(report["edit"]["inside"]) == ["while_body_frozen_82"] and len(report["edit"]["notes"]) == 2

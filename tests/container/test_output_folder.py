@@ -282,7 +282,7 @@ def test_what_tensorflow_2_would_not_see(desk: Desk) -> None:
     removing = ("remove", "model", "--node", "unused", *QUICK, "-o", "unseen")
     assert desk.run(*removing).code == 0
     assert read("unseen").meta_graphs[0].HasField("object_graph_def")
-    moving = ("set-device", "model", "--set", "/cpu:0", "--select", "^y$", *QUICK, "-o", "out")
+    moving = ("set-device", "model", "--assign", "/cpu:0", "--select", "^y$", *QUICK, "-o", "out")
     desk.refused(4, "not-served", *moving)
     assert desk.run(*moving, "--as-v1").code == 0
     meta = read("out").meta_graphs[0]

@@ -32,7 +32,7 @@ EDITS = (
     ("insert", f"{Y}", "pre.pb"),
     ("remove", "--node", "serving_default/y", "--allow-outputs", "--dangling", "placeholder"),
     ("set-attr", Y, "_note:string=hello"),
-    ("set-device", "--set", "/cpu:0", "--forward", X),
+    ("set-device", "--assign", "/cpu:0", "--forward", X),
     ("swap-op", "Add", "--node", Y),
     ("fuse-ops", "--between", f"{X}={Y}", "--name", "call", "--keep", Y),
     ("clone-scope", "y", "z", "--input", f"{X}=unused"),

@@ -159,7 +159,7 @@ CASES = {
         ((MODEL, "--to", "int8", "--keep", "tower/scaled"), "tower/scale"),
     ),
     "strip-weights": Case((MODEL,), (), ((MODEL, "--keep", "tower/scaled"), "tower/scale")),
-    "set-device": Case((MODEL, "--clear"), ((MODEL,),), ((MODEL, "--set", "/cpu:0", "--node", "kep"), "kept")),
+    "set-device": Case((MODEL, "--clear"), ((MODEL,),), ((MODEL, "--assign", "/cpu:0", "--node", "kep"), "kept")),
     "set-shape": Case((MODEL, "image=4,2"), ((MODEL,),), ((MODEL, "imag=4,2"), "image")),
 }
 
