@@ -37,7 +37,7 @@ MOST_FAULTS = 100
 )
 @click.option("--scope", "scopes", metavar="OLD=NEW", multiple=True, help="Rename all keys that begin with OLD/.")
 @click.option("--regex", "patterns", metavar="PATTERN=REPL", multiple=True, help="Rename every key that matches.")
-@click.option("--map", "file", metavar="FILE", shell_complete=files, help="Read pairs OLD=NEW from FILE, one a line.")
+@click.option("--map-file", "file", metavar="FILE", shell_complete=files, help="Read pairs OLD=NEW from FILE, one a line.")
 @click.option("--drop", "drops", metavar="REGEX", multiple=True, help="Leave out every tensor whose key matches.")
 @click.option(
     "--set",
@@ -94,7 +94,7 @@ def command(
     if not edits:
         if out is not None or in_place or backup is not None or dry_run or require_change:
             raise UsageError(
-                "nothing to write: give --rename, --scope, --regex, --map, --drop or --set", code="missing-option"
+                "nothing to write: give --rename, --scope, --regex, --map-file, --drop or --set", code="missing-option"
             )
         _look(model, as_json, verifying)
         return

@@ -46,7 +46,7 @@ and where the path was renamed, the new path and how alike they are."""
 @output_option(
     "-o", "--output", "out", metavar="OUT.html", shell_complete=files, help="Write a page that shows both as one graph."
 )
-@output_option("--mapping", metavar="FILE", shell_complete=files, help="Write pairs of names for validate --map-file.")
+@output_option("--map-file", "mapping", metavar="FILE", shell_complete=files, help="Write pairs of names for validate --map-file.")
 @click.pass_context
 def command(
     context: click.Context,
@@ -77,7 +77,7 @@ def command(
       gdsurgeon diff old.pb new.pb
       gdsurgeon diff old.pb new.pb --ignore names,weights --stat
       gdsurgeon diff old.pb new.pb -o difference.html
-      gdsurgeon diff old.pb new.pb --mapping pairs.txt
+      gdsurgeon diff old.pb new.pb --map-file pairs.txt
     """
     del verbose
     if sum((as_json, stat, markdown, textconv)) > 1:
@@ -114,11 +114,11 @@ def _check_outputs(out: str | None, mapping: str | None, models: list[str], *, i
         raise UsageError("-o names a file: standard output has the answer", code="bad-value", facts={"option": "-o"})
     if mapping in STANDARD_OUTPUT and is_answered:
         raise UsageError(
-            "--mapping - prints the pairs alone: it goes with none of --json, --stat and --markdown",
+            "--map-file - prints the pairs alone: it goes with none of --json, --stat and --markdown",
             code="conflicting-options",
-            facts={"option": "--mapping"},
+            facts={"option": "--map-file"},
         )
-    written = [(option, path) for option, path in (("--mapping", mapping), ("-o", out)) if path is not None]
+    written = [(option, path) for option, path in (("--map-file", mapping), ("-o", out)) if path is not None]
     if written:
         from gdsurgeon.operation.paths import check_replaces_nothing
 

@@ -453,12 +453,12 @@ def lines_of(file: str, option: str, stream: TextIO | None = None) -> list[str]:
     return [line.strip() for line in text.splitlines()]
 
 
-def pairs(texts: tuple[str, ...], file: str | None, option: str = "--map") -> list[tuple[str, str]]:
+def pairs(texts: tuple[str, ...], file: str | None) -> list[tuple[str, str]]:
     """The pairs OLD=NEW on the command line, and those in FILE, one a line; empty lines and # lines are skipped.
 
     Raises:
         UsageError: one is none, or a name is given two things.
     """
-    found = lines_of(file, option) if file is not None else []
-    written = [pair(line, f"{option} {file}:") for line in found if line and not line.startswith("#")]
+    found = lines_of(file, "--map-file") if file is not None else []
+    written = [pair(line, f"--map-file {file}:") for line in found if line and not line.startswith("#")]
     return once([pair(text) for text in texts] + written)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     help="Rename a whole name scope.",
 )
 @click.option("--regex", "patterns", metavar="PATTERN=REPL", multiple=True, help="Rename every node that matches.")
-@click.option("--map", "file", metavar="FILE", shell_complete=files, help="Read pairs OLD=NEW from FILE, one a line.")
+@click.option("--map-file", "file", metavar="FILE", shell_complete=files, help="Read pairs OLD=NEW from FILE, one a line.")
 def command(
     request: Request,
     names: tuple[str, ...],
@@ -53,7 +53,7 @@ def command(
         request.others += (file,)
     wanted = pairs(names, file)
     if not (wanted or scopes or patterns):
-        raise UsageError("nothing to rename: give OLD=NEW, --scope, --regex or --map", code="missing-argument")
+        raise UsageError("nothing to rename: give OLD=NEW, --scope, --regex or --map-file", code="missing-argument")
     by_scope = [pair(text, "--scope") for text in scopes]
     by_pattern = [pair(text, "--regex", last=True) for text in patterns]
     run_edit("rename", request, lambda graph: rename(graph, wanted, scopes=by_scope, patterns=by_pattern))

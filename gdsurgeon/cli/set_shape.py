@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.option("--fix-batch", is_flag=True, help="Have Reshapes to a constant shape take any batch.")
 @click.option("--no-batch-check", is_flag=True, help="Do not prove that the rows of a batch stay apart.")
 @click.option(
-    "--map", "file", metavar="FILE", shell_complete=files, help="Read pairs INPUT=SHAPE from FILE, one a line."
+    "--map-file", "file", metavar="FILE", shell_complete=files, help="Read pairs INPUT=SHAPE from FILE, one a line."
 )
 def command(request: Request, inputs: tuple[str, ...], fix_batch: bool, no_batch_check: bool, file: str | None) -> None:
     """Set the shapes that inputs take: another batch, another image size, or any.
@@ -52,7 +52,7 @@ def command(request: Request, inputs: tuple[str, ...], fix_batch: bool, no_batch
         except EditError as error:
             raise UsageError(error.message, code=error.code, facts=error.facts) from error
     if not wanted:
-        raise UsageError("nothing to set: give INPUT=SHAPE or --map", code="missing-argument")
+        raise UsageError("nothing to set: give INPUT=SHAPE or --map-file FILE", code="missing-argument")
     run_edit(
         "set-shape",
         request,

@@ -181,7 +181,7 @@ def test_ops_are_data_too(desk: Desk, op: str) -> None:
 def test_a_file_of_names_is_not_overwritten(desk: Desk, written: tuple[str, ...], name: str) -> None:
     desk.put("model.pb", PLAIN)
     desk.put(name, b"y=q\n")
-    desk.refused(2, "would-replace", "rename", "model.pb", "--map", name, *QUICK, *written, other=name)
+    desk.refused(2, "would-replace", "rename", "model.pb", "--map-file", name, *QUICK, *written, other=name)
 
 
 def test_a_feed_is_not_overwritten(desk: Desk) -> None:

@@ -117,7 +117,7 @@ def test_a_scope_and_the_tensor_that_is_called_exactly_so(small: Desk) -> None:
 
 def test_pairs_from_a_file(small: Desk) -> None:
     small.put("pairs.txt", b"# mine\nbias=b\n\nstep=s\n")
-    done(small, "m", "--map", "pairs.txt", "-o", "n")
+    done(small, "m", "--map-file", "pairs.txt", "-o", "n")
     assert sorted(held("n")) == ["b", "kernel", "names", "s"]
 
 
@@ -225,7 +225,7 @@ def test_nothing_to_do_is_passed_on(small: Desk) -> None:
         (("--drop", "bias", "--set", "bias=@three.npy"), 4, "'bias' is to be dropped, and to have another value"),
         (("--list", "--verify"), 2, "--list, --verify and edits are apart from each other: give one of them"),
         (("--verify", "--drop", "bias"), 2, "--list, --verify and edits are apart from each other: give one of them"),
-        (("-o", "n"), 2, "nothing to write: give --rename, --scope, --regex, --map, --drop or --set"),
+        (("-o", "n"), 2, "nothing to write: give --rename, --scope, --regex, --map-file, --drop or --set"),
         (("--drop", "bias", "-o", "m"), 2, "m is the checkpoint itself"),
         (("--drop", "bias", "-o", "m.index"), 2, "m is the checkpoint itself"),
         (("--drop", "bias", "-o", "-"), 2, "a checkpoint is several files, which cannot go to standard output"),

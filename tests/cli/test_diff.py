@@ -59,7 +59,7 @@ def test_calls_a_thousand_deep_are_compared_and_drawn(desk: Desk) -> None:
     assert desk.run("view", "a.pb", "-o", "picture.svg", "--depth", "100").code == 0
 
 
-@pytest.mark.parametrize("option", ["--mapping", "-o"])
+@pytest.mark.parametrize("option", ["--map-file", "-o"])
 @pytest.mark.parametrize("read", ["a.pb", "b.pb"])
 def test_what_is_written_does_not_replace_a_model(two: Desk, read: str, option: str) -> None:
     ran = two.run("diff", "a.pb", "b.pb", option, read)
@@ -115,14 +115,14 @@ def test_one_of_both_comes_from_standard_input(two: Desk) -> None:
 
 
 def test_the_mapping_is_what_validate_takes(two: Desk) -> None:
-    two.run("diff", "a.pb", "c.pb", "--mapping", "pairs.txt")
+    two.run("diff", "a.pb", "c.pb", "--map-file", "pairs.txt")
     assert (two.folder / "pairs.txt").read_text() == "conv=layer\n"
 
 
 def test_pairs_on_standard_output_are_alone_there(two: Desk) -> None:
-    ran = two.run("diff", "a.pb", "c.pb", "--mapping", "-")
+    ran = two.run("diff", "a.pb", "c.pb", "--map-file", "-")
     assert (ran.code, ran.out) == (1, b"conv=layer\n")
-    assert two.run("diff", "a.pb", "c.pb", "--mapping", "-", "--json").code == 2
+    assert two.run("diff", "a.pb", "c.pb", "--map-file", "-", "--json").code == 2
 
 
 def test_a_page_shows_both(two: Desk) -> None:
@@ -145,7 +145,7 @@ def test_exports_under_other_names_are_compared_by_running(desk: Desk) -> None:
     failed = desk.run("validate", "a.pb", "b.pb")
     assert failed.code == 5
     assert "gdsurgeon diff a.pb b.pb tells what changed" in failed.err
-    assert desk.run("diff", "a.pb", "b.pb", "--mapping", "pairs.txt").code == 1
+    assert desk.run("diff", "a.pb", "b.pb", "--map-file", "pairs.txt").code == 1
     ran = desk.run("validate", "a.pb", "b.pb", "--map-file", "pairs.txt")
     assert ran.code == 0, ran.err
     assert "bit-identical" in ran.err
