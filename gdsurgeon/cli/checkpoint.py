@@ -37,7 +37,9 @@ MOST_FAULTS = 100
 )
 @click.option("--scope", "scopes", metavar="OLD=NEW", multiple=True, help="Rename all keys that begin with OLD/.")
 @click.option("--regex", "patterns", metavar="PATTERN=REPL", multiple=True, help="Rename every key that matches.")
-@click.option("--map-file", "file", metavar="FILE", shell_complete=files, help="Read pairs OLD=NEW from FILE, one a line.")
+@click.option(
+    "--map-file", "file", metavar="FILE", shell_complete=files, help="Read pairs OLD=NEW from FILE, one a line."
+)
 @click.option("--drop", "drops", metavar="REGEX", multiple=True, help="Leave out every tensor whose key matches.")
 @click.option(
     "--set",

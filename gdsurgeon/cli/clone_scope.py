@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 @click.argument("source", metavar="SRC", shell_complete=scopes)
 @click.argument("target", metavar="DST", shell_complete=scopes)
 @click.option(
-    "--input",
-    "inputs",
-    metavar="OLD=NEW",
+    "--map",
+    "mapped",
+    metavar="LEFT=RIGHT",
     shell_complete=paired(nodes, nodes),
     multiple=True,
-    help="The clone reads tensor NEW where SRC reads OLD.",
+    help="The copy reads tensor RIGHT where SRC reads tensor LEFT.",
 )
 @click.option("--share", metavar="REGEX", multiple=True, help="Constants that are not copied.")
 @click.option("--unique", is_flag=True, help="Where DST is in use, take DST_1, DST_2, ... as a whole.")
@@ -42,7 +42,7 @@ def command(
     request: Request,
     source: str,
     target: str,
-    inputs: tuple[str, ...],
+    mapped: tuple[str, ...],
     share: tuple[str, ...],
     unique: bool,
     variables: Literal["clone", "share", "all"],
@@ -50,19 +50,19 @@ def command(
 ) -> None:
     """Copy all that is under the name scope SRC to the scope DST, with its own weights.
 
-    The clone is wired to itself inside and to the originals outside, or as --input says. While loops, tables, queues,
+    The clone is wired to itself inside and to the originals outside, or as --map says. While loops, tables, queues,
     variables and their initialisers become its own; of a SavedModel or a MetaGraph the saver, the collections and the
     checkpoint follow. Proven by running: the clone gives what SRC gives on what the clone reads, the outputs that were
     there are bit-identical, and neither changes where the other's restored variables do.
 
     \b
     Example:
-      gdsurgeon clone-scope model.pb tower_0 tower_1 --input image=image_2 -o two_towers.pb
+      gdsurgeon clone-scope model.pb tower_0 tower_1 --map image=image_2 -o two_towers.pb
     """
     from gdsurgeon.cli.run_edit import run_edit
     from gdsurgeon.edits.clone_scope import clone_scope
 
-    wanted = once((pair(text, "--input") for text in inputs), "--input")
+    wanted = once((pair(text, "--map") for text in mapped), "--map")
 
     def edit(graph: Graph) -> EditResult:
         return clone_scope(

@@ -46,7 +46,9 @@ and where the path was renamed, the new path and how alike they are."""
 @output_option(
     "-o", "--output", "out", metavar="OUT.html", shell_complete=files, help="Write a page that shows both as one graph."
 )
-@output_option("--map-file", "mapping", metavar="FILE", shell_complete=files, help="Write pairs of names for validate --map-file.")
+@output_option(
+    "--map-file", "mapping", metavar="FILE", shell_complete=files, help="Write pairs of names for validate --map-file."
+)
 @click.pass_context
 def command(
     context: click.Context,

@@ -19,13 +19,14 @@ if TYPE_CHECKING:
 @click.argument("other", shell_complete=files)
 @click.option("--scope", metavar="NAME", default="", help="The name scope that OTHER's nodes come under.")
 @click.option(
-    "--connect",
-    metavar="TENSOR=PLACEHOLDER",
+    "--map",
+    "mapped",
+    metavar="LEFT=RIGHT",
     shell_complete=paired(nodes),
     multiple=True,
-    help="A tensor of MODEL for a placeholder of OTHER.",
+    help="Connect tensor LEFT of MODEL to placeholder RIGHT of OTHER.",
 )
-def command(request: Request, other: str, scope: str, connect: tuple[str, ...]) -> None:
+def command(request: Request, other: str, scope: str, mapped: tuple[str, ...]) -> None:
     """Join the graph OTHER to MODEL, in one file.
 
     What read a connected placeholder of OTHER reads the tensor of MODEL. If OTHER is a SavedModel, its variables become
@@ -34,12 +35,12 @@ def command(request: Request, other: str, scope: str, connect: tuple[str, ...]) 
 
     \b
     Example:
-      gdsurgeon import detector.pb classifier.pb --scope classifier --connect crops=image -o both.pb
+      gdsurgeon import detector.pb classifier.pb --scope classifier --map crops=image -o both.pb
     """
     from gdsurgeon.cli.parts import load_part
     from gdsurgeon.cli.run_edit import run_edit
     from gdsurgeon.edits.import_graph import import_graph
 
-    pairs = [pair(text, "--connect") for text in connect]
+    pairs = [pair(text, "--map") for text in mapped]
     part = load_part(other, request)
     run_edit("import", request, lambda graph: import_graph(graph, part, scope=scope, connect=pairs))

@@ -390,10 +390,8 @@ def names_in(texts: tuple[str, ...], option: str) -> list[str]:
     return [name for names in lists for name in names]
 
 
-_FORMS = {"--feed": "NAME=VALUE", "--shape": "INPUT=1,224,...", "--regex": "PATTERN=REPL", "--map": "NAME=RAW,RESULT",
-          "--asset": "TENSOR=FILE",
-          "value": "NAME=VALUE", "--connect": "MODEL_TENSOR=OTHER_PLACEHOLDER", "--pre-map": "INPUT=RAW,RESULT",
-          "--post-map": "OUTPUT=RAW,RESULT", "--set": "KEY=VALUE"}  # fmt: skip
+_FORMS = {"--feed": "NAME=VALUE", "--shape": "INPUT=1,224,...", "--regex": "PATTERN=REPL", "--map": "LEFT=RIGHT",
+          "--asset": "TENSOR=FILE", "value": "NAME=VALUE", "--set": "KEY=VALUE"}  # fmt: skip
 
 
 def pair(text: str, what: str = "", *, last: bool = False, form: str = "") -> tuple[str, str]:

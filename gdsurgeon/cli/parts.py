@@ -35,7 +35,7 @@ def mappings(texts: tuple[str, ...], option: str = "--map") -> list[Mapped]:
     """``NAME=RAW,RESULT`` taken apart."""
     out: list[Mapped] = []
     for text in texts:
-        name, ends = pair(text, option)
+        name, ends = pair(text, option, form="NAME=RAW,RESULT")
         raw, comma, result = ends.partition(",")
         if not comma or not raw or not result:
             raise UsageError(

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     help="Rename a whole name scope.",
 )
 @click.option("--regex", "patterns", metavar="PATTERN=REPL", multiple=True, help="Rename every node that matches.")
-@click.option("--map-file", "file", metavar="FILE", shell_complete=files, help="Read pairs OLD=NEW from FILE, one a line.")
+@click.option(
+    "--map-file", "file", metavar="FILE", shell_complete=files, help="Read pairs OLD=NEW from FILE, one a line."
+)
 def command(
     request: Request,
     names: tuple[str, ...],

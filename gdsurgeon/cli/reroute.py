@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 @click.option("--swap", is_flag=True, help="Exchange the two: consumers of NEW read OLD as well.")
 @click.option("--only", metavar="REGEX", help="Only consumers whose names match may change.")
 @click.option("--except", "exclude", metavar="REGEX", help="Consumers whose names match stay as they are.")
-@click.option("--map-file", "file", metavar="FILE", shell_complete=files, help="Read pairs OLD=NEW from FILE, one a line.")
+@click.option(
+    "--map-file", "file", metavar="FILE", shell_complete=files, help="Read pairs OLD=NEW from FILE, one a line."
+)
 def command(
     request: Request,
     tensors: tuple[str, ...],

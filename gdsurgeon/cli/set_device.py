@@ -28,8 +28,8 @@ def command(request: Request, selection: Selection, clear: bool, mapped: tuple[s
     """Say where nodes ask to run: the devices that are baked into a graph.
 
     --clear and --replace change all nodes, also inside functions; with a selection, only the selected nodes.
-    --op selects nodes inside functions as well. /gpu:0 is /device:GPU:0, and part of /job:worker/task:0/device:GPU:0, of which the
-    other parts are kept; /gpu:* is any GPU. (--device says where the proof runs.)
+    --op selects nodes inside functions as well. /gpu:0 is /device:GPU:0, and matches as a part of
+    /job:worker/task:0/device:GPU:0, whose other parts are kept; /gpu:* is any GPU. --device is where the proof runs.
 
     \b
     Examples:

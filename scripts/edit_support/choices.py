@@ -275,14 +275,14 @@ def _import_itself(model: Model) -> Arguments | None:
 def _import_behind(model: Model) -> Arguments | None:
     output = model.outputs[0]
     part = model.part("Identity", output.output.dtype)
-    return [part, "--scope", "behind", "--connect", f"{output.name}=x"]
+    return [part, "--scope", "behind", "--map", f"{output.name}=x"]
 
 
 def _import_in_the_middle(model: Model) -> Arguments | None:
     node = middle(model.floats)
     if node is None:
         return None
-    return [model.part("Abs", node.output.dtype), "--scope", "beside", "--connect", f"{node.name}=x"]
+    return [model.part("Abs", node.output.dtype), "--scope", "beside", "--map", f"{node.name}=x"]
 
 
 def _clone(place: int) -> Callable[[Model], Arguments | None]:

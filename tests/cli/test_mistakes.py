@@ -97,7 +97,7 @@ TWICE = {
     "T": "set-attr tower.pb --node kept T=float T=int32",
     "--set T": "swap-op tower.pb Sub --node kept --set T=float --set T=int32",
     "--replace /cpu:0": "set-device tower.pb --replace /cpu:0=/cpu:1 --replace /cpu:0=/cpu:2",
-    "--input image": "clone-scope tower.pb tower c --input image=a --input image=b",
+    "--map image": "clone-scope tower.pb tower c --map image=a --map image=b",
     "--feed image": "rename tower.pb scores=a --feed image=1 --feed image:0=2",
     "--shape image": "rename tower.pb scores=a --shape image=1,2 --shape image=2,2",
 }
@@ -167,7 +167,7 @@ def test_second_graphs_that_do_not_fit(there: Desk) -> None:
     """Graphs that do not fit are refused as an edit, and not as input."""
     there.put("int.pb", graph_bytes(placeholder("picture", INT32, (2,)), identity("points", "picture", kind=INT32)))
     for line in (
-        "import tower.pb int.pb --connect image=picture", "insert tower.pb image int.pb",
+        "import tower.pb int.pb --map image=picture", "insert tower.pb image int.pb",
         "add-preprocessing tower.pb int.pb --map image=picture,points",
         "add-postprocessing tower.pb int.pb --map scores=picture,points",
     ):  # fmt: skip

@@ -56,7 +56,7 @@ EDITS = """
     remove M --node y --dangling placeholder
     extract M --outputs y
     extract M --outputs z --inputs y
-    import M P --connect x=z
+    import M P --map x=z
     control-edges M --add y=x
     set-attr M y _k:int=3
     set-device M --clear

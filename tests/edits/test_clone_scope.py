@@ -196,7 +196,7 @@ def test_colocations() -> None:
 
 def test_options() -> None:
     taken = graphs.graph_bytes(*MODEL, const("t/x", [1, 1]))
-    made = from_command_line("clone-scope s t --unique --share w$ --share /b$ --input x=z", taken)
+    made = from_command_line("clone-scope s t --unique --share w$ --share /b$ --map x=z", taken)
     assert {name: read for name, read in graphs.inputs(made).items() if name.startswith("t_1/")} == {
         "t_1/mul": ["z", "s/w"], "t_1/add": ["t_1/mul", "s/b"]
     }  # fmt: skip

@@ -38,8 +38,8 @@ def _put(desk: Desk) -> None:
         (("--scope", "o"), "o_serving_default", {"x": "o/net/x"}, "o/net/y", X * W),
         ((), "serving_default_1", {"x": "net/x"}, "net/y", X * W),
         (("--scope", "a/b"), "a_b_serving_default", {"x": "a/b/net/x"}, "a/b/net/y", X * W),
-        (("--scope", "o", "--connect", "y=net/x"), "o_serving_default", {"x": "x"}, "o/net/y", X * W * W),
-        (("--scope", "o", "--connect", "unused=net/x"), "o_serving_default", {"x": "x"}, "o/net/y", 2 * X * W * W),
+        (("--scope", "o", "--map", "y=net/x"), "o_serving_default", {"x": "x"}, "o/net/y", X * W * W),
+        (("--scope", "o", "--map", "unused=net/x"), "o_serving_default", {"x": "x"}, "o/net/y", 2 * X * W * W),
     ],
 )
 def test_signatures_and_values(

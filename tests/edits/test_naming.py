@@ -28,14 +28,14 @@ EDITS = (
     ("freeze-input", f"{X}=[[1, 2]]"),
     ("set-shape", f"{X}=3,2"),
     ("control-edges", "--add", f"{Y}=^{X}"),
-    ("import", "pre.pb", "--connect", f"{Y}=raw"),
+    ("import", "pre.pb", "--map", f"{Y}=raw"),
     ("insert", f"{Y}", "pre.pb"),
     ("remove", "--node", "serving_default/y", "--allow-outputs", "--dangling", "placeholder"),
     ("set-attr", Y, "_note:string=hello"),
     ("set-device", "--assign", "/cpu:0", "--forward", X),
     ("swap-op", "Add", "--node", Y),
     ("fuse-ops", "--between", f"{X}={Y}", "--name", "call", "--keep", Y),
-    ("clone-scope", "y", "z", "--input", f"{X}=unused"),
+    ("clone-scope", "y", "z", "--map", f"{X}=unused"),
     ("signature", "--input", f"new:x={X}", "--output", f"new:y={Y}"),
 )
 

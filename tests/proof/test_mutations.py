@@ -72,7 +72,7 @@ OF_VALUES = frozenset(("inputs swapped", "another tensor read", "original read",
 ANYWHERE = frozenset(("weight scaled", "another dtype", "a shape that is not known", "colocation added"))
 """Kinds that are tried on what an edit has touched alone: of the rest there are others like them."""
 
-ALIKE = frozenset(("clone-scope --input", "rename --scope", "set-attr padding"))
+ALIKE = frozenset(("clone-scope --map", "rename --scope", "set-attr padding"))
 """Edits of which others like them are tried on what they have not touched."""
 
 
@@ -103,7 +103,7 @@ MORE = [
     ("clone-scope", "original read", "u/difference"),
     ("clone-scope", "another function called", "f of u/told: other_turn"),
     ("clone-scope", "name that nobody knows", "t/result"),
-    ("clone-scope --input", "inputs swapped", "u/percent"),
+    ("clone-scope --map", "inputs swapped", "u/percent"),
     ("extract", "control edge dropped", "t/stored"),
     ("extract", "node lost", "t/init"),
     ("fuse-ops --xla", "weight scaled by a little", "k"),

@@ -150,7 +150,7 @@ def test_a_graph_is_inserted_in_a_loop_and_in_a_branch(desk: Desk) -> None:
     check_proven(desk, "insert", "model.pb", "w/double", "part.pb", words="edited(x, e := w/double) = original(x)")
     desk.put("model.pb", graph_bytes(*cond()))
     check_proven(desk, "insert", "model.pb", "c/mul", "part.pb", words="both on any feeds, edited(x, e := c/mul)")
-    check_proven(desk, "import", "model.pb", "part.pb", "--connect", "c/mul=z", words="both on any feeds")
+    check_proven(desk, "import", "model.pb", "part.pb", "--map", "c/mul=z", words="both on any feeds")
 
 
 THOUSANDS = graph_bytes(
@@ -166,7 +166,7 @@ ROWS = graph_bytes(
 def test_a_part_that_does_not_take_what_the_model_gives_is_run_apart(desk: Desk) -> None:
     desk.put("model.pb", THOUSANDS)
     desk.put("part.pb", ROWS)
-    check_proven(desk, "import", "model.pb", "part.pb", "--connect", "big=ids",
+    check_proven(desk, "import", "model.pb", "part.pb", "--map", "big=ids",
                  words="Warning: part.pb does not take what 'big' gives on these feeds")  # fmt: skip
 
 

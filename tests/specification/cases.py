@@ -77,7 +77,7 @@ MORE: dict[str, Edit] = {
     "strip-weights": lambda g: gds.strip_weights(g, keep="k"),
     "compat 1.15": lambda g: gds.compat(g, "1.15"),
 }
-SEVERAL = ("clone-scope --input", "fuse-ops", "fuse-ops --xla", "import", "remove --bypass")
+SEVERAL = ("clone-scope --map", "fuse-ops", "fuse-ops --xla", "import", "remove --bypass")
 """Edits that run the same code as other edits of the list."""
 CASES = {name: Accounted(LARGE, edit) for name, edit in (every_edit.EDITS | MORE).items() if name not in SEVERAL}
 

@@ -119,9 +119,9 @@ CASES = {
         ((MODEL, "--node", "tower/sam", "--name", "fused"), "tower/same"),
     ),
     "import": Case(
-        (MODEL, "other.pb", "--scope", "o", "--connect", "image=picture"),
+        (MODEL, "other.pb", "--scope", "o", "--map", "image=picture"),
         ((MODEL,),),
-        ((MODEL, "other.pb", "--connect", "imag=picture"), "image"),
+        ((MODEL, "other.pb", "--map", "imag=picture"), "image"),
     ),
     "inline": Case((MODEL,), (), ((MODEL, "--function", "f"), "F")),
     "insert": Case(

@@ -60,13 +60,13 @@ def named(*names: str) -> Selection:
 
 EDITS: dict[str, Edit] = {
     "clone": lambda g: clone_scope(g, "t", "u"),
-    "clone --input": lambda g: clone_scope(g, "t", "u", inputs=[("x", "x2")]),
+    "clone --map": lambda g: clone_scope(g, "t", "u", inputs=[("x", "x2")]),
     "remove --bypass": lambda g: remove(g, named("t/scaled"), bypass=True),
     "remove --dangling": lambda g: remove(g, named("t/scaled"), dangling="placeholder"),
     "extract": lambda g: extract(g, ["t/scaled"], ["y"]),
     "extract output 1": lambda g: extract(g, ["t/halves:1"], ["y", "t/result"]),
     "import": lambda g: import_graph(g, part().graph("part.pb")),
-    "import --connect": lambda g: import_graph(g, part().graph("part.pb"), connect=[("z", "in")], scope="p"),
+    "import --map": lambda g: import_graph(g, part().graph("part.pb"), connect=[("z", "in")], scope="p"),
     "insert": lambda g: insert(g, "t/scaled", part().graph("part.pb")),
     "insert into an input": lambda g: insert(g, "z", part().graph("part.pb"), scope="p"),
     "insert several": lambda g: insert(g, named("t/scaled", "t/difference", "z"), part().graph("part.pb")),

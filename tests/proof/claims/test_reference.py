@@ -78,7 +78,7 @@ WRONG: dict[str, dict[str, tuple[Spoil, str]]] = {
         **{what: spoil for what, spoil in CLONE_SPOILS.items() if what != "it reads the original"},
         "the clone's input is another": (reads("u/halves", 1, "x2"), ""),
     },
-    "clone --input": {
+    "clone --map": {
         **MODEL_SPOILS,
         **CLONE_SPOILS,
         "the clone reads the old input": (reads("u/halves", 1, "x"), DIFFERS),
@@ -110,7 +110,7 @@ WRONG: dict[str, dict[str, tuple[Spoil, str]]] = {
         "the model's constant in the part": (reads("out", 1, "k"), DIFFERS),
         "the part's constant in the model": (reads("apart", 1, "k_1"), DIFFERS),
     },
-    "import --connect": {
+    "import --map": {
         **MODEL_SPOILS,
         "inputs of the part exchanged": (exchanged("p/out"), DIFFERS),
         "a constant of the part": (value("p/k", 7.000002), DIFFERS),
@@ -174,7 +174,7 @@ def test_a_wrong_edit_is_caught(name: str, what: str, executor: Executor) -> Non
         assert error.facts["tensors"]
 
 
-@pytest.mark.parametrize("name", ["clone", "remove --bypass", "import --connect"])
+@pytest.mark.parametrize("name", ["clone", "remove --bypass", "import --map"])
 def test_what_is_proven_is_written_and_what_is_not_is_not(name: str, tmp_path: Path) -> None:
     operated(tmp_path, model(), EDITS[name])
     assert (tmp_path / "out.pb").is_file()
@@ -236,7 +236,7 @@ def test_a_claim_of_another_tensor_is_caught(executor: Executor) -> None:
     def change(claim: SameGiven) -> SameGiven:
         return SameGiven(claim.given, (("t/result", "u/stored"),), claim.statement, claim.copies)
 
-    assert caught(executor, model(), claiming(EDITS["clone --input"], change)).exit_code == 5
+    assert caught(executor, model(), claiming(EDITS["clone --map"], change)).exit_code == 5
 
 
 def test_a_claim_of_nothing_leaves_nothing_out(executor: Executor) -> None:
@@ -328,7 +328,7 @@ def test_feeds_are_those_of_the_result(executor: Executor) -> None:
         ("remove --dangling", {"t/scaled": "[[1, 2]]", "x": "[[1, 2, 3, 4]]", "z": z}, {"t/scaled", "x", "z"}),
         ("extract output 1", {"t/halves_1": "[[1, 2]]", "x": "[[1, 2, 3, 4]]", "z": z}, {"t/halves_1", "x", "z"}),
         ("insert", {"x": "[[1, 2, 3, 4]]", "z": z}, {"x", "z"}),
-        ("clone --input", {"x2": "[[4, 3, 2, 1]]", "x": "[[1, 2, 3, 4]]", "z": z}, {"x", "x2", "z"}),
+        ("clone --map", {"x2": "[[4, 3, 2, 1]]", "x": "[[1, 2, 3, 4]]", "z": z}, {"x", "x2", "z"}),
         ("import", {"in": "[[1, 2]]", "x": "[[1, 2, 3, 4]]", "z": z}, {"in", "x", "z"}),
     ):
         proof = proven(executor, model(), EDITS[name], Overrides(dict(feeds)))
@@ -359,7 +359,7 @@ def test_a_reshape_is_taken_out_before_another_one(executor: Executor) -> None:
         ("extract", "x"),
         ("extract", "x2"),
         ("extract", "t/halves"),
-        ("import --connect", "in"),
+        ("import --map", "in"),
         ("import", "inn"),
         ("insert", "in"),
         ("remove --dangling", "t/scale"),

@@ -45,14 +45,14 @@ def dice(seed: int = 0, seed2: int = 0) -> Builder:
 
 DICE_EDITS: dict[str, Edit] = {
     "clone": lambda g: clone_scope(g, "t", "u"),
-    "clone --input": lambda g: clone_scope(g, "t", "u", inputs=[("noisy", "x")]),
+    "clone --map": lambda g: clone_scope(g, "t", "u", inputs=[("noisy", "x")]),
     "remove a draw": lambda g: remove(g, named("t/draw"), dangling="placeholder"),
     "bypass the sum": lambda g: remove(g, named("t/sum"), bypass=True, bypass_input=0),
     "bypass the other way": lambda g: remove(g, named("t/sum"), bypass=True, bypass_input=1),
     "extract": lambda g: extract(g, ["noisy"], ["y"]),
     "extract from a draw": lambda g: extract(g, ["t/draw"], ["y", "w"]),
     "import": lambda g: import_graph(g, dice().graph("part.pb"), scope="p"),
-    "import --connect": lambda g: import_graph(g, dice().graph("part.pb"), scope="p", connect=[("noise", "x")]),
+    "import --map": lambda g: import_graph(g, dice().graph("part.pb"), scope="p", connect=[("noise", "x")]),
     "insert": lambda g: insert(g, "noisy", dice_body().graph("body.pb")),
     "insert behind a draw": lambda g: insert(g, "t/draw", dice_body().graph("body.pb")),
     "freeze-input": lambda g: freeze_input(g, {"x": "[1, 2]"}),
@@ -169,7 +169,7 @@ STATEFUL_EDITS: dict[str, Edit] = {
     "extract": lambda g: extract(g, ["key"], ["t/result"]),
     "extract from the table": lambda g: extract(g, ["t/found"], ["y"]),
     "import": lambda g: import_graph(g, stateful().graph("part.pb"), scope="p"),
-    "import --connect": lambda g: import_graph(g, stateful().graph("part.pb"), scope="p", connect=[("key", "key")]),
+    "import --map": lambda g: import_graph(g, stateful().graph("part.pb"), scope="p", connect=[("key", "key")]),
     "insert": lambda g: insert(g, "t/found", negative().graph("body.pb")),
     "freeze-input": lambda g: freeze_input(g, {"key": "b"}),
 }
