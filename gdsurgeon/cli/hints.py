@@ -91,6 +91,7 @@ HINTS: Mapping[str, str] = {
     "get-engine": "pip install {package}, or --run-in WHEEL|DIR, which is made for this Python",
     "give-attr": "--set {key}=VALUE gives one",
     "give-others": "--feed NAME=VALUE or --feeds FILE.npz give others",
+    "install-tensorflow": "pip install 'gdsurgeon[tensorflow]' installs TensorFlow",
     "inline-first": "gdsurgeon inline MODEL brings out what is inside functions",
     "keep-constants": "--keep REGEX has constants stay as they are, --keep-strings strings and small constants",
     "keep-others": "gdsurgeon slim {model} --signature KEY -o OUT keeps other signatures alone",

@@ -26,6 +26,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Use
 from gdsurgeon.ops.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT8, DType
 from gdsurgeon.ops.kinds import ASSIGNMENTS, ENTER, IDENTITY, PRODUCTS
+from gdsurgeon.ops.numpy_dtypes import require_numpy
 from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import counted, size
 from gdsurgeon.wire.write import Chunk, ChunkSource
@@ -80,10 +81,12 @@ def quantize(
         EditError: KEEP is found in no name, or constants overflow or underflow: all of them are named, and the
             graph is as it was.
         NothingToDo: nothing would be smaller.
+        NotValidatedError: NumPy is not installed.
     """
     if dtype not in FORMS:
         message = f"weights are stored as {', '.join(FORMS)}, and not as {quoted(dtype)}"
         raise UsageError(message, code="bad-value", facts={"value": dtype, "expected": list(FORMS)})
+    require_numpy("quantizing")
     work = _Work(FORMS[dtype], Keeping(keep), least)
     bodies = [] if graph.is_body else list(_bodies(graph, work))
     sources = shape_sources(graph)

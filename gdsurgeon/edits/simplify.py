@@ -46,6 +46,7 @@ from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.kinds import PLACEHOLDERS
+from gdsurgeon.ops.numpy_dtypes import require_numpy
 from gdsurgeon.specification.asked import Asked, edit
 from gdsurgeon.text import counted, named, nearest, suggestion
 
@@ -120,8 +121,11 @@ def simplify(
         EditError: there is no such tensor, an input does not take the shape that it is to have, a node reads what is
             not there, or constants spelt out are more than a file holds; the graph is as it was.
         NothingToDo: there is nothing to be made simpler.
+        NotValidatedError: `fold_bn` is given, and NumPy is not installed.
     """
     chosen, fold_bn = _asked(passes, skip, engine, has_shapes=bool(shapes), fold_bn=fold_bn)
+    if fold_bn:
+        require_numpy("folding batch norms")
     ends = list(dict.fromkeys(graph.output(item) for item in outputs))
     named = [end.name for end in ends]
     _check_sound(graph, engine)

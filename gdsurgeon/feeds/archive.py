@@ -11,7 +11,7 @@ from itertools import accumulate
 
 from gdsurgeon.errors import OutputError, UsageError, printable, quoted, reason
 from gdsurgeon.ops.dtypes import DTYPES, NUMBERS, STRING
-from gdsurgeon.ops.numpy_dtypes import numpy_dtype
+from gdsurgeon.ops.numpy_dtypes import numpy_dtype, require_numpy
 from gdsurgeon.resources import MEMORY, memory_budget
 from gdsurgeon.runtime.tensor import Array, Tensor, from_numpy
 from gdsurgeon.text import size
@@ -186,6 +186,7 @@ class Archive(Closing):
             raise self._unreadable(f"{quoted(key)} is not what is said of it") from error
 
     def _array(self, key: str) -> Array:
+        require_numpy(f"{self._what} {printable(self.path)}")
         from numpy.lib import format as npy
 
         self.check_size([key + ".npy"])

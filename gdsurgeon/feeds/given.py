@@ -17,6 +17,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.literals import parse_literal
 from gdsurgeon.graph.served import node_of, serving_of, tensor_meant
 from gdsurgeon.ops import dtypes
+from gdsurgeon.ops.numpy_dtypes import require_numpy
 from gdsurgeon.runtime.tensor import Tensor
 from gdsurgeon.text import near_miss
 
@@ -122,6 +123,7 @@ def array_file(what: str, path: str) -> object:
     Raises:
         UsageError: it cannot be read.
     """
+    require_numpy(what)
     import numpy as np
 
     try:

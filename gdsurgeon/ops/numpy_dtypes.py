@@ -4,10 +4,33 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gdsurgeon.errors import NotValidatedError
 from gdsurgeon.ops.dtypes import DTYPES, NUMBERS
 
 if TYPE_CHECKING:
     import numpy as np
+
+
+def has_numpy() -> bool:
+    """Returns whether NumPy is installed: TensorFlow brings it, gdsurgeon does not."""
+    from importlib.util import find_spec
+
+    return find_spec("numpy") is not None
+
+
+def require_numpy(what: str) -> None:
+    """Does nothing if NumPy is installed. WHAT is the work that needs it.
+
+    Raises:
+        NotValidatedError: NumPy is not installed.
+    """
+    if not has_numpy():
+        raise NotValidatedError(
+            f"NumPy is not installed: {what} needs it",
+            code="no-engine",
+            facts={"package": "numpy"},
+            advice="install-tensorflow",
+        )
 
 
 def numpy_dtype(number: int) -> np.dtype[np.generic]:

@@ -226,7 +226,8 @@ def error_of(
     if failure.says_nothing and not (has_libraries and code in ("crashed", "timed-out")):
         if code == "out-of-memory":
             return NotValidatedError(message, code=code, facts=facts, advice=("more-memory", "do-without-tensorflow"))
-        return NotValidatedError(message, code=code, facts=facts, advice="do-without-tensorflow")
+        install = ("install-tensorflow",) if isinstance(failure, TensorFlowMissing) else ()
+        return NotValidatedError(message, code=code, facts=facts, advice=(*install, "do-without-tensorflow"))
     if code == "timed-out":
         return ValidationError(message, code=code, facts=facts, advice="longer")
     return ValidationError(message, code=code, facts=facts)

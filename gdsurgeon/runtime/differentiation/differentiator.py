@@ -96,7 +96,7 @@ class Differentiator(Closing):
             raise NotValidatedError(
                 f"{missing}: gradients are made with its Python package",
                 code="no-tensorflow",
-                hint="pip install tensorflow",
+                advice="install-tensorflow",
             ) from missing
         except RuntimeFailure as failure:
             raise error_of(failure) from failure
