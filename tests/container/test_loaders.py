@@ -5,6 +5,9 @@ from __future__ import annotations
 import base64
 import os
 import shutil
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +16,21 @@ import pytest
 from support import loaders, saved_models
 from support.desk import Desk
 from support.graphs import FLOAT, INT32, INT64, STRING, const, node, placeholder, scalar
+from support.renaming import QUICK
 from support.shipped import Recorded, Shipped
 
 from gdsurgeon.container.load import open_model
 from gdsurgeon.container.objects import SIGNATURE_MAP
 from gdsurgeon.edits.functions import signature
 from gdsurgeon.operation import objects, surroundings
+from gdsurgeon.ops.kinds import is_table
 from gdsurgeon.wire.messages import message
 
 pytestmark = [pytest.mark.tensorflow]
 
 UNSERVED = ("keras_saved",)
 """What loaders of graphs do not restore."""
-MODELS = tuple(name for name in (*saved_models.OBJECTS, *saved_models.NODES) if name not in UNSERVED)
+ALL = (*saved_models.OBJECTS, *saved_models.NODES)
 KEY = "serving_default"
 UNCHECKED = "--no-v2-check"
 """The tests ask tf.saved_model.load themselves."""
@@ -52,13 +57,6 @@ def ran(desk: Desk, *command: str) -> str:
     return done.err
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_names_are_seen_by_all(desk: Desk, loaded: Any, saved_models: Shipped, name: str) -> None:
-    """Every node outside of functions gets another name."""
-    ran(desk, "rename", saved_models.path(name), "--regex", "^=p/", "-o", "out")
-    check_served(loaded, "out", saved_models.recorded(name))
-
-
 def put_pre(desk: Desk, value: np.ndarray) -> np.ndarray:
     """Writes pre.pb, a graph that takes the bits of numbers as integers, and strings in base 64; returns VALUE so."""
     shape = (-1, *value.shape[1:]) if value.shape else ()
@@ -73,14 +71,104 @@ def put_pre(desk: Desk, value: np.ndarray) -> np.ndarray:
     return value.view(np.int32)
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_what_is_put_in_front_is_seen_by_all(desk: Desk, loaded: Any, saved_models: Shipped, name: str) -> None:
-    recorded = saved_models.recorded(name)
-    key = sorted(recorded.inputs)[-1]
+Expected = tuple[str, Recorded]
+"""The key of a signature, its inputs and its outputs."""
+
+
+def unedited(_desk: Desk, _model: str, recorded: Recorded) -> Expected:
+    return KEY, recorded
+
+
+def renamed(desk: Desk, model: str, recorded: Recorded) -> Expected:
+    """Every node outside of functions gets a new name."""
+    ran(desk, "rename", model, "--regex", "^=p/", *QUICK, "-o", "out")
+    return KEY, recorded
+
+
+def slim(desk: Desk, model: str, recorded: Recorded) -> Expected:
+    ran(desk, "slim", model, *QUICK, "-o", "out")
+    return KEY, recorded
+
+
+def frozen(desk: Desk, model: str, recorded: Recorded) -> Expected:
+    """Frozen, and a SavedModel again."""
+    ran(desk, "freeze", model, *QUICK, "-o", "frozen.pb")
+    serving = open_model(model).graph.serving
+    assert serving is not None
+    served, run = serving.called[KEY], serving.initialising
+    options = [*(("--input", f"{name}={tensor}") for name, tensor in served.inputs.items()),
+               *(("--output", f"{name}={tensor}") for name, tensor in served.outputs.items())]  # fmt: skip
+    there = open_model("frozen.pb").graph
+    if run is not None and any(is_table(node.op) for node in there.nodes()):
+        options += [("--init", name) for name in run.targets]
+        options += [("--asset", f"{tensor}={path}") for tensor, path in run.feeds.items()]
+    ran(desk, "to-savedmodel", "frozen.pb", *chain.from_iterable(options), *QUICK, "-o", "out")
+    return KEY, recorded
+
+
+def signed(desk: Desk, model: str, recorded: Recorded) -> Expected:
+    """The signature, an input and an output get new names."""
+    old, new = max(recorded.inputs), max(recorded.outputs)
+    pairs = (f"{KEY}/{old}=seen", f"{KEY}/{new}=given", f"{KEY}=predict")
+    ran(desk, "signature", model, *chain.from_iterable(("--rename", pair) for pair in pairs), *QUICK, "-o", "out")
+    inputs = {("seen" if name == old else name): value for name, value in recorded.inputs.items()}
+    outputs = {("given" if name == new else name): value for name, value in recorded.outputs.items()}
+    return "predict", Recorded(inputs, outputs)
+
+
+def preprocessed(desk: Desk, model: str, recorded: Recorded) -> Expected:
+    """One input is computed by nodes that are added."""
+    key = max(recorded.inputs)
     raw = put_pre(desk, recorded.inputs[key])
-    mapped = ("--map", f"{KEY}/{key}=raw,used")
-    ran(desk, "add-preprocessing", saved_models.path(name), "pre.pb", *mapped, UNCHECKED, "-o", "out")
-    check_served(loaded, "out", Recorded({**recorded.inputs, key: raw}, recorded.outputs))
+    ran(desk, "add-preprocessing", model, "pre.pb", "--map", f"{KEY}/{key}=raw,used", *QUICK, "-o", "out")
+    return KEY, Recorded({**recorded.inputs, key: raw}, recorded.outputs)
+
+
+EDITS = (unedited, renamed, slim, frozen, signed, preprocessed)
+NOT_RESTORED = frozenset(("by_tensorflow_1", "by_c_api", "by_command_line"))
+"""Loaders of graphs: they do not restore variables that only objects restore."""
+
+
+def same(wanted: dict[str, np.ndarray], found: dict[str, Any]) -> bool:
+    """Returns whether outputs are equal, floating-point numbers up to rounding."""
+    if wanted.keys() != found.keys():
+        return False
+    pairs = [(value, np.array(found[name], value.dtype)) for name, value in wanted.items()]
+    return all(np.allclose(a, b, 1e-5, 1e-6) if a.dtype.kind == "f" else np.array_equal(a, b) for a, b in pairs)
+
+
+def test_each_loader_returns_the_same_for_each_edit(
+    desk: Desk, saved_models: Shipped, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each result loads, and returns the values that the edit promises, in every loader that loads the original."""
+    calls: dict[tuple[str, str], loaders.Call] = {}
+    wanted: dict[tuple[str, str], dict[str, np.ndarray]] = {}
+    for name, edit in product(ALL, EDITS):
+        case = name, edit.__name__
+        folder = desk.folder / "_".join(case)
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        key, (inputs, wanted[case]) = edit(
+            Desk(folder, desk.scratch), saved_models.path(name), saved_models.recorded(name)
+        )
+        path = str(folder / "out") if edit is not unedited else saved_models.path(name)
+        calls[case] = loaders.Call(path, key, inputs)
+    monkeypatch.chdir(desk.folder)
+    with ThreadPoolExecutor(2) as pool:
+        found = dict(
+            zip(loaders.EACH, pool.map(partial(loaders.called, list(calls.values())), loaders.EACH), strict=True)
+        )
+    wrong: dict[tuple[str, str, str], object] = {}
+    for loader, results in found.items():
+        given = dict(zip(calls, results, strict=True))
+        assert {name for name in ALL if isinstance(given[name, "unedited"], str)} == (
+            {*UNSERVED} if loader in NOT_RESTORED else set()
+        )
+        for case, outputs in given.items():
+            is_loaded = not isinstance(given[case[0], "unedited"], str)
+            if is_loaded and (isinstance(outputs, str) or not same(wanted[case], outputs)):
+                wrong[(loader, *case)] = outputs, wanted[case]
+    assert wrong == {}
 
 
 def test_what_is_edited_twice(desk: Desk, loaded: Any, saved_models: Shipped) -> None:

@@ -1,12 +1,24 @@
-"""The ways in which others load a SavedModel, each asked for what a signature gives."""
+"""The loaders of SavedModels, each of which runs a signature.
+
+    python -m support.loaders LOADER CALLS.pkl RESULTS.pkl
+
+A process of its own, with one loader for many models: CALLS.pkl holds a list of `Call`, RESULTS.pkl gets one mapping of
+outputs for each of them, or the text of the loader's error.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
-from collections.abc import Callable, Mapping
+import pickle
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable, Mapping, Sequence
 from ctypes import POINTER, c_char_p, c_int, c_void_p
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,6 +28,7 @@ from gdsurgeon.runtime.capi import CApiGraph
 from gdsurgeon.runtime.library import TFBuffer
 from gdsurgeon.runtime.tensor import from_numpy
 from gdsurgeon.wire.messages import message
+from support.aside import ran_aside
 
 Loader = Callable[[Any, str, str, Mapping[str, np.ndarray]], dict[str, Any]]
 """Gives, for TensorFlow's package, a folder, a key, and values for the inputs, the outputs as lists."""
@@ -73,9 +86,61 @@ def by_c_api(tf: Any, path: str, key: str, inputs: Mapping[str, np.ndarray]) -> 
         session.close()
 
 
+def by_command_line(tf: Any, path: str, key: str, inputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """Runs `saved_model_cli run`, TensorFlow's own command, in this process."""
+    del tf
+    from tensorflow.python.tools import saved_model_cli
+
+    with tempfile.TemporaryDirectory() as folder:
+        command = ["run", "--dir", path, "--tag_set", "serve", "--signature_def", key, "--outdir", folder]
+        for name, value in inputs.items():
+            np.save(f"{folder}/input {name}.npy", value)
+        fed = [f"{name}={folder}/input {name}.npy" for name in inputs]
+        with contextlib.redirect_stdout(None):
+            saved_model_cli.create_parser().parse_args([*command, "--inputs", ";".join(fed)]).func()
+        files = [file for file in Path(folder).glob("*.npy") if not file.name.startswith("input ")]
+        return {file.stem: np.load(file, allow_pickle=True).tolist() for file in files}
+
+
 ALL: tuple[Loader, ...] = (by_tensorflow_1, by_c_api, by_tensorflow_2, by_keras)
 """Each loader of signatures."""
 OF_GRAPHS: tuple[Loader, ...] = (by_tensorflow_1, by_c_api)
 """Those that run the nodes that the signature names."""
 OF_OBJECTS: tuple[Loader, ...] = (by_tensorflow_2, by_keras)
 """Those that run the functions that the objects name."""
+EACH: dict[str, Loader] = {load.__name__: load for load in (*ALL, by_command_line)}
+
+
+class Call(NamedTuple):
+    """A call of a signature: the model's folder, the key of the signature, and its inputs."""
+
+    path: str
+    key: str
+    inputs: Mapping[str, np.ndarray]
+
+
+def called(calls: Sequence[Call], loader: str) -> list[dict[str, Any] | str]:
+    """Makes the calls by one loader, in a process of its own; returns the outputs or the text of an error for each."""
+    with tempfile.TemporaryDirectory() as folder:
+        asked, answered = Path(folder, "calls.pkl"), Path(folder, "results.pkl")
+        asked.write_bytes(pickle.dumps([tuple(call) for call in calls]))
+        failed = ran_aside("support.loaders", loader, str(asked), str(answered))
+        assert not failed, failed
+        results: list[dict[str, Any] | str] = pickle.loads(answered.read_bytes())
+        return results
+
+
+def _called(tf: Any, load: Loader, call: Call) -> dict[str, Any] | str:
+    try:
+        return load(tf, *call)
+    except (Exception, SystemExit):
+        return traceback.format_exc(limit=-1)
+
+
+if __name__ == "__main__":
+    import tensorflow
+
+    tensorflow.get_logger().setLevel("ERROR")
+    _loader = EACH[sys.argv[1]]
+    _calls = pickle.loads(Path(sys.argv[2]).read_bytes())
+    Path(sys.argv[3]).write_bytes(pickle.dumps([_called(tensorflow, _loader, Call(*each)) for each in _calls]))
