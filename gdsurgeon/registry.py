@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from gdsurgeon.edits.simplify import simplify as simplify
     from gdsurgeon.edits.slim import slim as slim
     from gdsurgeon.edits.strip_weights import strip_weights as strip_weights
-    from gdsurgeon.edits.swap_op import swap_op as swap_op
     from gdsurgeon.edits.to_savedmodel import to_savedmodel as to_savedmodel
     from gdsurgeon.errors import GdsurgeonError as GdsurgeonError
     from gdsurgeon.graph.body import Body as Body
@@ -132,8 +131,7 @@ COMMANDS = {
         "Wiring", "Add and remove control edges.", "cli.control_edges", "edits.control_edges.control_edges"
     ),
     "remove": Entry("Nodes", "Remove the selected nodes.", "cli.remove", "edits.remove.remove"),
-    "set-attr": Entry("Nodes", "Set attrs of nodes.", "cli.set_attr", "edits.set_attr.set_attr"),
-    "swap-op": Entry("Nodes", "Change the op of nodes.", "cli.swap_op", "edits.swap_op.swap_op"),
+    "set-attr": Entry("Nodes", "Set the attrs or the op of nodes.", "cli.set_attr", "edits.set_attr.set_attr"),
     "simplify": Entry("Nodes", "Make a graph smaller that gives the same.", "cli.simplify", "edits.simplify.simplify"),
     "rewrite": Entry(
         "Nodes", "Put other nodes in the place of those that match a pattern.", "cli.rewrite", "edits.rewrite.rewrite"

@@ -36,8 +36,8 @@ HEAD = """\
 # Edits of published models
 
 What becomes of each edit command on models that others have published. Made by `scripts/edit_table.py`: each command
-is called three times for each model that runs, with no option for the proof. What is called is right by the way it is
-chosen, so that it is to be proven, or refused for a reason that holds.
+is called three times (`set-attr` six times) for each model that runs, with no option for the proof. What is called is
+right by the way it is chosen, so that it is to be proven, or refused for a reason that holds.
 
 """
 

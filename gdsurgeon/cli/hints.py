@@ -89,7 +89,7 @@ HINTS: Mapping[str, str] = {
     "freeze-input": "freeze-input MODEL NAME=VALUE gives a constant another value",
     "front-of-pipe": "what stands in front of the pipe has failed, or written elsewhere: -o - is standard output",
     "get-engine": "pip install {package}, or --run-in WHEEL|DIR, which is made for this Python",
-    "give-attr": "--set {key}=VALUE gives one",
+    "give-attr": "{key}=VALUE sets it",
     "give-others": "--feed NAME=VALUE or --feeds FILE.npz give others",
     "install-tensorflow": "pip install 'gdsurgeon[tensorflow]' installs TensorFlow",
     "inline-first": "gdsurgeon inline MODEL brings out what is inside functions",

@@ -24,23 +24,24 @@ if TYPE_CHECKING:
 @in_bodies
 @selection_options
 @click.argument("words", metavar="[NODE]... KEY=VALUE...", shell_complete=nodes, nargs=-1)
-@click.option("--remove", metavar="KEY", multiple=True, help="Take an attr away.")
+@click.option("--remove", metavar="KEY", multiple=True, help="Remove an attr.")
 def command(request: Request, selection: Selection, words: tuple[str, ...], remove: tuple[str, ...]) -> None:
-    """Set attrs of nodes: of those named, and of those selected.
+    """Set attrs of the named and selected nodes, or change their op.
 
-    VALUE is read as what the op's signature says: an int, a float, true or false, a type (float32 or DT_FLOAT), a
-    shape (?,224,3; [] is a scalar, ... an unknown rank), a string, the name of a function, or a list with commas
-    ([] is the empty one). Of an attr that the op does not have, KEY:KIND=VALUE says the kind: _note:string=...,
-    '_sizes:list(int)=1,2'.
+    VALUE has the type that the op declares for the attr: an int, a float, true or false, a dtype (float32 or DT_FLOAT),
+    a shape (?,224,3; [] is a scalar, ... an unknown rank), a string, a function name, or a list with commas ([] is the
+    empty list). For an attr that the op does not declare, give the type: _note:string=..., '_sizes:list(int)=1,2'.
 
-    A change of dtype or number that does not fit what a node reads, or who reads it, is refused. --in reaches nodes
-    inside functions.
+    op=NEWOP changes the op. The nodes keep their names, inputs and the attrs that NEWOP also has; the other pairs
+    KEY=VALUE are attrs of NEWOP. A value or an op that does not fit the inputs or the consumers of a node is refused.
 
     \b
     Examples:
       gdsurgeon set-attr model.pb resize align_corners=true half_pixel_centers=false
       gdsurgeon set-attr model.pb --op Conv2D dilations=1,1,1,1
       gdsurgeon set-attr model.pb --select . --remove _output_shapes
+      gdsurgeon set-attr model.pb --op Relu6 op=Relu
+      gdsurgeon set-attr model.pb activation op=LeakyRelu alpha=0.1
     """
     from gdsurgeon.cli.run_edit import run_edit
     from gdsurgeon.edits.set_attr import set_attr

@@ -1,4 +1,4 @@
-"""set-attr: attrs of nodes, written as text and checked against the signature of the op."""
+"""set-attr: attrs of nodes, written as text and checked against the signature of the op; `change_op` does ``op=``."""
 
 from __future__ import annotations
 
@@ -7,21 +7,25 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from gdsurgeon.analysis.checks.attr_fit import misfits
-from gdsurgeon.analysis.queries.attr_text import KINDS, format_attr, is_kind, parse_attr
+from gdsurgeon.analysis.queries.attr_text import KINDS, format_attr, is_kind
 from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.edits.attr_from_text import attr_from_text
+from gdsurgeon.edits.change_op import change_op
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.naming import naming, of_selection
-from gdsurgeon.errors import EditError, InputError, Json, NothingToDo, Remark, printable, quoted
-from gdsurgeon.graph.attrs import functions_in, kind_of
+from gdsurgeon.errors import EditError, InputError, Json, NothingToDo, Remark, UsageError, printable, quoted
+from gdsurgeon.graph.attrs import kind_of
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.attr_names import COLOCATION_ATTR
 from gdsurgeon.ops.op_defs import OpDef
 from gdsurgeon.select import Selection, nodes_of
 from gdsurgeon.specification.asked import edit
-from gdsurgeon.text import first_lines, is_utf8, nearest, suggestion
+from gdsurgeon.text import first_lines, nearest, suggestion
 from gdsurgeon.wire.protos import AttrValue
 
+OP = "op"
+"""The key that stands for the op of a node. ``op:KIND`` is an attr of that name."""
 MOST_NOTES = 8
 MOST_DETAILS = 10
 
@@ -38,24 +42,41 @@ def set_attr(
     *,
     remove: Sequence[str] = (),
 ) -> EditResult:
-    """Sets and removes attrs of nodes.
+    """Sets and removes attrs of nodes; the key ``op`` changes the op of the nodes.
 
     A value is text of the kind that the signature of the node's op says (see `attr_text.parse_attr`). Of an attr that
     the op does not have, the kind is that of the value that is there, or is given: ``KEY:KIND``. `in_functions` reaches
     nodes inside functions.
 
+    With the key ``op`` the nodes keep their names, their inputs and the attrs that the new op also has. The other
+    values are attrs of the new op. Its remaining attrs are inferred from the inputs or have the op's defaults; attrs
+    that it does not have are removed, except those whose names begin with an underscore.
+
     Args:
         graph: changed in place.
         nodes: which nodes: a selection, or names or nodes of this graph.
-        values: (KEY or KEY:KIND, text).
+        values: (KEY or KEY:KIND, text); ``("op", OP)`` for an op that TensorFlow knows, or a function of GRAPH.
         remove: keys of attrs to take away, from those of the nodes that have them. Removing ``_class`` takes the
             colocations of the nodes away.
 
     Raises:
-        EditError: no such node or attr, a value of the wrong kind, a function that is not in the library, a required
-            attr would be missing, nothing would change, or an input would no longer fit what it reads; the graph is
-            as it was.
+        UsageError: an op and an attr to remove are given.
+        EditError: no such node, op or attr, a value of the wrong kind, a function that is not in the library, a
+            required attr would be missing, nothing would change, or an input would no longer fit what it reads; the
+            graph is as it was.
     """
+    values = list(values)
+    op = [text for key, text in values if key == OP]
+    if op:
+        if remove:
+            raise UsageError(
+                "a new op keeps no attr that it does not have: remove no attrs with op=",
+                code="conflicting-options",
+                facts={"attr": list(remove)},
+            )
+        if len(op) > 1:
+            raise EditError("two new ops are given", code="given-twice", facts={"attr": OP})
+        return change_op(graph, nodes_of(graph, nodes), op[0], [pair for pair in values if pair[0] != OP])
     wanted = _wanted(values, remove)
     targets = _nodes(graph, nodes)
     plan = _NewAttrs(graph, wanted, remove)
@@ -164,40 +185,8 @@ class _NewAttrs:
             if definition is not None and wanted.key not in definition.attrs and not wanted.key.startswith("_"):
                 text = f"{printable(node.op)} has no attr {quoted(wanted.key)}"
                 self.warnings[Remark(text, "no-such-attr", op=node.op, attr=wanted.key)] = None
-            self._parsed[place] = spelt_attr(self._graph, node.op, wanted.key, kind, wanted.text)
+            self._parsed[place] = attr_from_text(self._graph, node.op, wanted.key, kind, wanted.text)
         return _with_func_attrs(self._parsed[place], node, wanted.key)
-
-
-def spelt_attr(graph: Graph, op: str, key: str, kind: str, text: str) -> AttrValue:
-    """The AttrValue of KIND that TEXT spells, for attr KEY of OP.
-
-    Raises:
-        EditError: it is of another kind, or names a function that GRAPH does not have.
-    """
-    where = f"attr {quoted(key)} of {printable(op)}"
-    facts: dict[str, Json] = {"op": op, "attr": key, "expected": kind}
-    if not is_kind(kind):
-        is_content = (op, key) == ("Const", "value")
-        advice = "freeze-input" if is_content else ()
-        raise EditError(
-            f"{where} is of kind {kind}, which cannot be written as text", code="not-text", facts=facts, advice=advice
-        )
-    if not is_utf8(text) and "func" in kind:
-        line = f"{where} is of kind {kind}: {quoted(text)} is not UTF-8 text"
-        raise EditError(line, code="bad-value", facts=facts | {"value": text})
-    try:
-        value = parse_attr(kind, text)
-    except EditError as error:
-        line = f"{where} is of kind {kind}: {error.message}"
-        raise EditError(line, code=error.code, facts=error.facts | facts) from None
-    for func in functions_in(value):
-        if func.name not in graph.functions:
-            names = [function.signature.name for function in graph.functions]
-            has = f"{printable(graph.source_name)} has no function {quoted(func.name)} ({len(names):,})"
-            near = nearest(func.name, names)
-            found = {"function": func.name, "near": near}
-            raise EditError(f"{has}.{suggestion(near)}", code="no-such-function", facts=facts | found)
-    return value
 
 
 def _kind(node: Node, definition: OpDef | None, wanted: _WantedAttr) -> str:

@@ -1,15 +1,16 @@
-"""set-attr: each node that is meant has the attrs that are spelt, and nothing else is different."""
+"""set-attr: each selected node has the given op and attrs, and nothing else is different."""
 
 from __future__ import annotations
 
 import json
 import re
 import struct
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from gdsurgeon.comparison.audit import audit
 from gdsurgeon.comparison.compare import Comparison
 from gdsurgeon.comparison.intent import Altered, Intent
+from gdsurgeon.errors import quoted
 from gdsurgeon.graph.attrs import attr_value
 from gdsurgeon.ops.dtypes import dtype_name
 from gdsurgeon.specification.selected import Selecting, selected
@@ -24,7 +25,11 @@ def violations(
 ) -> Iterator[str]:
     """See `gdsurgeon.specification.specify.violations`."""
     names = selected(comparison.before, nodes)
-    texts = {name.partition(":")[0]: text for name, text in values}
+    given = dict(values)
+    if "op" in given:
+        yield from _of_new_op(comparison, names, given.pop("op"), given)
+        return
+    texts = {name.partition(":")[0]: text for name, text in given.items()}
     intent = Intent()
     for name in names:
         altered = comparison.facts.altered.get(name, {})
@@ -40,6 +45,34 @@ def violations(
                 yield f"{name!r} was to have {key} = {text}, and has not"
         if "_class" in remove and "class" in altered:
             intent.altered.append(Altered(name, "class", ()))
+    yield from audit(comparison, intent)
+
+
+def _of_new_op(comparison: Comparison, names: Iterable[str], op: str, texts: Mapping[str, str]) -> Iterator[str]:
+    """Likewise where the nodes `names` get the op `op`, with `texts` for its attrs."""
+    before, after = comparison.before, comparison.after
+    definition = after.op_def(op)
+    taken = () if definition is None else definition.inputs
+    follow = {key for arg in taken for key in (arg.type_attr, arg.number_attr, arg.list_attr)}  # what inputs say
+    intent = Intent()
+    for name in names:
+        old, new = before[name], after[name]
+        is_new = old.op != op
+        if not is_new and not texts:
+            continue
+        intent.changed.append(name)
+        intent.altered.append(Altered(name, "op", op))
+        for key in dict.fromkeys((*old.attr_keys, *new.attr_keys)):
+            is_known = definition is not None and key in definition.attrs
+            if is_known or (is_new and (not key.startswith("_") or key == "_output_shapes")):
+                intent.altered.append(Altered(name, f"attr {key}", new.attr_bytes(key) if is_known else None))
+            was, now = old.attr_bytes(key), new.attr_bytes(key)
+            if is_known and was is not None and key not in texts and was != now and key not in follow:
+                yield f"{quoted(name)} had {key} before, and has another now"
+        for key, text in texts.items():
+            data = new.attr_bytes(key)
+            if data is None or not spells(text, attr_value(data)):
+                yield f"{quoted(name)} was to have {key} = {text}, and has not"
     yield from audit(comparison, intent)
 
 

@@ -38,7 +38,6 @@ SPECIFIED = frozenset(
         "simplify",
         "slim",
         "strip_weights",
-        "swap_op",
         "to_savedmodel",
     )
 )

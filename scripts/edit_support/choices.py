@@ -197,13 +197,13 @@ def _default_stated(model: Model) -> Arguments | None:
 
 
 def _swap_identities(model: Model) -> Arguments | None:
-    return ["--op", "Identity", "StopGradient"] if model.with_op("Identity") else None
+    return ["--op", "Identity", "op=StopGradient"] if model.with_op("Identity") else None
 
 
 def _swap_one(ops: frozenset[str]) -> Callable[[Model], Arguments | None]:
     def chosen(model: Model) -> Arguments | None:
         found = [node for node in model.floats if node.op in ops]
-        return ["--node", found[0].name, EXCHANGED[found[0].op]] if found else None
+        return ["--node", found[0].name, f"op={EXCHANGED[found[0].op]}"] if found else None
 
     return chosen
 
@@ -357,8 +357,6 @@ CHOICES: dict[str, dict[str, Callable[[Model], Arguments | None]]] = {
         "a note on all nodes": _note,
         "no noted shapes": _without_shapes,
         "a default, spelt out": _default_stated,
-    },
-    "swap-op": {
         "Identity to StopGradient": _swap_identities,
         "an activation": _swap_one(frozenset(UNARY)),
         "an arithmetic op": _swap_one(frozenset(EXCHANGED) - frozenset(UNARY)),

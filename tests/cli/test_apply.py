@@ -405,7 +405,7 @@ def test_the_report_has_every_step(files: Desk) -> None:
 
 @pytest.mark.tensorflow
 def test_values_of_a_later_piece_are_told_beside_those_of_an_earlier_one(files: Desk) -> None:
-    lines = ("rename image=picture", "swap-op --node scores Neg")
+    lines = ("rename image=picture", "set-attr scores op=Neg")
     proof = files.report("apply", MODEL, script(files, *lines), "-o", "out.pb")["proof"]
     outputs = [output for output in proof["outputs"] if output["edited"] == "scores"]
     assert [output["compared"] for output in outputs] == [True, False]

@@ -62,7 +62,7 @@ EDITS = """
     set-device M --clear
     set-shape M x=1,2
     freeze-input M x=1
-    swap-op M --node y Neg
+    set-attr M y op=Neg
     add-preprocessing M P --map x=p,q
     add-postprocessing M P --map z=p,q
     inline M

@@ -33,7 +33,7 @@ EDITS = (
     ("remove", "--node", "serving_default/y", "--allow-outputs", "--dangling", "placeholder"),
     ("set-attr", Y, "_note:string=hello"),
     ("set-device", "--assign", "/cpu:0", "--forward", X),
-    ("swap-op", "Add", "--node", Y),
+    ("set-attr", "--node", Y, "op=Add"),
     ("fuse-ops", "--between", f"{X}={Y}", "--name", "call", "--keep", Y),
     ("clone-scope", "y", "z", "--map", f"{X}=unused"),
     ("signature", "--input", f"new:x={X}", "--output", f"new:y={Y}"),

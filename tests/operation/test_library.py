@@ -30,7 +30,7 @@ def renamed(graph: gds.Graph) -> EditResult:
 
 def wrong(graph: gds.Graph) -> EditResult:
     """An edit that claims what is not so."""
-    gds.swap_op(graph, [graph["y"]], "AddV2")
+    gds.set_attr(graph, ["y"], [("op", "AddV2")])
     return EditResult(Intent(changed=["y"]), (SameOutputs(),))
 
 

@@ -68,7 +68,7 @@ LARGE = every_edit.built(every_edit.model)
 MORE: dict[str, Edit] = {
     "rename by a pattern": lambda g: gds.rename(g, patterns=[("t", "uu")]),
     "reroute swap": lambda g: gds.reroute(g, [("t/scaled", "t/difference")], swap=True),
-    "swap-op": lambda g: gds.swap_op(g, Selection(nodes=("map",)), "Elu"),
+    "set-attr op": lambda g: gds.set_attr(g, ["map"], [("op", "Elu")]),
     "set-attr list": lambda g: gds.set_attr(g, ["flat"], [("_sizes:list(int)", "[1,2,3]")]),
     "set-attr remove": lambda g: gds.set_attr(g, ["sum"], remove=["_class"]),
     "set-device pairs": lambda g: gds.set_device(g, pairs=[("/device:CPU:0", "/gpu:1")]),

@@ -20,9 +20,9 @@ MODULES = [
     for package, names in {
         "analysis.queries": "ailments attr_text devices function_usage in_place initialisers training",
         "analysis.traversal": "walks",
-        "edits": "add_postprocessing add_preprocessing clone_scope compat control_edges extract freeze_input fuse_ops "
-        "import_graph inline insert remove repair reroute rewrite set_attr set_device set_shape quantize simplify slim "
-        "smaller strip_weights swap_op unfreezing",
+        "edits": "add_postprocessing add_preprocessing change_op clone_scope compat control_edges extract freeze_input "
+        "fuse_ops import_graph inline insert remove repair reroute rewrite set_attr set_device set_shape quantize "
+        "simplify slim smaller strip_weights unfreezing",
         "edits.cloning": "beside growth left_out new_saver outside",
         "edits.copying": "copy_in copy_nodes fresh_names node_copy parts placeholders saver",
         "edits.functions": "copies definition fusion_body merge unused",

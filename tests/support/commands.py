@@ -150,9 +150,6 @@ CASES = {
         ((MODEL, "Mull($x, $y) -> $x"), "Mul"),
     ),
     "simplify": Case((MODEL,), (), ((MODEL, "--outputs", "score"), "scores")),
-    "swap-op": Case(
-        (MODEL, "--node", "tower/same", "Neg"), ((MODEL,), (MODEL, "Neg")), ((MODEL, "--op", "Mul", "Mull"), "Mul")
-    ),
     "quantize": Case(
         (MODEL, "--to", "float16"),
         ((MODEL,),),

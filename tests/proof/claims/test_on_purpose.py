@@ -15,7 +15,7 @@ from gdsurgeon.edits.fuse_ops import fuse_ops
 from gdsurgeon.edits.insert import insert
 from gdsurgeon.edits.reroute import reroute
 from gdsurgeon.edits.rewrite import rewrite
-from gdsurgeon.edits.swap_op import swap_op
+from gdsurgeon.edits.set_attr import set_attr
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.select import Selection
@@ -47,7 +47,7 @@ def body() -> Graph:
 
 RELU = Selection(nodes=("relu",))
 EDITS: dict[str, Edit] = {
-    "swap-op": lambda g: swap_op(g, RELU, "Elu"),
+    "set-attr": lambda g: set_attr(g, RELU, [("op", "Elu")]),
     "rewrite": lambda g: rewrite(g, "Relu($x) -> Neg($x)"),
     "reroute": lambda g: reroute(g, [("relu", "scaled")]),
     "insert": lambda g: insert(g, "relu", body()),

@@ -1,4 +1,4 @@
-"""swap-op: what a node becomes, what it keeps, what is refused, and what TensorFlow makes of it."""
+"""set-attr op=: what a node becomes, what it keeps, what is refused, and what TensorFlow makes of it."""
 
 from __future__ import annotations
 
@@ -32,35 +32,40 @@ POOL: Any = {"T": FLOAT, "ksize": ONES, "strides": ONES, "padding": "SAME", "dat
 PLACED: Any = {"T": FLOAT, "device": "/cpu:0", "_class": ["loc:@x"]}
 SWAPPED: dict[str, tuple[list[bytes], str, list[bytes], dict[str, Any]]] = {
     "what fits is kept": (
-        [X, unary("Relu", _note="hi"), END], "--node y Relu6", [X, unary("Relu6", _note="hi"), END],
+        [X, unary("Relu", _note="hi"), END], "y op=Relu6", [X, unary("Relu6", _note="hi"), END],
         {"swapped": {"Relu": 1}, "dropped": {}},
     ),
     "attrs that the new op lacks go and are told": (
         [X, node("y", "MaxPool", ["x"], explicit_paddings=b"\x0a\x00", _output_shapes=b"\x0a\x02\x3a\x00", **POOL)],
-        "--op MaxPool AvgPool", [X, node("y", "AvgPool", ["x"], **POOL)],
+        "--op MaxPool op=AvgPool", [X, node("y", "AvgPool", ["x"], **POOL)],
         {"dropped": {"explicit_paddings": ["y"], "_output_shapes": ["y"]}},
     ),
     "a count follows from the inputs": (
-        [*INTS, node("y", "IdentityN", ["a", "b"], T=dtypes(INT32, INT32))], "--node y AddN",
+        [*INTS, node("y", "IdentityN", ["a", "b"], T=dtypes(INT32, INT32))], "y op=AddN",
         [*INTS, node("y", "AddN", ["a", "b"], N=2, T=INT32)], {"inferred": {"N": ["y"]}},
     ),
     "dtypes follow from the inputs": (
-        [INTS[0], X, node("y", "TupleOf", ["a", "x"])], "--node y IdentityN",
+        [INTS[0], X, node("y", "TupleOf", ["a", "x"])], "y op=IdentityN",
         [INTS[0], X, node("y", "IdentityN", ["a", "x"], T=dtypes(INT32, FLOAT))], {},
     ),
     "an attr is given": (
-        [X, unary("Relu")], "--op Relu LeakyRelu --set alpha=0.5", [X, unary("LeakyRelu", alpha=0.5)], {}
+        [X, unary("Relu")], "--op Relu op=LeakyRelu alpha=0.5", [X, unary("LeakyRelu", alpha=0.5)], {}
     ),
     "a dtype is given": (
-        [X, unary("Relu")], "--op Relu Cast --set DstT=float32",
+        [X, unary("Relu")], "--op Relu op=Cast DstT=float32",
         [X, node("y", "Cast", ["x"], SrcT=FLOAT, DstT=FLOAT)], {},
     ),
+    "a node of that op gets the attrs": (
+        [X, unary("LeakyRelu", alpha=0.5), unary("LeakyRelu", "z", note="hi")], "--op LeakyRelu op=LeakyRelu alpha=0.5",
+        [X, unary("LeakyRelu", alpha=0.5), unary("LeakyRelu", "z", note="hi", alpha=0.5)],
+        {"swapped": {}, "dropped": {}, "changed": ["z"]},
+    ),
     "those that are that op stay": (
-        [X, unary("Abs", "a"), unary("Neg", "b", "a")], "--select ^[ab]$ Neg",
+        [X, unary("Abs", "a"), unary("Neg", "b", "a")], "--select ^[ab]$ op=Neg",
         [X, unary("Neg", "a"), unary("Neg", "b", "a")], {"swapped": {"Abs": 1}, "changed": ["a"]},
     ),
     "controls, colocations and devices stay": (
-        [X, node("y", "Abs", ["x", "^x"], **PLACED)], "--node y Neg", [X, node("y", "Neg", ["x", "^x"], **PLACED)], {}
+        [X, node("y", "Abs", ["x", "^x"], **PLACED)], "y op=Neg", [X, node("y", "Neg", ["x", "^x"], **PLACED)], {}
     ),
 }  # fmt: skip
 
@@ -70,7 +75,7 @@ def test_what_becomes_of_nodes(desk: Desk, what: str) -> None:
     """Node by node, and in the report."""
     before, command, after, facts = SWAPPED[what]
     desk.put("before.pb", graph_bytes(*before))
-    report = desk.report("swap-op", "before.pb", *command.split(), *QUICK)
+    report = desk.report("set-attr", "before.pb", *command.split(), *QUICK)
     assert graphs.parsed((desk.folder / "after.pb").read_bytes()) == graphs.proto(*after)
     assert {key: report["edit"][key] for key in facts} == facts
 
@@ -85,36 +90,37 @@ MODEL = [
 @pytest.mark.parametrize(
     ("arguments", "exit_code", "code", "facts"),
     [
-        (("--node", "a", "nonsense"), 4, "no-such-op", {"op": "nonsense", "near": None}),
-        (("--node", "sum", "Relu"), 4, "wrong-count", {"node": "sum", "op": "AddV2", "expected": 1, "found": 2}),
-        (("--node", "m", "Elu"), 4, "dtype-not-allowed", {"node": "m", "attr": "T", "dtype": "int32"}),
-        (("--node", "a", "LogicalNot"), 4, "dtype-mismatch", {"tensor": "x", "expected": "bool", "found": "float32"}),
-        (("--node", "a", "IsNan"), 4, "dtype-mismatch", {"user": "sum", "expected": "float32", "found": "bool"}),
-        (("--node", "a", "Cast"), 4, "attr-needed", {"node": "a", "new_op": "Cast", "key": "DstT"}),
-        (("--node", "a", "LeakyRelu", "--set", "alpha=x"), 4, "bad-value", {"value": "x", "expected": "float"}),
-        (("--node", "a", "LeakyRelu", "--set", "alpa=1"), 4, "no-such-attr", {"attr": "alpa", "near": "alpha"}),
-        (("--node", "a", "LeakyRelu", "--set", "alpha=1", "--set", "alpha=1"), 4, "given-twice", {"attr": "alpha"}),
-        (("--node", "a", "Relu", "--require-change"), 4, "nothing-to-do", {}),
-        (("--node", "a", "Enter"), 4, "control-flow", {"node": "a", "new_op": "Enter"}),
-        (("--node", "a", "Const", "--set", "value=1"), 4, "not-text", {"attr": "value", "expected": "tensor"}),
-        (("Relu6",), 2, "nothing-selected", {}),
+        (("a", "op=nonsense"), 4, "no-such-op", {"op": "nonsense", "near": None}),
+        (("sum", "op=Relu"), 4, "wrong-count", {"node": "sum", "op": "AddV2", "expected": 1, "found": 2}),
+        (("m", "op=Elu"), 4, "dtype-not-allowed", {"node": "m", "attr": "T", "dtype": "int32"}),
+        (("a", "op=LogicalNot"), 4, "dtype-mismatch", {"tensor": "x", "expected": "bool", "found": "float32"}),
+        (("a", "op=IsNan"), 4, "dtype-mismatch", {"user": "sum", "expected": "float32", "found": "bool"}),
+        (("a", "op=Cast"), 4, "attr-needed", {"node": "a", "new_op": "Cast", "key": "DstT"}),
+        (("a", "op=LeakyRelu", "alpha=x"), 4, "bad-value", {"value": "x", "expected": "float"}),
+        (("a", "op=LeakyRelu", "alpa=1"), 4, "no-such-attr", {"attr": "alpa", "near": "alpha"}),
+        (("a", "op=LeakyRelu", "op=Elu"), 2, "given-twice", {"name": "op"}),
+        (("a", "op=LeakyRelu", "--remove", "T"), 2, "conflicting-options", {"attr": ["T"]}),
+        (("a", "op=Relu", "--require-change"), 4, "nothing-to-do", {}),
+        (("a", "op=Enter"), 4, "control-flow", {"node": "a", "new_op": "Enter"}),
+        (("a", "op=Const", "value=1"), 4, "not-text", {"attr": "value", "expected": "tensor"}),
+        (("op=Relu6",), 2, "nothing-selected", {}),
     ],
 )
 def test_what_is_refused(arguments: tuple[str, ...], exit_code: int, code: str, facts: Any, desk: Desk) -> None:
     desk.put("model.pb", graph_bytes(*MODEL))
-    ran = desk.refused(exit_code, code, "swap-op", "model.pb", *arguments, *QUICK, **facts)
-    assert ("--set DstT=VALUE" in ran.err) == (code == "attr-needed")
+    ran = desk.refused(exit_code, code, "set-attr", "model.pb", *arguments, *QUICK, **facts)
+    assert ("DstT=VALUE" in ran.err) == (code == "attr-needed")
 
 
 def test_an_output_that_is_read_must_stay() -> None:
     found = graph(placeholder("x"), node("y", "Unpack", ["x"], T=FLOAT, num=2), unary("Abs", "z", "y:1"))
     facts = {"node": "y", "tensor": "y:1", "user": "z", "count": 1}
-    refused(found, "no-such-tensor", lambda g: gds.swap_op(g, [g["y"]], "Neg"), **facts)
+    refused(found, "no-such-tensor", lambda g: gds.set_attr(g, [g["y"]], [("op", "Neg")]), **facts)
 
 
 def test_the_library_says_what_it_did() -> None:
     found = graph(placeholder("x"), unary("Relu"), trailer=graphs.VERSIONS)
-    result = gds.swap_op(found, Selection(ops=("Relu",)), "LeakyRelu", [("alpha", "0.5")])
+    result = gds.set_attr(found, Selection(ops=("Relu",)), [("alpha", "0.5"), ("op", "LeakyRelu")])
     assert (result.intent.changed, result.claims) == (["y"], (Unchanged(),))
     facts = compare_written(found.pristine(), found.chunks()).facts
     assert {node: list(altered) for node, altered in facts.altered.items()} == {"y": ["op", "attr alpha"]}
@@ -122,7 +128,7 @@ def test_the_library_says_what_it_did() -> None:
 
 def test_an_unknown_dtype_is_taken_as_it_is() -> None:
     found = graph(node("x", "MyOp"), unary("Relu", kind=HALF), unary("Abs", "z", kind=DOUBLE))
-    gds.swap_op(found, [found["y"], found["z"]], "Neg")
+    gds.set_attr(found, [found["y"], found["z"]], [("op", "Neg")])
     assert graphs.ops(found) == {"x": "MyOp", "y": "Neg", "z": "Neg"}
     assert graphs.attrs(found, "y")["T"].type == 19
 
@@ -130,7 +136,7 @@ def test_an_unknown_dtype_is_taken_as_it_is() -> None:
 def test_a_function_of_the_graph_is_an_op(desk: Desk) -> None:
     library = graphs.library(graphs.function("Twice", add("y", "x", "x")))
     found = graph(placeholder("x"), unary("Relu"), trailer=library + graphs.VERSIONS)
-    gds.swap_op(found, [found["y"]], "Twice")
+    gds.set_attr(found, ["y"], [("op", "Twice")])
     assert graphs.ops(found)["y"] == "Twice"
 
 
@@ -148,7 +154,7 @@ def test_in_a_loop_and_beside_calls_it_is_proven(tmp_path: Path) -> None:
     m.node("call", "PartitionedCall", ["w/done"], Tin=["float32"], Tout=["float32"], f=graphs.func("F"))
     m.node("y", "AddV2", ["call", "x"], T="float32")
     m.node("beside", "Square", ["x"], T="float32")
-    outcome = operated(tmp_path, m, lambda graph: gds.swap_op(graph, [graph["w/less_s"], graph["y"]], "Mul"))
+    outcome = operated(tmp_path, m, lambda graph: gds.set_attr(graph, ["w/less_s", "y"], [("op", "Mul")]))
     compared = {output.after: output.comparison is not None for output in outcome.proof.outputs}
     assert compared == {"y": False, "beside": True}
     after = gds.load(str(tmp_path / "out.pb"))
@@ -161,7 +167,7 @@ def test_what_does_not_run_is_not_written(desk: Desk) -> None:
     """The signatures fit, and the values do not: only running shows it."""
     records = [placeholder("x", FLOAT, (2,)), const("w", [1, 2]), add("y", "x", "w")]
     desk.put("model.pb", graph_bytes(*records))
-    ran = desk.refused(5, "does-not-load", "swap-op", "model.pb", "--node", "y", "MatMul", "-o", "out.pb")
+    ran = desk.refused(5, "does-not-load", "set-attr", "model.pb", "y", "op=MatMul", "-o", "out.pb")
     assert "y" in ran.err
 
 
@@ -169,7 +175,7 @@ def test_inside_a_function(desk: Desk) -> None:
     library = graphs.library(graphs.function("F", node("y", "Relu", ["x"], T=FLOAT), ret="y:activations:0"))
     call = node("y", "PartitionedCall", ["x"], Tin=dtypes(FLOAT), Tout=dtypes(FLOAT), f=graphs.func("F"))
     desk.put("before.pb", graph_bytes(placeholder("x"), call, trailer=library + graphs.VERSIONS))
-    ran = desk.run("swap-op", "before.pb", "--in", "F", "--op", "Relu", "Neg", *QUICK)
+    ran = desk.run("set-attr", "before.pb", "--in", "F", "--op", "Relu", "op=Neg", *QUICK)
     assert ran.code == 0, ran.err
     after = graphs.parsed((desk.folder / "after.pb").read_bytes())
     assert [body.op for body in after.library.function[0].node_def] == ["Neg"]

@@ -1,4 +1,4 @@
-"""swap-op: another op in the place of that of nodes, with the inputs and attrs that fit it."""
+"""set-attr op=NEWOP: the nodes get a new op, and keep the inputs and attrs that fit it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.edits.attr_from_text import attr_from_text
 from gdsurgeon.edits.claims import EditResult
-from gdsurgeon.edits.naming import naming, of_selection
-from gdsurgeon.edits.set_attr import spelt_attr
 from gdsurgeon.errors import EditError, InputError, Json, NothingToDo, printable, quoted
 from gdsurgeon.graph.attrs import Plain, kind_of, plain, said_by_inputs
 from gdsurgeon.graph.graph import Graph
@@ -17,55 +16,40 @@ from gdsurgeon.ops.attr_names import STATED_SHAPES
 from gdsurgeon.ops.dtypes import base_dtype, dtype_name
 from gdsurgeon.ops.kinds import CONTROL_FLOW
 from gdsurgeon.ops.op_defs import AttrDef, OpDef, arg_dtypes, op_names
-from gdsurgeon.select import Selection, nodes_of
-from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import counted, listed, nearest, suggestion
 from gdsurgeon.wire.protos import AttrValue
 
 Attrs = Mapping[str, AttrValue]
 """AttrValues by key."""
 
-"""An attr that says what the old op gave."""
 
+def change_op(graph: Graph, nodes: Sequence[Node], op: str, values: Sequence[tuple[str, str]]) -> EditResult:
+    """Gives `nodes` the op `op`, with `values` for its attrs; nodes that have all of that already are not changed.
 
-@naming(nodes=of_selection)
-@edit
-def swap_op(
-    graph: Graph, nodes: Selection | Iterable[Node], op: str, values: Sequence[tuple[str, str]] = ()
-) -> EditResult:
-    """Makes nodes another op; they keep their names, their inputs and the attrs that the new op has too.
-
-    Attrs that the new op has and the old one has not are inferred from the inputs (dtypes, and how many there are),
-    or get the op's defaults. Attrs that it does not have go; those that begin with an underscore stay.
-
-    Args:
-        graph: changed in place.
-        nodes: which nodes; those that are OP already stay as they are.
-        op: an op that TensorFlow knows, or a function of GRAPH.
-        values: (key, text) of attrs of OP, spelt as for `set_attr`.
+    See `gdsurgeon.edits.set_attr.set_attr`.
 
     Raises:
-        EditError: there is no such op, all nodes are one already, or for one of them something does not fit: the
-            number or dtypes of its inputs, what reads it, an attr that nothing says and that has no default; the
-            graph is as it was.
+        EditError: there is no such op, nothing would change, or something of a node does not fit the op: the
+            number or dtypes of its inputs, a consumer, or an attr that has no value and no default; the graph is as
+            it was.
     """
     definition = _definition(graph, op)
     given = _given(graph, definition, values)
-    found = nodes_of(graph, nodes)
-    swaps = {node: _Swap(node, definition, given) for node in found if node.op != op}
+    swaps = {node: _Swap(node, definition, given) for node in nodes if node.op != op or _differs(node, given)}
     if not swaps:
-        who = quoted(found[0].name) if len(found) == 1 else f"each of the {len(found):,} nodes"
-        raise NothingToDo(f"nothing would change: {who} is {printable(op)} already")
+        what = ", ".join([f"op={printable(op)}", *(f"{printable(key)}={printable(text)}" for key, text in values)])
+        who = quoted(nodes[0].name) if len(nodes) == 1 else f"each of the {len(nodes):,} nodes"
+        raise NothingToDo(f"nothing would change: {who} has {what} already")
     for swap in swaps.values():
         _check_readers(swap, swaps)
-    ops = Counter(node.op for node in swaps)
+    ops = Counter(node.op for node in swaps if node.op != op)
     intent = Intent(changed=[node.name for node in swaps])
     for swap in swaps.values():
         swap.carry_out(graph)
     told = [("swapped", f"{old}  ->  {op}: {counted(count, 'node')}") for old, count in ops.items()]
     inferred, dropped = _by_key(swaps, lambda swap: swap.inferred), _by_key(swaps, lambda swap: swap.dropped)
     facts: dict[str, Json] = {"swapped": dict(ops), "inferred": inferred, "dropped": dropped}
-    return EditResult(intent, notes=_notes(inferred, dropped, len(swaps), len(found)), told=told, facts=facts)
+    return EditResult(intent, notes=_notes(inferred, dropped, len(swaps), len(nodes)), told=told, facts=facts)
 
 
 def _definition(graph: Graph, op: str) -> OpDef:
@@ -86,8 +70,13 @@ def _given(graph: Graph, definition: OpDef, values: Sequence[tuple[str, str]]) -
             raise EditError(message, code="no-such-attr", facts={"op": definition.name, "attr": key, "near": near})
         if key in out:
             raise EditError(f"attr {quoted(key)} is given more than once", code="given-twice", facts={"attr": key})
-        out[key] = spelt_attr(graph, definition.name, key, definition.attrs[key].kind, text)
+        out[key] = attr_from_text(graph, definition.name, key, definition.attrs[key].kind, text)
     return out
+
+
+def _differs(node: Node, given: Attrs) -> bool:
+    """Whether one of the attrs that are GIVEN has a different value in NODE."""
+    return any(node.attr_bytes(key) != value.SerializeToString(deterministic=True) for key, value in given.items())
 
 
 class _Swap:
@@ -127,7 +116,7 @@ class _Swap:
         self.outputs = arg_dtypes(definition.outputs, definition, self._read)
         self._check(sources)
         stays = {*definition.attrs, *(key for key in node.attr_keys if key.startswith("_") and key != STATED_SHAPES)}
-        self.dropped = [key for key in node.attr_keys if key not in stays]
+        self.dropped = [key for key in node.attr_keys if key not in stays and node.op != definition.name]
 
     def _read(self, key: str) -> Plain | None:
         return plain(self.attrs[key]) if key in self.attrs else None
