@@ -36,7 +36,7 @@ def test_the_text_of_an_error_is_all_of_it() -> None:
 def test_an_error_for_machines() -> None:
     error = EditError("no", code="no-such-op", advice="give-attr", facts={"key": "T"}, details=("one",))
     assert error_json(error) == {
-        "code": "no-such-op", "message": "no", "details": ["one"], "hint": "--set T=VALUE gives one",
+        "code": "no-such-op", "message": "no", "details": ["one"], "hint": "T=VALUE sets it",
         "facts": {"key": "T"}, "exit": 4,
     }  # fmt: skip
     assert (UsageError("no").code, EditError("no").facts) == ("usage", {})

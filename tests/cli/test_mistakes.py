@@ -95,14 +95,8 @@ TWICE = {
     "tower/same": "reroute tower.pb tower/same=tower/scaled tower/same:0=image",
     "image": "set-shape tower.pb image=1,2 image=2,2",
     "T": "set-attr tower.pb --node kept T=float T=int32",
-<<<<<<< HEAD
-    "--set T": "swap-op tower.pb Sub --node kept --set T=float --set T=int32",
     "--replace /cpu:0": "set-device tower.pb --replace /cpu:0=/cpu:1 --replace /cpu:0=/cpu:2",
     "--map image": "clone-scope tower.pb tower c --map image=a --map image=b",
-=======
-    "--map /cpu:0": "set-device tower.pb --map /cpu:0=/cpu:1 --map /cpu:0=/cpu:2",
-    "--input image": "clone-scope tower.pb tower c --input image=a --input image=b",
->>>>>>> e7afd4e (swap-op is set-attr op=NEWOP: one command and one function change attrs and the op of nodes)
     "--feed image": "rename tower.pb scores=a --feed image=1 --feed image:0=2",
     "--shape image": "rename tower.pb scores=a --shape image=1,2 --shape image=2,2",
 }
