@@ -109,7 +109,7 @@ def nodes_of(graph: Graph, selection: Selection | Iterable[str | Node]) -> list[
     graph.prefetch([item for item in given if isinstance(item, str)])
     nodes = own_nodes(graph, given)
     if not nodes:
-        raise EditError("nothing is selected: no nodes are given", code="nothing-selected")
+        raise EditError("nothing is selected: the list of nodes is empty", code="nothing-selected")
     return nodes
 
 
@@ -119,7 +119,7 @@ def one_node(graph: Graph, item: str | Node) -> Node:
         return graph[item]
     if graph.find(item.name) is not item:
         raise EditError(
-            f"{quoted(item.name)} belongs to another graph, or is there no longer",
+            f"{quoted(item.name)} belongs to a different graph, or was removed",
             code="other-graph",
             facts={"node": item.name},
         )
@@ -134,9 +134,7 @@ def own_nodes(graph: Graph, nodes: Iterable[str | Node]) -> list[Node]:
 def selected(topology: Topology, selection: Selection) -> bytearray:
     """For each node of TOPOLOGY whether SELECTION means it; see `select_nodes`. Linear in nodes and edges."""
     if selection.names_nothing:
-        raise EditError(
-            "nothing is selected: a selection names nodes, scopes, ops, patterns or walks", code="nothing-selected"
-        )
+        raise EditError("nothing is selected: name nodes, scopes, ops, patterns or walks", code="nothing-selected")
     flags = _named(topology, selection) if selection.names_something else topology.flags(topology.numbers())
     if selection.constants:
         _add_constants(topology, flags)
@@ -146,7 +144,7 @@ def selected(topology: Topology, selection: Selection) -> bytearray:
     for end in topology.graph.ends:
         flags[topology.id_of(end)] &= end.name in selection.nodes
     if not any(flags):
-        raise NothingToDo("the selection is empty: all that it names is excluded", code="all-excluded")
+        raise NothingToDo("the selection is empty: every node that it names is excluded", code="all-excluded")
     return flags
 
 
@@ -240,9 +238,9 @@ def matching_ends() -> Iterator[None]:
 
     def late(_number: int, _frame: object) -> NoReturn:
         raise EditError(
-            f"a regular expression has not come to an end in {PATIENCE} s",
+            f"a regular expression took longer than {PATIENCE} s",
             code="timed-out",
-            hint="a repetition inside a repetition, such as (a+)+, takes for ever on names that do not match",
+            hint="avoid a repetition inside a repetition, such as (a+)+: it takes very long on names that do not match",
         )
 
     try:
@@ -348,7 +346,7 @@ def substituted(pattern: str, replacement: str, names: Iterable[str]) -> list[tu
             return [(name, new) for name in names for new, count in (substitute(replacement, name),) if count]
     except (*BAD_PATTERN, IndexError) as error:
         raise UsageError(
-            f"{quoted(pattern)} with {quoted(replacement)} is not a substitution: {error}",
+            f"{quoted(pattern)} with the replacement {quoted(replacement)} is not a valid substitution: {error}",
             code="bad-pattern",
             facts={"value": pattern, "replacement": replacement},
         ) from error

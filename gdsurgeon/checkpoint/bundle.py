@@ -81,16 +81,14 @@ class Bundle(Checkpoint):
         try:
             self.header = message("tensorflow.BundleHeaderProto").FromString(self.records[HEADER_KEY])
         except (KeyError, decode_error()) as error:
-            raise corrupt_file(self._name, "it has no header of a checkpoint", reason="header") from error
+            raise corrupt_file(self._name, "it has no checkpoint header", reason="header") from error
         if self.header.endianness:
-            line = (
-                f"{printable(self.prefix)} was written on a big-endian machine: its bytes are the wrong way round here"
-            )
+            line = f"{printable(self.prefix)} was written on a big-endian machine and cannot be read here"
             facts = {"file": self.prefix, "found": "big-endian"}
             raise InputError(line, code="wrong-format", advice="big-endian", facts=facts)
         newest = self.header.version.min_consumer
         if newest > _NEWEST:
-            line = f"{printable(self.prefix)} wants version {newest} of the format, and {_NEWEST} is known here"
+            line = f"{printable(self.prefix)} has format version {newest}; the newest supported version is {_NEWEST}"
             raise InputError(line, code="wrong-format", facts={"file": self.prefix, "found": newest})
 
     @property
@@ -140,16 +138,16 @@ class Bundle(Checkpoint):
         entry = whole if part is None else self._entry_of_slice(key, whole, part)
         shape, dtype, end = dims(entry.shape), self._dtype(key, entry), entry.offset + entry.size
         if min(entry.offset, entry.size, *shape) < 0:
-            raise self._bad(f"{_called(key, part)} has a size that is below 0", key, "size")
+            raise self._bad(f"{_called(key, part)} has a negative size", key, "size")
         if dtype.size and entry.size != dtype.size * math.prod(shape):
-            what = f"{_called(key, part)} has {entry.size:,} bytes, not those of {dtype.name} {list(shape)}"
+            what = f"{_called(key, part)} has {entry.size:,} bytes, which do not fit {dtype.name} {list(shape)}"
             raise self._bad(what, key, "size")
         if not 0 <= entry.shard_id < self.header.num_shards:
-            what = f"{_called(key, part)} is in shard {entry.shard_id} of {self.header.num_shards}"
+            what = f"{_called(key, part)} is in shard {entry.shard_id}, but there are {self.header.num_shards} shards"
             raise self._bad(what, key, "shard")
         source = self.shard(entry.shard_id)
         if end > source.size:
-            line = f"{printable(source.name)} is {_too_short(source)}: {_called(key, part)} ends at {end:,}"
+            line = f"{printable(source.name)} is {_too_short(source)}; {_called(key, part)} ends at byte {end:,}"
             raise InputError(line, code="corrupt", facts={"file": source.name, "key": key, "reason": "cut short"})
         return Part(part, shape, SourceSpan(source, entry.offset, end), entry.crc32c)
 
@@ -167,15 +165,17 @@ class Bundle(Checkpoint):
         try:
             entry = self._entry_type.FromString(data)
         except decode_error() as error:
-            raise self._bad(f"that of {quoted(key)} cannot be parsed", key, "message") from error
+            raise self._bad(f"the entry of {quoted(key)} cannot be parsed", key, "message") from error
         if len(entry.shape.dim) > MOST_DIMS:
-            raise self._bad(f"{quoted(key)} has {len(entry.shape.dim):,} dimensions", key, "dimensions")
+            raise self._bad(
+                f"{quoted(key)} has {len(entry.shape.dim):,} dimensions, more than are supported", key, "dimensions"
+            )
         return entry
 
     def _dtype(self, key: str, entry: protos.BundleEntryProto) -> DType:
         dtype = DTYPES.get(entry.dtype)
         if dtype is None:
-            raise self._bad(f"{quoted(key)} is of {dtype_name(entry.dtype)}, which is not known", key, "dtype")
+            raise self._bad(f"{quoted(key)} has {dtype_name(entry.dtype)}, which is unknown", key, "dtype")
         return dtype
 
     def _bad(self, what: str, key: str, reason: str) -> InputError:
@@ -201,7 +201,7 @@ def _too_short(source: Source) -> str:
     """What a shard is that lacks bytes: perhaps something else altogether."""
     head = source.read(0, min(HEAD, source.size))
     foreign = foreign_format(head) if is_text(head) else None
-    return foreign.what if foreign is not None else f"cut short, it has {source.size:,} bytes"
+    return foreign.what if foreign is not None else f"cut short: it has {source.size:,} bytes"
 
 
 def _called(key: str, part: Slice | None) -> str:

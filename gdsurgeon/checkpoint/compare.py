@@ -34,16 +34,16 @@ def check_identical(written: Checkpoint, edited: Edited) -> Compared:
     for key, tensor in edited.kept.items():
         found = written.tensor(key)
         if (found.dtype, found.shape, found.slices) != (tensor.dtype, tensor.shape, tensor.slices):
-            raise _differs(written, f"{quoted(key)} has another dtype, shape or slices")
+            raise _differs(written, f"{quoted(key)} has a different dtype, shape or slices")
         for part, origin in zip(found.parts, tensor.parts, strict=True):
             size = part.span.end - part.span.start
             if origin.crc is not None and part.crc != origin.crc:
-                raise _differs(written, f"{quoted(key)} has another checksum")
+                raise _differs(written, f"{quoted(key)} has a different checksum")
             if _is_same_place(part.span, origin.span):
                 shared += size
                 continue
             if size != origin.span.end - origin.span.start or not _is_same(part.span, origin.span):
-                raise _differs(written, f"{quoted(key)} has other bytes")
+                raise _differs(written, f"{quoted(key)} has different bytes")
             read += size
     for key, value in edited.values.items():
         read += _check_value(written, key, value)
@@ -53,10 +53,10 @@ def check_identical(written: Checkpoint, edited: Edited) -> Compared:
 def _check_value(written: Checkpoint, key: str, value: Value) -> int:
     found = written.tensor(key)
     if (found.dtype, found.shape, found.slices) != (value.dtype, value.shape, ()):
-        raise _differs(written, f"{quoted(key)} has another dtype or shape than its value")
+        raise _differs(written, f"{quoted(key)} does not have the dtype and shape of its new value")
     data = read_chunks(value.item(key).data)
     if found.parts[0].data() != data:
-        raise _differs(written, f"{quoted(key)} has other bytes than its value")
+        raise _differs(written, f"{quoted(key)} does not have the bytes of its new value")
     return len(data)
 
 
@@ -77,4 +77,4 @@ def _is_same(one: SourceSpan, other: SourceSpan) -> bool:
 
 
 def _differs(written: Checkpoint, what: str) -> ValidationError:
-    return ValidationError(f"{printable(written.prefix)} would not be what it is to be: {what}")
+    return ValidationError(f"read-back check of {printable(written.prefix)} failed: {what}")

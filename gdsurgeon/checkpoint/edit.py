@@ -68,7 +68,7 @@ def edit(
             raise EditError(checkpoint.no_such_key(key).message)
     for key in values:
         if key in dropped:
-            raise EditError(f"{quoted(key)} is to be dropped, and to have another value")
+            raise EditError(f"{quoted(key)} is both dropped and given a new value")
     fresh = dict(values)
     if object_graph.KEY in checkpoint and object_graph.KEY not in (*dropped, *values):
         data = checkpoint.tensor(object_graph.KEY).strings()[0]
@@ -83,7 +83,7 @@ def edit(
         new = renamed.get(key, key)
         check_key(new)
         if new in kept or new in placed:
-            raise EditError(f"two tensors would be called {quoted(new)}")
+            raise EditError(f"two tensors would have the key {quoted(new)}")
         if key in fresh:
             _check_fits(checkpoint.tensor(key), fresh[key])
             placed[new] = fresh[key]
@@ -95,13 +95,13 @@ def edit(
 def check_key(key: str) -> None:
     """Raises EditError where a checkpoint cannot call a tensor KEY."""
     if not key or key.startswith("\0") or not is_utf8(key):
-        raise EditError(f"{quoted(key)} cannot be the key of a tensor: it is text, and not empty")
+        raise EditError(f"{quoted(key)} cannot be the key of a tensor: a key is UTF-8 text and not empty")
 
 
 def _check_fits(tensor: StoredTensor, value: Value) -> None:
     if (tensor.dtype, tensor.shape) != (value.dtype, value.shape):
         raise EditError(
-            f"{quoted(tensor.key)} is {tensor.dtype.name} {list(tensor.shape)}, and the value for it "
+            f"{quoted(tensor.key)} is {tensor.dtype.name} {list(tensor.shape)}, but its new value is "
             f"{value.dtype.name} {list(value.shape)}"
         )
 

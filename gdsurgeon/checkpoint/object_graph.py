@@ -69,7 +69,7 @@ def _parsed(data: bytes) -> protos.TrackableObjectGraph:
     try:
         return message("tensorflow.TrackableObjectGraph").FromString(data)
     except decode_error() as error:
-        raise InputError(f"{quoted(KEY)} holds no object graph") from error
+        raise InputError(f"{quoted(KEY)} does not hold an object graph") from error
 
 
 def _keep(node: protos.TrackableObject, left: list[protos.SerializedTensor]) -> None:
@@ -83,5 +83,6 @@ def _check_end(old: str, new: str) -> None:
     end = _ATTRIBUTE + old.partition(_ATTRIBUTE)[2]
     if _ATTRIBUTE in old and _ATTRIBUTE + new.partition(_ATTRIBUTE)[2] != end:
         raise EditError(
-            f"{quoted(old)} cannot become {quoted(new)}: objects find their values by the end of a key, {quoted(end)}"
+            f"{quoted(old)} cannot be renamed to {quoted(new)}: objects find their values by the end of the "
+            f"key, {quoted(end)}"
         )

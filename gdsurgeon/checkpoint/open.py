@@ -52,12 +52,12 @@ def open_checkpoint(path: str) -> Checkpoint:
         if is_v1:
             return V1Checkpoint(prefix, [prefix])
         what, kind = (f": it is {foreign.what}", foreign.kind) if foreign is not None else ("", "")
-        line = f"{printable(prefix)} is no checkpoint{what}.{_those_there(prefix)}".rstrip(".")
+        line = f"{printable(prefix)} is not a checkpoint{what}.{_those_there(prefix)}".rstrip(".")
         raise InputError(line, code="wrong-format", facts={"file": prefix, "found": kind})
     if os.path.isdir(prefix):
         line = f"{printable(prefix)} is a folder, not a checkpoint.{_those_in(prefix)}".rstrip(".")
         raise InputError(line, code="is-a-folder", facts={"file": prefix})
-    line = f"there is no checkpoint {printable(prefix)}.{_those_there(prefix)}".rstrip(".")
+    line = f"the checkpoint {printable(prefix)} does not exist.{_those_there(prefix)}".rstrip(".")
     raise InputError(line, code="no-such-file", facts={"file": prefix})
 
 
@@ -75,7 +75,7 @@ def _v1_shards(prefix: str) -> list[str]:
     shards = [f"{prefix}-{number:05d}-of-{count:05d}" for number in range(count)]
     for shard in shards:
         if not os.path.exists(shard):
-            line = f"{printable(shard)} is missing, a part of the checkpoint {printable(prefix)}"
+            line = f"{printable(shard)} is missing; it is a part of the checkpoint {printable(prefix)}"
             raise InputError(line, code="file-missing", facts={"file": shard})
     return shards
 
@@ -84,13 +84,13 @@ def _those_there(prefix: str) -> str:
     """What is said of the checkpoints in the folder of PREFIX, of which none is that."""
     folder, name = os.path.split(prefix)
     there = _prefixes(folder)
-    return near_miss(name, there) or (f" In that folder there is {named(there)}" if there else "")
+    return near_miss(name, there) or (f" That folder contains {named(there)}" if there else "")
 
 
 def _those_in(folder: str) -> str:
     """What is said of the checkpoints in FOLDER, which was given for one."""
     there = [*_prefixes(folder), *(os.path.join("variables", p) for p in _prefixes(os.path.join(folder, "variables")))]
-    return f" In it there is {named(there)}" if there else ""
+    return f" It contains {named(there)}" if there else ""
 
 
 def _prefixes(folder: str) -> list[str]:

@@ -127,11 +127,11 @@ def check_free(prefix: str) -> None:
     for entry in _beside(prefix):
         if entry == index_path(os.path.basename(prefix)) or _shard_of(entry, prefix) is not None:
             raise OutputError(
-                f"{printable(prefix)} cannot be written: there is {printable(entry)}, and a checkpoint is not replaced "
-                "file by file",
+                f"{printable(prefix)} cannot be written: {printable(entry)} exists already, and a checkpoint "
+                "is not replaced file by file",
                 code="not-replaceable",
                 facts={"file": prefix, "found": entry},
-                hint="remove it first, or give another prefix",
+                hint="remove it first, or use a different prefix",
             )
 
 

@@ -28,14 +28,14 @@ def uncompress(data: bytes) -> bytes:
                 continue
             length, offset, at = _copy(data, at)
             if not 0 < offset <= len(out):
-                raise WireError("a copy of what is not there", at)
+                raise WireError("a copy refers to bytes that do not exist", at)
             start = len(out) - offset
             seen = out[start : start + length]
             out += (seen * -(-length // len(seen)))[:length]  # a copy may overlap what it writes
     except IndexError:
         raise WireError("cut short", at) from None
     if len(out) != size:
-        raise WireError(f"{len(out)} bytes where {size} are announced", at)
+        raise WireError(f"{len(out)} bytes instead of the expected {size}", at)
     return bytes(out)
 
 

@@ -94,7 +94,7 @@ class StoredTensor(ABC):
             InputError: they are not what their checksums say.
         """
         if self.dtype != STRING or self.slices:
-            line = f"{quoted(self.key)} is not a tensor of strings in one part"
+            line = f"{quoted(self.key)} is not a tensor of strings stored in one part"
             raise InputError(line, code="dtype-mismatch", facts={"key": self.key, "dtype": self.dtype.name})
         return self.parts[0].strings()
 
@@ -150,28 +150,28 @@ class Checkpoint(Closing, ABC):
         target: Extents = whole(tensor.shape)
         if part is not None:
             if len(part) != len(tensor.shape):
-                line = f"{quoted(key)} has {len(tensor.shape)} dimensions, and the slice {len(part)}"
+                line = f"{quoted(key)} has {len(tensor.shape)} dimensions, but the slice has {len(part)}"
                 raise InputError(line, code="shape-mismatch", facts={"key": key, "shape": tensor.shape})
             target = extents(part, tensor.shape)
             if any(
                 start < 0 or length < 0 or start + length > dim
                 for (start, length), dim in zip(target, tensor.shape, strict=True)
             ):
-                line = f"{quoted(key)} has the shape {list(tensor.shape)}, and the slice is beyond it"
+                line = f"{quoted(key)} has the shape {list(tensor.shape)}; the slice is outside of it"
                 raise InputError(line, code="shape-mismatch", facts={"key": key, "shape": tensor.shape})
         if len(tensor.parts) == 1 and extents(tensor.parts[0].slice, tensor.shape) == target:
             return Stretch(tensor.dtype, sizes(target), [tensor.parts[0].span])
         if not tensor.dtype.size:
-            line = f"{quoted(key)} is of {tensor.dtype.name}, of which slices cannot be put together"
+            line = f"{quoted(key)} is {tensor.dtype.name}; slices of this dtype cannot be joined"
             raise InputError(line, code="dtype-mismatch", facts={"key": key, "dtype": tensor.dtype.name})
         pieces = [Piece(extents(p.slice, tensor.shape), p.span) for p in tensor.parts]
         try:
             chunks = stretched(pieces, target, tensor.dtype.size)
         except LookupError:
-            line = f"{printable(self.prefix)} has slices of {quoted(key)} that leave some of it out"
+            line = f"{printable(self.prefix)} has slices of {quoted(key)} that do not cover all of it"
             raise InputError(line, code="corrupt", facts={"file": self.prefix, "key": key}) from None
         except OverflowError:
-            line = f"{printable(self.prefix)} has slices of {quoted(key)} that cross each other in too many places"
+            line = f"{printable(self.prefix)} has too many overlapping slices of {quoted(key)}"
             raise InputError(line, code="too-large", facts={"file": self.prefix, "key": key}) from None
         return Stretch(tensor.dtype, sizes(target), chunks)
 

@@ -41,9 +41,9 @@ def _decoded(data: bytes, count: int) -> tuple[list[bytes], int]:
     crc, middle = _crc_of_lengths(lengths), data[at : at + 4]
     at += 4
     if at + sum(lengths) != len(data):
-        raise WireError("the strings do not fill their place", at)
+        raise WireError("the strings do not fill the bytes of their tensor", at)
     if middle != struct.pack("<I", mask(crc)):
-        raise WireError("the checksum of the lengths of its strings is wrong", at)
+        raise WireError("the checksum of the string lengths is wrong", at)
     masked = mask(extend(extend(crc, middle), data[at:]))
     strings = []
     for length in lengths:
@@ -75,8 +75,8 @@ def checksum_of_variants(data: bytes, count: int) -> int:
         crc = extend(extend(crc, struct.pack("<Q", length)), data[at:end])
         at = end + 4
         if data[end:at] != struct.pack("<I", mask(crc)):
-            raise WireError("the checksum of one of its variants is wrong", end)
+            raise WireError("the checksum of a variant is wrong", end)
         crc = extend(crc, data[end:at])
     if at != len(data):
-        raise WireError("the variants do not fill their place", at)
+        raise WireError("the variants do not fill the bytes of their tensor", at)
     return mask(crc)

@@ -66,7 +66,7 @@ class Table:
             foreign = foreign_format(source.read(0, min(HEAD, source.size)))
             if foreign is not None:
                 raise wrong_format(source.name, foreign)
-            raise self._corrupt("it does not end as a table of tensors does; was it cut short?", reason="end")
+            raise self._corrupt("it does not end like a table of tensors; was it cut short?", reason="end")
         footer = source.read(source.size - _FOOTER, _FOOTER)
         try:
             self._filters, at = self._handle(footer, 0)
@@ -124,7 +124,7 @@ class Table:
         if kind == _SNAPPY:
             return uncompress(data)
         if kind != _PLAIN:
-            raise WireError(f"compressed in a way that is not known ({kind})", block.offset)
+            raise WireError(f"compressed with an unknown method ({kind})", block.offset)
         return data
 
     def check(self, block: Block) -> None:
@@ -154,7 +154,7 @@ class Table:
         self.check(self._filters)
         footer = _footer(_encode(self._filters), _encode(self._index))
         if self.source.size != at + _FOOTER or self.source.read(at, _FOOTER) != footer:
-            raise self._corrupt(f"its last bytes, from offset {at:,} on, are not as they are written")
+            raise self._corrupt(f"its last bytes, from offset {at:,} on, are not what a table ends with")
 
     def _compression(self, block: Block) -> int:
         self._check_bounds(block)
@@ -162,7 +162,7 @@ class Table:
 
     def _check_bounds(self, block: Block) -> None:
         if block.offset + block.size + _TRAILER > self.source.size - _FOOTER:
-            raise self._corrupt(f"its block at offset {block.offset:,} would end behind it")
+            raise self._corrupt(f"its block at offset {block.offset:,} ends after the end of the file")
 
     @staticmethod
     def _handle(data: bytes, at: int) -> tuple[Block, int]:
@@ -201,9 +201,9 @@ def _entries(block: Buffer, size: int) -> Iterator[tuple[bytes, int, int]]:
         length, at = read_varint(block, at, end)
         spare -= shared
         if shared > len(key) or at + own + length > end:
-            raise WireError("an entry that runs over its end", at)
+            raise WireError("an entry runs past the end of the block", at)
         if shared + own > _LONGEST_KEY or spare < 0:
-            raise WireError("keys that are far longer than the block", at)
+            raise WireError("the keys are much longer than the block", at)
         key = key[:shared] + block[at : at + own]
         at += own
         yield key, at, at + length

@@ -72,10 +72,10 @@ class V1Checkpoint(Checkpoint):
             raise self.no_such_key(key)
         dtype = DTYPES.get(meta.dtype)
         if dtype is None or not dtype.kind:
-            raise self.bad(f"{quoted(key)} is of {dtype_name(meta.dtype)}, which is not known", key, "dtype")
+            raise self.bad(f"{quoted(key)} has {dtype_name(meta.dtype)}, which is unknown", key, "dtype")
         for part in meta.slices:
             if len(part) != len(meta.shape):
-                raise self.bad(f"a slice of {quoted(key)} does not fit {list(meta.shape)}", key, "slice")
+                raise self.bad(f"a slice of {quoted(key)} does not fit the shape {list(meta.shape)}", key, "slice")
         return _V1Tensor(self, key, dtype, meta)
 
     def sources(self) -> Iterable[Source]:
@@ -92,7 +92,7 @@ class V1Checkpoint(Checkpoint):
         for table, source in zip(self.tables, self._sources, strict=True):
             first = next(table.located(), None)
             if first is None or first.key:
-                line = f"{printable(source.name)} is no checkpoint: it says nothing of tensors"
+                line = f"{printable(source.name)} is not a checkpoint: it does not list any tensors"
                 raise InputError(line, code="wrong-format", facts={"file": source.name})
             span = first.value
             try:
@@ -100,14 +100,18 @@ class V1Checkpoint(Checkpoint):
                     span.source.read(span.start, span.end - span.start)
                 )
             except decode_error() as error:
-                raise corrupt_file(source.name, "what it says of its tensors", reason="message") from error
+                raise corrupt_file(source.name, "its list of tensors cannot be parsed", reason="message") from error
             spare = _MOST_NAMED * source.size
             for tensor in saved.meta.tensor:
                 name, spare = tensor.name, spare - len(tensor.name) * len(tensor.slice)
                 if spare < 0:
-                    raise self.bad(f"{quoted(name)} has too many slices for a name of its length", name, "slices")
+                    raise self.bad(f"{quoted(name)} has too many slices", name, "slices")
                 if len(tensor.shape.dim) > MOST_DIMS:
-                    raise self.bad(f"{quoted(name)} has {len(tensor.shape.dim):,} dimensions", name, "dimensions")
+                    raise self.bad(
+                        f"{quoted(name)} has {len(tensor.shape.dim):,} dimensions, more than are supported",
+                        name,
+                        "dimensions",
+                    )
                 stated[name] = (tensor.type, dims(tensor.shape))
                 slices.setdefault(name, []).extend(map(from_proto, tensor.slice))
         return {name: _Meta(*stated[name], tuple(slices[name])) for name in stated}
@@ -136,7 +140,7 @@ class V1Checkpoint(Checkpoint):
         shape, name = sizes(box), f"the slice {spell(part)} of {quoted(key)}"
         span = self.records.get(slice_key(encode_key(key), part))
         if span is None:
-            raise self.bad(f"{name} is not there", key, "no entry")
+            raise self.bad(f"{name} is missing", key, "no entry")
         try:
             elements = _elements(span, dtype, math.prod(shape))
         except WireError as error:
@@ -173,14 +177,14 @@ def _elements(record: SourceSpan, dtype: DType, count: int) -> SourceSpan:
         found = fields(window, tensor.value, tensor.end)
         strings = [window[f.value : f.end] for f in found if f.number == ELEMENT_FIELDS[STRING.field]]
         if len(strings) != count:
-            raise WireError(f"{len(strings):,} strings where {count:,} are announced", record.start)
+            raise WireError(f"{len(strings):,} strings instead of the expected {count:,}", record.start)
         return _decoded(encode_strings(strings)[0], record.source)
     chunks = numbers_in(SourceSpan(record.source, record.start + tensor.value, record.start + tensor.end), dtype)
     span = chunks[0] if len(chunks) == 1 else read_chunks(chunks)
     if isinstance(span, bytes):
         span = _decoded(span, record.source)
     if span.end - span.start != count * dtype.size:
-        raise WireError(f"{span.end - span.start:,} bytes where {count * dtype.size:,} are announced", record.start)
+        raise WireError(f"{span.end - span.start:,} bytes instead of the expected {count * dtype.size:,}", record.start)
     return span
 
 
@@ -188,7 +192,7 @@ def _find(window: Buffer, start: int, end: int, number: int) -> Field:
     for field in fields(window, start, end):
         if field.number == number and field.wire_type == LEN:
             return field
-    raise WireError("it holds no tensor", start)
+    raise WireError("no tensor found", start)
 
 
 def _decoded(data: bytes, source: Source) -> SourceSpan:

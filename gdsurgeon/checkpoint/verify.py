@@ -120,7 +120,7 @@ def _verify_tables(checkpoint: V1Checkpoint, told: Callable[[int], None]) -> Ver
             except InputError as error:
                 keys = keys if keys is not None else _keys_by_block(checkpoint)
                 found = keys.get((table.source, block))
-                faults.append(error.message + (f" (it has {named(found, show=quoted)})" if found else ""))
+                faults.append(error.message + (f" (the block contains {named(found, show=quoted)})" if found else ""))
             nbytes += block.size
             told(block.size)
         try:

@@ -86,7 +86,7 @@ class Entries:
         if item.slice is not None:
             key = self._add_slice(key, item, item.slice)
         if key in self.records or key in self._wholes:
-            raise EditError(f"two tensors would be called {quoted(item.key)}")
+            raise EditError(f"two tensors would have the key {quoted(item.key)}")
         self.records[key] = entry.SerializeToString()
         return size
 

@@ -167,7 +167,9 @@ def _places(source: Source) -> list[Field]:
     found = fields_of(source, 0, source.size)
     places = [field for field in found if field.number == META_GRAPHS and field.wire_type == LEN]
     if not 0 < len(places) <= MOST_GRAPHS:
-        what = "without a graph" if not places else f"of {len(places):,} graphs; {MOST_GRAPHS:,} are the most"
+        what = (
+            "without a graph" if not places else f"with {len(places):,} graphs; at most {MOST_GRAPHS:,} are supported"
+        )
         facts: dict[str, Json] = {"file": source.name, "count": len(places)}
         raise InputError(f"{printable(source.name)} is a SavedModel {what}", code="wrong-format", facts=facts)
     return places
@@ -191,10 +193,13 @@ def _chosen(found: list[MetaGraph], tags: tuple[str, ...], name: str) -> int:
     facts: dict[str, Json] = {"file": name, "found": there}
     if not fitting:
         wanted = ",".join(sorted(tags))
-        line = f"{printable(name)} has no graph with the tags {quoted(wanted)}; there is: {printable(shown)}"
+        line = (
+            f"{printable(name)} has no graph with the tags {quoted(wanted)}; its graphs have the tags: "
+            f"{printable(shown)}"
+        )
         raise InputError(line, code="no-such-tag", facts=facts | {"name": wanted})
     message = Line(
-        "{model} has {count} graphs: select one by {tags} ({there})",
+        "{model} has {count} graphs; select one with {tags} ({there})",
         model=printable(name),
         count=str(len(found)),
         there=printable(shown),

@@ -59,7 +59,7 @@ def held_by(graph: Graph, served: Served, function: SignatureFunction) -> dict[s
     outputs = [graph.tensor(text) for _, text in sorted(served.outputs.items())]
     places = {node: place for place, node in enumerate(body.arguments)}
     if len(outputs) != len(body.results) or len(places) != len(inputs) + len(function.bound):
-        raise Unlike(f"{quoted(function.name)} takes or gives another number of tensors")
+        raise Unlike(f"{quoted(function.name)} has a different number of arguments or results")
     held: dict[str, int] = {}
     pending = list(zip(outputs, (result.inputs[0] for result in body.results), strict=True))
     seen = set(pending)
@@ -69,10 +69,10 @@ def held_by(graph: Graph, served: Served, function: SignatureFunction) -> dict[s
         if place is not None and place >= len(inputs):
             bound = function.bound[place - len(inputs)]
             if held.setdefault(mine.node.name, bound) != bound:
-                raise Unlike(f"{quoted(mine.node.name)} is two objects")
+                raise Unlike(f"{quoted(mine.node.name)} stands for two different objects")
         elif place is not None or mine in inputs:
             if place is None or mine != inputs[place]:
-                raise Unlike(f"{quoted(mine.name)} is not argument {place}")
+                raise Unlike(f"{quoted(mine.name)} is not argument {place} of the function")
         else:
             _check_alike(mine, theirs, body.graph)
             more = [pair for pair in zip(mine.node.inputs, theirs.node.inputs, strict=True) if pair not in seen]
@@ -86,10 +86,10 @@ def _check_alike(mine: Output, theirs: Output, body: Graph) -> None:
     a, b = mine.node, theirs.node
     same = mine.index == theirs.index and (a.op, a.device, len(a.inputs)) == (b.op, b.device, len(b.inputs))
     if not same or _attrs(a) != _attrs(b):
-        raise Unlike(f"{quoted(mine.name)} is not {quoted(theirs.name)}")
+        raise Unlike(f"{quoted(mine.name)} differs from {quoted(theirs.name)}")
     waits = {control.name for control in a.controls if control.name in body}
     if waits != {control.name for control in b.controls}:
-        raise Unlike(f"{quoted(a.name)} waits for other nodes than {quoted(b.name)}")
+        raise Unlike(f"{quoted(a.name)} and {quoted(b.name)} have different control inputs")
 
 
 def _attrs(node: Node) -> dict[str, object]:

@@ -33,7 +33,7 @@ def check_whole(path: str) -> None:
     if checkpoint or os.path.isdir(path) or os.path.basename(path) in parts:
         model = _model_of(checkpoint or path)
         if model:
-            raise _meant(f"{printable(path)} is a part of a model", model)
+            raise _meant(f"{printable(path)} is only a part of a model", model)
     if checkpoint:
         what = f"names the checkpoint {printable(checkpoint)}" if state is not None else "is a checkpoint"
         raise _no_graph(f"{printable(path)} {what}", checkpoint)
@@ -50,7 +50,7 @@ def check_fits(model: MetaGraph, prefix: str) -> None:
     if missing:
         name, source = printable(prefix), printable(model.graph.source_name)
         raise InputError(
-            f"{name} lacks {len(missing):,} of {counted(len(wanted), 'tensor')} that {source} is restored from:",
+            f"{name} lacks {len(missing):,} of the {counted(len(wanted), 'tensor')} that {source} restores:",
             details=first_lines(lines + missing[MOST_NAMED:], MOST_NAMED),
             code="no-such-tensor",
             advice="rename-keys",
@@ -106,7 +106,7 @@ def _folder(path: str) -> InputError:
         prefix = os.path.join(path, checkpoints[-1])
         what = f"{name} is a folder with a checkpoint ({named(checkpoints)})"
         return _meant(what, prefix) if os.path.isfile(f"{prefix}.meta") else _no_graph(what, prefix)
-    line = f"{name} is a directory without saved_model.pb: no SavedModel"
+    line = f"{name} is a directory without saved_model.pb, so it is not a SavedModel"
     return InputError(line, code="is-a-folder", facts={"file": path}, advice="which-models")
 
 
@@ -116,4 +116,4 @@ def _meant(what: str, model: str) -> InputError:
 
 def _no_graph(what: str, prefix: str) -> InputError:
     facts: dict[str, Json] = {"prefix": printable(prefix)}
-    return InputError(f"{what}, without the graph", code="wrong-format", advice="no-graph", facts=facts)
+    return InputError(f"{what}, which has no graph", code="wrong-format", advice="no-graph", facts=facts)

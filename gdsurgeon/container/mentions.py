@@ -66,7 +66,9 @@ def respell(part: MetaGraphDef, spell: Spell, *, needs_saver: bool = True) -> bo
 def _needed(spell: Spell, text: str, who: str) -> str:
     now = spell(text)
     if now is None:
-        raise EditError(f"{who} {quoted(text)}, which would be gone", code="outside-uses", facts={"tensor": text})
+        raise EditError(
+            f"{who} {quoted(text)}, which this edit would remove", code="outside-uses", facts={"tensor": text}
+        )
     return now
 
 
@@ -111,7 +113,7 @@ def entry_of(key: str, kind: type[Entry], data: bytes) -> Entry:
     try:
         return kind.FromString(data)
     except decode_error():
-        line = f"the collection {quoted(key)} is corrupt: it holds what is no {kind.__name__}"
+        line = f"the collection {quoted(key)} is corrupt: an entry is not a {kind.__name__}"
         raise InputError(line, code="corrupt", facts={"key": key, "expected": kind.__name__}) from None
 
 

@@ -101,14 +101,14 @@ class MetaGraph:
         """All of it but the graph. Not to be changed. Raises InputError."""
         others = [field for field in self._fields if not _is_graph(field)]
         if sum(field.end - field.start for field in others) > MOST_AROUND:
-            raise InputError(f"{printable(self._source.name)} holds more than 1 GiB beside its graph")
+            raise InputError(f"{printable(self._source.name)} has more than 1 GiB of data outside its graph")
         return self._parsed(b"".join(map(self._bytes, others)))
 
     def _parsed(self, data: bytes) -> MetaGraphDef:
         try:
             return message("tensorflow.MetaGraphDef").FromString(data)
         except decode_error():
-            line = f"{printable(self._source.name)} is corrupt: what stands around its graph"
+            line = f"{printable(self._source.name)} is corrupt: the part outside its graph cannot be parsed"
             raise InputError(line, code="corrupt", facts={"file": self._source.name}) from None
 
     @property

@@ -97,7 +97,9 @@ class ObjectGraph:
         """The object at PLACE. Raises InputError: there is none."""
         if not 0 <= place < len(self.proto.nodes):
             count = len(self.proto.nodes)
-            line = f"the model's objects are corrupt: one names object {place:,} of {count:,}"
+            line = (
+                f"the model's objects are corrupt: object number {place:,} is referenced, but there are only {count:,}"
+            )
             raise InputError(line, code="corrupt", facts={"found": place, "count": count})
         return self.proto.nodes[place]
 

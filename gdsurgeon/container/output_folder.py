@@ -71,7 +71,7 @@ class OutputFolder(Closing):
         self._target = resolved(path)
         self._absent = absent_folders(path, self._target)
         if os.path.lexists(self._target) and not is_replaceable(self._target):
-            what = "a folder that is no SavedModel" if os.path.isdir(self._target) else "a file"
+            what = "a folder, but not a SavedModel" if os.path.isdir(self._target) else "a file"
             raise _not_replaceable(path, f"it is {what}")
 
     def is_terminal(self) -> bool:
@@ -140,7 +140,7 @@ class OutputFolder(Closing):
 
     def stream(self, chunks: Iterable[Chunk]) -> None:
         """Raises OutputError: a folder cannot be streamed."""
-        line = f"{printable(self.name)} is a folder: it cannot be streamed"
+        line = f"{printable(self.name)} is a folder and cannot be written to a stream"
         raise OutputError(line, code="is-a-folder", facts={"file": self.name})
 
     def publish(self) -> None:
@@ -229,7 +229,7 @@ class FolderBackup:
         """Keeps the folder. Raises OutputError: it cannot be written, or BACKUP is something else than a SavedModel."""
         try:
             if os.path.lexists(self._backup) and not is_replaceable(self._backup):
-                raise _not_replaceable(self._backup, "it is no SavedModel", "the backup ")
+                raise _not_replaceable(self._backup, "it is not a SavedModel", "the backup ")
             os.mkdir(self._staged)
             self._made = os.stat(self._staged)
             with Folder(self._folder) as folder:

@@ -60,7 +60,7 @@ def check_assets(around: MetaGraphDef, name: str) -> None:
     """Raises InputError if an asset of AROUND, which the model NAME holds, is not a file below the folder of assets."""
     for _, file in _assets(around):
         if not file or file.startswith("/") or "\0" in file or os.pardir in file.split("/"):
-            line = f"{printable(name)} has an asset {quoted(file)}, which does not lie in its folder of assets"
+            line = f"{printable(name)} has an asset {quoted(file)} that is outside its folder of assets"
             raise InputError(line, code="bad-name", facts={"file": name, "name": file})
 
 

@@ -60,7 +60,9 @@ class _Archive:
             member = self._member(head)
             if member.kind in (_PAX, _PAX_OF_ALL, _LONG_NAME, _LONG_LINK):
                 if member.size > LONGEST_HEADER:
-                    raise self.error(f"is a tar archive with a header of {member.size:,} bytes", "too-large")
+                    raise self.error(
+                        f"is a tar archive with a header of {member.size:,} bytes, which is too large", "too-large"
+                    )
                 data = self._exactly(member.size)
                 if member.kind == _PAX:
                     stated |= self._records(data)
@@ -92,7 +94,7 @@ class _Archive:
         data = self._read(size)
         self._taken += len(data)
         if self._taken > LONGEST_STREAM:
-            raise endless(self.name, "name a folder")
+            raise endless(self.name, "name a folder instead")
         return data
 
     def _exactly(self, size: int) -> bytes:
@@ -159,9 +161,11 @@ def unpack(read: Callable[[int], bytes], folder: str, name: str) -> None:
             _put(archive, member, folder, there)
         except OSError as error:
             if error.errno in _OF_NAMES:
-                raise _refused(archive, member, "has a name that the system does not allow", "bad-name") from error
+                raise _refused(
+                    archive, member, "has a name that the operating system does not allow", "bad-name"
+                ) from error
             failed = unwritable(name, error, f"unpacked into the temporary folder {printable(folder)}")
-            failed.hint = "TMPDIR names another folder"
+            failed.hint = "set TMPDIR to a different folder"
             raise failed from error
     archive.drain()
 
@@ -170,7 +174,7 @@ def _put(archive: _Archive, member: _Member, folder: str, there: dict[str, bool]
     """Writes MEMBER of ARCHIVE below FOLDER, where there are THERE already. Raises InputError, OSError."""
     parts = [part for part in member.name.split("/") if part not in ("", ".")]
     if member.name.startswith("/") or ".." in parts or "\0" in member.name:
-        raise _refused(archive, member, "does not lie in its folder", "bad-name")
+        raise _refused(archive, member, "is outside the archive's folder", "bad-name")
     if member.kind != _FOLDER and member.kind not in _FILES:
         what = _OTHERS.get(member.kind, "member of an unknown type")
         error = _refused(archive, member, f"is a {what}", "link-in-savedmodel" if "link" in what else "wrong-format")
@@ -178,13 +182,13 @@ def _put(archive: _Archive, member: _Member, folder: str, there: dict[str, bool]
         error.hint = "copy the folder with its links resolved (cp -rL), then pack it" if "link" in what else None
         raise error
     if len(os.fsencode(member.name)) > LONGEST_NAME or any(len(os.fsencode(part)) > LONGEST_PART for part in parts):
-        raise _refused(archive, member, "is too long a name", "bad-name")
+        raise _refused(archive, member, "has a name that is too long", "bad-name")
     paths = ["/".join(parts[: end + 1]) for end in range(len(parts))]
     if member.kind != _FOLDER and (not paths or paths[-1] in there):
-        raise _refused(archive, member, "is there already", "name-taken")
+        raise _refused(archive, member, "is in the archive twice", "name-taken")
     for path in paths if member.kind == _FOLDER else paths[:-1]:
         if not there.get(path, True):
-            raise _refused(archive, member, f"needs a folder where the file {quoted(path)} is", "name-taken")
+            raise _refused(archive, member, f"needs a folder {quoted(path)}, but that is a file", "name-taken")
         if path not in there:
             os.mkdir(os.path.join(folder, path))
         there[path] = True
@@ -193,7 +197,7 @@ def _put(archive: _Archive, member: _Member, folder: str, there: dict[str, bool]
         with open(os.path.join(folder, paths[-1]), "xb") as file:
             file.writelines(archive.content(member.size))
     if len(there) > MOST_MEMBERS:
-        raise archive.error(f"is a tar archive of more than {MOST_MEMBERS:,} files", "too-large")
+        raise archive.error(f"is a tar archive with more than {MOST_MEMBERS:,} files", "too-large")
 
 
 def _refused(archive: _Archive, member: _Member, what: str, code: str) -> InputError:

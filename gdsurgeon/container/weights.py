@@ -39,14 +39,14 @@ def weights(prefix: str, keys: Mapping[str, Key], wanted: Mapping[str, tuple[int
         if key is None:
             near = nearest(name, keys)
             raise EditError(
-                f"the variable {quoted(name)} is not restored from the checkpoint, so that it has no value to freeze."
-                f"{suggestion(near)}".rstrip("."),
+                f"the variable {quoted(name)} is not restored from the checkpoint, so it has no value to "
+                f"freeze.{suggestion(near)}".rstrip("."),
                 code="not-restored",
                 facts={"variable": name, "near": near},
             )
         if key.tensor not in checkpoint:
             near = nearest(key.tensor, checkpoint.keys)
-            what = f"has no tensor {quoted(key.tensor)}, which the variable {quoted(name)} is restored from"
+            what = f"has no tensor {quoted(key.tensor)}, from which the variable {quoted(name)} is restored"
             message = f"{printable(prefix)} {what}.{suggestion(near)}".rstrip(".")
             facts = {"file": prefix, "key": key.tensor, "variable": name, "near": near}
             raise EditError(message, code="no-such-tensor", facts=facts)
@@ -59,8 +59,8 @@ def _constant(name: str, checkpoint: Checkpoint, key: Key, dtype: int, device: s
     stored = checkpoint.tensor(key.tensor)
     if stored.dtype != base_dtype(dtype):
         raise EditError(
-            f"the variable {quoted(name)} is {dtype_name(dtype)}, and {quoted(key.tensor)} in the checkpoint is "
-            f"{stored.dtype.name}",
+            f"the variable {quoted(name)} is {dtype_name(dtype)}, but {quoted(key.tensor)} in the checkpoint "
+            f"is {stored.dtype.name}",
             code="dtype-mismatch",
             facts={"variable": name, "expected": dtype_name(dtype), "key": key.tensor, "found": stored.dtype.name},
         )

@@ -121,7 +121,7 @@ class Body:
         ends = self.arguments if is_argument else self.results
         if len(args) != len(ends) or not args[ends.index(end)].type:
             raise EditError(
-                f"the function {quoted(self.name)} takes the type of {quoted(end.name)} from each call",
+                f"the type of {quoted(end.name)} in the function {quoted(self.name)} depends on each call",
                 code="depends-on-call",
                 facts={"function": self.name, "node": end.name},
             )
@@ -168,15 +168,15 @@ class Body:
                 is_other = node.changed_attrs and node not in self._retyped
                 if node in gone or is_other or node.op_override or node.device_override or rewired:
                     raise EditError(
-                        f"{quoted(node.name)} is {'an argument' if what == 'argument' else 'a result'} of the function "
-                        f"{quoted(self.name)}: it can have another name, and nothing else",
+                        f"{quoted(node.name)} is {'an argument' if what == 'argument' else 'a result'} of the "
+                        f"function {quoted(self.name)}: only its name can change",
                         code="is-input" if what == "argument" else "is-output",
                         facts={"node": node.name, "function": self.name},
                     )
         for node in self.graph.touched():
             if node.op in PLACEHOLDERS and node not in self.graph.ends:
                 raise EditError(
-                    f"{quoted(node.name)}: a function has arguments, and no placeholders of its own",
+                    f"{quoted(node.name)} is a placeholder, and a function cannot have placeholders, only arguments",
                     code="placeholder-in-function",
                     facts={"node": node.name, "function": self.name},
                 )
@@ -319,7 +319,7 @@ class _Reader:
 
     def _value(self, key: str) -> AttrValue:
         if self._values is None:
-            line = f"{self._where} takes its {quoted(key)} from each call: inline it to change what is inside"
+            line = f"{quoted(key)} of {self._where} depends on each call; inline the function to change its nodes"
             raise self._error("depends-on-call", line, attr=key)
         if key in self._values:
             return self._values[key]
@@ -327,7 +327,7 @@ class _Reader:
             return self._defaults[key]
         if self._lenient:
             return message("tensorflow.AttrValue")()
-        raise self._error("no-such-attr", f"a call of {self._where} lacks its attr {quoted(key)}", attr=key)
+        raise self._error("no-such-attr", f"a call of {self._where} lacks the attr {quoted(key)}", attr=key)
 
     def _error(self, code: str, line: str, **facts: Json) -> EditError:
         return EditError(line, code=code, facts={"function": self._name, **facts})
@@ -343,10 +343,10 @@ class _Reader:
         if definition is None and self._lenient:
             return
         if definition is None:
-            line = f"{where}: the op {quoted(node.op)} is not known here"
+            line = f"{where}: the op {quoted(node.op)} is unknown in this version of TensorFlow"
             raise self._error("no-such-op", line, node=node.name, op=node.op)
         if not is_valid_name(node.name):
-            line = f"{where} has a name that a node of a graph cannot have"
+            line = f"{where} has a name that is not allowed for a node of a graph"
             raise self._error("bad-name", line, name=node.name)
         by_arg: dict[str, list[str]] = {arg.name: [] for arg in definition.outputs}
         places = expanded_args(definition, lambda key: plain(node.attr[key]) if key in node.attr else None)

@@ -108,7 +108,7 @@ def packed_strings(data: bytes, count: int) -> list[bytes]:
         out.append(data[pos : pos + size])
         pos += size
     if pos != len(data):
-        raise WireError("the lengths of strings are of others", pos)
+        raise WireError("the lengths of the strings do not fit their bytes", pos)
     return out
 
 
@@ -243,7 +243,7 @@ def tensor_value(dtype: int, shape: tuple[int, ...], values: Sequence[object]) -
     """
     kind = _readable(dtype)
     if kind is None:
-        raise ValueError(Remark(f"no constant of {dtypes.dtype_name(dtype)} can be made here", "unsupported-dtype"))
+        raise ValueError(Remark(f"a constant of {dtypes.dtype_name(dtype)} cannot be made", "unsupported-dtype"))
     types = _TYPES[kind.kind]
     low, high = kind.bounds
     for item in values:

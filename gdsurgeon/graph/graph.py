@@ -208,7 +208,7 @@ class Graph:
             return self.tensor(tensor)
         if self.find(tensor.node.name) is not tensor.node:
             raise EditError(
-                f"{quoted(tensor.name)} belongs to another graph, or is there no longer",
+                f"{quoted(tensor.name)} belongs to a different graph, or was removed",
                 code="other-graph",
                 facts={"tensor": tensor.name},
             )
@@ -315,7 +315,7 @@ class Graph:
             check_name(name)
             if name in given:
                 raise EditError(
-                    f"{quoted(given[name].name)} and {quoted(node.name)} cannot both become {quoted(name)}",
+                    f"{quoted(given[name].name)} and {quoted(node.name)} cannot both be renamed to {quoted(name)}",
                     code="given-twice",
                     facts={"nodes": [given[name].name, node.name], "name": name},
                 )
@@ -391,7 +391,9 @@ class Graph:
     def _enter(self, node: Node, after: Node | None) -> None:
         check_name(node.name)
         if node.name in self:
-            raise EditError(f"the name {quoted(node.name)} is taken", code="name-taken", facts={"name": node.name})
+            raise EditError(
+                f"the name {quoted(node.name)} is already taken", code="name-taken", facts={"name": node.name}
+            )
         self._overlay.enter(node, after)
 
     def remove(self, nodes: Iterable[Node]) -> None:
@@ -406,14 +408,14 @@ class Graph:
         for node in going:
             if not node.exists:
                 raise EditError(
-                    f"the node {quoted(node.name)} cannot be removed: nothing is found by that name",
+                    f"the node {quoted(node.name)} cannot be removed: the graph has no node with this name",
                     code="no-such-node",
                     facts={"node": node.name},
                 )
             for user in self._users_besides(node, going, names):
                 if user not in going:
                     raise EditError(
-                        f"{quoted(node.name)} cannot be removed: {quoted(user.name)} reads it",
+                        f"{quoted(node.name)} cannot be removed: {quoted(user.name)} uses it",
                         code="has-consumers",
                         facts={"node": node.name, "consumers": [user.name]},
                     )

@@ -47,7 +47,7 @@ def no_node(name: str, became: str, called: str, count: int, known: Iterable[str
     """
     if became:
         facts = {"node": name, "reason": became}
-        return EditError(f"there is no node {quoted(name)} any more: {became}", code="no-such-node", facts=facts)
+        return EditError(f"node {quoted(name)} does not exist any more: {became}", code="no-such-node", facts=facts)
     near = nearest(name, known)
     return EditError(
         f"{printable(called)} has no node {quoted(name)} ({counted(count, 'node')}).{suggestion(near)}",
@@ -85,7 +85,7 @@ def parse_tensor(text: str) -> InputRef:
     ref = parse_input(text)
     if ref is None or ref.port == CONTROL:
         facts = {"tensor": text}
-        raise EditError(f"{quoted(text)} is not the name of a tensor (node or node:index)", code="bad-tensor-name",
+        raise EditError(f"{quoted(text)} is not a tensor name (node or node:index)", code="bad-tensor-name",
                         facts=facts)  # fmt: skip
     return ref
 
@@ -104,7 +104,7 @@ def under_scope(names: Iterable[str], old: str, new: str) -> Iterator[tuple[str,
     """
     before, after = scope_prefix(old), scope_prefix(new)
     if not before:
-        raise UsageError("the scope to rename is empty: name one", code="bad-value")
+        raise UsageError("the name of the scope to rename is empty", code="bad-value")
     for name in names:
         if name.startswith(before):
             yield name, after + name[len(before) :]

@@ -220,7 +220,7 @@ class Node:
             ref = parse_input(text)
             if ref is None:
                 raise InputError(
-                    f"node {quoted(self.name)} has an input {quoted(text)}, which is no tensor's name",
+                    f"node {quoted(self.name)} has the input {quoted(text)}, which is not a tensor name",
                     code="bad-tensor-name",
                     facts={"node": self.name, "tensor": text},
                 )
@@ -394,12 +394,13 @@ def check_output(output: Output) -> None:
     """Raises EditError where the node is not there, or has no such output as far as is known."""
     node = output.node
     if not node.exists:
-        raise EditError(f"there is no node {quoted(node.name)}", code="no-such-node", facts={"node": node.name})
+        raise EditError(f"the graph has no node {quoted(node.name)}", code="no-such-node", facts={"node": node.name})
     dtypes = node.output_dtypes
     if dtypes is not None and output.index >= len(dtypes):
         count = counted(len(dtypes), "output")
         raise EditError(
-            f"{quoted(output.name)}: node {quoted(node.name)} ({printable(node.op)}) has {count}",
+            f"the graph has no tensor {quoted(output.name)}: node {quoted(node.name)} ({printable(node.op)}) "
+            f"has {count}",
             code="no-such-tensor",
             facts={"tensor": output.name, "op": node.op, "count": len(dtypes)},
         )
@@ -409,7 +410,7 @@ def check_typed(output: Output) -> None:
     """Raises EditError where the dtype of OUTPUT is not known."""
     if not base_dtype(output.dtype):
         raise EditError(
-            f"the type of {quoted(output.name)} ({printable(output.node.op)}) is not known here",
+            f"the dtype of {quoted(output.name)} ({printable(output.node.op)}) is unknown",
             code="unknown-dtype",
             facts={"tensor": output.name, "op": output.node.op},
         )
@@ -420,7 +421,7 @@ def check_reads(node: Node) -> None:
     for read in (*(output.node for output in node.inputs), *node.controls):
         if not read.exists:
             raise EditError(
-                f"{quoted(node.name)} reads {quoted(read.name)}, which is not there",
+                f"{quoted(node.name)} has the input {quoted(read.name)}, which does not exist",
                 code="unsound-graph",
                 facts={"node": node.name, "input": read.name},
             )

@@ -195,6 +195,6 @@ def no_signature(key: str, signatures: Collection[str]) -> Remark:
     """That there is no signature KEY, with the one that may be meant, or else those that there are."""
     called = sorted(other for other in signatures if other != INIT)
     near = nearest(key, called)
-    there = "" if near or not called else f" There is: {named(called)}."
+    there = "" if near or not called else f" Its signatures are: {named(called)}."
     text = f"no signature {quoted(key)}.{suggestion(near) or there}".rstrip(".")
     return Remark(text, "no-such-signature", signature=key, near=near, signatures=called)

@@ -34,13 +34,13 @@ def uniquely_named(graph: Graph) -> Graph:
         name, body = node.name, node.SerializeToString(deterministic=True)
         same = first.get((name, body))
         if same is not None:
-            text = f"of two nodes {quoted(name)}, which are the same, one is gone"
+            text = f"node {quoted(name)} occurs twice, with equal definitions: the second is removed"
             mended.append(Remark(text, "duplicate-removed", node=name))
             latest[name] = same
             continue
         if name in latest:
             node.name = unique(name)
-            text = f"the second node {quoted(name)} ({printable(node.op)}) is {quoted(node.name)} now"
+            text = f"the second node {quoted(name)} ({printable(node.op)}) is renamed to {quoted(node.name)}"
             mended.append(Remark(text, "renamed", node=name, op=node.op, name=node.name))
         first[name, body] = latest[name] = node.name
         kept.append(node)

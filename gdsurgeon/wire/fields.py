@@ -99,9 +99,9 @@ def read_field(buf: Buffer, pos: int, end: int) -> Field:
     elif wire_type == GROUP:
         stop = _end_of_group(buf, value, end, number)
     else:
-        raise WireError(f"wire type {wire_type}" if wire_type > 5 else "a group that ends and never began", pos)
+        raise WireError(f"wire type {wire_type}" if wire_type > 5 else "a group ends that never began", pos)
     if stop > end:
-        raise WireError(f"cut short: field {number} needs {stop - value} bytes and {end - value} are left", pos)
+        raise WireError(f"cut short: field {number} needs {stop - value} bytes, {end - value} are left", pos)
     return Field(number, wire_type, pos, value, stop)
 
 
@@ -118,7 +118,7 @@ def _end_of_group(buf: Buffer, pos: int, end: int, number: int) -> int:
             pos = after
         elif tag & 7 == END_GROUP:
             if open_groups.pop() != tag >> 3:
-                raise WireError(f"group {tag >> 3} ends and never began", pos)
+                raise WireError(f"group {tag >> 3} ends but never began", pos)
             pos = after
         else:
             pos = read_field(buf, pos, end).end

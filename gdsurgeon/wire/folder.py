@@ -182,10 +182,10 @@ class Folder(Closing):
         what, name = _KINDS.get(stat.S_IFMT(found.st_mode), "device"), self._named(path)
         facts = {"file": name, "found": what}
         if what != "link":
-            line = f"{printable(name)} is a {what}, and a model is made of files and folders"
+            line = f"{printable(name)} is a {what}; a model folder may hold only files and folders"
             return InputError(line, code="wrong-format", facts=facts)
-        line = f"{printable(name)} is a link, and links in a model are not followed"
-        hint = f"cp -rL {shlex.quote(self.path)} COPY makes a copy of the model with files instead of links"
+        line = f"{printable(name)} is a link, and links inside a model folder are not followed"
+        hint = f"make a copy with files instead of links: cp -rL {shlex.quote(self.path)} COPY"
         return InputError(line, code="link-in-savedmodel", facts=facts, hint=hint)
 
 

@@ -49,7 +49,7 @@ def literals_aside(text: str) -> tuple[str, dict[bytes, str]]:
         if found[0] != "#" and text[end : end + 1] != found[0]:
             if end - start < LONG:
                 return "".join([*out, text[done:]]), aside  # protobuf says so, and reads no further
-            raise ValueError(f"line {text.count(chr(10), 0, start) + 1}: a string that does not end")
+            raise ValueError(f"line {text.count(chr(10), 0, start) + 1}: a string is not terminated")
         if found[0] != "#" and end - start >= LONG:
             name = _name(len(aside))
             aside[name] = text[start:end]
@@ -144,7 +144,7 @@ def _unescaped(literal: str) -> bytes:
         try:
             out.append(CUnescape(piece))
         except ValueError:
-            raise ValueError("a string has a wrong escape") from None
+            raise ValueError("a string has an invalid escape sequence") from None
         start += len(piece)
     return b"".join(out)
 

@@ -81,5 +81,5 @@ class Lock(Closing):
 
 def changed_meanwhile(path: str) -> OutputError:
     """The error that PATH, which was to be replaced, is not what it was when it was read."""
-    line = f"{printable(path)} was changed by another process meanwhile, and is not replaced"
+    line = f"{printable(path)} was changed by a different process during this run, and is not replaced"
     return OutputError(line, code="file-changed", facts={"file": path}, hint="run the command again")

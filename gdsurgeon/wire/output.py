@@ -365,7 +365,10 @@ def absent_folders(path: str, target: str) -> list[str]:
         out.append(folder)
         folder = os.path.dirname(folder)
     if out and os.path.islink(path):
-        line = f"{printable(path)} cannot be written: it is a link into {printable(out[0])}, which does not exist"
+        line = (
+            f"{printable(path)} cannot be written: it is a link into the folder {printable(out[0])}, which "
+            "does not exist"
+        )
         raise OutputError(line, code="file-missing", facts={"file": path, "name": out[0]})
     return out
 

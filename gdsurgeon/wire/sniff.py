@@ -125,7 +125,7 @@ DATA = Foreign("data", "the values of a checkpoint (its .data file), not a model
 FINGERPRINT = Foreign(
     "fingerprint", "the fingerprint of a SavedModel (its fingerprint.pb), not a model", advice="which-models"
 )
-SAVED_MODEL = Foreign("saved-model", "a SavedModel (saved_model.pb), not a GraphDef", advice="which-models")
+SAVED_MODEL = Foreign("saved-model", "the saved_model.pb of a SavedModel, not a GraphDef", advice="which-models")
 META_GRAPH = Foreign("meta-graph", "a MetaGraphDef (a checkpoint's .meta file), not a GraphDef", advice="which-models")
 
 

@@ -200,7 +200,7 @@ def changed(name: str, how: str = "changed") -> InputError:
 
 def endless(name: str, hint: str) -> InputError:
     """The error that the stream NAME is longer than a model can be."""
-    line = f"{printable(name)} does not end within {LONGEST_STREAM >> 30} GiB"
+    line = f"{printable(name)} is longer than {LONGEST_STREAM >> 30} GiB, more than a model can have"
     return InputError(line, code="too-large", facts={"file": name}, hint=hint)
 
 
@@ -275,7 +275,10 @@ def _standard_input() -> Source:
         raise InputError("standard input is closed", code="unreadable", facts={"file": name})
     fd = sys.stdin.fileno()
     if os.isatty(fd):
-        line, hint = "MODEL is '-' and standard input is a terminal", "pipe a GraphDef in, or name a file"
+        line, hint = (
+            "MODEL is '-', but standard input is a terminal",
+            "pipe a GraphDef into the command, or name a file",
+        )
         raise UsageError(line, code="is-a-terminal", facts={"file": name}, hint=hint)
     held = len(_ahead.data) if _ahead.stream is sys.stdin else 0
     if stat.S_ISREG(os.fstat(fd).st_mode) and os.lseek(fd, 0, os.SEEK_CUR) == held:
@@ -294,7 +297,7 @@ def _spooled(read: Callable[[int], bytes], name: str) -> Source:
                 return BytesSource(chunk, name)  # no graph begins with a zero: whoever parses it says so
             taken += len(chunk)
             if taken > LONGEST_STREAM:
-                raise endless(name, "name a file")
+                raise endless(name, "name a file instead")
             held += chunk
             if len(held) > SPOOL_IN_MEMORY or spill >= 0:
                 spill = spill if spill >= 0 else _temporary()
@@ -322,7 +325,7 @@ def _temporary() -> int:
         with tempfile.TemporaryFile(prefix="gdsurgeon-", buffering=0) as file:
             return os.dup(file.fileno())
     except OSError as error:
-        raise unwritable(STANDARD_INPUT_NAME, error, "held in a temporary file") from error
+        raise unwritable(STANDARD_INPUT_NAME, error, "stored in a temporary file") from error
 
 
 def _write_all(fd: int, data: bytearray) -> None:
@@ -333,8 +336,8 @@ def _write_all(fd: int, data: bytearray) -> None:
         while view:
             view = view[os.write(fd, view) :]
     except OSError as error:
-        failed = unwritable(STANDARD_INPUT_NAME, error, f"held in the temporary folder {tempfile.gettempdir()}")
-        failed.hint = "TMPDIR names another folder"
+        failed = unwritable(STANDARD_INPUT_NAME, error, f"stored in the temporary folder {tempfile.gettempdir()}")
+        failed.hint = "set TMPDIR to a different folder"
         raise failed from error
     finally:
         view.release()

@@ -51,7 +51,7 @@ def to_binary(text: bytes, name: str, kind: str = "GraphDef") -> bytes:
         line = f"{printable(name)} is too deeply nested"
         raise InputError(line, code="too-large", facts={"file": name, "reason": "nesting"}) from None
     if not has_places:
-        line = f"{printable(name)} has a string of {LONG:,} characters or more as the key of a map, or in an Any"
+        line = f"{printable(name)} has a map key or an Any message with a string of {LONG:,} characters or more"
         raise InputError(line, code="too-large", facts={"file": name, "reason": "string"})
     return data
 
@@ -69,13 +69,13 @@ def to_text(data: bytes, kind: str = "GraphDef") -> bytes:
     try:
         graph = message(f"tensorflow.{kind}").FromString(data)
     except decode_error():
-        line = "the graph has no text form: parts of it are corrupt"
+        line = "the graph has no text form, because parts of it are corrupt"
         raise OutputError(line, code="corrupt", advice="binary-form") from None
     known = type(graph)()
     known.CopyFrom(graph)
     known.DiscardUnknownFields()
     if known.ByteSize() != graph.ByteSize():
-        line = "the graph has fields that are not known here and that text would lose"
+        line = "the graph has fields that this version of gdsurgeon does not know; the text form would lose them"
         raise OutputError(line, code="unknown-fields", advice="binary-form")
     aside = contents_aside(graph)
     return with_contents(text_format.MessageToString(graph).encode(), aside)

@@ -149,8 +149,8 @@ def test_every_byte_of_a_v1_checkpoint_is_verified(tf: Any, tmp_path: Path) -> N
     path.write_bytes(data[:at] + b"!" + data[at + 1 :])
     with open_checkpoint(str(path)) as checkpoint:
         (fault,) = verify(checkpoint).faults
-    said = "is corrupt: the checksum of its block at offset 0 is wrong (it has 'bias', 'kernel', 'step')"
+    said = "is corrupt: the checksum of its block at offset 0 is wrong (the block contains 'bias', 'kernel', 'step')"
     assert fault == f"{path} {said}"
     path.write_bytes(data[:-60])
-    with pytest.raises(InputError, match="is no checkpoint"):
+    with pytest.raises(InputError, match="is not a checkpoint"):
         open_checkpoint(str(path))

@@ -67,11 +67,11 @@ def spoilt(data: bytes) -> bytes:
     ("expected", "said"),
     [
         (lambda e: e._replace(kept={k: v for k, v in e.kept.items() if k != "b"}), "the keys differ: 'b'"),
-        (lambda e: e._replace(kept={**e.kept, "b": e.kept["kernel"]}), "'b' has another dtype, shape or slices"),
+        (lambda e: e._replace(kept={**e.kept, "b": e.kept["kernel"]}), "'b' has a different dtype, shape or slices"),
         (lambda e: Edited({k: v for k, v in e.kept.items() if k != "b"}, {"b": VALUE}),
-         "'b' has another dtype or shape than its value"),
+         "'b' does not have the dtype and shape of its new value"),
         (lambda e: Edited({k: v for k, v in e.kept.items() if k != "b"}, {"b": Value(FLOAT32, (3,), bytes(12))}),
-         "'b' has other bytes than its value"),
+         "'b' does not have the bytes of its new value"),
     ],
 )  # fmt: skip
 def test_another_result_than_it_was_to_be(expected: Callable[[Edited], Edited], said: str) -> None:
@@ -88,10 +88,10 @@ def test_bytes_that_were_written_otherwise() -> None:
     there = files_of(SMALL, "m")
     with bundle(there) as before:
         edited = edit(before, {}, ["step"], {})
-        with pytest.raises(ValidationError, match="'names' has other bytes"):
+        with pytest.raises(ValidationError, match="'names' has different bytes"):
             check_identical(as_bundle(rewritten(edited), there, spoilt), edited)
     other = [drawn._replace(data=bytes(12)) if drawn.key == "bias" else drawn for drawn in SMALL]
-    with bundle(files_of(other, "m")) as written, pytest.raises(ValidationError, match="'bias' has another checksum"):
+    with bundle(files_of(other, "m")) as written, pytest.raises(ValidationError, match="a different checksum"):
         check_identical(written, edit(bundle(there), {}, [], {}))
 
 
@@ -106,7 +106,7 @@ def test_a_disk_that_writes_something_else_is_noticed(desk: Desk, monkeypatch: p
 
     monkeypatch.setattr(output, "write_chunks", spoiling)
     ran = desk.run("checkpoint", "m", "--drop", "step", "-o", "n")
-    assert (ran.code, ran.errors) == (5, ["Error: n would not be what it is to be: 'names' has other bytes"])
+    assert (ran.code, ran.errors) == (5, ["Error: read-back check of n failed: 'names' has different bytes"])
     assert desk.files() == before and desk.temporary_files() == []
 
 
@@ -114,16 +114,16 @@ def test_all_edits_happen_at_once() -> None:
     with bundle(files_of(THREE, "m")) as before:
         edited = edit(before, {"a": "b", "b": "c"}, ["c"], {"a": VALUE})
         assert (list(edited.kept), list(edited.values)) == (["c"], ["b"])
-        with pytest.raises(EditError, match="two tensors would be called 'c'"):
+        with pytest.raises(EditError, match="two tensors would have the key 'c'"):
             edit(before, {"a": "b", "b": "c"}, [], {})
-        with pytest.raises(EditError, match=r"'a' is float32 \[1\], and the value for it int32 \[1\]"):
+        with pytest.raises(EditError, match=r"'a' is float32 \[1\], but its new value is int32 \[1\]"):
             edit(before, {}, [], {"a": Value(INT32, (1,), bytes(4))})
 
 
 def test_bundles_are_written_whole_or_not_at_all(tmp_path: Path) -> None:
     prefix = str(tmp_path / "m")
     item = Item("a", FLOAT32, (1,), [bytes(4)])
-    with pytest.raises(EditError, match="two tensors would be called 'a'"):
+    with pytest.raises(EditError, match="two tensors would have the key 'a'"):
         write_bundle(prefix, [item, item])
     assert list(tmp_path.iterdir()) == []
     write_bundle(prefix, [item])

@@ -59,7 +59,7 @@ def test_a_table_that_is_cut_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(tables, "BLOCK_SIZE", 60)
     data = build_table([(f"key_{i:02d}".encode(), b"value") for i in range(20)])
     for end in range(1, len(data)):
-        with pytest.raises(InputError, match=r"t\.index is corrupt: it does not end as a table of tensors does"):
+        with pytest.raises(InputError, match=r"t\.index is corrupt: it does not end like a table of tensors"):
             opened(data[:end])
 
 
@@ -82,8 +82,8 @@ def test_snappy(data: bytes) -> None:
     [
         (b"", "cut short"),
         (b"\x05\x10ab", "cut short"),
-        (b"\x05\x04ab", "2 bytes where 5 are announced"),
-        (b"\x05\x04ab\x01\x03", "a copy of what is not there"),
+        (b"\x05\x04ab", "2 bytes instead of the expected 5"),
+        (b"\x05\x04ab\x01\x03", "a copy refers to bytes that do not exist"),
         (b"\x05\x04ab\x01", "cut short"),
         (b"\x05\x04ab\x02\x01", "cut short"),
         (b"\x05\xf0", "cut short"),

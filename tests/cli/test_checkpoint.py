@@ -124,7 +124,7 @@ def test_pairs_from_a_file(small: Desk) -> None:
 def test_without_an_output_it_has_its_own_name(small: Desk) -> None:
     done(small, "m", "--rename", "bias=b")
     assert sorted(held("m.edited")) == ["b", "kernel", "names", "step"]
-    said = "m.edited cannot be written: there is m.edited.data-00000-of-00002, " + WHOLE
+    said = "m.edited cannot be written: m.edited.data-00000-of-00002 exists already, " + WHOLE
     refused(small, 6, said, "m", "--rename", "bias=c")
 
 
@@ -206,23 +206,23 @@ def test_nothing_to_do_is_passed_on(small: Desk) -> None:
     ("arguments", "code", "said"),
     [
         (("--rename", "bia=b"), 4, "m has no tensor 'bia' (4 tensors). Did you mean 'bias'?"),
-        (("--rename", "bias=kernel"), 4, "two tensors would be called 'kernel'"),
-        (("--rename", "bias="), 4, "'' cannot be the key of a tensor: it is text, and not empty"),
+        (("--rename", "bias=kernel"), 4, "two tensors would have the key 'kernel'"),
+        (("--rename", "bias="), 4, "'' cannot be the key of a tensor: a key is UTF-8 text and not empty"),
         (("--rename", "bias=b", "--regex", "^bias$=c"), 4,
          "'bias' cannot become both 'b' (bias=b) and 'c' (pattern '^bias$')"),
         (("--regex", "layer=l"), 4, "pattern 'layer' matched none of 4 keys"),
         (("--scope", "layer=l"), 4, "scope 'layer' matched none of 4 keys"),
-        (("--scope", "/=l"), 2, "the scope to rename is empty: name one"),
+        (("--scope", "/=l"), 2, "the name of the scope to rename is empty"),
         (("--regex", "(=l"), 2,
-         "'(' with 'l' is not a substitution: missing ), unterminated subpattern at position 0"),
+         "'(' with the replacement 'l' is not a valid substitution: missing ), unterminated subpattern at position 0"),
         (("--drop", "("), 2, "'(' is not a regular expression: missing ), unterminated subpattern at position 0"),
         (("--drop", "bias", "--drop", "Adam"), 4, "pattern 'Adam' matched none of 4 keys"),
         (("--rename", "bias"), 2, "'bias' is not a pair OLD=NEW"),
         (("--set", "bias=1"), 2, "--set 'bias=1' is not a pair KEY=@FILE.npy"),
         (("--set", "bias=@none.npy"), 2, "the value none.npy for 'bias' cannot be read: no such file or directory"),
         (("--set", "bis=@none.npy"), 4, "m has no tensor 'bis' (4 tensors). Did you mean 'bias'?"),
-        (("--set", "step=@five.npy"), 4, "'step' is int64 [], and the value for it float32 [5]"),
-        (("--drop", "bias", "--set", "bias=@three.npy"), 4, "'bias' is to be dropped, and to have another value"),
+        (("--set", "step=@five.npy"), 4, "'step' is int64 [], but its new value is float32 [5]"),
+        (("--drop", "bias", "--set", "bias=@three.npy"), 4, "'bias' is both dropped and given a new value"),
         (("--list", "--verify"), 2, "--list, --verify and edits are apart from each other: give one of them"),
         (("--verify", "--drop", "bias"), 2, "--list, --verify and edits are apart from each other: give one of them"),
         (("-o", "n"), 2, "nothing to write: give --rename, --scope, --regex, --map-file, --drop or --set"),
@@ -272,7 +272,7 @@ def test_a_checkpoint_that_changes_meanwhile(
 def test_a_prefix_of_which_a_part_is_there_is_refused(small: Desk) -> None:
     small.put("n.data-00000-of-00007", b"")
     small.put("n.data-x", b"")
-    said = "n cannot be written: there is n.data-00000-of-00007, " + WHOLE
+    said = "n cannot be written: n.data-00000-of-00007 exists already, " + WHOLE
     refused(small, 6, said, "m", "--drop", "step", "-o", "n")
 
 
@@ -327,9 +327,9 @@ def test_objects_know_their_values_by_the_end_of_a_key(desk: Desk) -> None:
     tensors = [Drawn(object_graph.KEY, SMALL[2].dtype, (), data, ((None, 0),)), SMALL[0]._replace(key=key)]
     for name, content in files_of(tensors, "m").items():
         desk.put(name, content)
-    end = "objects find their values by the end of a key, '/.ATTRIBUTES/VARIABLE_VALUE'"
+    end = "objects find their values by the end of the key, '/.ATTRIBUTES/VARIABLE_VALUE'"
     for new in ("w", "w/.ATTRIBUTES/VALUE", f"{key}_"):
-        refused(desk, 4, f"'{key}' cannot become '{new}': {end}", "m", "--rename", f"{key}={new}")
+        refused(desk, 4, f"'{key}' cannot be renamed to '{new}': {end}", "m", "--rename", f"{key}={new}")
     done(desk, "m", "--rename", f"{key}=net/{key}", "-o", "n")
     assert keys_of_objects("n") == [[("w", f"net/{key}")]]
 

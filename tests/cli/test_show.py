@@ -149,7 +149,7 @@ def test_nodes_that_are_selected(shown: Any) -> None:
         (["hh"], 4, "has no node 'hh' (7 nodes)"),
         (["axes"], 4, "Did you mean 'axis'?"),
         (["s:2"], 4, "'s:2': node 's' (Split) has 2 outputs"),
-        (["a:b:c"], 4, "is not the name of a tensor"),
+        (["a:b:c"], 4, "is not a tensor name"),
         (["--op", "Konst"], 4, "matched 0 nodes"),
         (["h", "--in", "F"], 4, "has no function 'F'"),
         (["h", "--save", "h.npy"], 4, "'h' is 'MatMul', which has no value in the files"),
