@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
 from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.complete import files, nodes, paired
-from gdsurgeon.cli.options import OUT_BY_LETTER, edit_options
+from gdsurgeon.cli.options import edit_options
 from gdsurgeon.cli.part_options import PartOptions, part_options
 
 if TYPE_CHECKING:
@@ -19,11 +18,11 @@ if TYPE_CHECKING:
 
 
 @click.command("add-postprocessing", cls=Command)
-@partial(edit_options, out=OUT_BY_LETTER)
+@edit_options
 @click.argument("post", required=False, shell_complete=files)
 @part_options
 @click.option(
-    "--output", "name", metavar="NAME", shell_complete=nodes, help="With --steps: the output, where MODEL has several."
+    "--at", "name", metavar="TENSOR", shell_complete=nodes, help="With --steps: the output, if MODEL has several."
 )
 @click.option(
     "--map",
@@ -43,7 +42,7 @@ def command(request: Request, own: PartOptions, post: str | None, name: str | No
     \b
     Examples:
       gdsurgeon add-postprocessing classifier.pb label_lookup.pb -o served.pb
-      gdsurgeon add-postprocessing classifier.pb --output logits --steps 'softmax|top-k(5)' -o out.pb
+      gdsurgeon add-postprocessing classifier.pb --at logits --steps 'softmax|top-k(5)' -o out.pb
     """
     from gdsurgeon.cli.part_options import check_not_mapped, part_of
     from gdsurgeon.cli.parts import mappings
@@ -56,7 +55,7 @@ def command(request: Request, own: PartOptions, post: str | None, name: str | No
     check_not_mapped("POST", own, mapped)
     bindings = mappings(mapped)
     part = part_of(
-        request, "POST", post, own, lambda steps, model: postprocessing(steps, model, output=name or ""), output=name
+        request, "POST", post, own, lambda steps, model: postprocessing(steps, model, output=name or ""), at=name
     )
 
     def edit(graph: Graph) -> EditResult:

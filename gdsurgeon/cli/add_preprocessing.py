@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 @click.argument("pre", required=False, shell_complete=files)
 @part_options
 @click.option(
-    "--input",
+    "--at",
     "name",
-    metavar="NAME",
+    metavar="TENSOR",
     shell_complete=placeholders,
-    help="With --steps: the input, where MODEL has several.",
+    help="With --steps: the input, if MODEL has several.",
 )
 @click.option("--raw", metavar="TYPE[SHAPE]", help="With --steps: what comes in, such as 'uint8[?,?,3]'.")
 @click.option(
@@ -68,7 +68,7 @@ def command(
         pre,
         own,
         lambda steps, model: preprocessing(steps, model, input=name or "", raw=raw or ""),
-        input=name,
+        at=name,
         raw=raw,
     )
     run_edit(

@@ -106,8 +106,8 @@ HINTS: Mapping[str, str] = {
     "map-result": "{option} {form} names the result where the graph does not follow the convention",
     "more-memory": "GDSURGEON_MEMORY=MIB in the environment lets TensorFlow use more memory",
     "name-checkpoint": "--checkpoint PREFIX names one that is elsewhere",
-    "name-input": "--input NAME says which is meant",
-    "name-output": "--output NAME says which is meant",
+    "name-input": "--at TENSOR says which is meant",
+    "name-output": "--at TENSOR says which is meant",
     "no-batch-check": "--no-batch-check sets the shape all the same, for batches that are one",
     "no-graph": "checkpoint {prefix} lists its tensors; the graph is in a SavedModel or a .meta file, "
     "which the code of the model writes: tf.saved_model.save, Keras' model.export, Saver.save",

@@ -12,7 +12,7 @@ from gdsurgeon.cli.complete import files, nodes
 from gdsurgeon.cli.options import edit_options
 from gdsurgeon.cli.part_options import PartOptions, part_options
 from gdsurgeon.cli.selection import selection_options
-from gdsurgeon.errors import UsageError, printable
+from gdsurgeon.errors import UsageError
 
 if TYPE_CHECKING:
     from gdsurgeon.edits.claims import EditResult
@@ -24,23 +24,23 @@ if TYPE_CHECKING:
 @click.command("insert", cls=Command)
 @edit_options
 @partial(selection_options, by_scope=False)
-@click.argument("tensor", required=False, shell_complete=nodes)
 @click.argument("body", required=False, shell_complete=files)
 @part_options
+@click.option("--at", "tensor", metavar="TENSOR", shell_complete=nodes, help="Insert BODY at this tensor.")
 @click.option("--scope", metavar="NAME", default="", help="The name scope that BODY's nodes come under.")
 def command(
     request: Request, own: PartOptions, selection: Selection, tensor: str | None, body: str | None, scope: str
 ) -> None:
-    """Splice the graph BODY, with one input and one output, or one that is built of --steps, into TENSOR.
+    """Insert the graph BODY, with one input and one output, at a tensor; or build it from --steps.
 
-    What read TENSOR reads what BODY makes of it. With a selection instead of TENSOR, the first output of each selected
-    node gets a copy of BODY, under the name of the node. Proven by running: BODY's result is what BODY gives on its
-    own, and the outputs are what MODEL gives when TENSOR has that value.
+    Consumers of the tensor read the output of BODY instead. With a selection instead of --at, the first output of each
+    selected node gets a copy of BODY, under the name of the node. Proven by running: BODY returns what it returns on
+    its own, and the outputs are those of MODEL when the tensor has that value.
 
     \b
     Examples:
-      gdsurgeon insert model.pb conv1/Relu clip.pb -o out.pb
-      gdsurgeon insert model.pb conv1/Relu --steps 'clip(0, 6)' -o out.pb
+      gdsurgeon insert model.pb clip.pb --at conv1/Relu -o out.pb
+      gdsurgeon insert model.pb --at conv1/Relu --steps 'clip(0, 6)' -o out.pb
       gdsurgeon insert model.pb --op Conv2D --scope clip clip.pb -o out.pb
     """
     from gdsurgeon.cli.part_options import part_of
@@ -49,10 +49,9 @@ def command(
     from gdsurgeon.steps import inserted
 
     if selection.names_nothing and tensor is None:
-        raise UsageError("TENSOR is missing, or a selection", code="missing-argument", facts={"name": "TENSOR"})
+        raise UsageError("give --at TENSOR or select nodes", code="missing-option", facts={"option": "--at"})
     if not selection.names_nothing:
-        _check_several(own, tensor, body)
-        body = tensor
+        _check_several(own, tensor)
     part = part_of(request, "BODY", body, own, inserted)
 
     def edit(graph: Graph) -> EditResult:
@@ -65,12 +64,9 @@ def command(
     run_edit("insert", request, edit)
 
 
-def _check_several(own: PartOptions, tensor: str | None, body: str | None) -> None:
-    """Raises UsageError where an option or an argument is for one tensor."""
-    if body is not None:
-        message = f"{printable(tensor or '')} is a tensor, and nodes are selected: one or the other is meant"
-        raise UsageError(message, code="conflicting-options", facts={"name": "TENSOR"})
-    for option, value in {"--emit": own.emit, "--against": own.against}.items():
+def _check_several(own: PartOptions, tensor: str | None) -> None:
+    """Raises UsageError if an option for one tensor is given with a selection."""
+    for option, value in {"--at": tensor, "--emit": own.emit, "--against": own.against}.items():
         if value is not None:
-            message = f"{option} is for one tensor, and nodes are selected"
+            message = f"{option} is for one tensor, but nodes are selected"
             raise UsageError(message, code="conflicting-options", facts={"option": option})

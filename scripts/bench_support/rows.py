@@ -404,7 +404,7 @@ def row_makers(shop: Workshop, sizes: Sizes, with_import: bool) -> dict[str, Cal
         "proof-resnet": lambda: proof_row(shop, "proof-resnet", resnet, 1.6),
         "apply-ten": lambda: ten_edits.apply_row(shop, densenet),
         "proof-insert": lambda: proven_surgery_row(
-            shop, "proof-insert", "insert", "left/block_3/tanh_350", shop.path(Model("part"))
+            shop, "proof-insert", "insert", "--at", "left/block_3/tanh_350", shop.path(Model("part"))
         ),
         "proof-fuse": lambda: proven_surgery_row(
             shop, "proof-fuse", "fuse-ops", "--select", "^left/block_3/.*_35[0-9]$", "--name", "fused"

@@ -16,9 +16,9 @@ FIRST = "densenet169_1/conv1"
 LINES = (
     "rename image=picture Identity=logits",
     "set-shape picture=1,224,224,3",
-    f"add-preprocessing --input picture --steps '{FRONT}'",
+    f"add-preprocessing --at picture --steps '{FRONT}'",
     "rename picture=jpeg",
-    "add-postprocessing --output logits --steps 'top-k(5)'",
+    "add-postprocessing --at logits --steps 'top-k(5)'",
     f"freeze-input {FIRST}_bn_1/batchnorm/add/y=0.00001",
     f"control-edges --add logits=^{FIRST}_relu_1/Relu",
     "set-device --assign /cpu:0 --op Relu",
@@ -28,8 +28,8 @@ LINES = (
 """What is done to a frozen model before it is served."""
 ALONE = (
     ("set-shape", "image=1,224,224,3"),
-    ("add-preprocessing", "--input", "image", "--steps", FRONT),
-    ("add-postprocessing", "--output", "Identity", "--steps", "top-k(5)"),
+    ("add-preprocessing", "--at", "image", "--steps", FRONT),
+    ("add-postprocessing", "--at", "Identity", "--steps", "top-k(5)"),
     ("freeze-input", f"{FIRST}_bn_1/batchnorm/add/y=0.00001"),
 )
 """Of these lines those that take longest, each of them alone on the model as it is."""

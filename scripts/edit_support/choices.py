@@ -68,17 +68,17 @@ def _reroute_swap(model: Model) -> Arguments | None:
 
 def _insert_at_input(model: Model) -> Arguments | None:
     found = [node for node in model.inputs if model.graph.users(node)]
-    return [found[0].name, model.part("Identity", found[0].output.dtype)] if found else None
+    return ["--at", found[0].name, model.part("Identity", found[0].output.dtype)] if found else None
 
 
 def _insert_in_the_middle(model: Model) -> Arguments | None:
     node = middle(model.floats)
-    return [node.name, model.part("Abs", node.output.dtype)] if node else None
+    return ["--at", node.name, model.part("Abs", node.output.dtype)] if node else None
 
 
 def _insert_inside(model: Model) -> Arguments | None:
     node = middle(model.inside)
-    return [node.name, model.part("Identity", node.output.dtype)] if node else None
+    return ["--at", node.name, model.part("Identity", node.output.dtype)] if node else None
 
 
 def _control_above(model: Model) -> Arguments | None:

@@ -77,7 +77,9 @@ def test_every_edit_is_a_line_between_others(name: str, files: Desk) -> None:
 
 def test_a_body_that_is_put_in_twice(files: Desk) -> None:
     files.put("more.pb", part("picture", "points"))
-    check_same(files, "insert tower/scaled other.pb", "insert tower/scaled more.pb --scope again", "rename points=p")
+    check_same(
+        files, "insert --at tower/scaled other.pb", "insert --at tower/scaled more.pb --scope again", "rename points=p"
+    )
 
 
 @pytest.mark.tensorflow
@@ -139,7 +141,7 @@ def test_what_is_set_is_a_variable_of_the_script_once(options: list[str], code: 
 
 
 def test_a_variable_between_single_quotes_is_pointed_at(files: Desk) -> None:
-    line = "add-postprocessing --output scores --steps 'argmax | labels(file=$FILE)'"
+    line = "add-postprocessing --at scores --steps 'argmax | labels(file=$FILE)'"
     ran = refused(files, 3, "unreadable", (line,), "--set", "FILE=l.txt", file="$FILE")
     assert ran.error is not None and ran.error.hint and len(ran.error.details) == 1
 
@@ -247,7 +249,7 @@ WRONG: list[tuple[int, str, str, Facts]] = [
     (2, "not-in-a-script", "rename scores=a -o x.pb", {"option": "--output"}),
     (2, "not-in-a-script", "rename scores=a --validate none", {"option": "--validate"}),
     (2, "not-in-a-script", "rename scores=a --feed x=1", {"option": "--feed"}),
-    (2, "not-in-a-script", "add-preprocessing --input picture --steps divide(2) --emit e.pb", {"option": "--emit"}),
+    (2, "not-in-a-script", "add-preprocessing --at picture --steps divide(2) --emit e.pb", {"option": "--emit"}),
     (3, "unreadable", "add-preprocessing nothere.pb", {"file": "nothere.pb"}),
     (4, "no-such-node", "rename score=a", {"node": "score", "near": "scores"}),
     (4, "no-such-function", "rename --in G a=b", {"function": "G"}),
@@ -292,7 +294,7 @@ FIRST = ("rename scores=points", "rename tower/same=tower/whole", "rename points
         ("rename points=a", "points", "line 3 renamed it to 'final'"),
         ("reroute tower/same=image", "tower/same", "line 2 renamed it to 'tower/whole'"),
         ("add-preprocessing pre.pb --map scores=image,image_preprocessed", "scores", "line 1 renamed it to 'points'"),
-        ("add-postprocessing --output scores --steps softmax", "scores", "line 1 renamed it to 'points'"),
+        ("add-postprocessing --at scores --steps softmax", "scores", "line 1 renamed it to 'points'"),
         ("rename score=a", "score", None),
     ],
 )
@@ -437,7 +439,7 @@ def test_what_is_around_a_shrink_without_a_tolerance_is_proven(files: Desk) -> N
 
 @pytest.mark.tensorflow
 def test_the_same_is_said_once(files: Desk) -> None:
-    lines = ("insert tower/scaled --steps 'divide(2)'", "add-preprocessing --input image --steps 'divide(3)'")
+    lines = ("insert --at tower/scaled --steps 'divide(2)'", "add-preprocessing --at image --steps 'divide(3)'")
     proof = files.report("apply", MODEL, script(files, *lines), "-o", "out.pb")["proof"]
     assert proof["statement"] == (
         "edited(x) = original(x, image := image_preprocessed, tower/scaled := tower/scaled_inserted), "

@@ -262,8 +262,7 @@ def test_help(desk: Desk, name: str) -> None:
     assert headings[-1] == "Messages" and "--help" in text.split("\nMessages:\n")[1]
     if name not in QUERIES:
         assert headings[-4:] == ["Output", "Proof", "Feeds", "Messages"]
-        long = "" if name == "add-postprocessing" else ", --output"  # which names an output of the model there
-        assert f"-o{long} OUT" in text.split("\nOutput:\n")[1].split("\nProof:\n")[0]
+        assert "-o, --output OUT" in text.split("\nOutput:\n")[1].split("\nProof:\n")[0]
     assert desk.files() == {}
 
 

@@ -66,7 +66,7 @@ ARGUMENTS: list[tuple[int, str, str, Facts]] = [
     (2, "no-such-input", "simplify tower.pb --shape imag=1,2", {"node": "imag"}),
     (2, "bad-rule", "rewrite tower.pb 'Mul($x, ) -> $x'", {"column": 9}),
     (2, "no-such-rule", "rewrite tower.pb --rules builtin:foo", {"name": "foo"}),
-    (2, "no-such-step", "insert tower.pb tower/scaled --steps foo", {"step": "foo"}),
+    (2, "no-such-step", "insert tower.pb --at tower/scaled --steps foo", {"step": "foo"}),
     (2, "bad-value", "set-shape tower.pb image=x", {"value": "x", "expected": "shape"}),
     (2, "bad-value", "rename tower.pb --scope /=x", {}),
     *((2, "bad-name", f"clone-scope tower.pb {scopes}", {}) for scopes in ("'' copy", "tower /", "tower tower/")),
@@ -166,7 +166,7 @@ def test_second_graphs_that_do_not_fit(there: Desk) -> None:
     """Graphs that do not fit are refused as an edit, and not as input."""
     there.put("int.pb", graph_bytes(placeholder("picture", INT32, (2,)), identity("points", "picture", kind=INT32)))
     for line in (
-        "import tower.pb int.pb --map image=picture", "insert tower.pb image int.pb",
+        "import tower.pb int.pb --map image=picture", "insert tower.pb --at image int.pb",
         "add-preprocessing tower.pb int.pb --map image=picture,points",
         "add-postprocessing tower.pb int.pb --map scores=picture,points",
     ):  # fmt: skip

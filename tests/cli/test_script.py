@@ -124,7 +124,7 @@ WRONG = {
     "&": ["rename a=b &"],
     "A=": ["A=b rename a=b", "export A=b"],
     "$(": ["rename a=$(cat x)", 'rename "a=$(cat x)"'],
-    "~": ["insert a ~/b.pb"],
+    "~": ["insert --at a ~/b.pb"],
     "`": ["rename a=`cat x`"],
 }
 """What a line must not hold, by the part that is wrong."""
@@ -140,8 +140,8 @@ WRONG = {
         ("gdsurgeon rename m.pb a=b", "model-in-a-script", {}),
         ("/usr/bin/gdsurgeon", "model-in-a-script", {}),
         ("python -m gdsurgeon rename a=b", "model-in-a-script", {}),
-        ("insert a --steps divide(2) | cast(uint8)", "bad-script", {"option": "--steps"}),
-        ("insert a --steps=divide(2) | cast(uint8)", "bad-script", {"option": "--steps"}),
+        ("insert --at a --steps divide(2) | cast(uint8)", "bad-script", {"option": "--steps"}),
+        ("insert --at a --steps=divide(2) | cast(uint8)", "bad-script", {"option": "--steps"}),
     ],
 )
 def test_what_is_wrong_is_said_with_the_first_of_its_lines(text: str, code: str, facts: dict[str, object]) -> None:
@@ -163,8 +163,8 @@ AGREED = st.text(alphabet="ab ='\"\\#\t-ä*:", max_size=20)
     "text",
     [
         "set-device --clear --select 'a|b' ';' \"&&\" '>' \\> \\| \\; '`' '$(' '&'",
-        "insert a --steps 'divide(2) | cast(uint8)'",
-        'insert a --steps "divide(2)|cast(uint8)"',
+        "insert --at a --steps 'divide(2) | cast(uint8)'",
+        'insert --at a --steps "divide(2)|cast(uint8)"',
         "rename gdsurgeon=a 'gdsurgeon'=b",
         "'A=b' c",
         'rename "$PIPE" $PIPE $REDIRECT',
@@ -223,14 +223,14 @@ STEPS = {
     ],
 )
 def test_a_value_among_the_arguments_of_a_step_is_one_argument(text: str, wanted: str) -> None:
-    for line in (f'insert a --steps "{text}"', f'insert a "--steps={text}"'):
+    for line in (f'insert --at a --steps "{text}"', f'insert --at a "--steps={text}"'):
         (found,) = read_script(line, STEPS)
         assert isinstance(found, ScriptLine)
         assert found.words[-1].removeprefix("--steps=") == wanted
 
 
 def test_a_value_that_no_text_of_steps_can_hold() -> None:
-    check_fault('insert a --steps "labels(file=$A)"', 1, "bad-script", {"A": "'\" x"})
+    check_fault('insert --at a --steps "labels(file=$A)"', 1, "bad-script", {"A": "'\" x"})
 
 
 @given(
@@ -238,7 +238,7 @@ def test_a_value_that_no_text_of_steps_can_hold() -> None:
     st.sampled_from(["divide($A)", "divide(x=[1,$A])", "divide(x='$A')"]),
 )
 def test_any_value_is_one(value: str, text: str) -> None:
-    (line,) = read_script(f'insert a --steps "{text}"', {"A": value})
+    (line,) = read_script(f'insert --at a --steps "{text}"', {"A": value})
     assert isinstance(line, ScriptLine)
     (call,) = parse(line.words[-1])
     (argument,) = call.arguments

@@ -31,10 +31,10 @@ def there(desk: Desk) -> Desk:
 
 
 CALLS = {
-    "add-preprocessing": (("model.pb",), ("--input", "image", "--raw", "uint8[?,?,3]"), "rescale(1/255) | "
+    "add-preprocessing": (("model.pb",), ("--at", "image", "--raw", "uint8[?,?,3]"), "rescale(1/255) | "
                           "resize(4, 4, like=tf1)"),
-    "add-postprocessing": (("model.pb",), ("--output", "z"), BEHIND),
-    "insert": (("model.pb", "y"), (), "clip(0, 6)"),
+    "add-postprocessing": (("model.pb",), ("--at", "z"), BEHIND),
+    "insert": (("model.pb", "--at", "y"), (), "clip(0, 6)"),
 }  # fmt: skip
 
 
@@ -92,8 +92,8 @@ def test_steps_in_the_place_of_a_graph(there: Desk, command: str) -> None:
 
 def test_an_option_of_steps_without_them(there: Desk) -> None:
     there.put("part.pb", MODEL)
-    options = {"--raw": "add-preprocessing", "--input": "add-preprocessing", "--output": "add-postprocessing"}
-    for option, command in options.items():
+    cases = (("--raw", "add-preprocessing"), ("--at", "add-preprocessing"), ("--at", "add-postprocessing"))
+    for option, command in cases:
         there.refused(2, "missing-option", command, "model.pb", "part.pb", option, "x", option="--steps")
 
 
@@ -110,25 +110,25 @@ def test_inputs_and_outputs_that_are_not_meant(there: Desk) -> None:
         return ran.err
 
     assert said("add-preprocessing") == (
-        "Error: model.pb has 2 inputs: image, other\nHint: --input NAME says which is meant\n"
+        "Error: model.pb has 2 inputs: image, other\nHint: --at TENSOR says which is meant\n"
     )
     assert said("add-postprocessing") == (
-        "Error: model.pb has 2 outputs: z, w\nHint: --output NAME says which is meant\n"
+        "Error: model.pb has 2 outputs: z, w\nHint: --at TENSOR says which is meant\n"
     )
-    assert "no node 'imag'" in said("add-preprocessing", "--input", "imag")
-    assert said("add-preprocessing", "--input", "y") == (
+    assert "no node 'imag'" in said("add-preprocessing", "--at", "imag")
+    assert said("add-preprocessing", "--at", "y") == (
         "Error: 'y' of model.pb is a Relu, not a Placeholder\n"
         "Hint: gdsurgeon extract model.pb --inputs y --outputs ... -o OUT makes an input of it; a script of apply cuts "
         "there and puts steps in front in one go\n"
     )
-    assert "Did you mean" not in said("add-preprocessing", "--input", "nothing")
+    assert "Did you mean" not in said("add-preprocessing", "--at", "nothing")
 
 
 def test_inputs_one_after_the_other(there: Desk) -> None:
     """By two commands, and by two lines of a script: the same bytes."""
     lines = [
-        ("add-preprocessing", "--input", "image", "--steps", "decode-image | resize(4, 4, like=keras) | divide(255)"),
-        ("add-preprocessing", "--input", "other", "--steps", "decode-csv(2)"),
+        ("add-preprocessing", "--at", "image", "--steps", "decode-image | resize(4, 4, like=keras) | divide(255)"),
+        ("add-preprocessing", "--at", "other", "--steps", "decode-csv(2)"),
     ]
     model = "model.pb"
     for number, (command, *words) in enumerate(lines):
@@ -145,7 +145,7 @@ def test_inputs_one_after_the_other(there: Desk) -> None:
 
 
 def test_a_value_that_does_not_fit_is_refused_before_anything_is_written(there: Desk) -> None:
-    words = ("add-preprocessing", "model.pb", "--input", "image", "--emit", "pre.pb", "-o", "out.pb", *QUICK)
+    words = ("add-preprocessing", "model.pb", "--at", "image", "--emit", "pre.pb", "-o", "out.pb", *QUICK)
     ran = there.run(*words, "--steps", "decode-image | resize(4, 4, like=pillow)")
     assert (ran.code, list(there.files())) == (4, ["model.pb"])
     assert ran.err == (
@@ -157,12 +157,12 @@ def test_a_value_that_does_not_fit_is_refused_before_anything_is_written(there: 
 
 @pytest.mark.tensorflow
 def test_what_is_built_is_proven(there: Desk) -> None:
-    steps = ("--input", "image", "--steps", f"decode-image | {IN}")
+    steps = ("--at", "image", "--steps", f"decode-image | {IN}")
     ran = there.run("add-preprocessing", "model.pb", *steps, "-o", "out.pb")
     assert ran.code == 0 and "proven   edited(raw) = original(pre(raw)): 2 outputs" in ran.err, ran.err
-    ran = there.run("add-postprocessing", "out.pb", "--output", "z", "--steps", BEHIND, "-i")
+    ran = there.run("add-postprocessing", "out.pb", "--at", "z", "--steps", BEHIND, "-i")
     assert ran.code == 0 and "proven   edited(x) = post(original(x)):" in ran.err, ran.err
-    ran = there.run("insert", "out.pb", "y", "--steps", "clip(0, 0.25)", "-i")
+    ran = there.run("insert", "out.pb", "--at", "y", "--steps", "clip(0, 0.25)", "-i")
     assert ran.code == 0 and "  proven   " in ran.err, ran.err
 
 
@@ -171,7 +171,7 @@ REFERENCE = {
     "image_preprocessed": np.float32([[[[0, 0.2, 1]]]]).repeat(4, 1).repeat(4, 2),
 }
 HELD = (
-    "add-preprocessing", "model.pb", "--input", "image", "--raw", "uint8[?,4,4,3]", "-o", "out.pb",
+    "add-preprocessing", "model.pb", "--at", "image", "--raw", "uint8[?,4,4,3]", "-o", "out.pb",
     "--against", "r.npz",
 )  # fmt: skip
 
@@ -224,8 +224,8 @@ def test_a_graph_of_one_s_own_is_compared_too(there: Desk) -> None:
 @pytest.mark.parametrize(
     ("command", "archive"),
     [
-        (("add-postprocessing", "--output", "z"), {"z": [-3.0, 3.0], "z_postprocessed": [0.0, 2.0]}),
-        (("insert", "y"), {"y": [-3.0, 3.0], "y_inserted": [0.0, 2.0]}),
+        (("add-postprocessing", "--at", "z"), {"z": [-3.0, 3.0], "z_postprocessed": [0.0, 2.0]}),
+        (("insert", "--at", "y"), {"y": [-3.0, 3.0], "y_inserted": [0.0, 2.0]}),
     ],
 )
 def test_of_other_commands(there: Desk, command: tuple[str, ...], archive: dict[str, list[float]]) -> None:
@@ -258,7 +258,7 @@ def test_an_archive_that_lacks_a_value(there: Desk) -> None:
 def test_in_a_script_it_is_relative_to_that(there: Desk) -> None:
     (there.folder / "there").mkdir()
     np.savez(there.folder / "there" / "r.npz", **REFERENCE)
-    line = "add-preprocessing --input image --raw uint8[?,4,4,3] --against r.npz --steps divide({})"
+    line = "add-preprocessing --at image --raw uint8[?,4,4,3] --against r.npz --steps divide({})"
     there.put("there/right.gds", line.format(255).encode())
     there.put("there/wrong.gds", line.format(254).encode())
     ran = there.run("apply", "model.pb", "there/right.gds", "-o", "out.pb")

@@ -159,11 +159,11 @@ def test_an_output_of_a_signature_that_is_one_of_several_of_its_node(desk: Desk)
     nodes = [const("axis", 0, INT32), node("s", "Split", ["axis", "w/read"], T=FLOAT, num_split=2)]
     put(desk.folder / "model", serving({"x": "x:0"}, {"a": "s:0", "b": "s:1"}, *nodes))
     report = desk.report(
-        "add-postprocessing", "model", "--output", "serving_default/b", "--steps", "rescale(2)", "-o", "out"
+        "add-postprocessing", "model", "--at", "serving_default/b", "--steps", "rescale(2)", "-o", "out"
     )
     values = {output["edited"]: output["value"] for output in report["proof"]["outputs"]}
     assert (values["s:1"], values["s_raw:1"]) == ("[5]", "[2.5]")
-    assert desk.report("add-postprocessing", "model", "--output", "s", "--steps", "rescale(2)", "-o", "second")
+    assert desk.report("add-postprocessing", "model", "--at", "s", "--steps", "rescale(2)", "-o", "second")
 
 
 def taking(kind: bytes, shape: tuple[int, ...] | None) -> Graph:

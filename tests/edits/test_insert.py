@@ -263,7 +263,7 @@ def test_a_selection_on_the_command_line(desk: Desk) -> None:
     assert desk.run("select", "out.pb", "--op", "Mul").out.decode().split() == ["a/tens", "b/tens"]
     assert desk.run("insert", "m.pb", "--op", "Neg", "--steps", "clip(0, 6)", *quick).code == 0
     assert len(desk.run("select", "out.pb", "--op", "ClipByValue").out.decode().split()) == 2
-    desk.refused(2, "missing-argument", "insert", "m.pb", name="TENSOR")
-    desk.refused(2, "conflicting-options", "insert", "m.pb", "a", "body.pb", "--op", "Neg", name="TENSOR")
+    desk.refused(2, "missing-option", "insert", "m.pb", option="--at")
+    desk.refused(2, "conflicting-options", "insert", "m.pb", "--at", "a", "body.pb", "--op", "Neg", option="--at")
     steps = ("insert", "m.pb", "--op", "Neg", "--steps", "clip(0, 6)")
     desk.refused(2, "conflicting-options", *steps, "--emit", "e.pb", option="--emit")

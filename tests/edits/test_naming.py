@@ -29,7 +29,7 @@ EDITS = (
     ("set-shape", f"{X}=3,2"),
     ("control-edges", "--add", f"{Y}=^{X}"),
     ("import", "pre.pb", "--map", f"{Y}=raw"),
-    ("insert", f"{Y}", "pre.pb"),
+    ("insert", "--at", f"{Y}", "pre.pb"),
     ("remove", "--node", "serving_default/y", "--allow-outputs", "--dangling", "placeholder"),
     ("set-attr", Y, "_note:string=hello"),
     ("set-device", "--assign", "/cpu:0", "--forward", X),

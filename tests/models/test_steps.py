@@ -20,7 +20,7 @@ JOBS: dict[str, tuple[str, str, tuple[str, ...], tuple[str, ...]]] = {
         ("  input    image_tensor  uint8 [?,?,?,3]  ->  string []", "edited(raw) = original(pre(raw)): 5 outputs")),
     "names of a detector's classes": (
         "add-postprocessing", "od_hand_ssd_frozen_synth.pb",
-        ("--output", "detection_classes", "--steps", "cast(int32) | labels(names=[hand], first=1, other=background)"),
+        ("--at", "detection_classes", "--steps", "cast(int32) | labels(names=[hand], first=1, other=background)"),
         ("  output   detection_classes  float32  ->  string", "string [1,100] = [hand, hand, ")),
     "a batch of JPEGs": (
         "add-preprocessing", "mobilenet_v1_eval.pbtxt",
@@ -49,7 +49,7 @@ JOBS: dict[str, tuple[str, str, tuple[str, ...], tuple[str, ...]]] = {
         ("  output   output/BiasAdd  float32  ->  uint8", "uint8 [1,256,256]")),
     "one JPEG in BGR": (
         "add-preprocessing", "mtcnn.pb",
-        ("--input", "input", "--steps", "decode-image | reverse-channels | cast(float32)"),
+        ("--at", "input", "--steps", "decode-image | reverse-channels | cast(float32)"),
         ("  input    input  float32 [?,?,3]  ->  string", "3 outputs, 2 samples, bit-identical")),
     "base64 into a detector": (
         "add-preprocessing", "od_hand_ssd_frozen_synth.pb", ("--steps", "decode-base64 | decode-image | exif"),

@@ -80,4 +80,4 @@ def test_lines_and_examples_in_front_of_a_model_of_digits(desk: Desk) -> None:
     ["decode-csv(5, select=[0, 1, 2, 3])", "parse-example([sepal_length, sepal_width, petal_length, petal_width])"],
 )
 def test_flowers_in_front_of_a_model_that_trains(desk: Desk, steps: str) -> None:
-    done(desk, "dl4j_train_iris_text.pb", steps, "--input", "Placeholder", "--samples", "1")
+    done(desk, "dl4j_train_iris_text.pb", steps, "--at", "Placeholder", "--samples", "1")

@@ -147,9 +147,13 @@ def test_a_graph_is_inserted_in_a_loop_and_in_a_branch(desk: Desk) -> None:
     """It is run apart, on any feeds; without it the result is what the original is."""
     desk.put("part.pb", EXP)
     desk.put("model.pb", graph_bytes(*DOUBLING))
-    check_proven(desk, "insert", "model.pb", "w/double", "part.pb", words="edited(x, e := w/double) = original(x)")
+    check_proven(
+        desk, "insert", "model.pb", "--at", "w/double", "part.pb", words="edited(x, e := w/double) = original(x)"
+    )
     desk.put("model.pb", graph_bytes(*cond()))
-    check_proven(desk, "insert", "model.pb", "c/mul", "part.pb", words="both on any feeds, edited(x, e := c/mul)")
+    check_proven(
+        desk, "insert", "model.pb", "--at", "c/mul", "part.pb", words="both on any feeds, edited(x, e := c/mul)"
+    )
     check_proven(desk, "import", "model.pb", "part.pb", "--map", "c/mul=z", words="both on any feeds")
 
 
@@ -173,7 +177,7 @@ def test_a_part_that_does_not_take_what_the_model_gives_is_run_apart(desk: Desk)
 def test_a_part_that_the_outputs_depend_on_is_refused_where_it_takes_nothing(desk: Desk) -> None:
     desk.put("model.pb", THOUSANDS)
     desk.put("part.pb", ROWS)
-    ran = desk.run("insert", "model.pb", "big", "part.pb", "-o", "out.pb")
+    ran = desk.run("insert", "model.pb", "--at", "big", "part.pb", "-o", "out.pb")
     assert ran.code == 4 and "'row', which was added, does not take what comes from 'big'" in ran.err, ran.err
 
 

@@ -125,9 +125,9 @@ CASES = {
     ),
     "inline": Case((MODEL,), (), ((MODEL, "--function", "f"), "F")),
     "insert": Case(
-        (MODEL, "tower/scaled", "other.pb"),
-        ((MODEL,), (MODEL, "tower/scaled")),
-        ((MODEL, "tower/scald", "other.pb"), "tower/scaled"),
+        (MODEL, "other.pb", "--at", "tower/scaled"),
+        ((MODEL,), (MODEL, "--at", "tower/scaled")),
+        ((MODEL, "other.pb", "--at", "tower/scald"), "tower/scaled"),
     ),
     "inspect": Case((MODEL,), (), None),
     "remove": Case(
