@@ -177,7 +177,7 @@ def test_importing_the_library_imports_nothing_heavy() -> None:
 
 EDITS = {
     "rename": ["rename", "control_edges.pb", "shifted=moved"],
-    "rename --scope": ["rename", "while_v1.pb", "--scope", "while=loop"],
+    "rename --rename-scope": ["rename", "while_v1.pb", "--rename-scope", "while=loop"],
     "reroute": ["reroute", "control_edges.pb", "split:1=split"],
     "add-preprocessing": ["add-preprocessing", "classifier.pb", "decode_jpeg.pb"],
     "steps": ["add-preprocessing", "classifier.pb", "--steps", "decode-image | resize(64, 64, like=tf1) | divide(255)"],

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     multiple=True,
     help="What comes in for each of --ys, instead of ones.",
 )
-@click.option("--scope", metavar="NAME", help="Name scope of the new nodes.  [default: gradients]")
+@click.option("--prefix", "scope", metavar="SCOPE", help="Name scope of the new nodes.  [default: gradients]")
 @click.option("--names", metavar="NAME,...", multiple=True, help="Names of the results, one for each of --xs.")
 @click.option(
     "--unconnected",
@@ -136,7 +136,7 @@ def _check(has_sources: bool, scope: str | None) -> None:
             facts={"option": "--xs"},
         )
     if scope is not None and not scope.strip("/"):
-        raise UsageError("--scope names nothing", code="bad-value", facts={"option": "--scope"})
+        raise UsageError("--prefix names nothing", code="bad-value", facts={"option": "--prefix"})
 
 
 def _differentiator(request: Request) -> Differentiator:

@@ -35,7 +35,9 @@ MOST_FAULTS = 100
     shell_complete=paired(checkpoint_keys),
     help="Give a tensor another key.",
 )
-@click.option("--scope", "scopes", metavar="OLD=NEW", multiple=True, help="Rename all keys that begin with OLD/.")
+@click.option(
+    "--rename-scope", "scopes", metavar="OLD=NEW", multiple=True, help="Rename all keys that begin with OLD/."
+)
 @click.option("--regex", "patterns", metavar="PATTERN=REPL", multiple=True, help="Rename every key that matches.")
 @click.option(
     "--map-file", "file", metavar="FILE", shell_complete=files, help="Read pairs OLD=NEW from FILE, one a line."
@@ -83,7 +85,7 @@ def command(
     \b
     Examples:
       gdsurgeon checkpoint model.ckpt-100 --list
-      gdsurgeon checkpoint model.ckpt-100 --scope old_net=net --drop /Adam -o net.ckpt
+      gdsurgeon checkpoint model.ckpt-100 --rename-scope old_net=net --drop /Adam -o net.ckpt
       gdsurgeon checkpoint saved/variables/variables --verify
     """
     del verbose
@@ -96,7 +98,8 @@ def command(
     if not edits:
         if out is not None or in_place or backup is not None or dry_run or require_change:
             raise UsageError(
-                "nothing to write: give --rename, --scope, --regex, --map-file, --drop or --set", code="missing-option"
+                "nothing to write: give --rename, --rename-scope, --regex, --map-file, --drop or --set",
+                code="missing-option",
             )
         _look(model, as_json, verifying)
         return
@@ -106,7 +109,7 @@ def command(
         CheckpointRequest(
             prefix=model,
             renames=wanted,
-            scopes=[pair(text, "--scope") for text in scopes],
+            scopes=[pair(text, "--rename-scope") for text in scopes],
             patterns=[pair(text, "--regex", last=True) for text in patterns],
             drops=drops,
             values=[_file(text) for text in values],

@@ -84,7 +84,7 @@ HINTS: Mapping[str, str] = {
     "export-keras": "keras.saving.load_model({file!r}, compile=False).export('DIR') makes a SavedModel of a model: DIR",
     "feed": "--feed NAME=VALUE, --feeds FILE.npz or --shape NAME=1,2,3 supply it; --validate structure does without",
     "fix-batch": "--fix-batch has Reshapes take any batch",
-    "free-scope": "without --scope a free one is taken, gradients or the like",
+    "free-scope": "without --prefix a free one is taken, gradients or the like",
     "freeze-first": "gdsurgeon freeze {model} -o OUT makes them constants",
     "freeze-input": "freeze-input MODEL NAME=VALUE gives a constant another value",
     "front-of-pipe": "what stands in front of the pipe has failed, or written elsewhere: -o - is standard output",

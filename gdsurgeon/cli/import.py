@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @click.command("import", cls=Command)
 @edit_options
 @click.argument("other", shell_complete=files)
-@click.option("--scope", metavar="NAME", default="", help="The name scope that OTHER's nodes come under.")
+@click.option("--prefix", "scope", metavar="SCOPE", default="", help="Put the nodes of OTHER under this name scope.")
 @click.option(
     "--map",
     "mapped",
@@ -35,7 +35,7 @@ def command(request: Request, other: str, scope: str, mapped: tuple[str, ...]) -
 
     \b
     Example:
-      gdsurgeon import detector.pb classifier.pb --scope classifier --map crops=image -o both.pb
+      gdsurgeon import detector.pb classifier.pb --prefix classifier --map crops=image -o both.pb
     """
     from gdsurgeon.cli.parts import load_part
     from gdsurgeon.cli.run_edit import run_edit

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 @click.command("insert", cls=Command)
 @edit_options
-@partial(selection_options, by_scope=False)
+@selection_options
 @click.argument("body", required=False, shell_complete=files)
 @part_options
 @click.option("--at", "tensor", metavar="TENSOR", shell_complete=nodes, help="Insert BODY at this tensor.")
-@click.option("--scope", metavar="NAME", default="", help="The name scope that BODY's nodes come under.")
+@click.option("--prefix", "scope", metavar="SCOPE", default="", help="Put the nodes of BODY under this name scope.")
 def command(
     request: Request, own: PartOptions, selection: Selection, tensor: str | None, body: str | None, scope: str
 ) -> None:
@@ -41,7 +41,7 @@ def command(
     Examples:
       gdsurgeon insert model.pb clip.pb --at conv1/Relu -o out.pb
       gdsurgeon insert model.pb --at conv1/Relu --steps 'clip(0, 6)' -o out.pb
-      gdsurgeon insert model.pb --op Conv2D --scope clip clip.pb -o out.pb
+      gdsurgeon insert model.pb --op Conv2D --prefix clip clip.pb -o out.pb
     """
     from gdsurgeon.cli.part_options import part_of
     from gdsurgeon.cli.run_edit import run_edit

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @in_bodies
 @click.argument("names", metavar="OLD=NEW...", shell_complete=paired(nodes), nargs=-1)
 @click.option(
-    "--scope",
+    "--rename-scope",
     "scopes",
     metavar="OLD=NEW",
     shell_complete=paired(scopes),
@@ -55,7 +55,9 @@ def command(
         request.others += (file,)
     wanted = pairs(names, file)
     if not (wanted or scopes or patterns):
-        raise UsageError("nothing to rename: give OLD=NEW, --scope, --regex or --map-file", code="missing-argument")
-    by_scope = [pair(text, "--scope") for text in scopes]
+        raise UsageError(
+            "nothing to rename: give OLD=NEW, --rename-scope, --regex or --map-file", code="missing-argument"
+        )
+    by_scope = [pair(text, "--rename-scope") for text in scopes]
     by_pattern = [pair(text, "--regex", last=True) for text in patterns]
     run_edit("rename", request, lambda graph: rename(graph, wanted, scopes=by_scope, patterns=by_pattern))

@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., object])
 
-_SCOPES = selection_option(
-    "--scope", "scopes", metavar="NAME", multiple=True, shell_complete=scopes, help="Select what is under a name scope."
-)
 _SELECTION = (
     selection_option(
         "--node", "nodes", metavar="NAME", multiple=True, shell_complete=nodes, help="Select the node NAME."
@@ -35,7 +32,9 @@ _SELECTION = (
     selection_option(
         "--op", "ops", metavar="TYPE", multiple=True, shell_complete=ops, help="Select nodes of an op type."
     ),
-    _SCOPES,
+    selection_option(
+        "--scope", "scopes", metavar="SCOPE", multiple=True, shell_complete=scopes, help="Select what is under a scope."
+    ),
     selection_option(
         "--between",
         metavar="IN,...=OUT,...",
@@ -63,8 +62,8 @@ _SELECTION = (
 )
 
 
-def selection_options(command: F, *, by_scope: bool = True) -> F:
-    """Adds the options of a selection, --scope only BY_SCOPE; they arrive as one `selection`."""
+def selection_options(command: F) -> F:
+    """Adds the options of a selection; they arrive as one `selection`."""
 
     @functools.wraps(command)
     def wrapper(**options: Any) -> object:
@@ -78,7 +77,7 @@ def selection_options(command: F, *, by_scope: bool = True) -> F:
             nodes=(*nodes, *(_names(file) if file is not None else ())),
             regexes=take("regexes"),
             ops=take("ops"),
-            scopes=take("scopes", ()),
+            scopes=take("scopes"),
             between=tuple(_boundary(text) for text in take("between")),
             forward=tuple(names_in(take("forward"), "--forward")),
             backward=tuple(names_in(take("backward"), "--backward")),
@@ -89,8 +88,7 @@ def selection_options(command: F, *, by_scope: bool = True) -> F:
         return command(selection=selection, **options)
 
     for option in reversed(_SELECTION):
-        if by_scope or option is not _SCOPES:
-            wrapper = option(wrapper)
+        wrapper = option(wrapper)
     return wrapper  # type: ignore[return-value]
 
 
@@ -100,7 +98,7 @@ def required(selection: Selection) -> None:
         raise UsageError(
             "no nodes are selected",
             code="nothing-selected",
-            hint="--select REGEX, --op TYPE, --scope NAME, --node NAME, --between IN=OUT, ...",
+            hint="--select REGEX, --op TYPE, --scope SCOPE, --node NAME, --between IN=OUT, ...",
         )
 
 

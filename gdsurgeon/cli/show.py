@@ -62,7 +62,7 @@ def command(
     if not names and selection.names_nothing:
         raise UsageError(
             "no nodes are named, and none are selected",
-            hint="NODE ..., or --select REGEX, --op TYPE, --scope NAME; gdsurgeon view MODEL shows what there is",
+            hint="NODE ..., or --select REGEX, --op TYPE, --scope SCOPE; gdsurgeon view MODEL shows what there is",
             code="nothing-selected",
         )
     from gdsurgeon.analysis.checks.check import broken, check

@@ -33,7 +33,7 @@ PIPED_WIDTH = 80
 @query_options
 @in_body
 @click.option("--depth", type=click.IntRange(1, 100), metavar="N", help="How many levels of scopes are opened.")
-@click.option("--scope", metavar="SCOPE", shell_complete=scopes, help="Look at this scope alone.")
+@click.option("--scope", "scopes", metavar="SCOPE", shell_complete=scopes, multiple=True, help="Show only this scope.")
 @click.option(
     "--gradients",
     type=click.Choice(["apart", "beside"]),
@@ -56,7 +56,7 @@ def command(
     as_json: bool,
     verbose: bool,
     depth: int | None,
-    scope: str | None,
+    scopes: tuple[str, ...],
     gradients: str,
     out: str | None,
     form: str | None,
@@ -85,6 +85,9 @@ def command(
             code="conflicting-options",
             facts={"option": "--json"},
         )
+    if len(scopes) > 1:
+        raise UsageError("view shows one scope: give --scope once", code="given-twice", facts={"option": "--scope"})
+    scope = scopes[0] if scopes else None
     chosen = _form(out, form) if out is not None or form is not None else None
     if chosen == "html" and (scope is not None or depth is not None):
         raise UsageError(

@@ -292,7 +292,7 @@ def diff_row(shop: Workshop, name: str, model: Model, seconds: float) -> Row:
     renamed, other = f"{path}.renamed.pb", f"{path}.other.pb"
     if not os.path.exists(other):
         unproven = ("--validate", "none")
-        shop.runner.run((*shop.gdsurgeon, "rename", path, "--scope", "left=again", "-o", renamed, *unproven))
+        shop.runner.run((*shop.gdsurgeon, "rename", path, "--rename-scope", "left=again", "-o", renamed, *unproven))
         removing = ("remove", renamed, "--node", "again/out", "--bypass", "--allow-outputs")
         shop.runner.run((*shop.gdsurgeon, *removing, "-o", other, *unproven))
     compared = Contender(GDSURGEON, (*shop.gdsurgeon, "diff", path, other), status=1)

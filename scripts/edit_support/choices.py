@@ -44,7 +44,7 @@ def _rename_ends(model: Model) -> Arguments | None:
 
 
 def _rename_scope(model: Model) -> Arguments | None:
-    return ["--scope", f"{model.scopes()[0]}=moved"] if model.scopes() else None
+    return ["--rename-scope", f"{model.scopes()[0]}=moved"] if model.scopes() else None
 
 
 def _rename_all(_model: Model) -> Arguments | None:
@@ -269,20 +269,20 @@ def _extract_inside(model: Model) -> Arguments | None:
 
 
 def _import_itself(model: Model) -> Arguments | None:
-    return [str(model.path), "--scope", "copy"]
+    return [str(model.path), "--prefix", "copy"]
 
 
 def _import_behind(model: Model) -> Arguments | None:
     output = model.outputs[0]
     part = model.part("Identity", output.output.dtype)
-    return [part, "--scope", "behind", "--map", f"{output.name}=x"]
+    return [part, "--prefix", "behind", "--map", f"{output.name}=x"]
 
 
 def _import_in_the_middle(model: Model) -> Arguments | None:
     node = middle(model.floats)
     if node is None:
         return None
-    return [model.part("Abs", node.output.dtype), "--scope", "beside", "--map", f"{node.name}=x"]
+    return [model.part("Abs", node.output.dtype), "--prefix", "beside", "--map", f"{node.name}=x"]
 
 
 def _clone(place: int) -> Callable[[Model], Arguments | None]:

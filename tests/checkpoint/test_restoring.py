@@ -43,7 +43,7 @@ def edited(desk: Desk, prefix: str, *arguments: str) -> str:
 
 def test_objects_find_their_values_under_new_keys(tf: Any, desk: Desk, saved: tuple[str, np.ndarray]) -> None:
     prefix, kernel = saved
-    path = edited(desk, prefix, "--regex", "^model/=net/", "--scope", "optimizer=adam")
+    path = edited(desk, prefix, "--regex", "^model/=net/", "--rename-scope", "optimizer=adam")
     assert any(name == "net/kernel/.ATTRIBUTES/VARIABLE_VALUE" for name, _ in tf.train.list_variables(path))
     fresh = made(tf, 0.0)
     fresh.restore(path).assert_existing_objects_matched().assert_consumed()

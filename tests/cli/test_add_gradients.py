@@ -44,8 +44,8 @@ def there(desk: Desk) -> Desk:
         ((*YX, "--threads", "2"), "missing-option", {"option": "--threads"}),
         ((*YX, "--grad-ys", ","), "bad-value", {"option": "--grad-ys"}),
         ((*YX, "--names", ""), "bad-value", {"option": "--names"}),
-        ((*YX, "--scope", ""), "bad-value", {"option": "--scope"}),
-        ((*YX, "--scope", "/"), "bad-value", {"option": "--scope"}),
+        ((*YX, "--prefix", ""), "bad-value", {"option": "--prefix"}),
+        ((*YX, "--prefix", "/"), "bad-value", {"option": "--prefix"}),
         ((*YX, "--checkpoints", ""), "bad-value", {"option": "--checkpoints"}),
         ((*YX, "--checkpoints", "memory", "--checkpoints", "sum"), "bad-value", {"option": "--checkpoints"}),
     ],
@@ -105,7 +105,7 @@ def test_the_plan_knows_the_shapes_of_what_is_fed(there: Desk) -> None:
 @pytest.mark.tensorflow
 def test_names_a_scope_and_zeros(there: Desk) -> None:
     ran = there.run("add-gradients", MODEL, "--ys", "y", "--xs", "x,z", "--names", "saliency,nothing",
-                    "--scope", "backward", "--unconnected", "zero", "-o", "out.pb")  # fmt: skip
+                    "--prefix", "backward", "--unconnected", "zero", "-o", "out.pb")  # fmt: skip
     assert ran.code == 0, ran.err
     assert "  gradient saliency  of x" in ran.err and "  zeros    for z: no gradient flows there" in ran.err
     seen = json.loads(there.run("inspect", "out.pb", "--json").out)

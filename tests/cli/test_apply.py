@@ -78,7 +78,7 @@ def test_every_edit_is_a_line_between_others(name: str, files: Desk) -> None:
 def test_a_body_that_is_put_in_twice(files: Desk) -> None:
     files.put("more.pb", part("picture", "points"))
     check_same(
-        files, "insert --at tower/scaled other.pb", "insert --at tower/scaled more.pb --scope again", "rename points=p"
+        files, "insert --at tower/scaled other.pb", "insert --at tower/scaled more.pb --prefix again", "rename points=p"
     )
 
 
@@ -213,7 +213,7 @@ def test_an_idle_line_is_passed_over(files: Desk) -> None:
 
 UNDONE = (
     ("rename scores=a", "rename a=scores"),
-    ("rename scores=a", IDLE, "rename --scope tower=b", "rename a=scores", "rename --scope b=tower"),
+    ("rename scores=a", IDLE, "rename --rename-scope tower=b", "rename a=scores", "rename --rename-scope b=tower"),
 )
 
 
@@ -310,9 +310,9 @@ def test_what_an_earlier_line_renamed_has_its_new_name(line: str, name: str, rea
          {"node": "guard", "reason": "line 1 renamed it to 'sentry', line 2 removed that"}),
         (("rename guard=sentry", "remove --select sentry", "rename sentry=a"), "no-such-node",
          {"node": "sentry", "reason": "line 2 removed it"}),
-        (("rename --scope tower=spire", "rename --scope tower=a"), "nothing-matched",
+        (("rename --rename-scope tower=spire", "rename --rename-scope tower=a"), "nothing-matched",
          {"value": "tower", "reason": "line 1 renamed 'tower/scale' to 'spire/scale'"}),
-        (("rename --scope tower=spire", "clone-scope tower a"), "no-such-scope",
+        (("rename --rename-scope tower=spire", "clone-scope tower a"), "no-such-scope",
          {"name": "tower", "reason": "line 1 renamed 'tower/scale' to 'spire/scale'"}),
         (("rename scores=a", "rename keep_prob=scores", "rename scores=b", "rename scores=c"), "no-such-node",
          {"node": "scores", "reason": "line 3 renamed it to 'b'"}),

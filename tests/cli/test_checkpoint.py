@@ -105,13 +105,13 @@ def test_renamed_without_a_byte_of_the_shards(small: Desk) -> None:
 def test_renamed_back_the_index_is_the_same(small: Desk) -> None:
     done(small, "m", "--regex", "^=a/b/", "-o", "n")
     assert sorted(held("n")) == [f"a/b/{key}" for key in sorted(HELD)]
-    done(small, "n", "--scope", "a/b=", "-o", "o")
+    done(small, "n", "--rename-scope", "a/b=", "-o", "o")
     assert Path("o.index").read_bytes() == Path(INDEX).read_bytes()
 
 
 def test_a_scope_and_the_tensor_that_is_called_exactly_so(small: Desk) -> None:
     done(small, "m", "--rename", "bias=kernel/b", "-o", "n")
-    done(small, "n", "--scope", "kernel/=net/w/", "-o", "o")
+    done(small, "n", "--rename-scope", "kernel/=net/w/", "-o", "o")
     assert sorted(held("o")) == ["names", "net/w", "net/w/b", "step"]
 
 
@@ -211,8 +211,8 @@ def test_nothing_to_do_is_passed_on(small: Desk) -> None:
         (("--rename", "bias=b", "--regex", "^bias$=c"), 4,
          "'bias' cannot become both 'b' (bias=b) and 'c' (pattern '^bias$')"),
         (("--regex", "layer=l"), 4, "pattern 'layer' matched none of 4 keys"),
-        (("--scope", "layer=l"), 4, "scope 'layer' matched none of 4 keys"),
-        (("--scope", "/=l"), 2, "the name of the scope to rename is empty"),
+        (("--rename-scope", "layer=l"), 4, "scope 'layer' matched none of 4 keys"),
+        (("--rename-scope", "/=l"), 2, "the name of the scope to rename is empty"),
         (("--regex", "(=l"), 2,
          "'(' with the replacement 'l' is not a valid substitution: missing ), unterminated subpattern at position 0"),
         (("--drop", "("), 2, "'(' is not a regular expression: missing ), unterminated subpattern at position 0"),
@@ -225,7 +225,7 @@ def test_nothing_to_do_is_passed_on(small: Desk) -> None:
         (("--drop", "bias", "--set", "bias=@three.npy"), 4, "'bias' is both dropped and given a new value"),
         (("--list", "--verify"), 2, "--list, --verify and edits are apart from each other: give one of them"),
         (("--verify", "--drop", "bias"), 2, "--list, --verify and edits are apart from each other: give one of them"),
-        (("-o", "n"), 2, "nothing to write: give --rename, --scope, --regex, --map-file, --drop or --set"),
+        (("-o", "n"), 2, "nothing to write: give --rename, --rename-scope, --regex, --map-file, --drop or --set"),
         (("--drop", "bias", "-o", "m"), 2, "m is the checkpoint itself"),
         (("--drop", "bias", "-o", "m.index"), 2, "m is the checkpoint itself"),
         (("--drop", "bias", "-o", "-"), 2, "a checkpoint is several files, which cannot go to standard output"),

@@ -107,7 +107,7 @@ def test_bash_completes_what_is_on_the_line(bash: Bash) -> None:
         "rename model.pb --validate=stru": "rename model.pb --validate=structure ",
         "rename model.pb im": "rename model.pb image=",
         "reroute model.pb image=sc": "reroute model.pb image=scores ",
-        "rename model.pb --scope tow": "rename model.pb --scope tower=",
+        "rename model.pb --rename-scope tow": "rename model.pb --rename-scope tower=",
         "extract model.pb --outputs scores,ca": "extract model.pb --outputs scores,called ",
         "extract model.pb --outputs=scores,ca": "extract model.pb --outputs=scores,called ",
         "control-edges model.pb --add scores=^im": "control-edges model.pb --add scores=^image ",

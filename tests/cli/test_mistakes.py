@@ -68,7 +68,7 @@ ARGUMENTS: list[tuple[int, str, str, Facts]] = [
     (2, "no-such-rule", "rewrite tower.pb --rules builtin:foo", {"name": "foo"}),
     (2, "no-such-step", "insert tower.pb --at tower/scaled --steps foo", {"step": "foo"}),
     (2, "bad-value", "set-shape tower.pb image=x", {"value": "x", "expected": "shape"}),
-    (2, "bad-value", "rename tower.pb --scope /=x", {}),
+    (2, "bad-value", "rename tower.pb --rename-scope /=x", {}),
     *((2, "bad-name", f"clone-scope tower.pb {scopes}", {}) for scopes in ("'' copy", "tower /", "tower tower/")),
     # Standard input, outputs and reports.
     (2, "conflicting-options", "add-preprocessing - - -o out.pb", {}),
@@ -103,7 +103,7 @@ TWICE = {
 """Calls that give a name two values, by the option and the name."""
 NODES: list[tuple[int, str, str, Facts]] = [
     *((4, "nothing-matched", f"rename model.pb {words}", {"value": "nothing"})
-      for words in ("--regex nothing=q", "--scope nothing=q", "--regex y=q --regex nothing=r")),
+      for words in ("--regex nothing=q", "--rename-scope nothing=q", "--regex y=q --regex nothing=r")),
     (4, "nothing-to-do", "rename model.pb y=y --require-change", {}),
     (4, "no-consumers", "reroute model.pb z=y --require-change", {"tensors": ["z"]}),
     (4, "nothing-selected", "reroute model.pb y=x --only nothing --require-change", {"tensors": ["y"]}),

@@ -44,7 +44,7 @@ UNSOUND: dict[str, list[bytes]] = {
 QUESTIONS = ("inspect M --json", "select M --forward x", "select M --between x=z", "validate M --level structure")
 EDITS = """
     rename M y=q
-    rename M --scope y=q
+    rename M --rename-scope y=q
     rename M y=q --in F
     reroute M y=x
     reroute M --swap y=x

@@ -35,11 +35,11 @@ def _put(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("options", "key", "inputs", "output", "expected"),
     [
-        (("--scope", "o"), "o_serving_default", {"x": "o/net/x"}, "o/net/y", X * W),
+        (("--prefix", "o"), "o_serving_default", {"x": "o/net/x"}, "o/net/y", X * W),
         ((), "serving_default_1", {"x": "net/x"}, "net/y", X * W),
-        (("--scope", "a/b"), "a_b_serving_default", {"x": "a/b/net/x"}, "a/b/net/y", X * W),
-        (("--scope", "o", "--map", "y=net/x"), "o_serving_default", {"x": "x"}, "o/net/y", X * W * W),
-        (("--scope", "o", "--map", "unused=net/x"), "o_serving_default", {"x": "x"}, "o/net/y", 2 * X * W * W),
+        (("--prefix", "a/b"), "a_b_serving_default", {"x": "a/b/net/x"}, "a/b/net/y", X * W),
+        (("--prefix", "o", "--map", "y=net/x"), "o_serving_default", {"x": "x"}, "o/net/y", X * W * W),
+        (("--prefix", "o", "--map", "unused=net/x"), "o_serving_default", {"x": "x"}, "o/net/y", 2 * X * W * W),
     ],
 )
 def test_signatures_and_values(
@@ -76,9 +76,9 @@ def test_signatures_that_cannot_be_given_are_named(desk: Desk, gone: tuple[str, 
 def test_into_a_graph(desk: Desk) -> None:
     """A GraphDef has no place for signatures, and none for a checkpoint."""
     desk.put("m.pb", graph_bytes(placeholder("a", FLOAT, ()), identity("b", "a")))
-    ran = desk.run("import", "m.pb", "other", "--scope", "o", "-o", "out.pb")
+    ran = desk.run("import", "m.pb", "other", "--prefix", "o", "-o", "out.pb")
     assert ran.code == 0, ran.err
     found = load(str(desk.folder / "out.pb"))
     assert {"VarHandleOp", "RestoreV2"}.isdisjoint(node.op for node in found.nodes())
-    desk.put("s.gds", b"import other --scope o\nrename b=c\n")
+    desk.put("s.gds", b"import other --prefix o\nrename b=c\n")
     assert desk.run("apply", "m.pb", "s.gds", "-o", "again.pb").code == 0

@@ -20,7 +20,7 @@ from gdsurgeon.proof.plan import Planner
 pytestmark = pytest.mark.tensorflow
 
 COMMANDS = {
-    "insert": ("insert", "m.pb", "b", "body.pb", "--scope", "new"),
+    "insert": ("insert", "m.pb", "--at", "b", "body.pb", "--prefix", "new"),
     "fuse-ops": ("fuse-ops", "m.pb", "--node", "a", "--node", "b", "--name", "ab"),
     "fuse-ops --with": ("fuse-ops", "m.pb", "--node", "b", "--with", "body.pb", "--name", "ab"),
     "rename": ("rename", "m.pb", "b=c"),

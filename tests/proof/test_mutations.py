@@ -72,7 +72,7 @@ OF_VALUES = frozenset(("inputs swapped", "another tensor read", "original read",
 ANYWHERE = frozenset(("weight scaled", "another dtype", "a shape that is not known", "colocation added"))
 """Kinds that are tried on what an edit has touched alone: of the rest there are others like them."""
 
-ALIKE = frozenset(("clone-scope --map", "rename --scope", "set-attr padding"))
+ALIKE = frozenset(("clone-scope --map", "rename --rename-scope", "set-attr padding"))
 """Edits of which others like them are tried on what they have not touched."""
 
 

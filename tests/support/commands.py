@@ -119,7 +119,7 @@ CASES = {
         ((MODEL, "--node", "tower/sam", "--name", "fused"), "tower/same"),
     ),
     "import": Case(
-        (MODEL, "other.pb", "--scope", "o", "--map", "image=picture"),
+        (MODEL, "other.pb", "--prefix", "o", "--map", "image=picture"),
         ((MODEL,),),
         ((MODEL, "other.pb", "--map", "imag=picture"), "image"),
     ),

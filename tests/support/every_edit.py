@@ -228,7 +228,7 @@ EDITS: dict[str, Edit] = {
     "remove --bypass": lambda g: remove(g, named("t/scaled"), bypass=True),
     "remove --dangling": lambda g: remove(g, named("t/scaled"), dangling="placeholder"),
     "rename": lambda g: rename(g, [("y", "result"), ("x", "input"), ("t/difference", "d")]),
-    "rename --scope": lambda g: rename(g, scopes=[("t", "u")]),
+    "rename --rename-scope": lambda g: rename(g, scopes=[("t", "u")]),
     "reroute": lambda g: reroute(g, [("t/scaled", "t/halves")], only="^t/difference$"),
     "set-attr": lambda g: set_attr(g, named("sum", "t/halves", "t/check"), [("_note:string", "a")]),
     "set-attr padding": lambda g: set_attr(g, named("convolved"), [("padding", "VALID")]),

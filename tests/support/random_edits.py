@@ -186,7 +186,7 @@ def _in_function(graph: Graph, rng: random.Random) -> Edit:
 
 
 DRAWS: dict[str, Draw] = {
-    "rename": _rename, "rename --scope": _rename_scope, "set-device": _device, "control-edges": _control,
+    "rename": _rename, "rename --rename-scope": _rename_scope, "set-device": _device, "control-edges": _control,
     "insert": _insert, "import": _import, "add-preprocessing": _front, "add-postprocessing": _behind,
     "freeze-input": _freeze,
     "remove --bypass": _bypass, "remove": _remove, "extract": _extract, "set-attr": _note, "reroute": _reroute,

@@ -91,7 +91,7 @@ MAPPED = [("halves:1", "b"), ("halves", "a")]
 
 EDITS: dict[str, Edit] = {
     "rename": lambda g: rename(g, [("y", "z"), ("t/difference", "d"), ("called", "c")]),
-    "rename --scope": lambda g: rename(g, scopes=[("t", "u")]),
+    "rename --rename-scope": lambda g: rename(g, scopes=[("t", "u")]),
     "fuse-ops": lambda g: fuse_ops(g, FUSED, "f"),
     "fuse-ops --inline": lambda g: fuse_ops(g, FUSED, "f", inline=True),
     "fuse-ops of outputs": lambda g: fuse_ops(g, Selection(nodes=("apart", "k")), "f"),

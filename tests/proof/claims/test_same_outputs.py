@@ -105,7 +105,7 @@ WRONG: dict[str, dict[str, tuple[Spoil, str]]] = {
         "the next output of a renamed call": (next_output("sum", 0), DIFFERS),
         "a intent that forgets": (journal_forgets, ""),
     },
-    "rename --scope": {
+    "rename --rename-scope": {
         **MODEL_SPOILS,
         "a weight": (value("u/scale", [2.000002, 3.0]), DIFFERS),
         "a reader of another node": (reads("called", 0, "u/difference"), DIFFERS),
