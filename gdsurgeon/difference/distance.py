@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import chain
 from math import copysign, inf, sqrt
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gdsurgeon.analysis.queries.constant_values import BLOCK, ConstantValues, Element
 from gdsurgeon.graph.constants import Constant
 from gdsurgeon.ops.dtypes import STRING
-from gdsurgeon.ops.numpy_dtypes import numpy_dtype
+from gdsurgeon.ops.numpy_dtypes import has_numpy, is_readable
 
 SHOWN = 8
 """Elements up to which a value is shown, and no distance."""
@@ -42,18 +44,27 @@ def distance(one: ConstantValues, other: ConstantValues) -> Distance:
     if one.dtype == STRING:
         differing = sum(a != b for a, b in zip(one.first(count), other.first(count), strict=True))
         return Distance(None, None, differing, count, *shown)
-    if one.dtype.is_float and numpy_dtype(one.dtype).kind == "u":  # not without ml_dtypes
+    if not is_readable(one.dtype):
         return Distance(None, None, count, count, *shown)
-    return _of_numbers(one, other)._replace(before=shown[0], after=shown[1])
+    if has_numpy():
+        return _of_numbers(one, other)._replace(before=shown[0], after=shown[1])
+    starts = range(0, count, BLOCK)
+    blocks = (zip(one.plain_numbers(start, BLOCK), other.plain_numbers(start, BLOCK), strict=True) for start in starts)
+    return _of_pairs(chain.from_iterable(blocks), count)._replace(before=shown[0], after=shown[1])
 
 
 def distance_of_few(one: Constant, other: Constant) -> Distance:
     """The same of a few numbers, which need no arrays."""
     values, others = one.values, other.values
+    shown = (tuple(values), tuple(others)) if len(values) <= SHOWN else ((), ())
+    pairs: Any = zip(values, others, strict=True)
+    return _of_pairs(pairs, len(values))._replace(before=shown[0], after=shown[1])
+
+
+def _of_pairs(pairs: Iterable[tuple[float, float]], count: int) -> Distance:
     squares = gaps = largest = 0.0
     differing = 0
-    for a, b in zip(values, others, strict=True):
-        assert not isinstance(a, bytes) and not isinstance(b, bytes)
+    for a, b in pairs:
         if a != b and (a == a or b == b):
             gap = abs(b - a)
             gap = gap if gap == gap else inf  # a NaN against a number
@@ -64,8 +75,7 @@ def distance_of_few(one: Constant, other: Constant) -> Distance:
             differing += 1
         squares += a * a
     relative = 0.0 if not gaps else sqrt(gaps / squares) if 0 < squares < inf else inf
-    shown = (tuple(values), tuple(others)) if len(values) <= SHOWN else ((), ())
-    return Distance(relative, largest, differing, len(values), *shown)
+    return Distance(relative, largest, differing, count)
 
 
 def _of_numbers(one: ConstantValues, other: ConstantValues) -> Distance:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 from gdsurgeon.errors import NotValidatedError
-from gdsurgeon.ops.dtypes import DTYPES, NUMBERS
+from gdsurgeon.ops.dtypes import DTYPES, NUMBERS, DType
 
 if TYPE_CHECKING:
     import numpy as np
 
 
+@cache
 def has_numpy() -> bool:
     """Returns whether NumPy is installed: TensorFlow brings it, gdsurgeon does not."""
     from importlib.util import find_spec
@@ -31,6 +33,13 @@ def require_numpy(what: str) -> None:
             facts={"package": "numpy"},
             advice="install-tensorflow",
         )
+
+
+def is_readable(dtype: DType) -> bool:
+    """Returns whether elements of DTYPE are numbers here: bfloat16 and its like need ml_dtypes, complex ones NumPy."""
+    if not has_numpy():
+        return bool(NUMBERS[dtype.numpy].code)
+    return not dtype.is_float or numpy_dtype(dtype).kind != "u"
 
 
 def numpy_dtype(number: int) -> np.dtype[np.generic]:

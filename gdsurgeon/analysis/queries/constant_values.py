@@ -7,19 +7,21 @@ bytes, statistics go over it in blocks, and what one element fills is not made t
 from __future__ import annotations
 
 import io
+import struct
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cached_property
-from math import inf, prod, sqrt
+from math import fsum, inf, isfinite, prod, sqrt
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from gdsurgeon.errors import EditError, InputError, printable, quoted
 from gdsurgeon.graph.constants import MOST_ELEMENTS, constant_header, constant_span, packed_strings
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
-from gdsurgeon.ops.dtypes import CONTENT, DTYPES, ELEMENT_FIELDS, STRING, DType, dtype_name
+from gdsurgeon.ops.dtypes import CONTENT, DTYPES, ELEMENT_FIELDS, NUMBERS, STRING, DType, dtype_name
 from gdsurgeon.ops.elements import numbers_in
 from gdsurgeon.ops.kinds import is_variable
-from gdsurgeon.ops.numpy_dtypes import numpy_dtype
+from gdsurgeon.ops.numpy_dtypes import has_numpy, is_readable, numpy_dtype
 from gdsurgeon.text import counted
 from gdsurgeon.wire.fields import LEN, WireError, fields
 from gdsurgeon.wire.source import Window
@@ -108,6 +110,14 @@ class ConstantValues:
         missing = count - found.size
         return np.concatenate([found, np.repeat(self._array(self._filler), missing)]) if missing else found
 
+    def plain_numbers(self, start: int, count: int) -> list[float]:
+        """Returns the same as a list, without NumPy. The dtype is one that `is_readable`."""
+        assert not isinstance(self._data, list)
+        size = self.dtype.size
+        found = unpacked(self.dtype, self._data.read(start * size, min(count, max(0, self.stored - start)) * size))
+        count = min(count, self.count - start)
+        return found + unpacked(self.dtype, self._filler) * (count - len(found)) if len(found) < count else found
+
     def chunks(self) -> list[Chunk]:
         """All elements as they lie in memory, where the file has them so as spans of it; not of strings."""
         assert not isinstance(self._data, list)
@@ -124,6 +134,8 @@ class ConstantValues:
         return self._data.read(self._data.size - size, size) if self._data.size else bytes(size)
 
     def _elements(self, data: bytes) -> list[Element]:
+        if not has_numpy():
+            return [shortest(item, self.dtype) for item in unpacked(self.dtype, data)]
         import numpy as np
 
         array = np.frombuffer(data, numpy_dtype(self.dtype))
@@ -141,6 +153,10 @@ class ConstantValues:
         if isinstance(self._data, list):
             return ValueStatistics(self.count, self._data.count(b"") + (filled if not self._filler else 0))
         summed = _Summed(self.dtype)
+        if not has_numpy():
+            for start in range(0, self.count if summed.is_readable else 0, BLOCK):
+                summed.add_plain(self.plain_numbers(start, BLOCK))
+            return summed.statistics()._replace(count=self.count)
         import numpy as np
 
         with np.errstate(all="ignore"):  # a NaN that signals is a NaN; sums may be beyond all numbers
@@ -228,7 +244,7 @@ class _Summed:
 
     def __init__(self, dtype: DType) -> None:
         self._dtype = dtype
-        self._readable = not dtype.is_float or numpy_dtype(dtype).kind != "u"  # not without ml_dtypes
+        self.is_readable = is_readable(dtype)
         self._count = self._zeros = self._nan = self._infinite = 0
         self._lows: list[float] = []
         self._highs: list[float] = []
@@ -240,7 +256,7 @@ class _Summed:
         import numpy as np
 
         self._count += block.size * times
-        if not self._readable:
+        if not self.is_readable:
             return
         if self._dtype.is_float:
             wide: Array = block.astype(np.float64)
@@ -265,8 +281,22 @@ class _Summed:
 
         numbers = block.astype(np.float64)
         mean = float(numbers.mean())
-        squares = float(np.square(numbers - mean).sum()) * times
-        count = numbers.size * times
+        self._join_moments(numbers.size * times, mean, float(np.square(numbers - mean).sum()) * times)
+
+    def add_plain(self, block: list[float]) -> None:
+        """Adds BLOCK, without NumPy."""
+        finite = [number for number in block if isfinite(number)]
+        missing = sum(number != number for number in block)
+        self._zeros += block.count(0)
+        self._nan += missing
+        self._infinite += len(block) - len(finite) - missing
+        if finite:
+            self._lows.append(min(finite))
+            self._highs.append(max(finite))
+            mean = fsum(finite) / len(finite)
+            self._join_moments(len(finite), mean, fsum((number - mean) ** 2 for number in finite))
+
+    def _join_moments(self, count: int, mean: float, squares: float) -> None:
         total = self._finite + count
         gap = mean - self._mean
         self._mean += gap * (count / total)
@@ -290,7 +320,30 @@ class _Summed:
         """NUMBER as `first` has it."""
         if not self._dtype.is_float or self._dtype.size == 8:
             return number
+        if not has_numpy():
+            return float(shortest(number, self._dtype))
         return float(str(numpy_dtype(self._dtype).type(number)))
+
+
+def unpacked(dtype: DType, data: bytes) -> list[Any]:
+    """Returns the elements in DATA without NumPy; unsigned words for types that Python does not have."""
+    if dtype.is_complex:
+        parts = struct.unpack(f"<{2 * len(data) // dtype.size}{'f' if dtype.size == 8 else 'd'}", data)
+        return list(map(complex, parts[::2], parts[1::2]))
+    code = NUMBERS[dtype.numpy].code or {1: "B", 2: "H"}[dtype.size]
+    return list(struct.unpack(f"<{len(data) // dtype.size}{code}", data))
+
+
+def shortest(number: Any, dtype: DType) -> Any:
+    """Returns the decimal number with the fewest digits that DTYPE stores as NUMBER, a float of less than 64 bits."""
+    if not (dtype.is_float and dtype.code and dtype.size < 8 and isfinite(number)):
+        return number
+    for digits in range(1, 10):
+        short = float(f"{number:.{digits}g}")
+        with suppress(OverflowError):
+            if struct.unpack(dtype.code, struct.pack(dtype.code, short))[0] == number:
+                return short
+    return number
 
 
 def value_of(node: Node) -> ConstantValues | None:

@@ -17,7 +17,9 @@ from support.graphs import FLOAT, graph, node
 
 from gdsurgeon.analysis.queries import constant_values
 from gdsurgeon.analysis.queries.constant_values import ConstantValues, ValueStatistics, values_of
+from gdsurgeon.difference import distance as distances
 from gdsurgeon.errors import EditError, InputError
+from gdsurgeon.ops import numpy_dtypes
 from gdsurgeon.ops.dtypes import DTYPES, NUMBERS
 from gdsurgeon.wire.fields import encode_len
 from gdsurgeon.wire.messages import message
@@ -118,6 +120,33 @@ def test_statistics_are_those_of_numpy(name: str, items: list[float], filled: in
     assert (found.minimum, found.maximum) == (finite.min(), finite.max())
     assert found.mean == pytest.approx(finite.mean(), rel=1e-12)
     assert found.std == pytest.approx(finite.std(), rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", ["float16", "float32", "float64", "int8", "uint16", "int64", "bool"])
+def test_the_same_without_numpy(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, other = (bytes(byte & 0x37 for byte in data_of(name, count)) for count in (3000, 3001))
+    size = NUMBERS[name].size
+    data = data if name[0] != "f" else np.array([np.nan, np.inf, -0.0], name).tobytes() + data[3 * size :]
+    pair = [values(NUMBERS[name], (3000,), tensor_content=each[: 3000 * size]) for each in (data, other)]
+    few = values(NUMBERS[name], (3000,), **as_fields(name, data[: 5 * size]))
+    results: list[Any] = []
+    for has_numpy in (True, False):
+        if not has_numpy:
+            for module in (constant_values, distances, numpy_dtypes):
+                monkeypatch.setattr(module, "has_numpy", lambda: False)
+        for one in (*pair, few):
+            one.__dict__.pop("statistics", None)
+        results.append(
+            (pair[0].first(3000), few.first(9), [one.statistics for one in (*pair, few)],
+             distances.distance(*pair)[:4], distances.distance(few, pair[1])[:4])
+        )  # fmt: skip
+    for with_numpy, without in zip(results[0][:2], results[1][:2], strict=True):
+        np.testing.assert_equal(np.array(without, name), np.array(with_numpy, name))
+        assert (
+            sum(map(len, map(str, without))) <= sum(map(len, map(str, with_numpy))) + 9
+        )  # a tie may take a digit more
+    for with_numpy, without in zip((*results[0][2], *results[0][3:]), (*results[1][2], *results[1][3:]), strict=True):
+        assert without == pytest.approx(with_numpy, rel=1e-12)
 
 
 @pytest.mark.filterwarnings("error")
