@@ -34,7 +34,7 @@ class _Apply(Command):
 @click.command("apply", cls=_Apply)
 @edit_options
 @click.argument("script", shell_complete=files, required=False)
-@click.option("--set", "variables", metavar="VAR=VALUE", multiple=True, help="Give $VAR in SCRIPT a value.")
+@click.option("--var", "variables", metavar="VAR=VALUE", multiple=True, help="Give $VAR in SCRIPT a value.")
 @click.option("--check", is_flag=True, help="Only say what is wrong with SCRIPT; MODEL need not be given.")
 @click.option("--prove-each", is_flag=True, help="Prove one line after the other, not all at once.")
 @click.pass_context
@@ -49,7 +49,7 @@ def command(
     """Apply the edits in SCRIPT to MODEL: one load, one proof, one write.
 
     A line of SCRIPT is a line of the command line without 'gdsurgeon' and MODEL, such as 'rename x=image'. '#' begins a
-    comment, a backslash at its end continues a line, $VAR is a variable of the environment or of --set. Paths are
+    comment, a backslash at its end continues a line, $VAR is a variable of the environment or of --var. Paths are
     relative to SCRIPT; '-' reads it from standard input. Proven by running: what all lines promise together.
 
     \b

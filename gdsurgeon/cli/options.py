@@ -391,7 +391,7 @@ def names_in(texts: tuple[str, ...], option: str) -> list[str]:
 
 
 _FORMS = {"--feed": "NAME=VALUE", "--shape": "INPUT=1,224,...", "--regex": "PATTERN=REPL", "--map": "LEFT=RIGHT",
-          "--asset": "TENSOR=FILE", "value": "NAME=VALUE", "--set": "KEY=VALUE"}  # fmt: skip
+          "--asset": "TENSOR=FILE", "value": "NAME=VALUE"}  # fmt: skip
 
 
 def pair(text: str, what: str = "", *, last: bool = False, form: str = "") -> tuple[str, str]:

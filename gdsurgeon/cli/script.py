@@ -160,7 +160,7 @@ def _variable(line: str, at: int, variables: Mapping[str, str]) -> tuple[str, in
     """
     if line[at : at + 1] == "(":
         raise UsageError(
-            "$(...) runs nothing: --set VAR=VALUE gives $VAR a value", code="bad-script", facts={"value": "$("}
+            "$(...) runs nothing: --var VAR=VALUE gives $VAR a value", code="bad-script", facts={"value": "$("}
         )
     if line[at : at + 1] == "{":
         end = line.find("}", at)

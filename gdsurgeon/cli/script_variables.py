@@ -1,4 +1,4 @@
-"""The variables of a script: those of --set, and of the environment."""
+"""The variables of a script: those of --var, and of the environment."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ class Variables(Mapping[str, str]):
         self._given: dict[str, str] = {}
         self._used: set[str] = set()
         for text in given:
-            name, value = pair(text, "--set", form="VAR=VALUE")
+            name, value = pair(text, "--var", form="VAR=VALUE")
             if VARIABLE.fullmatch(name) is None:
                 rule = "letters, digits and _, no digit first" + (", without $" if name.startswith("$") else "")
                 raise UsageError(
-                    f"--set {quoted(text)}: {quoted(name)} names no variable ({rule})",
+                    f"--var {quoted(text)}: {quoted(name)} names no variable ({rule})",
                     code="bad-name",
-                    facts={"option": "--set", "name": name},
+                    facts={"option": "--var", "name": name},
                 )
             if name in self._given:
                 raise UsageError(
-                    f"--set gives {quoted(name)} twice", code="given-twice", facts={"option": "--set", "name": name}
+                    f"--var gives {quoted(name)} twice", code="given-twice", facts={"option": "--var", "name": name}
                 )
             self._given[name] = value
 
@@ -68,7 +68,7 @@ class Variables(Mapping[str, str]):
                 why = ": between ' and ', behind a backslash and in comments it stands for itself"
                 near = nearest(name, dict.fromkeys(named))
                 more = why if near == name else suggestion(near)
-                line = f"--set {printable(name)}: {printable(called)} uses no ${printable(name)}"
+                line = f"--var {printable(name)}: {printable(called)} uses no ${printable(name)}"
                 raise UsageError(
                     f"{line}{'.' if more.startswith(' ') else ''}{more}".rstrip("."),
                     code="unused-variable",

@@ -67,7 +67,7 @@ def check_is_edit(words: Sequence[Word]) -> None:
             )
         if "`" in word:
             raise UsageError(
-                "`...` runs nothing: --set VAR=VALUE gives $VAR a value", code="bad-script", facts={"value": "`"}
+                "`...` runs nothing: --var VAR=VALUE gives $VAR a value", code="bad-script", facts={"value": "`"}
             )
     if bare[-1] == "&":
         raise UsageError("'&' puts no edit into the background: leave it out", code="bad-script", facts={"value": "&"})
@@ -82,7 +82,7 @@ def _check_begins(bare: Sequence[str]) -> None:
     assigns = _ASSIGNS.match(bare[1] if bare[0] == "export" and bare[1:] else bare[0])
     if assigns is not None:
         raise UsageError(
-            f"a line sets no variable: --set {assigns[1]}=VALUE of apply does, or the environment",
+            f"a line sets no variable: --var {assigns[1]}=VALUE of apply does, or the environment",
             code="bad-script",
             facts={"value": assigns[0]},
         )

@@ -99,7 +99,7 @@ def test_it_is_proven_once(files: Desk) -> None:
 
 def test_the_summary_has_the_lines_as_they_are_written(files: Desk) -> None:
     script(files, "# names", "rename \\", " scores=$NAME  # all", "", "set-device --clear")
-    told = files.run("apply", MODEL, "s.gds", "-n", "--set", "NAME=classes", *QUICK).err
+    told = files.run("apply", MODEL, "s.gds", "-n", "--var", "NAME=classes", *QUICK).err
     assert "  line 2   rename scores=$NAME\n" in told and "  line 5   set-device --clear\n" in told
     script(files, "rename scores=n0", *(f"rename n{n}=n{n + 1}" for n in range(99)))
     told = files.run("apply", MODEL, "s.gds", "-n", *QUICK).err
@@ -117,7 +117,7 @@ def test_variables_are_those_of_the_environment_unless_they_are_set(
     monkeypatch.setenv("NAME", "of_environment")
     monkeypatch.setenv("UNUSED", "is no mistake")
     script(files, "rename scores=$NAME")
-    for options, name in (((), "of_environment"), (("--set", "NAME=set"), "set")):
+    for options, name in (((), "of_environment"), (("--var", "NAME=set"), "set")):
         assert files.run("apply", MODEL, "s.gds", "-o", "out.pb", *options, *QUICK).code == 0
         assert name in from_bytes((files.folder / "out.pb").read_bytes())
 
@@ -125,7 +125,7 @@ def test_variables_are_those_of_the_environment_unless_they_are_set(
 @pytest.mark.parametrize(
     ("options", "code", "facts"),
     [
-        *(([value], "not-a-pair", {"option": "--set", "value": value}) for value in ("NAME", "=x", "")),
+        *(([value], "not-a-pair", {"option": "--var", "value": value}) for value in ("NAME", "=x", "")),
         *(([f"{name}=x"], "bad-name", {"name": name}) for name in ("A B", "1A", "É", "$NAME")),
         (["NAME=x", "NAME=y"], "given-twice", {"name": "NAME"}),
         (["NAME=x", "NAME=x"], "given-twice", {"name": "NAME"}),
@@ -135,14 +135,14 @@ def test_variables_are_those_of_the_environment_unless_they_are_set(
     ],
 )
 def test_what_is_set_is_a_variable_of_the_script_once(options: list[str], code: str, facts: Facts, files: Desk) -> None:
-    pairs = [word for pair in options for word in ("--set", pair)]
+    pairs = [word for pair in options for word in ("--var", pair)]
     refused(files, 2, code, ("rename scores=$NAME  # $PLAIN",), *pairs, **facts)
     files.refused(2, code, "apply", "--check", "s.gds", *pairs, **facts)
 
 
 def test_a_variable_between_single_quotes_is_pointed_at(files: Desk) -> None:
     line = "add-postprocessing --at scores --steps 'argmax | labels(file=$FILE)'"
-    ran = refused(files, 3, "unreadable", (line,), "--set", "FILE=l.txt", file="$FILE")
+    ran = refused(files, 3, "unreadable", (line,), "--var", "FILE=l.txt", file="$FILE")
     assert ran.error is not None and ran.error.hint and len(ran.error.details) == 1
 
 
