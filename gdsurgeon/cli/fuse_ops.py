@@ -36,11 +36,12 @@ if TYPE_CHECKING:
     help="With --with: the node of BODY for a tensor at the selection's boundary.",
 )
 @click.option(
-    "--keep",
-    metavar="NAME",
+    "--expose",
+    "keep",
+    metavar="NODE",
     shell_complete=nodes,
     multiple=True,
-    help="A selected node whose name is to stay fetchable.",
+    help="Keep this selected node fetchable under its name.",
 )
 def command(
     request: Request,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @in_bodies
 @selection_options
 @click.argument("words", metavar="[NODE]... KEY=VALUE...", shell_complete=nodes, nargs=-1)
-@click.option("--remove", metavar="KEY", multiple=True, help="Remove an attr.")
+@click.option("--unset", "remove", metavar="KEY", multiple=True, help="Remove an attr.")
 def command(request: Request, selection: Selection, words: tuple[str, ...], remove: tuple[str, ...]) -> None:
     """Set attrs of the named and selected nodes, or change their op.
 
@@ -39,7 +39,7 @@ def command(request: Request, selection: Selection, words: tuple[str, ...], remo
     Examples:
       gdsurgeon set-attr model.pb resize align_corners=true half_pixel_centers=false
       gdsurgeon set-attr model.pb --op Conv2D dilations=1,1,1,1
-      gdsurgeon set-attr model.pb --select . --remove _output_shapes
+      gdsurgeon set-attr model.pb --select . --unset _output_shapes
       gdsurgeon set-attr model.pb --op Relu6 op=Relu
       gdsurgeon set-attr model.pb activation op=LeakyRelu alpha=0.1
     """
@@ -50,7 +50,7 @@ def command(request: Request, selection: Selection, words: tuple[str, ...], remo
     values = once(_value(word) for word in words if "=" in word)
     wanted = replace(selection, nodes=(*nodes, *selection.nodes))
     if not values and not remove:
-        raise UsageError("nothing to set: give KEY=VALUE or --remove KEY", code="missing-argument")
+        raise UsageError("nothing to set: give KEY=VALUE or --unset KEY", code="missing-argument")
     required(wanted)
     run_edit("set-attr", request, lambda graph: set_attr(graph, wanted, values, remove=remove))
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @in_body
 @selection_options
 @click.argument("names", metavar="[NODE]...", shell_complete=nodes, nargs=-1)
-@click.option("--values", "whole", is_flag=True, help="All elements of constants and variables.")
+@click.option("--all-values", "whole", is_flag=True, help="Print all elements of constants and variables.")
 @click.option(
     "--save", metavar="FILE.npy", shell_complete=files, help="Write the value of one constant or variable to FILE."
 )

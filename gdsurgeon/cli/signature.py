@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.option(
     "--rename", "renamed", metavar="OLD=NEW", multiple=True, help="KEY=NEW, or KEY/NAME=NEW of an input or output."
 )
-@click.option("--remove", "removed", metavar="KEY[/NAME]", multiple=True, help="A signature, or an input or output.")
+@click.option("--delete", "removed", metavar="KEY[/NAME]", multiple=True, help="A signature, or an input or output.")
 @taking_and_giving("What a signature takes besides; one that is not there is made.", "What it gives besides.")
 def command(
     request: Request,
@@ -43,7 +43,7 @@ def command(
     from gdsurgeon.edits.change_signatures import change_signatures
 
     if not (renamed or removed or inputs or outputs):
-        message = "--rename, --remove, --input or --output says what is to change; inspect lists signatures"
+        message = "--rename, --delete, --input or --output says what is to change; inspect lists signatures"
         raise UsageError(message, code="missing-option")
     names = [pair(text, "--rename") for text in renamed]
     taken, given = [named(text, "--input") for text in inputs], [named(text, "--output") for text in outputs]

@@ -185,7 +185,7 @@ def _note(_model: Model) -> Arguments | None:
 
 def _without_shapes(model: Model) -> Arguments | None:
     noted = any(node.has_attr("_output_shapes") for node in model.graph.nodes())
-    return ["--select", ".", "--remove", "_output_shapes"] if noted else None
+    return ["--select", ".", "--unset", "_output_shapes"] if noted else None
 
 
 def _default_stated(model: Model) -> Arguments | None:

@@ -18,7 +18,7 @@ IDLE = {
     "set-device --replace /gpu:0=/cpu:0": "nothing-matched",
     "set-device --assign /cpu:0 --op Conv2D": "nothing-matched",
     "set-attr y T=float32": "nothing-to-do",
-    "set-attr --select . --remove _output_shapes": "no-such-attr",
+    "set-attr --select . --unset _output_shapes": "no-such-attr",
     "set-attr --op Conv2D dilations=1,1,1,1": "nothing-matched",
     "set-shape x=?,2": "nothing-to-do",
     "set-attr y op=Relu": "nothing-to-do",

@@ -113,8 +113,8 @@ def test_a_constant(shown: Any) -> None:
         "    of them 1 zero, 1 NaN, 1 infinite",
         "    all     1, 0, nan, inf, -2.5, 3, 4, 5",
     ]
-    assert shown("w", "--values")[-4:] == ["    [[1, 0],", "     [nan, inf],", "     [-2.5, 3],", "     [4, 5]]"]
-    assert shown("axis", "--values")[-1] == "    1"
+    assert shown("w", "--all-values")[-4:] == ["    [[1, 0],", "     [nan, inf],", "     [-2.5, 3],", "     [4, 5]]"]
+    assert shown("axis", "--all-values")[-1] == "    1"
 
 
 def test_json(desk: Desk, shown: Any) -> None:
@@ -127,7 +127,7 @@ def test_json(desk: Desk, shown: Any) -> None:
         (0, False, [None, 1], 0), (1, True, [None, 1], 3),
     ]  # fmt: skip
     assert found["attrs"] == {"T": {"kind": "type", "value": "float32"}, "num_split": {"kind": "int", "value": 2}}
-    value = one(desk, "w", "--values")["value"]
+    value = one(desk, "w", "--all-values")["value"]
     assert value["values"] == value["first"] == [1.0, 0.0, "NaN", "Infinity", -2.5, 3.0, 4.0, 5.0]
     assert value["statistics"] | {"mean": 0, "std": 0} == {
         "count": 8, "zeros": 1, "nan": 1, "infinite": 1, "minimum": -2.5, "maximum": 5.0, "mean": 0, "std": 0,

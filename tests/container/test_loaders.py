@@ -179,7 +179,7 @@ def test_what_is_edited_twice(desk: Desk, loaded: Any, saved_models: Shipped) ->
     ran(desk, "add-preprocessing", model, "pre.pb", "--map", "scaled/x=raw,used", UNCHECKED, "-o", "once")
     check_served(loaded, "once", Recorded({**recorded.inputs, "x": raw}, recorded.outputs), "scaled")
     ran(desk, "signature", "once", "--rename", "scaled/x=seen", "--rename", "scaled/y=given", UNCHECKED, "-o", "twice")
-    ran(desk, "signature", "twice", "--rename", "scaled=predict", "--remove", "counted", UNCHECKED, "-o", "thrice")
+    ran(desk, "signature", "twice", "--rename", "scaled=predict", "--delete", "counted", UNCHECKED, "-o", "thrice")
     outputs = {"given": recorded.outputs["y"], "k": recorded.outputs["k"]}
     check_served(loaded, "thrice", Recorded({"k": recorded.inputs["k"], "seen": raw}, outputs), "predict")
     assert sorted(loaded.saved_model.load("thrice").signatures) == ["predict", "serving_default"]

@@ -354,7 +354,7 @@ def saved_chunks(change: Change) -> Any:
     return wrong
 
 
-SIGNATURE = ("signature", "model", "--rename", "serving_default/y=z", "--remove", "ragged", "--output", "new:u=unused",
+SIGNATURE = ("signature", "model", "--rename", "serving_default/y=z", "--delete", "ragged", "--output", "new:u=unused",
              "--input", "new:x=x")  # fmt: skip
 MAKING = ("to-savedmodel", "split.pb", "--output", "half=split:1", "--input", "x=x", "--init", "init")
 UNFREEZING = ("to-savedmodel", "two.pb", "--unfreeze", "^w")

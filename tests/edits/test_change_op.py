@@ -99,7 +99,7 @@ MODEL = [
         (("a", "op=LeakyRelu", "alpha=x"), 4, "bad-value", {"value": "x", "expected": "float"}),
         (("a", "op=LeakyRelu", "alpa=1"), 4, "no-such-attr", {"attr": "alpa", "near": "alpha"}),
         (("a", "op=LeakyRelu", "op=Elu"), 2, "given-twice", {"name": "op"}),
-        (("a", "op=LeakyRelu", "--remove", "T"), 2, "conflicting-options", {"attr": ["T"]}),
+        (("a", "op=LeakyRelu", "--unset", "T"), 2, "conflicting-options", {"attr": ["T"]}),
         (("a", "op=Relu", "--require-change"), 4, "nothing-to-do", {}),
         (("a", "op=Enter"), 4, "control-flow", {"node": "a", "new_op": "Enter"}),
         (("a", "op=Const", "value=1"), 4, "not-text", {"attr": "value", "expected": "tensor"}),

@@ -34,7 +34,7 @@ EDITS = (
     ("set-attr", Y, "_note:string=hello"),
     ("set-device", "--assign", "/cpu:0", "--forward", X),
     ("set-attr", "--node", Y, "op=Add"),
-    ("fuse-ops", "--between", f"{X}={Y}", "--name", "call", "--keep", Y),
+    ("fuse-ops", "--between", f"{X}={Y}", "--name", "call", "--expose", Y),
     ("clone-scope", "y", "z", "--map", f"{X}=unused"),
     ("signature", "--input", f"new:x={X}", "--output", f"new:y={Y}"),
 )

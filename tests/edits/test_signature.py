@@ -124,5 +124,5 @@ def test_mistakes(desk: Desk) -> None:
     assert desk.run("to-savedmodel", CLASSIFIER, "-o", "one", "--validate", "structure").code == 0
     desk.refused(2, "missing-option", "signature", "one", "-o", "two")
     desk.refused(2, "not-a-pair", "signature", "one", "--rename", "a", "-o", "two", value="a", expected="OLD=NEW")
-    remove = ("signature", "one", "--remove", "serving", "-o", "two", "--validate", "structure")
+    remove = ("signature", "one", "--delete", "serving", "-o", "two", "--validate", "structure")
     desk.refused(4, "no-such-signature", *remove, signature="serving", near="serving_default")
