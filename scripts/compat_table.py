@@ -5,7 +5,7 @@
     python scripts/compat_table.py FOLDER --release ... -o docs/compat-on-models.md         write it
 
 PATH is the wheel of the release, or a folder into which one was unpacked; see `scripts/make_release_table.py` for how
-to get one. Each model that runs here is given to `gdsurgeon compat --target RELEASE --run-in PATH`. What that writes
+to get one. Each model that runs here is given to `gdsurgeon compat --for RELEASE --run-in PATH`. What that writes
 (exit code 0) has run in the release itself, on the same feeds, and given the same; of what it refuses (4) the release
 is asked whether it takes the model as it is, which it must not. Any other end is a defect: the script ends with 1.
 """
@@ -125,7 +125,7 @@ def runs_of(path: Path, releases: Mapping[str, str], folders: Mapping[str, str])
     for release, place in releases.items():
         with tempfile.TemporaryDirectory() as folder:
             out = str(Path(folder) / "out.pb")
-            code, said = called("compat", str(path), "--target", release, "-o", out, "--run-in", place)
+            code, said = called("compat", str(path), "--for", release, "-o", out, "--run-in", place)
         there = asked(path, folders[release], place) if code == 4 else ""
         run = Run(path.name, release, code, told(code, said), there)
         print(f"{run.model} {release}: {code} {run.told[:90]} | {there[:90]}", file=sys.stderr, flush=True)

@@ -4,7 +4,7 @@
     python scripts/quantize_table.py FOLDER                             print the page
     python scripts/quantize_table.py FOLDER -o docs/quantized-models.md    write it
 
-Each model that runs is given to `gdsurgeon quantize --to FORM`; what that ends with but 0 or a refusal (4) is a defect,
+The script gives each model that runs to `gdsurgeon quantize --dtype TYPE`. An exit code other than 0 or 4 is a defect,
 and the script ends with 1.
 """
 
@@ -75,7 +75,7 @@ def runs_of(path: Path) -> Iterator[Run]:
     for form in FORMS:
         with tempfile.TemporaryDirectory() as folder:
             out, report = f"{folder}/out.pb", f"{folder}/report.json"
-            arguments = ["quantize", str(path), "--to", form, "-o", out, "--report", report, "--tolerance", ANY]
+            arguments = ["quantize", str(path), "--dtype", form, "-o", out, "--report", report, "--tolerance", ANY]
             code, said = compat_table.called(*arguments)
             run = Run(path.name, form, code, told(code, said, report))
         print(f"{run.model} {form}: {code} {run.told}", file=sys.stderr, flush=True)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.command("compat", cls=Command)
 @edit_options
 @tolerance_options
-@click.option("--target", metavar="RELEASE", required=True, help="The TensorFlow that is to take it, as in 1.15.")
+@click.option("--for", "target", metavar="TARGET", required=True, help="TensorFlow release: 1.15, or tf1.15.")
 @click.option("--check", "only_check", is_flag=True, help="Only tell what it does not know: exit 0 or 4.")
 @click.option(
     "--run-in",
@@ -50,9 +50,10 @@ def command(
 
     \b
     Examples:
-      gdsurgeon compat model.pb --target 1.15 --check
-      gdsurgeon compat model.pb --target 1.15 -o older.pb
+      gdsurgeon compat model.pb --for 1.15 --check
+      gdsurgeon compat model.pb --for 1.15 -o older.pb
     """
+    target = target.removeprefix("tf")
     if as_json and not only_check:
         raise UsageError(
             "--json is for --check: --report writes what was done", code="missing-option", facts={"option": "--check"}

@@ -12,20 +12,20 @@ from gdsurgeon.errors import UsageError
 
 @click.command("convert", cls=Command)
 @answer_options
-@click.option("--to", "form", type=click.Choice(["binary", "text"]), help="The form.  [default: as OUT is called]")
+@click.option("--format", "form", type=click.Choice(["binary", "text"]), help="The form.  [default: as OUT is called]")
 @OUT
 @output_option("-n", "--dry-run", is_flag=True, help="Do everything but write.")
 def command(model: str, as_json: bool, verbose: bool, form: str | None, out: str | None, dry_run: bool) -> None:
     """Change the form of a model's file: binary to text, or text to binary.
 
     Nothing else of it changes. MODEL is a GraphDef, a MetaGraph, or the folder of a SavedModel, which is written as a
-    folder. Where neither --to nor the suffix of OUT says so, the result is what MODEL is not. Proven by reading it
+    folder. Where neither --format nor the suffix of OUT says so, the result is what MODEL is not. Proven by reading it
     back: it is the same message, field by field.
 
     \b
     Examples:
       gdsurgeon convert model.pb -o model.pbtxt
-      gdsurgeon convert model.pb -o - --to text | grep -c 'op: "Conv2D"'
+      gdsurgeon convert model.pb -o - --format text | grep -c 'op: "Conv2D"'
       gdsurgeon convert model.pbtxt -o model.pb
     """
     del verbose

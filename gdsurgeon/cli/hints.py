@@ -54,7 +54,7 @@ OPTIONS: Mapping[str, str] = {
     "skip": "--skip",
     "strict": "--strict",
     "tags": "--tags",
-    "target": "--target",
+    "target": "--for",
     "top": "--top",
     "verbose": "-v",
 }
@@ -99,7 +99,7 @@ HINTS: Mapping[str, str] = {
     "list-steps": "gdsurgeon steps lists them",
     "longer": "--timeout gives it longer",
     "look": "gdsurgeon inspect MODEL shows inputs and outputs, gdsurgeon select MODEL lists all nodes",
-    "make-older": "gdsurgeon compat {model} --target {target} -o OUT makes one of it that it does",
+    "make-older": "gdsurgeon compat {model} --for {target} -o OUT makes one of it that it does",
     "make-writable": "make it writable, or name another output with -o",
     "map-boundary": "--map TENSOR=NODE pairs a tensor at the selection's boundary with a node of the body",
     "map-name": "{option} {form} names it where the names differ",
@@ -113,7 +113,7 @@ HINTS: Mapping[str, str] = {
     "which the code of the model writes: tf.saved_model.save, Keras' model.export, Saver.save",
     "op-freeze": "gdsurgeon freeze makes variables constants",
     "op-inline": "gdsurgeon inline puts functions in the place of their calls",
-    "op-older": "gdsurgeon compat --target {release} makes it {older} where it can",
+    "op-older": "gdsurgeon compat --for {release} makes it {older} where it can",
     "op-select": "the converter takes it with OpsSet.SELECT_TF_OPS, which links ops of TensorFlow into the program",
     "op-simplify": "gdsurgeon simplify takes it away",
     "one-size": "a step such as resize, letterbox or center-crop gives them one, of sounds decode-wav(samples=N); "

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @click.command("quantize", cls=Command)
 @edit_options
-@click.option("--to", type=click.Choice(["float16", "bfloat16", "int8"]), help="What to store weights as.")
+@click.option("--dtype", type=click.Choice(["float16", "bfloat16", "int8"]), help="What to store weights as.")
 @click.option("--keep", metavar="REGEX", default="", help="Leave constants whose names match as they are.")
 @click.option(
     "--min",
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     metavar="X",
     help="Fail where an output differs by more, relative and absolute.",
 )
-def command(request: Request, to: str | None, keep: str, least: int, tolerance: float | None) -> None:
+def command(request: Request, dtype: str | None, keep: str, least: int, tolerance: float | None) -> None:
     """Store weights in fewer bytes: halves with a Cast, or int8 with a scale for each channel and a Mul.
 
     What the Cast or the Mul gives has the name of the constant, so that readers are as they were. The exact error of
@@ -43,16 +43,16 @@ def command(request: Request, to: str | None, keep: str, least: int, tolerance: 
 
     \b
     Examples:
-      gdsurgeon quantize model.pb --to float16 -o half.pb
-      gdsurgeon quantize model.pb --to int8 --keep '^box_head' --tolerance 0.05 -o small.pb
+      gdsurgeon quantize model.pb --dtype float16 -o half.pb
+      gdsurgeon quantize model.pb --dtype int8 --keep '^box_head' --tolerance 0.05 -o small.pb
     """
-    if to is None:
+    if dtype is None:
         raise UsageError(
-            "what to store weights as is missing: --to float16, bfloat16 or int8",
+            "what to store weights as is missing: --dtype float16, bfloat16 or int8",
             code="missing-option",
-            facts={"option": "--to"},
+            facts={"option": "--dtype"},
         )
     from gdsurgeon.cli.run_edit import run_edit
     from gdsurgeon.edits.quantize import quantize
 
-    run_edit("quantize", request, lambda graph: quantize(graph, to, keep=keep, least=least, tolerance=tolerance))
+    run_edit("quantize", request, lambda graph: quantize(graph, dtype, keep=keep, least=least, tolerance=tolerance))

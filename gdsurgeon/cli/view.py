@@ -46,9 +46,9 @@ PIPED_WIDTH = 80
     "out",
     metavar="OUT",
     shell_complete=files,
-    help="Draw a picture: .html, .svg, .dot (Graphviz), .md (Mermaid); '-' with --to.",
+    help="Draw a picture: .html, .svg, .dot (Graphviz), .md (Mermaid); '-' with --format.",
 )
-@click.option("--to", "form", type=click.Choice(FORMS), help="The form of the picture.")
+@click.option("--format", "form", type=click.Choice(FORMS), help="The form of the picture.")
 def command(
     model: str,
     function: str | None,
@@ -70,7 +70,7 @@ def command(
       gdsurgeon view model.pb
       gdsurgeon view model.pb --scope block_1 --depth 2
       gdsurgeon view model.pb -o model.html
-      gdsurgeon view model.pb --depth 2 -o - --to md
+      gdsurgeon view model.pb --depth 2 -o - --format md
     """
     from gdsurgeon.analysis.checks.check import broken, check
     from gdsurgeon.analysis.queries.saver_scopes import saver_scopes
@@ -81,7 +81,7 @@ def command(
 
     if as_json and (out is not None or form is not None):
         raise UsageError(
-            "--json prints the tree: it goes with neither -o nor --to",
+            "--json prints the tree: it goes with neither -o nor --format",
             code="conflicting-options",
             facts={"option": "--json"},
         )
@@ -122,12 +122,12 @@ def command(
 
 
 def _form(out: str | None, form: str | None) -> str:
-    """The form that a picture has: what --to says, or the name of the file."""
+    """The form that a picture has: what --format says, or the name of the file."""
     by_name = os.path.splitext(out or "")[1][1:].lower()
     if form is None and by_name not in FORMS:
         names = ", ".join(f".{name}" for name in FORMS)
         raise UsageError(
-            f"-o {printable(out or '')}: a picture is called {names}, or --to says what it is",
+            f"-o {printable(out or '')}: a picture is called {names}, or --format says what it is",
             code="bad-value",
             facts={"option": "-o", "value": out},
         )

@@ -31,7 +31,7 @@ inspect {model} --ops --sizes --functions --strings --json
 show {model} --json
 show {model} {output} --json
 view {model} --json
-view {model} --depth 2 -o - --to md
+view {model} --depth 2 -o - --format md
 select {model} --json
 select {model} --toposort --json
 select {model} --backward {output} --tensors --json
@@ -47,11 +47,11 @@ validate {model} {here}/simplified{suffix} --json
 rewrite {model} {rule} => out{suffix}
 rewrite {model} --rules builtin:swish --rules builtin:gelu --rules builtin:atrous => out{suffix}
 rewrite {model} 'MatMul($x, $y)' --list --json
-compat {model} --target 1.15 => out{suffix}
-compat {model} --target 1.15 --check --json
+compat {model} --for 1.15 => out{suffix}
+compat {model} --for 1.15 --check --json
 repair {model} --list --json
-quantize {model} --to float16 => out{suffix}
-quantize {model} --to int8 --tolerance 0.05 => out{suffix}
+quantize {model} --dtype float16 => out{suffix}
+quantize {model} --dtype int8 --tolerance 0.05 => out{suffix}
 to-savedmodel {model} => served
 to-savedmodel {model} --unfreeze . => unfrozen
 signature {served} --rename {key}=renamed => out
@@ -59,8 +59,8 @@ signature {served} --output added:y={output} => out
 freeze {model} --outputs {output} => out.pb
 freeze {unfrozen} => out.pb
 slim {unfrozen} => out
-convert {model} --to text -o {here}/out{text} --json
-convert {model} --to binary -o {here}/out{suffix} --json
+convert {model} --format text -o {here}/out{text} --json
+convert {model} --format binary -o {here}/out{suffix} --json
 apply {model} {here}/edits.gds => out{suffix}
 apply {model} {here}/edits.gds --check
 checkpoint {model} --json

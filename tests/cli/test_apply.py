@@ -425,7 +425,7 @@ def test_gradients_are_a_line_where_a_process_serves_nobody_else(files: Desk) ->
 
 @pytest.mark.tensorflow
 def test_what_is_around_a_shrink_without_a_tolerance_is_proven(files: Desk) -> None:
-    lines = ("add-preprocessing pre.pb", "add-postprocessing post.pb", "quantize --to float16 --min 1",
+    lines = ("add-preprocessing pre.pb", "add-postprocessing post.pb", "quantize --dtype float16 --min 1",
              "rename image=picture")  # fmt: skip
     proof = files.report("apply", MODEL, script(files, *lines), "-o", "out.pb")["proof"]
     assert [(p["called"], p["judged"], p["statement"]) for p in proof["pieces"]] == [

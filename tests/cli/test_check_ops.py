@@ -61,7 +61,7 @@ def test_lines_are_short_unless_all_is_asked_for(desk: Desk) -> None:
 def test_older_forms_and_linked_ops(desk: Desk) -> None:
     desk.put("m.pb", graph_bytes(X, node("y", "BatchMatMulV2", ["x", "x"], T=FLOAT)))
     said = desk.run("check-ops", "m.pb", "--for", "opencv").out.decode()
-    assert "BatchMatMulV2: 1 node, 'y'; gdsurgeon compat --target 1.13 makes it BatchMatMul where it can" in said
+    assert "BatchMatMulV2: 1 node, 'y'; gdsurgeon compat --for 1.13 makes it BatchMatMul where it can" in said
     desk.put("m.pb", graph_bytes(X, node("y", "Erf", ["x"], T=FLOAT)))
     assert "OpsSet.SELECT_TF_OPS" in desk.run("check-ops", "m.pb", "--for", "tflite").out.decode()
 

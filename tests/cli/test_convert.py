@@ -71,8 +71,8 @@ def test_the_fixtures(desk: Desk, name: str) -> None:
         (("m.pb", "-o", "o.prototxt"), "o.prototxt", True),
         (("t.pbtxt", "-o", "o.PB"), "o.PB", False),
         (("m.pb", "-o", "o.bytes"), "o.bytes", True),
-        (("m.pb", "-o", "o.pb", "--to", "text"), "o.pb", True),
-        (("t.pbtxt", "-o", "o.txt", "--to", "binary"), "o.txt", False),
+        (("m.pb", "-o", "o.pb", "--format", "text"), "o.pb", True),
+        (("t.pbtxt", "-o", "o.txt", "--format", "binary"), "o.txt", False),
         (("m.pb", "-o", "o.pb"), "o.pb", False),
         (("t.pbtxt", "-o", "o.pbtxt"), "o.pbtxt", True),
     ],
@@ -91,7 +91,7 @@ def test_which_form_it_gets(files: Desk, words: tuple[str, ...], out: str, is_te
 def test_in_pipes(files: Desk) -> None:
     text = files.run("convert", "-", "-o", "-", data=MODEL)
     assert text.code == 0 and text.out.startswith(b"node {")
-    back = files.run("convert", "-", "-o", "-", "--to", "binary", data=text.out)
+    back = files.run("convert", "-", "-o", "-", "--format", "binary", data=text.out)
     assert same(back.out, MODEL)
     assert not files.temporary_files()
 
@@ -140,7 +140,7 @@ def test_a_broken_graph_is_converted_to_be_mended(desk: Desk) -> None:
     [
         (("m.pb", "-o", "m.pb"), 2, "would-replace", {"file": "m.pb", "other": "m.pb"}),
         (("m.pb", "-o", "m.pb/o.pbtxt"), 6, "unwritable", {"file": "m.pb/o.pbtxt", "reason": "ENOTDIR"}),
-        (("m.pb", "--to", "json"), 2, "bad-value", {"option": "--to"}),
+        (("m.pb", "--format", "json"), 2, "bad-value", {"option": "--format"}),
         (("corrupt.pb", "-o", "o.pbtxt"), 3, "corrupt", {"file": "corrupt.pb"}),
         (("unknown.pb", "-o", "o.pbtxt"), 6, "unknown-fields", {}),
         (("bad.pbtxt", "-o", "o.pb"), 3, "wrong-format", {"file": "bad.pbtxt", "found": "text"}),

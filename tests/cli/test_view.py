@@ -206,7 +206,7 @@ def test_a_picture_is_written_by_its_name_or_as_asked(view: View, tmp_path: Path
     assert (ran.code, ran.out, ran.err) == (0, "", "")
     text = (tmp_path / f"picture.{form}").read_text()
     assert text.startswith(begin)
-    assert view("-o", "other", "--to", form).code == 0
+    assert view("-o", "other", "--format", form).code == 0
     assert (tmp_path / "other").read_text() == text
 
 
@@ -218,7 +218,7 @@ def test_a_picture_is_written_by_its_name_or_as_asked(view: View, tmp_path: Path
         (["-o", "x.html", "--depth", "2"], "a page shows the whole model"),
         (["-o", "x.svg", "--json"], "--json prints the tree"),
         (["--depth", "0"], "0 is not in the range"),
-        (["--to", "gif"], "'gif' is not one of"),
+        (["--format", "gif"], "'gif' is not one of"),
     ],
 )
 def test_mistakes(view: View, tmp_path: Path, options: list[str], text: str) -> None:
@@ -251,7 +251,7 @@ def test_numbers_are_whole_on_every_terminal_or_not_there(width: int, heads: lis
 
 def test_a_picture_does_not_replace_its_model(view: View, tmp_path: Path) -> None:
     (tmp_path / "link.svg").symlink_to("model.pb")
-    for options in (["-o", "model.pb", "--to", "svg"], ["-o", "link.svg"]):
+    for options in (["-o", "model.pb", "--format", "svg"], ["-o", "link.svg"]):
         ran = view(*options)
         assert ran.code == 2
         assert "would replace model.pb, which is read" in ran.err

@@ -28,7 +28,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "to a stream": (*RENAME, "-o", "-"),
     "signature": ("signature", "model", "--rename", "serving_default=main", *QUICK, "-o", "out"),
     "slim": ("slim", "model", *QUICK, "-o", "out"),
-    "compat": ("compat", "model", "--target", "1.15", *QUICK, "-o", "out"),
+    "compat": ("compat", "model", "--for", "1.15", *QUICK, "-o", "out"),
     "convert": ("convert", "model", "-o", "out"),
     "freeze": ("freeze", "model", *QUICK, "-o", "out.pb"),
     "validate": ("validate", "model", *QUICK),

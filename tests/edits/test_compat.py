@@ -100,17 +100,17 @@ def test_kernels_that_take_two_dims_are_told() -> None:
 
 def test_check_tells_and_writes_nothing(desk: Desk) -> None:
     desk.put("model.pb", graphs.graph_bytes(X, add("y", "x", "x"), trailer=OLD))
-    check = ["compat", "model.pb", "--check", "--json", "--target"]
+    check = ["compat", "model.pb", "--check", "--json", "--for"]
     ran = desk.run(*check, "1.15")
     assert (ran.code, ran.err, json.loads(ran.out)["unknown"]) == (0, "", [])
-    assert b"AddV2" in desk.run("compat", "model.pb", "--target", "1.4", "--check").out
+    assert b"AddV2" in desk.run("compat", "model.pb", "--for", "1.4", "--check").out
     ran = desk.run(*check, "1.4")
     check_error(ran.error, "not-compatible", {"target": "1.4"})
     found = json.loads(ran.out)
     assert [(each["node"], each["op"], each["kind"]) for each in found["unknown"]] == [("y", "AddV2", "op")]
     assert found["error"]["code"] == "not-compatible" and found["exit_code"] == ran.code == 4
-    desk.refused(2, "missing-option", "compat", "model.pb", "--target", "1.4", "--json")
-    desk.refused(2, "conflicting-options", "compat", "model.pb", "--target", "1.15", "--check", "-o", "out.pb")
+    desk.refused(2, "missing-option", "compat", "model.pb", "--for", "1.4", "--json")
+    desk.refused(2, "conflicting-options", "compat", "model.pb", "--for", "1.15", "--check", "-o", "out.pb")
 
 
 # -- attrs and versions ---------------------------------------------------------------------------------------
@@ -124,7 +124,7 @@ def test_attrs_with_the_default_of_later_releases_go() -> None:
     nodes = [placeholder("x", shape=(1, 4, 4, 1)), const("w", [1.0], shape=(1, 1, 1, 1))]
     before = [*nodes, conv(dilations=ONES, explicit_paddings=[], _note="kept")]
     result = expect(
-        before, lambda g: compat(g, "1.4"), [*nodes, conv(_note="kept")], command="compat --target 1.4", trailer=OLD
+        before, lambda g: compat(g, "1.4"), [*nodes, conv(_note="kept")], command="compat --for 1.4", trailer=OLD
     )
     assert len(result.facts["dropped"]) == 2
     check_reason([*nodes, conv(dilations=[1, 2, 2, 1])], "1.4", "has-dilations")
@@ -159,7 +159,7 @@ def test_what_has_another_default_is_written_out() -> None:
 def test_an_older_form_keeps_name_inputs_controls_and_device() -> None:
     before = [X, add("y", "x", "x", "^x", device="/cpu:0"), node("z", "Neg", ["y"], T=FLOAT)]
     after = [X, node("y", "Add", ["x", "x", "^x"], T=FLOAT, device="/cpu:0"), before[2]]
-    result = expect(before, lambda g: compat(g, "1.4"), after, command="compat --target 1.4", trailer=OLD)
+    result = expect(before, lambda g: compat(g, "1.4"), after, command="compat --for 1.4", trailer=OLD)
     assert list(result.facts["replaced"].values()) == [1]
 
 

@@ -56,7 +56,7 @@ def test_a_pattern_is_an_input_where_it_is_no_attr() -> None:
         const("z/pattern", "a", STRING),
         const("z/rewrite", "b", STRING),
     ]
-    expect(before, lambda g: compat(g, "1.10"), after, command="compat --target 1.10", trailer=versions(26))
+    expect(before, lambda g: compat(g, "1.10"), after, command="compat --for 1.10", trailer=versions(26))
 
 
 MATCHED = ["s3://", "s3://bucket/x", "s3:/", "", "xs3://", "S3://", "s3://a\n", "s3://a\nb", "\ns3://", "s3://\n"]

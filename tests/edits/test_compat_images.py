@@ -48,7 +48,7 @@ def test_a_pad_stands_in_front_of_what_pads_by_numbers() -> None:
         node("c/padded", "Pad", ["x", "c/paddings"], T=FLOAT, Tpaddings=INT32),
     ]
     result = expect(
-        before, lambda g: compat(g, "1.13"), after, command="compat --target 1.13", trailer=graphs.versions(27)
+        before, lambda g: compat(g, "1.13"), after, command="compat --for 1.13", trailer=graphs.versions(27)
     )
     assert list(result.facts["replaced"].values()) == [1]
 

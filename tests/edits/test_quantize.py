@@ -64,7 +64,7 @@ def test_halves_are_cast_under_the_name_of_the_constant() -> None:
             node("y", "MatMul", ["x", "w"], T=FLOAT),
             scalar("one", 1),
         ],
-        command="quantize --to float16",
+        command="quantize --dtype float16",
     )  # fmt: skip
     assert result.facts["constants"] == [
         {"constant": "w", "bytes_before": 2048, "bytes_after": 1024,
@@ -329,16 +329,16 @@ def test_what_is_put_in_order_is_compared_before_it_is() -> None:
 @pytest.mark.tensorflow
 def test_errors_are_measured_and_a_tolerance_is_a_claim(desk: Desk) -> None:
     desk.put("model.pb", detector())
-    ran = desk.run("quantize", "model.pb", "--to", "int8", "-o", "out.pb", "--report", "report.json")
+    ran = desk.run("quantize", "model.pb", "--dtype", "int8", "-o", "out.pb", "--report", "report.json")
     assert ran.code == 0 and "and nothing is claimed" in ran.err and "measured raw: " in ran.err, ran.err
     report = json.loads(desk.files()["report.json"])
     assert report["proof"]["judged"] is False and report["edit"]["bytes_after"] < report["edit"]["bytes_before"]
     by_name = {each["edited"]: each for each in report["proof"]["outputs"]}
     needed = by_name["raw"]["tolerance_needed"]
     assert 0 < by_name["raw"]["max_abs_difference"] < 1 and not by_name["raw"]["equal"]
-    ran = desk.run("quantize", "model.pb", "--to", "int8", "--tolerance", "0.2", "-o", "out.pb")
+    ran = desk.run("quantize", "model.pb", "--dtype", "int8", "--tolerance", "0.2", "-o", "out.pb")
     assert ran.code == 0 and "within rtol 0.2" in ran.err and "what it was chosen from is compared" in ran.err, ran.err
-    ran = desk.run("quantize", "model.pb", "--to", "int8", "--tolerance", str(needed / 10), "-o", "wrong.pb")
+    ran = desk.run("quantize", "model.pb", "--dtype", "int8", "--tolerance", str(needed / 10), "-o", "wrong.pb")
     assert ran.code == 5 and "raw: 40 of 40" in ran.err and "wrong.pb" not in desk.files(), ran.err
     assert ops(desk.files()["out.pb"])["w"] == "Mul"  # type: ignore[arg-type]
 
@@ -349,5 +349,5 @@ def test_a_tolerance_is_for_what_calls_a_function_that_is_another(desk: Desk) ->
     body = function("F", const("w", values), add("y", "x", "w:output:0"))
     call = node("c", "PartitionedCall", ["x"], f=func("F"), Tin=dtypes(FLOAT), Tout=dtypes(FLOAT))
     desk.put("model.pb", graph_bytes(placeholder("x", shape=(512,)), call, trailer=library(body)))
-    ran = desk.run("quantize", "model.pb", "--to", "float16", "--tolerance", "0.01", "-o", "out.pb")
+    ran = desk.run("quantize", "model.pb", "--dtype", "float16", "--tolerance", "0.01", "-o", "out.pb")
     assert ran.code == 0 and "within rtol 0.01" in ran.err, ran.err

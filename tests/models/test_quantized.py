@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.models, pytest.mark.skipif(not FOLDE
 def test_a_detector_keeps_what_it_chooses_from(desk: Desk) -> None:
     """Boxes that a suppression puts in another order are not compared; the raw ones are, and their scores."""
     model = str(FOLDER / "od_hand_ssd_frozen_synth.pb")
-    wanted = ["--to", "float16", "--tolerance", "0.05", "--samples", "1", "-o", "half.pb", "--report", "report.json"]
+    wanted = ["--dtype", "float16", "--tolerance", "0.05", "--samples", "1", "-o", "half.pb", "--report", "report.json"]
     ran = desk.run("quantize", model, *wanted)
     assert ran.code == 0, ran.err
     report = json.loads(desk.files()["report.json"])

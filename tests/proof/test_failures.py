@@ -216,7 +216,7 @@ def test_without_tensorflow_there_is_no_proof(tmp_path: Path) -> None:
         ("rename", model, "y=z", "--validate", "load"): "no-tensorflow",
         ("rename", model, "y=z"): "no-tensorflow",
         ("add-gradients", model, "--ys", "y", "--xs", "x"): "no-tensorflow",
-        ("quantize", model, "--to", "float16", "--validate", "structure"): "no-engine",
+        ("quantize", model, "--dtype", "float16", "--validate", "structure"): "no-engine",
         ("simplify", model, "--fold-bn", "--validate", "structure"): "no-engine",
     }
     for arguments, code in refused.items():

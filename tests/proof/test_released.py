@@ -72,15 +72,13 @@ def test_another_release_gives_the_same_or_not(here: Executor) -> None:
 @pytest.mark.tensorflow
 def test_the_command_runs_the_result_there(desk: Desk) -> None:
     desk.put("model.pb", graph_bytes(X, add("y", "x", "x"), trailer=versions(24)))
-    ran = desk.run("compat", "model.pb", "--target", "1.4", "-o", "out.pb", "--run-in", installed())
+    ran = desk.run("compat", "model.pb", "--for", "1.4", "-o", "out.pb", "--run-in", installed())
     assert ran.code == 0 and "  run in   TensorFlow 2." in ran.err
-    assert "Warning: --run-in is TensorFlow 2." in ran.err and ", and --target is 1.4: it is not shown that" in ran.err
+    assert "Warning: --run-in is TensorFlow 2." in ran.err and ", and --for is 1.4: it is not shown that" in ran.err
     newest = releases()[-1].name
-    ran = desk.run("compat", "model.pb", "--target", newest, "-o", "new.pb", "--run-in", installed())
-    assert ran.code == 0 and ("--target is" in ran.err) != (f"TensorFlow {newest}." in ran.err)
-    ran = desk.run(
-        "compat", "out.pb", "--target", "1.4", "-o", "same.pb", "--run-in", installed(), "--report", "r.json"
-    )
+    ran = desk.run("compat", "model.pb", "--for", newest, "-o", "new.pb", "--run-in", installed())
+    assert ran.code == 0 and ("--for is" in ran.err) != (f"TensorFlow {newest}." in ran.err)
+    ran = desk.run("compat", "out.pb", "--for", "1.4", "-o", "same.pb", "--run-in", installed(), "--report", "r.json")
     assert ran.code == 0 and "gives the same: 1 output" in ran.err
     assert "nothing would change: TensorFlow 1.4 knows all of it; the graph is passed on as it is" in ran.err
     assert '"released": "TensorFlow 2.' in (desk.folder / "r.json").read_text()
@@ -95,17 +93,17 @@ def test_what_fails_in_a_release_that_is_not_the_target_says_so(desk: Desk, monk
 
     monkeypatch.setattr("gdsurgeon.proof.released._compared", differs)
     desk.put("model.pb", graph_bytes(X, add("y", "x", "x"), trailer=versions(24)))
-    ran = desk.run("compat", "model.pb", "--target", "1.4", "-o", "out.pb", "--run-in", installed())
+    ran = desk.run("compat", "model.pb", "--for", "1.4", "-o", "out.pb", "--run-in", installed())
     assert ran.code == 5 and "Error: in TensorFlow 2." in ran.err
-    assert "Warning: --run-in is TensorFlow 2." in ran.err and ", and --target is 1.4: it is not shown that" in ran.err
+    assert "Warning: --run-in is TensorFlow 2." in ran.err and ", and --for is 1.4: it is not shown that" in ran.err
 
 
 def test_what_is_no_release_is_refused(desk: Desk) -> None:
     desk.put("model.pb", graph_bytes(X, add("y", "x", "x"), trailer=versions(24)))
-    call = ("compat", "model.pb", "--target", "1.4", "-o", "out.pb", "--run-in")
+    call = ("compat", "model.pb", "--for", "1.4", "-o", "out.pb", "--run-in")
     desk.refused(2, "no-such-file", *call, "nothing.whl")
     desk.refused(2, "conflicting-options", *call, ".", "--validate", "structure")
-    desk.refused(2, "conflicting-options", "compat", "model.pb", "--target", "1.4", "--check", "--run-in", ".")
+    desk.refused(2, "conflicting-options", "compat", "model.pb", "--for", "1.4", "--check", "--run-in", ".")
 
 
 @pytest.mark.tensorflow

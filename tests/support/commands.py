@@ -104,7 +104,7 @@ CASES = {
         ((MODEL, "--for", "tflite", "--run", "--outputs", "score"), "scores"),
     ),
     "clone-scope": Case((MODEL, "tower", "copy"), ((MODEL,), (MODEL, "tower")), ((MODEL, "towr", "copy"), "tower")),
-    "compat": Case((MODEL, "--target", "1.15"), ((MODEL,),), ((MODEL, "--target", "v1.15"), "1.15"), exit_code=2),
+    "compat": Case((MODEL, "--for", "1.15"), ((MODEL,),), ((MODEL, "--for", "v1.15"), "1.15"), exit_code=2),
     "control-edges": Case((MODEL, "--add", "called=^guard"), ((MODEL,),), ((MODEL, "--add", "called=^gard"), "guard")),
     "diff": Case((MODEL, "./model.pb"), ((MODEL,),), ((MODEL, "./model.pb", "--in", "f"), "F")),
     "extract": Case(
@@ -151,9 +151,9 @@ CASES = {
     ),
     "simplify": Case((MODEL,), (), ((MODEL, "--outputs", "score"), "scores")),
     "quantize": Case(
-        (MODEL, "--to", "float16"),
+        (MODEL, "--dtype", "float16"),
         ((MODEL,),),
-        ((MODEL, "--to", "int8", "--keep", "tower/scaled"), "tower/scale"),
+        ((MODEL, "--dtype", "int8", "--keep", "tower/scaled"), "tower/scale"),
     ),
     "strip-weights": Case((MODEL,), (), ((MODEL, "--keep", "tower/scaled"), "tower/scale")),
     "set-device": Case((MODEL, "--clear"), ((MODEL,),), ((MODEL, "--assign", "/cpu:0", "--node", "kep"), "kept")),
