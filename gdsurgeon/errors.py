@@ -91,10 +91,12 @@ class GdsurgeonError(Exception):
         hint: a second line that names no options, or None.
         details: further facts, one a line (the faults of a broken graph, the largest nodes, ...).
         warnings: what there was to say before it came to this, a line each.
+        function: the public function of the library that raised it; '' if it was raised elsewhere.
     """
 
     exit_code = INTERNAL_FAULT
     code = "failed"
+    function = ""
 
     def __init__(
         self,
@@ -122,8 +124,11 @@ class GdsurgeonError(Exception):
             self.message = Line("{place}: {message}", place=printable(place), message=printable(self.message))
 
     def __str__(self) -> str:
-        """All of it: the message, the details and the hint, a line each."""
-        return "\n".join([self.message, *(f"  {detail}" for detail in self.details), *filter(None, (self.hint,))])
+        """All of it: the function, the message, the details and the hint."""
+        place = f"{self.function}: " if self.function else ""
+        return "\n".join(
+            [place + self.message, *(f"  {detail}" for detail in self.details), *filter(None, (self.hint,))]
+        )
 
 
 class UsageError(GdsurgeonError):
@@ -131,6 +136,26 @@ class UsageError(GdsurgeonError):
 
     exit_code = 2
     code = "usage"
+
+
+class ArgumentError(UsageError, TypeError):
+    """An argument of a public function is of the wrong type, missing or unknown.
+
+    Args:
+        function: the name of the function.
+        argument: the name of the argument; '' if the arguments do not fit the function at all.
+        expected: the type that the argument must have, or what is wrong with the arguments.
+        found: the argument.
+    """
+
+    code = "bad-type"
+
+    def __init__(self, function: str, argument: str, expected: str, *, found: object = None) -> None:
+        kind = type(found).__name__
+        place = f"argument {quoted(argument)}: expected {expected}, got {kind}" if argument else expected
+        facts = {"function": function, "argument": argument, "expected": expected, "found": kind}
+        super().__init__(place, facts=facts)
+        self.function = function
 
 
 class InputError(GdsurgeonError):

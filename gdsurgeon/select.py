@@ -12,6 +12,7 @@ from typing import NoReturn
 
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.analysis.traversal.walks import between, forward_walk, members, serving_alone
+from gdsurgeon.arguments import fit_fields, public
 from gdsurgeon.errors import EditError, Line, NothingToDo, UsageError, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import parse_tensor, scope_prefix
@@ -58,6 +59,9 @@ class Selection:
     control: bool = False
     constants: bool = False
 
+    def __post_init__(self) -> None:
+        fit_fields(self)
+
     @property
     def names_nothing(self) -> bool:
         """Whether it says nothing of which nodes are meant."""
@@ -77,6 +81,7 @@ class Selection:
         return replace(self, nodes=own, between=between, forward=forward, backward=backward)
 
 
+@public
 def select_nodes(graph: Graph, selection: Selection) -> list[Node]:
     """The nodes of GRAPH that SELECTION means, in file order, then the added ones.
 

@@ -47,6 +47,7 @@ ROOMS = (
     "ops",
     "wire",
     "parser",
+    "arguments",
     "text",
     "errors",
     "values",
@@ -54,7 +55,7 @@ ROOMS = (
 )
 """The rooms, from top to bottom: arrows point down only."""
 
-FILES = ("errors", "parser", "plugin", "registry", "resources", "select", "text", "values")
+FILES = ("arguments", "errors", "parser", "plugin", "registry", "resources", "select", "text", "values")
 """The rooms that are one file."""
 
 BESIDE = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 
+from gdsurgeon.arguments import StrPath, public
 from gdsurgeon.checkpoint.bundle import Bundle, index_path
 from gdsurgeon.checkpoint.stored import Checkpoint
 from gdsurgeon.checkpoint.table import is_table
@@ -24,7 +25,8 @@ def prefix_of(path: str) -> str:
     return found[1] if found is not None and os.path.exists(index_path(found[1])) else path
 
 
-def open_checkpoint(path: str) -> Checkpoint:
+@public
+def open_checkpoint(path: StrPath) -> Checkpoint:
     """The checkpoint with the prefix PATH; one of its files names it, too.
 
     It is a TensorBundle (``PATH.index`` with ``PATH.data-*``), or a checkpoint of TensorFlow before 1.0 (V1): the file
@@ -33,6 +35,7 @@ def open_checkpoint(path: str) -> Checkpoint:
     Raises:
         InputError: there is none; or its index is broken, or of a kind that cannot be read.
     """
+    path = os.fspath(path)
     prefix = prefix_of(path)
     if os.path.exists(index_path(prefix)):
         return Bundle(prefix, open_source(index_path(prefix)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
+from gdsurgeon.arguments import StrPath, public
 from gdsurgeon.checkpoint.open import listed
 from gdsurgeon.container.files import ASSETS, GRAPH_FILE, TEXT_FILE, VARIABLES, saved_model_at
 from gdsurgeon.container.wanted import ALL, Wanted
@@ -26,7 +27,8 @@ class Model(NamedTuple):
     container: Container | None
 
 
-def load(path: str) -> Graph:
+@public
+def load(path: StrPath) -> Graph:
     """The graph in the file or folder PATH (``-``: standard input).
 
     It is a GraphDef in binary or text form, or that of a SavedModel or a MetaGraph, of which it is a part.
@@ -35,7 +37,7 @@ def load(path: str) -> Graph:
         InputError: it cannot be read, or is something else; the message says what.
         UsageError: a SavedModel has several graphs.
     """
-    return open_model(path).graph
+    return open_model(os.fspath(path)).graph
 
 
 def open_model(path: str, wanted: Wanted = ALL) -> Model:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from gdsurgeon.arguments import public
 from gdsurgeon.comparison.surroundings import compare_surroundings
 from gdsurgeon.container.load import Model
 from gdsurgeon.container.surroundings import Place
@@ -31,6 +32,7 @@ def _is_told(place: Place) -> bool:
     return place[0] == "signature" and (len(place) == 2 or place[-1] == "tensor")
 
 
+@public
 def diff(a: Graph, b: Graph, ignore: Collection[str] = ()) -> Difference:
     """What is different between A and B, each as it is in its file.
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from os.path import basename
 
 from gdsurgeon.analysis.checks.check import check
+from gdsurgeon.arguments import public
 from gdsurgeon.drawing.boxes import Box, boxed
 from gdsurgeon.drawing.dot import dot
 from gdsurgeon.drawing.mermaid import mermaid
@@ -39,6 +40,7 @@ def drawn(form: str, outlines: Outlines, head: Item, depth: int | None) -> str:
     return FLAT[form](boxed(head))
 
 
+@public
 def picture(graph: Graph, form: str = "html", *, scope: str | None = None, depth: int | None = None) -> str:
     """A picture of GRAPH: its scopes, blocks and shapes; no weights.
 

@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import NamedTuple
 
+from gdsurgeon.arguments import public
 from gdsurgeon.edits.claims import EditResult, Gradients
 from gdsurgeon.edits.copying.graft import graft
 from gdsurgeon.edits.naming import naming, of_tensors
@@ -33,6 +34,7 @@ MOST_BUDGET = 1 << 40
 XLA = "_XlaMustCompile"
 
 
+@public
 @naming(ys=of_tensors, xs=of_tensors, grad_ys=of_tensors, checkpoints=of_tensors)
 @edit
 def add_gradients(

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from gdsurgeon.analysis.queries.signature import output_nodes
+from gdsurgeon.arguments import public
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, Interface, Postprocessed
 from gdsurgeon.edits.copying.copy_in import plan_copy
@@ -23,6 +24,7 @@ SUFFIX = "_postprocessed"
 RAW_SUFFIX = "_raw"
 
 
+@public
 @naming(mapped=of_field("model", of_tensors))
 @edit
 def add_postprocessing(graph: Graph, post: Graph, *, mapped: Sequence[Mapped] = ()) -> EditResult:

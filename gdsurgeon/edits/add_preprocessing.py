@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gdsurgeon.arguments import public
 from gdsurgeon.comparison.facts import Rewired
 from gdsurgeon.edits.claims import EditResult, Interface, Preprocessed
 from gdsurgeon.edits.copying.copy_in import copy_in
@@ -21,6 +22,7 @@ SUFFIX = "_preprocessed"
 _PLACEHOLDER_ATTRS = ("dtype", "shape", STATED_SHAPES)
 
 
+@public
 @naming(mapped=of_field("model", of_nodes))
 @edit
 def add_preprocessing(graph: Graph, pre: Graph, *, mapped: Sequence[Mapped] = ()) -> EditResult:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from gdsurgeon.arguments import Pairs, pairs_of, public
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs, equation
 from gdsurgeon.edits.naming import naming, of_field, of_tensors
@@ -15,12 +16,13 @@ from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import nearest, suggestion
 
 
+@public
 @naming(inputs=of_field("tensor", of_tensors), outputs=of_field("tensor", of_tensors))
 @edit
 def change_signatures(
     graph: Graph,
     *,
-    renamed: Sequence[tuple[str, str]] = (),
+    renamed: Pairs[str, str] = (),
     removed: Sequence[str] = (),
     inputs: Sequence[Named] = (),
     outputs: Sequence[Named] = (),
@@ -45,7 +47,7 @@ def change_signatures(
     after = dict(before)
     for item in removed:
         _remove(after, item)
-    for old, new in renamed:
+    for old, new in pairs_of(renamed):
         _rename(after, old, new)
     for key in dict.fromkeys(item.key for item in (*inputs, *outputs)):
         after[key] = with_added(after.get(key, Served({}, {}, PREDICT)), key, inputs, outputs)

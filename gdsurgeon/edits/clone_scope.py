@@ -9,6 +9,7 @@ from typing import Literal
 from gdsurgeon.analysis.queries.initialisers import initialisers
 from gdsurgeon.analysis.traversal.boundary import Boundary, boundary
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
+from gdsurgeon.arguments import Pairs, pairs_of, public
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs
 from gdsurgeon.edits.cloning.beside import Beside
@@ -31,6 +32,7 @@ _MOST_PAIRS = 8
 """Names that are told one by one."""
 
 
+@public
 @naming(inputs=of_tensors)
 @edit
 def clone_scope(
@@ -38,7 +40,7 @@ def clone_scope(
     source: str,
     target: str,
     *,
-    inputs: Sequence[tuple[str, str] | tuple[Output, Output]] = (),
+    inputs: Pairs[str | Output, str | Output] = (),
     share: Sequence[str] = (),
     unique: bool = False,
     variables: Literal["clone", "share", "all"] = "clone",
@@ -76,7 +78,7 @@ def clone_scope(
     shared = _shared(topology, nodes, share)
     left = left_out(topology, nodes, shares=variables == "share", with_slots=with_slots)
     cloned = _without(nodes, shared | left.nodes, source)
-    replace, warnings = _replacements(graph, cloned, inputs)
+    replace, warnings = _replacements(graph, cloned, pairs_of(inputs))
     outside = variables_outside(topology, cloned, variables, source, replace)
     own = [*cloned, *outside.nodes]
     assigned = _initialisers(topology, own, left)
@@ -214,7 +216,7 @@ def _check_arrays(nodes: Sequence[Node]) -> None:
 
 
 def _replacements(
-    graph: Graph, nodes: Sequence[Node], pairs: Sequence[tuple[str, str] | tuple[Output, Output]]
+    graph: Graph, nodes: Sequence[Node], pairs: Sequence[tuple[str | Output, str | Output]]
 ) -> tuple[dict[Output, Output], list[str]]:
     """What the clone reads in place of what NODES do, by PAIRS; and what there is to be warned of."""
     out: dict[Output, Output] = {}

@@ -10,6 +10,7 @@ from gdsurgeon.analysis.queries.called_shapes import called_shapes, given_shapes
 from gdsurgeon.analysis.queries.function_usage import used_functions
 from gdsurgeon.analysis.queries.unknown_to import Unknown, told, unknown_to
 from gdsurgeon.analysis.traversal.topology import topology_of
+from gdsurgeon.arguments import public
 from gdsurgeon.comparison.facts import FunctionChanges
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import Claim, EditResult, SameOutputs, SameSites
@@ -48,6 +49,7 @@ MOST_GROUPS = 2
 """Groups of replaced nodes that are run in isolation: of a graph with more, the first nodes of each op."""
 
 
+@public
 @edit
 def compat(graph: Graph, target: str, *, rtol: float | None = None, atol: float | None = None) -> EditResult:
     """Makes a graph one that the release TARGET of TensorFlow takes, and that gives what it gave.

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from gdsurgeon.analysis.traversal.control_flow import control_flow, while_frames
 from gdsurgeon.analysis.traversal.order import find_cycle, spelt_cycle
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
+from gdsurgeon.arguments import Pairs, pairs_of, public
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.edits.naming import naming, of_nodes
@@ -28,9 +29,12 @@ ALL_OF_THEM = "*"
 MOST_NOTES = 8
 
 
+@public
 @naming(add=of_nodes, remove=of_nodes)
 @edit
-def control_edges(graph: Graph, *, add: Sequence[Edge] = (), remove: Sequence[Edge] = ()) -> EditResult:
+def control_edges(
+    graph: Graph, *, add: Pairs[str | Node, str | Node] = (), remove: Pairs[str | Node, str | Node] = ()
+) -> EditResult:
     """Adds control inputs to nodes, and removes some.
 
     All is decided from the graph as it is before the edit. A node that has a control input several times has it not
@@ -47,10 +51,11 @@ def control_edges(graph: Graph, *, add: Sequence[Edge] = (), remove: Sequence[Ed
     """
     if not add and not remove:
         raise EditError("nothing would change: no control edge is given", code="missing-argument")
-    if not add:
-        graph.prefetch([name.removeprefix("^") for edge in remove for name in edge if isinstance(name, str)])
-    removed = _removed(graph, remove)
-    added = _added(graph, add)
+    adding, removing = pairs_of(add), pairs_of(remove)
+    if not adding:
+        graph.prefetch([name.removeprefix("^") for edge in removing for name in edge if isinstance(name, str)])
+    removed = _removed(graph, removing)
+    added = _added(graph, adding)
     warnings: list[str] = []
     if added:
         _check_order(graph, added, removed)

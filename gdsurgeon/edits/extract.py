@@ -8,6 +8,7 @@ from gdsurgeon.analysis.queries.initialisers import needed_initialisers
 from gdsurgeon.analysis.traversal.control_flow import control_flow, while_frames
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.analysis.traversal.walks import members
+from gdsurgeon.arguments import public
 from gdsurgeon.comparison.facts import Rewired
 from gdsurgeon.comparison.intent import Altered, Intent
 from gdsurgeon.edits.claims import EditResult, SameGiven, equation
@@ -29,6 +30,7 @@ _NO_WORK = PLACEHOLDERS | CONTROL_FLOW | IDENTITY | {"Const", "NoOp"}
 """Ops of nodes that nobody minds: they compute nothing."""
 
 
+@public
 @naming(inputs=of_tensors, outputs=of_tensors)
 @edit
 def extract(graph: Graph, inputs: Sequence[str | Output], outputs: Sequence[str | Output]) -> EditResult:

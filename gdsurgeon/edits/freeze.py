@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.analysis.traversal.walks import members
+from gdsurgeon.arguments import public
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.extract import cut_down, needed
 from gdsurgeon.edits.functions.handles import Handles, Held
@@ -23,6 +24,7 @@ from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import counted, size
 
 
+@public
 @naming(inputs=of_tensors, outputs=of_tensors)
 @edit
 def freeze(

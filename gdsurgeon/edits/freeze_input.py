@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from gdsurgeon.analysis.shapes.stated import compatible
+from gdsurgeon.arguments import Pairs, pairs_of, public
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameGiven, equation
 from gdsurgeon.edits.copying.outputs import unrenamed_outputs
@@ -34,9 +34,10 @@ class _Frozen(NamedTuple):
     dtype: int
 
 
+@public
 @naming(values=of_olds(of_nodes))
 @edit
-def freeze_input(graph: Graph, values: Mapping[str, object]) -> EditResult:
+def freeze_input(graph: Graph, values: Pairs[str, object]) -> EditResult:
     """Makes placeholders constants, which keep their names, and gives constants other values.
 
     Args:
@@ -50,7 +51,7 @@ def freeze_input(graph: Graph, values: Mapping[str, object]) -> EditResult:
     """
     if not values:
         raise EditError("nothing to freeze: name an input and its value", code="missing-argument")
-    frozen = [_frozen(_taking(graph, name), value) for name, value in values.items()]
+    frozen = [_frozen(_taking(graph, name), value) for name, value in pairs_of(values)]
     doubled = [item.node.name for item in frozen if sum(other.node is item.node for other in frozen) > 1]
     if doubled:
         raise EditError(f"{quoted(doubled[0])} is given two values", code="given-twice", facts={"node": doubled[0]})

@@ -10,6 +10,7 @@ from gdsurgeon.analysis.traversal.boundary import Boundary, boundary
 from gdsurgeon.analysis.traversal.control_flow import ControlFlow, Frames, Sides, control_flow, while_frames
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.analysis.traversal.walks import escape
+from gdsurgeon.arguments import Pairs, pairs_of, public
 from gdsurgeon.comparison.facts import Rewired
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameOutputs, SamePiece
@@ -82,6 +83,7 @@ class _Fusion:
     notes: list[str] = field(default_factory=list)
 
 
+@public
 @naming(selection=of_selection, mapped=of_olds(of_tensors), keep=of_nodes)
 @edit
 def fuse_ops(
@@ -92,7 +94,7 @@ def fuse_ops(
     inline: bool = False,
     xla: bool = False,
     body: Graph | None = None,
-    mapped: Sequence[tuple[str, str]] = (),
+    mapped: Pairs[str, str] = (),
     keep: Sequence[str] = (),
     rtol: float | None = None,
     atol: float | None = None,
@@ -129,7 +131,7 @@ def fuse_ops(
         attrs = _attrs(inline or xla, xla)
         optional = _without_consumers(graph, fusion, [topology.graph[kept] for kept in keep])
         hole = Hole(fusion.edges.inputs, fusion.outputs, optional, name, attrs, fusion.place.frame < 0)
-        plan = bind_body(graph, hole, body, mapped)
+        plan = bind_body(graph, hole, body, pairs_of(mapped))
         fusion.outputs = [output for output in fusion.outputs if output not in plan.dropped]
         fusion.kept = [node for node in fusion.kept if node.output not in plan.dropped]
     warnings = [*plan.warnings, *(_xla_warnings(fusion, plan) if xla else ())]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 
 from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.analysis.traversal.topology import topology_of
+from gdsurgeon.arguments import Pairs, pairs_of, public
 from gdsurgeon.edits.claims import EditResult, SameOutputs, SamePart, SameTensors
 from gdsurgeon.edits.copying.copy_in import plan_copy
 from gdsurgeon.edits.copying.node_copy import NodeCopy
@@ -25,6 +26,7 @@ from gdsurgeon.wire.write import ChunkSource
 from gdsurgeon.wire.write import resolved as resolved_chunks
 
 
+@public
 @naming(connect=of_olds(of_tensors))
 @edit
 def import_graph(
@@ -32,7 +34,7 @@ def import_graph(
     other: Graph,
     *,
     scope: str = "",
-    connect: Sequence[tuple[str, str]] = (),
+    connect: Pairs[str, str] = (),
 ) -> EditResult:
     """Copies the nodes of OTHER into GRAPH.
 
@@ -58,7 +60,7 @@ def import_graph(
     part = _frozen(other)
     warnings: list[str] = []
     replace: dict[Node, Output] = {}
-    for tensor, placeholder in connect:
+    for tensor, placeholder in pairs_of(connect):
         node = _placeholder(part, placeholder)
         if node in replace:
             message = f"the placeholder {quoted(node.name)} is connected twice"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from gdsurgeon.arguments import public
 from gdsurgeon.comparison.facts import FunctionChanges
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import Claim, EditResult, SameOutputs, SameSites, Unchanged
@@ -12,6 +13,7 @@ from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.graph import Graph
 
 
+@public
 def in_functions(graph: Graph, names: Sequence[str], edit: Callable[[Graph], EditResult]) -> EditResult:
     """Applies EDIT to the bodies of library functions, as it would be applied to a graph.
 

@@ -7,6 +7,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from gdsurgeon.analysis.queries.side_effects import only_computes
 from gdsurgeon.analysis.traversal.control_flow import control_flow
 from gdsurgeon.analysis.traversal.topology import topology_of
+from gdsurgeon.arguments import public
 from gdsurgeon.comparison.facts import Rewired
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameOutputs
@@ -30,6 +31,7 @@ MOST_NODES = 2_000_000
 memory for."""
 
 
+@public
 @edit
 def inline(
     graph: Graph,

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.signature import input_nodes, output_nodes
 from gdsurgeon.analysis.traversal.control_flow import control_flow_of
+from gdsurgeon.arguments import public
 from gdsurgeon.comparison.facts import Rewired
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameGiven, SamePart, SameTensors, equation
@@ -55,6 +56,7 @@ class _Site(NamedTuple):
         return plan_copy(graph, self.body, replace={self.placeholder: self.tensor}, names=names)
 
 
+@public
 @naming(tensor=of_sites)
 @edit
 def insert(

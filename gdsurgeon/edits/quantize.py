@@ -13,6 +13,7 @@ from gdsurgeon.analysis.queries.function_usage import functions_of
 from gdsurgeon.analysis.queries.ranked import chosen_from, reordered
 from gdsurgeon.analysis.queries.shape_sources import shape_sources, shape_sources_of
 from gdsurgeon.analysis.traversal.walks import depending_on
+from gdsurgeon.arguments import public
 from gdsurgeon.comparison.facts import FunctionChanges
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameOutputs
@@ -57,6 +58,7 @@ class _Found(NamedTuple):
     now: int
 
 
+@public
 @edit
 def quantize(
     graph: Graph, dtype: str, *, keep: str = "", least: int = LEAST, tolerance: float | None = None

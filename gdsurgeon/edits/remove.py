@@ -10,6 +10,7 @@ from gdsurgeon.analysis.shapes.stated import describe, mismatch
 from gdsurgeon.analysis.traversal.boundary import boundary
 from gdsurgeon.analysis.traversal.control_flow import ControlFlow, Sides, control_flow, while_frames
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
+from gdsurgeon.arguments import public
 from gdsurgeon.comparison.facts import Rewired
 from gdsurgeon.comparison.intent import Altered, Intent
 from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs, SameTensors, equation
@@ -28,6 +29,7 @@ from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import first_lines
 
 
+@public
 @naming(selection=of_selection)
 @edit
 def remove(

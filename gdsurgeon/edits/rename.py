@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import partial
 
+from gdsurgeon.arguments import Pairs, pairs_of, public
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.edits.naming import naming, of_nodes, of_olds
@@ -17,14 +18,15 @@ from gdsurgeon.specification.asked import edit
 Pair = tuple[str, str]
 
 
+@public
 @naming(pairs=of_olds(of_nodes))
 @edit
 def rename(
     graph: Graph,
-    pairs: Sequence[Pair] = (),
+    pairs: Pairs[str, str] = (),
     *,
-    scopes: Sequence[Pair] = (),
-    patterns: Sequence[Pair] = (),
+    scopes: Pairs[str, str] = (),
+    patterns: Pairs[str, str] = (),
 ) -> EditResult:
     """Renames nodes; whatever holds a name follows: inputs, control inputs, colocations.
 
@@ -41,9 +43,9 @@ def rename(
         EditError: no such node, nothing matched, a new name is illegal or taken; the graph is as it was.
     """
     if not scopes and not patterns:
-        graph.prefetch([name for pair in pairs for name in pair])
+        graph.prefetch([name for pair in pairs_of(pairs) for name in pair])
     wanted = _Wanted()
-    for old, new in pairs:
+    for old, new in pairs_of(pairs):
         if ":" in old or old.startswith("^"):
             node = old.removeprefix("^").partition(":")[0]
             raise EditError(
@@ -52,10 +54,10 @@ def rename(
                 facts={"node": old, "near": node},
             )
         wanted.add(graph[old], new, f"{old}={new}")
-    for old, new in scopes:
+    for old, new in pairs_of(scopes):
         found = _nodes(graph, under_scope(graph.names(), old, new))
         wanted.add_all(found, "scope", old, partial(graph.became, scope_prefix(old)))
-    for pattern, replacement in patterns:
+    for pattern, replacement in pairs_of(patterns):
         from gdsurgeon.select import substituted
 
         wanted.add_all(_nodes(graph, substituted(pattern, replacement, graph.names())), "pattern", pattern)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from gdsurgeon.analysis.checks.check import refusals
 from gdsurgeon.analysis.queries.ailments import Ailment, ailments
+from gdsurgeon.arguments import public
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.errors import EditError, Json, NothingToDo, Remark, printable, quoted
@@ -25,6 +26,7 @@ SHOWN = 3
 _CHANGES = re.compile("^Assign|Scatter")
 
 
+@public
 @edit
 def repair(graph: Graph, *, custom_ops: bool = False) -> EditResult:
     """Makes a graph one that TensorFlow loads, as far as what is wrong is of a few kinds.

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from gdsurgeon.analysis.shapes.stated import describe, mismatch
 from gdsurgeon.analysis.traversal.order import find_cycle, spelt_cycle
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
+from gdsurgeon.arguments import Pairs, pairs_of, public
 from gdsurgeon.comparison.facts import Rewired
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult
@@ -22,11 +23,12 @@ from gdsurgeon.specification.asked import edit
 Slots = dict[Node, dict[int, Output]]
 
 
+@public
 @naming(pairs=of_tensors)
 @edit
 def reroute(
     graph: Graph,
-    pairs: Sequence[tuple[str, str] | tuple[Output, Output]],
+    pairs: Pairs[str | Output, str | Output],
     *,
     swap: bool = False,
     only: str | None = None,
@@ -51,7 +53,7 @@ def reroute(
             the graph is as it was.
     """
     allowed = _consumer_filter(only, exclude)
-    resolved = [(graph.output(old), graph.output(new)) for old, new in pairs]
+    resolved = [(graph.output(old), graph.output(new)) for old, new in pairs_of(pairs)]
     directed = resolved + ([(new, old) for old, new in resolved] if swap else [])
     if len({old for old, _ in directed}) != len(directed):
         twice = [old.name for old, count in Counter(old for old, _ in directed).items() if count > 1]

@@ -9,6 +9,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from gdsurgeon.analysis.traversal.topology import topology_of
+from gdsurgeon.arguments import public
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.rewriting.calling import calling, function_of
 from gdsurgeon.edits.rewriting.carrying_out import Done, Planned
@@ -31,6 +32,7 @@ OF_LARGEST = 1e-4
 MOST_TOLD = 8
 
 
+@public
 @edit
 def rewrite(
     graph: Graph,
@@ -146,6 +148,7 @@ def _to_the_end(done: Done, rule: Rule, limit: int | None, replaced: list[Planne
     yield look(done.graph, rule, done.made, None if limit is None else limit - len(replaced), strict=False)
 
 
+@public
 def matches(graph: Graph, pattern: str | Rule) -> Iterator[Match]:
     """Where a pattern matches: for each node of its first result the first way in which it does.
 

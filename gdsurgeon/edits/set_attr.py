@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from gdsurgeon.analysis.checks.attr_fit import misfits
 from gdsurgeon.analysis.queries.attr_text import KINDS, format_attr, is_kind
+from gdsurgeon.arguments import Pairs, pairs_of, public
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.attr_from_text import attr_from_text
 from gdsurgeon.edits.change_op import change_op
@@ -33,12 +34,13 @@ Changes = dict[Node, dict[str, AttrValue | None]]
 """For each node the AttrValues that it gets, by key; None takes the attr away."""
 
 
+@public
 @naming(nodes=of_selection)
 @edit
 def set_attr(
     graph: Graph,
     nodes: Selection | Iterable[str | Node],
-    values: Iterable[tuple[str, str]] = (),
+    values: Pairs[str, str] = (),
     *,
     remove: Sequence[str] = (),
 ) -> EditResult:
@@ -65,8 +67,8 @@ def set_attr(
             required attr would be missing, nothing would change, or an input would no longer fit what it reads; the
             graph is as it was.
     """
-    values = list(values)
-    op = [text for key, text in values if key == OP]
+    pairs = pairs_of(values)
+    op = [text for key, text in pairs if key == OP]
     if op:
         if remove:
             raise UsageError(
@@ -76,8 +78,8 @@ def set_attr(
             )
         if len(op) > 1:
             raise EditError("two new ops are given", code="given-twice", facts={"attr": OP})
-        return change_op(graph, nodes_of(graph, nodes), op[0], [pair for pair in values if pair[0] != OP])
-    wanted = _wanted(values, remove)
+        return change_op(graph, nodes_of(graph, nodes), op[0], [pair for pair in pairs if pair[0] != OP])
+    wanted = _wanted(pairs, remove)
     targets = _nodes(graph, nodes)
     plan = _NewAttrs(graph, wanted, remove)
     changes = plan.changes(targets)

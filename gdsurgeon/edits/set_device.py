@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from gdsurgeon.analysis.queries.devices import Device, format_device, has_parts, parse_device, placed_nodes
 from gdsurgeon.analysis.traversal.topology import topology_of
+from gdsurgeon.arguments import Pairs, pairs_of, public
 from gdsurgeon.comparison.facts import FunctionChanges
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameOutputs
@@ -27,13 +28,14 @@ Change = Callable[[str], str]
 """What becomes of a device string."""
 
 
+@public
 @naming(nodes=of_selection)
 @edit
 def set_device(
     graph: Graph,
     *,
     clear: bool = False,
-    pairs: Sequence[tuple[str, str]] = (),
+    pairs: Pairs[str, str] = (),
     device: str | None = None,
     nodes: Selection | Iterable[str | Node] | None = None,
 ) -> EditResult:
@@ -63,7 +65,11 @@ def set_device(
     inner = _Inner(graph, nodes)
     targets = None if nodes is None else inner.beside(graph, nodes)
     placed = _Placed(graph, targets, inner)
-    change = _Mapping(pairs, placed).change if pairs else _constantly("" if clear else format_device(_device(device)))
+    change = (
+        _Mapping(pairs_of(pairs), placed).change
+        if pairs
+        else _constantly("" if clear else format_device(_device(device)))
+    )
     changed = placed.changed(change, targets if device is not None else None)
     functions = placed.changed_functions(change)
     if not changed and not functions:

@@ -11,6 +11,7 @@ from gdsurgeon.analysis.shapes.array_rules import format_target
 from gdsurgeon.analysis.shapes.fit import Fix, baked_batch, fit, misfit
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.analysis.traversal.walks import forward_walk, members
+from gdsurgeon.arguments import Pairs, pairs_of, public
 from gdsurgeon.comparison.facts import Rewired
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import Claim, EditResult, RowByRow, SameGiven, SameOutputs, Unchanged, equation
@@ -37,10 +38,11 @@ ROWS = 3
 """Rows of the batch that an input with an open one is proven with."""
 
 
+@public
 @naming(shapes=of_olds(of_nodes))
 @edit
 def set_shape(
-    graph: Graph, shapes: Sequence[tuple[str, Shape]], *, fix_batch: bool = False, batch_check: bool = True
+    graph: Graph, shapes: Pairs[str, Shape], *, fix_batch: bool = False, batch_check: bool = True
 ) -> EditResult:
     """Has inputs take other shapes.
 
@@ -60,7 +62,7 @@ def set_shape(
         EditError: no such placeholder, an illegal shape, nothing would change, or what the graph holds does not fit;
             the graph is as it was.
     """
-    new = _changed(graph, _wanted(graph, shapes))
+    new = _changed(graph, _wanted(graph, pairs_of(shapes)))
     old = {node: placeholder_shape(node) for node in new}
     found = fit(graph, old, new)
     lines = found.misfits + [_told(item) for item in found.fixes if not fix_batch]

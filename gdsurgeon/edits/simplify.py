@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.analysis.traversal.topology import topology_of
+from gdsurgeon.arguments import Pairs, pairs_of, public
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import Claim, EditResult, SameGiven, SameOutputs, Stage, equation
 from gdsurgeon.edits.functions.unused import drop_unused_functions
@@ -79,6 +80,7 @@ MOST_OPS = 12
 """Ops of which it is told how many nodes there were and are."""
 
 
+@public
 @naming(outputs=of_tensors, shapes=of_olds(of_nodes))
 @edit
 def simplify(
@@ -87,7 +89,7 @@ def simplify(
     *,
     passes: Sequence[str] = (),
     skip: Sequence[str] = (),
-    shapes: Sequence[tuple[str, Shape]] = (),
+    shapes: Pairs[str, Shape] = (),
     max_growth: int = 0,
     evaluate: Evaluate | None = None,
     engine: str = "",
@@ -130,7 +132,7 @@ def simplify(
     named = [end.name for end in ends]
     _check_sound(graph, engine)
     was, inside = _ops_of(graph), _nodes_inside(graph)
-    fixing = fixed(graph, shapes)
+    fixing = fixed(graph, pairs_of(shapes))
     start = graph.pristine() if fixing is None else written(graph)
     first = _inlined(graph, ends, chosen) if INLINE in chosen else None
     before = start if first is None else written(graph)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.analysis.traversal.walks import members
+from gdsurgeon.arguments import public
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameGiven, equation
 from gdsurgeon.edits.copying.replacing import drop_colocations
@@ -27,6 +28,7 @@ SCOPE = "saver"
 _WITHOUT_STATE = frozenset(("Const", "NoOp"))
 
 
+@public
 @edit
 def slim(graph: Graph, *, signatures: Sequence[str] = ()) -> EditResult:
     """Cuts GRAPH, that of a SavedModel or a MetaGraph, down to what SIGNATURES need, and has it restore itself.

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.shape_sources import shape_sources, shape_sources_of
+from gdsurgeon.arguments import public
 from gdsurgeon.comparison.facts import FunctionChanges
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameShapes
@@ -27,6 +28,7 @@ SMALL = 64
 """Elements of a constant that stays with the strings."""
 
 
+@public
 @edit
 def strip_weights(graph: Graph, *, keep_strings: bool = False, keep: str = "") -> EditResult:
     """Takes the values out of constants: each that goes is filled with one 0, False or empty string.

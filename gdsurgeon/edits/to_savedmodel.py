@@ -8,6 +8,7 @@ from typing import NamedTuple
 from gdsurgeon.analysis.queries.signature import signature
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.analysis.traversal.walks import members
+from gdsurgeon.arguments import public
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameGiven, equation
 from gdsurgeon.edits.naming import naming, of_field, of_nodes, of_tensors
@@ -29,6 +30,7 @@ class Asset(NamedTuple):
     path: str
 
 
+@public
 @naming(inputs=of_field("tensor", of_tensors), outputs=of_field("tensor", of_tensors), init=of_nodes)
 @edit
 def to_savedmodel(

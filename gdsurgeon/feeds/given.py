@@ -71,12 +71,14 @@ def given_feeds(name: str, dtype: int, stated: Shape, overrides: Overrides) -> t
     Raises:
         UsageError: a value cannot be read.
     """
-    text = overrides.values.get(name)
+    value = overrides.values.get(name)
     ones = (1,) * len(stated or ())
-    if text is not None and text.startswith("@"):
-        return (_from_file(name, dtype, ones, text[1:]),)
-    if text is not None:
-        return (_from_text(name, dtype, ones, text),)
+    if isinstance(value, str) and value.startswith("@"):
+        return (_from_file(name, dtype, ones, value[1:]),)
+    if isinstance(value, str):
+        return (_from_text(name, dtype, ones, value),)
+    if value is not None:
+        return (of_array(_called(name), dtype, _as_dtype(value, dtype)),)
     if overrides.archive is not None:
         return _from_archive(name, dtype, overrides.archive, overrides.archive_keys.get(name, name))
     return ()
@@ -111,6 +113,25 @@ def _from_file(name: str, dtype: int, ones: tuple[int, ...], path: str) -> Tenso
             "raw bytes are for string inputs"
         )
     return Tensor(dtypes.STRING, ones, [data])
+
+
+def _as_dtype(value: object, dtype: int) -> object:
+    """VALUE as an array of DTYPE if it is of the same kind, as float64 is for float32; else VALUE.
+
+    NumPy's own dtypes for numbers are float64 and int64, and few inputs have these.
+    """
+    import numpy as np
+
+    from gdsurgeon.ops.numpy_dtypes import numpy_dtype
+
+    array = np.asarray(value)
+    if array.dtype.kind not in "iuf" or dtypes.DTYPES[dtype].kind not in tuple("iuf"):
+        return array
+    wanted = numpy_dtype(dtype)
+    if wanted.isbuiltin != 1 or (array.dtype.kind == "f" and wanted.kind != "f"):
+        return array
+    found = array.astype(wanted)
+    return found if wanted.kind == "f" or np.array_equal(found, array) else array
 
 
 def _called(name: str) -> str:

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import json
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from gdsurgeon.arguments import Pairs, StrPath, pairs_of, path_of
 from gdsurgeon.values import Data
+
+Feeds = Pairs[str, object]
+"""Values by the placeholder's name: numbers, lists and arrays, or texts as on the command line (``@FILE.npy``)."""
+Shapes = Pairs[str, Sequence[int]]
+"""Full shapes by the placeholder's name."""
 
 
 @dataclass(eq=False, repr=False)
@@ -13,13 +20,13 @@ class Overrides(Data):
     """What a user says of feeds, by the placeholder's name.
 
     Attributes:
-        values: texts; one that begins with ``@`` names a file.
+        values: texts, of which one that begins with ``@`` names a file; or arrays.
         archive: an .npz file with values.
         shapes: full shapes.
         archive_keys: what a placeholder is called in the archive, where that is not its own name.
     """
 
-    values: dict[str, str] = field(default_factory=dict)
+    values: dict[str, object] = field(default_factory=dict)
     archive: str | None = None
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     archive_keys: dict[str, str] = field(default_factory=dict)
@@ -46,3 +53,22 @@ class Overrides(Data):
             {n: s for n, s in self.shapes.items() if n in names},
             self.archive_keys,
         )
+
+
+def overrides_of(feeds: Feeds | None, archive: StrPath | None, shapes: Shapes | None) -> Overrides:
+    """The arguments of library functions as one object. A list becomes text; an array stays an array."""
+    values = {name.removesuffix(":0"): _value(value) for name, value in pairs_of(feeds or ())}
+    dims = {name.removesuffix(":0"): tuple(dims) for name, dims in pairs_of(shapes or ())}
+    return Overrides(values, path_of(archive), dims)
+
+
+def _value(value: object) -> object:
+    if isinstance(value, str) or (hasattr(value, "dtype") and hasattr(value, "tobytes")):
+        return value
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "surrogateescape")
+    as_list = getattr(value, "tolist", None)
+    try:
+        return json.dumps(as_list() if as_list is not None else value)
+    except TypeError:
+        return value

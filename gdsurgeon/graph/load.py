@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gdsurgeon.arguments import public
 from gdsurgeon.errors import InputError, printable
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.wire import sniff
@@ -20,6 +21,7 @@ def load(path: str) -> Graph:
     return from_source(open_source(path))
 
 
+@public
 def from_bytes(data: bytes, name: str = "<bytes>") -> Graph:
     """The graph in DATA. Raises InputError."""
     return from_source(BytesSource(data, name))

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from gdsurgeon.analysis.queries.lacking_ops import LackingOp, OpsOfGraph, lacking_ops
+from gdsurgeon.arguments import StrPath, path_of, public
 from gdsurgeon.container.load import open_model, reads_of
 from gdsurgeon.container.wanted import ALL, Wanted
 from gdsurgeon.edits.simplifying.going import HANDING_ON, is_read, may_all_go
 from gdsurgeon.errors import EditError, Json, Line, UsageError, printable, quoted
-from gdsurgeon.feeds.overrides import Overrides
+from gdsurgeon.feeds.overrides import Feeds, Overrides, Shapes, overrides_of
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.served import tensor_meant
 from gdsurgeon.ops.engines import TITLES, Engine, engine
@@ -77,13 +78,32 @@ class CheckedOps:
             yield lacking, _help(self, lacking)
 
 
-def check_ops(model: str, engine: str, **options: object) -> CheckedOps:
-    """Which ops of the model in the file MODEL an ENGINE (``opencv``, ``openvino``, ``tfjs``, ``tflite``) lacks.
+@public
+def check_ops(
+    model: StrPath,
+    engine: str,
+    *,
+    run: bool = False,
+    place: StrPath | None = None,
+    outputs: Sequence[str] = (),
+    rtol: float | None = None,
+    atol: float | None = None,
+    feeds: Feeds | None = None,
+    archive: StrPath | None = None,
+    shapes: Shapes | None = None,
+    settings: Settings | None = None,
+    progress: Progress = silent,
+) -> CheckedOps:
+    """Lists the ops of the model in the file MODEL that an ENGINE (``opencv``, ``openvino``, ``tflite``, ...) lacks.
 
     Args:
         model: a path.
         engine: its name.
-        options: see `CheckOpsRequest`.
+        run: also run the model in the engine, and compare its outputs with TensorFlow's.
+        place: a wheel or a folder of the engine; None: it is installed.
+        outputs: the tensors to compare; by default the outputs.
+        rtol, atol: how much floats may differ, element by element.
+        feeds, archive, shapes, settings, progress: as for `operate`.
 
     Raises:
         GdsurgeonError: see `carry_out`.
@@ -94,7 +114,14 @@ def check_ops(model: str, engine: str, **options: object) -> CheckedOps:
             code="no-engine",
             facts={"name": engine},
         )
-    return carry_out(CheckOpsRequest(model, engine, **options))  # type: ignore[arg-type]
+    asked = None
+    if run:
+        from gdsurgeon.proof.engines import EngineRequest
+
+        asked = EngineRequest(engine, path_of(place), outputs, rtol, atol)
+    overrides = overrides_of(feeds, archive, shapes)
+    request = CheckOpsRequest(os.fspath(model), engine, asked, settings=settings or Settings(), overrides=overrides)
+    return carry_out(request, progress)
 
 
 def carry_out(request: CheckOpsRequest, progress: Progress = silent) -> CheckedOps:

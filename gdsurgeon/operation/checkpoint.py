@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from gdsurgeon.arguments import Pairs, StrPath, fit_fields, pairs_of, path_of, public
 from gdsurgeon.checkpoint import object_graph
 from gdsurgeon.checkpoint.bundle import Bundle, index_path, shard_path
 from gdsurgeon.checkpoint.compare import Compared, check_identical
@@ -50,17 +51,20 @@ class CheckpointRequest:
         require_change: refuse where there is nothing to do, instead of passing the checkpoint on.
     """
 
-    prefix: str
-    renames: Sequence[Pair] = ()
-    scopes: Sequence[Pair] = ()
-    patterns: Sequence[Pair] = ()
+    prefix: StrPath
+    renames: Pairs[str, str] = ()
+    scopes: Pairs[str, str] = ()
+    patterns: Pairs[str, str] = ()
     drops: Sequence[str] = ()
-    values: Sequence[Pair] = ()
-    out: str | None = None
+    values: Pairs[str, StrPath] = ()
+    out: StrPath | None = None
     in_place: bool = False
     backup: str | None = None
     dry_run: bool = False
     require_change: bool = False
+
+    def __post_init__(self) -> None:
+        fit_fields(self)
 
 
 class CheckpointOutcome(NamedTuple):
@@ -93,6 +97,7 @@ class CheckpointOutcome(NamedTuple):
     seconds: float
 
 
+@public
 def operate_checkpoint(
     request: CheckpointRequest, *, before_publishing: Callable[[Callable[[], bool]], None] = lambda _appeared: None
 ) -> CheckpointOutcome:
@@ -111,7 +116,7 @@ def operate_checkpoint(
         GdsurgeonError: of any kind; what was there is as it was, and nothing left behind.
     """
     started = time.monotonic()
-    check_agree(request.out, in_place=request.in_place, backup=request.backup)
+    check_agree(path_of(request.out), in_place=request.in_place, backup=request.backup)
     with _lock(request), open_checkpoint(request.prefix) as checkpoint:
         out = _output_prefix(request, checkpoint)
         wanted = _wanted(request, checkpoint)
@@ -141,7 +146,7 @@ def operate_checkpoint(
 
 def _lock(request: CheckpointRequest) -> AbstractContextManager[object]:
     """A lock on the checkpoint of REQUEST if it is replaced, or on the SavedModel that it is a part of."""
-    prefix = prefix_of(request.prefix)
+    prefix = prefix_of(os.fspath(request.prefix))
     if not request.in_place or request.dry_run or not os.path.isfile(index_path(prefix)):
         return nullcontext()
     model = os.path.normpath(os.path.join(os.path.dirname(prefix), os.pardir))
@@ -165,7 +170,7 @@ def _output_prefix(request: CheckpointRequest, checkpoint: Checkpoint) -> str:
             code="bad-value",
             facts={"option": "out"},
         )
-    out = prefix_of(request.out)
+    out = prefix_of(os.fspath(request.out))
     if same_file(index_path(out), index_path(checkpoint.prefix)):
         raise UsageError(
             f"{printable(out)} is the checkpoint itself",
@@ -188,7 +193,7 @@ class _Wanted(NamedTuple):
 def _wanted(request: CheckpointRequest, checkpoint: Checkpoint) -> _Wanted:
     renamed = _renamed(request, checkpoint)
     dropped, unmatched = _dropped(request, checkpoint)
-    values = {key: _value(checkpoint, key, path) for key, path in request.values}
+    values = {key: _value(checkpoint, key, os.fspath(path)) for key, path in pairs_of(request.values)}
     others = f"matched none of {len(checkpoint.keys):,} keys"
     if renamed or dropped or values:
         if unmatched:
@@ -214,15 +219,15 @@ def _renamed(request: CheckpointRequest, checkpoint: Checkpoint) -> dict[str, st
             if name != new:
                 raise EditError(f"{quoted(old)} cannot become both {quoted(name)} ({first}) and {quoted(new)} ({by})")
 
-    for old, new in request.renames:
+    for old, new in pairs_of(request.renames):
         if old not in checkpoint:
             raise EditError(checkpoint.no_such_key(old).message)
         if old == object_graph.KEY:
             raise EditError(f"{quoted(old)} is where TensorFlow looks for the object graph: it keeps its key")
         add([(old, new)], f"{old}={new}")
-    for old, new in request.scopes:
+    for old, new in pairs_of(request.scopes):
         add(under_scope(keys, old, new), f"scope {quoted(old)}")
-    for pattern, replacement in request.patterns:
+    for pattern, replacement in pairs_of(request.patterns):
         add(substituted(pattern, replacement, keys), f"pattern {quoted(pattern)}")
     return {old: new for old, (new, _) in wanted.items() if old != new}
 

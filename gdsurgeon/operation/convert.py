@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from gdsurgeon.arguments import StrPath, fit_fields, path_of, public
 from gdsurgeon.container.files import GRAPH_FILE, TEXT_FILE, saved_model_at
 from gdsurgeon.container.load import folder_state, meta_of, model_folder
 from gdsurgeon.container.output_folder import OutputFolder
@@ -44,10 +45,13 @@ class ConvertRequest:
         dry_run: do everything but write.
     """
 
-    model: str
-    out: str | None = None
+    model: StrPath
+    out: StrPath | None = None
     text: bool | None = None
     dry_run: bool = False
+
+    def __post_init__(self) -> None:
+        fit_fields(self)
 
 
 class Converted(NamedTuple):
@@ -97,6 +101,7 @@ class _Read(NamedTuple):
             ) from None
 
 
+@public
 def operate_convert(
     request: ConvertRequest, *, before_publishing: Callable[[Callable[[], bool]], None] = lambda _appeared: None
 ) -> Converted:
@@ -114,7 +119,7 @@ def operate_convert(
         GdsurgeonError: of any kind; the input is untouched, an earlier output as it was, and nothing left behind.
     """
     started = time.monotonic()
-    folder, path = _place(request.model)
+    folder, path = _place(os.fspath(request.model))
     files = folder_state(folder) if folder else None
     read = _read(path)
     try:
@@ -185,8 +190,9 @@ def _is_text(request: ConvertRequest, read: _Read, folder: str) -> bool:
     """Whether the result is text."""
     if request.text is not None:
         return request.text
-    if request.out is not None and not folder and request.out not in STANDARD_OUTPUT:
-        said = is_text_name(request.out), is_text_name(request.out, True)
+    out = path_of(request.out)
+    if out is not None and not folder and out not in STANDARD_OUTPUT:
+        said = is_text_name(out), is_text_name(out, True)
         if said[0] == said[1]:
             return said[0]
     return not read.is_text
@@ -195,7 +201,9 @@ def _is_text(request: ConvertRequest, read: _Read, folder: str) -> bool:
 def _out(request: ConvertRequest, folder: str, path: str, *, is_text: bool) -> str:
     model = folder or path
     becomes = ".converted" if folder else ".pbtxt" if is_text else ".pb"
-    out = output_path(model, request.out, in_place=False, backup=None, dry_run=request.dry_run, becomes=becomes)
+    out = output_path(
+        model, path_of(request.out), in_place=False, backup=None, dry_run=request.dry_run, becomes=becomes
+    )
     check_apart(out, None, None, model, ())
     check_outside(out, folder)
     return out

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Sequence
 from typing import NamedTuple
 
+from gdsurgeon.arguments import StrPath, path_of, public
 from gdsurgeon.container.load import Model, reads_of
 from gdsurgeon.container.wanted import Wanted
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.errors import UsageError, printable, quoted
-from gdsurgeon.feeds.overrides import Overrides
+from gdsurgeon.feeds.overrides import Feeds, Shapes, overrides_of
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.operation import edit as whole
 from gdsurgeon.operation.edit import LEVELS, Outcome, Request
@@ -24,15 +25,13 @@ from gdsurgeon.proof.settings import Settings
 from gdsurgeon.wire.output import OutputFile
 from gdsurgeon.wire.write import read_chunks
 
-Feeds = Mapping[str, object]
-"""Values by the placeholder's name: numbers, lists and arrays, or texts as on the command line (``@FILE.npy``)."""
 
-
+@public
 def operate(
-    model: str,
+    model: StrPath,
     edit: Edit | Sequence[Edit],
     *,
-    out: str | None = None,
+    out: StrPath | None = None,
     in_place: bool = False,
     backup: str | None = None,
     dry_run: bool = False,
@@ -41,8 +40,8 @@ def operate(
     level: str = "run",
     functions: Sequence[str] = (),
     feeds: Feeds | None = None,
-    archive: str | None = None,
-    shapes: Mapping[str, Sequence[int]] | None = None,
+    archive: StrPath | None = None,
+    shapes: Shapes | None = None,
     settings: Settings | None = None,
     progress: Progress = silent,
 ) -> Outcome:
@@ -78,8 +77,8 @@ def operate(
     """
     _check_level(level, LEVELS)
     request = Request(
-        model,
-        out=out,
+        os.fspath(model),
+        out=path_of(out),
         in_place=in_place,
         backup=backup,
         dry_run=dry_run,
@@ -88,7 +87,7 @@ def operate(
         level=level,
         functions=tuple(functions),
         settings=settings or Settings(),
-        overrides=_overrides(feeds, archive, shapes),
+        overrides=overrides_of(feeds, archive, shapes),
     )
     edits = edit if callable(edit) else _instructions(request, edit)
     return whole.operate(request, edits, progress=progress)
@@ -112,6 +111,7 @@ class Applied(NamedTuple):
     steps: Sequence[Step]
 
 
+@public
 def apply(graph: Graph, edits: Sequence[Edit]) -> Applied:
     """Makes EDITS of GRAPH, each of what the one before has made, as if that had been written and loaded.
 
@@ -148,14 +148,15 @@ def apply(graph: Graph, edits: Sequence[Edit]) -> Applied:
     return Applied(carried.model.graph, carried.steps)
 
 
+@public
 def prove(
     graph: Graph,
     result: EditResult | Applied,
     *,
     level: str = "run",
     feeds: Feeds | None = None,
-    archive: str | None = None,
-    shapes: Mapping[str, Sequence[int]] | None = None,
+    archive: StrPath | None = None,
+    shapes: Shapes | None = None,
     settings: Settings | None = None,
     progress: Progress = silent,
 ) -> Proof:
@@ -179,7 +180,7 @@ def prove(
     if graph.serving is not None:
         reads = reads_of(graph.source_name, Wanted(checkpoint=graph.serving.checkpoint))
         settings = settings._replace(reads=(*settings.reads, *reads))
-    overrides = _overrides(feeds, archive, shapes)
+    overrides = overrides_of(feeds, archive, shapes)
     with whole.checkpoint_of(graph) as checkpoint:
         if checkpoint is not None:
             settings = settings._replace(reads=(*settings.reads, checkpoint.for_proof()))
@@ -199,16 +200,3 @@ def _check_level(level: str, levels: Sequence[str]) -> None:
             code="bad-value",
             facts={"option": "level", "value": level},
         )
-
-
-def _overrides(feeds: Feeds | None, archive: str | None, shapes: Mapping[str, Sequence[int]] | None) -> Overrides:
-    values = {name.removesuffix(":0"): _text(value) for name, value in (feeds or {}).items()}
-    return Overrides(values, archive, {name.removesuffix(":0"): tuple(dims) for name, dims in (shapes or {}).items()})
-
-
-def _text(value: object) -> str:
-    """A value as the command line takes it; arrays know how to become lists."""
-    if isinstance(value, str):
-        return value
-    aslist = getattr(value, "tolist", None)
-    return json.dumps(aslist() if aslist is not None else value)

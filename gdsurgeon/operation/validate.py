@@ -8,17 +8,18 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 from gdsurgeon.analysis.checks.check import require_sound
+from gdsurgeon.arguments import Pairs, StrPath, pairs_of, path_of, public
 from gdsurgeon.comparison.compare import compare_files
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.comparison.surroundings import Difference as Surrounding
 from gdsurgeon.comparison.surroundings import changes_what_is_served, compare_surroundings
 from gdsurgeon.container.container import Container
 from gdsurgeon.container.load import open_model, reads_of
+from gdsurgeon.container.wanted import Wanted
 from gdsurgeon.edits.claims import EditResult, Interface, Postprocessed, Preprocessed
-from gdsurgeon.edits.copying.parts import bind
+from gdsurgeon.edits.copying.parts import Mapped, bind
 from gdsurgeon.errors import (
     EditError,
     GdsurgeonError,
@@ -32,6 +33,7 @@ from gdsurgeon.errors import (
 )
 from gdsurgeon.feeds.archive import load as load_archive
 from gdsurgeon.feeds.given import as_meant
+from gdsurgeon.feeds.overrides import Feeds, Shapes, overrides_of
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.served import node_of, tensor_meant
 from gdsurgeon.graph.serving import Served, Serving
@@ -117,19 +119,92 @@ class Verdict:
     seconds: float = 0.0
 
 
-def validate(model: str, other: str | None = None, **options: Any) -> Verdict:
-    """Validates the graph in the file MODEL, or against it the one in the file OTHER.
+@public
+def validate(
+    model: StrPath,
+    other: StrPath | None = None,
+    *,
+    level: str = "run",
+    names: Pairs[str, str] = (),
+    pre: StrPath | None = None,
+    post: StrPath | None = None,
+    pre_map: Sequence[tuple[str, str, str]] = (),
+    post_map: Sequence[tuple[str, str, str]] = (),
+    outputs: Sequence[str] = (),
+    rtol: float | None = None,
+    atol: float | None = None,
+    devices: Sequence[str] = (),
+    first_divergence: bool = False,
+    lockstep: bool = False,
+    reduce: StrPath | None = None,
+    profile: bool = False,
+    save_outputs: StrPath | None = None,
+    save_feeds: StrPath | None = None,
+    golden: StrPath | None = None,
+    grappler: bool = True,
+    strict: bool = False,
+    tags: Sequence[str] = (),
+    signatures: Sequence[str] = (),
+    checkpoint: StrPath = "",
+    feeds: Feeds | None = None,
+    archive: StrPath | None = None,
+    shapes: Shapes | None = None,
+    settings: Settings | None = None,
+    progress: Progress = silent,
+) -> Verdict:
+    """Validates the graph in the file MODEL, or compares it with the one in the file OTHER.
 
     Args:
-        model: a path.
-        other: a path, or None.
-        options: see `ValidateRequest`.
+        model, other: paths.
+        level: how far to go: ``structure``, ``load`` or ``run``.
+        names: pairs (name in the model, name in the other one).
+        pre, post: graphs that run before and after the model, for the comparison with the other one.
+        pre_map, post_map: (name in the model, placeholder, result) of these, if names do not say it.
+        outputs: the tensors of the model to compare; by default its outputs.
+        rtol, atol: how much floats may differ, element by element; by default not at all.
+        devices: two devices to run the model on and compare.
+        first_divergence: find the first node that differs.
+        lockstep: with that, feed both models the same tensors.
+        reduce: where to write the smallest part that differs.
+        profile: measure the runs, node by node.
+        save_outputs, save_feeds: .npz files to write.
+        golden: an .npz file with recorded outputs.
+        grappler: also compare the graphs as TensorFlow's optimizer changes them.
+        strict: fail if two models differ in a way that no output shows.
+        tags, signatures, checkpoint: the part of a SavedModel or MetaGraph to use.
+        feeds, archive, shapes, settings, progress: as for `operate`.
 
     Raises:
         GdsurgeonError: see `carry_out`.
     """
-    verdict = Verdict(ValidateRequest(model, other, **options))
-    carry_out(verdict)
+    request = ValidateRequest(
+        os.fspath(model),
+        path_of(other),
+        level=level,
+        names=pairs_of(names),
+        pre=path_of(pre),
+        post=path_of(post),
+        pre_map=[Mapped(*item) for item in pre_map],
+        post_map=[Mapped(*item) for item in post_map],
+        outputs=outputs,
+        rtol=rtol,
+        atol=atol,
+        devices=tuple(devices),
+        first_divergence=first_divergence,
+        lockstep=lockstep,
+        reduce=path_of(reduce),
+        profile=profile,
+        save_outputs=path_of(save_outputs),
+        save_feeds=path_of(save_feeds),
+        golden=path_of(golden),
+        grappler=grappler,
+        strict=strict,
+        wanted=Wanted(tuple(tags), tuple(signatures), os.fspath(checkpoint)),
+        settings=settings or Settings(),
+        overrides=overrides_of(feeds, archive, shapes),
+    )
+    verdict = Verdict(request)
+    carry_out(verdict, progress)
     return verdict
 
 

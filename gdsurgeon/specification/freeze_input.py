@@ -6,7 +6,7 @@ import ast
 import json
 import re
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import cast
 
@@ -22,11 +22,11 @@ from gdsurgeon.specification.sharing import unread
 from gdsurgeon.specification.surroundings import Expected
 
 
-def violations(comparison: Comparison, values: Mapping[str, object]) -> Iterator[str]:
+def violations(comparison: Comparison, values: Sequence[tuple[str, object]]) -> Iterator[str]:
     """See `gdsurgeon.specification.specify.violations`."""
     before, after = comparison.before, comparison.after
     intent = Intent()
-    for name, value in values.items():
+    for name, value in values:
         name = name.removesuffix(":0")
         old, new = before[name], after[name]
         dtype = type_value(old.output.dtype).SerializeToString()
@@ -37,14 +37,14 @@ def violations(comparison: Comparison, values: Mapping[str, object]) -> Iterator
         found = constant(new)
         if found is not None and not _is(found, value):
             yield f"{quoted(name)} was to be {str(value)[:60]}, and is {str(found.values)[:60]}"
-    intent.removed = list(unread(before, [name.removesuffix(":0") for name in values]))
+    intent.removed = list(unread(before, [name.removesuffix(":0") for name, _ in values]))
     yield from audit(comparison, intent)
 
 
-def around(expected: Expected, found: Surroundings, values: Mapping[str, object]) -> Iterator[str]:
+def around(expected: Expected, found: Surroundings, values: Sequence[tuple[str, object]]) -> Iterator[str]:
     """Has EXPECTED be without the inputs that are constants now."""
     del found
-    names = {f"{name.removesuffix(':0')}:0" for name in values}
+    names = {f"{name.removesuffix(':0')}:0" for name, _ in values}
     for place, value in list(expected.values.items()):
         if place[0] == "signature" and place[2] == "input" and place[-1] == "tensor" and value in names:
             _, key, _, label, _ = place

@@ -11,6 +11,7 @@ from gdsurgeon.analysis.checks.functions import check_functions
 from gdsurgeon.analysis.checks.nodes import NodePass
 from gdsurgeon.analysis.traversal.order import find_cycle, has_forward_edges, spelt_cycle
 from gdsurgeon.analysis.traversal.topology import topology_of
+from gdsurgeon.arguments import public
 from gdsurgeon.errors import InputError, Json, Remark, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
@@ -29,6 +30,7 @@ MOST_NODES = 12
 """Nodes of a cycle that are named."""
 
 
+@public
 def check(graph: Graph) -> Findings:
     """Checks GRAPH as it is in its file. Linear in nodes, edges and bytes of attrs; recurses nowhere.
 

@@ -14,6 +14,7 @@ from functools import cached_property
 from math import fsum, inf, isfinite, prod, sqrt
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from gdsurgeon.arguments import public
 from gdsurgeon.errors import EditError, InputError, printable, quoted
 from gdsurgeon.graph.constants import MOST_ELEMENTS, constant_header, constant_span, packed_strings
 from gdsurgeon.graph.graph import Graph
@@ -346,6 +347,7 @@ def shortest(number: Any, dtype: DType) -> Any:
     return number
 
 
+@public
 def value_of(node: Node) -> ConstantValues | None:
     """The value of a constant, or of a variable that a checkpoint has; None: the node has none in the files.
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from gdsurgeon.analysis.shapes.stated import stated_shape, typed
 from gdsurgeon.analysis.traversal.topology import topology_of
+from gdsurgeon.arguments import public
 from gdsurgeon.errors import Json
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.graph import Graph
@@ -105,6 +106,7 @@ def _can_be_fetched(graph: Graph, node: Node) -> bool:
     return flow.runs_once(number) and node.op not in SWITCH and not is_waited_for
 
 
+@public
 def signature(graph: Graph) -> Signature:
     """The inputs and outputs of GRAPH with their dtypes and the shapes that are stated."""
     return graph.derived(_signature)

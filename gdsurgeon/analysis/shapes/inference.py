@@ -13,6 +13,7 @@ from gdsurgeon.analysis.shapes.values import KEEPS_DTYPE, VALUE_RULES, fitting
 from gdsurgeon.analysis.traversal.order import topological_order
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.analysis.traversal.walks import forward_walk
+from gdsurgeon.arguments import public
 from gdsurgeon.errors import InputError
 from gdsurgeon.graph.attrs import Shape, shape_of
 from gdsurgeon.graph.graph import Graph
@@ -69,6 +70,7 @@ class Shapes:
         return found[index] if index < len(found) else None
 
 
+@public
 def infer_shapes(
     graph: Graph,
     given: Mapping[Output, Shape] | None = None,

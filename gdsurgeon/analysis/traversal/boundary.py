@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
+from gdsurgeon.arguments import public
 from gdsurgeon.graph.graph import graph_of
 from gdsurgeon.graph.node import Node, Output, Use
 
@@ -31,6 +32,7 @@ class Boundary:
     controls_out: dict[Node, list[Node]] = field(default_factory=dict)
 
 
+@public
 def boundary(nodes: Iterable[Node], topology: Topology | None = None) -> Boundary:
     """The boundary of NODES, which are of one graph, in their order. Linear in their edges and those of their users.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from gdsurgeon.analysis.traversal.topology import topology_of
+from gdsurgeon.arguments import public
 from gdsurgeon.edits.copying.fresh_names import (
     clashing_node_names,
     frame_names,
@@ -23,6 +24,7 @@ from gdsurgeon.graph.node import Node, Output, check_reads
 from gdsurgeon.ops.attr_names import BY_NODE_NAME
 
 
+@public
 def copy_in(
     graph: Graph,
     other: Graph,

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from gdsurgeon.analysis.traversal.control_flow import Frames, while_frames
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
+from gdsurgeon.arguments import public
 from gdsurgeon.edits.copying.fresh_names import (
     Respell,
     clashing_node_names,
@@ -31,6 +32,7 @@ from gdsurgeon.ops.kinds import ENTER, LOOP_COND, MERGE, NEXT_ITERATION
 from gdsurgeon.select import own_nodes
 
 
+@public
 def copy_nodes(
     graph: Graph,
     nodes: Iterable[Node],

@@ -10,7 +10,6 @@ from support.graphs import Builder
 from support.paths import FIXTURES
 
 import gdsurgeon as gds
-from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.runtime.statistics import positive_channels
 from gdsurgeon.runtime.tensor import from_numpy
 from gdsurgeon.view.verdict import verdict_lines
@@ -57,7 +56,7 @@ def looking_up() -> Builder:
 @pytest.mark.tensorflow
 def test_rows_and_channels_are_counted(tmp_path: Path) -> None:
     (tmp_path / "a.pb").write_bytes(looking_up().bytes())
-    verdict = gds.validate(str(tmp_path / "a.pb"), overrides=Overrides({"n": "1"}))
+    verdict = gds.validate(str(tmp_path / "a.pb"), feeds={"n": "1"})
     found = verdict.coverage
     assert found is not None and list(found.rows.values()) == [1]
     assert found.as_json() == {

@@ -1,0 +1,354 @@
+"""Arguments of public functions: checked against the annotations, and brought into one form, before anything runs.
+
+The annotation of a parameter is its contract. A path may be an `os.PathLike`, pairs may be a mapping, one string may
+stand for a sequence of one. Anything else is an `ArgumentError`, which names the function and the argument.
+"""
+
+from __future__ import annotations
+
+import builtins
+import os
+import sys
+import types
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache, wraps
+from inspect import Parameter, signature
+from typing import Any, Literal, ParamSpec, TypeAlias, TypeVar, Union, get_args, get_origin
+
+from gdsurgeon.errors import ArgumentError, GdsurgeonError, quoted
+
+P = ParamSpec("P")
+R = TypeVar("R")
+A = TypeVar("A")
+B = TypeVar("B")
+F = TypeVar("F", bound=Callable[..., Any])
+
+Pairs: TypeAlias = Mapping[A, B] | Iterable[tuple[A, B]]
+"""Pairs, or a mapping."""
+StrPath: TypeAlias = str | os.PathLike[str]
+"""A path, as text or as an object such as `pathlib.Path`."""
+
+_SEQUENCES = (Sequence, Iterable, Collection, Iterator, list, tuple, set, frozenset, Set)
+_TEXTS = (str, bytes, bytearray, memoryview)
+_VARIABLE = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+_Fit = Callable[[object], object]
+
+
+class _Unfit(Exception):
+    """A value does not fit its annotation."""
+
+
+def public(function: F) -> F:
+    """Checks the arguments of FUNCTION, and brings them into the form that its annotations describe.
+
+    If the function raises, a graph that is an argument of it is as it was before the call. Errors of the library get
+    the name of the function.
+
+    Raises:
+        ArgumentError: an argument is missing, unknown or of the wrong type.
+    """
+    name = function.__name__
+
+    @wraps(function)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        fits, bind = _fits_of(function)
+        try:
+            bound = bind(*args, **kwargs)
+        except TypeError as error:
+            raise ArgumentError(name, "", str(error)) from None
+        arguments = bound.arguments
+        for key, fit in fits.items():
+            if key in arguments:
+                value = arguments[key]
+                try:
+                    arguments[key] = fit(value)
+                except _Unfit as unfit:
+                    raise ArgumentError(name, key, str(unfit), found=value) from None
+        try:
+            with _restoring(arguments.values()):
+                return function(*bound.args, **bound.kwargs)
+        except GdsurgeonError as error:
+            error.function = name
+            raise
+
+    return checked  # type: ignore[return-value]
+
+
+def _restoring(arguments: Iterable[object]) -> AbstractContextManager[object]:
+    """Restores the first graph among ARGUMENTS if an exception leaves the block."""
+    for value in arguments:
+        begin = getattr(value, "restored_on_error", None)
+        if begin is not None:
+            found: AbstractContextManager[object] = begin()
+            return found
+    return nullcontext()
+
+
+class _Names(dict[str, object]):
+    """The names in annotations that only type checkers import: nothing is checked for them."""
+
+    def __init__(self, known: Mapping[str, object]) -> None:
+        super().__init__()
+        self._known = known
+
+    def __missing__(self, name: str) -> object:
+        if name in self._known or hasattr(builtins, name):
+            raise KeyError(name)
+        return object
+
+
+@cache
+def _fits_of(function: Callable[..., object]) -> tuple[dict[str, _Fit], Callable[..., Any]]:
+    """For each annotated parameter of FUNCTION what checks its argument; and what binds the arguments."""
+    inner = function
+    while hasattr(inner, "__wrapped__"):
+        inner = inner.__wrapped__
+    asked = signature(inner)
+    names = inner.__globals__
+    out: dict[str, _Fit] = {}
+    for parameter in asked.parameters.values():
+        if (
+            parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+            or parameter.annotation is Parameter.empty
+        ):
+            continue
+        hint = eval(parameter.annotation, names, _Names(names))
+        out[parameter.name] = _or_default(_fit(hint), parameter.default)
+    return out, asked.bind
+
+
+def _or_default(fit: _Fit, default: object) -> _Fit:
+    return lambda value: value if value is default else fit(value)
+
+
+def fitted(value: object, hint: object) -> Any:
+    """VALUE in the form that the annotation HINT describes. Raises TypeError: it does not fit."""
+    try:
+        return _fit(hint)(value)
+    except _Unfit as unfit:
+        raise TypeError(str(unfit)) from None
+
+
+def _fit(hint: Any) -> _Fit:
+    """What checks a value against the annotation HINT, and returns it in the form that is described there."""
+    origin, arms = get_origin(hint), get_args(hint)
+    if hint is None or hint is type(None):
+        return _instance(type(None), "None")
+    if origin in (Union, types.UnionType):
+        return _fit_union(hint, arms)
+    if origin is Literal:
+        return lambda value: value if value in arms else _refuse(f"one of {', '.join(map(repr, arms))}")
+    if origin is tuple:
+        return _fit_sequence(hint, arms[0]) if arms[1:] == (...,) else _fit_tuple(hint, arms)
+    if origin is not None and issubclass(origin, Mapping):
+        return _fit_mapping(hint, *arms)
+    if origin in _SEQUENCES:
+        return _fit_sequence(hint, *arms)
+    if origin is Callable or hint is Callable:
+        return lambda value: value if callable(value) else _refuse("a function")
+    kind = origin or hint
+    if kind is os.PathLike:
+        return lambda value: os.fspath(value) if isinstance(value, os.PathLike) else _refuse("a path")
+    if kind in (int, float):
+        return _fit_number(kind)
+    if kind is bool:
+        return lambda value: bool(value) if type(value).__name__ in ("bool", "bool_") else _refuse("True or False")
+    if not isinstance(kind, type) or kind is object or getattr(kind, "_is_protocol", False):
+        return lambda value: value
+    if issubclass(kind, tuple) and hasattr(kind, "_fields"):
+        return _fit_named_tuple(kind)
+    return _instance(kind, described(kind))
+
+
+def _refuse(expected: str) -> object:
+    raise _Unfit(expected)
+
+
+def _instance(kind: type, expected: str) -> _Fit:
+    return lambda value: value if isinstance(value, kind) else _refuse(expected)
+
+
+def _fit_number(kind: type) -> _Fit:
+    method = "__index__" if kind is int else "__float__"
+
+    def fit(value: object) -> object:
+        if type(value) is kind:
+            return value
+        if isinstance(value, (bool, *_TEXTS)) or not (hasattr(value, method) or hasattr(value, "__index__")):
+            raise _Unfit("a whole number" if kind is int else "a number")
+        return kind(value)
+
+    return fit
+
+
+def _fit_union(hint: Any, arms: Sequence[Any]) -> _Fit:
+    """A value of one of ARMS. A mapping and pairs of the same are both returned as a list of pairs."""
+    if _takes_pairs(arms):
+        pairs = next(arm for arm in arms if get_origin(arm) in _SEQUENCES)
+        others = [_fit(arm) for arm in arms if arm is type(None)]
+        fits = [*others, _fit(pairs)]
+    else:
+        fits = [_fit(arm) for arm in sorted(arms, key=lambda arm: get_origin(arm) is not None)]
+
+    def fit(value: object) -> object:
+        reasons = []
+        for one in fits:
+            try:
+                return one(value)
+            except _Unfit as unfit:
+                reasons.append(str(unfit))
+        raise _Unfit(reasons[-1] if ":" in reasons[-1] else described(hint))
+
+    return fit
+
+
+def _takes_pairs(arms: Sequence[Any]) -> bool:
+    """Whether ARMS are a mapping, and pairs, and perhaps None."""
+    origins = [get_origin(arm) for arm in arms if arm is not type(None)]
+    return len(origins) == 2 and Mapping in origins and any(_is_pairs(arm) for arm in arms)
+
+
+def _is_pairs(hint: Any) -> bool:
+    """Whether HINT is a sequence of pairs."""
+    if get_origin(hint) not in _SEQUENCES or len(get_args(hint)) != 1:
+        return False
+    items = get_args(hint)[0]
+    kinds = get_args(items) if get_origin(items) in (Union, types.UnionType) else (items,)
+    return all((get_origin(kind) is tuple and len(get_args(kind)) == 2) or hasattr(kind, "_fields") for kind in kinds)
+
+
+def _fit_sequence(hint: Any, item: Any, *_: Any) -> _Fit:
+    """A sequence. One value that fits ITEM stands for a sequence of one; a mapping stands for its pairs."""
+    one, are_pairs, expected = _fit(item), _is_pairs(hint), described(hint)
+    is_sequence = get_origin(hint) is Sequence
+    makes: Callable[[Iterable[object]], object] = tuple if get_origin(hint) is tuple else list
+
+    def fit(value: object) -> object:
+        if isinstance(value, Mapping) and is_sequence and not are_pairs:
+            raise _Unfit(expected)
+        if isinstance(value, Mapping):
+            value = list(value.items() if are_pairs else value)
+        elif isinstance(value, _TEXTS) or not isinstance(value, Iterable):
+            try:
+                return makes([one(value)])
+            except _Unfit:
+                raise _Unfit(expected) from None
+        given = value if isinstance(value, (list, tuple)) else list(value)
+        found = []
+        for number, element in enumerate(given):
+            try:
+                found.append(one(element))
+            except _Unfit as unfit:
+                raise _Unfit(f"{expected}: item {number} is {_kind(element)}, expected {unfit}") from None
+        is_same = makes is list or isinstance(given, tuple)
+        return given if is_same and all(map(_is, found, given)) else makes(found)
+
+    return fit
+
+
+def _is(a: object, b: object) -> bool:
+    return a is b
+
+
+def _fit_tuple(hint: Any, items: Sequence[Any]) -> _Fit:
+    fits, expected = [_fit(item) for item in items], described(hint)
+
+    def fit(value: object) -> object:
+        if isinstance(value, (Mapping, *_TEXTS)) or not isinstance(value, Sequence) or len(value) != len(fits):
+            raise _Unfit(expected)
+        found = [one(element) for one, element in zip(fits, value, strict=True)]
+        return value if isinstance(value, tuple) and all(map(_is, found, value)) else tuple(found)
+
+    return fit
+
+
+def _fit_named_tuple(kind: Any) -> _Fit:
+    """A named tuple, or a plain one of its fields."""
+    most, least = len(kind._fields), len(kind._fields) - len(kind._field_defaults)
+    expected = f"{kind.__name__}({', '.join(kind._fields)})"
+
+    def fit(value: object) -> object:
+        if isinstance(value, kind):
+            return value
+        if not isinstance(value, (tuple, list)) or not least <= len(value) <= most:
+            raise _Unfit(expected)
+        return kind(*value)
+
+    return fit
+
+
+def _fit_mapping(hint: Any, key: Any, item: Any) -> _Fit:
+    """A mapping, or pairs of which each key is given once."""
+    keys, items, expected = _fit(key), _fit(item), described(hint)
+
+    def fit(value: object) -> object:
+        pairs = value.items() if isinstance(value, Mapping) else value
+        if isinstance(pairs, _TEXTS) or not isinstance(pairs, Iterable):
+            raise _Unfit(expected)
+        found: dict[object, object] = {}
+        for pair in pairs:
+            if isinstance(pair, _TEXTS) or not isinstance(pair, Sequence) or len(pair) != 2:
+                raise _Unfit(expected)
+            name = keys(pair[0])
+            if name in found:
+                raise _Unfit(f"{expected}: the key {quoted(str(name))} is given twice")
+            found[name] = items(pair[1])
+        return found
+
+    return fit
+
+
+def path_of(given: StrPath | None) -> str | None:
+    """The path that is GIVEN, as text."""
+    return None if given is None else os.fspath(given)
+
+
+def fit_fields(instance: Any) -> None:
+    """Brings the fields of INSTANCE, a dataclass, into the form of their annotations.
+
+    Raises:
+        ArgumentError: a field has the wrong type.
+    """
+    kind: Any = type(instance)
+    for key, fit in _fits_of_fields(kind).items():
+        value = getattr(instance, key)
+        try:
+            object.__setattr__(instance, key, fit(value))
+        except _Unfit as unfit:
+            raise ArgumentError(kind.__name__, key, str(unfit), found=value) from None
+
+
+@cache
+def _fits_of_fields(kind: Any) -> dict[str, _Fit]:
+    names = vars(sys.modules[kind.__module__])
+    return {key: _fit(eval(hint, names, _Names(names))) for key, hint in kind.__annotations__.items()}
+
+
+def described(hint: Any) -> str:
+    """The annotation HINT for a message: ``a sequence of str or Node``."""
+    origin, arms = get_origin(hint), get_args(hint)
+    if hint is None or hint is type(None):
+        return "None"
+    if origin in (Union, types.UnionType):
+        return " or ".join(dict.fromkeys(map(described, arms)))
+    if origin is Literal:
+        return f"one of {', '.join(map(repr, arms))}"
+    if origin is tuple and arms[1:] != (...,):
+        return f"({', '.join(map(described, arms))})"
+    if origin is not None and isinstance(origin, type) and issubclass(origin, Mapping):
+        return f"a mapping of {described(arms[0])} to {described(arms[1])}"
+    if origin in _SEQUENCES:
+        return f"a sequence of {described(arms[0])}"
+    if origin is Callable:
+        return "a function"
+    return str(getattr(hint, "__name__", "any value")) if hint is not object else "any value"
+
+
+def _kind(value: object) -> str:
+    return type(value).__name__
+
+
+def pairs_of(given: Mapping[A, B] | Iterable[tuple[A, B]]) -> list[tuple[A, B]]:
+    """The pairs of a mapping, or those that are GIVEN."""
+    return list(given.items() if isinstance(given, Mapping) else given)
