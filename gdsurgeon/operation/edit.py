@@ -355,7 +355,7 @@ def _proven(request: Request, made: _Made, proving: Proving, staged: str, listen
     edited = what.edited if what.edited is not None else staged
     folders = _folders(request, made.model, staged) if what.served is not None else None
     if folders is not None:
-        proving.begin_serving(folders)
+        proving.begin_serving(made.model.graph, folders)
     try:
         proof = proving.prove(made.steps, what.graph, edited, each=request.prove_each)
         if what.served is not None:

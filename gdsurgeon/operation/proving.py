@@ -118,18 +118,21 @@ class Proving(Closing):
 
     def check_served(self, graph: Graph, folders: Folders, keys: Sequence[str]) -> str:
         """What tf.saved_model.load makes of the edited model; see `gdsurgeon.proof.served.check_served`."""
-        from gdsurgeon.proof.served import check_served
+        from gdsurgeon.proof.served import check_served, served_by_objects
 
         keys = keys if self._level == "run" else ()
+        if not graph.is_changed and (shown := served_by_objects(self._executor, graph, self._overrides, folders, keys)):
+            return shown
         assert self._loader is not None
         return check_served(self._executor, graph, self._overrides, folders, keys, self._loader)
 
-    def begin_serving(self, folders: Folders) -> None:
-        """Starts the process that `check_served` asks, so that its import runs while the edit is proven."""
+    def begin_serving(self, graph: Graph, folders: Folders) -> None:
+        """Starts the process that `check_served` asks about GRAPH, so that its import runs during the proof."""
         from gdsurgeon.proof.served import Loader
 
         self._loader = Loader(self._executor.settings, folders)
-        self._loader.start()
+        if graph.is_changed:
+            self._loader.start()
 
     def check_released(self, graph: Graph, edited: str | bytes, path: str) -> Released:
         """What another release makes of the edited GRAPH; see `gdsurgeon.proof.released.check_released`.

@@ -75,7 +75,7 @@ def wrong_functions(meta: MetaGraph, written: MetaGraph, touched: Collection[str
             continue
         try:
             held = held_by(written.graph, written.signatures[key], function)
-        except Unlike as unlike:
+        except (Unlike, EditError, InputError) as unlike:
             text = f"the function of the signature {quoted(key)} is another: {unlike}"
             yield Remark(text, "wrong-function", signature=key)
             continue

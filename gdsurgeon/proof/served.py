@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import NamedTuple
 
-from gdsurgeon.errors import NotValidatedError, ValidationError, printable, quoted
+from gdsurgeon.container.load import open_model
+from gdsurgeon.container.wanted import Wanted
+from gdsurgeon.errors import GdsurgeonError, NotValidatedError, ValidationError, printable, quoted
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.served import serving_of
-from gdsurgeon.proof.executor import Executor
+from gdsurgeon.proof.executor import Executor, Refused
+from gdsurgeon.proof.objects import NotReadable, by_objects
 from gdsurgeon.proof.plan import plan_with
 from gdsurgeon.proof.progress import Event
 from gdsurgeon.proof.proof import difference
@@ -87,6 +90,40 @@ def check_served(
     return text + "".join(f"; {printable(key)} was not run: {printable(why)}" for key, why in not_run.items())
 
 
+def served_by_objects(
+    executor: Executor, graph: Graph, overrides: Overrides, folders: Folders, keys: Sequence[str]
+) -> str:
+    """Runs the functions that the objects of a staged model name for the signatures KEYS, next to its graph.
+
+    `check_served` shows more, but needs TensorFlow's Python package, whose import takes most of its time. This is
+    enough if nothing but signatures changed.
+
+    Args:
+        executor: runs them.
+        graph: the edited graph.
+        overrides: what the user says of feeds.
+        folders: of the model.
+        keys: of the signatures whose functions changed.
+
+    Returns:
+        What was shown; '' if tf.saved_model.load has to be asked.
+    """
+    try:
+        container = open_model(folders.after, Wanted(folders.tags)).container
+        if container is None:
+            return ""
+        found = by_objects(container, keys, graph.pristine())
+        executor.load_graph(LOADER, found.graph)
+        executor.loaded(LOADER)
+        for key, outputs in found.outputs.items():
+            run = _run(executor, found.graph, overrides, key, loaded=LOADER, more=tuple(outputs.values()))
+            if run.is_random or _wrong(executor, run, {name: run.more[text] for name, text in outputs.items()}):
+                return ""
+    except (NotReadable, Refused, GdsurgeonError):
+        return ""  # tf.saved_model.load says why, or that it is fine
+    return f"gives the same for {named(sorted(keys), 3)}" if keys else "loads it"
+
+
 def _runs(
     executor: Executor, graph: Graph, overrides: Overrides, keys: Sequence[str]
 ) -> tuple[list[_Run], dict[str, str]]:
@@ -102,10 +139,19 @@ def _runs(
 
 
 class _Run(NamedTuple):
-    """A run of the graph for a signature: its outputs by their names, as they are called in the executor."""
+    """A run of the graph for a signature.
+
+    Attributes:
+        call: the call with the same inputs.
+        outputs: by name, where they are in the executor.
+        more: likewise other tensors of the run, by tensor.
+        is_random: whether outputs depend on random ops.
+        keeps_state: whether outputs depend on what an earlier run changed.
+    """
 
     call: SignatureCall
     outputs: dict[str, Result]
+    more: dict[str, Result]
     is_random: bool
     keeps_state: bool
 
@@ -176,29 +222,41 @@ def _translated() -> Iterator[None]:
         raise error from failure
 
 
-def _run(executor: Executor, graph: Graph, overrides: Overrides, key: str) -> _Run:
-    """Runs GRAPH for the signature KEY, on a feed that is made, from the state in which a loader leaves it."""
+def _run(
+    executor: Executor,
+    graph: Graph,
+    overrides: Overrides,
+    key: str,
+    *,
+    loaded: str = EDITED,
+    more: tuple[str, ...] = (),
+) -> _Run:
+    """Runs GRAPH, which is LOADED in the executor, for the signature KEY and the tensors MORE.
+
+    It runs on a generated feed, from the state in which a loader leaves the model.
+    """
     serving = serving_of(graph)
     assert serving is not None
     served = serving.signatures[key]
-    plan = plan_with(executor.settings, graph, nodes_of(served.outputs.values()))
-    plan = replace(plan, groups=[[*served.tensors]], beside=[])
+    plan = plan_with(executor.settings, graph, nodes_of((*served.outputs.values(), *more)))
+    plan = replace(plan, groups=[[*served.tensors, *more]], beside=[])
     known = {name: shape for name, shape in executor.shapes.get(EDITED, {}).items() if name in plan.placeholders}
     overrides = replace(overrides, shapes={**known, **overrides.shapes})
     subject = Subject(
-        executor, EDITED, graph, plan=plan, overrides=overrides, options=SubjectOptions(name=f"{LOADER} {key}")
+        executor, loaded, graph, plan=plan, overrides=overrides, options=SubjectOptions(name=f"{LOADER} {key}")
     )
     subject.leave(subject.optional - {*nodes_of(served.inputs.values())})  # a caller cannot say others
     if plan.skipped:
         raise NotValidatedError(plan.skipped[0].reason)
-    executor.load_again(EDITED)
+    executor.load_again(loaded)
     subject.initialize()
     _, begun = subject.start(0, {})
     subject.wait(begun)
-    results = {tensor: Result(subject.result(0, 0), place) for place, tensor in enumerate(served.tensors)}
+    results = {tensor: Result(subject.result(0, 0), place) for place, tensor in enumerate(plan.groups[0])}
     inputs = {name: executor.fetched(results[tensor]) for name, tensor in served.inputs.items()}
     outputs = {name: results[tensor] for name, tensor in served.outputs.items()}
-    return _Run(SignatureCall(key, inputs), outputs, bool(plan.chance), plan.keeps_state)
+    others = {tensor: results[tensor] for tensor in more}
+    return _Run(SignatureCall(key, inputs), outputs, others, bool(plan.chance), plan.keeps_state)
 
 
 def _compare(executor: Executor, run: _Run, found: dict[str, Tensor]) -> None:
@@ -212,12 +270,8 @@ def _compare(executor: Executor, run: _Run, found: dict[str, Tensor]) -> None:
         )
     if run.is_random:
         return
-    names = sorted(found)
-    executor.put(LOADER, [found[name] for name in names])
-    source = run.outputs[names[0]].result_id
-    pairs = [(run.outputs[name].index, place) for place, name in enumerate(names)]
-    comparisons = executor.comparisons(executor.compare(source, LOADER, pairs, rtol=RTOL, atol=ATOL))
-    wrong = [f"{printable(name)}: {difference(c)}" for name, c in zip(names, comparisons, strict=True) if not c.close]
+    executor.put(LOADER, [found[name] for name in sorted(found)])
+    wrong = _wrong(executor, run, {name: Result(LOADER, place) for place, name in enumerate(sorted(found))})
     if wrong:
         raise ValidationError(
             f"{LOADER} gives something else for the signature {key} than its graph does",
@@ -225,3 +279,14 @@ def _compare(executor: Executor, run: _Run, found: dict[str, Tensor]) -> None:
             facts={"signature": key},
             details=tuple(wrong),
         )
+
+
+def _wrong(executor: Executor, run: _Run, found: Mapping[str, Result]) -> list[str]:
+    """The outputs of RUN that differ from those that were FOUND, each with the difference."""
+    names = sorted(found)
+    if not names:
+        return []
+    source, other = run.outputs[names[0]].result_id, found[names[0]].result_id
+    pairs = [(run.outputs[name].index, found[name].index) for name in names]
+    comparisons = executor.comparisons(executor.compare(source, other, pairs, rtol=RTOL, atol=ATOL))
+    return [f"{printable(name)}: {difference(c)}" for name, c in zip(names, comparisons, strict=True) if not c.close]

@@ -388,13 +388,20 @@ class ObjectReference(Message):
 
 class SavedVariable(Message):
     name: str
+    dtype: int
+    shape: TensorShapeProto
     trainable: bool
+
+
+class SavedAsset(Message):
+    asset_file_def_index: int
 
 
 class SavedObject(Message):
     children: Messages[ObjectReference]
     slot_variables: Messages[SlotVariableReference]
     user_object: SavedUserObject
+    asset: SavedAsset
     constant: SavedConstant
     function: SavedFunction
     variable: SavedVariable
