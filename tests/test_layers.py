@@ -233,7 +233,7 @@ def test_the_table_of_releases_is_small_and_is_read_by_compat_alone(tmp_path: Pa
     assert (PACKAGE / "data" / "releases.z").stat().st_size < 150_000
     arguments = [*command("rename", tmp_path / "out.pb"), "--validate", "structure"]
     assert python(RUN + LOADED.format(names=["gdsurgeon.ops.releases"]), *arguments) == []
-    arguments = ["compat", str(FIXTURES / "tiny.pbtxt"), "--for", "2.21", "--check", "-q"]
+    arguments = ["check-ops", str(FIXTURES / "tiny.pbtxt"), "--for", "tf2.21", "-q"]
     assert python(RUN + LOADED.format(names=["gdsurgeon.ops.releases", "tensorflow"]), *arguments) == [
         "gdsurgeon.ops.releases"
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from typing import TYPE_CHECKING, Any
 
@@ -12,19 +13,35 @@ from gdsurgeon.cli.complete import files, listed, nodes
 from gdsurgeon.cli.options import names_in, tolerance_options, validate_options
 from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.errors import EditError, GdsurgeonError, UsageError, ValidationError, printable
+from gdsurgeon.text import nearest, suggestion
 
 if TYPE_CHECKING:
+    from gdsurgeon.container.wanted import Wanted
     from gdsurgeon.operation.check_ops import CheckedOps, CheckOpsRequest
 
 ENGINES = ("opencv", "openvino", "tfjs", "tflite")
 
 
+def _names(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The values of --for."""
+    from gdsurgeon.ops.releases import releases
+
+    names = (*ENGINES, *(f"tf{release.name}" for release in releases()))
+    return [name for name in names if name.startswith(incomplete)]
+
+
 @click.command("check-ops", cls=Command)
 @click.argument("model", shell_complete=files)
-@click.option("--for", "engine", type=click.Choice(ENGINES), help="The engine that is to take MODEL.  [required]")
-@click.option("--run", is_flag=True, help="Have the engine itself run MODEL, and compare it with TensorFlow.")
 @click.option(
-    "--run-in", metavar="WHEEL|DIR", shell_complete=files, help="With --run: where the engine is, if not installed."
+    "--for",
+    "engine",
+    metavar="TARGET",
+    shell_complete=_names,
+    help="opencv, openvino, tfjs, tflite or tf1.15.  [required]",
+)
+@click.option("--run", is_flag=True, help="Also run MODEL in the engine and compare with TensorFlow.")
+@click.option(
+    "--run-in", metavar="WHEEL|DIR", shell_complete=files, help="With --run: the engine, if it is not installed."
 )
 @click.option(
     "--outputs", metavar="NAME,...", shell_complete=listed(nodes), multiple=True, help="With --run: tensors to compare."
@@ -32,25 +49,29 @@ ENGINES = ("opencv", "openvino", "tfjs", "tflite")
 @tolerance_options
 @validate_options
 def command(model: str, engine: str | None, as_json: bool, **options: Any) -> None:
-    """Tell which ops of MODEL another engine lacks, and whether it gives there what it gives in TensorFlow.
+    """List the ops of MODEL that an engine or an older TensorFlow lacks.
 
-    The ops of MODEL and of the functions that it uses are looked up in a list that the engine's release was asked for.
-    It says nothing of attrs, types and shapes. --run has the engine, where it is installed, take MODEL and run it on
-    the feeds that a proof makes, in a process of its own; what it gives is compared with what TensorFlow gives. Exit
-    code 0: it has all ops, or gives the same; 4: it lacks some, or does not take MODEL; 5: it gives something else.
+    For an engine, the ops of MODEL and of its functions are looked up in a list made from a release of the engine. The
+    list does not cover attrs, dtypes and shapes. With --run, the engine runs MODEL in its own process on generated or
+    given inputs, and its outputs are compared with TensorFlow's.
+
+    For a TensorFlow release such as tf1.15, ops, attrs, values and dtypes are checked.
+
+    Exit code 0: nothing is lacking, or the outputs agree; 4: ops are lacking, or the engine refuses MODEL; 5: the
+    outputs differ.
 
     \b
     Examples:
       gdsurgeon check-ops model.pb --for tflite
+      gdsurgeon check-ops model.pb --for tf1.15
       gdsurgeon check-ops model.pb --for opencv --run --rtol 1e-5 --atol 1e-5
       gdsurgeon check-ops model.pb --for openvino --run --run-in openvino.whl --json
     """
-    if engine is None:
-        raise UsageError(
-            f"--for says which engine is to take it: {', '.join(ENGINES)}",
-            code="missing-option",
-            facts={"option": "--for"},
-        )
+    _check_options(engine, options)
+    assert engine is not None
+    if engine not in ENGINES:
+        _check_release(model, options["wanted"], engine.removeprefix("tf"), as_json=as_json)
+        return
     from gdsurgeon.operation.check_ops import carry_out
 
     checked = carry_out(_request(model, engine, options), terminal.tell)
@@ -64,24 +85,86 @@ def _request(model: str, engine: str, options: dict[str, Any]) -> CheckOpsReques
     """What the OPTIONS of the command ask for."""
     from gdsurgeon.operation.check_ops import CheckOpsRequest
 
-    outputs = names_in(options["outputs"], "--outputs")
     run = None
     if options["run"]:
         from gdsurgeon.proof.engines import EngineRequest
 
-        if len(options["devices"]) > 1 or options["settings"].device != "cpu":
-            raise UsageError(
-                "--device: engines are run on the CPU, and compared with TensorFlow on the CPU",
-                code="bad-value",
-                facts={"option": "--device"},
-            )
+        outputs = names_in(options["outputs"], "--outputs")
         run = EngineRequest(engine, options["run_in"], outputs, options["rtol"], options["atol"])
-    else:
-        for option, given in (("--run-in", options["run_in"]), ("--outputs", outputs), ("--rtol", options["rtol"]),
-                              ("--atol", options["atol"])):  # fmt: skip
-            if given or given == 0.0:
-                raise UsageError(f"{option} needs --run", code="missing-option", facts={"option": option})
     return CheckOpsRequest(model, engine, run, options["wanted"], options["settings"], options["overrides"])
+
+
+def _check_options(engine: str | None, options: dict[str, Any]) -> None:
+    """Raises UsageError if an option is missing or has no effect."""
+    if engine is None:
+        raise UsageError(
+            f"--for is missing: {', '.join(ENGINES)}, or a TensorFlow release such as tf1.15",
+            code="missing-option",
+            facts={"option": "--for"},
+        )
+    if engine not in ENGINES and not re.match(r"tf[0-9]", engine):
+        near = nearest(engine, ENGINES)
+        raise UsageError(
+            f"--for {printable(engine)} is neither an engine ({', '.join(ENGINES)}) nor a TensorFlow release such as "
+            f"tf1.15.{suggestion(near)}",
+            code="bad-value",
+            facts={"option": "--for", "value": engine, "near": near},
+        )
+    if not options["run"]:
+        for name in ("run_in", "outputs", "rtol", "atol"):
+            if options[name] not in (None, ()):
+                option = f"--{name.replace('_', '-')}"
+                raise UsageError(f"{option} needs --run", code="missing-option", facts={"option": option})
+    elif engine not in ENGINES:
+        raise UsageError(
+            f"--run is for engines; compat --for {engine} --run-in WHEEL runs the converted model in that TensorFlow",
+            code="conflicting-options",
+            facts={"option": "--run"},
+        )
+    elif len(options["devices"]) > 1 or options["settings"].device != "cpu":
+        raise UsageError(
+            "--device: an engine runs on the CPU and is compared with TensorFlow on the CPU",
+            code="bad-value",
+            facts={"option": "--device"},
+        )
+
+
+def _check_release(model: str, wanted: Wanted, name: str, *, as_json: bool) -> None:
+    """Prints what the TensorFlow release NAME does not support. Raises EditError if there is something."""
+    from gdsurgeon.analysis.queries.op_usage import op_counts
+    from gdsurgeon.analysis.queries.unknown_to import told, unknown_to, unknown_version
+    from gdsurgeon.cli.hints import error_json
+    from gdsurgeon.container.load import open_model
+    from gdsurgeon.edits.compat import known_release
+    from gdsurgeon.view.findings import findings
+
+    release = known_release(name)
+    graph = open_model(model, wanted).graph
+    unknown, version = unknown_to(graph, release), unknown_version(graph, release)
+    error = None
+    if unknown or version:
+        error = EditError(
+            f"TensorFlow {release.name} does not support all of {printable(graph.source_name)}",
+            code="not-compatible",
+            facts={"target": release.name, "model": shlex.quote(printable(model))},
+            advice="make-older",
+        )
+    if as_json:
+        found = {
+            "model": graph.source_name,
+            "target": release.name,
+            "unknown": [each._asdict() for each in unknown],
+            "version": version or None,
+            "error": error_json(error, "check-ops") if error is not None else None,
+            "exit_code": error.exit_code if error is not None else 0,
+        }
+        terminal.answer_json(found)
+    else:
+        entries = [("target", f"TensorFlow {release.name} {'does not support' if error else 'supports'} all nodes")]
+        entries += [("unknown", line) for line in (*told(unknown), *([version] if version else []))]
+        terminal.answer("\n".join(findings(graph.source_name, graph.node_count, len(op_counts(graph)), entries)))
+    if error is not None:
+        raise error
 
 
 def _verdict(checked: CheckedOps, model: str) -> GdsurgeonError | None:

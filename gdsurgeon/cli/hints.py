@@ -99,7 +99,7 @@ HINTS: Mapping[str, str] = {
     "list-steps": "gdsurgeon steps lists them",
     "longer": "--timeout gives it longer",
     "look": "gdsurgeon inspect MODEL shows inputs and outputs, gdsurgeon select MODEL lists all nodes",
-    "make-older": "gdsurgeon compat {model} --for {target} -o OUT makes one of it that it does",
+    "make-older": "gdsurgeon compat {model} --for {target} -o OUT converts it",
     "make-writable": "make it writable, or name another output with -o",
     "map-boundary": "--map TENSOR=NODE pairs a tensor at the selection's boundary with a node of the body",
     "map-name": "{option} {form} names it where the names differ",

@@ -48,7 +48,7 @@ rewrite {model} {rule} => out{suffix}
 rewrite {model} --rules builtin:swish --rules builtin:gelu --rules builtin:atrous => out{suffix}
 rewrite {model} 'MatMul($x, $y)' --list --json
 compat {model} --for 1.15 => out{suffix}
-compat {model} --for 1.15 --check --json
+check-ops {model} --for tf1.15 --json
 repair {model} --list --json
 quantize {model} --dtype float16 => out{suffix}
 quantize {model} --dtype int8 --tolerance 0.05 => out{suffix}

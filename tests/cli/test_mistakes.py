@@ -60,7 +60,6 @@ ARGUMENTS: list[tuple[int, str, str, Facts]] = [
                             ("reduce", "--reduce r.pb"), ("names", "--map a=b"))),
     (2, "bad-value", "quantize tower.pb --dtype int4", {"option": "--dtype"}),
     (2, "no-such-release", "compat tower.pb --for 0.12", {"target": "0.12"}),
-    (2, "no-such-release", "compat tower.pb --for 0.12 --check", {"target": "0.12"}),
     (2, "bad-value", "set-device tower.pb --replace /cpu:0=/nonsense", {"value": "/nonsense"}),
     (2, "no-such-pass", "simplify tower.pb --passes foo", {"value": "foo"}),
     (2, "no-such-input", "simplify tower.pb --shape imag=1,2", {"node": "imag"}),

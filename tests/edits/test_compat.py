@@ -100,17 +100,16 @@ def test_kernels_that_take_two_dims_are_told() -> None:
 
 def test_check_tells_and_writes_nothing(desk: Desk) -> None:
     desk.put("model.pb", graphs.graph_bytes(X, add("y", "x", "x"), trailer=OLD))
-    check = ["compat", "model.pb", "--check", "--json", "--for"]
-    ran = desk.run(*check, "1.15")
+    check = ["check-ops", "model.pb", "--json", "--for"]
+    ran = desk.run(*check, "tf1.15")
     assert (ran.code, ran.err, json.loads(ran.out)["unknown"]) == (0, "", [])
-    assert b"AddV2" in desk.run("compat", "model.pb", "--for", "1.4", "--check").out
-    ran = desk.run(*check, "1.4")
+    assert b"AddV2" in desk.run("check-ops", "model.pb", "--for", "tf1.4").out
+    ran = desk.run(*check, "tf1.4")
     check_error(ran.error, "not-compatible", {"target": "1.4"})
     found = json.loads(ran.out)
     assert [(each["node"], each["op"], each["kind"]) for each in found["unknown"]] == [("y", "AddV2", "op")]
     assert found["error"]["code"] == "not-compatible" and found["exit_code"] == ran.code == 4
-    desk.refused(2, "missing-option", "compat", "model.pb", "--for", "1.4", "--json")
-    desk.refused(2, "conflicting-options", "compat", "model.pb", "--for", "1.15", "--check", "-o", "out.pb")
+    desk.refused(2, "conflicting-options", "check-ops", "model.pb", "--for", "tf1.15", "--run", option="--run")
 
 
 # -- attrs and versions ---------------------------------------------------------------------------------------

@@ -103,7 +103,6 @@ def test_what_is_no_release_is_refused(desk: Desk) -> None:
     call = ("compat", "model.pb", "--for", "1.4", "-o", "out.pb", "--run-in")
     desk.refused(2, "no-such-file", *call, "nothing.whl")
     desk.refused(2, "conflicting-options", *call, ".", "--validate", "structure")
-    desk.refused(2, "conflicting-options", "compat", "model.pb", "--for", "1.4", "--check", "--run-in", ".")
 
 
 @pytest.mark.tensorflow
