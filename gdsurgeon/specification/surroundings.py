@@ -138,4 +138,6 @@ def _settle_signatures(expected: Expected, touched: Collection[str]) -> None:
         for key in known - keys:
             expected.drop(("object", path, f"child {key}"), ("object", f"{path}.{key}"))
         for key in {*touched} | (keys - known if touched else set()):
-            free.update((("object", path, f"child {key}"), ("object", f"{path}.{key}")))
+            places = ("object", path, f"child {key}"), ("object", f"{path}.{key}")
+            expected.drop(*places)
+            free.update(places)

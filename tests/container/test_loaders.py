@@ -19,6 +19,7 @@ from support.graphs import FLOAT, INT32, INT64, STRING, const, node, placeholder
 from support.renaming import QUICK
 from support.shipped import Recorded, Shipped
 
+from gdsurgeon.container import objects as container_objects
 from gdsurgeon.container.load import open_model
 from gdsurgeon.container.objects import SIGNATURE_MAP
 from gdsurgeon.edits.functions import signature
@@ -303,3 +304,43 @@ def test_variables_that_only_objects_restore(desk: Desk, loaded: Any, saved_mode
     assert "bit-identical" in err
     check_served(loaded, "out", recorded, ways=loaders.OF_OBJECTS)
     assert "deployed optimised by Grappler it runs, too" in ran(desk, "validate", "out")
+
+
+def no_shapes(made: Any) -> None:
+    for field in made.output_signature.dict_value.fields.values():
+        field.tensor_spec_value.shape.unknown_rank = True
+
+
+def other_output(made: Any) -> None:
+    fields = made.output_signature.dict_value.fields
+    fields["other"].CopyFrom(fields.pop("z"))
+
+
+def other_dtype(made: Any) -> None:
+    made.canonicalized_input_signature.tuple_value.values[1].dict_value.fields["x"].tensor_spec_value.dtype = 3
+
+
+@pytest.mark.parametrize(
+    ("part", "change"),
+    [
+        ("_concrete", no_shapes),
+        ("_concrete", other_output),
+        ("_concrete", other_dtype),
+        ("_bare", lambda made: made.argument_keywords.__setitem__(0, "other")),
+    ],
+)
+def test_a_function_declares_what_its_signature_does(
+    desk: Desk, saved_models: Shipped, monkeypatch: pytest.MonkeyPatch, part: str, change: Any
+) -> None:
+    make = getattr(container_objects, part)
+
+    def wrong(*args: Any) -> Any:
+        made = make(*args)
+        change(made)
+        return made
+
+    edit = ("signature", saved_models.path("dense"), "--rename", f"{KEY}/y=z", *QUICK, "-o", "out")
+    monkeypatch.setattr(container_objects, part, wrong)
+    desk.refused(5, "unsound-graph", *edit)
+    monkeypatch.undo()
+    ran(desk, *edit)

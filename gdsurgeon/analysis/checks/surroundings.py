@@ -7,7 +7,18 @@ from typing import Any
 
 from gdsurgeon.analysis.shapes.inference import shape_of_tensor
 from gdsurgeon.analysis.shapes.stated import compatible, stated_shape
-from gdsurgeon.container.surroundings import MISSING, UNREACHABLE, Function, Node, Place, Surroundings, Tensor, Value
+from gdsurgeon.container.objects import SIGNATURE_MAP
+from gdsurgeon.container.surroundings import (
+    MISSING,
+    UNKNOWN,
+    UNREACHABLE,
+    Function,
+    Node,
+    Place,
+    Surroundings,
+    Tensor,
+    Value,
+)
 from gdsurgeon.errors import Remark, printable, quoted
 from gdsurgeon.graph.attrs import format_shape
 from gdsurgeon.graph.graph import Graph
@@ -15,6 +26,7 @@ from gdsurgeon.graph.names import parse_input
 from gdsurgeon.graph.node import Output
 from gdsurgeon.ops.dtypes import base_dtype, dtype_name
 from gdsurgeon.ops.kinds import ASSIGNMENTS
+from gdsurgeon.wire.messages import message
 
 _FAR = 16
 """Nodes that may lie between a variable and the value that is read of it."""
@@ -48,6 +60,48 @@ def faults(found: Surroundings, graph: Graph, inferred: Collection[str] = ()) ->
             dtype, shape = map(found.get, places)
             infer = place[1] in inferred
             yield from (_at(place, *fault) for fault in _type(value, dtype, shape, graph, infer))
+    yield from _served_functions(found)
+
+
+def _served_functions(found: Surroundings) -> Iterator[Remark]:
+    """Yields a remark for each signature whose function has other arguments or results than its SignatureDef."""
+    maps = [place[1] for place, value in found.items() if place[0] == "object" and value == SIGNATURE_MAP]
+    children = [(place[2].removeprefix("child "), value, place) for place, value in found.items()
+                if place[0] == "object" and place[1] in maps and place[2].startswith("child ")]  # fmt: skip
+    for key, child, place in children:
+        function = found.get(("object", str(child), "function 0"))
+        if not isinstance(function, dict) or ("signature", key, "method") not in found:
+            continue
+        sides: dict[str, dict[str, dict[str, Value]]] = {"input": {}, "output": {}}
+        for at, value in found.items():
+            if at[:2] == ("signature", key) and at[2] in sides and at[-1] in ("dtype", "shape"):
+                sides[at[2]].setdefault(at[3], {})[at[-1]] = value
+        keywords = found.get(("object", str(child), "argument_keywords"), ())
+        if keywords != tuple(sorted(sides["input"])):
+            yield _at(place, "wrong-function", f"the function of {quoted(key)} has other argument names", key)
+        for side, wanted in sides.items():
+            declared = _declared(function.get(f"{side}s"))
+            for name in sorted({*wanted, *declared}):
+                if wanted.get(name) != declared.get(name):
+                    text = (
+                        f"the function of {quoted(key)} and the signature declare the {side} {quoted(name)} differently"
+                    )
+                    yield _at(place, "wrong-function", text, name)
+
+
+def _declared(structure: Value | None) -> dict[str, dict[str, Value]]:
+    """Returns the dtype and the shape of each named tensor in a serialized StructuredValue."""
+    if not isinstance(structure, bytes):
+        return {}
+    value: Any = message("tensorflow.StructuredValue").FromString(structure)
+    if value.WhichOneof("kind") == "tuple_value":  # the positional arguments, and those with keywords
+        value = value.tuple_value.values[-1]
+    specs = {name: field.tensor_spec_value for name, field in value.dict_value.fields.items()}
+    return {
+        name: {"dtype": spec.dtype,
+               "shape": UNKNOWN if spec.shape.unknown_rank else tuple(dim.size for dim in spec.shape.dim)}
+        for name, spec in specs.items()
+    }  # fmt: skip
 
 
 def _at(place: Place, code: str, text: str, name: str) -> Remark:
