@@ -90,7 +90,9 @@ def add_gradients(
         thrifty = _thrifty(graph, known, made, plan, shapes or {}, asked)
     result = _added(graph, made, plan, thrifty, [*_warnings(known, plan, thrifty.found), *thrifty.warnings])
     if not scope and made.wanted.scope != SCOPE:
-        result.notes.insert(0, f"the new nodes are under {quoted(made.wanted.scope)}, since {quoted(SCOPE)} is in use")
+        result.notes.insert(
+            0, f"the new nodes are in the scope {quoted(made.wanted.scope)}, because {quoted(SCOPE)} is in use"
+        )
     claim = _claim(made.wanted, differentiator)
     result.claims = (replace(claim, budget=plan.budget, rtol=rtol, atol=atol),)
     return result
@@ -98,7 +100,7 @@ def add_gradients(
 
 def _zeros(unconnected: str) -> bool:
     if unconnected not in UNCONNECTED:
-        message = f"unconnected gradients are {' or '.join(UNCONNECTED)}, not {quoted(unconnected)}"
+        message = f"gradients of unconnected tensors must be {' or '.join(UNCONNECTED)}, not {quoted(unconnected)}"
         raise UsageError(message, code="bad-value", facts={"name": "unconnected", "value": unconnected})
     return unconnected == "zero"
 
@@ -109,7 +111,8 @@ def _added(graph: Graph, made: BackwardPass, plan: Checkpoints, thrifty: _Thrift
     result = EditResult(graft(graph, thrifty.definition), warnings=warnings)
     result.told = told_of(made, thrifty.early, thrifty.found, plan)
     result.facts = {"gradients": journal_of(made, thrifty.early, thrifty.found)}
-    result.notes = [f"{quoted(y.name)} can still be fetched: it is no output any more, since its gradient reads it"
+    result.notes = [f"{quoted(y.name)} is not an output any more, because its gradient uses it; it can still "
+"be fetched"
                     for y in served if graph.users(y)]  # fmt: skip
     return result
 
@@ -122,16 +125,18 @@ def _claim(wanted: GradientRequest, differentiator: Differentiator | None) -> Gr
 def _checkpoints(checkpoints: str | Sequence[str], budget: float | None, threads: int | None) -> Checkpoints:
     threads = threads or min(os.cpu_count() or 1, MOST_THREADS)
     if budget is not None and not budget > 0:
-        message = f"a budget is a number of MiB, and {budget:g} is none"
+        message = f"a budget must be a positive number of MiB, got {budget:g}"
         raise UsageError(message, code="bad-value", facts={"name": "budget", "value": str(budget)})
     if budget is not None and checkpoints != "none":
-        raise UsageError("a budget chooses the checkpoints: give one or the other", code="conflicting-options")
+        raise UsageError(
+            "a budget and checkpoints exclude each other: give only one of them", code="conflicting-options"
+        )
     nbytes = None if budget is None else int(min(budget, MOST_BUDGET) * MIB)
     if isinstance(checkpoints, str) and checkpoints in MODES:
         return Checkpoints(checkpoints, budget=nbytes, threads=threads)
     tensors = (checkpoints,) if isinstance(checkpoints, str) else tuple(checkpoints)
     if not tensors:
-        message = f"checkpoints are {', '.join(MODES)}, or names of tensors"
+        message = f"checkpoints must be {', '.join(MODES)} or names of tensors"
         raise UsageError(message, code="missing-argument", facts={"name": "checkpoints"})
     return Checkpoints("", tensors, nbytes, threads)
 
@@ -184,7 +189,10 @@ def _sizes(made: BackwardPass, plan: Checkpoints, sized: Callable[[GraphDef], Si
 
 def _warnings(known: GraphDef, plan: Checkpoints, found: Checkpointed | None) -> Iterator[str]:
     if found is not None and found.plan.peak.nbytes > found.plain_peak:
-        yield Line("these checkpoints take more memory than none at all: {checkpoints} memory finds better ones")
+        yield Line("these checkpoints need more memory than no checkpoints; {checkpoints} memory finds better ones")
     compiled = [n.name for n in known.node if XLA in n.attr and n.attr[XLA].b] if plan.wanted else []
     if compiled:
-        yield f"XLA compiles {quoted(compiled[0])} as a whole: what is inside is kept or computed again as XLA decides"
+        yield (
+            f"XLA compiles {quoted(compiled[0])} as a whole; XLA decides which of its inner tensors are "
+            "kept or computed again"
+        )

@@ -99,7 +99,7 @@ def _unseen(graph: Graph, post: Graph, bindings: Sequence[Binding], intent: Inte
     results = {binding.result.node for binding in bindings}
     besides = [intent.copied[n.name] for n in output_nodes(post) if n not in results and n.name in intent.copied]
     return [
-        Remark(f"no signature gives {quoted(name)}: signature adds it to one", "not-served", name=name)
+        Remark(f"no signature returns {quoted(name)}; use signature to add it to one", "not-served", name=name)
         for name in besides
     ]
 
@@ -109,10 +109,10 @@ def _check_served(graph: Graph, post: Graph, binding: Binding, warnings: list[st
     outputs = node.output_dtypes
     where = f"{quoted(node.name)} of {printable(graph.source_name)} ({_op(node)})"
     if node.op in PLACEHOLDERS:
-        message = f"{where} is an input of the model: postprocessing goes behind an output"
+        message = f"{where} is an input of the model; postprocessing is added after an output"
         raise EditError(message, code="is-input", facts={"node": node.name})
     if not (outputs is None or outputs):
-        message = f"{where} has no output: postprocessing goes behind a node with one"
+        message = f"{where} has no output; postprocessing needs a node with an output"
         raise EditError(message, code="wrong-count", facts={"node": node.name, "expected": 1, "found": 0})
     check_fits(binding.output, graph, binding.placeholder.output, post, warnings)
 

@@ -52,7 +52,7 @@ def add_preprocessing(graph: Graph, pre: Graph, *, mapped: Sequence[Mapped] = ()
         check_fits(binding.result, pre, node.output, graph, warnings)
         uses[binding] = graph.uses(node.output)
         if not uses[binding]:
-            message = f"nothing would change: nobody reads {quoted(node.name)} of {printable(graph.source_name)}"
+            message = f"nothing would change: {quoted(node.name)} of {printable(graph.source_name)} has no consumers"
             raise EditError(message, code="no-consumers", facts={"tensor": node.name})
     last = max((b.node for b in bindings), key=lambda node: node.record.start if node.record else 0)
     copied = copy_in(graph, pre, replace={b.placeholder: b.node.output for b in bindings}, after=last)
@@ -65,7 +65,7 @@ def add_preprocessing(graph: Graph, pre: Graph, *, mapped: Sequence[Mapped] = ()
             intent.rewired.append(Rewired(use.node.name, use.slot, binding.node.name, result.name))
         graph.reroute(uses[binding], result)
         if binding.node.inputs:
-            text = f"{quoted(binding.node.name)} has no default any longer: callers feed it"
+            text = f"{quoted(binding.node.name)} no longer has a default value: callers must feed it"
             notes.append(Remark(text, "no-default", node=binding.node.name))
         if _take_over(graph, binding):
             intent.changed.append(binding.node.name)

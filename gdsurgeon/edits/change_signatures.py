@@ -41,7 +41,7 @@ def change_signatures(
         NothingToDo: nothing is asked for that is not so already.
     """
     if graph.serving is None:
-        message = f"{printable(graph.source_name)} is a GraphDef of its own, which has no signatures"
+        message = f"{printable(graph.source_name)} is a plain GraphDef, which has no signatures"
         raise EditError(message, code="wrong-format", facts={"file": graph.source_name})
     before = dict(graph.serving.signatures)
     after = dict(before)
@@ -52,7 +52,7 @@ def change_signatures(
     for key in dict.fromkeys(item.key for item in (*inputs, *outputs)):
         after[key] = with_added(after.get(key, Served({}, {}, PREDICT)), key, inputs, outputs)
     if after == before:
-        raise NothingToDo("the signatures are as they would be")
+        raise NothingToDo("nothing would change: the signatures are already as requested")
     touched = {key: resolved(graph, key, served) for key, served in after.items() if before.get(key) != served}
 
     graph.serving = graph.serving._replace(signatures=after | touched)
@@ -73,7 +73,7 @@ def _found(signatures: Mapping[str, Served], item: str) -> tuple[str, str]:
     key, slash, name = item.partition("/")
     if not slash or key not in signatures:
         missing = no_signature(key, signatures)
-        raise EditError(f"there is {missing}", code=missing.code, facts=missing.facts)
+        raise EditError(f"the model has {missing}", code=missing.code, facts=missing.facts)
     names = (*signatures[key].inputs, *signatures[key].outputs)
     if name not in names:
         near = nearest(name, names)
@@ -101,10 +101,10 @@ def _rename(signatures: dict[str, Served], old: str, new: str) -> None:
     key, name = _found(signatures, old)
     if not name:
         if new in signatures:
-            message = f"there is a signature {quoted(new)} already"
+            message = f"the signature {quoted(new)} exists already"
             raise EditError(message, code="name-taken", facts={"signature": new})
         if not new:
-            message = f"the signature {quoted(key)} needs a name"
+            message = f"the new name of the signature {quoted(key)} is empty"
             raise EditError(message, code="bad-name", facts={"signature": key, "name": new})
         signatures[new] = signatures.pop(key)
         return
@@ -116,6 +116,6 @@ def _rename(signatures: dict[str, Served], old: str, new: str) -> None:
 
 def _respelt(named: Mapping[str, str], old: str, new: str, key: str) -> dict[str, str]:
     if old in named and new in named and old != new:
-        message = f"the signature {quoted(key)} has {quoted(new)} already"
+        message = f"the signature {quoted(key)} already has an input or output {quoted(new)}"
         raise EditError(message, code="name-taken", facts={"signature": key, "name": new})
     return {new if name == old else name: tensor for name, tensor in named.items()}

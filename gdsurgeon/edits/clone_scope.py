@@ -135,7 +135,7 @@ def _served(graph: Graph, edges: Boundary, nodes: Container[Node]) -> list[Outpu
 def _free_scope(graph: Graph, source: str, target: str, unique: bool) -> str:
     """TARGET as a prefix, in use by nobody."""
     if not scope_prefix(target):
-        raise UsageError("the scope of the clone is empty: name one", code="bad-name")
+        raise UsageError("the name of the clone's scope is empty", code="bad-name")
     if scope_prefix(target) == scope_prefix(source):
         raise UsageError(f"{quoted(source)} cannot be cloned onto itself", code="bad-name", facts={"name": source})
     stem = scope_prefix(target)[:-1]
@@ -149,14 +149,14 @@ def _free_scope(graph: Graph, source: str, target: str, unique: bool) -> str:
 
 def _under(topology: Topology, source: str) -> list[Node]:
     if not scope_prefix(source):
-        raise UsageError("the scope to clone is empty: name one", code="bad-name")
+        raise UsageError("the name of the scope to clone is empty", code="bad-name")
     found = list(under_scope(topology, source))
     if not found:
         scope, became = scope_prefix(source)[:-1], topology.graph.became(scope_prefix(source))
         near = nearest(scope, scopes(topology)) if not became else None
-        more = f" any more: {became}" if became else f".{suggestion(near)}"
+        more = f" does not exist any more: {became}" if became else f" does not exist.{suggestion(near)}"
         facts = {"name": scope, "near": near, "reason": became}
-        raise EditError(f"there is no scope {quoted(scope)}{more}", code="no-such-scope", facts=facts)
+        raise EditError(f"scope {quoted(scope)}{more}", code="no-such-scope", facts=facts)
     return [topology.node(number) for number in found]
 
 
@@ -175,7 +175,7 @@ def _shared(topology: Topology, nodes: Sequence[Node], patterns: Sequence[str]) 
             raise EditError(line, code="nothing-matched", facts={"value": pattern})
         for node in found:
             if not constant[topology.id_of(node)]:
-                message = f"{quoted(node.name)} cannot be shared: it depends on more than constants"
+                message = f"{quoted(node.name)} cannot be shared: it does not depend only on constants"
                 raise EditError(message, code="not-a-constant", facts={"node": node.name})
         out.update(found)
     return out
@@ -191,7 +191,7 @@ def _without(nodes: Sequence[Node], others: Container[Node], source: str) -> lis
     """Those of NODES, under the scope SOURCE, that are cloned, where OTHERS are not."""
     cloned = [node for node in nodes if node not in others]
     if not cloned:
-        message = f"nothing would be cloned: all under {quoted(source)} is shared or left out"
+        message = f"nothing would be cloned: every node in {quoted(source)} is shared or left out"
         raise EditError(message, code="nothing-left", facts={"name": source})
     _check_arrays(cloned)
     return cloned
@@ -208,8 +208,8 @@ def _check_arrays(nodes: Sequence[Node]) -> None:
             source = source.inputs[0].node
         if source.op in TENSOR_ARRAYS and source not in inside:
             raise EditError(
-                f"{quoted(node.name)} would be cloned, and {quoted(source.name)}, the array that it reads or writes, "
-                "would not: an array takes each write once",
+                f"{quoted(node.name)} would be cloned, but not {quoted(source.name)}, the TensorArray that it "
+                "reads or writes; each element of a TensorArray can be written only once",
                 code="step-state",
                 facts={"node": node.name, "name": source.name},
             )
@@ -225,14 +225,14 @@ def _replacements(
     for pair in pairs:
         old, new = (graph.output(item) for item in pair)
         if old in out:
-            message = f"{quoted(old.name)} cannot become two tensors at once"
+            message = f"{quoted(old.name)} is replaced twice, by different tensors"
             raise EditError(message, code="given-twice", facts={"tensor": old.name})
         if old not in read:
-            message = f"nothing under the scope reads {quoted(old.name)}"
+            message = f"no node in the scope uses {quoted(old.name)}"
             raise EditError(message, code="no-consumers", facts={"tensor": old.name})
         check_can_replace(old, new)
         if not old.dtype or not new.dtype:
-            text = f"the types of {quoted(old.name)} and {quoted(new.name)} are not both known: not compared"
+            text = f"the dtype of {quoted(old.name)} or {quoted(new.name)} is unknown, so they were not compared"
             warnings.append(Remark(text, "unknown-dtype", tensor=old.name, replacement=new.name))
         out[old] = new
     return out, warnings
@@ -274,9 +274,9 @@ def _initialised(copied: NodeCopy, assigned: Sequence[Node]) -> list[str]:
     found = [node for node in assigned if node.op in ASSIGNMENTS] or inside
     if not found or not (assigned or any(is_variable(node.op) for node in copied.nodes)):
         return []
-    cloned = f": {len(assigned):,} nodes of the initialisers cloned with them" if assigned else ""
+    cloned = f"; the {len(assigned):,} nodes of their initializers are cloned as well" if assigned else ""
     names = [copied.nodes[node].name for node in found]
-    return [Remark(f"to be initialised by {named(names, 4, quoted)}{cloned}", "run-before", nodes=names)]
+    return [Remark(f"run first, to initialize the clone: {named(names, 4, quoted)}{cloned}", "run-before", nodes=names)]
 
 
 def _notes(copied: NodeCopy, shared: set[Node], *others: Outside | LeftOut | Beside) -> list[str]:
@@ -289,7 +289,7 @@ def _notes(copied: NodeCopy, shared: set[Node], *others: Outside | LeftOut | Bes
     out += _pairs("while loop", "runs as", copied.frames)
     out += _pairs("shared name", "is", copied.shared_names)
     for name in copied.common:
-        text = f"shared name {quoted(name)} stays common: nodes outside use it, too"
+        text = f"shared name {quoted(name)} stays common to both, because nodes outside the scope also use it"
         out.append(Remark(text, "stays-common", name=name))
     out += _pairs("function", "is", copied.functions)
     return out + [note for other in others for note in other.notes]
@@ -300,7 +300,7 @@ def _pairs(what: str, verb: str, names: Mapping[str, str]) -> list[Remark]:
     pairs = [f"{quoted(old)} {verb} {quoted(new)}" for old, new in names.items()]
     code = what.replace(" ", "-")
     if len(pairs) > _MOST_PAIRS:
-        text = f"{counted(len(pairs), what)} are others in the clone: {named(pairs, 2)}"
+        text = f"{counted(len(pairs), what)} renamed in the clone: {named(pairs, 2)}"
         return [Remark(text, code, renamed=dict(names))]
     return [
         Remark(f"{what} {pair} in the clone", code, renamed={old: new})

@@ -74,7 +74,7 @@ def compat(graph: Graph, target: str, *, rtol: float | None = None, atol: float 
     work = _Work(graph, wanted)
     work.carry_out()
     if not graph.is_changed:
-        raise NothingToDo(f"nothing would change: TensorFlow {wanted.name} knows all of it")
+        raise NothingToDo(f"nothing would change: TensorFlow {wanted.name} can already load the graph")
     relative, absolute = (work.tolerance if given is None else given for given in (rtol, atol))
     outputs = SameOutputs(relative, absolute, as_written=bool(work.bodies) or work.lowered)
     return work.result((outputs, *work.claims_of_sites(relative)))
@@ -93,8 +93,8 @@ def known_release(target: str) -> Release:
         is_number = target.replace(".", "").isdecimal()
         near = None if is_number else nearest(target, [each.name for each in releases()])
         raise UsageError(
-            f"there is no table of TensorFlow {quoted(target)}: there is one of each from {first} to {last}."
-            f"{suggestion(near)}",
+            f"TensorFlow {quoted(target)} is not a known release; known releases are {first} to "
+            f"{last}.{suggestion(near)}",
             code="no-such-release",
             facts={"target": target, "near": near, "releases": [each.name for each in releases()]},
         )
@@ -146,7 +146,7 @@ class _Work:
         left = unknown_to(self.graph, self.release)
         if left or self._reasons:
             raise EditError(
-                f"TensorFlow {self.release.name} cannot take {printable(self.graph.source_name)}:",
+                f"{printable(self.graph.source_name)} cannot be converted for TensorFlow {self.release.name}:",
                 code="not-compatible",
                 details=(
                     *told([self._with_reason(each) for each in left]),
@@ -246,7 +246,7 @@ class _Work:
                 continue
             if self._says_nothing(node, key, new.attrs.get(key)):
                 graph.set_attr(node, key, None)
-                why = "says nothing of values" if key in attrs.HARMLESS.get(node.op, ()) else "is the later default"
+                why = "does not affect values" if key in attrs.HARMLESS.get(node.op, ()) else "has its default value"
                 self._dropped[f"{node.op}.{key}, which {why}"] += 1
         for attr in old.attrs.values():
             newer = new.attrs.get(attr.name)
@@ -337,12 +337,12 @@ class _Work:
         if was.producer > self.release.version:
             yield (
                 "versions",
-                f"producer {was.producer}  ->  {self.release.version}, as TensorFlow {self.release.name} writes",
+                f"producer {was.producer}  ->  {self.release.version}, as written by TensorFlow {self.release.name}",
             )
         if was.min_consumer > self.release.version:
-            yield "versions", f"for GraphDef version {was.min_consumer} and later  ->  {self.release.version} and later"
+            yield "versions", f"min_consumer {was.min_consumer}  ->  {self.release.version}"
         if self.release.version in was.bad_consumers:
-            yield "versions", f"not for GraphDef version {self.release.version}  ->  for it, too"
+            yield "versions", f"bad_consumers: {self.release.version} removed"
 
 
 def _nodes_of(graph: Graph, is_meant: Callable[[str], bool]) -> list[Node]:

@@ -96,7 +96,7 @@ def _node(graph: Graph, name: str | Node, *, is_before: bool = False) -> Node:
     if isinstance(name, str):
         name = name.removeprefix("^") if is_before else name
         if name.startswith("^") or ":" in name:
-            message = f"{quoted(name)} is not a node: names of nodes have no index and no ^"
+            message = f"{quoted(name)} is not a node name: node names have no :index and no ^"
             raise EditError(message, code="no-such-node", facts={"node": name})
     return one_node(graph, name)
 
@@ -114,7 +114,7 @@ def _removed(graph: Graph, edges: Sequence[Edge]) -> Edges:
         source = _dangling(node, before) or _node(graph, before, is_before=True)
         if source not in node.controls:
             raise EditError(
-                f"{quoted(node.name)} does not wait for {quoted(source.name)}{_present(node)}",
+                f"{quoted(node.name)} has no control dependency on {quoted(source.name)}{_present(node)}",
                 code="no-such-input",
                 facts={"node": node.name, "name": source.name, "found": [control.name for control in node.controls]},
             )
@@ -142,12 +142,14 @@ def _added(graph: Graph, edges: Sequence[Edge]) -> Edges:
         node, source = _node(graph, name), _node(graph, before, is_before=True)
         facts = {"node": node.name, "name": source.name}
         if source is node:
-            raise EditError(f"{quoted(node.name)} cannot wait for itself", code="waits-for-itself", facts=facts)
+            raise EditError(
+                f"{quoted(node.name)} cannot have a control dependency on itself", code="waits-for-itself", facts=facts
+            )
         if source in node.controls:
-            message = f"{quoted(node.name)} waits for {quoted(source.name)} already"
+            message = f"{quoted(node.name)} already has a control dependency on {quoted(source.name)}"
             raise EditError(message, code="nothing-to-do", facts=facts)
         if source in out.setdefault(node, {}):
-            message = f"{quoted('^' + source.name)} is given to {quoted(node.name)} twice"
+            message = f"{quoted('^' + source.name)} is added to {quoted(node.name)} twice"
             raise EditError(message, code="given-twice", facts=facts)
         out[node][source] = None
     return out
@@ -166,7 +168,8 @@ def _check_order(graph: Graph, added: Edges, removed: Edges) -> None:
             if topology.is_loop_back(before, number):
                 source = topology.name(before)
                 raise EditError(
-                    f"{quoted(node.name)} cannot wait for {quoted(source)}: only a data input goes round a while loop",
+                    f"{quoted(node.name)} cannot have a control dependency on {quoted(source)}: only data "
+                    "edges lead from one iteration of a while loop to the next",
                     code="crosses-loop",
                     facts={"node": node.name, "name": source},
                 )
@@ -177,7 +180,7 @@ def _check_order(graph: Graph, added: Edges, removed: Edges) -> None:
     # A cycle without any of the new edges was there before: the edit may be there to open it.
     if any(edge in new for edge in zip(cycle, [*cycle[1:], *cycle[:1]], strict=True)):
         raise EditError(
-            f"a cycle would come about: {spelt_cycle(topology, cycle)}",
+            f"the control edges would make a cycle: {spelt_cycle(topology, cycle)}",
             code="would-cycle",
             facts={"nodes": [topology.name(number) for number in cycle[:20]], "count": len(cycle)},
         )
@@ -200,7 +203,7 @@ def _check_frames(graph: Graph, topology: Topology) -> None:
             names = frames.names
             loops = [names[at] if at >= 0 else None for at in (frames.of[one], frames.of[other])]
             raise EditError(
-                f"{quoted(topology.name(number))} would have inputs from two places: {' and '.join(places)}",
+                f"{quoted(topology.name(number))} would have inputs from different while loops: {' and '.join(places)}",
                 code="crosses-loop",
                 facts={
                     "node": topology.name(number),
@@ -240,19 +243,19 @@ def _branch_warnings(graph: Graph, added: Edges) -> Iterator[Remark]:
         for source in befores:
             deeper = branches[topology.id_of(source)] > branches[topology.id_of(node)]
             if deeper and node.op not in MERGE:
-                text = f"{quoted(node.name)} will run only where {quoted(source.name)} does, "
+                text = f"{quoted(node.name)} will run only if {quoted(source.name)} runs, |"
                 text += "which is in a branch of a conditional"
                 yield Remark(text, "crosses-branch", node=node.name, name=source.name)
 
 
 def _notes(added: Edges, removed: Edges) -> list[str]:
     out = [
-        f"{printable(node.name)} waits for {printable(source.name)}"
+        f"{printable(node.name)} has a control dependency on {printable(source.name)}"
         for node, befores in added.items()
         for source in befores
     ]
     out += [
-        f"{printable(node.name)} no longer waits for {printable(source.name)}"
+        f"{printable(node.name)} no longer has a control dependency on {printable(source.name)}"
         for node, befores in removed.items()
         for source in befores
     ]
@@ -263,5 +266,8 @@ def _unread(graph: Graph, removed: Edges) -> list[str]:
     """Who runs no longer unless it is asked for."""
     sources = dict.fromkeys(source for befores in removed.values() for source in befores)
     idle = [source.name for source in sources if source.exists and not graph.users(source)]
-    out = [Remark(f"nothing waits for {printable(name)} or reads it any more", "unused", node=name) for name in idle]
-    return [*first_lines(out, MOST_NOTES, "other nodes that nothing waits for any more")]
+    out = [
+        Remark(f"{printable(name)} has no consumers and no control outputs any more", "unused", node=name)
+        for name in idle
+    ]
+    return [*first_lines(out, MOST_NOTES, "other nodes without consumers")]

@@ -51,7 +51,7 @@ def extract(graph: Graph, inputs: Sequence[str | Output], outputs: Sequence[str 
             removed; the graph is as it was.
     """
     if not outputs:
-        raise EditError("no outputs: name the tensors that the part is there to compute", code="missing-argument")
+        raise EditError("no outputs: name the tensors that the extracted part computes", code="missing-argument")
     ends = list(dict.fromkeys(graph.output(item) for item in outputs))
     starts = list(dict.fromkeys(graph.output(item) for item in inputs))
     serving = serving_of(graph)
@@ -72,7 +72,7 @@ def cut_down(
     _check(topology, starts, ends)
     notes: list[str] = [
         *(
-            Remark(f"{quoted(name)} is not needed: no output depends on it", "not-needed", tensor=name)
+            Remark(f"input {quoted(name)} is not needed: no output depends on it", "not-needed", tensor=name)
             for name in (output.name for output in unneeded)
         ),
         *_stays(topology, starts, kept),
@@ -84,7 +84,7 @@ def cut_down(
     shapes = known_shapes(graph, cut)
     going = [topology.node(number) for number in topology.numbers() if not kept[number]]
     if not going and not cut:
-        raise NothingToDo("nothing would be removed: the outputs depend on all of the graph")
+        raise NothingToDo("nothing would be removed: the outputs need the whole graph")
     intent = Intent(removed=[node.name for node in going])
 
     names = _cut(graph, cut, kept, topology, shapes, intent)
@@ -117,7 +117,7 @@ def _unneeded(topology: Topology, starts: Sequence[Output], kept: bytearray) -> 
     read = {pair for number in members(kept) for pair in topology.reads(number)} if starts else set()
     out = [output for output in starts if (topology.id_of(output.node), output.index) not in read]
     if out and len(out) == len(starts):
-        message = f"no output depends on {quoted(out[0].name)}: it cannot be an input of the part"
+        message = f"{quoted(out[0].name)} cannot be an input of the part: no output depends on it"
         raise EditError(message, code="not-needed", facts={"tensor": out[0].name})
     return out
 
@@ -129,7 +129,7 @@ def _stays(topology: Topology, starts: Sequence[Output], kept: bytearray) -> lis
         for n in topology.with_ops(UNSET_PLACEHOLDERS)
         if starts and kept[n] and Output(topology.node(n), 0) not in starts
     ]
-    return [Remark(f"{quoted(n)} stays an input: the outputs depend on it", "stays-input", node=n) for n in names]
+    return [Remark(f"{quoted(n)} remains an input: the outputs depend on it", "stays-input", node=n) for n in names]
 
 
 def _waited_for(
@@ -145,8 +145,9 @@ def _waited_for(
     names = [topology.name(n) for n in waited]
     one = len(names) == 1
     yield Remark(
-        f"{counted(len(names), 'node')} ({named(names, 3)}) {'stays' if one else 'stay'} only because somebody waits "
-        f"for {'it' if one else 'them'}: {quoted(topology.name(user))} for {quoted(topology.name(producer))}",
+        f"{counted(len(names), 'node')} ({named(names, 3)}) {'stays' if one else 'stay'} only because of "
+        f"control dependencies, such as that of {quoted(topology.name(user))} on "
+        f"{quoted(topology.name(producer))}",
         "only-waited-for",
         nodes=names,
         node=topology.name(user),
@@ -164,7 +165,7 @@ def _check(topology: Topology, starts: Sequence[Output], ends: Sequence[Output])
         frame = frames.of[topology.id_of(output.node)]
         if frame >= 0:
             raise EditError(
-                f"{quoted(output.name)} lies inside the while loop {quoted(frames.names[frame])}, which cannot be cut",
+                f"{quoted(output.name)} is inside the while loop {quoted(frames.names[frame])}, which cannot be cut",
                 code="crosses-loop",
                 facts={"tensor": output.name, "loop": frames.names[frame]},
             )
@@ -172,15 +173,14 @@ def _check(topology: Topology, starts: Sequence[Output], ends: Sequence[Output])
     for output in starts:
         if output.node.op not in PLACEHOLDERS and flow.of_tensor(topology.id_of(output.node), output.index):
             raise EditError(
-                f"{quoted(output.name)} lies in a branch of a conditional: a placeholder would be there in any case",
+                f"{quoted(output.name)} is in a branch of a conditional: a placeholder there would always have a value",
                 code="crosses-branch",
                 facts={"tensor": output.name, "end": "input"},
             )
     for output in ends:
         if output not in starts and flow.of_tensor(topology.id_of(output.node), output.index):
             raise EditError(
-                f"{quoted(output.name)} lies in a branch of a conditional that may not be taken: it cannot be an "
-                "output",
+                f"{quoted(output.name)} cannot be an output: it is in a branch of a conditional that may not be taken",
                 code="crosses-branch",
                 facts={"tensor": output.name, "end": "output"},
             )

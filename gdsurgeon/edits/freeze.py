@@ -49,8 +49,8 @@ def freeze(
     serving = serving_of(graph)
     if serving is None:
         raise EditError(
-            f"{printable(graph.source_name)} is a GraphDef of its own: what is frozen is a SavedModel, or a MetaGraph "
-            "with its checkpoint",
+            f"{printable(graph.source_name)} is already a frozen GraphDef; freeze expects a SavedModel, or a "
+            ".meta file with its checkpoint",
             code="wrong-format",
             facts={"file": graph.source_name},
         )
@@ -103,8 +103,8 @@ def _served(graph: Graph, serving: Serving, keys: Sequence[str]) -> tuple[list[O
             hit = next((tensor for tensor in cut if above[topology.id_of(tensor.node)]), None)
             if hit is not None:
                 raise EditError(
-                    f"the signature {quoted(key)} takes {quoted(hit.name)}, which {quoted(other)} computes: "
-                    "freeze them apart",
+                    f"{quoted(hit.name)} is an input of the signature {quoted(key)}, but {quoted(other)} "
+                    "computes it: freeze them separately",
                     code="is-computed",
                     facts={"signature": key, "tensor": hit.name, "other": other},
                 )
@@ -119,10 +119,10 @@ def _default(graph: Graph, serving: Serving) -> str:
         return DEFAULT_KEY if DEFAULT_KEY in keys else keys[0]
     name = printable(graph.source_name)
     if not keys:
-        line = Line("{model} has no signatures: {outputs} says what is to be frozen", model=name)
+        line = Line("{model} has no signatures; use {outputs} to name the tensors to freeze", model=name)
         raise EditError(line, code="no-such-signature", facts={"signatures": []})
     there = ", ".join(map(quoted, keys))
-    line = Line("{model} has several signatures: {signatures} says which ({there})", model=name, there=there)
+    line = Line("{model} has several signatures; select one with {signatures} ({there})", model=name, there=there)
     raise EditError(line, code="ambiguous-signature", facts={"signatures": keys})
 
 
@@ -140,7 +140,7 @@ def _weights(graph: Graph, serving: Serving, variables: Sequence[Node]) -> Graph
     if serving.weights is None:
         raise EditError(
             Line(
-                "{model} comes with no checkpoint, so that {count} variables have no values; {checkpoint} names one",
+                "{model} has no checkpoint, so its {count} variables have no values; name one with {checkpoint}",
                 model=printable(graph.source_name),
                 count=f"{len(variables):,}",
             ),
@@ -170,8 +170,8 @@ def _held(node: Node, weights: Graph) -> Held:
     # VariableV2 of an unknown shape states that of a scalar in old graphs; what is written there is the checkpoint's.
     if shape and (len(shape) != len(dims) or any(a not in (-1, b) for a, b in zip(shape, dims, strict=True))):
         raise EditError(
-            f"the variable {quoted(node.name)} is {format_shape(shape)}, and its value in the checkpoint "
-            f"{format_shape(dims)}",
+            f"the variable {quoted(node.name)} has the shape {format_shape(shape)}, but its value in the "
+            f"checkpoint has {format_shape(dims)}",
             code="shape-mismatch",
             facts={"variable": node.name, "expected": shape, "found": dims},
         )
@@ -207,8 +207,8 @@ def _run_first(graph: Graph, serving: Serving, initialisers: Sequence[Node]) -> 
     feeds = serving.initialising.feeds if serving.initialising is not None else {}
     fed = {tensor: path for tensor, path in feeds.items() if graph.find(tensor.partition(":")[0]) is not None}
     names = [node.name for node in initialisers]
-    text = f"before the graph, run {', '.join(map(quoted, names))}: it initialises tables"
-    files = "".join(f", with {quoted(tensor)} fed with where {printable(path)} is then" for tensor, path in fed.items())
+    text = f"run {', '.join(map(quoted, names))} before the graph, to initialize its tables"
+    files = "".join(f", and feed {quoted(tensor)} with the path of {printable(path)}" for tensor, path in fed.items())
     return Remark(text + files, "run-before", nodes=names, feeds=fed)
 
 

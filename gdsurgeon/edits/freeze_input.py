@@ -50,11 +50,11 @@ def freeze_input(graph: Graph, values: Pairs[str, object]) -> EditResult:
         EditError: no such placeholder or constant, or a value not of its dtype and shape; the graph is as it was.
     """
     if not values:
-        raise EditError("nothing to freeze: name an input and its value", code="missing-argument")
+        raise EditError("no input is given: name an input and its value", code="missing-argument")
     frozen = [_frozen(_taking(graph, name), value) for name, value in pairs_of(values)]
     doubled = [item.node.name for item in frozen if sum(other.node is item.node for other in frozen) > 1]
     if doubled:
-        raise EditError(f"{quoted(doubled[0])} is given two values", code="given-twice", facts={"node": doubled[0]})
+        raise EditError(f"{quoted(doubled[0])} has two values", code="given-twice", facts={"node": doubled[0]})
     defaults = [read.node for item in frozen for read in item.node.inputs]
     for node, value, dtype in frozen:
         graph.set_op(node, "Const")
@@ -92,7 +92,7 @@ def _frozen(node: Node, value: object) -> _Frozen:
     if hasattr(value, "tobytes"):
         return _from_array(node, dtype, value)
     short = shortened(str(value), MOST_SHOWN)
-    where = f"{quoted(short)} for {quoted(node.name)}"
+    where = f"the value {quoted(short)} of {quoted(node.name)}"
     facts = {"node": node.name, "value": short, "expected": dtype_name(dtype)}
     try:
         literal = _literal(value, dtype)
@@ -102,7 +102,7 @@ def _frozen(node: Node, value: object) -> _Frozen:
         values = [v.encode("utf-8", "surrogateescape") if isinstance(v, str) else v for v in values]
         return _Frozen(node, tensor_value(dtype, shape, values).SerializeToString(), dtype)
     except UnicodeEncodeError:
-        raise EditError(f"{where} is not text", code="not-text", facts=facts) from None
+        raise EditError(f"{where} is not valid text", code="not-text", facts=facts) from None
     except ValueError as error:
         (reason,) = error.args
         code = reason.code if isinstance(reason, Remark) else "bad-value"
@@ -125,7 +125,7 @@ def _from_array(node: Node, dtype: int, array: Any) -> _Frozen:
     is_text = bool(texts) and all(isinstance(text, bytes) for text in texts)
     if not is_text and not _holds(array.dtype, dtype):
         found, expected = array.dtype.name, dtype_name(dtype)
-        message = f"the array for {quoted(node.name)} is {found}, not {expected}"
+        message = f"the array for {quoted(node.name)} has dtype {found}, expected {expected}"
         raise EditError(message, code="dtype-mismatch", facts={"node": node.name, "found": found, "expected": expected})
     shape = tuple(int(size) for size in array.shape) or _filled(node)
     _check_shape(node, shape)
@@ -150,7 +150,7 @@ def _holds(kind: Any, dtype: int) -> bool:
 def _check_shape(node: Node, shape: tuple[int, ...]) -> None:
     if not compatible(shape, _stated_shape(node)):
         raise EditError(
-            f"the value for {quoted(node.name)} has the shape {format_shape(shape)}: it takes "
+            f"the value for {quoted(node.name)} has the shape {format_shape(shape)}, expected "
             f"{dtype_name(node.output.dtype)} {format_shape(_stated_shape(node))}",
             code="shape-mismatch",
             facts={"node": node.name, "found": shape, "expected": _stated_shape(node)},

@@ -143,7 +143,7 @@ def fuse_ops(
         rtol=loose[0] if rtol is None else rtol,
         atol=loose[1] if atol is None else atol,
         also=tuple(dict.fromkeys(output.node.name for output in fusion.outputs)),
-        except_for=dict.fromkeys([output.name for output in plan.dropped], "removed: BODY has no result for it"),
+        except_for=dict.fromkeys([output.name for output in plan.dropped], "removed: BODY does not compute it"),
     )
     if body is None:
         return EditResult(intent, (claim,), warnings, [*fusion.notes, *plan.notes])
@@ -174,7 +174,7 @@ def _checked(topology: Topology, nodes: list[Node], name: str, keep: Sequence[st
         text = f"{count:,} large constant{'s stay' if count != 1 else ' stays'} outside of the function"
         notes.append(Remark(text, "stays-outside", count=count))
     if not members:
-        message = "the selection holds nothing but large constants: there is nothing to fuse"
+        message = "nothing to fuse: the selection has only large constants"
         raise EditError(message, code="nothing-left")
     for node in members:
         if not replaced or node.op in PLACEHOLDERS:
@@ -191,7 +191,7 @@ def _checked(topology: Topology, nodes: list[Node], name: str, keep: Sequence[st
     topology.graph.check_free(name, members)
     holder = topology.graph.find(name)
     if holder in kept and not _is_first(holder, outputs):
-        message = f"the call cannot have the name of {quoted(name)}, whose outputs keep it: give it another one"
+        message = f"the call cannot be named {quoted(name)}: the node of this name is an output and keeps it"
         raise EditError(message, code="name-taken", facts={"name": name})
     for output in (*edges.inputs, *outputs):
         check_typed(output)
@@ -208,10 +208,10 @@ def _check_convex(topology: Topology, members: Sequence[Node]) -> None:
     if path:
         spelt = " -> ".join(quoted(topology.name(number)) for number in path[:12])
         raise EditError(
-            f"the selection cannot be computed as one: a path leaves it and comes back: {spelt}",
+            f"the selection cannot become one call: a path leaves it and comes back: {spelt}",
             code="path-outside",
             facts={"nodes": [topology.name(number) for number in path[:12]], "count": len(path)},
-            hint="select what lies between, too, or less",
+            hint="select the nodes in between as well, or fewer nodes",
         )
 
 
@@ -225,7 +225,7 @@ def _check_control_flow(topology: Topology, members: Sequence[Node], exported: C
     found = {frames.of[number] for number in ids}
     if len(found) > 1:
         loop = min(frames.names[frame] for frame in found if frame >= 0)
-        message = f"the selection lies in part inside the while loop {quoted(loop)}, and in part outside"
+        message = f"the selection is partly inside the while loop {quoted(loop)} and partly outside"
         raise EditError(message, code="crosses-loop", facts={"loop": loop})
     inner = max((flow.sides[number] for number in ids), key=len)
     for node, number in zip(members, ids, strict=True):
@@ -233,8 +233,8 @@ def _check_control_flow(topology: Topology, members: Sequence[Node], exported: C
         if sides != inner and (not sides <= inner or node in exported):
             other = next(n for n, i in zip(members, ids, strict=True) if flow.sides[i] == inner)
             raise EditError(
-                f"{quoted(node.name)} and {quoted(other.name)} cannot be computed as one: "
-                "they lie in different branches of a conditional",
+                f"{quoted(node.name)} and {quoted(other.name)} cannot become one call: they are in different "
+                "branches of a conditional",
                 code="crosses-branch",
                 facts={"nodes": [node.name, other.name]},
             )
@@ -250,20 +250,20 @@ def _place_of(topology: Topology, outputs: Sequence[Output], edges: Boundary, ex
     ids = [topology.id_of(node) for node in exported]
     places = {(frames.of[number], flow.sides[number]) for number in ids}
     if len(places) > 1:
-        message = "what the selection gives comes from different loops or branches: select these as a whole"
+        message = "the outputs of the selection are in different loops or branches; select these as a whole"
         raise EditError(message, code="crosses-branch", facts={"nodes": [topology.name(number) for number in ids]})
     place = _CallSite(frames, flow, *places.pop())
     for tensor in edges.inputs:
         number = topology.id_of(tensor.node)
         if frames.of[number] != place.frame or not flow.of_tensor(number, tensor.index) <= place.sides:
             raise EditError(
-                f"the selection reads {quoted(tensor.name)} in a loop or a branch of which it does not hold the whole",
+                f"the input {quoted(tensor.name)} of the selection is in a loop or branch that is only partly selected",
                 code="crosses-branch",
                 facts={"tensor": tensor.name},
             )
     shared = next((tensor for tensor in outputs if tensor.dtype > REF), None)
     if shared is not None:
-        message = f"{quoted(shared.name)} is a reference to state that others use: nothing can take its place"
+        message = f"{quoted(shared.name)} is a reference to shared state and cannot be replaced"
         raise EditError(message, code="is-reference", facts={"tensor": shared.name})
     return place
 
@@ -277,7 +277,7 @@ def _outputs(
     for name in keep:
         node = topology.graph[name]
         if node not in chosen:
-            message = f"{quoted(name)} is to be kept and is not among the selected nodes"
+            message = f"{quoted(name)} is to keep its name, but is not among the selected nodes"
             raise EditError(message, code="not-selected", facts={"node": name})
         wanted.add(node)
     read = {output.node for output in edges.inside} | {o.node for o, uses in edges.outer_uses.items() if uses}
@@ -325,12 +325,14 @@ def _xla_warnings(fusion: _Fusion, plan: FusionBody) -> Iterable[str]:
     convolutions = sorted(CONVOLUTIONS.intersection(node.op for node in plan.nodes))
     if convolutions:
         yield (
-            f"XLA compiles a convolution ({convolutions[0]}): on a CPU that is several times slower than TensorFlow's "
-            "own kernel"
+            f"XLA compiles a convolution ({convolutions[0]}); on a CPU its code is several times slower than "
+            "TensorFlow's own kernel"
         )
     again = next((node.name for node in fusion.members if node.has_attr(RECOMPUTED)), None)
     if again is not None:
-        yield f"XLA takes no notice of {quoted(again)}: what is to be computed again may be kept"
+        yield (
+            f"XLA ignores the attr of {quoted(again)} that requests recomputation: its tensors may be kept in memory"
+        )
 
 
 def _replace(graph: Graph, fusion: _Fusion, plan: FusionBody, name: str, xla: bool) -> Intent:

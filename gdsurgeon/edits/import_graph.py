@@ -112,7 +112,7 @@ def _add_signatures(
     if theirs is None or not theirs.called:
         return
     if graph.serving is None:
-        text = f"a GraphDef has no place for signatures: those of {printable(other.source_name)} are left out"
+        text = f"the signatures of {printable(other.source_name)} are left out: a GraphDef cannot hold signatures"
         result.notes.append(Remark(text, "no-signatures", signatures=list(theirs.called)))
         return
     mine = dict(graph.serving.signatures)
@@ -123,7 +123,7 @@ def _add_signatures(
         own = unique(own) if own in mine else own
         inputs, outputs = _copied(served.inputs, at), _copied(served.outputs, at)
         if not outputs or any("/" in name for name in (*served.inputs, *served.outputs)):
-            why = "it has tensors that are not dense" if outputs else "it has no outputs"
+            why = "some of its tensors are not dense" if outputs else "it has no outputs"
             text = f"the signature {quoted(key)} of {printable(other.source_name)} is left out: {why}"
             result.notes.append(Remark(text, "no-signature", signature=key))
             continue

@@ -31,7 +31,7 @@ def in_functions(graph: Graph, names: Sequence[str], edit: Callable[[Graph], Edi
     """
     bodies = [Body(graph, name) for name in dict.fromkeys(names)]
     if not bodies:
-        raise EditError("no function is named", code="missing-argument")
+        raise EditError("no function is given", code="missing-argument")
     results: dict[str, EditResult] = {}
     idle: list[NothingToDo] = []
     for body in bodies:

@@ -68,7 +68,7 @@ def inline(
     calls = [node for node in calls if not functions or call_of(node).function in functions]
     if not calls:
         what = f"of {', '.join(map(quoted, functions))}" if functions else "in the graph"
-        raise NothingToDo(f"there is no call {what} to inline: loops and conditionals keep their functions")
+        raise NothingToDo(f"the model has no call {what} to inline; loops and conditionals keep their functions")
     inlined_bodies = bodies(graph, calls)
     _check_size(graph, calls, inlined_bodies)
     inside = [node for body in inlined_bodies.values() for node in inner_nodes(body)]
@@ -109,7 +109,7 @@ def _check_size(graph: Graph, calls: Iterable[Node], inlined: Mapping[BodyKey, B
             inner[key] = []
     count = sum(sizes[key] for key in outer)
     if count > MOST_NODES:
-        message = f"inlining would make {count:,} nodes, and {MOST_NODES:,} are the most that are made at once"
+        message = f"inlining would make {count:,} nodes; the limit is {MOST_NODES:,}"
         raise EditError(message, code="too-large", facts={"count": count, "most": MOST_NODES})
 
 

@@ -51,7 +51,7 @@ class _Site(NamedTuple):
         names = {node: prefix + node.name for node in own} if prefix else {}
         taken = [name for name in names.values() if name in graph]
         if taken:
-            message = f"the name {quoted(taken[0])} is taken: another scope than {quoted(self.scope)} is needed"
+            message = f"the name {quoted(taken[0])} is taken; choose a different scope than {quoted(self.scope)}"
             raise EditError(message, code="name-taken", facts={"name": taken[0]})
         return plan_copy(graph, self.body, replace={self.placeholder: self.tensor}, names=names)
 
@@ -157,7 +157,7 @@ def _site(
     for what, found in (("placeholder", [p.name for p in placeholders]), ("output", [r.name for r in results])):
         if len(found) != 1:
             listed = f" ({', '.join(map(quoted, found[:5]))})" if found else ""
-            message = f"{printable(body.source_name)} has {len(found)} {what}s{listed}: it must have one"
+            message = f"{printable(body.source_name)} has {len(found)} {what}s{listed}; exactly one is required"
             raise EditError(message, code="wrong-count", facts={f"{what}s": found})
     placeholder, result = placeholders[0], results[0]
     check_fits(tensor, graph, placeholder.output, body, warnings)
@@ -167,9 +167,9 @@ def _site(
     uses = graph.uses(tensor)
     if not uses:
         raise EditError(
-            f"nothing would change: nobody reads {quoted(tensor.name)}",
+            f"nothing would change: {quoted(tensor.name)} has no consumers",
             code="no-consumers",
             facts={"tensor": tensor.name},
-            hint="add-postprocessing puts a graph behind an output",
+            hint="add-postprocessing adds a graph after an output",
         )
     return _Site(tensor, uses, body, placeholder, result, scope)

@@ -33,5 +33,5 @@ class Keeping:
         """Raises EditError where there is a pattern and no constant that was asked for is held."""
         if self._pattern is not None and not self.found:
             near = nearest(self._text, self._others)
-            message = f"no constant is called {quoted(self._text)}.{suggestion(near)}"
+            message = f"no constant matches {quoted(self._text)}.{suggestion(near)}"
             raise EditError(message, code="nothing-matched", facts={"value": self._text, "near": near})

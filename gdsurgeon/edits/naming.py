@@ -53,7 +53,7 @@ def naming(**arguments: Naming) -> Callable[[Edit[P]], Edit[P]]:
             result = function(*bound.args, **bound.kwargs)
             for text, tensor in doubtful.items():
                 result.warnings.append(
-                    f"{quoted(text)} is a node, and what a signature calls {quoted(tensor)}: the node is meant"
+                    f"{quoted(text)} is both a node and a name in a signature for {quoted(tensor)}; the node is used"
                 )
             return result
 

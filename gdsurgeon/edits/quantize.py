@@ -86,7 +86,7 @@ def quantize(
         NotValidatedError: NumPy is not installed.
     """
     if dtype not in FORMS:
-        message = f"weights are stored as {', '.join(FORMS)}, and not as {quoted(dtype)}"
+        message = f"weights can be stored as {', '.join(FORMS)}, not as {quoted(dtype)}"
         raise UsageError(message, code="bad-value", facts={"value": dtype, "expected": list(FORMS)})
     require_numpy("quantizing")
     work = _Work(FORMS[dtype], Keeping(keep), least)
@@ -135,9 +135,9 @@ def quantize(
 _REASONS = {
     "kept": "kept",
     "not-smaller": "would not be smaller",
-    "read-as-it-is": "that a variable, a table or a quantised op reads",
-    "shape-source": "that shapes follow from",
-    "typed-by-calls": "in functions that take their types from their calls",
+    "read-as-it-is": "used by a variable, a table or a quantized op",
+    "shape-source": "used to compute shapes",
+    "typed-by-calls": "in functions whose dtypes depend on the call",
     "unreadable": "cannot be read",
     "vector": "of rank below 2",
 }

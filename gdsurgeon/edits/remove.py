@@ -124,12 +124,12 @@ def _check_unread(read: Reads) -> None:
     if not read:
         return
     lines = tuple(
-        dict.fromkeys(f"{quoted(user.name)} reads {quoted(o.name)}" for o, places in read.items() for user, _ in places)
+        dict.fromkeys(f"{quoted(user.name)} uses {quoted(o.name)}" for o, places in read.items() for user, _ in places)
     )
     output, places = next(iter(read.items()))
-    message = f"{quoted(output.node.name)} cannot be removed: {quoted(places[0][0].name)} reads it"
+    message = f"{quoted(output.node.name)} cannot be removed: {quoted(places[0][0].name)} uses it"
     if len(lines) > 1:
-        message = "the selected nodes are still read:"
+        message = "the selected nodes still have consumers:"
     raise EditError(
         message,
         code="has-consumers",
@@ -172,8 +172,8 @@ class _Bypass:
         for output, new in out.items():
             if code := mismatch(output, new):
                 raise EditError(
-                    f"{quoted(output.name)} ({describe(output)}) cannot be bypassed: its input {quoted(new.name)} "
-                    f"is {describe(new)}",
+                    f"{quoted(output.name)} ({describe(output)}) cannot be bypassed: its input "
+                    f"{quoted(new.name)} is {describe(new)}",
                     code=code,
                     facts={
                         "tensor": output.name,
@@ -190,7 +190,7 @@ class _Bypass:
         while output.node in self.members and output not in self.found:
             if output in path:
                 raise EditError(
-                    f"{quoted(start.name)} cannot be bypassed: it is a loop of removed nodes",
+                    f"{quoted(start.name)} cannot be bypassed: the removed nodes form a loop",
                     code="would-cycle",
                     facts={"tensor": start.name},
                 )
@@ -219,14 +219,16 @@ class _Bypass:
             raise refusal(code, f": it is part of the control flow{loop}", loop=name)
         missing = [read.name for read in node.inputs if not read.node.exists]
         if missing:
-            raise refusal("unsound-graph", f": it reads {quoted(missing[0])}, which is not there", input=missing[0])
+            raise refusal("unsound-graph", f": its input {quoted(missing[0])} does not exist", input=missing[0])
         count = len(node.inputs)
         if self.which is not None:
             if not 0 <= self.which < count:
-                raise refusal("no-such-input", f" by input {self.which}: it has {count}", value=self.which, count=count)
+                raise refusal(
+                    "no-such-input", f" by input {self.which}: it has {count} inputs", value=self.which, count=count
+                )
             return node.inputs[self.which]
         if not node.inputs:
-            raise refusal("no-such-input", ": it has no input", count=0)
+            raise refusal("no-such-input", ": it has no inputs", count=0)
         if _hands_on(node):
             return node.inputs[output.index]
         found = list(node.inputs)
@@ -235,7 +237,7 @@ class _Bypass:
         if len(found) > 1:
             found = [read for read in found if self._fed[self.topology.id_of(read.node)]] or found
         if output.index:
-            why = f": its output {output.index} is no input's counterpart"
+            why = f": no input corresponds to its output {output.index}"
             raise refusal("no-such-input", why, output=output.index)
         if len(found) != 1:
             names = [read.name for read in node.inputs]
@@ -353,8 +355,8 @@ def _check_control_flow(
             if new.node in members:
                 if own[0] >= 0:
                     raise EditError(
-                        f"{quoted(user.name)} lies inside the while loop {quoted(frames.names[own[0]])}: "
-                        "no placeholder can be read there",
+                        f"{quoted(user.name)} is inside the while loop {quoted(frames.names[own[0]])}, where "
+                        "a placeholder cannot be used",
                         code="crosses-loop",
                         facts={"node": user.name, "loop": frames.names[own[0]]},
                     )
@@ -371,7 +373,8 @@ def _check_control_flow(
                 loop = frames.names[own[0]] if own[0] >= 0 else None
                 where = "a branch of a conditional" if loop is None else f"the while loop {quoted(loop)}"
                 raise EditError(
-                    f"{quoted(user.name)} would no longer run in {where}: what ties it there would be gone",
+                    f"{quoted(user.name)} would no longer run in {where}: the edit would remove its last edge "
+                    "from there",
                     code="leaves-branch" if loop is None else "leaves-loop",
                     facts={"node": user.name, "loop": loop},
                 )
@@ -387,8 +390,8 @@ def _check_merge(user: Node, members: dict[Node, None], place: dict[Output, Outp
         new = place.get(output, output)
         if output.node in members and (new.node in members or sides(new) != sides(output)):
             raise EditError(
-                f"{quoted(user.name)} (Merge) takes {quoted(output.name)} when a branch is taken, and what would take "
-                "its place is there in any case",
+                f"{quoted(user.name)} (Merge) uses {quoted(output.name)} from one branch, but the replacement "
+                "runs in any case",
                 code="crosses-branch",
                 facts={"node": user.name, "tensor": output.name},
             )

@@ -49,7 +49,7 @@ def rename(
         if ":" in old or old.startswith("^"):
             node = old.removeprefix("^").partition(":")[0]
             raise EditError(
-                f"{quoted(old)} is not a node: names of nodes have no index and no ^; write {quoted(node)}",
+                f"{quoted(old)} is not a node name (node names have no :index and no ^); write {quoted(node)}",
                 code="no-such-node",
                 facts={"node": old, "near": node},
             )
@@ -63,7 +63,7 @@ def rename(
         wanted.add_all(_nodes(graph, substituted(pattern, replacement, graph.names())), "pattern", pattern)
     names = {node: name for node, name in wanted.names.items() if node.name != name}
     if not names:
-        raise NothingToDo("nothing would change: each node has the name that it is to get")
+        raise NothingToDo("nothing would change: each node already has its new name")
     intent = Intent(renamed={node.name: name for node, name in names.items()})
     graph.rename(names)
     return EditResult(intent, (SameOutputs(),))
@@ -79,7 +79,7 @@ class _Wanted:
     def add(self, node: Node, name: str, by: str) -> None:
         if self.names.setdefault(node, name) != name:
             raise EditError(
-                f"{quoted(node.name)} cannot become both {quoted(self.names[node])} ({self._by[node]}) "
+                f"{quoted(node.name)} cannot be renamed to both {quoted(self.names[node])} ({self._by[node]}) "
                 f"and {quoted(name)} ({by})",
                 code="given-twice",
                 facts={"node": node.name, "names": [self.names[node], name]},

@@ -49,13 +49,13 @@ def repair(graph: Graph, *, custom_ops: bool = False) -> EditResult:
     left = [each.text for each in found if not each.is_mendable]
     if faults:
         raise EditError(
-            f"not all of {printable(graph.source_name)} can be mended:",
+            f"not all faults of {printable(graph.source_name)} can be repaired:",
             code="not-mendable",
             facts={"nodes": [each.node for each in found if not each.is_mendable]},
             details=tuple(faults),
         )
     if len(left) == len(found) and not graph.mended:
-        why = "what is wrong cannot be mended" if left else "nothing is wrong that is known here"
+        why = "its faults cannot be repaired" if left else "it has no known fault"
         raise NothingToDo(
             f"nothing would change: {why}" + "".join(f"; {text}" for text in left[:3]),
             code="not-mendable" if left else "nothing-to-do",
@@ -76,7 +76,9 @@ def repair(graph: Graph, *, custom_ops: bool = False) -> EditResult:
         *(("mended", _told(found, kind, n)) for kind, n in counts.items()),
     ]
     if graph.mended:
-        left.append("several nodes had one name, which TensorFlow refuses: it is compared with the graph of new names")
+        left.append(
+            "several nodes had the same name, which TensorFlow refuses; the result is compared with the renamed graph"
+        )
     return EditResult(Intent(changed=changed), (SameOutputs(even_alone=True),), warnings=left, told=told, facts=facts)
 
 
@@ -87,9 +89,9 @@ def _copy(graph: Graph) -> Graph:
 
 def _told(found: Sequence[Ailment], kind: str, count: int) -> str:
     if kind == "colocation":
-        return counted(count, "colocation") + " with nodes that are not there"
+        return counted(count, "colocation") + " with missing nodes"
     ops = Counter(each.becomes for each in found if each.kind == kind and each.is_mendable)
-    return f"{counted(count, 'node')} that wanted a variable: now {', '.join(f'{op} x {n}' for op, n in ops.items())}"
+    return f"{counted(count, 'node')} that needed a variable: now {', '.join((f'{op} x {n}' for op, n in ops.items()))}"
 
 
 def _no_longer_changed(graph: Graph, found: Sequence[Ailment]) -> list[str]:
@@ -101,9 +103,9 @@ def _no_longer_changed(graph: Graph, found: Sequence[Ailment]) -> list[str]:
             changed = node.inputs[0]
             if any(user is not node and changed in user.inputs for user in graph.users(changed.node)):
                 what = f"{quoted(changed.name)} is no longer changed by {quoted(node.name)}"
-                text = f"{what}: what else reads it is given what the file holds"
+                text = f"{what}: its other consumers read the value from the file"
                 out.append(Remark(text, "no-longer-changed", node=node.name, tensor=changed.name))
-    return out if len(out) <= SHOWN else [*out[:SHOWN], f"so it is with {len(out) - SHOWN} others"]
+    return out if len(out) <= SHOWN else [*out[:SHOWN], f"the same holds for {len(out) - SHOWN} more"]
 
 
 def _mend(graph: Graph, found: Sequence[Ailment]) -> None:

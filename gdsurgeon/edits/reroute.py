@@ -57,7 +57,7 @@ def reroute(
     directed = resolved + ([(new, old) for old, new in resolved] if swap else [])
     if len({old for old, _ in directed}) != len(directed):
         twice = [old.name for old, count in Counter(old for old, _ in directed).items() if count > 1]
-        raise EditError("a tensor is rerouted to two others at once", code="given-twice", facts={"tensors": twice})
+        raise EditError("a tensor is rerouted to two different tensors", code="given-twice", facts={"tensors": twice})
     warnings: list[str] = []
     for old, new in resolved:
         _check_types(old, new, warnings)
@@ -98,7 +98,9 @@ def _consumer_filter(only: str | None, exclude: str | None) -> Callable[[str], b
 def _check_types(old: Output, new: Output, warnings: list[str]) -> None:
     for output in (old, new):
         if not output.dtype:
-            text = f"the type of {quoted(output.name)} is not known here ({printable(output.node.op)}): not compared"
+            text = (
+                f"the dtype of {quoted(output.name)} ({printable(output.node.op)}) is unknown, so it was not compared"
+            )
             warnings.append(Remark(text, "unknown-dtype", tensor=output.name, op=output.node.op))
     check_can_replace(old, new)
 
@@ -107,15 +109,15 @@ def check_can_replace(old: Output, new: Output) -> None:
     """Raises EditError where the dtypes of two tensors, or their stated shapes, differ: as far as they are known."""
     if code := mismatch(old, new):
         raise EditError(
-            f"{quoted(old.name)} ({describe(old)}) cannot give way to {quoted(new.name)} ({describe(new)}): "
-            f"{'dtypes' if code == 'dtype-mismatch' else 'shapes'} differ",
+            f"{quoted(old.name)} ({describe(old)}) cannot be replaced by {quoted(new.name)} "
+            f"({describe(new)}): {'dtypes' if code == 'dtype-mismatch' else 'shapes'} differ",
             code=code,
             facts={"tensor": old.name, "expected": describe(old), "replacement": new.name, "found": describe(new)},
         )
 
 
 def _kept(node: Node, old: Output, new: Output) -> Remark:
-    text = f"{quoted(node.name)} keeps reading {quoted(old.name)}: {quoted(new.name)} depends on it"
+    text = f"{quoted(node.name)} still reads {quoted(old.name)}, because {quoted(new.name)} depends on this node"
     return Remark(text, "would-cycle", node=node.name, tensor=old.name, replacement=new.name)
 
 
@@ -130,9 +132,9 @@ def _nothing_changed(
     tensors = [old.name for old, _ in pairs]
     names = ", ".join(map(quoted, tensors))
     if is_filtered:
-        text = f"nothing would change: no consumer of {names} is among those allowed"
+        text = f"nothing would change: no consumer of {names} is selected"
         return EditError(text, code="nothing-selected", facts={"tensors": tensors})
-    return EditError(f"nothing would change: nobody reads {names}", code="no-consumers", facts={"tensors": tensors})
+    return EditError(f"nothing would change: {names} has no consumers", code="no-consumers", facts={"tensors": tensors})
 
 
 def check_acyclic(topology: Topology, slots: Mapping[Node, Mapping[int, Output]]) -> None:

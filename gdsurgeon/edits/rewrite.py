@@ -107,17 +107,17 @@ def _rules_and_function(
     return rules, function
 
 
-_ENDLESS = f"still matches after {MOST_ROUNDS} rounds: what it makes it matches again"
+_ENDLESS = f"still matches after {MOST_ROUNDS} rounds: its replacement matches its own pattern"
 
 
 def _function(graph: Graph, body: Graph) -> FunctionDef | None:
     """BODY as a function that GRAPH has not got."""
     if graph.is_body:
-        raise EditError("a graph takes the place of nodes in a model, not in a function of it", code="in-function")
+        raise EditError("a graph can replace nodes only in the model, not in one of its functions", code="in-function")
     function = function_of(body)
     if function.signature.name in graph.functions:
         name = function.signature.name
-        raise EditError(f"there is a function {quoted(name)} already", code="name-taken", facts={"function": name})
+        raise EditError(f"the function {quoted(name)} exists already", code="name-taken", facts={"function": name})
     return function
 
 
@@ -126,7 +126,9 @@ def _rules(pattern: str | Sequence[Rule], replacement: str | Maker | Graph | Non
         return [rule_of(pattern, name="rule", only_pattern=True)] if isinstance(pattern, str) else list(pattern)
     if not isinstance(pattern, str):
         if replacement is not None:
-            raise EditError("rules have what takes their place", code="conflicting-options")
+            raise EditError(
+                "rules already have replacements: a replacement cannot be given with them", code="conflicting-options"
+            )
         return list(pattern)
     if replacement is None:
         return [rule_of(pattern, name="rule")]
@@ -210,11 +212,11 @@ def listed(graph: Graph, rules: Sequence[Rule]) -> Iterator[Listed]:
 def _nothing(graph: Graph, rules: Sequence[Rule], left: Sequence[Left]) -> EditError:
     """The error for rules that have changed nothing."""
     if left and all(each.why in (OWN, ALREADY) for each in left):
-        return NothingToDo("nothing would change: all that matches is already what would take its place")
+        return NothingToDo("nothing would change: every match already equals its replacement")
     if left:
         details = first_lines([f"{quoted(each.node.name)}: {each.why}" for each in left], MOST_TOLD)
         return EditError(
-            f"{len(left):,} match{'es' * (len(left) != 1)}, and none can be replaced:",
+            f"{len(left):,} match{'es' * (len(left) != 1)}, but none can be replaced:",
             code="nothing-replaced",
             facts={"left": [_left(each) for each in left]},
             details=tuple(details),
@@ -226,14 +228,14 @@ def _nothing(graph: Graph, rules: Sequence[Rule], left: Sequence[Left]) -> EditE
     near = nearest(missing[0], ops) if len(missing) == 1 else None
     why = _why_not(missing, near)
     facts: dict[str, Json] = {"missing_ops": missing, "near": near}
-    return EditError(f"nothing in {name} matches{why}", code="nothing-matched", facts=facts)
+    return EditError(f"no nodes of {name} match{why}", code="nothing-matched", facts=facts)
 
 
 def _why_not(missing: list[str], near: str | None) -> str:
     """What is said of the ops that rules need and a graph lacks: of several none alone is the reason."""
     if len(missing) == 1:
-        return f": it has no {printable(missing[0])}.{suggestion(near)}"
-    return f": it has none of {named(missing)}" if missing else ""
+        return f": the graph has no {printable(missing[0])}.{suggestion(near)}"
+    return f": the graph has none of {named(missing)}" if missing else ""
 
 
 def _needed_ops(rule: Rule) -> Iterator[str]:
@@ -247,14 +249,17 @@ def _needed_ops(rule: Rule) -> Iterator[str]:
 def _notes(replaced: Sequence[Planned]) -> list[str]:
     """What cannot be compared by itself."""
     hidden = sum(each.is_hidden for each in replaced)
-    where = "lies in a loop or a branch" if hidden == 1 else "lie in loops or branches"
+    where = "is in a loop or a branch" if hidden == 1 else "are in loops or branches"
     out: list[str] = []
     if hidden:
-        text = f"{hidden:,} of {len(replaced):,} {where}: what the outputs show of it is compared"
+        text = (
+            f"{hidden:,} of {len(replaced):,} {where}, and cannot be compared in isolation: only the "
+            "outputs are compared"
+        )
         out.append(Remark(text, "not-in-isolation", count=hidden))
     beyond = {each.beyond: each.roots[0].name for each in replaced if each.beyond is not None}
     for value, name in list(beyond.items())[:MOST_TOLD]:
-        text = f"{quoted(name)} clips at {value:g}, which the numbers that it is run on by itself do not reach"
+        text = f"{quoted(name)} clips at {value:g}, which the values of its isolated run do not reach"
         out.append(Remark(text, "clips-beyond", tensor=name, value=value))
     return out
 

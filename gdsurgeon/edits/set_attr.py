@@ -110,14 +110,14 @@ def _wanted(values: Iterable[tuple[str, str]], remove: Sequence[str]) -> list[_W
     for name, text in values:
         key, _, kind = name.partition(":")
         if not key or key.encode(errors="ignore").decode() != key:
-            raise EditError(f"{quoted(name)} is not the name of an attr", code="bad-name", facts={"name": name})
+            raise EditError(f"{quoted(name)} is not a valid attr name", code="bad-name", facts={"name": name})
         if kind and not is_kind(kind):
             raise EditError(
                 f"{quoted(kind)} is not a kind of attr", code="no-such-kind", facts={"value": kind}, hint=_KINDS
             )
         if key == COLOCATION_ATTR:
             raise EditError(
-                f"{quoted(COLOCATION_ATTR)} holds colocations, which follow the names of nodes and are not set as text",
+                f"{quoted(COLOCATION_ATTR)} cannot be set: colocations follow the names of nodes",
                 code="not-text",
                 advice="remove-attr",
                 facts={"key": COLOCATION_ATTR},
@@ -198,7 +198,7 @@ def _kind(node: Node, definition: OpDef | None, wanted: _WantedAttr) -> str:
         kind = definition.attrs[wanted.key].kind
         if wanted.kind not in ("", kind):
             raise EditError(
-                f"attr {quoted(wanted.key)} of {op} is of kind {kind}, not {wanted.kind}",
+                f"attr {quoted(wanted.key)} of {op} has kind {kind}, not {wanted.kind}",
                 code="wrong-kind",
                 facts={"op": node.op, "attr": wanted.key, "expected": kind, "found": wanted.kind},
             )
@@ -209,10 +209,10 @@ def _kind(node: Node, definition: OpDef | None, wanted: _WantedAttr) -> str:
     kind = "" if present is None else kind_of(present)
     if kind and kind != "list()":
         return kind
-    spelling = f"{printable(wanted.key)}:KIND=VALUE says which; {_KINDS}"
+    spelling = f"write {printable(wanted.key)}:KIND=VALUE to give its kind; {_KINDS}"
     facts: dict[str, Json] = {"node": node.name, "op": node.op, "attr": wanted.key}
     if definition is None or wanted.key.startswith("_"):
-        line = f"the kind of attr {quoted(wanted.key)} of {op} is not known"
+        line = f"the kind of attr {quoted(wanted.key)} of {op} is unknown"
         raise EditError(line, code="unknown-kind", facts=facts, hint=spelling)
     near = nearest(wanted.key, definition.attrs)
     line = f"{op} (node {quoted(node.name)}) has no attr {quoted(wanted.key)}.{suggestion(near)}"
@@ -240,7 +240,7 @@ def _check_removable(node: Node, key: str) -> None:
     definition = node.op_def
     if definition is not None and key in definition.attrs and not definition.attrs[key].has_default:
         raise EditError(
-            f"{printable(node.op)} (node {quoted(node.name)}) needs its attr {quoted(key)}",
+            f"{printable(node.op)} (node {quoted(node.name)}) requires its attr {quoted(key)}",
             code="attr-needed",
             facts={"node": node.name, "op": node.op, "attr": key},
         )
@@ -249,7 +249,7 @@ def _check_removable(node: Node, key: str) -> None:
 def _nothing_changed(nodes: Sequence[Node], wanted: Sequence[_WantedAttr]) -> str:
     what = ", ".join(f"{printable(w.key)}={printable(w.text)}" for w in wanted)
     who = quoted(nodes[0].name) if len(nodes) == 1 else f"each of the {len(nodes):,} nodes"
-    return f"nothing would change: {who} has {what} already"
+    return f"nothing would change: {who} already has {what}"
 
 
 def _notes(changes: Changes, selected: int) -> list[str]:
@@ -272,7 +272,7 @@ def _notes(changes: Changes, selected: int) -> list[str]:
         lines.append(Remark(f"{text}{was}: {where}", "attr-set", attr=key, value=new, old=old, nodes=who))
     out = [*first_lines(lines, MOST_NOTES, "other changes")]
     if kept := selected - len(changes):
-        out.append(Remark(f"{kept:,} of the {selected:,} nodes stay as they were", "unchanged", count=kept))
+        out.append(Remark(f"{kept:,} of the {selected:,} nodes are unchanged", "unchanged", count=kept))
     return out
 
 
@@ -281,11 +281,11 @@ def _check_fit(changes: Changes) -> None:
     found = misfits(changes)
     if not found:
         return
-    hint = "nodes that must change together can be selected together"
+    hint = "select nodes that must change together at once"
     if len(found) == 1:
         raise EditError(found[0], code=found[0].code, facts=found[0].facts, hint=hint)
     raise EditError(
-        f"the graph would not fit together in {len(found):,} places:",
+        f"{len(found):,} edges of the graph would not fit any more:",
         code="does-not-fit",
         facts={"misfits": [each.as_json() for each in found]},
         hint=hint,

@@ -59,9 +59,9 @@ def set_device(
             would change; the graph is as it was.
     """
     if (clear, bool(pairs), device is not None).count(True) != 1:
-        raise EditError("devices are either cleared, mapped or set", code="conflicting-options")
+        raise EditError("give exactly one: clear, a mapping of devices, or a device", code="conflicting-options")
     if device is not None and nodes is None:
-        raise EditError("a device is set for certain nodes: select them", code="nothing-selected")
+        raise EditError("no nodes are selected to set the device of", code="nothing-selected")
     inner = _Inner(graph, nodes)
     targets = None if nodes is None else inner.beside(graph, nodes)
     placed = _Placed(graph, targets, inner)
@@ -76,7 +76,7 @@ def set_device(
         line = f"nothing would change: {placed.listed()}"
         if device is not None and targets is not None:
             count = len(targets) + placed.inner_counts.total()
-            line = f"nothing would change: each of the {count:,} nodes asks for {quoted(device)} already"
+            line = f"nothing would change: each of the {count:,} nodes already has the device {quoted(device)}"
         raise NothingToDo(line, facts={"devices": placed.all_counts})
     notes = _notes(placed, changed, functions, change)
     for node, new in changed.items():
@@ -100,7 +100,9 @@ def _device(text: str | None) -> Device:
     device = parse_device(_slashed(text))
     if device is None:
         forms = "/cpu:0, /device:GPU:1, /job:worker/task:0/gpu:0, ..."
-        raise UsageError(f"{quoted(text)} is not a device: {forms}", code="bad-value", facts={"value": text})
+        raise UsageError(
+            f"{quoted(text)} is not a device; devices look like {forms}", code="bad-value", facts={"value": text}
+        )
     return device
 
 
@@ -176,7 +178,7 @@ class _Placed:
     def listed(self) -> str:
         """The devices that are asked for."""
         if not self.all_counts:
-            return "no node asks for a device"
+            return "no node has a device"
         shown = (f"{quoted(device)} ({n:,})" for device, n in self.all_counts.items())
         return f"the devices are {listed(shown, MOST_DEVICES)}"
 
@@ -200,7 +202,7 @@ class _Mapping:
         if missed:
             refusal = EditError if len(missed) < len(self._pairs) else NothingToDo
             raise refusal(
-                f"no device is {quoted(missed[0])}: {placed.listed()}",
+                f"no node has the device {quoted(missed[0])}: {placed.listed()}",
                 code="nothing-matched",
                 facts={"value": missed[0], "devices": placed.all_counts},
             )
@@ -219,7 +221,7 @@ class _Mapping:
             for part in {*(wanted or {}), *new, *(("id",) if "type" in {*(wanted or {}), *new} else ())}:
                 if given.setdefault(part, new.get(part)) != new.get(part):
                     raise EditError(
-                        f"two of the pairs say different things of {quoted(device)}",
+                        f"two of the pairs give different new devices for {quoted(device)}",
                         code="given-twice",
                         facts={"device": device},
                     )

@@ -68,7 +68,7 @@ def set_shape(
     lines = found.misfits + [_told(item) for item in found.fixes if not fix_batch]
     if lines:
         raise EditError(
-            f"{len(lines)} node{'s do' if len(lines) > 1 else ' does'} not take {_spelt(new, found.tried)}:",
+            f"{len(lines)} node{'s do' if len(lines) > 1 else ' does'} not accept {_spelt(new, found.tried)}:",
             code="shape-mismatch",
             facts={
                 "tried": {node.name: shape for node, shape in found.tried.items()},
@@ -146,10 +146,10 @@ def _wanted(graph: Graph, shapes: Iterable[tuple[str, Shape]]) -> dict[Node, Sha
                 hint=f"the inputs are {', '.join(map(quoted, inputs[:MOST_SHOWN]))}" if inputs else None,
             )
         if shape is not None and any(not -1 <= dim < 1 << 63 for dim in shape):
-            line = f"{format_shape(shape)} is not a shape: {min(shape)} is not a size"
+            line = f"{format_shape(shape)} is not a shape: {min(shape)} is not a valid size"
             raise EditError(line, code="bad-value", facts={"shape": shape})
         if out.setdefault(node, shape) != shape:
-            line = f"{quoted(node.name)} cannot take both {format_shape(out[node])} and {format_shape(shape)}"
+            line = f"{quoted(node.name)} has two new shapes, {format_shape(out[node])} and {format_shape(shape)}"
             raise EditError(line, code="given-twice", facts={"node": node.name, "shapes": [out[node], shape]})
     return out
 
@@ -158,12 +158,13 @@ def _changed(graph: Graph, wanted: Mapping[Node, Shape]) -> dict[Node, Shape]:
     """Those of WANTED that are other shapes than now."""
     out = {node: shape for node, shape in wanted.items() if placeholder_shape(node) != shape}
     if not out:
-        raise NothingToDo("nothing would change: each input takes the shape that it is to take")
+        raise NothingToDo("nothing would change: each input already has its new shape")
     for node, shape in out.items():
         if shape == () and node.op == "Placeholder" and graph.store.producer < SCALAR_MEANS_UNKNOWN_BEFORE:
             raise EditError(
-                f"{quoted(node.name)} cannot be made a scalar: the producer of {printable(graph.source_name)} is "
-                f"{graph.store.producer}, and before {SCALAR_MEANS_UNKNOWN_BEFORE} that shape means an unknown one",
+                f"{quoted(node.name)} cannot become a scalar: the producer version of "
+                f"{printable(graph.source_name)} is {graph.store.producer}, and before "
+                f"{SCALAR_MEANS_UNKNOWN_BEFORE} this shape meant an unknown shape",
                 code="old-producer",
                 facts={"node": node.name, "expected": SCALAR_MEANS_UNKNOWN_BEFORE, "found": graph.store.producer},
             )
@@ -197,7 +198,7 @@ def _not_looked_at(graph: Graph, nodes: Iterable[Node]) -> list[str]:
     loops = [node.name for node in nodes if node.op in ENTER]
     for names, what in ((calls, "functions, called by"), (loops, "while loops, entered by")):
         if names:
-            out.append(Remark(f"not looked into: {what} {named(names, 1, quoted)}", "not-followed", nodes=names))
+            out.append(Remark(f"not checked: {what} {named(names, 1, quoted)}", "not-followed", nodes=names))
     return out
 
 
@@ -210,9 +211,9 @@ def _notes(stale: Sequence[Node], fixes: Sequence[Fix]) -> list[str]:
     out: list[str] = []
     if stale:
         names = named([node.name for node in stale], MOST_SHOWN)
-        text = f"{STATED_SHAPES} taken from {counted(len(stale), 'node')}: {names}"
+        text = f"{STATED_SHAPES} removed from {counted(len(stale), 'node')}: {names}"
         out.append(Remark(text, "shapes-removed", nodes=[node.name for node in stale]))
-    return [*out, *first_lines(fixes, MOST_SHOWN, "other Reshapes likewise", _reshaped)]
+    return [*out, *first_lines(fixes, MOST_SHOWN, "more Reshapes", _reshaped)]
 
 
 def _reshaped(fix: Fix) -> Remark:

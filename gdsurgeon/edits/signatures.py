@@ -59,14 +59,15 @@ def resolved(graph: Graph, key: str, served: Served) -> Served:
             that depends on a placeholder that it does not take.
     """
     if not served.outputs:
-        message = f"the signature {quoted(key)} gives nothing: name an output of it"
+        message = f"the signature {quoted(key)} has no outputs: name at least one"
         raise EditError(message, code="no-such-output", facts={"signature": key})
     starts = {name: _dense(graph, tensor, "fed") for name, tensor in served.inputs.items()}
     ends = {name: _dense(graph, tensor, "fetched") for name, tensor in served.outputs.items()}
     for tensor in starts.values():
         if tensor.node.op == "Const":
             raise EditError(
-                f"{quoted(tensor.name)} is a constant: what callers give would not be what they think it is",
+                f"{quoted(tensor.name)} is a constant and cannot be an input: callers expect that its value "
+                "depends on the call",
                 code="is-constant",
                 facts={"signature": key, "tensor": tensor.name},
             )
@@ -78,7 +79,7 @@ def resolved(graph: Graph, key: str, served: Served) -> Served:
         if above[number] and node.output not in starts.values():
             line = f"the outputs of the signature {quoted(key)} depend on {quoted(node.name)}"
             facts = {"signature": key, "node": node.name}
-            raise EditError(f"{line}, which is none of its inputs", code="no-such-input", facts=facts)
+            raise EditError(f"{line}, which is not one of its inputs", code="no-such-input", facts=facts)
     return Served(
         {name: tensor.name for name, tensor in starts.items()},
         {name: tensor.name for name, tensor in ends.items()},

@@ -237,7 +237,7 @@ class _Work:
         """What has been done, once all is. WAS: how many nodes there were of each op."""
         self._run()
         if not self._graph.is_changed and not may_be_nothing:
-            raise NothingToDo("nothing would change: there is nothing to be made simpler")
+            raise NothingToDo("nothing would change: no pass found anything to simplify")
         now, intent = _ops(self.draft), self.intent()
         original = self._graph.pristine()
         sites = sorted(name for name in self.folded if name in self._graph and name in original)
@@ -361,7 +361,7 @@ class _Work:
 
     def _give_up(self, error: NotValidatedError) -> None:
         """Notes that constants cannot be computed."""
-        self.notes.append(Remark(f"{error.message}: they stay as they are", "not-computed", reason=error.code))
+        self.notes.append(Remark(f"{error.message}; these nodes are kept", "not-computed", reason=error.code))
         self._how = How(self._how.chosen, self._how.passes, None)
 
     def _add(self, found: Step) -> None:
@@ -392,8 +392,8 @@ def _chosen(passes: Sequence[str], skip: Sequence[str], unfit: Sequence[str]) ->
     for name in (*passes, *skip):
         if name not in PASSES:
             near = nearest(name, PASSES)
-            there = suggestion(near) or f" There are {', '.join(PASSES)}."
-            message = f"there is no pass {quoted(name)}.{there}"
+            there = suggestion(near) or f" The passes are {', '.join(PASSES)}."
+            message = f"{quoted(name)} is not a pass.{there}"
             raise UsageError(message, code="no-such-pass", facts={"value": name, "near": near})
     return [name for name in PASSES if name in (passes or PASSES) and name not in (*skip, *unfit)]
 
@@ -406,8 +406,8 @@ def _nothing_left(passes: Sequence[str], skip: Sequence[str], engine: str) -> Us
     facts: dict[str, Json] = {"passes": asked if passes else None, "skip": skipped.split(",") if skipped else []}
     parts: list[str] = [Line("{passes} {asked}", asked=",".join(asked)) if passes else "all passes"]
     parts += [Line("{skip} {skipped}", skipped=skipped)] if skipped else []
-    parts += [Line("{engine} {name}, which leaves {others} out,", name=engine, others=others)] if others else []
-    line = Line("nothing is left to be done: {parts} cancel out", parts=joined(" and ", parts))
+    parts += [Line("{engine} {name}, which excludes {others},", name=engine, others=others)] if others else []
+    line = Line("no pass is left: {parts} exclude all passes", parts=joined(" and ", parts))
     return UsageError(line, code="conflicting-options", facts=facts | {"engine": engine if others else None})
 
 
@@ -464,7 +464,9 @@ def _refusals(names: Sequence[str]) -> list[Remark]:
     """That the Reshapes NAMES are gone, which some inputs did not pass."""
     if not names:
         return []
-    text = f"{counted(len(names), 'Reshape')} removed that some inputs do not pass ({named(names, 3)}): a constant that"
+    text = (
+        f"{counted(len(names), 'Reshape')} removed that would refuse some inputs ({named(names, 3)}): a constant that"
+    )
     text += " follows from the shape is now returned for these inputs as well"
     return [Remark(text, "checks-removed", ops={"Reshape": len(names)}, nodes=list(names))]
 
@@ -473,5 +475,5 @@ def _warnings(was: Counter[str], now: Counter[str]) -> list[str]:
     """That checks are gone."""
     lost = {op: was[op] - now[op] for op in sorted(CHECKS) if now[op] < was[op]}
     what = " and ".join(f"{count:,} {op}" for op, count in lost.items())
-    text = f"{what} gone: what was refused in a run is computed now"
+    text = f"{what} removed: values that they refused are now accepted"
     return [Remark(text, "checks-removed", ops=lost)] if lost else []

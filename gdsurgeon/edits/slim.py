@@ -47,12 +47,14 @@ def slim(graph: Graph, *, signatures: Sequence[str] = ()) -> EditResult:
     serving = serving_of(graph)
     if serving is None or graph.serving is None:
         raise EditError(
-            f"{printable(graph.source_name)} is a GraphDef of its own, which has nothing beside what it computes",
+            f"{printable(graph.source_name)} is a plain GraphDef; slim expects a SavedModel or a .meta file",
             code="wrong-format",
             facts={"file": graph.source_name},
         )
     if not serving.called:
-        line = Line("{model} has no signatures, which say what is needed", model=printable(graph.source_name))
+        line = Line(
+            "{model} has no signatures, so it is unknown which parts are needed", model=printable(graph.source_name)
+        )
         raise EditError(line, code="no-such-signature")
     called = {key: signature_of(graph, serving, key) for key in signatures or serving.called}
     topology = topology_of(graph)
@@ -117,7 +119,7 @@ def _keys(serving: Serving, kept: Sequence[Node], topology: Topology, loading: b
         is_kept = is_variable(node.op) and node.op not in TEMPORARY
         if is_kept and node.name not in serving.keys and not loading[topology.id_of(node)]:
             raise EditError(
-                f"nothing restores or initialises the variable {quoted(node.name)}, which a signature needs",
+                f"the variable {quoted(node.name)}, needed by a signature, is neither restored nor initialized",
                 code="value-unknown",
                 facts={"node": node.name},
             )

@@ -108,10 +108,10 @@ def as_half(values: ConstantValues, to: DType) -> Smaller:
             off.add(block, small.astype(block.dtype) if to == FLOAT16 else _widened(small).astype(block.dtype))
     problem = None
     if off.infinite:
-        text = f"{off.infinite:,} of {values.count:,} elements overflow: the largest is {off.most:.3g}"
+        text = f"{off.infinite:,} of {values.count:,} elements overflow; the largest is {off.most:.3g}"
         problem = Remark(text, "overflow", count=off.infinite)
     elif off.largest > off.most * _ROUNDING[to]:
-        text = f"it underflows: its largest element is {off.most:.3g}, and {off.largest:.3g} of an element is lost"
+        text = f"it underflows: its largest element is {off.most:.3g}, the largest error {off.largest:.3g}"
         problem = Remark(text, "underflow")
     return Smaller(to, b"".join(parts), b"", (), off.error(), problem)
 
@@ -145,7 +145,9 @@ def as_whole_numbers(values: ConstantValues, axes: Sequence[int]) -> Smaller:
     off = _Off()
     finite = int(np.isfinite(array).sum())
     if finite < values.count:
-        text = f"{values.count - finite:,} of {values.count:,} elements are NaN or infinite: int8 has none"
+        text = (
+            f"{values.count - finite:,} of {values.count:,} elements are NaN or infinite, which int8 cannot represent"
+        )
         problem = Remark(text, "not-finite", count=values.count - finite)
         return Smaller(INT8, b"", b"", shape, off.error(), problem)
     with np.errstate(all="ignore"):
@@ -159,7 +161,7 @@ def as_whole_numbers(values: ConstantValues, axes: Sequence[int]) -> Smaller:
     if off.infinite:
         unfit = Remark(f"{off.infinite:,} of {values.count:,} elements overflow", "overflow", count=off.infinite)
     elif tiny:
-        text = f"it underflows: {tiny:,} of its {prod(shape):,} scales would be below all normal numbers"
+        text = f"it underflows: {tiny:,} of its {prod(shape):,} scales would be subnormal"
         unfit = Remark(text, "underflow", count=tiny)
     assert scale.dtype == numpy_dtype(values.dtype)
     return Smaller(INT8, whole.tobytes(), scale.tobytes(), shape, off.error(), unfit)

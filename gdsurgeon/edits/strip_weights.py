@@ -53,7 +53,7 @@ def strip_weights(graph: Graph, *, keep_strings: bool = False, keep: str = "") -
     functions = _in_functions(graph, rule)
     rule.keep.check_found()
     if not going and not functions:
-        raise NothingToDo("nothing would change: there is no constant that would go")
+        raise NothingToDo("nothing would change: no constant can be stripped")
     for name, value in going.items():
         graph.set_attr(graph[name], "value", value)
     for function in functions:
@@ -185,6 +185,6 @@ def _in_functions(graph: Graph, rule: _Rule) -> list[FunctionDef]:
 
 def _told(rule: _Rule) -> Iterator[tuple[str, str]]:
     yield "stripped", f"{counted(rule.count, 'constant')}, {size(rule.bytes)}"
-    for kept, why in ((rule.for_shapes, "that shapes follow from"), (rule.keep.found, "that the pattern names")):
+    for kept, why in ((rule.for_shapes, "used to compute shapes"), (rule.keep.found, "selected by the pattern")):
         if kept:
             yield "kept", f"{counted(len(kept), 'constant')} {why}: {named(list(kept), 4)}"

@@ -93,7 +93,7 @@ def _check_constant(graph: Graph, served: Served) -> None:
     )
     variable = next((topology.node(number) for number in members(above) if is_variable(topology.op(number))), None)
     if variable is not None:
-        message = f"{quoted(variable.name)} is a variable, whose value is not in {printable(graph.source_name)}"
+        message = f"{quoted(variable.name)} is a variable, but {printable(graph.source_name)} does not hold its value"
         raise EditError(message, code="is-variable", facts={"node": variable.name})
 
 
@@ -104,7 +104,7 @@ def _unfrozen(graph: Graph, pattern: str, serving: Serving, result: EditResult) 
     made = unfreeze(graph, pattern)
     result.intent = made.intent
     if made.left:
-        result.notes.append(f"{named(made.left, 3, quoted)}: not floating-point, and therefore still constant")
+        result.notes.append(f"{named(made.left, 3, quoted)}: still constant, because it is not floating-point")
     variables = made.saver.variables
     result.told.append(("unfrozen", f"{counted(len(variables), 'variable')}, {size(made.bytes)}"))
     return serving._replace(saver=made.saver, keys={saved.variable: saved.key for saved in variables})
@@ -113,6 +113,6 @@ def _unfrozen(graph: Graph, pattern: str, serving: Serving, result: EditResult) 
 def _path_of(graph: Graph, asset: Asset) -> Output:
     tensor = graph.tensor(asset.tensor)
     if base_dtype(tensor.dtype) != STRING or tensor.node.op not in PLACEHOLDERS | {"Const"}:
-        message = f"{quoted(tensor.name)} is no constant or placeholder of a string: no path can be fed to it"
+        message = f"{quoted(tensor.name)} is not a constant or placeholder of a string, so no path can be fed to it"
         raise EditError(message, code="unfeedable", facts={"tensor": tensor.name})
     return tensor

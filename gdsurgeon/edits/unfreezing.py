@@ -90,7 +90,7 @@ def _matching(graph: Graph, pattern: str) -> tuple[list[Node], list[str]]:
         found = [node for node in graph.nodes() if node.op == "Const" and search(node.name)]
     constants = [node for node in found if node.output.dtype in FLOATING]
     if not constants:
-        message = f"{quoted(pattern)} matched 0 floating-point constants: nothing would be a variable"
+        message = f"no floating-point constant matches {quoted(pattern)}, so there is nothing to make a variable"
         left = [node.name for node in found]
         raise EditError(message, code="nothing-matched", facts={"value": pattern, "left": left})
     return constants, [node.name for node in found if node.output.dtype not in FLOATING]
@@ -103,7 +103,7 @@ def _check_outside_of_loops(graph: Graph, nodes: Sequence[Node]) -> None:
         frame = frames.of[topology.id_of(node)]
         if frame >= 0:
             loop = quoted(frames.names[frame])
-            message = f"{quoted(node.name)} lies inside the while loop {loop}: no variable is read there"
+            message = f"{quoted(node.name)} is inside the while loop {loop}, where variables cannot be read"
             raise EditError(message, code="crosses-loop", facts={"node": node.name, "loop": frames.names[frame]})
 
 
@@ -124,6 +124,6 @@ def _item(node: Node) -> Item:
     except InputError as error:
         raise EditError(error.message, code=error.code, facts=error.facts) from error
     if value.stored < value.count and value.nbytes > LARGEST_FILLED:
-        message = f"{quoted(node.name)} is a constant whose value cannot be copied"
+        message = f"the value of the constant {quoted(node.name)} is too large to be copied"
         raise EditError(message, code="too-large", facts={"node": node.name})
     return Item(node.name, value.dtype, value.shape, value.chunks())

@@ -68,11 +68,11 @@ class Beside:
         else:
             self._new_saver = NewSaver(topology, self._serving, self._variables, spelt)
             self._keys = self._new_saver.keys
-            text = "new nodes restore and save the model's variables, in the place of the old"
+            text = "new nodes replace those that save and restore the model's variables"
             self.notes.append(Remark(text, "new-saver"))
         if self._keys:
             names = named(sorted(self._keys), 3, quoted)
-            is_there = "added to" if self._serving.checkpoint else "that are to be in"
+            is_there = "added to" if self._serving.checkpoint else "expected in"
             text = f"{counted(len(self._keys), 'key')} {is_there} the checkpoint: {names}"
             self.notes.append(Remark(text, "new-keys", keys=sorted(self._keys)))
 

@@ -146,7 +146,7 @@ def _texts(op: Node) -> dict[Node, list[bytes]]:
         node = op.inputs[_NAMES + slot].node
         found = constant(node)
         if found is None or len(found.values) != count:
-            message = f"the {what} of {quoted(op.name)} are not constants, so that no clone could be restored"
+            message = f"the {what} of {quoted(op.name)} are not constants, so the clone could not be restored"
             raise EditError(message, code="not-a-constant", facts={"node": op.name, "input": what})
         out[node] = [item for item in found.values if isinstance(item, bytes)]
     return out
@@ -160,12 +160,15 @@ def _check_constants(grown: Iterable[Growth]) -> None:
         for node, values in growth.texts.items():
             readers.setdefault(node, set()).add(growth.op)
             if texts.setdefault(node, values) != values:
-                message = f"{quoted(node.name)} names the tensors of several savers, which would become others"
+                message = (
+                    f"{quoted(node.name)} holds the tensor names of several savers that save different "
+                    "tensors; it cannot be extended"
+                )
                 raise EditError(message, code="outside-uses", facts={"node": node.name})
     for node, known in readers.items():
         other = next((user for user in known for user in _users(user, node) if user not in known), None)
         if other is not None:
-            message = f"{quoted(node.name)} cannot get more keys: {quoted(other.name)} reads it, too"
+            message = f"{quoted(node.name)} cannot be extended by more keys, because {quoted(other.name)} also uses it"
             raise EditError(message, code="outside-uses", facts={"node": node.name, "consumer": other.name})
 
 

@@ -57,7 +57,7 @@ def left_out(topology: Topology, nodes: Sequence[Node], *, shares: bool, with_sl
     if kept:
         gone = needing(topology, kept, inside, fixed)
         names = [topology.name(number) for number in kept]
-        text = f"{counted(len(kept), 'slot')} of optimisers not cloned: {named(names, 3, quoted)}"
+        text = f"{counted(len(kept), 'optimizer slot')} not cloned: {named(names, 3, quoted)}"
         notes.append(Remark(text, "slots-not-cloned", nodes=names))
     if shares:
         own = {number for number in numbers if is_variable(topology.op(number))} - gone

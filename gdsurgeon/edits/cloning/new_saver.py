@@ -95,8 +95,8 @@ def _check_variables_alone(topology: Topology, serving: Serving) -> None:
         op, name = topology.op(number), topology.name(number)
         if (holds_state(op) or keeps_state(op)) and not (is_variable(op) and name in serving.keys):
             raise EditError(
-                f"{quoted(name)} ({printable(op)}) is restored, too, and nodes that restore the variables and their "
-                "clones would not restore it",
+                f"{quoted(name)} ({printable(op)}) is also restored from the checkpoint, but a new saver "
+                "would restore only variables",
                 code="outside-uses",
                 facts={"node": name, "op": op},
                 advice="inline-first",  # then nodes restore it, which can be extended

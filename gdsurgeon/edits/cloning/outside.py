@@ -54,7 +54,10 @@ def variables_outside(
     if others:
         names, scope = [topology.name(number) for number in others], quoted(source.strip("/"))
         stay = "stays" if len(others) == 1 else "stay"
-        text = f"{counted(len(others), 'variable')} outside of {scope} {stay} common: {named(names, 3, quoted)}"
+        text = (
+            f"{counted(len(others), 'variable')} outside of {scope} {stay} shared with the original: "
+            f"{named(names, 3, quoted)}"
+        )
         notes.append(Remark(text, "stays-common", nodes=names))
     return Outside([topology.node(number) for number in sorted(found) if not inside[number]], notes)
 

@@ -118,7 +118,7 @@ def _check_names(graph: Graph, names: Mapping[Node, str]) -> None:
     for node, name in names.items():
         check_name(name)
         if name in given or name in graph:
-            message = f"the copy of {quoted(node.name)} cannot be called {quoted(name)}: the name is taken"
+            message = f"the copy of {quoted(node.name)} cannot be named {quoted(name)}: the name is taken"
             raise EditError(message, code="name-taken", facts={"node": node.name, "name": name})
         given.add(name)
 
@@ -146,8 +146,8 @@ def _check_loops(topology: Topology, frames: Frames, nodes: list[Node], replaced
             other = topology.id_of(read.node)
             if frames.of[other] == frame and other not in inside and read not in replaced:
                 raise EditError(
-                    f"{loop} would be copied in part: {quoted(node.name)} would be copied, and "
-                    f"{quoted(read.node.name)}, which it reads, would not",
+                    f"only a part of {loop} would be copied: {quoted(node.name)} without "
+                    f"{quoted(read.node.name)}, one of its inputs",
                     code="crosses-loop",
                     facts={"node": node.name, "input": read.node.name, "loop": name},
                 )

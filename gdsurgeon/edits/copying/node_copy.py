@@ -106,12 +106,12 @@ class NodeCopy:
         source = printable(other.source_name)
         out: list[str] = []
         for old, new in taken:
-            text = f"{quoted(old)} of {source} has become {quoted(new)}: the name was taken"
+            text = f"{quoted(old)} of {source} is renamed to {quoted(new)}: the name was taken"
             out.append(Remark(text, "name-taken", name=old, found=new))
         for node in self.nodes.values():
             if node.op in TABLE_INITIALIZERS and not self.graph.users(node):
-                fills = f"{quoted(node.name)} ({printable(node.op)}) fills a table, and nothing has it run"
-                text = f"{fills}: callers do, before anything else"
+                fills = f"{quoted(node.name)} ({printable(node.op)}) initializes a table, and no node depends on it"
+                text = f"{fills}: run it before the graph"
                 out.append(Remark(text, "run-before", node=node.name, op=node.op))
         return out
 

@@ -53,7 +53,7 @@ def bind(model: Graph, part: Graph, suffix: str, mapped: Sequence[Mapped]) -> li
     by_raw = _by_placeholder(part, mapped)
     placeholders = [n for n in input_nodes(part) if n.op != "PlaceholderWithDefault" or n.name in by_raw]
     if not placeholders:
-        message = f"{printable(part.source_name)} has no placeholder: there is nothing to connect"
+        message = f"{printable(part.source_name)} has no placeholder to connect"
         raise EditError(message, code="no-such-input", facts={"file": part.source_name})
     named = [by_raw[p.name].model if p.name in by_raw else p.name for p in placeholders]
     model.prefetch([*named, *part.names()])
@@ -65,7 +65,8 @@ def bind(model: Graph, part: Graph, suffix: str, mapped: Sequence[Mapped]) -> li
         if node is None:
             missing = model.missing(name)
             raise EditError(
-                f"{printable(part.source_name)} has a placeholder {quoted(placeholder.name)}, and {missing.message}",
+                f"the placeholder {quoted(placeholder.name)} of {printable(part.source_name)} has no "
+                f"counterpart: {missing.message}",
                 code=missing.code,
                 advice="map-name",
                 facts={**missing.facts, "placeholder": placeholder.name, "form": _map_form(suffix)},
@@ -76,7 +77,7 @@ def bind(model: Graph, part: Graph, suffix: str, mapped: Sequence[Mapped]) -> li
     doubled = {b.output.name for b in out if sum(other.output == b.output for other in out) > 1}
     if doubled:
         name = doubled.pop()
-        message = f"two placeholders of {printable(part.source_name)} stand for {quoted(name)}"
+        message = f"two placeholders of {printable(part.source_name)} are connected to {quoted(name)}"
         raise EditError(message, code="given-twice", facts={"node": name})
     return out
 
@@ -105,8 +106,8 @@ def _result(part: Graph, placeholder: Node, spelt: Mapped | None, suffix: str) -
     name = spelt.result if spelt else placeholder.name + suffix
     if spelt is None and name not in part:
         raise EditError(
-            f"{printable(part.source_name)} has a placeholder {quoted(placeholder.name)} and no node "
-            f"{quoted(name)}, which would be its result",
+            f"the placeholder {quoted(placeholder.name)} of {printable(part.source_name)} has no result: no "
+            f"node is named {quoted(name)}",
             code="no-result",
             advice="map-result",
             facts={"placeholder": placeholder.name, "node": name, "form": _map_form(suffix)},
@@ -129,18 +130,18 @@ def check_fits(given: Output, given_in: Graph, wanted: Output, wanted_in: Graph,
     if not given.dtype or not wanted.dtype:
         unknown = given if not given.dtype else wanted
         op = unknown.node.op
-        text = f"the type of {quoted(unknown.name)} ({printable(op)}) is not known here: not compared"
+        text = f"the dtype of {quoted(unknown.name)} ({printable(op)}) is unknown, so it was not compared"
         warnings.append(Remark(text, "unknown-dtype", tensor=unknown.name, op=op))
     what = f"{quoted(given.name)} of {printable(given_in.source_name)} is"
     taking = f"{quoted(wanted.name)} of {printable(wanted_in.source_name)}"
     facts = {"tensor": given.name, "file": given_in.source_name, "input": wanted.name, "expected": describe(wanted)}
     if code := mismatch(given, wanted):
-        message = f"{what} {describe(given)}, and {taking} takes {describe(wanted)}"
+        message = f"{what} {describe(given)}, but {taking} expects {describe(wanted)}"
         raise EditError(message, code=code, facts={**facts, "found": describe(given)})
     shape = shape_of_tensor(given_in, given)
     facts["found"] = typed(given.dtype, shape)
     if not compatible(shape, stated_shape(wanted)):
-        message = f"{what} {facts['found']}, and {taking} takes {describe(wanted)}"
+        message = f"{what} {facts['found']}, but {taking} expects {describe(wanted)}"
         raise EditError(message, code="shape-mismatch", facts=facts)
     if shape is None or shape == stated_shape(wanted):
         return
@@ -148,7 +149,7 @@ def check_fits(given: Output, given_in: Graph, wanted: Output, wanted_in: Graph,
     known = {conflict.node for conflict in infer_shapes(wanted_in).conflicts} if conflicts else set()
     for conflict in conflicts:
         if conflict.node not in known:
-            message = f"{what} {facts['found']}, and {taking} cannot be that: {conflict.text}"
+            message = f"{what} {facts['found']}, which does not fit {taking}: {conflict.text}"
             raise EditError(message, code="shape-mismatch", facts={**facts, "node": conflict.node.name})
 
 
@@ -159,5 +160,5 @@ def check_outside_of_loops(graph: Graph, output: Output) -> None:
     frame = frames.of[topology.id_of(output.node)]
     if frame >= 0:
         loop = frames.names[frame]
-        message = f"{quoted(output.name)} lies inside the while loop {quoted(loop)}"
+        message = f"{quoted(output.name)} is inside the while loop {quoted(loop)}"
         raise EditError(message, code="crosses-loop", facts={"tensor": output.name, "loop": loop})

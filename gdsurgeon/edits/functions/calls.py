@@ -60,8 +60,8 @@ def bodies(graph: Graph, calls: Iterable[Node]) -> dict[BodyKey, Body]:
         body = out.setdefault(key, out[key] if known else Body(graph, call.function, call.values))
         if len(caller.inputs) != len(body.arguments):
             raise EditError(
-                f"{quoted(caller.name)} has {len(caller.inputs)} inputs, and the function {quoted(call.function)} "
-                f"takes {len(body.arguments)}",
+                f"{quoted(caller.name)} has {len(caller.inputs)} inputs, but the function "
+                f"{quoted(call.function)} has {len(body.arguments)} arguments",
                 code="wrong-count",
                 facts={
                     "node": caller.name,
@@ -79,7 +79,7 @@ def _check_recursion(graph: Graph, names: Iterable[str]) -> None:
     """Raises EditError where one of the functions NAMES comes to call itself."""
     library = graph.functions
     for path in recursions({name: library.calls(name) for name in library.reachable(names)}):
-        message = f"functions that call each other without end cannot be inlined: {' -> '.join(map(quoted, path))}"
+        message = f"recursive functions cannot be inlined: {' -> '.join(map(quoted, path))}"
         raise EditError(message, code="recursion", facts={"functions": path})
 
 

@@ -42,7 +42,7 @@ def check_fusible(node: Node) -> None:
     """Raises EditError where NODE cannot be part of a function."""
     why = why_not_in_function(node)
     if why:
-        message = f"{quoted(node.name)} ({printable(node.op)}) cannot be fused: {why}"
+        message = f"{quoted(node.name)} ({printable(node.op)}) cannot be part of a function: {why}"
         raise EditError(message, code=why.code, facts={"node": node.name, "op": node.op})
 
 
@@ -50,17 +50,17 @@ def why_not_in_function(node: Node) -> Remark | None:
     """Why NODE cannot be part of a function; None where it can."""
     definition = node.op_def
     if definition is None:
-        return Remark("the op is not known here", "no-such-op")
+        return Remark("the op is unknown in this version of TensorFlow", "no-such-op")
     if node.op in CONTROL_FLOW:
-        return Remark("it is v1 control flow, which a function body cannot hold", "control-flow")
+        return Remark("it is version 1 control flow, which a function cannot hold", "control-flow")
     if node.op in PLACEHOLDERS:
         return Remark("it is an input of the graph", "is-input")
     if any(dtype > REF for dtype in (*(node.output_dtypes or ()), *(node.input_dtypes or ()))):
-        return Remark("it takes or gives a reference", "is-reference")
+        return Remark("it has a reference as input or output", "is-reference")
     if node.op in OF_A_STEP:
-        return Remark("it holds state that lives for one step, and a function has steps of its own", "step-state")
+        return Remark("its state lives for one step, and each call of a function is a separate step", "step-state")
     if definition.is_stateful and "shared_name" in definition.attrs:
-        return Remark("it holds state that others may share", "shared-state")
+        return Remark("its state may be shared with other nodes", "shared-state")
     return None
 
 
@@ -126,7 +126,7 @@ def _add_node(function: FunctionDef, node: Node, members: Mapping[Node, str], sp
     del body.input[:]
     for read in node.inputs:
         if read not in spelt:
-            message = f"{quoted(node.name)} reads {quoted(read.name)}, which is not there"
+            message = f"{quoted(node.name)} has the input {quoted(read.name)}, which does not exist"
             raise EditError(message, code="unsound-graph", facts={"node": node.name, "input": read.name})
         body.input.append(spelt[read])
     body.input.extend(f"^{control.name}" for control in node.controls if control in members)

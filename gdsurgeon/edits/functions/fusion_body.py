@@ -107,12 +107,12 @@ def bind_body(graph: Graph, hole: Hole, body: Graph, mapped: Sequence[tuple[str,
     unneeded = [output for output in hole.inputs if output not in placeholders]
     source = printable(body.source_name)
     notes: list[str] = [
-        Remark(f"{quoted(output.name)} is not needed by {source}", "not-needed", tensor=output.name)
+        Remark(f"the input {quoted(output.name)} is not used by {source}", "not-needed", tensor=output.name)
         for output in unneeded
     ]
     dropped = [output for output in hole.outputs if output not in results]
     for output in dropped:
-        text = f"{quoted(output.name)} is removed: it has no consumers, and {source} has no result for it"
+        text = f"{quoted(output.name)} is removed: it has no consumers, and {source} does not compute it"
         notes.append(Remark(text, "no-result", tensor=output.name))
     return FusionBody(function, [*placeholders, *handed], nodes, merge.added, names, dropped, warnings, notes)
 
@@ -122,11 +122,11 @@ def _check_nodes(nodes: Iterable[Node], body: Graph) -> None:
         where = f"{quoted(node.name)} of {printable(body.source_name)}"
         if node.op_def is None:
             # A function names the outputs of its ops, and what those are called stands in the op's library alone.
-            message = f"{where}: {printable(node.op)} is not known here"
+            message = f"{where}: the op {printable(node.op)} is unknown in this version of TensorFlow"
             facts = {"node": node.name, "op": node.op, "file": body.source_name}
             raise EditError(message, code="unknown-op", advice="put-in-place", facts=facts)
         if node.op in PLACEHOLDERS:
-            message = f"{where} stands for no input of the selection"
+            message = f"{where} is a placeholder that is not mapped to an input of the selection"
             raise EditError(message, code="no-such-input", facts={"node": node.name, "file": body.source_name})
         check_fusible(node)
 
@@ -150,7 +150,7 @@ class _BoundaryMap:
         else:
             ends = [output.name for output in (*self.inputs, *self.outputs)]
             listed = ", ".join(map(quoted, ends))
-            message = f"{quoted(tensor.name)} is not at the boundary of the selection, which is {listed}"
+            message = f"{quoted(tensor.name)} is not an input or output of the selection; these are {listed}"
             raise EditError(message, code="not-at-boundary", facts={"tensor": tensor.name, "boundary": ends})
         if tensor in chosen or (chosen is self.for_input and inner in chosen.values()):
             message = f"{quoted(tensor.name)} or {quoted(inner.name)} is mapped twice"
@@ -173,7 +173,7 @@ class _BoundaryMap:
         missing = [output for output in self.outputs if output not in found and output not in self.optional]
         if missing:
             raise EditError(
-                f"{printable(self.body.source_name)} has no result for {_named(missing)}",
+                f"{printable(self.body.source_name)} does not compute {_named(missing)}",
                 code="no-result",
                 facts={"tensors": [output.name for output in missing]},
                 advice="map-boundary",
@@ -196,8 +196,8 @@ class _BoundaryMap:
             found.update(zip(left, free, strict=True))
         elif free and (what == "input" or left):
             raise EditError(
-                f"the selection has {_named(left)} left as {what}s, and {printable(self.body.source_name)} "
-                f"{_named(free)}: which is which?",
+                f"{_named(left)} of the selection cannot be matched with {_named(free)} of "
+                f"{printable(self.body.source_name)}: their {what}s must be mapped by name",
                 code="ambiguous-pairs",
                 facts={f"{what}s": [output.name for output in left], "found": [output.name for output in free]},
                 advice="map-boundary",
@@ -219,13 +219,13 @@ def _placeholders(body: Graph) -> list[Output]:
 
 def _check_fits(tensor: Output, inner: Output, body: Graph, warnings: list[str]) -> None:
     if not tensor.dtype or not inner.dtype:
-        text = f"the types of {quoted(tensor.name)} and {quoted(inner.name)} are not both known: not compared"
+        text = f"the dtype of {quoted(tensor.name)} or {quoted(inner.name)} is unknown, so they were not compared"
         warnings.append(Remark(text, "unknown-dtype", tensor=tensor.name, name=inner.name))
     if code := mismatch(tensor, inner):
         facts = {"tensor": tensor.name, "expected": describe(tensor), "name": inner.name, "found": describe(inner)}
         raise EditError(
-            f"{quoted(tensor.name)} is {describe(tensor)}, and {quoted(inner.name)} of "
-            f"{printable(body.source_name)}, which is to take its place, is {describe(inner)}",
+            f"{quoted(tensor.name)} is {describe(tensor)}, but its replacement {quoted(inner.name)} of "
+            f"{printable(body.source_name)} is {describe(inner)}",
             code=code,
             facts=facts,
         )

@@ -153,10 +153,11 @@ class Handles:
             return self._into_functions(place, node, slot, held)
         if _takes_value(node, slot):
             return None
-        what = "writes to" if _writes(op) else "takes the handle of"
+        what = "writes to" if _writes(op) else "needs the handle of"
         raise EditError(
-            f"{quoted(node.name)} ({printable(op)}){place.called} {what} the variable {quoted(held.variable)}, "
-            f"which {'cannot be a constant then' if _writes(op) else 'a constant has not'}",
+            f"{quoted(node.name)} ({printable(op)}){place.called} {what} the variable "
+            f"{quoted(held.variable)}, which "
+            f"{'would become a constant' if _writes(op) else 'would become a constant without a handle'}",
             code="is-written" if _writes(op) else "needs-handle",
             facts={"node": node.name, "op": op, "function": place.function, "variable": held.variable},
         )
@@ -165,7 +166,7 @@ class Handles:
         """Follows what is handed to functions; returns the outputs of the call by which it comes back."""
         at = _argument(node, slot)
         if at < 0:
-            message = f"{quoted(node.name)}{place.called} decides by a variable's handle"
+            message = f"{quoted(node.name)}{place.called} uses the handle of a variable as its condition"
             raise EditError(message, code="needs-handle", facts={"node": node.name, "function": place.function})
         out = [at] if node.op in WHILES else []
         for name in _functions(node):
@@ -199,8 +200,8 @@ class Handles:
                 taken = inner.held.get(argument.output)
                 if taken is not None and slot not in place.read.get(node, {}):
                     raise EditError(
-                        f"{quoted(node.name)}{place.called} calls {quoted(name)} with another handle than that of "
-                        f"{quoted(taken.variable)}, and it cannot take both a value and a handle",
+                        f"{quoted(node.name)}{place.called} calls {quoted(name)} with a different handle than "
+                        f"that of {quoted(taken.variable)}; one argument cannot be both a value and a handle",
                         code="needs-handle",
                         facts={"node": node.name, "function": name, "variable": taken.variable},
                     )

@@ -48,7 +48,7 @@ def signature_function(graph: Graph, key: str, served: Served, held: Collection[
     inputs = {name: graph.tensor(text) for name, text in sorted(served.inputs.items())}
     outputs = {name: graph.tensor(text) for name, text in sorted(served.outputs.items())}
     if len(set(inputs.values())) < len(inputs):
-        message = f"two inputs of the signature {quoted(key)} are one tensor, which no function can have"
+        message = f"two inputs of the signature {quoted(key)} are the same tensor, which is not possible for a function"
         raise EditError(message, code="given-twice", facts={"signature": key})
     found = _between(topology_of(graph), inputs.values(), outputs.values(), held)
     members = [node for node in found if not is_large_constant(node)]
@@ -56,7 +56,7 @@ def signature_function(graph: Graph, key: str, served: Served, held: Collection[
         why = why_not_in_function(node)
         if why:
             raise EditError(
-                f"the signature {quoted(key)} cannot be made one function, which tf.saved_model.load would run: "
+                f"the signature {quoted(key)} cannot be converted to a function for tf.saved_model.load: "
                 f"{quoted(node.name)} ({printable(node.op)}): {why}",
                 code=why.code,
                 facts={"signature": key, "node": node.name, "op": node.op},

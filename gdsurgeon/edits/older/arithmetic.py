@@ -16,10 +16,10 @@ def _add(site: Site) -> str:
 def _leaky_relu(site: Site) -> str:
     alpha, dtype = site.node.setting("alpha"), site.dtype(0)
     if not isinstance(alpha, float) or not 0 <= alpha <= 1:
-        return Remark(f"alpha is {alpha}: with one from 0 to 1 it is the larger of x and alpha * x", "bad-value")
+        return Remark(f"alpha is {alpha}; only alpha from 0 to 1 has an older equivalent", "bad-value")
     if dtype != FLOAT32:
         return Remark(
-            f"it is of {dtype_name(dtype)}: of float32 it is the larger of x and alpha * x",
+            f"it is {dtype_name(dtype)}; only float32 has an older equivalent",
             "unsupported-dtype",
             dtype=dtype_name(dtype),
         )
@@ -30,7 +30,7 @@ def _leaky_relu(site: Site) -> str:
 def _batch_mat_mul_v3(site: Site) -> str:
     dtypes = {site.node.setting(key) for key in ("Ta", "Tb", "Tout")}
     if len(dtypes) != 1:
-        return Remark("its types are not the same: a Cast in front of it gives one that has", "dtype-mismatch")
+        return Remark("its dtypes differ: add a Cast before it so that they are equal", "dtype-mismatch")
     return site.become("BatchMatMulV2", drop=("Ta", "Tb", "Tout"), attrs=typed(T=site.dtype(0)))
 
 
@@ -52,7 +52,9 @@ def _batch_mat_mul(site: Site) -> str:
 
 def _batch_norm(site: Site) -> str:
     if any(index > 4 for index in site.reads()):
-        return Remark("its output 5, for gradients, is read: extract leaves them out", "output-read")
+        return Remark(
+            "its output 5, which only gradients use, is used: remove the gradients with extract", "output-read"
+        )
     return site.become("FusedBatchNormV2")
 
 

@@ -11,7 +11,7 @@ from gdsurgeon.ops.dtypes import INT32, INT64
 
 
 def _ensure_shape(site: Site) -> str:
-    site.note("EnsureShape becomes an Identity: a tensor of another shape is no longer refused")
+    site.note("EnsureShape is replaced by Identity: tensors of a wrong shape are no longer refused")
     return site.become("Identity", drop=("shape",))
 
 
@@ -27,7 +27,7 @@ def _gather(site: Site) -> str | None:
     if not isinstance(count, int) or count == 0:
         return None
     if along is None or along.values != [count]:
-        return Remark("what is gathered along the axis batch_dims, a constant, has an older form", "other-axis")
+        return Remark("only gathering along the axis batch_dims, a constant, has an older equivalent", "other-axis")
     dtype, kind = site.dtype(0), site.dtype(1)
     whole = shape_of(site, params, "shape")
     ends = {name: site.ints(name, [number]) for name, number in (("begin", 0), ("dims", count), ("next", count),

@@ -21,7 +21,7 @@ def _equal(site: Site) -> str:
     if site.node.setting("incompatible_shape_error") or _fit(site.shape(0), site.shape(1)):
         return site.become(site.node.op, drop=("incompatible_shape_error",))
     return Remark(
-        "it gives a value for shapes that do not fit, and these are not known to: set-shape says what inputs are",
+        "it compares tensors whose shapes may not broadcast: set the input shapes with set-shape",
         "shape-unknown",
     )
 
@@ -38,7 +38,7 @@ def _fit(a: Shape, b: Shape) -> bool:
 
 def _tensor_array(site: Site) -> str:
     """Who says that all elements are of one shape is given some where nothing was written: an array of no rows."""
-    site.note("a TensorArray in which nothing was written cannot be read as a whole by this release, and here it can")
+    site.note("in this release a TensorArray without any written element cannot be read as a whole")
     return site.become("TensorArrayV3", drop=("identical_element_shapes",))
 
 

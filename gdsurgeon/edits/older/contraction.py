@@ -9,7 +9,7 @@ from gdsurgeon.errors import Remark
 from gdsurgeon.graph.node import Output
 from gdsurgeon.ops.dtypes import INT32
 
-_HELP = "Transpose, Reshape and BatchMatMul in its place give the same"
+_HELP = "use Transpose, Reshape and BatchMatMul instead"
 
 
 class _Labels(NamedTuple):
@@ -44,7 +44,7 @@ def _einsum(site: Site) -> str:
     equation = site.node.text_attr("equation")
     labels = _labels(equation)
     if labels is None:
-        return Remark(f"{equation} is no product of matrices: {_HELP}", "not-a-product", equation=equation)
+        return Remark(f"{equation} is not a matrix product: {_HELP}", "not-a-product", equation=equation)
     dtype = site.dtype(0)
     a = _transposed(site, "a", site.node.inputs[0], labels.a, labels.batch + labels.left + labels.summed)
     b = _transposed(site, "b", site.node.inputs[1], labels.b, labels.batch + labels.summed + labels.right)

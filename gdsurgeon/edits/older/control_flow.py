@@ -51,7 +51,7 @@ def lower(graph: Graph) -> Counter[str]:
     names = used_functions(graph)
     for path in recursions({name: graph.functions.calls(name) for name in names if name in graph.functions}):
         cycle = " -> ".join(map(quoted, path))
-        message = f"functions that call each other without end cannot be put in the place of their calls: {cycle}"
+        message = f"recursive functions cannot be inlined: {cycle}"
         raise EditError(message, code="recursion", facts={"functions": path})
     done: Counter[str] = Counter()
     for _ in range(MOST_ROUNDS):
@@ -128,7 +128,7 @@ class _Lowering:
         frame = {"frame_name": string_value(node.name)}
         frame["parallel_iterations"] = int_value(rounds if isinstance(rounds, int) else 10)
         if not dtypes:
-            message = f"{quoted(node.name)} is a loop in which nothing goes round: no older form has an end"
+            message = f"{quoted(node.name)} is a loop without loop variables, which has no older equivalent"
             raise EditError(message, code="wrong-count", facts={"node": node.name, "count": 0})
         types = [type_value(dtype) for dtype in dtypes]
         enters = [self._add("Enter", "Enter", [read], node.controls, T=t, **frame)
@@ -154,7 +154,7 @@ class _Lowering:
         if len(given) != 1 or given[0].type != BOOL:
             what = dtype_name(given[0].type) if len(given) == 1 else f"{len(given)} tensors"
             raise EditError(
-                f"{quoted(self.node.name)} goes on by what is {what}: a loop of version 1 goes on by a bool",
+                f"the condition of the loop {quoted(self.node.name)} is {what}; a version 1 loop needs a bool",
                 code="dtype-mismatch",
                 facts={"node": self.node.name, "function": name, "expected": "bool", "found": what},
             )
@@ -166,9 +166,9 @@ class _Lowering:
         condition, *inputs = node.inputs
         if condition.dtype != BOOL:
             found = dtype_name(condition.dtype)
-            what = f"{quoted(node.name)} decides by {quoted(condition.name)}, which is {found}"
+            what = f"the condition {quoted(condition.name)} of {quoted(node.name)} is {found}"
             facts = {"node": node.name, "tensor": condition.name, "expected": "bool", "found": found}
-            message = f"{what}: a conditional of version 1 decides by a bool"
+            message = f"{what}; a version 1 conditional needs a bool"
             raise EditError(message, code="dtype-mismatch", facts=facts)
         truth = type_value(BOOL)
         decided = self._add("pred_id", "Identity", [condition], node.controls, T=truth)

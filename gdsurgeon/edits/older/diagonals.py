@@ -5,13 +5,15 @@ from __future__ import annotations
 from gdsurgeon.edits.older.site import Rule, Site
 from gdsurgeon.errors import Remark
 
-_WHERE = "the main diagonal, zeros beside it"
+_WHERE = "the main diagonal, zeros elsewhere"
 _DROPPED = ("align",)
 
 
 def _diag(site: Site) -> str:
     """A square matrix with zeros beside its diagonal."""
-    why = _other_than(site, (1, 0, "diagonals"), (2, -1, "rows"), (3, -1, "columns"), (4, 0, "what is beside them"))
+    why = _other_than(
+        site, (1, 0, "diagonals"), (2, -1, "rows"), (3, -1, "columns"), (4, 0, "the values off the diagonal")
+    )
     return why or site.become("MatrixDiag", site.node.inputs[:1], drop=_DROPPED)
 
 
@@ -31,7 +33,7 @@ def _other_than(site: Site, *wanted: tuple[int, int, str]) -> str:
         value = site.value(slot)
         if value is None or {*value.values} != {number}:
             return Remark(
-                f"{what}: only the main diagonal of square matrices, with zeros beside it, has an older form",
+                f"{what}: only the main diagonal of square matrices, with zeros elsewhere, has an older equivalent",
                 "other-diagonal",
                 what=what,
             )

@@ -13,18 +13,18 @@ _MORE = ("pad_to_max_output_size",)
 def _nms(site: Site) -> str:
     """NonMaxSuppressionV4 and V5 where they do what V3 does."""
     if site.node.setting("pad_to_max_output_size"):
-        return Remark("it pads what it gives: a Pad behind it does", "pads-output")
+        return Remark("it pads its output: remove pad_to_max_output_size and add a Pad after it", "pads-output")
     inputs = site.node.inputs
     if site.dtype(3) != FLOAT32:
         found = dtype_name(site.dtype(3))
-        return Remark(f"its thresholds are {found}: NonMaxSuppressionV3 takes float32", "dtype-mismatch", found=found)
+        return Remark(f"its thresholds are {found}; NonMaxSuppressionV3 expects float32", "dtype-mismatch", found=found)
     if len(inputs) > 5:
         sigma = site.value(5)
         if sigma is None or sigma.values != [0.0]:
-            return Remark("it lowers scores (soft_nms_sigma is not a constant 0)", "lowers-scores")
+            return Remark("it changes scores (soft_nms_sigma is not a constant 0)", "lowers-scores")
     if (site.reads() | site.returns()) - {0}:
         return Remark(
-            "more of it is used than which boxes are selected: GatherV2 of the scores, and Size, give that",
+            "more than its first output is used: compute the scores with GatherV2 and the count with Size",
             "output-read",
         )
     return site.become("NonMaxSuppressionV3", inputs[:5], drop=_MORE)
@@ -33,7 +33,8 @@ def _nms(site: Site) -> str:
 def _nms_v3(site: Site) -> str:
     """The boxes of V2, without those whose score is not above the threshold: they are made the last, NaN ones, too."""
     site.note(
-        "NonMaxSuppressionV2 treats boxes that are not finite in a way of its own: of finite ones it selects the same"
+        "NonMaxSuppressionV2 treats boxes with infinite or NaN coordinates differently; for finite boxes it "
+        "selects the same"
     )
     boxes, scores, most, overlap, threshold = site.node.inputs
     dtype = base_dtype(scores.dtype)

@@ -94,7 +94,7 @@ class _Arrays:
         known = self._stacked[site.node]
         self._dtypes[site.node] = dtype
         if not DTYPES[dtype].code:
-            message = f"{quoted(site.node.name)} is a list of {dtype_name(dtype)}"
+            message = f"{quoted(site.node.name)} is a list of {dtype_name(dtype)}, which has no older equivalent"
             facts = {"node": site.node.name, "dtype": dtype_name(dtype)}
             raise EditError(message, code="unsupported-dtype", facts=facts)
         shape = site.ints("shape", [max(dim, 0) for dim in known] if known is not None else [0])
@@ -122,7 +122,9 @@ class _Arrays:
         elif user.op == "TensorListSetItem" and slots == [0]:
             self._note(Output(user, 0), origin)
         elif user.op not in LISTS or slots != [0]:
-            message = f"{quoted(user.name)} ({user.op}) reads a list of tensors: no array can be read so"
+            message = (
+                f"{quoted(user.name)} ({user.op}) uses a list of tensors in a way that a TensorArray does not support"
+            )
             raise EditError(message, code="unsupported-op", facts={"node": user.name, "op": user.op})
 
     def _note(self, output: Output, origin: Node) -> None:
@@ -130,7 +132,7 @@ class _Arrays:
             self._flows[output] = origin
             self._pending.append(output)
         elif self._flows[output] is not origin:
-            message = f"{quoted(output.name)} may be one of two lists of tensors: an array is only itself"
+            message = f"{quoted(output.name)} may be one of two lists of tensors, which has no older equivalent"
             raise EditError(message, code="several-lists", facts={"tensor": output.name})
 
     def _retype(self, node: Node, slots: list[int], now: int) -> None:
@@ -154,7 +156,7 @@ class _Arrays:
         while flow.node not in self._handles:
             node = flow.node
             if node in seen:
-                message = f"{quoted(node.name)} goes round without a beginning"
+                message = f"{quoted(node.name)} is part of a cycle without a start"
                 raise EditError(message, code="unsound-graph", facts={"node": node.name})
             seen.add(node)
             if node.op in EXIT:  # what is behind a loop is what was in front of it
@@ -205,7 +207,7 @@ class _Arrays:
         """Makes who reads or writes a list with one place do so with what is in that."""
         dtype = self._dtypes[self._flows[flow]]
         if site.node.op == "TensorListLength":
-            message = f"{quoted(site.node.name)} asks how many places a list has that has one: freeze-input tells it"
+            message = f"{quoted(site.node.name)} needs a known list length: set it with freeze-input"
             raise EditError(message, code="value-unknown", facts={"node": site.node.name})
         if site.node.op == "TensorListStack":
             axis = site.ints("axis", 0)

@@ -30,7 +30,7 @@ def _dilated(site: Site) -> str | None:
     is_said = definition is not None and "dilations" in definition.attrs
     if is_said or set(site.node.ints_attr("dilations")) <= {1}:
         return None
-    return Remark("SpaceToBatchND in front of it and BatchToSpaceND behind give the same without", "has-dilations")
+    return Remark("it has dilations: use SpaceToBatchND before it and BatchToSpaceND after it instead", "has-dilations")
 
 
 def _largest(site: Site) -> str | None:
@@ -40,7 +40,7 @@ def _largest(site: Site) -> str | None:
     dtype = DTYPES.get(site.dtype(0))
     if dtype is None or not dtype.code:
         return Remark(
-            f"it is of {dtype_name(site.dtype(0))}, of which no least number is spelt here: a Cast before it helps",
+            f"it is {dtype_name(site.dtype(0))}, whose least value is unknown: add a Cast before it",
             "unsupported-dtype",
             dtype=dtype_name(site.dtype(0)),
         )

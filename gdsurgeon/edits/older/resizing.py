@@ -132,7 +132,7 @@ def _bicubic(site: Site) -> str | None:
     if not site.node.setting("half_pixel_centers"):
         return None
     return Remark(
-        "about the middle of pixels its weights are others (A is -0.5): ResizeBilinear has an older form there",
+        "half_pixel_centers uses different weights (A is -0.5): use ResizeBilinear, which has an older equivalent",
         "half-pixel-centers",
     )
 

@@ -39,12 +39,10 @@ def _match(site: Site) -> str:
     found = _BEGINNING.fullmatch(pattern.decode("utf-8", "replace")) if isinstance(pattern, bytes) else None
     if found is None:
         return Remark(
-            "its pattern is not the beginning of a text and .*: nothing else is matched without it", "not-a-prefix"
+            "its pattern is not a fixed prefix followed by .*; no other pattern has an older equivalent", "not-a-prefix"
         )
     if site.shape(0) != ():
-        return Remark(
-            "it matches what is not known to be a single text: set-shape says that it is one", "shape-unknown"
-        )
+        return Remark("its input is not known to be a scalar: set the input shapes with set-shape", "shape-unknown")
     read, letters = site.node.inputs[0], found[1].encode()
     ends = [site.ints("begin", 0), site.ints("count", len(letters))]
     first = site.add("first", "Substr", [read, *ends], **typed(T=INT32))
@@ -69,20 +67,20 @@ def _parse(site: Site) -> str:
     node = site.node
     if node.plain_attr("ragged_value_types") not in (None, []):
         return Remark(
-            "it gives ragged tensors: what parses them otherwise, such as sparse ones, has an older form",
+            "it returns ragged tensors: parse them as sparse tensors instead",
             "ragged-output",
         )
     shape = site.shape(0)
     if shape is None or len(shape) != 1:
-        what = "is of unknown rank" if shape is None else "is a single one"
+        what = "is of unknown rank" if shape is None else "is a scalar"
         return Remark(
-            f"what it parses {what}, and not a vector of records: set-shape says that it is one",
+            f"its input {what}, but must be a vector of records: set the input shape with set-shape",
             "wrong-shape",
             shape=shape,
         )
     known = [site.value(slot) for slot in (2, 3)]
     if None in known:
-        return Remark("the names of its features are no constants", "not-a-constant")
+        return Remark("the names of its features are not constants", "not-a-constant")
     serialized, names, _, _, _, *defaults = node.inputs
     scopes = ("sparse_keys", "dense_keys")
     keys = [[site.text(f"{scope}_{number}", key) for number, key in enumerate(_texts(value))]

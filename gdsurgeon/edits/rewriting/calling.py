@@ -28,7 +28,7 @@ def function_of(body: Graph) -> FunctionDef:
         EditError: it has functions of its own, or something that none can hold.
     """
     if any(True for _ in body.functions):
-        message = f"{printable(body.source_name)} has functions of its own: inline puts them in place"
+        message = f"{printable(body.source_name)} has functions of its own: inline them first"
         raise EditError(message, code="has-functions", facts={"file": body.source_name})
     inputs, nodes = _inputs(body), [node for node in body.nodes() if node.op not in UNSET_PLACEHOLDERS]
     for node in nodes:
@@ -49,14 +49,14 @@ def calling(rule: Rule, body: Graph, function: FunctionDef) -> Rule:
         name = tensor.node.name
         if name not in bound:
             near = nearest(f"${name}", [f"${each}" for each in sorted(bound)])
-            what = f"is an input, and the pattern binds no {quoted('$' + name)}, or not in every match"
+            what = f"is a placeholder, but the pattern does not bind {quoted('$' + name)} in every match"
             message = f"{quoted(name)} of {where} {what}.{suggestion(near)}"
             raise EditError(message, code="unbound-input", facts={"node": name, "near": near})
     results = _results(body)
     if len(results) != len(rule.pattern):
         given = counted(len(results), "result")
         facts = {"expected": len(rule.pattern), "found": len(results)}
-        message = f"{where} gives {given}, and the pattern has {len(rule.pattern):,}"
+        message = f"{where} has {given}, but the pattern has {len(rule.pattern):,}"
         raise EditError(message, code="wrong-count", facts=facts)
     op = "StatefulPartitionedCall" if function.signature.is_stateful else "PartitionedCall"
     types = f"Tin={_types(_inputs(body))}, Tout={_types(results)}"

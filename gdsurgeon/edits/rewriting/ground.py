@@ -98,19 +98,19 @@ class Ground:
         changing = members - place.kept
         both = next((code >> BITS for code in read if code >> BITS in place.going), None)
         if both is not None:
-            text = f"{quoted(top.name(both))} would go, and what takes the place of the match reads it"
+            text = f"{quoted(top.name(both))} would be removed, but the replacement reads it"
             return Remark(text, "still-read", node=top.name(both))
         for number in place.going:
             name = top.name(number)
             if number in self.named:
-                text = f"{quoted(name)} is an output, or has a name that the model uses"
+                text = f"{quoted(name)} is an output, or its name is used by the model"
                 return Remark(text, "is-output", node=name)
             outside = next((user for user in top.users(number) if user not in changing), None)
             if outside is not None:
-                text = f"{quoted(name)} is read by {quoted(top.name(outside))}, outside of the match"
+                text = f"{quoted(name)} is used by {quoted(top.name(outside))}, outside the match"
                 return Remark(text, "outside-uses", node=name, user=top.name(outside))
             if any(port < 0 for _, port in top.reads(number)):
-                return Remark(f"{quoted(name)} waits for another node", "has-controls", node=name)
+                return Remark(f"{quoted(name)} has a control dependency", "has-controls", node=name)
         ports: dict[int, set[int]] = {}
         for number, port in place.roots:
             ports.setdefault(number, set()).add(port)
@@ -119,7 +119,7 @@ class Ground:
                 for source, port in top.reads(user):
                     if source == number and port >= 0 and port not in results and user not in changing:
                         tensor = f"{top.name(number)}:{port}"
-                        text = f"{quoted(tensor)} is read by {quoted(top.name(user))}, and is no result of the rule"
+                        text = f"{quoted(tensor)} is used by {quoted(top.name(user))}, but the rule does not return it"
                         return Remark(text, "no-result", tensor=tensor, user=top.name(user))
         shared = next((n for n in changing if (top.node(n).output_dtypes or [0])[0] > REF), None)
         if shared is not None:
@@ -129,7 +129,7 @@ class Ground:
         if written is None:
             return None
         name = top.name(written)
-        return Remark(f"{quoted(name)} may be written into in place", "written-in-place", node=name)
+        return Remark(f"{quoted(name)} may be changed in place", "written-in-place", node=name)
 
     def _why_elsewhere(self, place: Place, members: set[int]) -> Remark | None:
         if self._flow is None:
@@ -155,7 +155,7 @@ class Ground:
             in_frame = self._frames[root] < 0 or any(self._frames[n] == self._frames[root] for n, _ in tensors)
             if sides != flow.sides[root] or not in_frame:
                 name = self.topology.name(root)
-                text = f"what is left to read does not say when {quoted(name)} runs"
+                text = f"no remaining input determines when {quoted(name)} runs"
                 return Remark(text, "leaves-branch", node=name)
         return None
 
@@ -168,7 +168,7 @@ class Ground:
         for code in read:
             if self.level(code >> BITS) >= self.level(first):
                 names = [self.topology.name(first), self.topology.name(code >> BITS)]
-                text = f"{' may be needed for '.join(map(quoted, names))}, which the rule reads for all of its results"
+                text = f"{' may be needed to compute '.join(map(quoted, names))}, which the replacement reads"
                 return Remark(text, "would-cycle", nodes=names)
         return None
 

@@ -113,7 +113,7 @@ class Planner:
             found = self._constant(term, self._dtype) if isinstance(term, Value) else self._tensor(term)
             if not same_dtype(found.dtype, root.dtype):
                 made, was = dtype_name(base_dtype(found.dtype)), dtype_name(self._dtype)
-                text = f"{quoted(root.name)} is {was}, and {made} would take its place"
+                text = f"{quoted(root.name)} is {was}, but the replacement is {made}"
                 raise Unfit(Remark(text, "dtype-mismatch", tensor=root.name, expected=was, found=made))
             self._out.results.append(found)
         return self._out
@@ -163,7 +163,7 @@ class Planner:
         terms = term.inputs or ()
         slots = _slots(definition, len(terms))
         if slots is None:
-            what = f"{definition.name} does not take {len(terms)} inputs"
+            what = f"{definition.name} does not accept {len(terms)} inputs"
             raise self._wrong(term, "wrong-count", what, op=definition.name, found=len(terms))
         found = {at: self._tensor(each) for at, each in enumerate(terms) if not isinstance(each, Value)}
         for at, each in enumerate(terms):
@@ -185,7 +185,7 @@ class Planner:
     def _constant(self, term: Value, dtype: int) -> NewOutput:
         kind = DTYPES.get(dtype)
         if kind is None:
-            raise Unfit(Remark(f"of which type {_shown(term)} is to be cannot be told", "unknown-dtype"))
+            raise Unfit(Remark(f"the dtype of {_shown(term)} is unknown", "unknown-dtype"))
         try:
             value = tensor_value(dtype, term.shape, term.values).SerializeToString(deterministic=True)
         except ValueError as error:
@@ -227,7 +227,7 @@ class Planner:
         """Refuses attrs that are missing, or not allowed, and inputs of other dtypes."""
         for attr in new.definition.attrs.values():
             if attr.name not in new.attrs and not attr.has_default:
-                what = f"{printable(new.op)} needs an attr {attr.name} ({attr.kind})"
+                what = f"{printable(new.op)} requires an attr {attr.name} ({attr.kind})"
                 raise self._wrong(term, "attr-needed", what, op=new.op, attr=attr.name)
             why = misfit(new.attrs[attr.name], attr) if attr.name in new.attrs else ""
             if why:
@@ -235,7 +235,7 @@ class Planner:
         for wanted, tensor in zip(arg_dtypes(new.definition.inputs, new.definition, new.read), new.inputs, strict=True):
             if not same_dtype(wanted, tensor.dtype):
                 read, takes = dtype_name(base_dtype(tensor.dtype)), dtype_name(base_dtype(wanted))
-                text = f"{printable(new.op)} takes {takes}, and would read {read}"
+                text = f"{printable(new.op)} accepts {takes}, but would get {read}"
                 raise Unfit(Remark(text, "dtype-mismatch", op=new.op, expected=takes, found=read))
 
     def _wrong(self, term: Term | AttrTest, reason: str, what: str, **facts: Json) -> EditError:
@@ -279,7 +279,7 @@ def check_terms(graph: Graph, rule: Rule) -> None:
                 raise _misfit(rule.place, rule.text, term, *_no_such_op(op))
             count = len(term.inputs or ())
             if _slots(definition, count) is None:
-                what = f"{op} does not take {counted(count, 'input')}"
+                what = f"{op} does not accept {counted(count, 'input')}"
                 raise _misfit(rule.place, rule.text, term, "wrong-count", what, op=op, found=count)
             for test in term.attrs:
                 if test.key not in definition.attrs:
@@ -287,7 +287,7 @@ def check_terms(graph: Graph, rule: Rule) -> None:
 
 
 def _no_such_op(op: str) -> tuple[str, str]:
-    return "no-such-op", f"there is no op {quoted(op)}.{near_miss(op, op_names())}"
+    return "no-such-op", f"{quoted(op)} is not a known op.{near_miss(op, op_names())}"
 
 
 def _no_such_attr(definition: OpDef, key: str) -> tuple[str, str]:

@@ -22,9 +22,9 @@ from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.patterns.check import replacement_of
 from gdsurgeon.patterns.terms import MOST_EQUAL, Match, Op, Rule, walk
 
-OWN = Remark("it is what the rule has made", "own-result")
+OWN = Remark("it is a result of the rule", "own-result")
 CLIPS = frozenset(("ClipByValue", "Maximum", "Minimum"))
-ALREADY = Remark("it is that already", "unchanged")
+ALREADY = Remark("it already equals its replacement", "unchanged")
 
 
 Way = tuple[frozenset[str], frozenset[tuple[str, str]]]
@@ -161,7 +161,7 @@ class _Look:
         if terms is None:
             text = self.rule.make(match) if self.rule.make is not None else None
             if text is None:
-                return Remark("the rule leaves it", "rule-leaves")
+                return Remark("the rule declines it", "rule-leaves")
             terms, planner = replacement_of(self.rule, text), Planner(self.graph, text, "replacement, column ")
         place = self.ground.place(self.rule, found, kept_terms(self.rule, terms))
         read = codes_read(found, terms)
@@ -207,8 +207,8 @@ class _Look:
                     is_said = attr.name in new.attrs or (new.op, attr.name) in asked
                     if held is None or is_said or not attr.has_default or same_value(held, attr):
                         continue
-                    text = f"{quoted(root.name)} has {attr.name}, and a new {printable(new.op)} would have the default:"
-                    text += " {=n} takes over the attrs of the node n"
+                    text = f"{quoted(root.name)} has {attr.name}, but a new {printable(new.op)} would have the default:"
+                    text += " {=n} copies the attrs of node n"
                     return Remark(text, "loses-attr", node=root.node.name, op=new.op, attr=attr.name)
         return None
 
@@ -255,11 +255,11 @@ class _Look:
                 yield node, GONE
             elif len(given) == 1 and given[0][0] == 0:
                 if node.op == "Identity" and list(node.inputs) == [given[0][1]]:
-                    text = f"{quoted(node.name)} is an output, or something waits for it: its name stays"
+                    text = f"{quoted(node.name)} keeps its name, because it is an output or has control outputs"
                     raise Unfit(Remark(text, "name-stays", node=node.name))
                 yield node, IDENTITY
             else:
-                text = f"{quoted(node.name)} is an output, and its name would be lost"
+                text = f"{quoted(node.name)} is an output and would lose its name"
                 raise Unfit(Remark(text, "name-lost", node=node.name))
 
     @staticmethod

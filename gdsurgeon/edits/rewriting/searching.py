@@ -103,7 +103,7 @@ class Search:
         self.count.tried += 1
         self._tried += 1
         if self._tried > MOST_TRIED:
-            message = f"{self._where} may match in too many ways: more than {MOST_TRIED:,} steps find no end"
+            message = f"{self._where} can match in too many ways: the search was stopped after {MOST_TRIED:,} steps"
             raise EditError(message, code="too-many-ways")
         if isinstance(term, Op):
             yield from self._op(term, code, rest)

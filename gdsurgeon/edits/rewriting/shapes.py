@@ -55,7 +55,10 @@ class ReplacedShapes:
         for root, new in pairs:
             old = self._shape(root)
             if _differ(old, new):
-                text = f"{quoted(root.name)} is {format_shape(old)}, and {format_shape(new)} would take its place"
+                text = (
+                    f"{quoted(root.name)} has the shape {format_shape(old)}, but the replacement has "
+                    f"{format_shape(new)}"
+                )
                 return Remark(text, "shape-mismatch", tensor=root.name, expected=old, found=new)
         is_known = all(new is not None and new == self._shape(root) for root, new in pairs)
         return self._why_larger(found, match, replacement) if rule.keeps_shapes and not is_known else None
@@ -67,8 +70,11 @@ class ReplacedShapes:
         for (one, axis), (other, its) in rule.alike:
             a, b = self._shape(match.tensors[one]), self._shape(match.tensors[other])
             if _size(a, axis) is None or _size(a, axis) != _size(b, its):
-                names = [f"{quoted(match.tensors[n].name)} is {format_shape(s)}" for n, s in ((one, a), (other, b))]
-                text = f"{names[0]}, and {names[1]}: dim {axis} of the one is not known to be dim {its} of the other"
+                names = [
+                    f"{quoted(match.tensors[n].name)} has the shape {format_shape(s)}"
+                    for n, s in ((one, a), (other, b))
+                ]
+                text = f"{names[0]}, {names[1]}: dim {axis} of the first is not known to equal dim {its} of the second"
                 tensors = [match.tensors[name].name for name in (one, other)]
                 return Remark(text, "size-unknown", tensors=tensors, shapes=[a, b], axes=[axis, its])
         return None
@@ -82,7 +88,7 @@ class ReplacedShapes:
             if header is not None and header.dims != () and code not in still:
                 name, root = self._topology.name(code >> BITS), match.roots[0].name
                 dims = format_shape(header.dims)
-                text = f"{quoted(name)} is {dims}: that {quoted(root)} has the same shape without it is not known"
+                text = f"{quoted(name)} has the shape {dims}: without it {quoted(root)} might have a different shape"
                 return Remark(text, "shape-unknown", tensor=root, constant=name, shape=header.dims)
         return None
 

@@ -53,7 +53,7 @@ WEIGHTED = {
     "MatMul": _Weighted(2, 0, (1,)),
 }
 MULTIPLYING = FUSED_BATCH_NORMS | QUOTIENTS | {GLOBAL, "Mul"}
-SHARED = "the weights are read elsewhere, too"
+SHARED = "its weights are also used elsewhere"
 MOST_SUMS = 4
 """Sums with constants that may stand between a convolution and what multiplies."""
 ALLOWED = 16
@@ -91,7 +91,7 @@ def batch_norms(sites: Sites) -> int:
         _put(sites, chain, weights, offset)
     for node in sites.with_ops(FUSED_BATCH_NORMS | {GLOBAL}):
         if node.name not in sites.skipped:
-            sites.skip(node, Remark("what it normalises comes from nothing that has weights", "no-weights"))
+            sites.skip(node, Remark("its input does not come from an op with weights", "no-weights"))
     return len(chains)
 
 
@@ -132,7 +132,7 @@ def _chain(sites: Sites, conv: Node, first: Node) -> _Chain | None:
     while True:
         use = only_use(sites, node)
         if use is None and not does.gains:
-            raise Unfit("what it reads is read elsewhere, too, or is an output", "outside-uses")
+            raise Unfit("its input is also used elsewhere, or is an output", "outside-uses")
         if use is None or use.node.op not in AFFINE or use.node.controls or use.node.device != conv.device:
             break
         found = after(does, use.node, use.slot, layout)
@@ -144,19 +144,19 @@ def _chain(sites: Sites, conv: Node, first: Node) -> _Chain | None:
             _check_first_alone(sites, node)
     if not does.gains:
         if first.op in FUSED_BATCH_NORMS or first.op == GLOBAL:
-            raise Unfit("it waits for something, or is on another device", "has-controls")
+            raise Unfit("it has control dependencies, or is on a different device", "has-controls")
         return None
     if conv.controls or sites.runs_in_a_loop((conv, *links)):
-        raise Unfit("it is in a loop, or waits for something", "crosses-loop")
+        raise Unfit("it is in a loop, or has control dependencies", "crosses-loop")
     return _Chain(conv, links, layout, does)
 
 
 def _check_first_alone(sites: Sites, node: Node) -> None:
     """Raises Unfit where a batch norm is asked for what else it gives."""
     if any(read.node is node and read.index for user in sites.graph.users(node) for read in user.inputs):
-        raise Unfit("its statistics are read", "statistics-read")
+        raise Unfit("its statistics are used", "statistics-read")
     if node in sites.whole:
-        raise Unfit("it is an output, with its statistics: that its first output is meant has to be said", "is-output")
+        raise Unfit("all its outputs are outputs of the graph: name only the first one with outputs", "is-output")
 
 
 # -- weights --------------------------------------------------------------------------------------------------
@@ -170,7 +170,7 @@ def _find_weights(sites: Sites, conv: Node) -> None:
             raise Unfit(SHARED, "shared-weights")
         reader, node = node, node.inputs[0].node
     if node.op != "Const" or node.controls:
-        raise Unfit("the weights are no constant", "not-a-constant")
+        raise Unfit("its weights are not a constant", "not-a-constant")
     beside = [other for other in sites.graph.colocated_with(node) if other is not node and other is not reader]
     if node in sites.kept or beside or len(sites.graph.users(node)) != 1 or len(sites.graph.uses(node.output)) != 1:
         raise Unfit(SHARED, "shared-weights")
@@ -188,9 +188,9 @@ def _layout(conv: Node) -> Layout:
     """How what a convolution gives is laid out. Raises Unfit: its weights have another rank, or are no floats."""
     rank, header = WEIGHTED[conv.op].rank, constant_header(_weights(conv))
     if header is None or header.dims is None or len(header.dims) != rank:
-        raise Unfit("the weights are no constant", "not-a-constant")
+        raise Unfit("its weights are not a constant", "not-a-constant")
     if header.dtype not in (FLOAT32, FLOAT64):
-        raise Unfit(f"the weights are {dtype_name(header.dtype)}", "dtype-mismatch")
+        raise Unfit(f"its weights are {dtype_name(header.dtype)}", "dtype-mismatch")
     count = prod(header.dims[axis] for axis in _counted(conv))
     is_second = conv.text_attr("data_format") in ("NCHW", "NCDHW")
     return Layout(count, rank, 1 if is_second else rank - 1)
@@ -210,7 +210,7 @@ def _folded(sites: Sites, chain: _Chain) -> tuple[Array, Array]:
     try:
         values = values_of(_weights(chain.conv))
     except InputError:
-        raise Unfit("the weights cannot be read", "unreadable") from None
+        raise Unfit("its weights cannot be read", "unreadable") from None
     old = values.numbers(0, values.count).reshape(values.shape)
     counted = _counted(chain.conv)
     shape = [size if axis in counted else 1 for axis, size in enumerate(values.shape)]
@@ -222,7 +222,7 @@ def _folded(sites: Sites, chain: _Chain) -> tuple[Array, Array]:
         norms = np.sqrt(np.square(exact).sum(axis=others)).reshape(-1)
         left = np.maximum(norms, np.abs(chain.does.offset))
     if (chain.does.peak > CANCELLED * left).any():
-        raise Unfit("what it adds cancels but for rounding", "cancels")
+        raise Unfit("its sums would cancel, up to rounding", "cancels")
     is_splat = values.stored < values.count and bool((weights == weights.flat[0]).all())
     _check_growth(sites, chain, 0 if is_splat else values.count - values.stored, offset)
     return weights, offset
@@ -238,7 +238,7 @@ def _check_growth(sites: Sites, chain: _Chain, more: int, offset: Array) -> None
         if header is not None and sites.may_go(part) and len(sites.graph.users(part)) == 1:
             goes += header.content_bytes // (DTYPES[header.dtype].size or 1) + header.values
     if comes > goes + ALLOWED * len(chain.links):
-        raise Unfit("it would take more bytes than it takes away", "too-large")
+        raise Unfit("the folded weights would need more bytes than are saved", "too-large")
 
 
 def _check_numbers(old: Array, exact: Array, weights: Array, offset: Array) -> None:
@@ -247,11 +247,11 @@ def _check_numbers(old: Array, exact: Array, weights: Array, offset: Array) -> N
     if not (np.isfinite(weights).all() and np.isfinite(offset).all()):
         is_overflow = np.isfinite(old).all() and not np.isnan(exact).any() and not np.isnan(offset).any()
         if is_overflow:
-            raise Unfit("it would overflow", "overflow")
-        raise Unfit("the weights, or its numbers, are not finite", "not-finite")
+            raise Unfit("the folded weights would overflow", "overflow")
+        raise Unfit("its weights or parameters are not finite", "not-finite")
     tiny = np.finfo(old.dtype).tiny
     if ((np.abs(exact) < tiny) & (exact != 0) & (np.abs(old) >= tiny)).any():
-        raise Unfit("the weights would underflow", "underflow")
+        raise Unfit("the folded weights would underflow", "underflow")
 
 
 # -- carrying out ---------------------------------------------------------------------------------------------

@@ -119,15 +119,15 @@ def _normalised(done: Affine, node: Node, layout: Layout) -> Affine:
         mean, variance, beta, gamma = (_vector(read, layout) for read in node.inputs[1:5])
     else:
         if node.setting("is_training"):
-            raise Unfit("it is there to be trained", "is-training")
+            raise Unfit("it has is_training=true", "is-training")
         epsilon, is_scaled = node.setting("epsilon"), True
         gamma, beta, mean, variance = (_vector(read, layout) for read in node.inputs[1:5])
     if gamma is None or beta is None or mean is None or variance is None or not isinstance(epsilon, float):
-        raise Unfit("its statistics are no constants of one number a channel", "value-unknown")
+        raise Unfit("its statistics are not constants with one number per channel", "value-unknown")
     if not _is_laid_out(node, layout):
-        raise Unfit("its channels are others than those of the convolution", "other-channels")
+        raise Unfit("its channels differ from those of the convolution", "other-channels")
     if not (variance + epsilon > 0).all():
-        raise Unfit("a variance, with epsilon, is not above 0", "bad-variance")
+        raise Unfit("a variance plus epsilon is not above 0", "bad-variance")
     scaled = _multiplied(_added(done, -mean), 1 / np.sqrt(variance + epsilon))
     return _added(_multiplied(scaled, gamma) if is_scaled else scaled, beta)
 

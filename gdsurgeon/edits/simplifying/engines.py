@@ -36,7 +36,7 @@ def left_out(engine: str, *, has_shapes: bool) -> tuple[str, ...]:
         return ()
     if engine not in ENGINES:
         near = nearest(engine, ENGINES)
-        message = f"there is no engine {quoted(engine)}.{suggestion(near)}"
+        message = f"{quoted(engine)} is not a known engine.{suggestion(near)}"
         raise UsageError(message, code="no-such-engine", facts={"value": engine, "near": near})
     return ("equal-nodes",) if has_shapes else ("equal-nodes", "shapes")
 
@@ -74,8 +74,8 @@ def check_room(graph: Graph) -> None:
             reads = sum(code >> Table.PORT_BITS == number for code in codes)
             total += header.elements * (element_size(header.dtype) or 0) * reads
     if total > MAX_GRAPH_BYTES:
-        size = f"{total / 2**30:.2f} GiB: more than a GraphDef of 2 GiB holds"
-        message = f"constants spelt out, one for each that reads it, are {size}"
+        size = f"{total / 2**30:.2f} GiB, more than the 2 GiB of a GraphDef"
+        message = f"separate copies of the constants for each consumer need {size}"
         raise EditError(message, code="too-large", facts={"bytes": total, "most": MAX_GRAPH_BYTES})
 
 

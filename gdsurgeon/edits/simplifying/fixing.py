@@ -25,9 +25,9 @@ def fixed(graph: Graph, shapes: Sequence[tuple[str, Shape]]) -> Stage | None:
         node = graph[name.removesuffix(":0")]
         old = placeholder_shape(node) if node.op in PLACEHOLDERS else None
         if old is not None and not _includes(old, shape):
-            line = f"{quoted(name)} takes {format_shape(old)}, of which {format_shape(shape)} is none"
+            line = f"the shape {format_shape(shape)} does not fit {quoted(name)}, which accepts {format_shape(old)}"
             facts = {"node": name, "expected": old, "found": shape}
-            raise EditError(line, code="wrong-shape", facts=facts, hint="set-shape has inputs take other shapes")
+            raise EditError(line, code="wrong-shape", facts=facts, hint="set-shape changes the shapes of inputs")
         if node.op not in PLACEHOLDERS or old != shape:
             new.append((name, shape))
     if not new:

@@ -71,7 +71,7 @@ def with_folds(graph: Graph, result: EditResult, ends: Sequence[Output], how: Fo
     notes = [*result.notes, *([_hidden(hidden)] if hidden else [])]
     if not graph.is_changed:
         why = "; ".join(first_lines([text for label, text in _told(sites) if label == "unfolded"], MOST_REASONS))
-        message = f"nothing would change: there is nothing to be made simpler{why and ', nor folded: '}{why}"
+        message = f"nothing would change: no pass found anything to simplify{why and '; not folded: '}{why}"
         raise NothingToDo(message, facts={"folds": _facts(sites)})
     if not sites.found:
         return replace(result, told=told, facts=facts)
@@ -101,7 +101,9 @@ def _in_file(before: Graph, sites: Sequence[Site]) -> list[Site]:
 
 def _hidden(count: int) -> Remark:
     places = counted(count, "fold")
-    text = f"{places} in functions that were inlined: only the outputs show {'it' if count == 1 else 'them'}"
+    text = (
+        f"{places} in functions that were inlined: {'it is' if count == 1 else 'they are'} compared only at the outputs"
+    )
     return Remark(text, "not-in-isolation", count=count)
 
 

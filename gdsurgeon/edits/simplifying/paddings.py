@@ -90,9 +90,9 @@ def _padded(sites: Sites, pad: Node) -> _Folding | None:
         return None
     pairs = _pairs(pad.inputs[1].node, conv)
     if pairs is None:
-        raise Unfit("its paddings are no constant of the height and the width", "value-unknown")
+        raise Unfit("its paddings are not a constant for height and width only", "value-unknown")
     if conv.text_attr("padding") != NOT_PADDED:
-        raise Unfit("the convolution pads, too", "also-pads")
+        raise Unfit("the convolution also pads", "also-pads")
     _check_place(sites, [pad, conv])
     return _Folding(conv, conv, [pad], pad.inputs[0], pairs, _window(conv).gaps)
 
@@ -144,13 +144,15 @@ def _shuffled(sites: Sites, there: Node) -> _Folding | None:
     blocks = [_numbers(node.inputs[1].node) for node in (there, back)]
     sizes = [_numbers(node.inputs[2].node) for node in (there, back)]
     if blocks[0] is None or len(blocks[0]) != 2 or sizes[0] is None or sizes[1] is None:
-        raise Unfit("what it pads and crops are no constants of the height and the width", "value-unknown")
+        raise Unfit("its paddings and crops are not constants for height and width only", "value-unknown")
     window = _window(conv)
     is_plain = window.strides == window.gaps == (1, 1) and conv.text_attr("padding") == NOT_PADDED
     if blocks[0] != blocks[1] or not is_plain or _is_second(conv):
-        raise Unfit("the convolution between has strides, gaps or paddings, or another layout", "has-strides")
+        raise Unfit("the convolution has strides, dilations, paddings or a different layout", "has-strides")
     if conv.op == "DepthwiseConv2dNative":
-        raise Unfit("TensorFlow runs no depthwise convolution with gaps on every CPU", "no-kernel")
+        raise Unfit(
+            "TensorFlow has no CPU kernel for depthwise convolutions with dilations on every machine", "no-kernel"
+        )
     padded = [pad - crop for pad, crop in zip(sizes[0], sizes[1], strict=True)]
     if len(padded) != 4 or min(padded) < 0:
         raise Unfit("it crops more than it pads", "crops-more")
@@ -164,9 +166,9 @@ def _shuffled(sites: Sites, there: Node) -> _Folding | None:
 
 def _check_place(sites: Sites, nodes: Sequence[Node]) -> None:
     if sites.runs_in_a_loop(nodes) or any(node.controls for node in nodes):
-        raise Unfit("it is in a loop, or waits for something", "crosses-loop")
+        raise Unfit("it is in a loop, or has control dependencies", "crosses-loop")
     if len({node.device for node in nodes}) > 1:
-        raise Unfit("the convolution is on another device", "other-device")
+        raise Unfit("the convolution is on a different device", "other-device")
 
 
 def _is_second(conv: Node) -> bool:
@@ -182,7 +184,7 @@ def _window(conv: Node) -> _Window:
     header = constant_header(filters) if filters.op == "Const" else None
     strides, gaps = conv.ints_attr("strides"), conv.ints_attr("dilations") or [1, 1, 1, 1]
     if header is None or header.dims is None or len(header.dims) != 4 or len(strides) != 4 or len(gaps) != 4:
-        raise Unfit("the size of the filter is not known", "shape-unknown")
+        raise Unfit("the size of the filter is unknown", "shape-unknown")
     return _Window(
         (header.dims[0], header.dims[1]),
         (strides[first], strides[first + 1]),
