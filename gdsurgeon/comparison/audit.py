@@ -18,7 +18,7 @@ from gdsurgeon.graph.node import Node
 from gdsurgeon.text import an, or_nothing
 
 
-def audit(comparison: Comparison, intent: Intent, unsaid: str = "nobody asked for that") -> list[str]:
+def audit(comparison: Comparison, intent: Intent, unsaid: str = "this was not requested") -> list[str]:
     """What differs between the graphs and is not intended, a line each; [] where all is accounted for.
 
     Args:
@@ -39,7 +39,7 @@ def audit(comparison: Comparison, intent: Intent, unsaid: str = "nobody asked fo
     ]
     for name in dict.fromkeys(item.node for item in intent.altered):
         node = after.find(name)
-        faults += known.untrue(node) if node is not None else [f"{quoted(name)} was to be there, and is not"]
+        faults += known.untrue(node) if node is not None else [f"{quoted(name)} is missing in the result"]
     faults += _functions(facts, after, intent, unsaid)
     for copies in intent.copies:
         from gdsurgeon.comparison.copies import differing_copies
@@ -63,9 +63,9 @@ class _Known:
 
     def untrue(self, node: Node) -> list[str]:
         """What the edit says of a node and does not hold."""
-        verb = "was made" if node.name in self._added else "was changed"
+        verb = "was added" if node.name in self._added else "was changed"
         return [
-            f"{quoted(node.name)} {verb}, and its {what} is not what it was to be"
+            f"{quoted(node.name)} {verb}, but its {what} is not as declared"
             for what, value in self._altered.get(node.name, {}).items()
             if _now(node, what) != value
         ]
@@ -101,30 +101,30 @@ def _comings_and_goings(facts: Facts, intent: Intent, known: _Known) -> Iterator
     added, removed = set(facts.added), set(facts.removed)
     said_added, said_removed = set(intent.added) - known.replaced, set(intent.removed) - known.replaced
     for name in sorted(added - said_added):
-        yield f"{quoted(name)} was added, and {known.unsaid}"
+        yield f"{quoted(name)} was added, but {known.unsaid}"
     for name in sorted(said_added - added):
-        yield f"{quoted(name)} was to be added, and was not"
+        yield f"{quoted(name)} was declared as added, but is missing"
     for name in sorted(removed - said_removed - added):
-        yield f"{quoted(name)} is gone, and {known.unsaid}"
+        yield f"{quoted(name)} was removed, but {known.unsaid}"
     for name in sorted(said_removed - removed):
-        yield f"{quoted(name)} was to be removed, and is still there"
+        yield f"{quoted(name)} was declared as removed, but still exists"
     for old, new in facts.renamed.items():
         if intent.after(old) != new:
-            yield f"{quoted(old)} is called {quoted(new)}, and {known.unsaid}"
+            yield f"{quoted(old)} was renamed to {quoted(new)}, but {known.unsaid}"
     for old, new in intent.renamed.items():
         if facts.renamed.get(old) != new:
-            yield f"{quoted(old)} was to be called {quoted(new)}, and is not"
+            yield f"{quoted(old)} was declared as renamed to {quoted(new)}, but was not"
 
 
 def _rewirings(facts: Facts, after: Graph, known: _Known) -> Iterator[str]:
     for name, slot, _, new in facts.rewired:
         if known.rewired.get((name, slot), new if known.may_differ(name, "inputs") else None) != new:
-            yield f"{quoted(name)} reads {quoted(new)} at input {slot}, and {known.unsaid}"
+            yield f"input {slot} of {quoted(name)} is {quoted(new)}, but {known.unsaid}"
     found = {(slot.node, slot.slot) for slot in facts.rewired}
     for (name, slot), new in known.rewired.items():
         node = after.find(name)
         if (name, slot) not in found and node is not None and [r.name for r in node.inputs[slot : slot + 1]] != [new]:
-            yield f"{quoted(name)} was to read {quoted(new)} at input {slot}, and does not"
+            yield f"input {slot} of {quoted(name)} was declared as {quoted(new)}, but is different"
 
 
 def _alterations(facts: Facts, known: _Known) -> Iterator[str]:
@@ -137,18 +137,18 @@ def _alterations(facts: Facts, known: _Known) -> Iterator[str]:
 
 def _told(what: str, before: Value, now: Value) -> str:
     if what.startswith("attr "):
-        return f"has another {quoted(what[5:])}"
+        return f"has a different {quoted(what[5:])}"
     if what == "op":
-        return f"is {an(str(now))}, and was {an(str(before))}"
+        return f"is {an(str(now))}, but was {an(str(before))}"
     if what == "device":
-        return f"asks for the device {quoted(str(now))}, and did for {quoted(str(before))}"
+        return f"has the device {quoted(str(now))}, but had {quoted(str(before))}"
     if what == "other fields":
-        return "has other fields that are none of a node's, or not those that it had"
+        return "has unknown or changed fields"
     was, has = list(before or ()), list(now or ())
     if what == "inputs":
-        return f"has {len(has)} inputs, and had {len(was)}"
-    verb, did = ("waits for", "did for") if what == "controls" else ("is colocated with", "was with")
-    return f"{verb} {or_nothing(map(str, has))}, and {did} {or_nothing(map(str, was))}"
+        return f"has {len(has)} inputs, but had {len(was)}"
+    changed = "has different control inputs" if what == "controls" else "is colocated with different nodes"
+    return f"{changed}: {or_nothing(map(str, has))} instead of {or_nothing(map(str, was))}"
 
 
 def _beside(facts: Facts, intent: Intent, known: _Known) -> Iterator[str]:
@@ -157,23 +157,25 @@ def _beside(facts: Facts, intent: Intent, known: _Known) -> Iterator[str]:
     gone |= {f"place of {name}" for name in known.replaced}
     for what, (was, now) in facts.beside.items():
         if what not in gone and (what not in intent.beside or intent.beside[what] != now):
-            change = "was added" if was is None else "is gone" if now is None else "is another"
-            yield f"the {printable(what)} {change}, and {known.unsaid}"
+            change = "was added" if was is None else "was removed" if now is None else "was changed"
+            yield f"the {printable(what)} {change}, but {known.unsaid}"
 
 
 def _unsaid_beside(facts: Facts, intent: Intent) -> Iterator[str]:
-    yield from (f"the {what} were to be others, and are not" for what in intent.beside if what not in facts.beside)
+    yield from (
+        f"the {what} were declared as changed, but are unchanged" for what in intent.beside if what not in facts.beside
+    )
 
 
 def _functions(facts: Facts, after: Graph, intent: Intent, unsaid: str) -> Iterator[str]:
     said, found = intent.functions, facts.functions
     for name in sorted(set(found.added) - set(said.added)):
-        yield f"the function {quoted(name)} was added, and {unsaid}"
+        yield f"the function {quoted(name)} was added, but {unsaid}"
     for name in sorted(name for name in said.added if name not in after.functions):
-        yield f"the function {quoted(name)} was to be added, and was not"
+        yield f"the function {quoted(name)} was declared as added, but is missing"
     for name in sorted(set(found.removed) - set(said.removed)):
-        yield f"the function {quoted(name)} is gone, and {unsaid}"
+        yield f"the function {quoted(name)} was removed, but {unsaid}"
     for name in sorted(name for name in said.removed if name in after.functions):
-        yield f"the function {quoted(name)} was to be removed, and is still there"
+        yield f"the function {quoted(name)} was declared as removed, but still exists"
     for name in sorted(set(found.changed) - set(said.changed) - set(said.added)):
-        yield f"the function {quoted(name)} is another, and {unsaid}"
+        yield f"the function {quoted(name)} was changed, but {unsaid}"

@@ -37,14 +37,14 @@ def differing_copies(copies: Copies, before: Graph, after: Graph, intent: Intent
             continue
         old, new = copies.originals.find(name), after.find(copied)
         if old is None or new is None:
-            yield f"{quoted(name)} was to be copied as {quoted(copied)}, and was not"
+            yield f"{quoted(name)} was declared as copied to {quoted(copied)}, but the copy is missing"
             continue
         yield from _copy(old, new, copies, intent)
         if old.op in ENTER:
             made.add(new)
             frame, its = old.text_attr(FRAME_NAME), new.text_attr(FRAME_NAME)
             if frames.setdefault(frame, its) != its:
-                yield f"{quoted(copied)} leads into the frame {quoted(its)}, and others into {quoted(frames[frame])}"
+                yield (f"{quoted(copied)} enters the frame {quoted(its)}, but others enter {quoted(frames[frame])}")
     yield from _shared_frames(after, made, set(frames.values()))
     yield from _copied_functions(copies.originals, before, after, intent)
 
@@ -57,7 +57,7 @@ def _copied_functions(originals: Graph, before: Graph, after: Graph, intent: Int
         if old is None or new is None or name in before.functions:
             continue
         if _plain(old, intent.renamed_functions) != _plain(new, {}):
-            yield f"the function {quoted(name)} is not what it was copied from"
+            yield f"the function {quoted(name)} differs from its original"
 
 
 def respelt(function: FunctionDef, name: str, renamed: Mapping[str, str]) -> FunctionDef:
@@ -87,26 +87,29 @@ def _copy(old: Node, new: Node, copies: Copies, intent: Intent) -> Iterator[str]
         yield f"{what} is {an(new.op)}, not {an(old.op)}"
         return
     if old.device != new.device:
-        yield f"{what} asks for the device {quoted(new.device)}, not for {quoted(old.device)}"
+        yield f"{what} has the device {quoted(new.device)}, not {quoted(old.device)}"
     if len(old.inputs) != len(new.inputs):
         yield f"{what} has {len(new.inputs)} inputs, not {len(old.inputs)}"
         return
     for slot, (read, now) in enumerate(zip(old.inputs, new.inputs, strict=True)):
         wanted = copies.counterpart(read.node.name, read.index)
         if wanted is not None and now.name != wanted:
-            yield f"{what} reads {quoted(now.name)} at input {slot}, not {quoted(wanted)}"
+            yield f"input {slot} of {what} is {quoted(now.name)}, not {quoted(wanted)}"
     waits = {control.name for control in new.controls}
     wanted_waits = {
         copies.counterpart_node(control.name) for control in old.controls if control.name not in copies.left
     }
     if None not in wanted_waits and waits != wanted_waits:
-        yield f"{what} waits for {or_nothing(sorted(waits))}, not for {or_nothing(sorted(map(str, wanted_waits)))}"
+        yield (
+            f"{what} has the control inputs {or_nothing(sorted(waits))}, not "
+            f"{or_nothing(sorted(map(str, wanted_waits)))}"
+        )
     together = {copies.counterpart_node(other.name) for other in old.colocated if other.exists}
     if None not in together and {other.name for other in new.colocated} != together:
         yield f"{what} is colocated with {or_nothing(sorted(other.name for other in new.colocated))}"
     for key in dict.fromkeys((*old.attr_keys, *new.attr_keys)):
         if key not in _NAMES and not is_copied_attr(old, new, key, intent.renamed_functions):
-            yield f"{what} has another {quoted(key)}"
+            yield f"{what} has a different {quoted(key)}"
 
 
 def is_copied_attr(old: Node, new: Node, key: str, renamed: Mapping[str, str]) -> bool:
@@ -130,5 +133,7 @@ def _shared_frames(after: Graph, copies: set[Node], frames: set[str]) -> Iterato
         return
     for node in after.nodes():
         if node.op in ENTER and node not in copies and node.text_attr(FRAME_NAME) in frames:
-            yield f"the frame {quoted(node.text_attr(FRAME_NAME))} of {quoted(node.name)} is also that of a copied loop"
+            yield (
+                f"the frame {quoted(node.text_attr(FRAME_NAME))} of {quoted(node.name)} is also used by a copied loop"
+            )
             return

@@ -22,15 +22,15 @@ def attr_from_text(graph: Graph, op: str, key: str, kind: str, text: str) -> Att
         is_content = (op, key) == ("Const", "value")
         advice = "freeze-input" if is_content else ()
         raise EditError(
-            f"{where} is of kind {kind}, which cannot be written as text", code="not-text", facts=facts, advice=advice
+            f"{where} has kind {kind}, which cannot be written as text", code="not-text", facts=facts, advice=advice
         )
     if not is_utf8(text) and "func" in kind:
-        line = f"{where} is of kind {kind}: {quoted(text)} is not UTF-8 text"
+        line = f"{where} has kind {kind}: {quoted(text)} is not UTF-8 text"
         raise EditError(line, code="bad-value", facts=facts | {"value": text})
     try:
         value = parse_attr(kind, text)
     except EditError as error:
-        line = f"{where} is of kind {kind}: {error.message}"
+        line = f"{where} has kind {kind}: {error.message}"
         raise EditError(line, code=error.code, facts=error.facts | facts) from None
     for func in functions_in(value):
         if func.name not in graph.functions:

@@ -39,7 +39,7 @@ def change_op(graph: Graph, nodes: Sequence[Node], op: str, values: Sequence[tup
     if not swaps:
         what = ", ".join([f"op={printable(op)}", *(f"{printable(key)}={printable(text)}" for key, text in values)])
         who = quoted(nodes[0].name) if len(nodes) == 1 else f"each of the {len(nodes):,} nodes"
-        raise NothingToDo(f"nothing would change: {who} has {what} already")
+        raise NothingToDo(f"nothing would change: {who} already has {what}")
     for swap in swaps.values():
         _check_readers(swap, swaps)
     ops = Counter(node.op for node in swaps if node.op != op)
@@ -56,7 +56,7 @@ def _definition(graph: Graph, op: str) -> OpDef:
     definition = graph.op_def(op)
     if definition is None:
         near = nearest(op, op_names())
-        message = f"there is no op {quoted(op)}.{suggestion(near)}"
+        message = f"{quoted(op)} is not a known op.{suggestion(near)}"
         raise EditError(message, code="no-such-op", facts={"op": op, "near": near})
     return definition
 
@@ -93,7 +93,9 @@ class _Swap:
 
     def __init__(self, node: Node, definition: OpDef, given: Attrs) -> None:
         if node.op in CONTROL_FLOW or definition.name in CONTROL_FLOW:
-            raise _misfit(node, definition, "the ops of loops and conditions belong together", "control-flow")
+            raise _misfit(
+                node, definition, "the ops of loops and conditionals cannot be changed separately", "control-flow"
+            )
         self.node = node
         self.old = node.op
         self.definition = definition
@@ -110,7 +112,7 @@ class _Swap:
             if value is not None:
                 self.attrs[attr.name] = value
             elif not attr.has_default:
-                why = f"it needs an attr {quoted(attr.name)} ({attr.kind}), which the node does not have"
+                why = f"it requires an attr {quoted(attr.name)} ({attr.kind}), which the node does not have"
                 raise _misfit(node, definition, why, "attr-needed", advice="give-attr", facts={"key": attr.name})
         self.inputs = arg_dtypes(definition.inputs, definition, self._read)
         self.outputs = arg_dtypes(definition.outputs, definition, self._read)
@@ -124,12 +126,14 @@ class _Swap:
     def _check(self, sources: Sequence[int]) -> None:
         """Refuses inputs that are too many, too few or of other dtypes, and dtypes that the op does not have."""
         if len(sources) != len(self.inputs):
-            why = f"it takes {counted(len(self.inputs), 'input')}, and the node has {len(sources):,}"
+            why = f"it has {counted(len(self.inputs), 'input')}, but the node has {len(sources):,}"
             facts: dict[str, Json] = {"expected": len(self.inputs), "found": len(sources)}
             raise _misfit(self.node, self.definition, why, "wrong-count", facts=facts)
         for slot, (wanted, source, dtype) in enumerate(zip(self.inputs, self.node.inputs, sources, strict=True)):
             if not same_dtype(wanted, dtype):
-                why = f"it takes {dtype_name(wanted)} as input {slot}, and {quoted(source.name)} is {dtype_name(dtype)}"
+                why = (
+                    f"it expects {dtype_name(wanted)} as input {slot}, but {quoted(source.name)} is {dtype_name(dtype)}"
+                )
                 facts = {"tensor": source.name, "expected": dtype_name(wanted), "found": dtype_name(dtype)}
                 raise _misfit(self.node, self.definition, why, "dtype-mismatch", facts=facts)
         for attr in self.definition.attrs.values():
@@ -173,13 +177,13 @@ def _check_readers(swap: _Swap, swaps: Mapping[Node, _Swap]) -> None:
             if source.node is not node:
                 continue
             if source.index >= len(swap.outputs):
-                why = f"it gives {counted(len(swap.outputs), 'output')}, and {quoted(user.name)} reads {source.name}"
+                why = f"it has {counted(len(swap.outputs), 'output')}, but {quoted(user.name)} uses {source.name}"
                 facts: dict[str, Json] = {"tensor": source.name, "user": user.name, "count": len(swap.outputs)}
                 raise _misfit(node, swap.definition, why, "no-such-tensor", facts=facts)
             takes = wanted[slot] if wanted is not None and slot < len(wanted) else 0
             gives = swap.outputs[source.index]
             if not same_dtype(takes, gives):
-                why = f"it gives {dtype_name(gives)}, and {quoted(user.name)} reads that as {dtype_name(takes)}"
+                why = f"it returns {dtype_name(gives)}, but {quoted(user.name)} expects {dtype_name(takes)}"
                 facts = {"user": user.name, "expected": dtype_name(takes), "found": dtype_name(gives)}
                 raise _misfit(node, swap.definition, why, "dtype-mismatch", facts=facts)
 
@@ -207,12 +211,12 @@ def _notes(
     """What became of attrs, and which nodes stay."""
     lines = [(key, "follows from the inputs", who) for key, who in inferred.items()]
     for key, who in dropped.items():
-        stale = "says what the old op gave" if key == STATED_SHAPES else "is none of the new op's"
-        lines.append((key, f"{stale} and goes", who))
+        stale = "describes the old op" if key == STATED_SHAPES else "does not belong to the new op"
+        lines.append((key, f"{stale} and is removed", who))
     out = [
         f"attr {quoted(key)} {what}: {quoted(who[0]) if len(who) == 1 else counted(len(who), 'node')}"
         for key, what, who in lines
     ]
     if swapped < selected:
-        out.append(f"{selected - swapped:,} of the {selected:,} nodes stay as they were")
+        out.append(f"{selected - swapped:,} of the {selected:,} nodes are unchanged")
     return out

@@ -110,7 +110,7 @@ def check_ops(
     """
     if engine not in TITLES:
         raise UsageError(
-            f"there is no engine {quoted(engine)}: it is one of {', '.join(TITLES)}",
+            f"{quoted(engine)} is not a known engine; known are {', '.join(TITLES)}",
             code="no-engine",
             facts={"name": engine},
         )
@@ -149,7 +149,7 @@ def _say_what_may_help(error: EditError, checked: CheckedOps, model: str) -> Non
     """Has ERROR, of an engine that does not take the model, say what its list lacks, and what may help."""
     lacking = [printable(each.op) for each in checked.found.lacking]
     if lacking:
-        error.details = (*error.details, f"by its list {checked.engine.called} lacks {listed(lacking, 6)}")
+        error.details = (*error.details, f"{checked.engine.called}, by its op list, lacks {listed(lacking, 6)}")
     codes = {found.code for _, found in checked.helps() if found}
     error.facts["model"] = shlex.quote(printable(model))
     error.advice = ("freeze-first",) if "op-freeze" in codes else ()

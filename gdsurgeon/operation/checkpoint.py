@@ -157,7 +157,7 @@ def _lock(request: CheckpointRequest) -> AbstractContextManager[object]:
 def _output_prefix(request: CheckpointRequest, checkpoint: Checkpoint) -> str:
     if request.in_place:
         if not isinstance(checkpoint, Bundle):
-            line = "{prefix} is a V1 checkpoint, which is not written: {out} gives a new one a prefix"
+            line = "{prefix} is a V1 checkpoint, which cannot be written; use {out} to give the result a new prefix"
             raise UsageError(
                 Line(line, prefix=printable(checkpoint.prefix)), code="conflicting-options", facts={"option": "out"}
             )
@@ -166,14 +166,14 @@ def _output_prefix(request: CheckpointRequest, checkpoint: Checkpoint) -> str:
         return f"{checkpoint.prefix}.edited"
     if request.out in STANDARD_OUTPUT:
         raise UsageError(
-            "a checkpoint is several files, which cannot go to standard output",
+            "a checkpoint has several files and cannot be written to standard output",
             code="bad-value",
             facts={"option": "out"},
         )
     out = prefix_of(os.fspath(request.out))
     if same_file(index_path(out), index_path(checkpoint.prefix)):
         raise UsageError(
-            f"{printable(out)} is the checkpoint itself",
+            f"{printable(out)} is the input checkpoint itself",
             advice="replace-model",
             code="would-replace",
             facts={"file": out},
@@ -199,7 +199,7 @@ def _wanted(request: CheckpointRequest, checkpoint: Checkpoint) -> _Wanted:
         if unmatched:
             raise EditError(f"pattern {quoted(unmatched[0])} {others}")
         return _Wanted(renamed, dropped, values, "")
-    why = f"pattern {quoted(unmatched[0])} {others}" if unmatched else "each tensor has the key that it is to get"
+    why = f"pattern {quoted(unmatched[0])} {others}" if unmatched else "each tensor already has its new key"
     idle = NothingToDo(f"nothing would change: {why}")
     if request.require_change:
         raise idle
@@ -217,13 +217,15 @@ def _renamed(request: CheckpointRequest, checkpoint: Checkpoint) -> dict[str, st
         for old, new in pairs:
             name, first = wanted.setdefault(old, (new, by))
             if name != new:
-                raise EditError(f"{quoted(old)} cannot become both {quoted(name)} ({first}) and {quoted(new)} ({by})")
+                raise EditError(
+                    f"{quoted(old)} cannot be renamed to both {quoted(name)} ({first}) and {quoted(new)} ({by})"
+                )
 
     for old, new in pairs_of(request.renames):
         if old not in checkpoint:
             raise EditError(checkpoint.no_such_key(old).message)
         if old == object_graph.KEY:
-            raise EditError(f"{quoted(old)} is where TensorFlow looks for the object graph: it keeps its key")
+            raise EditError(f"{quoted(old)} is the key of TensorFlow's object graph and cannot be renamed")
         add([(old, new)], f"{old}={new}")
     for old, new in pairs_of(request.scopes):
         add(under_scope(keys, old, new), f"scope {quoted(old)}")
@@ -330,5 +332,5 @@ def _warnings(
     folder, name = os.path.split(os.path.abspath(checkpoint.prefix))
     model = os.path.join(os.path.dirname(folder), GRAPH_FILE)
     if request.in_place and (renamed or dropped) and name == "variables" and os.path.exists(model):
-        return [f"{printable(model)} still restores its variables from the keys that were there"]
+        return [f"{printable(model)} still restores its variables from the old keys"]
     return []

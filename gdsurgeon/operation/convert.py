@@ -95,7 +95,7 @@ class _Read(NamedTuple):
             return message(f"tensorflow.{self.kind}").FromString(data)
         except decode_error():
             raise InputError(
-                f"{printable(self.source.name)} is corrupt: protobuf cannot read it",
+                f"{printable(self.source.name)} is corrupt: protobuf cannot parse it",
                 code="corrupt",
                 facts={"file": self.source.name},
             ) from None
@@ -143,7 +143,7 @@ def operate_convert(
     finally:
         read.source.close()
     form = "text" if is_text else "binary"
-    idle = f"{printable(read.source.name)} is {form} already" if read.is_text == is_text else ""
+    idle = f"{printable(read.source.name)} is already {form}" if read.is_text == is_text else ""
     warnings = list(_warnings(read, after, is_text=is_text))
     seconds = time.monotonic() - started
     return Converted(out, read.kind, read.is_text, is_text, read.source.size, after, seconds, idle, warnings)
@@ -154,7 +154,7 @@ def _place(model: str) -> tuple[str, str]:
     if model in STANDARD_INPUT:
         if model_folder(model):
             raise UsageError(
-                "a SavedModel in a tar stream is not converted: unpack it, and name its folder", code="wrong-format"
+                "a SavedModel in a tar stream cannot be converted: unpack it, and name its folder", code="wrong-format"
             )
         return "", model
     folder = saved_model_at(model) if os.path.isdir(model) else ""
@@ -175,7 +175,8 @@ def _read(path: str) -> _Read:
     if kind:
         if source.size > LARGEST_TEXT:
             raise InputError(
-                f"{printable(source.name)} is {size(source.size)} of text: protobuf reads 2 GiB of it", code="too-large"
+                f"{printable(source.name)} is {size(source.size)} of text; protobuf reads at most 2 GiB",
+                code="too-large",
             )
         return _Read(source, kind, True)
     binary = {sniff.META_GRAPH: "MetaGraphDef", sniff.SAVED_MODEL: "SavedModel"}
@@ -214,7 +215,7 @@ def _output(out: str, folder: str, *, is_text: bool) -> Output:
         return OutputFile(out)
     if out in STANDARD_OUTPUT:
         raise UsageError(
-            "a SavedModel is converted into a folder: name one, or the file in it to have that alone",
+            "a SavedModel is converted into a folder: name one, or name the file in it to convert only that file",
             code="bad-value",
             facts={"option": "out"},
         )
@@ -230,7 +231,7 @@ def _chunks(read: _Read, *, is_text: bool) -> list[Chunk]:
     read.message()  # what is wrong with it is the file's fault
     text = to_text(read.data(), read.kind)
     if len(text) > LARGEST_TEXT:
-        raise OutputError(f"the text would be {size(len(text))}, and protobuf reads 2 GiB of it", code="too-large")
+        raise OutputError(f"the text would be {size(len(text))}; protobuf reads at most 2 GiB", code="too-large")
     return [text]
 
 
@@ -243,7 +244,8 @@ def _check_same(read: _Read, staged: str, *, is_text: bool) -> None:
         before, after = read.message(), read._replace(source=source, is_text=is_text).message()
         if _spelt(before) != _spelt(after):
             raise ValidationError(
-                f"the result, read back, is not {printable(read.source.name)}: text has one NaN, whatever its bits",
+                f"the result, read back, differs from {printable(read.source.name)}: text has only one NaN, "
+                "without its bits",
                 details=tuple(_differing(before, after)),
                 code="differs",
             )
@@ -267,4 +269,4 @@ def _differing(before: Message, after: Message) -> Iterator[str]:
 def _warnings(read: _Read, after: int, *, is_text: bool) -> Iterator[str]:
     if is_text and not read.is_text and after > MUCH_TEXT:
         times = after / max(read.source.size, 1)
-        yield f"the text is {size(after)}, {times:.1f} times what was read: all weights are written out in it"
+        yield (f"the text is {size(after)}, {times:.1f} times the size of the input, because it spells out all weights")

@@ -143,7 +143,7 @@ def _with_copies(checkpoint: Checkpoint, graph: Graph) -> dict[str, StoredTensor
                 message = checkpoint.no_such_key(old).message
                 raise EditError(message, code="no-such-tensor", facts={"file": checkpoint.prefix, "key": old})
             if new in tensors:
-                message = f"{printable(checkpoint.prefix)} has a tensor {quoted(new)} already"
+                message = f"{printable(checkpoint.prefix)} already has a tensor {quoted(new)}"
                 raise EditError(message, code="name-taken", facts={"file": checkpoint.prefix, "key": new})
             tensors[new] = tensors[old]
     return tensors
@@ -205,7 +205,7 @@ class WithCheckpoint(Closing):
     def stream(self, chunks: Iterable[Chunk]) -> None:
         """Raises OutputError: a MetaGraph with its checkpoint cannot be streamed."""
         raise OutputError(
-            f"{printable(self.name)} cannot be written: a checkpoint is no stream",
+            f"{printable(self.name)} cannot be written: a checkpoint is not a stream",
             code="not-replaceable",
             facts={"file": self.name},
         )
@@ -214,13 +214,13 @@ class WithCheckpoint(Closing):
 def _prefix(file: Output, checkpoint: CopiedCheckpoint, in_place: bool) -> str:
     if in_place:
         if not isinstance(checkpoint.checkpoint, Bundle):
-            line = "{prefix} is a V1 checkpoint, which is not written: {out} names another output"
+            line = "{prefix} is a V1 checkpoint, which cannot be written; use {out} to name a new output"
             raise UsageError(Line(line, prefix=printable(checkpoint.checkpoint.prefix)))
         return checkpoint.checkpoint.prefix
     if file.is_stream or not file.name.endswith(SUFFIX):
         raise UsageError(
-            f"{printable(file.name)} cannot be the output: the cloned variables get keys in the checkpoint, which is "
-            f"written beside a file that is called NAME{SUFFIX}",
+            f"{printable(file.name)} cannot be the output: the checkpoint with the keys of the cloned "
+            f"variables needs a file named NAME{SUFFIX} next to it",
             code="bad-name",
             facts={"file": file.name, "expected": f"NAME{SUFFIX}"},
         )

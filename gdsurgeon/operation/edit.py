@@ -232,7 +232,7 @@ def _output(request: Request, out: str) -> Output:
     folder = model_folder(request.model)
     is_made = request.form in ("saved_model", "slim")
     if request.in_place and request.form != "model" and not (folder and request.form == "slim"):
-        line = Line("{in_place} would have something of another kind replace MODEL: {out} names it")
+        line = Line("{in_place} cannot replace MODEL by a file of a different kind; name the output with {out}")
         raise UsageError(line, code="conflicting-options")
     written = (request.report, backup_path(folder, request.backup or ".")) if request.in_place and folder else ()
     for path in (out, *filter(None, written)):
@@ -288,8 +288,8 @@ def _operate(
     result = together(steps, carried.idle if carried.steps else ())
     if request.form in ("model", "graph") and is_undone(carried, model, what):
         if request.require_change:
-            raise NothingToDo("nothing would change: the edits undo each other")
-        result.notes.append("the edits undo each other: the result is what MODEL was")
+            raise NothingToDo("nothing would change: the edits cancel each other")
+        result.notes.append("the edits cancel each other: the result equals MODEL")
     counts_before = counts_before or Counts(first.store.layout.node_count, None)
 
     def outcome(proof: Proof) -> Outcome:
@@ -377,7 +377,9 @@ def _other_release(version: str, target: str) -> list[str]:
     """What there is to warn of where a result is for the release TARGET, and was run in that of a VERSION."""
     if not target or not version or version.split(".")[:2] == target.split(".")[:2]:
         return []
-    line = "{run_in} is TensorFlow {version}, and {target} is {wanted}: it is not shown that this runs it"
+    line = (
+        "{run_in} is TensorFlow {version}, but {target} is {wanted}; whether the target runs the graph was not tested"
+    )
     return [Line(line, version=printable(version), wanted=printable(target))]
 
 
@@ -422,7 +424,7 @@ def _folders(request: Request, model: Model, staged: str) -> Folders | None:
 def _served(request: Request, proving: Proving, model: Model, keys: Sequence[str], folders: Folders | None) -> str:
     """What loaders make of the staged model, in which the functions of the signatures KEYS are others."""
     if folders is None:
-        return "was not asked" + (" in a dry run: there is no folder to load" if request.v2_check else "")
+        return "was not used" + (" in a dry run: there is no folder to load" if request.v2_check else "")
     return proving.check_served(model.graph, folders, keys)
 
 

@@ -95,7 +95,7 @@ def operate(
 
 def _instructions(request: Request, edits: Sequence[Edit]) -> list[Instruction]:
     if not edits:
-        raise UsageError("there is no edit", code="missing-argument")
+        raise UsageError("no edit is given", code="missing-argument")
     return [request.instruction(edit, f"edit {number}") for number, edit in enumerate(edits, 1)]
 
 
@@ -129,13 +129,13 @@ def apply(graph: Graph, edits: Sequence[Edit]) -> Applied:
     """
     if graph.serving is not None:
         raise UsageError(
-            f"{printable(graph.source_name)} is more than a graph: operate edits models",
+            f"{printable(graph.source_name)} is not only a graph: use operate to edit models",
             code="wrong-format",
             facts={"file": graph.source_name},
         )
     if graph.is_changed:
         raise UsageError(
-            f"{printable(graph.source_name)} is edited already",
+            f"{printable(graph.source_name)} was already edited",
             code="already-edited",
             facts={"file": graph.source_name},
         )
@@ -196,7 +196,7 @@ def prove(
 def _check_level(level: str, levels: Sequence[str]) -> None:
     if level not in levels:
         raise UsageError(
-            f"there is no level {quoted(level)}: it is one of {', '.join(levels)}",
+            f"{quoted(level)} is not a level; levels are {', '.join(levels)}",
             code="bad-value",
             facts={"option": "level", "value": level},
         )

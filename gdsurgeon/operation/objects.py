@@ -25,7 +25,7 @@ from gdsurgeon.ops.kinds import is_variable
 from gdsurgeon.text import counted, named
 from gdsurgeon.wire.protos import FunctionDef, SignatureDef
 
-_UNSEEN = "tf.saved_model.load would not see this edit: "
+_UNSEEN = "tf.saved_model.load would ignore this edit: |"
 _ADVICE = "without-objects"
 
 
@@ -75,7 +75,7 @@ def check_no_new_variables(graph: Graph) -> None:
     if new:
         which = f"{counted(len(new), 'new variable')} ({named(new, 3, quoted)})"
         advice = (_ADVICE, "share-variables")
-        message = f"{_UNSEEN}the model's objects have no place for {which}"
+        message = f"{_UNSEEN}the model's objects cannot hold {which}"
         raise EditError(message, advice=advice, code="not-served", facts={"variables": new})
 
 
@@ -85,11 +85,12 @@ def unseen(objects: Objects, touched: Collection[str]) -> list[str]:
     callables = ObjectGraph(objects.graph).callables
     if callables and set(touched) - {INIT}:
         out.append(
-            f"the functions of the model itself ({named(callables, 3)}) are as they were: its signatures have the edit"
+            f"the model's other functions ({named(callables, 3)}) are unchanged: only its signatures have the edit"
         )
     if INIT in touched:
         out.append(
-            "tf.saved_model.load initialises the model as before, by its objects: the graph's initialiser is another"
+            "tf.saved_model.load initializes the model by its unchanged objects, although the graph's "
+            "initializer differs"
         )
     return out
 
@@ -105,7 +106,7 @@ def _check_plain(key: str, definition: SignatureDef) -> None:
     for name, info in (*definition.inputs.items(), *definition.outputs.items()):
         if info.WhichOneof("encoding") != "name":
             raise EditError(
-                f"{_UNSEEN}{quoted(name)} of the signature {quoted(key)} is no dense tensor",
+                f"{_UNSEEN}{quoted(name)} of the signature {quoted(key)} is not a dense tensor",
                 advice=_ADVICE,
                 code="not-served",
             )
@@ -124,7 +125,7 @@ def _held_now(graph: Graph, held: Mapping[str, int]) -> dict[Node, int]:
             out[graph[now]] = place
             if graph[now].op != "Const" and not is_as_before(graph, graph[now]):  # the object is what the Const holds
                 raise EditError(
-                    f"{_UNSEEN}it makes {quoted(now)} ({printable(graph[now].op)}) anew from the model's objects",
+                    f"{_UNSEEN}it creates {quoted(now)} ({printable(graph[now].op)}) again from the model's objects",
                     advice=_ADVICE,
                     code="not-served",
                     facts={"node": now},

@@ -28,7 +28,7 @@ def output_path(
     if in_place:
         if model in STANDARD_INPUT:
             raise UsageError(
-                Line("standard input cannot be replaced: {in_place} needs a file"),
+                Line("standard input cannot be replaced; {in_place} needs a file"),
                 code="bad-value",
                 facts={"option": "in_place"},
             )
@@ -39,7 +39,7 @@ def output_path(
         out = _default(model, becomes)
         if os.path.lexists(out) and not dry_run:
             raise UsageError(
-                f"{printable(out)} is already there", advice="replace-path", code="file-exists", facts={"file": out}
+                f"{printable(out)} exists already", advice="replace-path", code="file-exists", facts={"file": out}
             )
         return out
     if _is_same(model, out):
@@ -56,15 +56,15 @@ def check_agree(out: str | None, *, in_place: bool, backup: str | None) -> None:
     """Raises UsageError where what is said of the output contradicts itself."""
     if backup is not None and not in_place:
         raise UsageError(
-            Line("{backup} keeps the file that {in_place} replaces; without it there is none"),
+            Line("{backup} keeps the file that {in_place} replaces; it needs {in_place}"),
             code="missing-option",
             facts={"option": "in_place"},
         )
     if backup is not None and not backup:
-        raise UsageError(Line("{backup} takes a suffix, such as .bak"), code="bad-value", facts={"option": "backup"})
+        raise UsageError(Line("{backup} needs a suffix, such as .bak"), code="bad-value", facts={"option": "backup"})
     if in_place and out is not None:
         raise UsageError(
-            Line("{in_place} replaces MODEL, and {out} names another output: give one of them"),
+            Line("{in_place} and {out} exclude each other: give only one"),
             code="conflicting-options",
             facts={"option": "in_place"},
         )
@@ -95,13 +95,13 @@ def check_apart(out: str, request_backup: str | None, report: str | None, model:
     for other in others:
         if _collide(other, out):
             raise UsageError(
-                f"the output would replace {printable(other)}, which is read",
+                f"the output would replace {printable(other)}, which is also an input",
                 code="would-replace",
                 facts={"file": out, "other": other},
             )
         if backup is not None and _collide(other, backup):
             raise UsageError(
-                f"the backup would replace {printable(other)}, which is read",
+                f"the backup would replace {printable(other)}, which is also an input",
                 code="would-replace",
                 facts={"file": backup, "other": other},
             )
@@ -109,7 +109,7 @@ def check_apart(out: str, request_backup: str | None, report: str | None, model:
         return
     if report in STANDARD_OUTPUT and out in STANDARD_OUTPUT:
         raise UsageError(
-            Line("the graph and the {report} cannot both go to standard output"),
+            Line("the graph and the {report} cannot both be written to standard output"),
             code="conflicting-options",
             facts={"option": "report"},
         )
@@ -126,7 +126,7 @@ def check_takes_binary(output: Output) -> None:
     """Raises UsageError where OUTPUT is a terminal."""
     if output.is_terminal():
         raise UsageError(
-            "the result is binary and the output is a terminal", advice="write-elsewhere", code="is-a-terminal"
+            "the result is binary, and the output is a terminal", advice="write-elsewhere", code="is-a-terminal"
         )
 
 
@@ -134,7 +134,7 @@ def check_outside(out: str, folder: str) -> None:
     """Raises UsageError where OUT is in FOLDER, the model itself; '' where that is none."""
     if folder and resolved(out).startswith(os.path.join(resolved(folder), "")):
         facts = {"file": out, "model": folder}
-        raise UsageError(f"{printable(out)} is in MODEL ({printable(folder)})", code="inside-model", facts=facts)
+        raise UsageError(f"{printable(out)} is inside MODEL ({printable(folder)})", code="inside-model", facts=facts)
 
 
 def check_replaces_nothing(written: Sequence[tuple[str, str]], read: Sequence[str]) -> None:
@@ -147,7 +147,7 @@ def check_replaces_nothing(written: Sequence[tuple[str, str]], read: Sequence[st
         file = printable(path)
         for other in read:
             if _collide(other, path):
-                line = "{argument} {file} would replace {other}, which is read"
+                line = "{argument} {file} would replace {other}, which is an input"
                 raise UsageError(
                     Line(line, argument=argument, file=file, other=printable(other)),
                     code="would-replace",

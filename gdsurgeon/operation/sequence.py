@@ -80,7 +80,9 @@ def _check_result(graph: Graph, result: EditResult) -> None:
     if faults:
         facts = {"faults": [fault.as_json() for fault in faults[:100]]}
         details = tuple(faults[:100])
-        raise ValidationError("the result would be broken:", details=details, code="unsound-graph", facts=facts)
+        raise ValidationError(
+            "the result would not be a valid graph:", details=details, code="unsound-graph", facts=facts
+        )
 
 
 @dataclass(eq=False, repr=False)
@@ -175,7 +177,7 @@ def _check_goes_on(carried: Carried, called: str) -> None:
     serving = carried.model.graph.serving
     if serving is not None and serving.adds_keys:
         line = Line(
-            "what {last} makes is not edited further: it comes with a checkpoint of its own",
+            "no edit can follow {last}, because its result has a checkpoint of its own",
             last=printable(carried.steps[-1].called),
         )
         error = EditError(line, code="not-the-last-line")

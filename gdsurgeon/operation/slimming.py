@@ -67,7 +67,7 @@ def _tensors(prefix: str, saver: Saver) -> Edited:
     for key, variable in wanted.items():
         if key not in checkpoint:
             near = nearest(key, checkpoint.keys)
-            what = f"has no tensor {quoted(key)}, which the variable {quoted(variable)} is restored from"
+            what = f"has no tensor {quoted(key)}, from which the variable {quoted(variable)} is restored"
             facts = {"file": prefix, "tensor": key, "node": variable, "near": near}
             raise EditError(
                 f"{printable(prefix)} {what}.{suggestion(near)}".rstrip("."), code="no-such-tensor", facts=facts

@@ -89,7 +89,7 @@ class SurroundingsCheck:
         if wrong:
             places = [item.as_json() for item in wrong[:MOST] if not isinstance(item, str)]
             raise ValidationError(
-                "around the graph, the result is not what was asked for:",
+                "the model parts outside the graph are not what was requested:",
                 details=tuple(item if isinstance(item, str) else item.text for item in wrong[:MOST]),
                 code="undeclared-change",
                 facts={"count": len(wrong), "places": places},
@@ -108,7 +108,7 @@ class SurroundingsCheck:
                 new += wrong_functions(self._container.meta, written, self._how.touched)
         if new:
             raise ValidationError(
-                "the model around the graph would be broken:",
+                "the model parts outside the graph would not be valid:",
                 details=tuple(new[:MOST]),
                 code="unsound-graph",
                 facts={"faults": [fault.as_json() for fault in new[:MOST]]},

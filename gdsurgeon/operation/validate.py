@@ -258,8 +258,8 @@ class _Validation:
         for path in (self.request.save_feeds, self.request.save_outputs, self.request.reduce):
             if path is not None and OutputFile(path).is_terminal():
                 raise UsageError(
-                    "what would be written is binary and the output is a terminal",
-                    hint="FILE, or a pipe",
+                    "the binary result cannot be written to a terminal",
+                    hint="give FILE, or use a pipe",
                     code="is-a-terminal",
                 )
 
@@ -330,7 +330,7 @@ class _Validation:
         served = [item for item in found if not is_part and changes_what_is_served(item)]
         wrong = served or (found if self.request.strict else [])
         if wrong:
-            what = "the models are not served alike" if served else "the models differ around their graphs"
+            what = "the models have different signatures" if served else "the models differ outside their graphs"
             raise ValidationError(
                 f"{what}, in {counted(len(wrong), 'place')}:",
                 details=first_lines([item.text for item in wrong], MOST_DETAILS),
@@ -425,7 +425,9 @@ class _Validation:
             try:
                 self._try_out(engine)
             except DiffersError as differs:
-                differs.message += "; as they are written they are equal: it is the doing of TensorFlow's optimiser"
+                differs.message += (
+                    "; without TensorFlow's optimizer they are equal, so the optimizer causes the difference"
+                )
                 differs.advice = ("allow-difference",)
                 raise
         self._profile(engine)
@@ -446,7 +448,7 @@ class _Validation:
         unshown = list(summed_up(differences))
         if unshown and self.request.strict:
             raise ValidationError(
-                f"the outputs agree, and the graphs differ in {counted(len(unshown), 'place')} that no output shows:",
+                f"the outputs agree, but the graphs have {counted(len(unshown), 'difference')} that no output shows:",
                 details=first_lines(unshown, MOST_DETAILS),
                 code="unshown-differences",
                 facts={"count": len(unshown)},
@@ -464,7 +466,7 @@ class _Validation:
         try:
             found = profiles(self.executor, [engine.measurable(run) for run in runs])
         except Refused as refused:
-            text = f"the model does not run a second time, to be measured: {printable(refused.text)}"
+            text = f"the model does not run a second time, which measuring requires: {printable(refused.text)}"
             raise ValidationError(text, code="does-not-run", facts={"reason": refused.text}) from refused
         self.verdict.profiles = dict(zip(names, found, strict=True))
 
@@ -474,7 +476,7 @@ class _Validation:
         try:
             self.verdict.coverage = coverage_of(self.executor, self.model, engine.fed.get(ORIGINAL, {}))
         except Refused as refused:
-            self.verdict.warnings.append(f"coverage of the feeds is not known: {printable(refused.text)}")
+            self.verdict.warnings.append(f"the coverage of the feeds is unknown: {printable(refused.text)}")
 
     # -- two models ---------------------------------------------------------------------------------------------
 
@@ -541,7 +543,9 @@ class _Validation:
     def _reduce(self, search: DivergenceSearch, guilty: Sequence[Guilty], path: str) -> None:
         try:
             if not guilty:
-                raise NotValidatedError("no node is to blame by itself: nothing was reduced", code="not-reduced")
+                raise NotValidatedError(
+                    "no single node causes the difference, so nothing was reduced", code="not-reduced"
+                )
             piece = reduced(search, guilty[0])
         except NotValidatedError as error:
             self.verdict.warnings.append(error.message)

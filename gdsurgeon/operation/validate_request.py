@@ -78,7 +78,7 @@ def check_request(request: ValidateRequest) -> None:
     two = request.other is not None or bool(request.devices)
     sources = [path for path in (request.model, request.other, request.pre, request.post) if path is not None]
     if sources.count("-") > 1:
-        raise UsageError("only one graph can come from standard input", code="conflicting-options")
+        raise UsageError("only one graph can be read from standard input", code="conflicting-options")
     is_other, has_tolerance = request.other is not None, two or request.golden is not None
     for argument, given, is_there, needed in (
         (Line("{first_divergence}"), request.first_divergence, two, "two models"),
@@ -112,19 +112,19 @@ def check_request(request: ValidateRequest) -> None:
             )
     if request.devices and request.other is not None:
         raise UsageError(
-            "two devices compare a model with itself: give one MODEL, or one device",
+            "two devices compare a model with itself: give only one MODEL, or only one device",
             code="conflicting-options",
             facts={"option": "devices"},
         )
     if request.golden is not None and two:
         raise UsageError(
-            Line("{golden} compares one model with recorded outputs"),
+            Line("{golden} compares only one model with recorded outputs"),
             code="conflicting-options",
             facts={"option": "golden"},
         )
     idle = (request.golden, request.profile, request.save_outputs, request.save_feeds, request.outputs)
     if request.level != "run" and (two or any(idle)):
-        line = "{level} {given} runs nothing, so that nothing can be compared, measured or saved"
+        line = "{level} {given} runs no graph, so nothing can be compared, measured or saved"
         raise UsageError(Line(line, given=request.level), code="conflicting-options", facts={"option": "level"})
     outputs = (
         (Line("{reduce}"), request.reduce),
@@ -137,7 +137,8 @@ def check_request(request: ValidateRequest) -> None:
     ] * request.as_json
     if len(streams) > 1:
         raise UsageError(
-            Line("{names} cannot all go to standard output", names=joined(" and ", streams)), code="conflicting-options"
+            Line("{names} cannot all be written to standard output", names=joined(" and ", streams)),
+            code="conflicting-options",
         )
     read = [*sources, *request.others, *((request.golden,) if request.golden is not None else ())]
     check_replaces_nothing(written, [path for path in read if path != "-"])

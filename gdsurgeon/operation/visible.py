@@ -28,9 +28,7 @@ def check_functions(meta: MetaGraph) -> None:
     missing = sorted(name for name in ObjectGraph(meta.around.object_graph_def).functions if name not in functions)
     if missing:
         name = meta.graph.source_name
-        line = (
-            f"{printable(name)} is broken: its objects name the function {quoted(missing[0])}, which it does not have"
-        )
+        line = f"{printable(name)} is corrupt: its objects use the function {quoted(missing[0])}, which does not exist"
         facts: dict[str, Json] = {"file": name, "function": missing[0], "count": len(missing)}
         raise InputError(line, code="no-such-function", facts=facts, advice="without-objects")
 
@@ -46,9 +44,9 @@ def check_restorable(container: Container, result: EditResult) -> None:
     new = [node.name for node in added if is_variable(node.op) and node not in copies]
     if new:
         raise EditError(
-            f"the model would have {counted(len(new), 'variable')} ({named(new, 3)}) that its checkpoint has no values "
-            "for, and nothing would restore",
-            hint="frozen, its variables are constants, which are copied",
+            f"the model would have {counted(len(new), 'variable')} ({named(new, 3)}) without values: neither "
+            "its checkpoint nor an initializer has them",
+            hint="freeze the model first: its variables become constants, which are copied",
             code="not-restored",
         )
 
@@ -76,12 +74,12 @@ def wrong_functions(meta: MetaGraph, written: MetaGraph, touched: Collection[str
         try:
             held = held_by(written.graph, written.signatures[key], function)
         except (Unlike, EditError, InputError) as unlike:
-            text = f"the function of the signature {quoted(key)} is another: {unlike}"
+            text = f"the function of the signature {quoted(key)} differs: {unlike}"
             yield Remark(text, "wrong-function", signature=key)
             continue
         for node, place in held.items():
             if known.get(node, place) != place or (node not in known and objects.constant(place) != node):
-                text = f"the function of the signature {quoted(key)} takes {quoted(node)} from another object"
+                text = f"the function of the signature {quoted(key)} gets {quoted(node)} from a different object"
                 yield Remark(text, "wrong-function", signature=key, node=node)
 
 
@@ -107,11 +105,11 @@ def copies_faults(container: Container, written: MetaGraph) -> Iterator[Remark]:
                 continue
             if new is None or new.slice != old.slice or copied.keys.get(new.tensor) != old.tensor:
                 key = new.tensor if new is not None else None
-                source = "by nothing" if key is None else f"from {quoted(key)}"
-                text = f"{quoted(copy.name)} is restored {source}, and {quoted(node.name)} from {quoted(old.tensor)}"
+                source = "from nothing" if key is None else f"from {quoted(key)}"
+                text = f"{quoted(copy.name)} is restored {source}, but {quoted(node.name)} from {quoted(old.tensor)}"
                 yield Remark(text, "wrong-key", variable=copy.name, key=key, original=node.name, expected=old.tensor)
             if any(node.name in names and copy.name not in names for names in listed):
-                text = f"{quoted(copy.name)} is not listed where {quoted(node.name)} is"
+                text = f"{quoted(copy.name)} is not in the collections of {quoted(node.name)}"
                 yield Remark(text, "not-listed", variable=copy.name, original=node.name)
 
 

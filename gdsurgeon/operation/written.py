@@ -125,7 +125,7 @@ def _in_container(container: Container, result: EditResult, *, as_v1: bool) -> W
     check_restorable(container, result)
     saver = saver_around(meta)
     if saver is not None and meta.has_objects:
-        result.notes.append("without the model's objects: all loaders run the graph, and the signatures that it has")
+        result.notes.append("written without the model's objects: all loaders run the graph and its signatures")
     _tell_what_collections_lose(container, result)
     chunks = container.chunks(Around(signatures, objects, as_v1, saver))
     surrounded = SurroundingsCheck(container.graph, container, result, touched, as_v1=as_v1)
@@ -177,7 +177,7 @@ def _check_size(graph: Graph, size: int) -> None:
         if node.record is not None and node.record.end - node.record.start > 1 << 20
     )
     raise OutputError(
-        f"the result would be {size / 2**30:.2f} GiB, and TensorFlow loads no GraphDef of 2 GiB or more; "
+        f"the result would be {size / 2**30:.2f} GiB, but TensorFlow loads no GraphDef of 2 GiB or more; "
         "the largest nodes:",
         details=details,
         code="too-large",

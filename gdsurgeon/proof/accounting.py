@@ -59,14 +59,14 @@ def _check(before: Graph, result: EditResult, chunks: Sequence[Chunk]) -> Graph:
     faults = list(unaccounted(comparison, result))
     if faults:
         raise ValidationError(
-            "the result differs from what the edit says of it:",
+            "the result has changes that the edit did not declare:",
             code="undeclared-change",
             details=tuple(faults[:MOST_DETAILS]),
         )
     missing = list(missing_functions(comparison))
     if missing:
         raise ValidationError(
-            "the result calls functions that it lacks:",
+            "the result calls functions that do not exist:",
             code="no-such-function",
             details=tuple(missing[:MOST_DETAILS]),
         )
@@ -78,17 +78,17 @@ def _refuse_unasked(found: Iterator[str]) -> None:
     faults = list(found)
     if faults:
         raise ValidationError(
-            "the result is not what was asked for:", code="unrequested-change", details=tuple(faults[:MOST_DETAILS])
+            "the result is not what was requested:", code="unrequested-change", details=tuple(faults[:MOST_DETAILS])
         )
 
 
 def unaccounted(comparison: Comparison, result: EditResult) -> Iterator[str]:
     """What is different and the edit does not say so, or what it says and is not so, a line each."""
-    yield from audit(comparison, result.intent, "the edit does not say so")
+    yield from audit(comparison, result.intent, "the edit did not declare it")
     for name, (_, inner) in result.inside.items():
         body = comparison.inside.get(name)
-        found = ["nothing is different"] if body is None else unaccounted(body, inner)
-        yield from (f"in the function {quoted(name)} {fault}" for fault in found)
+        found = ["nothing differs"] if body is None else unaccounted(body, inner)
+        yield from (f"in the function {quoted(name)}: {fault}" for fault in found)
 
 
 def missing_functions(comparison: Comparison) -> Iterator[str]:
@@ -135,4 +135,4 @@ def unasked(comparison: Comparison, result: EditResult) -> Iterator[str]:
     for name, (_, inner) in result.inside.items():
         body = comparison.inside.get(name)
         if body is not None:
-            yield from (f"in the function {quoted(name)} {fault}" for fault in unasked(body, inner))
+            yield from (f"in the function {quoted(name)}: {fault}" for fault in unasked(body, inner))

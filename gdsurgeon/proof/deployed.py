@@ -114,7 +114,7 @@ def as_deployed(context: TrialContext, engine: Engine, meanwhile: Callable[[], o
         return _compared(context, trial, [ORIGINAL, EDITED])
     except DiffersError as differs:
         differs.code = "optimizer-differs"
-        differs.message += "; as they are written they are equal: it is the doing of TensorFlow's optimiser"
+        differs.message += "; without TensorFlow's optimizer they are equal, so the optimizer causes the difference"
         raise
 
 

@@ -159,8 +159,8 @@ class Engine:
             raise NotValidatedError(line, code="nothing-comparable", advice=DO_WITHOUT)
         count = len(lead.plan.variables) + len(lead.plan.assigned)
         if count:
-            values = "variable, whose value is" if count == 1 else "variables, whose values are"
-            self.proof.warnings.append(f"{count} {values} not in the file: run on made-up ones")
+            values = "variable has no value" if count == 1 else "variables have no values"
+            self.proof.warnings.append(f"{count} {values} in the file: run with generated values")
 
     def _initialize(self) -> None:
         """Restores all graphs, and runs their table initialisers."""
@@ -171,7 +171,7 @@ class Engine:
                 if run.optional == "omit":
                     self._omitted.add(run.name)
                     continue
-                text = f"{run.called} cannot be initialised: {printable(refused.text)}"
+                text = f"{run.called} cannot be initialized: {printable(refused.text)}"
                 if run.accused:
                     raise ValidationError(text, code="does-not-run") from refused
                 error = NotValidatedError(text, code="does-not-run", advice=DO_WITHOUT)

@@ -145,7 +145,7 @@ def run_in_engine(executor: Executor, graph: Graph, overrides: Overrides, reques
     """
     title, name = TITLES[request.engine], printable(graph.source_name)
     if request.engine not in PACKAGES:
-        raise NotValidatedError(f"{title} is not run from here: it is looked up in its list alone", code="no-engine")
+        raise NotValidatedError(f"gdsurgeon cannot run {title}; it only knows its list of ops", code="no-engine")
     here = _in_tensorflow(executor, graph, overrides, request.outputs)
     try:
         with engine_at(request.engine, request.place) as (opened, reads):
@@ -157,7 +157,7 @@ def run_in_engine(executor: Executor, graph: Graph, overrides: Overrides, reques
                 found = EngineRun(f"{title} {_version(other)}")
                 return _InEngine(other, here, request, found).run()
     except NotThere as missing:
-        line = "{run_in} {path}: {why}; it takes a wheel of {package}, or a folder with one"
+        line = "{run_in} {path}: {why}; expected is a wheel of {package}, or a folder with one"
         facts = {"path": printable(request.place or ""), "why": printable(str(missing))}
         text = Line(line, package=PACKAGES[request.engine], **facts)
         raise UsageError(text, code="wrong-format", facts=facts) from missing
@@ -198,7 +198,7 @@ def _in_tensorflow(executor: Executor, graph: Graph, overrides: Overrides, outpu
     except ValidationError as error:
         raise NotValidatedError(error.message, details=error.details, advice=error.advice) from error
     except Refused as refused:
-        raise NotValidatedError(f"{name} cannot be initialised: {printable(refused.text)}") from refused
+        raise NotValidatedError(f"{name} cannot be initialized: {printable(refused.text)}") from refused
     return subject
 
 
@@ -234,13 +234,13 @@ class _InEngine:
                 found.notes.append(f"with a batch of two: {error.message}")
                 self._sample(sample)
             found.samples += 1
-        found.notes += [f"{printable(name)} is not compared: {reason}" for name, reason in here.plan.reasons]
+        found.notes += [f"{printable(name)} was not compared: {reason}" for name, reason in here.plan.reasons]
         if here.plan.random:
             by_chance = listed(sorted(map(printable, here.plan.random)), 3)
-            found.notes.append(f"{by_chance}: not compared, as chance decides")
+            found.notes.append(f"{by_chance}: random, not compared")
         if not any(output.shows for output in found.outputs.values()):
             raise NotValidatedError(
-                f"{found.called} takes {self.name}, and what it gives shows nothing: TensorFlow gives NaN throughout, "
+                f"{found.called} runs {self.name}, but nothing can be compared: TensorFlow returns only NaN "
                 "or no elements",
                 code="nothing-comparable",
                 advice="give-others",
@@ -306,11 +306,11 @@ def told(output: EngineOutput) -> str:
     if output.max_abs is None:
         return output.reason or "its elements differ"
     if not output.shows:
-        return "NaN throughout" if prod(output.shape) else "no elements"
+        return "all NaN" if prod(output.shape) else "no elements"
     if not output.max_abs:
         return "the same"
     if not isfinite(output.max_abs):
-        return "one gives a number where the other does not"
+        return "one is a number where the other is NaN or infinite"
     part = f" ({output.relative:.1e} of the largest element)" if output.relative not in (None, inf) else ""
     return f"largest difference {output.max_abs:.1e}{part}"
 

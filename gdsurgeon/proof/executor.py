@@ -207,7 +207,7 @@ class Executor(Closing):
         if key in self._barred:
             reason, advice = self._barred[key][:2]
             name = printable(self.called.get(key, key))
-            line = Line("loading {graph} may evaluate it: {reason}", graph=name, reason=reason)
+            line = Line("loading {graph} may already run it: {reason}", graph=name, reason=reason)
             raise NotValidatedError(line, code="reaches-outside", advice=(advice, "do-without-running"))
         self._wait(self._loads[key])
 
@@ -330,7 +330,7 @@ class Executor(Closing):
                 return found.name.rpartition("device:")[2]
         names = ", ".join(d.name.rpartition("device:")[2] for d in seen)
         raise NotValidatedError(
-            f"TensorFlow sees no {wanted.rstrip(':')} here, only {names}",
+            f"TensorFlow finds no {wanted.rstrip(':')} on this machine, only {names}",
             code="no-device",
             facts={"device": wanted.rstrip(":")},
             advice="on-the-cpu",
@@ -340,7 +340,7 @@ class Executor(Closing):
         """TensorFlow's version, how it is reached, and whether its process is not locked in."""
         info = self._wait(self._worker.info())
         text = f"TensorFlow {info.version} ({'C API' if info.runtime == 'capi' else info.runtime})"
-        return f"{text}, not locked in" if info.not_locked_in else text
+        return f"{text}, without a sandbox" if info.not_locked_in else text
 
     def runtime_version(self) -> str:
         """The version of what runs the graphs, and nothing else."""
@@ -363,7 +363,7 @@ class Executor(Closing):
             if _lacks_memory(error):
                 reason = printable(first_line(error.message))
                 raise NotValidatedError(
-                    f"TensorFlow does not get by with the memory that it may take: {reason}",
+                    f"TensorFlow needs more memory than it may use: {reason}",
                     code="out-of-memory",
                     facts={"limit": memory_budget(), "reason": reason},
                     advice=("more-memory", "do-without-running"),
@@ -386,5 +386,5 @@ def _lacks_memory(error: TensorFlowError) -> bool:
 
 def first_line(message: str) -> str:
     """The first line of what TensorFlow says, without what only its developers need."""
-    line = message.strip().splitlines()[0] if message.strip() else "no reason given"
+    line = message.strip().splitlines()[0] if message.strip() else "no reason reported"
     return line.split(" in binary running on ")[0].rstrip(". ")

@@ -19,7 +19,7 @@ def await_loaded(executor: Executor, key: str, what: str) -> None:
     except Refused as refused:
         if "Op type not registered" in refused.text:
             raise NotValidatedError(
-                f"this TensorFlow cannot run the graph: {printable(refused.text)}",
+                f"this version of TensorFlow cannot run the graph: {printable(refused.text)}",
                 code="does-not-load",
                 advice=("custom-ops", "structure-only"),
             ) from refused

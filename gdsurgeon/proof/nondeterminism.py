@@ -58,6 +58,6 @@ def excused(outputs: Iterable[OutputProof], own: Mapping[str, float], name: str)
         gap, found = own.get(output.before, 0.0), output.comparison
         if gap and found is not None and found.max_abs is not None and found.max_abs <= MOST_SPREAD * gap:
             output.comparison = None
-            output.reason = f"{name} does not give it twice: two of its runs differ by {gap:.3g}"
+            output.reason = f"{name} is not deterministic here: two of its runs differ by {gap:.3g}"
             out[output.before] = output.reason
     return out

@@ -154,7 +154,7 @@ def why_not_loaded(graph: Graph) -> Obstacle | None:
 def _reaches(node: Node, op: str) -> Obstacle:
     """The obstacle that NODE is, which reaches outside by OP."""
     if reach_of(op).kind == UNKNOWN:
-        return Obstacle(f"{_called(node)} runs an op that is not known here ({printable(op)})", "custom-ops", op)
+        return Obstacle(f"{_called(node)} runs an unknown op ({printable(op)})", "custom-ops", op)
     return Obstacle(reaching(node, op), "allow-ops", op)
 
 
@@ -278,22 +278,22 @@ class Planner:
         where = _called(node)
         if node.op_def is None:
             if not self.custom_ops:
-                self.obstacles[number] = Obstacle(f"{where} is an op that is not known here", "custom-ops")
+                self.obstacles[number] = Obstacle(f"{where} is an unknown op", "custom-ops")
             return
         if op in RESOURCE_VARIABLES and not self._has_value(number) and number not in self._assigned:
-            self.obstacles[number] = Obstacle(f"{where} is a variable, whose value is not in the file")
+            self.obstacles[number] = Obstacle(f"{where} is a variable without a value in the file")
             return
         reached = "" if self.allow_ops else self.outside.reached_by(node)
         if reached and not (self._loads(number) and only_reads(node)):
             self.obstacles[number] = _reaches(node, reached)
             return
         if (self._restored or self._assigned) and is_step(op):
-            self.obstacles[number] = Obstacle(f"{where} trains variables while others read them")
+            self.obstacles[number] = Obstacle(f"{where} trains variables while other nodes read them")
             return
         inside = ops_in_functions(node)
         for name in (op, *sorted(inside)):
             if is_blocking(name):
-                self.obstacles[number] = Obstacle(f"{where} may wait for ever ({name})")
+                self.obstacles[number] = Obstacle(f"{where} may wait forever ({name})")
                 return
         if any(map(self._keeps_state, (op, *inside))):
             self.kept.append(number)
@@ -375,7 +375,7 @@ class Planner:
         found = self.top.node(number).output_dtypes
         if found is None:
             op = quoted(self.top.op(number))
-            return None if self.custom_ops else Obstacle(f"op {op} is not known here", "custom-ops")
+            return None if self.custom_ops else Obstacle(f"op {op} is unknown", "custom-ops")
         if all(dtype > dtypes.REF for dtype in found) and number not in self._references:
             return Obstacle("")
         if all(dtype in (dtypes.RESOURCE, dtypes.VARIANT) for dtype in found):

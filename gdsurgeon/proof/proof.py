@@ -244,7 +244,7 @@ class Proof(Data):
     @property
     def where(self) -> str:
         """The device, and that the process was not locked in where that is so."""
-        return self.device if self.is_locked_in else f"{self.device}, not locked in"
+        return self.device if self.is_locked_in else f"{self.device}, without a sandbox"
 
     @property
     def compared(self) -> list[OutputProof]:
@@ -384,7 +384,7 @@ def difference(comparison: Comparison, *, of_largest: bool = False) -> str:
     if part:
         text += f", {rounded_up(part)} of the largest"
     elif comparison.needed:
-        text += f" (a tolerance of {rounded_up(comparison.needed)} would have passed)"
+        text += f" (would pass with tolerance {rounded_up(comparison.needed)})"
     return text
 
 

@@ -74,7 +74,7 @@ def check_released(
                     told = _compared(executor, other, graph, overrides) if runs else "loads it"
                     return Released(version, f"{name} {told}")
                 except Refused as refused:
-                    what = f"{name} does not take the result: {printable(refused.text)}"
+                    what = f"{name} does not load or run the result: {printable(refused.text)}"
                     raise ValidationError(what, code="does-not-load", facts=there) from refused
                 except GdsurgeonError as error:
                     text = f"in {name}: {error.message}"
@@ -82,7 +82,7 @@ def check_released(
                         text, code=error.code, details=error.details, facts={**error.facts, **there}
                     ) from error
     except TensorFlowMissing as missing:
-        line = "{run_in} {path}: {reason}; it takes a wheel of a release, or a folder with one"
+        line = "{run_in} {path}: {reason}; expected is a wheel of a release, or a folder with one"
         facts = {"path": printable(path), "reason": printable(str(missing))}
         raise UsageError(Line(line, **facts), code="no-such-release", facts=facts) from missing
 
@@ -92,7 +92,7 @@ def _compared(executor: Executor, other: Executor, graph: Graph, overrides: Over
     plan = plan_with(executor.settings, graph)
     plan = replace(plan.only(set(plan.fetches) - plan.random), beside=[])
     if not plan.fetches:
-        return "loads it; nothing of it can be compared"
+        return "loads it, but nothing can be compared"
     here = Subject(executor, EDITED, graph, plan=plan, overrides=overrides, options=SubjectOptions("here"))
     here.initialize()
     there: Subject | None = None
@@ -112,7 +112,7 @@ def _compared(executor: Executor, other: Executor, graph: Graph, overrides: Over
         there.finish(sample)
     outputs = counted(len(plan.fetches), "output")
     equal = "bit-identical" if not largest else f"largest difference {largest:.1e}"
-    return f"gives the same: {outputs}, {counted(here.calls, 'sample')}, {equal}"
+    return f"returns the same: {outputs}, {counted(here.calls, 'sample')}, {equal}"
 
 
 def _difference(here: Subject, there: Subject, sample: int, group: int) -> float:

@@ -74,7 +74,7 @@ def check_served(
                 if not folders.before or not ask(folders.before, []).not_loaded:
                     text = f"{answers.loader} does not load the result: {printable(answers.not_loaded)}"
                     raise ValidationError(text, code="does-not-load")
-                return f"does not load the model, before any edit: {printable(answers.not_loaded)}"
+                return f"does not load even the original model: {printable(answers.not_loaded)}"
             if answers.refused:
                 key = together[len(answers.outputs)].call.key
                 raise ValidationError(
@@ -85,8 +85,8 @@ def check_served(
             for run, outputs in zip(together, answers.outputs, strict=True):
                 _compare(executor, run, outputs)
     chance = [run.call.key for run in runs if run.is_random]
-    but = f", but for what is random in {named(chance, 3)}" if chance else ""
-    text = f"gives the same for {named([run.call.key for run in runs], 3)}{but}" if runs else "loads it"
+    but = f", except random results of {named(chance, 3)}" if chance else ""
+    text = f"returns the same for {named([run.call.key for run in runs], 3)}{but}" if runs else "loads it"
     return text + "".join(f"; {printable(key)} was not run: {printable(why)}" for key, why in not_run.items())
 
 
@@ -214,7 +214,7 @@ def _translated() -> Iterator[None]:
         yield
     except TensorFlowMissing as missing:
         raise NotValidatedError(
-            f"{LOADER} cannot be asked: {missing}", code="no-tensorflow", advice="not-loaded"
+            f"{LOADER} cannot be used here: {missing}", code="no-tensorflow", advice="not-loaded"
         ) from missing
     except RuntimeFailure as failure:
         error = error_of(failure)
@@ -264,7 +264,7 @@ def _compare(executor: Executor, run: _Run, found: dict[str, Tensor]) -> None:
     key = quoted(run.call.key)
     if found.keys() != run.outputs.keys():
         raise ValidationError(
-            f"{LOADER} gives {named(sorted(found))} for the signature {key}, not {named(sorted(run.outputs))}",
+            f"{LOADER} returns {named(sorted(found))} for the signature {key}, not {named(sorted(run.outputs))}",
             code="differs",
             facts={"signature": key},
         )
@@ -274,7 +274,7 @@ def _compare(executor: Executor, run: _Run, found: dict[str, Tensor]) -> None:
     wrong = _wrong(executor, run, {name: Result(LOADER, place) for place, name in enumerate(sorted(found))})
     if wrong:
         raise ValidationError(
-            f"{LOADER} gives something else for the signature {key} than its graph does",
+            f"for the signature {key}, {LOADER} returns different values than the graph",
             code="differs",
             facts={"signature": key},
             details=tuple(wrong),

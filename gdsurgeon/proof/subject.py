@@ -366,8 +366,8 @@ class Subject:
         self.problem = printable(problem)
         names = ", ".join(f"{s.name} {format_shape(s.shapes[0])}" for s in self.specs)
         raise NotValidatedError(
-            f"{printable(self.graph.source_name)} does not run on the feeds made for it"
-            f"{f' ({printable(names)})' if names else ''}: {printable(problem)}",
+            f"{printable(self.graph.source_name)} does not run on generated "
+            f"feeds{f' ({printable(names)})' if names else ''}: {printable(problem)}",
             code="unfeedable",
             facts={"node": self.culprit},
             advice="clear-devices" if "Cannot assign a device" in problem else "other-feeds",

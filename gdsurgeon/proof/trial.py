@@ -231,7 +231,7 @@ class Recorded(NamedTuple):
         try:
             return of_dtype(self.values[sample], dtype)
         except (TypeError, ValueError) as error:
-            what = f"what {self.called} has for {quoted(self.tensor)} cannot be compared"
+            what = f"the value of {quoted(self.tensor)} in {self.called} cannot be compared"
             raise ValidationError(f"{what}: {printable(str(error))}", code="does-not-run") from error
 
 
@@ -364,7 +364,7 @@ class Trial:
 def both_load(change: Change) -> dict[str, str]:
     """What it means that one of the two graphs is not loaded."""
     return {
-        ORIGINAL: f"TensorFlow does not load {change.name}, before any edit",
+        ORIGINAL: f"TensorFlow does not load {change.name}, which is the original",
         EDITED: f"{change.called} does not load",
     }
 
@@ -382,7 +382,7 @@ def nodes_of(tensors: Iterable[str]) -> list[str]:
 def nothing_to_run(subject: Subject, name: str) -> NotValidatedError:
     """The error for a graph of which no output can be run."""
     reasons = list(dict.fromkeys(s.reason for s in subject.plan.skipped))
-    why = joined("; ", reasons[:3]) if reasons else "none gives a value that can be fetched"
+    why = joined("; ", reasons[:3]) if reasons else "no output has a value that can be fetched"
     line = Line("no output of {name} can be run here: {why}", name=name, why=why)
     advice = sorted({s.advice for s in subject.plan.skipped if s.advice}, reverse=True)
     return NotValidatedError(line, code="nothing-comparable", advice=(*advice, DO_WITHOUT))

@@ -127,7 +127,7 @@ UNFIT: dict[str, Run] = {
         [X, placed("/job:worker/task:3")], "rename y=q", 7, ("Cannot assign", "set-device --clear")),
     "device-that-is-not-here": Run([X, placed("/device:GPU:0")], "rename y=q --device cpu", 0, ("bit-identical (CPU",)),
     "nan-throughout": Run(
-        [X, const("k", [math.nan] * 4), add("y", "x", "k")], "rename y=q", 0, ("q is NaN throughout", "--feed")),
+        [X, const("k", [math.nan] * 4), add("y", "x", "k")], "rename y=q", 0, ("q is all NaN", "--feed")),
     "nan-in-places": Run([X, const("k", [math.nan, 1, 2, 3]), add("y", "x", "k")], "rename y=q", 0, ("bit-identical",)),
     "60-corrupt-image": Run(JPEG, "rename y=q --feed x=no-image", 7, ("does not run", "Unknown image file format")),
 }  # fmt: skip

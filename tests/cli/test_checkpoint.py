@@ -194,7 +194,7 @@ def test_a_dry_run_writes_nothing(small: Desk) -> None:
 
 def test_nothing_to_do_is_passed_on(small: Desk) -> None:
     ran = done(small, "m", "--rename", "bias=bias", "-o", "n")
-    said = "nothing would change: each tensor has the key that it is to get"
+    said = "nothing would change: each tensor already has its new key"
     assert f"Note: {said}; the checkpoint is passed on as it is" in ran.err
     assert held("n") == HELD and Path("n.index").read_bytes() == Path(INDEX).read_bytes()
     ran = done(small, "m", "--drop", "Adam", "-o", "o")
@@ -209,7 +209,7 @@ def test_nothing_to_do_is_passed_on(small: Desk) -> None:
         (("--rename", "bias=kernel"), 4, "two tensors would have the key 'kernel'"),
         (("--rename", "bias="), 4, "'' cannot be the key of a tensor: a key is UTF-8 text and not empty"),
         (("--rename", "bias=b", "--regex", "^bias$=c"), 4,
-         "'bias' cannot become both 'b' (bias=b) and 'c' (pattern '^bias$')"),
+         "'bias' cannot be renamed to both 'b' (bias=b) and 'c' (pattern '^bias$')"),
         (("--regex", "layer=l"), 4, "pattern 'layer' matched none of 4 keys"),
         (("--rename-scope", "layer=l"), 4, "scope 'layer' matched none of 4 keys"),
         (("--rename-scope", "/=l"), 2, "the name of the scope to rename is empty"),
@@ -226,11 +226,11 @@ def test_nothing_to_do_is_passed_on(small: Desk) -> None:
         (("--list", "--verify"), 2, "--list, --verify and edits are apart from each other: give one of them"),
         (("--verify", "--drop", "bias"), 2, "--list, --verify and edits are apart from each other: give one of them"),
         (("-o", "n"), 2, "nothing to write: give --rename, --rename-scope, --regex, --map-file, --drop or --set"),
-        (("--drop", "bias", "-o", "m"), 2, "m is the checkpoint itself"),
-        (("--drop", "bias", "-o", "m.index"), 2, "m is the checkpoint itself"),
-        (("--drop", "bias", "-o", "-"), 2, "a checkpoint is several files, which cannot go to standard output"),
-        (("--drop", "bias", "-i", "-o", "n"), 2, "-i replaces MODEL, and -o names another output: give one of them"),
-        (("--drop", "bias", "--backup", ".b"), 2, "--backup keeps the file that -i replaces; without it there is none"),
+        (("--drop", "bias", "-o", "m"), 2, "m is the input checkpoint itself"),
+        (("--drop", "bias", "-o", "m.index"), 2, "m is the input checkpoint itself"),
+        (("--drop", "bias", "-o", "-"), 2, "a checkpoint has several files and cannot be written to standard output"),
+        (("--drop", "bias", "-i", "-o", "n"), 2, "-i and -o exclude each other: give only one"),
+        (("--drop", "bias", "--backup", ".b"), 2, "--backup keeps the file that -i replaces; it needs -i"),
     ],
 )  # fmt: skip
 def test_what_is_refused(small: Desk, arguments: tuple[str, ...], code: int, said: str) -> None:
@@ -313,7 +313,7 @@ def test_the_object_graph_follows(desk: Desk) -> None:
     with open_checkpoint("m") as checkpoint:
         assert isinstance(checkpoint, Bundle) and checkpoint.header.num_shards == 3
     refused(
-        desk, 4, f"'{object_graph.KEY}' is where TensorFlow looks for the object graph: it keeps its key",
+        desk, 4, f"'{object_graph.KEY}' is the key of TensorFlow's object graph and cannot be renamed",
         "m", "--rename", f"{object_graph.KEY}=x",
     )  # fmt: skip
     assert "the object graph" not in done(desk, "m", "--rename", "step=s", "-o", "p").err
@@ -340,7 +340,7 @@ def test_a_saved_model_beside_it_is_warned_of(small: Desk) -> None:
         small.put(f"variables/{name}", data)
     small.put("saved_model.pb", b"")
     ran = done(small, "variables/variables", "-i", "--rename", "step=s")
-    assert "saved_model.pb still restores its variables from the keys that were there" in ran.err
+    assert "saved_model.pb still restores its variables from the old keys" in ran.err
 
 
 def test_completed(small: Desk) -> None:

@@ -189,7 +189,7 @@ def test_a_mistake_keeps_the_output_from_appearing(files: Desk, monkeypatch: pyt
 
 def test_much_text_is_told_of(files: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(convert, "MUCH_TEXT", 100)
-    assert "times what was read: all weights are written out in it" in done(files, "m.pb", "-o", "o.pbtxt")
+    assert "times the size of the input, because it spells out all weights" in done(files, "m.pb", "-o", "o.pbtxt")
 
 
 def test_binary_is_not_written_to_a_terminal(files: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

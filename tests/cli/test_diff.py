@@ -64,7 +64,7 @@ def test_calls_a_thousand_deep_are_compared_and_drawn(desk: Desk) -> None:
 def test_what_is_written_does_not_replace_a_model(two: Desk, read: str, option: str) -> None:
     ran = two.run("diff", "a.pb", "b.pb", option, read)
     assert ran.code == 2
-    assert f"would replace {read}, which is read" in ran.err
+    assert f"would replace {read}, which is an input" in ran.err
     assert (two.folder / "a.pb").read_bytes() == model()
     assert (two.folder / "b.pb").read_bytes() == model("VALID")
 

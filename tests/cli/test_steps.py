@@ -193,7 +193,7 @@ def test_values_from_elsewhere_are_compared(there: Desk) -> None:
     ran = there.run(*HELD, "--steps", "divide(254)")
     assert ran.code == 5
     assert ran.err.startswith(
-        "Error: the results of the steps are not those in r.npz: they differ in 1 of 1 outputs (feed 1)\n"
+        "Error: the results of the steps differ from those in r.npz in 1 of 1 outputs (feed 1)\n"
         "  image_preprocessed: 32 of 48 elements differ, by up to 0.00394"
     )
     ran = there.run(*HELD, "--steps", "divide(254)", "--atol", "0.004")
@@ -264,7 +264,7 @@ def test_in_a_script_it_is_relative_to_that(there: Desk) -> None:
     ran = there.run("apply", "model.pb", "there/right.gds", "-o", "out.pb")
     assert ran.code == 0 and "the results of the steps = those in r.npz" in ran.err, ran.err
     ran = there.run("apply", "model.pb", "there/wrong.gds", "-o", "wrong.pb")
-    assert ran.code == 5 and "are not those in r.npz" in ran.err, ran.err
+    assert ran.code == 5 and "differ from those in r.npz" in ran.err, ran.err
 
 
 def test_what_goes_with_what_is_compared(there: Desk) -> None:

@@ -49,7 +49,7 @@ def test_a_graph_that_waits_for_ever_is_not_run(bench: Bench) -> None:
     bench.put(m=hanging())
     ran = bench.run("m.pb")
     assert ran.code == 7
-    check_said(ran, "'y'", "may wait for ever")
+    check_said(ran, "'y'", "may wait forever")
 
 
 def test_a_graph_that_asks_for_64_gib(own_worker: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ def test_two_devices_where_there_is_one(bench: Bench) -> None:
     for device in ("cpu,gpu", "gpu", "gpu,cpu", "/device:GPU:7", "cpu,/device:CPU:1"):
         ran = bench.run("m.pb", "--device", device)
         assert ran.code == 7
-        check_said(ran, "TensorFlow sees no", "only CPU:0" if "GPU" not in ran.err.split("only")[-1] else "only")
+        check_said(ran, "TensorFlow finds no", "only CPU:0" if "GPU" not in ran.err.split("only")[-1] else "only")
 
 
 # -- options that contradict each other -------------------------------------------------------------------------
@@ -151,7 +151,7 @@ def test_what_loading_would_evaluate_is_not_loaded(bench: Bench, level: str, tmp
     bench.put(m=read_for_a_shape(tmp_path))
     ran = bench.run("m.pb", "--level", level)
     assert ran.code == 7
-    check_said(ran, "loading m.pb may evaluate it: 'r' (ReadFile) reaches outside (ReadFile); --allow-ops runs it")
+    check_said(ran, "loading m.pb may already run it: 'r' (ReadFile) reaches outside (ReadFile); --allow-ops runs it")
     (tmp_path / SECRET).write_text(CONTENT)
     assert bench.run("m.pb", "--level", level, "--allow-ops").code == 0
 

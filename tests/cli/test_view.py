@@ -151,7 +151,7 @@ def test_a_scope_alone(view: View) -> None:
     assert labels(view("--scope", "net/block_2").out) == ["net/block_2", "MatMul", "Act  Relu"]
     ran = view("--scope", "net/blok_2")
     assert (ran.code, ran.out) == (4, "")
-    assert "there is no scope 'net/blok_2'. Did you mean 'net/block_2'?" in ran.err
+    assert "scope 'net/blok_2' does not exist. Did you mean 'net/block_2'?" in ran.err
 
 
 def test_json_has_all_that_is_seen(view: View) -> None:
@@ -254,7 +254,7 @@ def test_a_picture_does_not_replace_its_model(view: View, tmp_path: Path) -> Non
     for options in (["-o", "model.pb", "--format", "svg"], ["-o", "link.svg"]):
         ran = view(*options)
         assert ran.code == 2
-        assert "would replace model.pb, which is read" in ran.err
+        assert "would replace model.pb, which is an input" in ran.err
         assert (tmp_path / "model.pb").read_bytes() == graphs.graph_bytes(*NET)
 
 

@@ -228,7 +228,7 @@ def test_signatures_that_share_what_they_change(desk: Desk, loaded: Any, saved_m
     """Each is asked of the model as it is loaded."""
     added = ("--output", "again:n=counted/n", "--output", "more:n=counted/n")
     err = ran(desk, "signature", saved_models.path("several"), *added, "-o", "out")
-    assert "served   tf.saved_model.load gives the same for again, more" in err
+    assert "served   tf.saved_model.load returns the same for again, more" in err
     check_served(loaded, "out", saved_models.recorded("several", "counted"), "more")
 
 
@@ -268,7 +268,7 @@ def test_tensorflow_is_asked(desk: Desk, loaded: Any, saved_models: Shipped, mon
     """A function that is not what the graph does is found by its nodes; where nobody looks there, by running it."""
     desk.put("pre.pb", placeholder("raw", INT32) + node("used", "Bitcast", ["raw"], T=INT32, type=FLOAT))
     edit = ("add-preprocessing", saved_models.path("dense"), "pre.pb", "--map", f"{KEY}/x=raw,used", "-o", "out")
-    assert "served   tf.saved_model.load gives the same for serving_default" in ran(desk, *edit, "-n") + ran(
+    assert "served   tf.saved_model.load returns the same for serving_default" in ran(desk, *edit, "-n") + ran(
         desk, *edit
     )
     shutil.rmtree("out")
@@ -289,7 +289,7 @@ def test_tensorflow_is_asked(desk: Desk, loaded: Any, saved_models: Shipped, mon
     found = desk.run(*edit)
     assert found.code == 5
     assert (
-        "tf.saved_model.load gives something else for the signature 'serving_default' than its graph does" in found.err
+        "for the signature 'serving_default', tf.saved_model.load returns different values than the graph" in found.err
     )
     assert desk.run(*edit, UNCHECKED).code == 0
 

@@ -296,7 +296,7 @@ ONE_BATCH = node("y", "GatherV2", ["p", "j", "two"], Tparams=FLOAT, Tindices=INT
     ("records", "code", "facts"),
     [
         ([X, *NUMBERS, *ROWS], "other-diagonal", {"what": "rows"}),
-        ([X, *NUMBERS, *BESIDE], "other-diagonal", {"what": "what is beside them"}),
+        ([X, *NUMBERS, *BESIDE], "other-diagonal", {"what": "the values off the diagonal"}),
         ([M, *NUMBERS, *PART], "other-diagonal", {"what": "diagonals"}),
         ([*GATHERS[:5], ONE_BATCH], "other-axis", {}),
     ],

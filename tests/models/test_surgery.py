@@ -205,12 +205,12 @@ REFUSALS = (
     "a path leaves it and comes back",
     "it is v1 control flow",
     "it is an input of the graph",
-    "it takes or gives a reference",
-    "it holds state that others may share",
+    "it has a reference as input or output",
+    "its state may be shared with other nodes",
     "while loop",
     "different branches of a conditional",
     "holds nothing but large constants",
-    "there is no call in the graph to inline",
+    "the model has no call in the graph to inline",
 )
 """What a selection, a scope or a graph that was taken at random may be refused for."""
 

@@ -18,19 +18,19 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.proof.accounting import unaccounted
 
 BESIDES: dict[str, tuple[Callable[[Graph], Any], str]] = {
-    "an input": (lambda g: g.set_inputs(g["z"], [g["a"].output]), "'z' reads 'a' at input 0"),
-    "an input less": (lambda g: g.set_inputs(g["y"], [g["a"].output]), "'y' has 1 inputs, and had 2"),
-    "a control input": (lambda g: g.set_controls(g["y"], []), "'y' waits for nothing, and did for 'b'"),
-    "a colocation": (lambda g: g.set_colocated(g["z"], []), "'z' is colocated with nothing, and was with 'a'"),
-    "an attr": (lambda g: g.set_attr(g["z"], "T", type_value(2).SerializeToString()), "'z' has another 'T'"),
-    "an op": (lambda g: g.set_op(g["z"], "Snapshot"), "'z' is a Snapshot, and was an Identity"),
-    "a device": (lambda g: g.set_device(g["z"], "/cpu:0"), "'z' asks for the device '/cpu:0', and did for ''"),
+    "an input": (lambda g: g.set_inputs(g["z"], [g["a"].output]), "input 0 of 'z' is 'a'"),
+    "an input less": (lambda g: g.set_inputs(g["y"], [g["a"].output]), "'y' has 1 inputs, but had 2"),
+    "a control input": (lambda g: g.set_controls(g["y"], []), "'y' has different control inputs: nothing instead of 'b'"),
+    "a colocation": (lambda g: g.set_colocated(g["z"], []), "'z' is colocated with different nodes: nothing instead of 'a'"),
+    "an attr": (lambda g: g.set_attr(g["z"], "T", type_value(2).SerializeToString()), "'z' has a different 'T'"),
+    "an op": (lambda g: g.set_op(g["z"], "Snapshot"), "'z' is a Snapshot, but was an Identity"),
+    "a device": (lambda g: g.set_device(g["z"], "/cpu:0"), "'z' has the device '/cpu:0', but had ''"),
     "a name": (lambda g: g.rename({g["z"]: "w"}), "'w' was added"),
     "a node more": (lambda g: g.add("n", "NoOp"), "'n' was added"),
-    "a node less": (lambda g: g.remove([g["z"]]), "'z' is gone"),
+    "a node less": (lambda g: g.remove([g["z"]]), "'z' was removed"),
     "a function more": (lambda g: g.functions.add(function("g")), "the function 'g' was added"),
-    "a function less": (lambda g: g.functions.remove(["f"]), "the function 'f' is gone"),
-    "another function": (lambda g: g.functions.replace(function("f", ret="x")), "the function 'f' is another"),
+    "a function less": (lambda g: g.functions.remove(["f"]), "the function 'f' was removed"),
+    "another function": (lambda g: g.functions.replace(function("f", ret="x")), "the function 'f' was changed"),
 }
 
 

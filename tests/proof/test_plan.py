@@ -128,9 +128,9 @@ PLANS: dict[str, tuple[list[bytes], str, list[list[str]], dict[str, str]]] = {
     "those that read one share a run": (
         [*ARRAY, node("also_0", "Abs", ["read_0"], T=FLOAT), node("beside", "Abs", ["x"], T=FLOAT)], "",
         [["y_0", "also_0", "beside"], ["y_1"]], {}),
-    "a dequeue": (QUEUE, "", [["size"]], {"y": "'next' (QueueDequeueV2) may wait for ever (QueueDequeueV2)"}),
+    "a dequeue": (QUEUE, "", [["size"]], {"y": "'next' (QueueDequeueV2) may wait forever (QueueDequeueV2)"}),
     "resources": (HANDLES, "table list y", [["y"]], {"table": NO_FETCH, "list": NO_FETCH}),
-    "a variable": (HANDLE, "", [], {"y": "'v' (VarHandleOp) is a variable, whose value is not in the file"}),
+    "a variable": (HANDLE, "", [], {"y": "'v' (VarHandleOp) is a variable without a value in the file"}),
     "a file": (CONTENT, "", [], {"y": OUTSIDE}),
     "a file, as a control input": (
         [PATH, node("read", "ReadFile", ["path"]), const("one", 1.0, controls=["^read"]), neg("y", "one")], "", [],
@@ -141,7 +141,7 @@ PLANS: dict[str, tuple[list[bytes], str, list[list[str]], dict[str, str]]] = {
     "a table of a file": (
         vocabulary("words.txt"), "", [], {"y": "reaches outside (InitializeTableFromTextFileV2); allow_ops runs it"}),
     "no outputs": (NOTHING, "", [], {}),
-    "an unknown op": (ODD, "", [["fine"]], {"y": "'odd' (NobodyKnowsThisOp) is an op that is not known here"}),
+    "an unknown op": (ODD, "", [["fine"]], {"y": "'odd' (NobodyKnowsThisOp) is an unknown op"}),
     "several outputs of one node": (
         [X, scalar("axis", 0, INT32), node("two", "Split", ["axis", "x"], T=FLOAT, num_split=2)], "",
         [["two", "two:1"]], {}),

@@ -382,7 +382,7 @@ def test_that_an_output_is_nan_throughout_is_said(tmp_path: Path) -> None:
     m.node("v", "Add", ["x", "half"], T="float32")
     outcome = operated(tmp_path, m, lambda g: gds.rename(g, [("y", "z")]))
     assert [w for w in outcome.warnings if "NaN" in w] == [
-        "on these feeds z is NaN throughout: there is nothing in it to compare (feeds gives others)"
+        "on these feeds z is all NaN, so there is nothing in it to compare; use feeds to give other inputs"
     ]
 
 

@@ -302,7 +302,7 @@ def test_variables_are_fed_and_that_is_said(tmp_path: Path) -> None:
     outcome = operated(tmp_path, variables(), lambda g: gds.rename(g, [("y", "z"), ("weights", "w")]))
     assert [o.after for o in outcome.proof.compared] == ["z"]
     assert outcome.proof.outputs[0].shape == (1, 3)
-    assert outcome.warnings == ["1 variable, whose value is not in the file: run on made-up ones"]
+    assert outcome.warnings == ["1 variable has no value in the file: run with generated values"]
     (tmp_path / "out.pb").unlink()
     error = refused(tmp_path, variables(), spoilt(lambda g: gds.rename(g, [("y", "z")]), other_op("z", "AddV2")))
     assert error.exit_code == 5

@@ -171,14 +171,14 @@ def test_a_part_that_does_not_take_what_the_model_gives_is_run_apart(desk: Desk)
     desk.put("model.pb", THOUSANDS)
     desk.put("part.pb", ROWS)
     check_proven(desk, "import", "model.pb", "part.pb", "--map", "big=ids",
-                 words="Warning: part.pb does not take what 'big' gives on these feeds")  # fmt: skip
+                 words="Warning: part.pb cannot run on the values of 'big' from these feeds")  # fmt: skip
 
 
 def test_a_part_that_the_outputs_depend_on_is_refused_where_it_takes_nothing(desk: Desk) -> None:
     desk.put("model.pb", THOUSANDS)
     desk.put("part.pb", ROWS)
     ran = desk.run("insert", "model.pb", "--at", "big", "part.pb", "-o", "out.pb")
-    assert ran.code == 4 and "'row', which was added, does not take what comes from 'big'" in ran.err, ran.err
+    assert ran.code == 4 and "the new node 'row' cannot run on the values of 'big'" in ran.err, ran.err
 
 
 @pytest.mark.parametrize(("name", "op"), [("e", "Neg"), ("w/plus", "Sub"), ("out", "Neg")])

@@ -153,8 +153,8 @@ def test_what_is_right_runs_as_ever(runtime: str, tmp_path: Path) -> None:
 def test_the_verdict_says_where_the_kernel_cannot_lock_in(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "_BOOT", UNLOCKED.replace("{missing}", "['no Landlock']"))
     verdict = validate(str(ROOT / "fixtures" / "tiny.pbtxt"))
-    assert verdict.loaded.endswith("), not locked in")
-    assert any("(CPU, not locked in, " in line for line in verdict_lines(verdict))
+    assert verdict.loaded.endswith("), without a sandbox")
+    assert any("(CPU, without a sandbox, " in line for line in verdict_lines(verdict))
 
 
 # --- the kernel's part -------------------------------------------------------------------------------------

@@ -16,10 +16,10 @@ def _add(site: Site) -> str:
 def _leaky_relu(site: Site) -> str:
     alpha, dtype = site.node.setting("alpha"), site.dtype(0)
     if not isinstance(alpha, float) or not 0 <= alpha <= 1:
-        return Remark(f"alpha is {alpha}; only alpha from 0 to 1 has an older equivalent", "bad-value")
+        return Remark(f"alpha is {alpha}, and only alpha from 0 to 1 has an older equivalent", "bad-value")
     if dtype != FLOAT32:
         return Remark(
-            f"it is {dtype_name(dtype)}; only float32 has an older equivalent",
+            f"it is {dtype_name(dtype)}, and only float32 has an older equivalent",
             "unsupported-dtype",
             dtype=dtype_name(dtype),
         )

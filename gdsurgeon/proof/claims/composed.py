@@ -167,7 +167,7 @@ def _begun(part: Subject, unserved: Sequence[Skipped] = ()) -> Subject:
         raise NotValidatedError(line, code="nothing-comparable", advice=DO_WITHOUT)
     if part.plan.random or part.plan.draws:
         raise NotValidatedError(
-            f"{name} is random: what it gives twice cannot be compared", code="random-output", advice=DO_WITHOUT
+            f"{name} is random, so its results cannot be compared", code="random-output", advice=DO_WITHOUT
         )
     part.executor.load_source(part.key, part.graph)
     return part

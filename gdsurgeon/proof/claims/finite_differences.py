@@ -62,8 +62,8 @@ def check_differences(graph: Graph, claim: Gradients, weights: bool, state: Tria
         if found is not None:
             what = f"{quoted(name)} is not the gradient" if name else "there is no gradient"
             raise ValidationError(
-                f"{what} for {quoted(source)}: where a few elements of that change, the targets change by "
-                f"{found[0]:.4g}" + (f", and it says {found[1]:.4g}" if name else ""),
+                f"{what} for {quoted(source)}: if a few of its elements change, the targets change by "
+                f"{found[0]:.4g}" + (f", but the gradient predicts {found[1]:.4g}" if name else ""),
                 code="differs",
                 facts={"node": source, "name": name or None},
             )
@@ -151,7 +151,7 @@ class _Differences:
 def _numbers(tensor: Tensor) -> array[float]:
     """The elements. Raises TypeError where these are no floats of the usual sizes."""
     if tensor.dtype not in _CODES or isinstance(tensor.data, list):
-        raise TypeError("no float32 or float64")
+        raise TypeError("neither float32 nor float64")
     out: array[float] = array(_CODES[tensor.dtype])
     out.frombytes(tensor.data)
     return out

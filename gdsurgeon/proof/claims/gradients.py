@@ -97,15 +97,15 @@ def _check_asked(asked: Asked | None, claim: Gradients) -> None:
     made["xs"] = made["xs"][:given] if asked.arguments.get("weights") else made["xs"]
     made["names"] = made["names"][: len(wanted["names"])]
     wrong = [key for key in wanted if wanted[key] != made[key]]
-    faults = [f"{key} were to be {named(wanted[key])}, and are {named(made[key])}" for key in wrong]
+    faults = [f"{key} should be {named(wanted[key])}, but are {named(made[key])}" for key in wrong]
     for source, name in list(zip(claim.xs, claim.names, strict=True))[len(wanted["names"]) :]:
         own = f"{claim.scope}/{source.replace(':', '_')}"
         if name != own and not name.startswith(f"{own}_"):
             wrong.append(source)
-            faults.append(f"the gradient for {quoted(source)} is called {quoted(name)}")
+            faults.append(f"the gradient for {quoted(source)} has the name {quoted(name)}")
     if faults:
         raise ValidationError(
-            "the result is not what was asked for:",
+            "the result is not what was requested:",
             code="unrequested-change",
             facts={"names": wrong},
             details=tuple(faults[:100]),
@@ -120,11 +120,11 @@ def _blame(refusal: RunRefusal) -> GdsurgeonError:
     if _NO_SYMBOLIC_GRADIENT in refusal.text:
         op = refusal.text.partition(_NO_SYMBOLIC_GRADIENT)[2].split()[0].rstrip(".,:;)")
         return EditError(
-            f"the gradients do not run: TensorFlow differentiates the call of a function as a whole, and has no "
-            f"gradient for {op} there",
+            f"the gradients do not run: TensorFlow differentiates a function call as a whole, and {op} has no "
+            "gradient there",
             code="no-gradient",
             facts={"op": op},
-            hint="gdsurgeon inline MODEL replaces calls by what they call, save inside loops and conditionals",
+            hint="gdsurgeon inline MODEL inlines the calls, except in loops and conditionals",
         )
     return refusal.error or ValidationError(f"the gradients do not run: {refusal.text}", code="does-not-run")
 
@@ -163,7 +163,7 @@ def _check_memory(claim: Gradients, budget: int, edited: bytes, called: str, sta
         use = MemoryUse(_peak(executor, state.fed[EDITED], claim.names), budget)
     except Refused as refused:
         raise ValidationError(
-            f"{called} does not run when TensorFlow optimises it: {printable(refused.text)}", code="does-not-run"
+            f"{called} does not run when TensorFlow optimizes it: {printable(refused.text)}", code="does-not-run"
         ) from refused
     finally:
         executor.unload(DEPLOYED)
@@ -189,11 +189,11 @@ def check_budget(proof: Proof, use: MemoryUse) -> None:
     taken, budget = told_apart(use.edited, use.budget)
     if use.edited > use.budget + max(BUDGET_MARGIN * use.budget, SMALL_MARGIN):
         raise ValidationError(
-            f"a run of the gradients takes {taken}, and the budget is {budget}",
+            f"a run of the gradients needs {taken}, but the budget is {budget}",
             code="over-budget",
             advice="plan-again",
         )
-    proof.warnings.append(f"a run of the gradients takes {taken}, which is a little over its budget")
+    proof.warnings.append(f"a run of the gradients needs {taken}, slightly more than the budget")
 
 
 # -- TensorFlow's own -----------------------------------------------------------------------------------------
@@ -221,7 +221,7 @@ def with_own_gradients(graph: Graph, claim: Gradients, timeout: float | None) ->
     if found.missing:
         node = found.missing[0].node
         raise NotValidatedError(
-            f"TensorFlow has no gradient of {quoted(node)}", code="no-gradient", facts={"node": node}
+            f"{quoted(node)} has no gradient in TensorFlow", code="no-gradient", facts={"node": node}
         )
     definition = message("tensorflow.GraphDef").FromString(found.graph)
     for x, name, tensor in zip(xs, claim.names, found.results, strict=True):

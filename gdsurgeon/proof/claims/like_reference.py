@@ -29,7 +29,7 @@ def like_reference_trial(context: TrialContext, claim: LikeReference) -> Trial:
             if name not in sample:
                 has = ", ".join(map(quoted, sample)) or "nothing"
                 which = f" for sample {number}" if number else ""
-                line = "{against} {file} has {has}{which}, and no {name}"
+                line = "{against} {file} has {has}{which}, but not {name}"
                 raise UsageError(
                     Line(line, file=file, has=has, which=which, name=quoted(name)),
                     code="no-such-tensor",
@@ -56,5 +56,5 @@ def like_reference_trial(context: TrialContext, claim: LikeReference) -> Trial:
         atol=claim.atol,
         conditions=[something_compared],
         skipped=plan.reasons,
-        complaint=f"the results of {called} are not those in {file}: they differ in",
+        complaint=f"the results of {called} differ from those in {file} in",
     )

@@ -86,7 +86,7 @@ def own_variables_trial(context: TrialContext, claim: OwnVariables) -> Trial:
         {EDITED: f"{context.change.called} does not load"},
         lead=_RESTORED,
         shown=False,
-        complaint="the copy and the original do not have variables apart",
+        complaint="the copy and the original share variables",
     )
 
 
@@ -109,5 +109,5 @@ def _other_value(node: Node, seed: int) -> _Assigned | None:
 
 def _blame(refusal: RunRefusal) -> GdsurgeonError:
     return ValidationError(
-        f"the result does not run where its variables are assigned to: {refusal.text}", code="does-not-run"
+        f"the result does not run after its variables are assigned: {refusal.text}", code="does-not-run"
     )

@@ -102,7 +102,7 @@ def _of_the_shape(context: TrialContext, plan: FetchPlan) -> dict[str, str]:
     topology = topology_of(graph)
     fed = depends_on_feeds(topology)
     alone = [name for name in plan.fetches if not fed[topology.id_of(graph[parse_tensor(name).node])]]
-    return dict.fromkeys(alone, "depends on shapes and constants alone")
+    return dict.fromkeys(alone, "depends only on shapes and constants")
 
 
 def _options(name: str, salt: str = "") -> SubjectOptions:
@@ -130,7 +130,7 @@ def _note_batch(claim: RowByRow, state: TrialState, sample: int) -> None:
 
 def _refuse(claim: RowByRow, refusal: RunRefusal) -> GdsurgeonError:
     return EditError(
-        f"the graph does not take {claim.rows} times what it took before: {refusal.text}",
+        f"the graph does not accept a batch of {claim.rows} times its size: {refusal.text}",
         code="rows-mixed",
         advice="no-batch-check",
     )
@@ -146,9 +146,9 @@ def _accuse(
 ) -> GdsurgeonError:
     """The error that names the node where rows mix first."""
     node = _first_mixing(context, claim, names, state, nodes_of(wrong))
-    where = f": rows mix first at {quoted(node.name)} ({printable(node.op)})" if node is not None else ""
+    where = f": rows are first mixed at {quoted(node.name)} ({printable(node.op)})" if node is not None else ""
     return EditError(
-        f"the rows of a batch do not stay apart{where}",
+        f"the rows of a batch affect each other{where}",
         code="rows-mixed",
         facts={"node": None if node is None else node.name},
         details=differs.details,

@@ -60,7 +60,7 @@ def _seeded_trial(
     plan = replace(plan, random=set(), draws=[])
     trial = within_tolerance(context, side_by_side_trial(context, plan, claim, inside, _sites(context, claim, inside)))
     trial.runs[0].subject.settle_as(original)
-    trial.warnings = [f"{names}: random, and given the same seed in both graphs"]
+    trial.warnings = [f"{names}: random; both graphs run with the same seed"]
     trial.accuse = lambda *_: NotValidatedError(why, code="nothing-comparable", advice=DO_WITHOUT)
     return replace(trial, steady=None, planned=None)
 

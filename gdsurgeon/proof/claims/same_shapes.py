@@ -18,8 +18,8 @@ from gdsurgeon.proof.proof import DiffersError
 from gdsurgeon.proof.trial import DO_WITHOUT, Fetch, RunRefusal, Trial, TrialContext, TrialState
 from gdsurgeon.text import counted
 
-REASON = "same dtype and shape, and no values to compare"
-OTHER_SHAPE = "how much of it there is follows from values"
+REASON = "same dtype and shape; values are not compared"
+OTHER_SHAPE = "its size depends on values"
 _SHAPED_BY_VALUES = re.compile(
     "Where$|Unique|NonMaxSuppression|DynamicPartition|ListDiff|StringSplit|Ragged|Sparse|Deserialize|Parse|CTC|Exit$"
     "|While|If$|Case$|Call|TensorArray|TensorList|Decode|Range$|Sample|Bincount|Merge"
@@ -61,10 +61,10 @@ def _compare(trial: Trial, shaped: frozenset[str], state: TrialState, sample: in
         if (was.dtype, len(was.shape)) == (now.dtype, len(now.shape)) and parse_tensor(pair.before).node in shaped:
             output.reason = REASON if was.shape == now.shape else OTHER_SHAPE
         elif (was.dtype, was.shape) != (now.dtype, now.shape):
-            wrong.append(f"{quoted(pair.after)} has the shape {list(now.shape)}, and had {list(was.shape)}")
+            wrong.append(f"{quoted(pair.after)} has the shape {list(now.shape)}, but had {list(was.shape)}")
     if wrong:
         raise DiffersError(
-            f"{counted(len(wrong), 'output')} of another shape, on sample {sample + 1}:",
+            f"{counted(len(wrong), 'output')} with a different shape, on sample {sample + 1}:",
             state.proof,
             details=tuple(wrong),
             advice="keep-constants",

@@ -58,7 +58,7 @@ def same_sites_trial(context: TrialContext, claim: SameSites) -> Trial:
     is_fixed = not pairs or bool(source.plan.draws or source.plan.random)
     within = f", within {claim.of_largest:g}" if claim.of_largest else ""
     return Trial(
-        f"edited = original at each site by itself, on any numbers from -32 to 32{beyond}{within}",
+        f"edited = original at each site in isolation, on random numbers from -32 to 32{beyond}{within}",
         [] if is_fixed else runs,
         pairs,
         both_load(change),

@@ -148,9 +148,12 @@ def something_compared(proof: Proof) -> None:
             advice=("give-others", DO_WITHOUT),
         )
     nan = [o.after for o in proof.compared if o.after not in empty and not proof.numbers.get(o.after)]
-    for names, what in ((empty, "{} no elements"), (nan, "{} NaN throughout")):
+    for names, what in ((empty, "{} no elements"), (nan, "{} all NaN")):
         if names:
             verbs = ("has", "have") if names is empty else ("is", "are")
-            line = "on these feeds {names} {what}: there is nothing in {them} to compare ({feeds} gives others)"
+            line = (
+                "on these feeds {names} {what}, so there is nothing in {them} to compare; use {feeds} to "
+                "give other inputs"
+            )
             facts = {"what": what.format(verbs[len(names) > 1]), "them": "it" if len(names) == 1 else "them"}
             proof.warnings.append(Line(line, names=named(names, 5), **facts))

@@ -92,7 +92,7 @@ def same_given_trial(context: TrialContext, claim: SameGiven) -> Trial:
         node = change.after.find(name)
         if node is None or node.op != "Const" or node.attr_bytes("value") != value:
             raise ValidationError(
-                f"the result differs: {quoted(name)} has not the value that it was to get",
+                f"the result differs: {quoted(name)} does not have its new value",
                 code="differs",
                 facts={"node": name},
             )
@@ -162,8 +162,12 @@ def _apart(context: TrialContext, claim: SamePart, loads: Mapping[str, str], why
     """What is done where the part does not run on what the model gives it; WHY is TensorFlow's reason."""
     trial = part_apart_trial(context, claim, PART)
     names = ", ".join(map(quoted, claim.inputs.values()))
-    warning = f"{printable(os.path.basename(claim.part.source_name))} does not take what {names} gives on these feeds"
-    return replace(trial, loads={**trial.loads, **loads}, warnings=[f"{warning} ({printable(why)}): it was run apart"])
+    warning = (
+        f"{printable(os.path.basename(claim.part.source_name))} cannot run on the values of {names} from these feeds"
+    )
+    return replace(
+        trial, loads={**trial.loads, **loads}, warnings=[f"{warning} ({printable(why)}), so it was run separately"]
+    )
 
 
 def _unlisted(change: Change, claim: SameGiven, nodes: Iterable[Node]) -> list[tuple[str, str]]:
@@ -193,7 +197,7 @@ def _trial(context: TrialContext, wanted: Substitution) -> Trial:
     def edits_doing(refusal: RunRefusal) -> GdsurgeonError:
         if wanted.claim.given and refusal.node in change.intent.copied.values():
             names = ", ".join(quoted(tensor) for tensor in wanted.claim.given)
-            what = f"{quoted(refusal.node)}, which was added, does not take what comes from {names}"
+            what = f"the new node {quoted(refusal.node)} cannot run on the values of {names}"
             return EditError(f"{what}: {refusal.text}", code="part-refuses", advice="give-others")
         if refusal.error is None or (not new_inputs and context.original_runs()):
             return ValidationError(
@@ -203,7 +207,7 @@ def _trial(context: TrialContext, wanted: Substitution) -> Trial:
 
     def blame(graph: Graph, refusal: RunRefusal) -> GdsurgeonError:
         kind = NotValidatedError if new_inputs and (observed is None or refusal.omitted) else ValidationError
-        text = f"does not run on what the result has in the place of its inputs: {refusal.text}"
+        text = f"does not run with the inputs that the result computes: {refusal.text}"
         return kind(f"{printable(graph.source_name)} {text}", advice=DO_WITHOUT)
 
     run.blame = edits_doing
@@ -212,7 +216,7 @@ def _trial(context: TrialContext, wanted: Substitution) -> Trial:
         held.beside = EDITED
     runs.append(held)
     used = {wanted.key, edited.key} & {REWIRED, CUT}
-    loads = dict.fromkeys(used, f"{change.called} does not load where it is rewired")
+    loads = dict.fromkeys(used, f"{change.called} does not load when it is rewired")
     parts = [wanted.part] if wanted.part else []
     for number, claim in enumerate(wanted.claim.parts):
         part = _of_part(claim, f"{PART} {number}")
@@ -260,7 +264,7 @@ def _edited(context: TrialContext, wanted: Substitution, key: str = EDITED, grap
     lost = [tensor for tensor in tensors if parse_tensor(tensor).node not in change.after]
     if lost:
         raise ValidationError(
-            f"the result differs: it has lost its output {quoted(lost[0])}", code="differs", facts={"node": lost[0]}
+            f"the result differs: its output {quoted(lost[0])} is missing", code="differs", facts={"node": lost[0]}
         )
     read = [edited for part in wanted.claim.parts for edited in part.inputs.values()]
     nodes = nodes_of([*tensors, *wanted.claim.given.values(), *wanted.claim.beside, *read])
@@ -280,7 +284,8 @@ def _overrides(context: TrialContext) -> Overrides:
         if name not in known and name in context.change.before:
             listed = ", ".join(map(quoted, known[:8])) or "nothing"
             raise UsageError(
-                f"{quoted(name)} is no input of the result: it was frozen, or cut away; there is {listed} to feed",
+                f"{quoted(name)} is not an input of the result, because it was frozen or cut off; its inputs "
+                f"are {listed}",
                 code="no-such-input",
                 facts={"node": name},
             )

@@ -75,7 +75,7 @@ def alone_trial(context: TrialContext, why: str) -> Trial:
     WHY says what TensorFlow has against the original.
     """
     trial = unchanged_trial(context)
-    warning = f"{context.change.name} does not run here, so that nothing can be compared: {printable(why)}"
+    warning = f"{context.change.name} does not run here, so nothing can be compared: {printable(why)}"
     run = replace(trial.runs[-1], fed={})
     for pair in trial.pairs:
         pair.reason = "the original does not run here"

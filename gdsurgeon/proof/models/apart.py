@@ -81,7 +81,7 @@ def run_apart(
                 shapes = {name: shape(read) for name, read in pair.fed.items()}
                 _tried(executor, item, pair, shapes, (rtol, atol))
             except GdsurgeonError as error:  # a crash: nothing more can be run over there
-                item.why = f"not run apart: {error.message}"
+                item.why = f"not run in isolation: {error.message}"
                 break
 
 
@@ -93,9 +93,9 @@ def _pair(side: Comparison, item: GraphDifference) -> _Pair | None:
     if a.op == b.op == "Const":
         item.why = "no output shows it"
     elif (why := _reason(a) or _reason(b)) != "":
-        item.why = f"not run apart: {why}"
+        item.why = f"not run in isolation: {why}"
     elif lone:
-        item.why = f"not run apart: {quoted(lone[0])} stands in the place of another"
+        item.why = f"not run in isolation: {quoted(lone[0])} replaces a different tensor"
     else:
         return _Pair(a, b, side.facts.renamed)
     return None
@@ -113,14 +113,14 @@ def _reason(node: Node) -> str:
     definition = node.op_def
     attrs = {key: node.plain_attr(key) for key in node.attr_keys}
     if definition is None or node.op in CONTROL_FLOW | PLACEHOLDERS:
-        return f"{node.op} means nothing alone"
+        return f"{node.op} cannot be run separately"
     if definition.takes_functions or node.op in node.graph.functions:
         return f"{node.op} calls functions"
     if definition.is_stateful or holds_state(node.op) or is_random(node.op) or not is_pure(node.op, attrs):
-        return f"{node.op} is not a function of its inputs"
+        return f"the outputs of {node.op} depend on more than its inputs"
     found = [*(node.input_dtypes or ()), *(node.output_dtypes or ())]
     known = (*dtypes.FLOATING, *INTEGERS, *_OTHERS)
-    return "" if all(base_dtype(dtype) in known for dtype in found) else f"{node.op} takes or gives handles"
+    return "" if all(base_dtype(dtype) in known for dtype in found) else f"{node.op} has handles as inputs or outputs"
 
 
 _OTHERS = (dtypes.BOOL, dtypes.UINT8, dtypes.STRING, dtypes.COMPLEX64, dtypes.COMPLEX128)
@@ -192,17 +192,15 @@ def _tried(
             executor.drop(_RESULT)
             wrong = [each for each in found if not agrees(each, *tolerance)]
             if wrong:
-                item.shown, item.why = DIFFERENT, f"run apart, {_difference(wrong[0])}"
+                item.shown, item.why = DIFFERENT, f"run in isolation, {_difference(wrong[0])}"
                 return
     except Refused as refused:
-        item.why = f"not run apart: {refused.text}"
+        item.why = f"not run in isolation: {refused.text}"
         return
     finally:
         executor.unload(_KEY)
     item.shown = EQUAL if ran else ""
-    item.why = (
-        f"the same on {ran} feeds of its own" if ran else "not run apart: it runs on none of the feeds made for it"
-    )
+    item.why = f"the same on {ran} generated feeds" if ran else "not run in isolation: it refuses all generated feeds"
 
 
 def _difference(found: Compared) -> str:

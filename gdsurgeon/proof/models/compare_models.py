@@ -145,13 +145,13 @@ def _tensors(context: TrialContext, wanted: Sequence[str], served: Collection[st
     theirs = [node.name for node in output_nodes(other)]
     partners = {name: before.get(name, name) for name in theirs}
     names = (context.change.name, mine), (printable(other.source_name), theirs)
-    lonely = [f"{names[0][0]} gives {quoted(name)}" for name in mine if not context.has_after(name)]
+    lonely = [f"{names[0][0]} returns {quoted(name)}" for name in mine if not context.has_after(name)]
     lonely += [
-        f"{names[1][0]} gives {quoted(n)}" for n, old in partners.items() if old not in model and n not in served
+        f"{names[1][0]} returns {quoted(n)}" for n, old in partners.items() if old not in model and n not in served
     ]
     if lonely:
         raise ValidationError(
-            f"{len(lonely)} output{'s have' if len(lonely) > 1 else ' has'} no partner in the other model:",
+            f"{len(lonely)} output{'s have' if len(lonely) > 1 else ' has'} no counterpart in the other model:",
             code="no-partner",
             facts={"count": len(lonely)},
             details=first_lines(lonely, 20),
@@ -209,7 +209,7 @@ def _paired_inputs(context: TrialContext, parts: Parts) -> _Inputs:
 
 def _unpaired(model: str, inputs: Sequence[str], other: str) -> ValidationError:
     return ValidationError(
-        f"{model} takes {', '.join(map(quoted, inputs[:8]))}, which {other} does not",
+        f"{model} has the inputs {', '.join(map(quoted, inputs[:8]))}, which {other} does not have",
         code="no-partner",
         facts={"inputs": list(inputs)},
         advice="pair-or-feed",
@@ -230,7 +230,7 @@ def _fit(context: TrialContext, parts: Parts, mine: InputSpec, theirs: InputSpec
     names = f"{quoted(mine.name)} of {context.change.name}", f"{quoted(theirs.name)} of {context.change.called}"
     if mine.dtype != theirs.dtype:
         raise ValidationError(
-            f"{names[0]} is {dtypes.dtype_name(mine.dtype)}, and {names[1]} is {dtypes.dtype_name(theirs.dtype)}",
+            f"{names[0]} is {dtypes.dtype_name(mine.dtype)}, but {names[1]} is {dtypes.dtype_name(theirs.dtype)}",
             code="dtype-mismatch",
             facts={"node": names[1]},
             advice="put-in-front",
@@ -239,7 +239,7 @@ def _fit(context: TrialContext, parts: Parts, mine: InputSpec, theirs: InputSpec
     shapes = shapes or [s for s in theirs.shapes if compatible(s, mine.stated)]
     if not shapes:
         raise ValidationError(
-            f"{names[0]} and {names[1]} take no common shape", code="shape-mismatch", facts={"node": names[1]}
+            f"no shape fits both {names[0]} and {names[1]}", code="shape-mismatch", facts={"node": names[1]}
         )
     stated = mine.stated
     if stated is not None and theirs.stated is not None:
@@ -253,7 +253,9 @@ def _fit(context: TrialContext, parts: Parts, mine: InputSpec, theirs: InputSpec
 def _named(specs: Sequence[InputSpec], name: str) -> InputSpec:
     found = next((spec for spec in specs if spec.name == name), None)
     if found is None:
-        raise UsageError(f"the graph in front has no input {quoted(name)}", code="no-such-input", facts={"node": name})
+        raise UsageError(
+            f"the preprocessing graph has no input {quoted(name)}", code="no-such-input", facts={"node": name}
+        )
     return found
 
 

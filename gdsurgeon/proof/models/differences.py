@@ -69,7 +69,7 @@ def listed_differences(comparison: Comparison, where: str = "") -> list[GraphDif
     nodes: dict[str, GraphDifference] = {}
     for slot in facts.rewired:
         found = nodes.setdefault(slot.node, GraphDifference(where, slot.node, is_rewired=True))
-        found.what.append(f"reads {quoted(slot.new)} and not {quoted(slot.old)} at input {slot.slot}")
+        found.what.append(f"input {slot.slot} is {quoted(slot.new)}, not {quoted(slot.old)}")
     for name, altered in facts.altered.items():
         found = nodes.setdefault(name, GraphDifference(where, name, is_rewired=True, has_value=False))
         for what, (was, now) in altered.items():
@@ -77,21 +77,21 @@ def listed_differences(comparison: Comparison, where: str = "") -> list[GraphDif
             found.is_rewired &= what == "inputs"
             found.has_value |= what in ("op", "inputs") or (what.startswith("attr ") and not what[5:].startswith("_"))
     out = list(nodes.values())
-    out += [GraphDifference(where, name, ["is in the first only"], node=False) for name in facts.removed]
-    out += [GraphDifference(where, name, ["is in the second only"], node=False) for name in facts.added]
+    out += [GraphDifference(where, name, ["is only in the first"], node=False) for name in facts.removed]
+    out += [GraphDifference(where, name, ["is only in the second"], node=False) for name in facts.added]
     functions = facts.functions
-    out += [GraphDifference("", f, ["the function is in the first only"], node=False) for f in functions.removed]
-    out += [GraphDifference("", f, ["the function is in the second only"], node=False) for f in functions.added]
+    out += [GraphDifference("", f, ["the function is only in the first"], node=False) for f in functions.removed]
+    out += [GraphDifference("", f, ["the function is only in the second"], node=False) for f in functions.added]
     for name in functions.changed:
         body = comparison.inside.get(name)
         inner = listed_differences(body, name) if body is not None else []
-        out += inner or [GraphDifference("", name, ["the function is another"], node=False)]
+        out += inner or [GraphDifference("", name, ["the function differs"], node=False)]
     out += [_beside(where, what, was, now) for what, (was, now) in facts.beside.items()]
     return out
 
 
 def _beside(where: str, what: str, was: Value, now: Value) -> GraphDifference:
-    change = "is in the second only" if was is None else "is in the first only" if now is None else "is another"
+    change = "is only in the second" if was is None else "is only in the first" if now is None else "differs"
     has_value = what in ("signature", "versions") or what.startswith("gradient")
     return GraphDifference(where, what, [change], node=False, has_value=has_value)
 
@@ -100,15 +100,15 @@ def _told(what: str, was: Value, now: Value) -> str:
     if what == "op":
         return f"{printable(str(was))} -> {printable(str(now))}"
     if what == "device":
-        return f"asks for {quoted(str(now))} and not for {quoted(str(was))}"
+        return f"device {quoted(str(was))} -> {quoted(str(now))}"
     if what == "attr value":
-        return "its value is another"
+        return "its value differs"
     if what.startswith("attr "):
         return f"{printable(what[5:])} {_attr(was)} -> {_attr(now)}"
     if what == "other fields":
-        return "its fields that are none of a node's are others"
-    verb = {"controls": "waits for", "colocated": "stands beside", "inputs": "reads"}.get(what, what)
-    return f"{verb} {_names(now)} and not {_names(was)}"
+        return "its unknown fields differ"
+    kind = {"controls": "control inputs", "colocated": "colocated nodes", "inputs": "inputs"}.get(what, what)
+    return f"{kind}: {_names(now)} instead of {_names(was)}"
 
 
 def _names(value: Value) -> str:

@@ -329,7 +329,7 @@ class DivergenceSearch:
         return TrialRun(
             fetching(self.executor, key, graph, tensors, _LOOKED_AT + key),
             feeds,
-            blame=lambda refusal: error(f"{name} does not run while its tensors are looked at: {refusal.text}"),
+            blame=lambda refusal: error(f"{name} does not run when inner tensors are fetched: {refusal.text}"),
             reported_as=None,
         )
 

@@ -27,10 +27,10 @@ def node_differences(a: Node, b: Node, name_in_b: Callable[[str], str] = lambda 
     waited, waits = ({*(names or ())} for names in changes.get("controls", ((), ())))
     out = [f"it is {an(b.op)}, not {an(a.op)}"] if "op" in changes else []
     if "inputs" in changes:
-        out.append(f"it reads {len(b.inputs)} tensors, not {len(a.inputs)}")
+        out.append(f"it has {len(b.inputs)} inputs, not {len(a.inputs)}")
     out += [f"input {slot} is {quoted(new)}, not {quoted(old)}" for _, slot, old, new in spelling.rewired(a, b)]
-    out += [f"it waits for {quoted(name)}" for name in sorted(waits - waited)]
-    out += [f"it does not wait for {quoted(name)}" for name in sorted(waited - waits)]
+    out += [f"it has an additional control input {quoted(name)}" for name in sorted(waits - waited)]
+    out += [f"it lacks the control input {quoted(name)}" for name in sorted(waited - waits)]
     out += [_attr(a, b, what[5:]) for what in changes if what.startswith("attr ")]
     out += _bodies(a, b)
     if "device" in changes:
@@ -40,11 +40,11 @@ def node_differences(a: Node, b: Node, name_in_b: Callable[[str], str] = lambda 
 
 def _attr(a: Node, b: Node, key: str) -> str:
     if not (a.has_attr(key) and b.has_attr(key)):
-        return f"attr {quoted(key)} is not there" if a.has_attr(key) else f"attr {quoted(key)} is there, and was not"
+        return f"attr {quoted(key)} is missing" if a.has_attr(key) else f"attr {quoted(key)} is new"
     if a.op == "Const" and key == "value":
-        return "its constant is another"
+        return "its constant value differs"
     old, new = _text(a.attr(key)), _text(b.attr(key))
-    return f"attr {quoted(key)} is {new}, not {old}" if old != new else f"attr {quoted(key)} is another"
+    return f"attr {quoted(key)} is {new}, not {old}" if old != new else f"attr {quoted(key)} differs"
 
 
 def _text(value: AttrValue | None) -> str:

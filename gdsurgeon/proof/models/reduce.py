@@ -63,7 +63,7 @@ def reduced(search: DivergenceSearch, guilty: Guilty) -> Reduced:
     """
     if guilty.tensor.after not in search.partners:
         raise NotValidatedError(
-            f"{quoted(guilty.node)} has no partner to stand beside it: nothing was reduced", code="not-reduced"
+            f"{quoted(guilty.node)} has no counterpart to compare it with, so nothing was reduced", code="not-reduced"
         )
     given: set[str] = set()
     for _ in range(MOST_ROUNDS):
@@ -71,7 +71,7 @@ def reduced(search: DivergenceSearch, guilty: Guilty) -> Reduced:
         try:
             piece = _piece(search, guilty, starts)
         except EditError as error:
-            text = f"the piece around {quoted(guilty.node)} cannot be cut out: {error.message}"
+            text = f"the subgraph around {quoted(guilty.node)} cannot be cut out: {error.message}"
             raise NotValidatedError(text, code="not-reduced") from error
         text = _difference(search, piece)
         if text:
@@ -81,8 +81,8 @@ def reduced(search: DivergenceSearch, guilty: Guilty) -> Reduced:
             break
         given |= wider
     raise NotValidatedError(
-        f"no piece around {quoted(guilty.node)} differs on its own, so that nothing was reduced: "
-        "it takes the whole graphs",
+        f"no subgraph around {quoted(guilty.node)} differs in isolation, so nothing was reduced: the whole "
+        "graphs are needed",
         code="not-reduced",
     )
 
@@ -112,7 +112,7 @@ def _values(executor: Executor, reference: ModelSide, pairs: list[TensorPair]) -
         executor.wait(executor.run(reference.key, result, reference.feeds, [pair.before for pair in pairs]))
     except Refused as refused:
         raise NotValidatedError(
-            f"the inputs of the piece cannot be had together: {refused.text}", code="not-reduced"
+            f"the inputs of the subgraph cannot be computed in one run: {refused.text}", code="not-reduced"
         ) from refused
     values = {pair: executor.tensor(result, i) for i, pair in enumerate(pairs)}
     executor.drop(result)
@@ -197,7 +197,9 @@ def _difference(search: DivergenceSearch, piece: Reduced) -> str:
         executor.loaded(PIECE)
         executor.wait(executor.run(PIECE, "both", {}, [piece.mine, piece.theirs]))
     except Refused as refused:
-        raise NotValidatedError(f"the piece does not run on its own: {refused.text}", code="not-reduced") from refused
+        raise NotValidatedError(
+            f"the subgraph does not run in isolation: {refused.text}", code="not-reduced"
+        ) from refused
     (comparison,) = executor.comparisons(executor.compare("both", "both", [(0, 1)], rtol=search.rtol, atol=search.atol))
     executor.drop("both")
     executor.unload(PIECE)

@@ -130,10 +130,10 @@ def optimized_trial(trial: Trial, key: str) -> Trial:
     return replace(
         trial,
         statement="optimised(x) = model(x)",
-        complaint=f"{run.called} differs from itself as it is written, when it is optimised, in",
+        complaint=f"{run.called} differs from itself when TensorFlow optimizes it, in",
         runs=[replace(run, subject=subject.under(key))],
         pairs=pairs,
-        loads={key: f"TensorFlow does not load {run.called}, optimised"},
+        loads={key: f"TensorFlow does not load {run.called} when it optimizes it"},
         lead=key,
         conditions=[],
         skipped=[],
@@ -173,23 +173,23 @@ def _pairs(subject: Subject, inside: Collection[str], golden: Golden) -> list[Co
 def _check_golden(name: str, subject: Subject, inside: Collection[str], golden: Golden) -> None:
     """Raises ValidationError where something has no partner among what was recorded."""
     mine, theirs = set(subject.plan.fetches), set(golden.samples[0])
-    lonely = [f"{name} gives {quoted(n)}, which was not recorded" for n in sorted(mine - {*inside} - theirs)]
-    lonely += [f"{quoted(n)} was recorded, and {name} does not give it" for n in sorted(theirs - mine)]
+    lonely = [f"{name} returns {quoted(n)}, which was not recorded" for n in sorted(mine - {*inside} - theirs)]
+    lonely += [f"{quoted(n)} was recorded, but {name} does not return it" for n in sorted(theirs - mine)]
     for sample, recorded in enumerate(golden.samples[1:], 1):
         lonely += [
-            f"{quoted(n)} was recorded of sample {1 if n in theirs else sample + 1} alone"
+            f"{quoted(n)} was recorded only for sample {1 if n in theirs else sample + 1}"
             for n in sorted(theirs ^ set(recorded))
         ]
     if lonely:
         raise ValidationError(
-            f"the outputs of {name} are not those of {golden.name}:",
+            f"{name} and {golden.name} have different outputs:",
             code="wrong-outputs",
             details=tuple(lonely[:20]),
             advice="outputs",
         )
     if len(golden.samples) < subject.samples:
         raise NotValidatedError(
-            f"{golden.name} has {len(golden.samples)} of the {subject.samples} samples",
+            f"{golden.name} has {len(golden.samples)} samples, but {subject.samples} are needed",
             code="too-few-samples",
             advice="as-many-samples",
             facts={"samples": len(golden.samples)},

@@ -111,7 +111,7 @@ def _step_stats(metadata: bytes) -> StepStats:
             if field.number == _STEP_STATS and field.wire_type == LEN:
                 stats.MergeFromString(metadata[field.value : field.end])
     except (WireError, decode_error()) as error:
-        raise ValueError(f"not the metadata of a run: {error}") from error
+        raise ValueError(f"this is not the metadata of a run: {error}") from error
     return stats
 
 

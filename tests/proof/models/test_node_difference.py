@@ -41,7 +41,7 @@ def test_a_name_that_has_changed_is_no_difference() -> None:
 
 
 def test_a_constant() -> None:
-    assert differences(model(value=1.0), model(value=2.0), "k") == ["its constant is another"]
+    assert differences(model(value=1.0), model(value=2.0), "k") == ["its constant value differs"]
 
 
 def test_an_attr_and_a_device() -> None:
@@ -57,7 +57,7 @@ def test_control_inputs() -> None:
     b = model()
     b.graph_def.node[-1].input.append("^gate")
     assert differences(model(), b) == ["it waits for 'gate'"]
-    assert differences(b, model()) == ["it does not wait for 'gate'"]
+    assert differences(b, model()) == ["it lacks the control input 'gate'"]
 
 
 def test_a_function_of_the_same_name() -> None:
