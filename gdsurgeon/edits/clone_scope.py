@@ -156,7 +156,7 @@ def _under(topology: Topology, source: str) -> list[Node]:
         near = nearest(scope, scopes(topology)) if not became else None
         more = f" does not exist any more: {became}" if became else f" does not exist.{suggestion(near)}"
         facts = {"name": scope, "near": near, "reason": became}
-        raise EditError(f"scope {quoted(scope)}{more}", code="no-such-scope", facts=facts)
+        raise EditError(f"scope {quoted(scope)}{more}".rstrip("."), code="no-such-scope", facts=facts)
     return [topology.node(number) for number in found]
 
 

@@ -101,7 +101,7 @@ def whole(outlines: Outlines, scope: str | None = None) -> Item:
     if found is None:
         near = nearest(scope, known)
         raise EditError(
-            f"there is no scope {quoted(scope)}.{suggestion(near)}".rstrip("."),
+            f"scope {quoted(scope)} does not exist.{suggestion(near)}".rstrip("."),
             code="no-such-scope",
             facts={"name": scope, "near": near},
         )

@@ -57,13 +57,13 @@ def violations(
         stem = f"{under}/{ref.node}" + (f"_{ref.port}" if ref.port else "")
         result = after.find(names[number]) if number < len(names) else _numbered(after, own, stem)
         if result is None:
-            yield f"there is no gradient of {quoted(x)}"
+            yield f"{quoted(x)} has no gradient"
         elif unconnected == "zero" and result.op == "ZerosLike" and [read.name for read in result.inputs] == [x]:
             continue
         elif result.op != "Identity" or result.controls or len(result.inputs) != 1:
             yield f"{quoted(result.name)}, the gradient of {quoted(x)}, is a {result.op}"
         elif unconnected == "error" and result.name not in beginnings:
-            yield f"{quoted(result.name)}, the gradient of {quoted(x)}, does not hang on what the gradients begin with"
+            yield (f"{quoted(result.name)}, the gradient of {quoted(x)}, does not depend on the incoming gradients")
 
 
 def _scope(added: Iterable[str], names: Sequence[str]) -> str:
@@ -76,9 +76,9 @@ def _seed(after: Graph, name: str, y: str, given: str | None) -> Iterator[str]:
     """Whether the gradients of the target Y begin with what was GIVEN, or with ones."""
     node = after.find(name)
     if node is None:
-        yield f"no gradient begins at {quoted(y)}"
+        yield f"the gradients do not start at {quoted(y)}"
     elif given is not None and (node.op != "Identity" or not _is_same(after, node, given.removesuffix(":0"))):
-        yield f"the gradient of {quoted(y)} is not {quoted(given)}"
+        yield f"the incoming gradient of {quoted(y)} is not {quoted(given)}"
 
 
 def _is_same(after: Graph, seed: Node, given: str) -> bool:

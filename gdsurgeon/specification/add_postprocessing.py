@@ -20,7 +20,7 @@ def violations(comparison: Comparison, post: Graph, mapped: Sequence[Bound] = ()
     raws = {ref.node: comparison.facts.renamed.get(ref.node, "") for ref in outputs.values()}
     for model, raw in raws.items():
         if not is_numbered(raw, f"{model}_raw"):
-            yield f"{quoted(model)} is called {quoted(raw)}, not {quoted(model + '_raw')}"
+            yield f"{quoted(model)} has the new name {quoted(raw)}, not {quoted(model + '_raw')}"
     # A result that is all that its node gives, and of no other output, has the name itself; else it is handed on.
     count = Counter(parse_tensor(result).node for _, _, result in bound)
     direct = {

@@ -101,12 +101,12 @@ def violations(
     yield from _groups(comparison, names, intent)
     yield from audit(comparison, intent)
     if len({mine for mine, _ in pairs}) < len(pairs) or len(set(functions.values())) < len(functions):
-        yield "one function has become two in the clone, or two have become one"
+        yield "one function became two in the clone, or two became one"
     common = names_in_use(before, names, functions=False)
     yield from sharing_faults(comparison, copies, dict(pairs), common)
     for tensor in outside:
         if not any(input.name == tensor for name in names for input in before[name].inputs):
-            yield f"nothing that is cloned reads {quoted(tensor)}"
+            yield f"no cloned node reads {quoted(tensor)}"
 
 
 def around(expected: Expected, found: Surroundings, **asked: object) -> Iterator[str]:
@@ -298,7 +298,7 @@ def _groups(comparison: Comparison, names: Mapping[str, str], intent: Intent) ->
         node = after.find(table.names[group])
         waits = [control.name for control in node.controls] if node is not None else []
         if set(waits) != copies | {control.name for control in before[table.names[group]].controls}:
-            yield f"{quoted(table.names[group])} was to run {or_nothing(sorted(copies))}, too"
+            yield f"{quoted(table.names[group])} does not also run {or_nothing(sorted(copies))}"
         intent.changed.append(table.names[group])
         intent.altered.append(Altered(table.names[group], "controls", tuple(waits)))
 

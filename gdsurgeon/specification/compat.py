@@ -125,7 +125,7 @@ def _versions(before: Graph, after: Graph, wanted: Release) -> Iterator[str]:
     ):
         yield f"the versions are {now.producer} and {now.min_consumer}"
     if list(now.bad_consumers) != [version for version in was.bad_consumers if version != wanted.version]:
-        yield f"the versions that must not read it are {list(now.bad_consumers)}"
+        yield f"the bad_consumers are {list(now.bad_consumers)}"
 
 
 # -- what is different ----------------------------------------------------------------------------------------
@@ -197,18 +197,18 @@ def _wrong_results(old: Node, new: Node | None, lowered: set[str], library: Func
     if old.op not in CALLING or "Call" in old.op:
         return
     if new is None or new.op not in HANDS_ON or len(new.inputs) != len(old.output_dtypes or ()):
-        yield f"{where} does not give what it gave"
+        yield f"{where} does not have its former outputs"
         return
     lost = {control.name for control in old.controls} - lowered - {control.name for control in new.controls}
-    yield from (f"{where} no longer waits for {quoted(name)}" for name in sorted(lost))
+    yield from (f"{where} lost its control dependency on {quoted(name)}" for name in sorted(lost))
     if old.op in BRANCHING and not _waits_for_branches(old, new, library):
-        yield f"{where} does not wait for the effects of its branches"
+        yield f"{where} has no control dependency on the effects of its branches"
     for index, read in enumerate(new.inputs):
         if old.op in BRANCHING:
             branches = old.attr("branches")
             count = 2 if branches is None else len(branches.list.func)
             if read.node.op != "Merge" or read.index or len(read.node.inputs) != count:
-                yield f"{where} reads {quoted(read.name)} for what comes of its branches"
+                yield f"{where} reads {quoted(read.name)}, which is not the result of its branches"
             continue
         at, way = read, []
         while at.node.op in ("Exit", "Switch", "Merge", "Enter") and at.index == 0:
@@ -216,7 +216,7 @@ def _wrong_results(old: Node, new: Node | None, lowered: set[str], library: Func
             at = at.node.inputs[0]
         begins = old.inputs[index]
         if way != ["Exit", "Switch", "Merge", "Enter"] or (begins.node.name not in lowered and at.name != begins.name):
-            yield f"{where} reads {quoted(read.name)}, which does not go round from {quoted(begins.name)}"
+            yield f"{where} reads {quoted(read.name)}, which is not the loop's result for {quoted(begins.name)}"
 
 
 def _waits_for_branches(old: Node, new: Node, library: FunctionLibrary) -> bool:
@@ -268,15 +268,15 @@ def _wrong_inputs(comparison: Comparison, wanted: Release) -> Iterator[str]:
         old, new = comparison.before[name], comparison.after[name]
         if old.op == "Conv2D" and new.op in GROUPED:
             if not _convolves_groups(old, new, wanted):
-                yield f"{quoted(name)} does not convolve the groups of what it convolved, each with its filters"
+                yield f"{quoted(name)} does not compute the grouped convolution of the original"
         elif _is_padded(old, wanted) and not _is_alike(old, new, new.inputs[0], wanted):
-            yield f"{quoted(name)} does not read what it read, padded by its explicit_paddings"
+            yield f"{quoted(name)} does not read its former input, padded by its explicit_paddings"
         elif _is_padded(old, wanted) and [read.name for read in new.inputs[1:]] != [r.name for r in old.inputs[1:]]:
-            yield f"{quoted(name)} does not read the filters that it read"
+            yield f"{quoted(name)} does not read its former filters"
         if _is_respelt(old, wanted) and not _reads_respelt(old, new):
-            yield f"{quoted(name)} does not read what it read"
+            yield f"{quoted(name)} does not read its former inputs"
         if (old.op, new.op) == ("ParseExampleV2", "ParseExample") and not _parses(old, new):
-            yield f"{quoted(name)} does not parse by the keys and the defaults by which it parsed"
+            yield f"{quoted(name)} does not parse with its former keys and defaults"
 
 
 def _is_alike(old: Node, new: Node, read: Output, wanted: Release) -> bool:
@@ -471,10 +471,10 @@ def _faults(record: _Record, wanted: Release, library: FunctionLibrary, producer
     definition = wanted.op_def(record.op)
     if definition is None:
         if record.op not in library:
-            yield f"is a {record.op}, which TensorFlow {wanted.name} has not got"
+            yield f"is a {record.op}, which TensorFlow {wanted.name} does not have"
         return
     if definition.removed_in and min(producer, wanted.version) >= definition.removed_in:
-        yield f"is a {record.op}, which GraphDefs of that version have no more"
+        yield f"is a {record.op}, which GraphDefs of that version no longer allow"
     keys = set(record.keys)
     yield from (f"has {key}" for key in sorted(keys - definition.attrs.keys()) if key[:1] != "_")
     needed = (attr.name for attr in definition.attrs.values() if not attr.has_default)
@@ -486,7 +486,7 @@ def _faults(record: _Record, wanted: Release, library: FunctionLibrary, producer
                 yield from (f"has {attr.name} {what}" for what in _wrong(value, attr, wanted))
     wants = _count(definition, record)
     if record.reads >= 0 and wants is not None and wants != record.reads:
-        yield f"reads {record.reads} tensors, and {record.op} takes {wants}"
+        yield f"has {record.reads} inputs, but {record.op} expects {wants}"
 
 
 def _wrong(value: AttrValue, attr: AttrDef, wanted: Release) -> Iterator[str]:
@@ -494,7 +494,7 @@ def _wrong(value: AttrValue, attr: AttrDef, wanted: Release) -> Iterator[str]:
     field = {"type": "type", "string": "s", "int": "i", "bool": "b", "float": "f", "shape": "shape"}.get(kind, "")
     which = value.WhichOneof("value")
     if not field or which != ("list" if listed else field):
-        yield f"of another kind: {which}"
+        yield f"of a wrong type: {which}"
         return
     held = list(getattr(value.list, field)) if listed else [getattr(value, field)]
     if kind == "type":

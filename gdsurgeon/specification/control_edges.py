@@ -25,7 +25,9 @@ def violations(comparison: Comparison, add: Sequence[Edge] = (), remove: Sequenc
     intent = Intent()
     for node, wanted in waits.items():
         if {control.name for control in comparison.after[node].controls} != wanted:
-            yield f"{quoted(node)} does not wait for what it was to wait for: {', '.join(sorted(wanted)) or 'nothing'}"
+            yield (
+                f"{quoted(node)} does not have the requested control inputs: {', '.join(sorted(wanted)) or 'nothing'}"
+            )
         if set(comparison.facts.altered.get(node, ())) == {"controls"}:
             intent.changed.append(node)
             controls = tuple(control.name for control in comparison.after[node].controls)

@@ -42,7 +42,7 @@ def violations(comparison: Comparison, outputs: Sequence[str] = ()) -> Iterator[
         intent.altered.append(Altered(name, "attrs", tuple(sorted((*kept, "f")))))
         intent.altered.append(Altered(name, "attr f", new.attr_bytes("f")))
         if message("tensorflow.AttrValue").FromString(new.attr_bytes("f") or b"").func.SerializeToString() != function:
-            yield f"{quoted(name)} calls another function than it does in any case"
+            yield f"{quoted(name)} calls a different function than the one that is always called"
     yield from audit(comparison, intent)
 
 

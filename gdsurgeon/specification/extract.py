@@ -107,7 +107,7 @@ def cut_down(comparison: Comparison, kept: set[int], inputs: Sequence[str]) -> t
         intent.altered += made(name, "Placeholder", attrs=dict.fromkeys(keys) | {"dtype": dtype})
         shape = placeholder_shape(node) if node is not None else None
         if shape and shape[0] >= 0 and _is_open(before, table, row):
-            faults.append(f"{quoted(name)} takes {shape[0]} rows, and the tensor may have any number")
+            faults.append(f"{quoted(name)} accepts {shape[0]} rows, but the tensor may have any number")
     placed = set(intent.added)
     intent.removed = [n for row, n in enumerate(table.names) if row not in kept and n not in placed]
     intent.functions = FunctionChanges(removed=_unused(before, table, kept))

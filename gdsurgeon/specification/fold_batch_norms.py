@@ -24,7 +24,7 @@ def violations(comparison: Comparison, outputs: Sequence[str] = ()) -> Iterator[
         try:
             fold = Fold(comparison, name)
         except NotFolded as why:
-            yield f"{quoted(name)} is another, and no convolution that has taken in what was around it: {why}"
+            yield f"{quoted(name)} was changed, but is not a convolution with folded neighbors: {why}"
             continue
         yield from fold.faults()
         intent.changed.append(name)

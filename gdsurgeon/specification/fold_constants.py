@@ -58,8 +58,8 @@ def violations(
     kept = {*(before.serving or Serving()).nodes, *(parse_tensor(text).node for text in outputs)}
     for name in folded:
         if name in kept or not any(True for _ in found.same.table.users(found.same.table.rows[name])):
-            yield f"{quoted(name)} is a constant, and an output"
-        yield from (f"{quoted(name)} is a constant, and {line}" for line in found.faults(before[name], after[name]))
+            yield f"{quoted(name)} became a constant, but is an output"
+        yield from (f"{quoted(name)} became a constant, but {line}" for line in found.faults(before[name], after[name]))
         intent.altered += [Altered(name, "op", "Const"), Altered(name, "attrs", _ATTRS)]
         intent.altered += [Altered(name, what, ()) for what in ("inputs", "controls", "colocated")]
         keys = dict.fromkeys([*before[name].attr_keys, *_ATTRS])
@@ -67,7 +67,7 @@ def violations(
     yield from _lost(comparison, found.same, {*folded}, kept)
     for name in folded if opens else ():
         if not _is_opened(comparison, found.same, name):
-            yield f"{quoted(name)} is a shape in which a dim is open, and does not follow from the rest"
+            yield f"{quoted(name)} is a shape with an open dim that the other dims do not determine"
     if evaluate is not None and not opens:
         yield from _others(comparison, folded, found, evaluate)
     if after.source.size > before.source.size + max_growth:
@@ -102,13 +102,13 @@ class _Fixed:
         """What is wrong with a constant NEW in the place of OLD."""
         row = self.same.table.rows[old.name]
         if self.same.branching[row] or self.same.dead[row]:
-            yield "was one of a branch or a loop"
+            yield "belonged to a branch or a loop"
         if not self.shaped[row]:
             yield "depends on more than constants and shapes"
         if old.output_dtypes != new.output_dtypes:
-            yield "was of another type"
+            yield "had a different dtype"
         if new.device != old.device:
-            yield "is elsewhere"
+            yield "is on a different device"
 
 
 def _is_opened(comparison: Comparison, same: Equivalence, name: str) -> bool:
@@ -131,9 +131,9 @@ def _lost(comparison: Comparison, same: Equivalence, folded: set[str], kept: set
         row = same.table.rows[name]
         users = [same.table.names[user] for user in same.table.users(row)]
         if same.table.op(row) in PLACEHOLDERS or name in kept or not same.free[row]:
-            yield f"{quoted(name)} is more than what reads it, and gone"
+            yield f"{quoted(name)} was removed, but is needed for more than its consumers"
         elif not users or not all(user in gone or user in folded for user in users):
-            yield f"{quoted(name)} is read by others, or was by nobody, and gone"
+            yield f"{quoted(name)} was removed, but has other consumers, or had none"
 
 
 def _others(
@@ -153,7 +153,7 @@ def _others(
         return  # whoever cannot run it can run nothing: that is said elsewhere
     for name in names:
         if name in values and not _is(comparison.after[name], values[name]):
-            yield f"{quoted(name)} is a constant, and not the one that it was computed to be"
+            yield f"{quoted(name)} is a constant with a wrong value"
 
 
 def _piece(comparison: Comparison, found: _Fixed, names: Sequence[str]) -> bytes:

@@ -98,30 +98,30 @@ class Fold:
         name, before, after = quoted(new.name), self._comparison.before, self._comparison.after
         is_whole = now.path in ([new], [new, now.conv]) and now.pads is None
         if not is_whole or (now.conv is not new and (new.op != "BiasAdd" or now.conv.name in before)):
-            yield f"{name} is computed by more than a convolution that is new and a sum"
+            yield f"{name} is computed by more than a new convolution and a sum"
         if was.conv.op != now.conv.op:
-            yield f"{name} is computed by {now.conv.op}, and was by {was.conv.op}"
+            yield f"{name} is computed by {now.conv.op}, but was computed by {was.conv.op}"
             return
         if len({node.device for node in (*was.path, *now.path)}) > 1:
-            yield f"{name} is computed on another device"
+            yield f"{name} is computed on a different device"
         if any(node.controls for node in (*was.path, *now.path)):
-            yield f"{name} has taken in what waits for something, or waits itself"
+            yield f"{name} or a node folded into it has control dependencies"
         reads = [[read.name for at, read in enumerate(form.conv.inputs) if at not in (1, FILTERED[form.conv.op])]
                  for form in (was, now)]  # fmt: skip
         if was.source.name != now.source.name or reads[0] != reads[1]:
-            yield f"{name} is computed of something else"
+            yield f"{name} is computed from different inputs"
         for node in was.path:
             users = before.users(node)
             if node is not old and len(users) != 1:
-                yield f"{quoted(node.name)} has gone into {name}, and others read it"
+                yield f"{quoted(node.name)} was folded into {name}, but has other consumers"
             if any(read.node is node and read.index for user in users for read in user.inputs):
-                yield f"{name} has taken in what gives more than one tensor that is read"
+                yield f"a node with several used outputs was folded into {name}"
         yield from self._attrs(name)
         yield from _of_place(was, now, name)
         weights = _past(was.conv.inputs[1])
         mine = now.conv.inputs[1].node
         if weights.name in after and weights.name != mine.name:
-            yield f"{quoted(weights.name)} is still there beside the weights that are made of it"
+            yield f"{quoted(weights.name)} still exists next to the weights computed from it"
         yield from self._numbers(name)
 
     def _attrs(self, name: str) -> Iterator[str]:
@@ -134,7 +134,7 @@ class Fold:
             kind = self._new.plain_attr("T")
             differing += ["T"] if kind != was.plain_attr("T") else []
         if differing:
-            yield f"{name} is computed with another {quoted(differing[0])}"
+            yield f"{name} is computed with a different {quoted(differing[0])}"
 
     def _numbers(self, name: str) -> Iterator[str]:
         """Weights and sums, which are rounded once."""
@@ -146,13 +146,13 @@ class Fold:
             ("weights", was.weights, now.weights, was.rounding), ("sums", was.offset, now.offset, was.peak * 1e-12)
         ):  # fmt: skip
             if exact.shape != found.shape:
-                yield f"{name} has {what} of another shape"
+                yield f"{name} has {what} of a different shape"
                 continue
             with np.errstate(all="ignore"):
                 wrong = ~(np.abs(exact - found) <= np.abs(exact) * precision + slack)
             if wrong.any():
                 count = f"{int(wrong.sum()):,} of {exact.size:,}"
-                yield f"{name} has other {what} than the nodes that it stands for: {count}"
+                yield f"{name} has wrong {what}: {count} differ from those of the original nodes"
 
 
 def _of_place(was: Form, now: Form, name: str) -> Iterator[str]:
@@ -162,13 +162,13 @@ def _of_place(was: Form, now: Form, name: str) -> Iterator[str]:
             if was.conv.has_attr(key) != now.conv.has_attr(key) or (
                 was.conv.has_attr(key) and not is_same_attr(was.conv, now.conv, key)
             ):
-                yield f"{name} is computed by a convolution of another {quoted(key)}"
+                yield f"{name} is computed by a convolution with a different {quoted(key)}"
         return
     gaps = was.gaps or _pair(was.conv, "dilations")
     if _pair(now.conv, "dilations") != gaps:
-        yield f"{name} is computed by a convolution of other gaps"
+        yield f"{name} is computed by a convolution with different dilations"
     if was.pads not in _pads_of(now):
-        yield f"{name} is computed by a convolution that pads otherwise"
+        yield f"{name} is computed by a convolution with different padding"
 
 
 def _first(conv: Node) -> int:
@@ -213,19 +213,19 @@ def _form(node: Node) -> Form:
     while path[-1].op not in FILTERED:
         at = path[-1]
         if len(path) > _LONGEST:
-            raise NotFolded("it is a long way to a convolution")
+            raise NotFolded("the path to a convolution is too long")
         if at.op == "BatchToSpaceND" and shuffled is None:
             shuffled, slot = at, 0
         else:
             slot = _varying(at)
             if shuffled is not None:
-                raise NotFolded("something is between a convolution and what shuffles it")
+                raise NotFolded("a node is between the convolution and BatchToSpaceND")
             links.insert(0, (at, slot))
         path.append(at.inputs[slot].node)
     conv = path[-1]
     filters = _array(conv.inputs[1])
     if filters is None:
-        raise NotFolded("its weights are no constant")
+        raise NotFolded("its weights are not a constant")
     count, axis, rank = _channels(conv, filters)
     shape = [count if place == axis else 1 for place in range(rank)]
     with np.errstate(all="ignore"):
@@ -237,7 +237,7 @@ def _form(node: Node) -> Form:
             gain = np.where(before > 0, np.abs(ones - zeros) / np.where(before > 0, before, 1), 0)
             off = off * gain + np.maximum(np.abs(zeros), np.abs(ones)) * _ROUNDINGS
     if zeros.shape != tuple(shape) or ones.shape != tuple(shape):
-        raise NotFolded("it computes more than a number a channel")
+        raise NotFolded("it does not compute one number per channel")
     factor = (ones - zeros).reshape(-1)
     source, pads, gaps = _around(conv, shuffled, path)
     weights, rounding = _by_channel(conv, filters, factor), _by_channel(conv, np.abs(filters), off.reshape(-1))
@@ -251,10 +251,10 @@ def _around(conv: Node, shuffled: Node | None, path: list[Node]) -> tuple[Output
     if shuffled is not None:
         there = source.node
         if there.op != "SpaceToBatchND" or _pair(conv, "strides") != (1, 1) or _pair(conv, "dilations") != (1, 1):
-            raise NotFolded("the shuffling is of one side alone")
+            raise NotFolded("only one of SpaceToBatchND and BatchToSpaceND is there")
         block, pad, other, crop = (_integers(read) for read in (*there.inputs[1:], *shuffled.inputs[1:]))
         if len(block) != 2 or block != other or conv.text_attr("padding") != "VALID":
-            raise NotFolded("the shuffling is of other blocks")
+            raise NotFolded("SpaceToBatchND and BatchToSpaceND have different blocks")
         pads = ((pad[0] - crop[0], pad[1] - crop[1]), (pad[2] - crop[2], pad[3] - crop[3]))
         gaps = (block[0], block[1])
         path.append(there)
@@ -278,7 +278,7 @@ def _varying(node: Node) -> int:
         return 0
     found = [slot for slot, read in enumerate(node.inputs) if _array(read) is None]
     if node.op not in _BINARY or len(found) != 1:
-        raise NotFolded(f"{node.op} is no sum, and no factor")
+        raise NotFolded(f"{node.op} is neither a sum nor a factor")
     return found[0]
 
 
@@ -288,7 +288,7 @@ def _computed(node: Node, slot: int, value: Array) -> Array:
 
     parts = [value if at == slot else _array(read) for at, read in enumerate(node.inputs)]
     if any(part is None for part in parts):
-        raise NotFolded("something that it reads is no constant")
+        raise NotFolded("one of its inputs is not a constant")
     given: list[Array] = [part for part in parts if part is not None]
     if node.op in _BINARY:
         operation = {"Sub": np.subtract, "Mul": np.multiply, "Div": np.divide, "RealDiv": np.divide}
@@ -307,7 +307,7 @@ def _computed(node: Node, slot: int, value: Array) -> Array:
         gamma, beta, mean, variance = rest
         epsilon = node.setting("epsilon")
         if node.setting("is_training"):
-            raise NotFolded("it is trained")
+            raise NotFolded("it has is_training=true")
     if not isinstance(epsilon, float) or (variance + epsilon <= 0).any():
         raise NotFolded("a variance is not above 0")
     normal: Array = gamma * (value - mean) / np.sqrt(variance + epsilon) + beta
@@ -354,7 +354,7 @@ def _kind(read: Output) -> str:
 def _integers(read: Output) -> list[int]:
     node = _past(read)
     if node.op != "Const":
-        raise NotFolded("a size is no constant")
+        raise NotFolded("a size is not a constant")
     found = elements(node)
     listed: list[int] = [] if found is None else found.array().reshape(-1).tolist()
     return listed

@@ -57,7 +57,7 @@ def violations(
         wanted = _BECOMES.get(op, op.removeprefix("Ref"))
         now = after.find(name)
         if now is not None and now.op != wanted:
-            yield f"{quoted(name)} is {quoted(now.op)}, where {quoted(op)} becomes {quoted(wanted)}"
+            yield f"{quoted(name)} is {quoted(now.op)}, but {quoted(op)} must become {quoted(wanted)}"
         if op == "ResourceGather" and name + _AXIS not in before:
             intent.added.append(name + _AXIS)
     intent.changed = [name for name in intent.changed if name in comparison.facts.altered]

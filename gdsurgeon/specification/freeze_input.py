@@ -36,7 +36,7 @@ def violations(comparison: Comparison, values: Sequence[tuple[str, object]]) -> 
         intent.altered += [Altered(name, what, its) for what, its in now.items()]
         found = constant(new)
         if found is not None and not _is(found, value):
-            yield f"{quoted(name)} was to be {str(value)[:60]}, and is {str(found.values)[:60]}"
+            yield f"{quoted(name)} should be {str(value)[:60]}, but is {str(found.values)[:60]}"
     intent.removed = list(unread(before, [name.removesuffix(":0") for name, _ in values]))
     yield from audit(comparison, intent)
 

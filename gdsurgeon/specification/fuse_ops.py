@@ -42,7 +42,7 @@ def violations(
     call = after.find(name)
     function = call.attr("f") if call is not None else None
     if call is None or function is None:
-        yield f"there is no call {quoted(name)}"
+        yield f"the call {quoted(name)} is missing"
         return
     intent = Intent()
     attrs = ({} if inline or xla else {"_noinline": True}) | ({XLA: True} if xla else {})
@@ -76,7 +76,9 @@ def _call(call: Node, edges: Edges, reads: Sequence[str], inside: Inside, xla: b
     op = "StatefulPartitionedCall" if inside.stateful else "PartitionedCall"
     intent.altered += made(call.name, op, reads, [control.name for control in call.controls], attrs=attrs)
     if {control.name for control in call.controls} != set(edges.waits) | _pivots(call, edges, intent):
-        yield f"the call {quoted(call.name)} waits for {sorted(control.name for control in call.controls)}"
+        yield (
+            f"the call {quoted(call.name)} has the control inputs {sorted(control.name for control in call.controls)}"
+        )
     if xla and not call.plain_attr(XLA):
         yield f"the call {quoted(call.name)} is not compiled by XLA"
 

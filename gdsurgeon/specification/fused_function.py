@@ -50,7 +50,7 @@ def violations(after: Graph, name: str, inside: Inside, attrs: Mapping[str, bool
     """
     function = after.functions.get(name)
     if function is None:
-        yield f"there is no function {quoted(name)}"
+        yield f"the function {quoted(name)} is missing"
         return
     where = f"the function {quoted(name)}"
     try:
@@ -59,14 +59,14 @@ def violations(after: Graph, name: str, inside: Inside, attrs: Mapping[str, bool
         yield f"{where} cannot be read: {error.message}"
         return
     if {key: value.b for key, value in function.attr.items()} != attrs:
-        yield f"{where} is to be run in another way"
+        yield f"{where} has different attrs"
     if function.signature.is_stateful != bool(inside.stateful):
-        yield f"{where} is {'' if inside.stateful else 'not '}stateful, and does not say so"
+        yield f"{where} is {'' if inside.stateful else 'not '}stateful, but is not marked so"
     if set(function.control_ret.values()) != inside.stateful | inside.effects:
-        yield f"{where} waits for other nodes than {sorted(inside.stateful | inside.effects)}"
+        yield f"{where} has other control outputs than {sorted(inside.stateful | inside.effects)}"
     inner = {node.name for node in body.graph.nodes() if node not in body.graph.ends}
     if inner != set(inside.nodes) or len(body.arguments) != len(inside.args):
-        yield f"{where} holds other nodes, or takes other tensors"
+        yield f"{where} has different nodes or arguments"
         return
     given = dict(zip(inside.args, (node.name for node in body.arguments), strict=True))
     returned = [read.name for node in body.results for read in node.inputs]
@@ -82,14 +82,14 @@ def _differences(old: Node, new: Node, given: Mapping[str, str], inside: Inside)
     if inside.functions.get(old.op, old.op) != new.op:
         yield f"is a {new.op}"
     if old.device != new.device:
-        yield f"asks for the device {quoted(new.device)}"
+        yield f"has the device {quoted(new.device)}"
     reads = [given.get(r.name, "") if r.node.name not in members else r.name for r in old.inputs]
     if [read.name for read in new.inputs] != reads:
-        yield f"reads {[read.name for read in new.inputs]}"
+        yield f"has the inputs {[read.name for read in new.inputs]}"
     if {c.name for c in new.controls} != {c.name for c in old.controls} & members:
-        yield f"waits for {sorted(c.name for c in new.controls)}"
+        yield f"has the control inputs {sorted(c.name for c in new.controls)}"
     if {c.name for c in new.colocated} != {c.name for c in old.colocated} & members:
         yield f"is colocated with {sorted(c.name for c in new.colocated)}"
     for key in dict.fromkeys((*old.attr_keys, *new.attr_keys)):
         if key != COLOCATION_ATTR and not is_copied_attr(old, new, key, inside.functions):
-            yield f"has another {quoted(key)}"
+            yield f"has a different {quoted(key)}"

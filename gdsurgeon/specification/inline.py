@@ -52,7 +52,7 @@ def violations(
     for name in beside:
         node = comparison.after.find(name)
         if node is not None and (node.op not in _HANDS_ON or node.device):
-            yield f"{quoted(name)} was made, and is a {node.op}"
+            yield f"{quoted(name)} was added, but is a {node.op}"
     for work in calls.all:
         for node in calls.nodes(work):
             if node not in work.inner and work.copies[node] in made:
@@ -76,13 +76,13 @@ class _Seen:
         name = work.copies[old]
         new = self._after.find(name)
         if new is None:
-            yield f"{quoted(name)} was to be there, and is not"
+            yield f"{quoted(name)} is missing"
             return
         if (new.op, new.device) != (old.op, old.device or work.device):
             yield f"{quoted(name)} is a {new.op} on {quoted(new.device)}"
         for key in dict.fromkeys((*old.attr_keys, *new.attr_keys)):
             if key not in (COLOCATION_ATTR, "frame_name") and not is_same_attr(old, new, key):
-                yield f"{quoted(name)} has another {quoted(key)}"
+                yield f"{quoted(name)} has a different {quoted(key)}"
         together = {work.copies[o] for o in old.colocated if o in work.copies and o not in work.inner}
         if {o.name for o in new.colocated if o.name in self._after} != together:
             yield f"{quoted(name)} is colocated with {sorted(o.name for o in new.colocated)}"
@@ -95,7 +95,7 @@ class _Seen:
         if not old.inputs and not wanted:
             wanted = work.waits()
         if not waits <= wanted and not self._is_gated(new):
-            yield f"{quoted(name)} waits for {sorted(waits)}"
+            yield f"{quoted(name)} has the control inputs {sorted(waits)}"
         yield from self._late(name, waits, wanted)
 
     def _is_gated(self, node: Node) -> bool:
@@ -119,7 +119,7 @@ class _Seen:
                 kept = {control.name for control in user.controls if control.name not in self._calls.of}
                 waits = {control.name for control in now.controls}
                 if not kept <= waits or not waits - kept <= self._made | self._given:
-                    yield f"{quoted(user.name)} waits for {sorted(waits)}"
+                    yield f"{quoted(user.name)} has the control inputs {sorted(waits)}"
                 intent.changed.append(user.name)
                 intent.altered.append(Altered(user.name, "controls", tuple(c.name for c in now.controls)))
         is_read = is_read or any(r.node.name == name for o in self._calls.of.values() for r in o.call.inputs)
@@ -127,7 +127,7 @@ class _Seen:
             return
         call = self._after.find(name)
         if call is None:
-            yield f"{quoted(name)}, which nobody reads, was to be there, and is not"
+            yield f"{quoted(name)}, which has no consumers, is missing"
             return
         for index, read in enumerate(work.results()):
             yield from self._read(name, Output(call, index), work, read)
@@ -158,7 +158,7 @@ class _Seen:
         starts = (node for waited in waits if (node := self._after.find(waited)) is not None)
         left -= {node.name for node in closure(starts, lambda node: _above(node) if node.name in self._made else ())}
         if left:
-            yield f"{quoted(name)} does not wait for {sorted(left)}"
+            yield f"{quoted(name)} has no control dependency on {sorted(left)}"
 
 
 def _may_be_left_out(node: Node) -> bool:

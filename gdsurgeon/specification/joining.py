@@ -43,7 +43,7 @@ class CameAlong:
         """A line for each function that is taken for one which was there, and is another."""
         for old, new in self.names.items():
             if old not in self.added and self._library[new] != respelt(self._part[old], new, self.names):
-                yield f"the function {quoted(old)} is not the one that was there, and is taken for it"
+                yield f"the function {quoted(old)} was reused, but is not equal to the existing function"
 
 
 def in_scope(part: Graph, scope: str) -> dict[str, str]:

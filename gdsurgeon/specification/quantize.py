@@ -80,27 +80,27 @@ def _faults(old: Node, new: Node, to: str) -> Iterator[str]:
     parts = [read.node for read in new.inputs]
     if to == "int8":
         if len(parts) != 2 or parts[0].op != "Cast" or len(parts[0].inputs) != 1:
-            yield "is not made by a Cast and a scale"
+            yield "is not computed by a Cast and a scale"
             return
         cast, scale = parts
         types = [cast.plain_attr(key) for key in ("SrcT", "DstT")]
         constants = [cast.inputs[0].node, scale]
         if types != [NUMBERS["int8"], wide] or cast.controls or cast.device != old.device:
-            yield "is made by another Cast"
+            yield "is computed by a wrong Cast"
     else:
         constants = parts
     if any(each.op != "Const" for each in constants) or len(constants) != (2 if to == "int8" else 1):
-        yield "is not made of constants"
+        yield "is not computed from constants"
         return
     if any(each.controls != _same_nodes(old, new) or each.device != old.device for each in constants):
-        yield "waits for something else, or is elsewhere"
+        yield "has control dependencies, or is on a different device"
     dtypes = [dtype_name(each.output.dtype) for each in constants]
     if dtypes != [to, dtype_name(wide)][: len(constants)]:
-        yield f"is made of {' and '.join(dtypes)}"
+        yield f"is computed from {' and '.join(dtypes)}"
         return
     arrays = [held.array() for each in (old, *constants) if (held := elements(each)) is not None]
     if len(arrays) <= len(constants) or arrays[0].shape != arrays[1].shape:
-        yield "has another shape"
+        yield "has a different shape"
         return
     exact, made = arrays[:2]
     with np.errstate(all="ignore"):
@@ -115,7 +115,7 @@ def _faults(old: Node, new: Node, to: str) -> Iterator[str]:
         off = np.abs(exact.astype(np.float64) - found)
         same = (exact == found) | (np.isnan(exact) & np.isnan(found)) | (off <= allowed)
     if not same.all():
-        yield f"is another in {int((~same).sum()):,} of {same.size:,} elements"
+        yield f"differs in {int((~same).sum()):,} of {same.size:,} elements"
 
 
 def _same_nodes(old: Node, new: Node) -> tuple[Node, ...]:

@@ -47,9 +47,14 @@ def violations(
         found = {control.name for control in after[user].controls}
         if not wanted - {user} <= found | ({user} if user in wanted else set()):
             missing = sorted(wanted - found - {user})
-            yield f"{quoted(user)} does not wait for {', '.join(map(quoted, missing))}, as it has to now"
+            yield (
+                f"{quoted(user)} has no control dependency on {', '.join(map(quoted, missing))}, which is now required"
+            )
         if found - wanted and not bypass:
-            yield f"{quoted(user)} waits for {', '.join(sorted(found - wanted))}, and nobody asked for that"
+            yield (
+                f"{quoted(user)} has control dependencies on {', '.join(sorted(found - wanted))}, which was "
+                "not requested"
+            )
         if "controls" in facts.altered.get(user, ()):
             intent.changed.append(user)
             intent.altered.append(Altered(user, "controls", tuple(control.name for control in after[user].controls)))
@@ -74,7 +79,7 @@ def _kept_orphans(comparison: Comparison, names: Sequence[str]) -> Iterator[str]
             if now is None or node.name in gone or now.op in PLACEHOLDERS or after.colocated_with(now):
                 continue
             if not after.users(now):
-                yield f"{quoted(now.name)} is read by nobody any more, and still there"
+                yield f"{quoted(now.name)} has no consumers any more, but was not removed"
 
 
 def _is_called(graph: Graph, name: str) -> bool:
@@ -87,7 +92,7 @@ def _bypassed(comparison: Comparison, intent: Intent, gone: dict[str, None], whi
     for user, slot, read, now in _lost_reads(comparison, gone):
         intent.rewired.append(Rewired(user, slot, read.name, now))
         if now not in ends.of(read):
-            yield f"{quoted(user)} reads {quoted(now)} in the place of {quoted(read.name)}, not what that read"
+            yield (f"{quoted(user)} reads {quoted(now)} instead of {quoted(read.name)}, but not an input of that node")
 
 
 def _lost_reads(comparison: Comparison, gone: dict[str, None]) -> Iterator[tuple[str, int, Output, str]]:
@@ -165,7 +170,7 @@ def _placeholders(comparison: Comparison, intent: Intent, gone: dict[str, None])
         intent.rewired.append(Rewired(user, slot, read.name, now))
         node = after[parse_tensor(now).node]
         if node.name in before and node.name not in gone:
-            yield f"{quoted(user)} reads {quoted(now)} in the place of {quoted(read.name)}, not a placeholder"
+            yield (f"{quoted(user)} reads {quoted(now)} instead of {quoted(read.name)}, which is not a placeholder")
         keys = ("dtype", "shape") if node.has_attr("shape") else ("dtype",)
         dtype = type_value(base_dtype(read.dtype)).SerializeToString()
         intent.altered += made(node.name, "Placeholder", attrs=dict.fromkeys(keys) | {"dtype": dtype})

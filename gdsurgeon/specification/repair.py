@@ -37,22 +37,22 @@ def violations(comparison: Comparison, custom_ops: bool = False) -> Iterator[str
             intent.changed.append(name)
             intent.altered += _op(old, new)
             if new.op == "NoOp" and any(read.node is old for user in old.graph.users(old) for read in user.inputs):
-                yield f"{quoted(name)} gives nothing any more, and is read"
+                yield f"{quoted(name)} has no outputs any more, but has consumers"
             if _reads_variable(new, old):
-                yield f"{quoted(name)} reads a variable, and is no longer an op of variables"
+                yield f"{quoted(name)} reads a variable, but is not an op of variables any more"
         if new.op == "Const":
             value = constant(new)
             if value is None or value.values != [True] or value.shape:
-                yield f"{quoted(name)} was to be true"
+                yield f"{quoted(name)} should be true"
     intent.changed = [*dict.fromkeys(intent.changed)]
     yield from audit(comparison, intent)
     for node in after.nodes():
         if any(not other.exists for other in node.colocated):
-            yield f"{quoted(node.name)} is still colocated with a node that is not there"
+            yield f"{quoted(node.name)} is still colocated with a missing node"
         wants = node.input_dtypes or ()
         for read, wanted in zip(node.inputs, wants, strict=False):
             if wanted > REF and 0 < read.dtype < REF:
-                yield f"{quoted(node.name)} still wants a variable, and reads the value {quoted(read.name)}"
+                yield f"{quoted(node.name)} still needs a variable, but reads the value {quoted(read.name)}"
 
 
 def _op(old: Node, new: Node) -> list[Altered]:

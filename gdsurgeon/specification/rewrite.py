@@ -52,7 +52,7 @@ def violations(
         rules = [*pattern] if not isinstance(pattern, str) else [rule_of(pattern, only_pattern=True)]
         added = comparison.facts.functions.added
         if len(added) != 1:
-            yield f"{len(added)} functions were added, and one takes the place of the matches"
+            yield f"{len(added)} functions were added, but exactly one replaces the matches"
             return
         intent.functions.added = [added[0]]
         placed = _Placed(replacement, added[0])

@@ -36,10 +36,10 @@ def violations(comparison: Comparison, outputs: Sequence[str] = ()) -> Iterator[
         is_read = any(True for _ in same.table.users(row))
         is_plain = before[name].op in _SAME_ELEMENTS or same.free[row] or not is_lasting(same, row)
         if name in kept or before[name].op in PLACEHOLDERS or not is_read or not is_plain:
-            yield f"{quoted(name)} is more than a shape, and gone"
+            yield f"{quoted(name)} was removed, but is more than a shape"
     for slot in facts.rewired:
         if not _leads_to(comparison, same, slot):
-            yield f"{quoted(slot.node)} reads {quoted(slot.new)} in the place of {quoted(slot.old)}, which is another"
+            yield (f"{quoted(slot.node)} reads {quoted(slot.new)} instead of {quoted(slot.old)}, which is not equal")
     for name, altered in facts.altered.items():
         if "controls" in altered:
             old, new = before[name], after[name]
@@ -47,7 +47,7 @@ def violations(comparison: Comparison, outputs: Sequence[str] = ()) -> Iterator[
             controls = tuple(control.name for control in new.controls)
             intent.altered.append(Altered(name, "controls", controls))
             if {*controls} != {_awaited(same, control, {*facts.removed}) for control in old.controls}:
-                yield f"{quoted(name)} waits for others than it did"
+                yield f"{quoted(name)} has different control inputs"
     yield from audit(comparison, intent)
 
 

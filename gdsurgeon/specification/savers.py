@@ -99,7 +99,7 @@ def expect_saver(expected: Expected, found: Surroundings, saved: Sequence[Saved]
     if listed != records:
         yield "the collection 'variables' does not describe the variables that are restored"
     if any(record not in records for record in trained):
-        yield "the collection 'trainable_variables' describes other variables than those that are restored"
+        yield "the collection 'trainable_variables' describes other variables than the restored ones"
 
 
 def _described(members: Value) -> list[dict[str, Value]]:

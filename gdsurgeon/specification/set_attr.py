@@ -42,7 +42,7 @@ def violations(
             now = node.attr_bytes(key)
             intent.altered.append(Altered(name, f"attr {key}", now))
             if now is None or not spells(text, attr_value(now)):
-                yield f"{name!r} was to have {key} = {text}, and has not"
+                yield f"{name!r} should have {key} = {text}, but does not"
         if "_class" in remove and "class" in altered:
             intent.altered.append(Altered(name, "class", ()))
     yield from audit(comparison, intent)
@@ -68,11 +68,11 @@ def _of_new_op(comparison: Comparison, names: Iterable[str], op: str, texts: Map
                 intent.altered.append(Altered(name, f"attr {key}", new.attr_bytes(key) if is_known else None))
             was, now = old.attr_bytes(key), new.attr_bytes(key)
             if is_known and was is not None and key not in texts and was != now and key not in follow:
-                yield f"{quoted(name)} had {key} before, and has another now"
+                yield f"the attr {key} of {quoted(name)} was changed"
         for key, text in texts.items():
             data = new.attr_bytes(key)
             if data is None or not spells(text, attr_value(data)):
-                yield f"{quoted(name)} was to have {key} = {text}, and has not"
+                yield f"{quoted(name)} should have {key} = {text}, but does not"
     yield from audit(comparison, intent)
 
 

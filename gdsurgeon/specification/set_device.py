@@ -36,17 +36,17 @@ def violations(
         there = {n.name for n in (function.node_def if function is not None else ()) if inner is not None and inner(n)}
         own = [] if body is None else [n for n, altered in body.facts.altered.items() if set(altered) == {"device"}]
         for fault in [] if body is None else audit(body, Intent(changed=[n for n in own if n in there])):
-            yield f"in the function {quoted(name)} {fault}"
+            yield f"in the function {quoted(name)}: {fault}"
     yield from audit(comparison, intent)
     for where, old, new in _devices(comparison, changed, names, inner):
         wanted = "" if clear else device if device is not None else _mapped(old, pairs)
         if _parts(new) != _parts(wanted):
-            yield f"{where} asks for {quoted(new)}, and was to ask for {quoted(wanted)}"
+            yield f"{where} has the device {quoted(new)} instead of {quoted(wanted)}"
     if names is None:
         for function in after.functions:
             for node in function.node_def:
                 if clear and node.device:
-                    yield f"{quoted(node.name)} in {quoted(function.signature.name)} still asks for a device"
+                    yield f"{quoted(node.name)} in {quoted(function.signature.name)} still has a device"
 
 
 def _inner(before: Graph, nodes: Selecting | Iterable[str] | None) -> Callable[[NodeDef], bool] | None:

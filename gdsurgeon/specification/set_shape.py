@@ -33,7 +33,7 @@ def violations(
             intent.changed.append(name)
             intent.altered.append(Altered(name, f"attr {STATED_SHAPES}", None))
             if after[name].has_attr(STATED_SHAPES):
-                yield f"{quoted(name)} still notes the shapes that it gave before"
+                yield f"{quoted(name)} still states its former output shapes"
     if fix_batch:
         yield from _opened(comparison, intent, {dims[0] for name in wanted if (dims := _shape(before[name]))})
     yield from audit(comparison, intent)
@@ -64,7 +64,7 @@ def _opened(comparison: Comparison, intent: Intent, batches: set[int]) -> Iterat
             intent.changed.append(name)
             readers = [after[user] for user in after.store.users(name)]
             if any(user.op != "Reshape" or user.inputs[0].node.name == name for user in readers):
-                yield f"{quoted(name)} was changed, and others than Reshapes read it"
+                yield f"{quoted(name)} was changed, but has consumers other than Reshapes"
             yield from _is_opened(comparison.before[name], after[name], batches)
     for slot in comparison.facts.rewired:
         node, name = after[slot.node], slot.new
@@ -92,4 +92,4 @@ def _is_opened(old: Node, new: Node, batches: set[int]) -> Iterator[str]:
     opened = [at for at, size in enumerate(now.values) if size == -1]
     kept = all(a in (b, -1) or at in opened for at, (a, b) in enumerate(zip(was.values, now.values, strict=True)))
     if len(opened) != 1 or opened[0] not in (exact[:1] or held) or not kept:
-        yield f"{quoted(new.name)} is {now.values}, and was {was.values}: that opens no batch"
+        yield f"{quoted(new.name)} is {now.values}, but was {was.values}: this does not open a batch dim"

@@ -108,13 +108,16 @@ def sharing_faults(
     for holder in holders:
         if holder.old and not holder.is_own and holder.old in common:
             if holder.new != holder.old:
-                yield f"{quoted(holder.copy)} is shared as {quoted(holder.new)}, not as {quoted(holder.old)}"
+                yield (f"{quoted(holder.copy)} has the shared name {quoted(holder.new)}, not {quoted(holder.old)}")
         elif given.setdefault(holder.old, holder.new) != holder.new and not holder.is_own:
-            yield f"{quoted(holder.copy)} is shared as {quoted(holder.new)}, others as {quoted(given[holder.old])}"
+            yield (
+                f"{quoted(holder.copy)} has the shared name {quoted(holder.new)}, but others have "
+                f"{quoted(given[holder.old])}"
+            )
         elif holder.new in used:
-            yield f"{quoted(holder.copy)} shares {quoted(holder.new)} with what was there before"
+            yield f"{quoted(holder.copy)} has the shared name {quoted(holder.new)} of an existing node"
     if len(set(given.values())) < len(given):
-        yield "what is held by two names is held by one in the copy"
+        yield "one state in the copy belongs to two states of the original"
 
 
 def _shares(graph: Graph, op: str) -> bool:

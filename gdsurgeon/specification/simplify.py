@@ -49,7 +49,7 @@ def violations(
     for slot in facts.rewired:
         intent.rewired.append(slot)
         if not _may_read(comparison, same, slot):
-            yield f"{quoted(slot.node)} reads {quoted(slot.new)} in the place of {quoted(slot.old)}, which is another"
+            yield (f"{quoted(slot.node)} reads {quoted(slot.new)} instead of {quoted(slot.old)}, which is not equal")
     for name, altered in facts.altered.items():
         old, new = comparison.before[name], comparison.after[name]
         joined = _is_joined(same, old, new)
@@ -79,18 +79,18 @@ def _lost(comparison: Comparison, same: Equivalence, outputs: Sequence[str]) -> 
     named = {*serving.nodes}
     ends = {parse_tensor(text).node for text in outputs}
     for name in sorted(ends - {node for node in ends if node in comparison.after}):
-        yield f"{quoted(name)} is an output, and gone"
+        yield f"{quoted(name)} was removed, but is an output"
     for name in comparison.facts.removed:
         row = same.table.rows[name]
         if same.table.op(row) in PLACEHOLDERS:
-            yield f"{quoted(name)} is an input, and gone"
+            yield f"{quoted(name)} was removed, but is an input"
         elif name in named:
-            yield f"{quoted(name)} is what the model serves or restores, and gone"
+            yield f"{quoted(name)} was removed, but the model's signatures or saver use it"
         elif not outputs and not same.dead[row]:
             if _lasts(same, row):
-                yield f"{quoted(name)} did something that lasts, and is gone"
+                yield f"{quoted(name)} was removed, but has a lasting effect"
             elif not serving.called and not comparison.before.ends and _is_output(same, row):
-                yield f"{quoted(name)} was read by nobody: an output, and gone"
+                yield f"{quoted(name)} was removed, but has no consumers, so it is an output"
 
 
 def _lasts(same: Equivalence, row: int) -> bool:
@@ -163,7 +163,12 @@ def _waits(comparison: Comparison, same: Equivalence, old: Node, new: Node) -> I
     there = {*new_ones, *map(same.normal, read), *(code >> BITS << BITS | PORT for code in read)}
     for code in sorted(needed - now):
         if not any(same.is_same(code, other) for other in there):
-            yield f"{quoted(new.name)} does not wait for {quoted(same.table.names[code >> BITS])}, as it has to"
+            yield (
+                f"{quoted(new.name)} lacks the required control dependency on {quoted(same.table.names[code >> BITS])}"
+            )
     for code in sorted(new_ones):
         if not any(same.is_same(code, other) for other in had):
-            yield f"{quoted(new.name)} waits for {quoted(same.table.names[code >> BITS])}, and nobody asked for that"
+            yield (
+                f"{quoted(new.name)} has a control dependency on {quoted(same.table.names[code >> BITS])}, "
+                "which was not requested"
+            )

@@ -25,9 +25,9 @@ def violations(comparison: Comparison, stage: str = "simplify", **asked: object)
     derived = _derived(comparison.before)
     for name, inside in comparison.inside.items():
         found = import_module(f"gdsurgeon.specification.{stage}").violations(inside, **asked)
-        yield from (f"in the function {quoted(name)} {fault}" for fault in found)
+        yield from (f"in the function {quoted(name)}: {fault}" for fault in found)
         if name in derived or _is_looked_into(comparison.before.functions[name]):
-            yield f"the function {quoted(name)} is looked into, and another"
+            yield f"the function {quoted(name)} must not change, but was changed"
     yield from audit(comparison, Intent(functions=FunctionChanges(changed=[*comparison.inside])))
 
 

@@ -41,15 +41,15 @@ def violations(asked: Asked, stages: Sequence[tuple[Asked, int]], after: Graph) 
     grown = 0
     for stage, more in stages:
         if not _is_asked(stage, chosen, given):
-            yield f"{stage.edit} was done, and nobody asked for that"
+            yield f"{stage.edit} was done, but was not requested"
         for name in sorted({*_texts(stage.arguments.get("passes", ()))} - chosen):
-            yield f"the pass {quoted(name)} was done, and nobody asked for that"
+            yield f"the pass {quoted(name)} was done, but was not requested"
         if _tensors(stage.arguments.get("outputs", given.get("outputs", ()))) != wanted:
-            yield f"{stage.edit} was done for other outputs than those that were said"
+            yield f"{stage.edit} was done for different outputs than requested"
         grown += max(more, 0) if stage.edit == "fold_constants" else 0
     most = given.get("max_growth", 0)
     if isinstance(most, int) and grown > most:
-        yield f"constants have made the file {grown:,} bytes larger, of which {most:,} were granted"
+        yield f"constants made the file {grown:,} bytes larger, but only {most:,} are allowed"
     if given.get("engine"):
         yield from not_spelt_out(after)
 

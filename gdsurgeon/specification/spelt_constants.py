@@ -29,7 +29,7 @@ def violations(comparison: Comparison, outputs: Sequence[str] = ()) -> Iterator[
     for name in facts.added:
         old = before.find(originals.get(name, ""))
         if old is None or old.op != "Const":
-            yield f"{quoted(name)} was made, and is no copy of a constant"
+            yield f"{quoted(name)} was added, but is not a copy of a constant"
             continue
         yield from _faults(old, after[name])
         keys = dict.fromkeys(key for key in old.attr_keys if key != COLOCATION_ATTR)
@@ -49,9 +49,9 @@ def not_spelt_out(graph: Graph) -> Iterator[str]:
     read = Counter(output.node.name for node in graph.nodes() for output in node.inputs)
     for node in graph.nodes():
         if node.op == "Const" and read[node.name] > 1:
-            yield f"{quoted(node.name)} is read {read[node.name]} times"
+            yield f"{quoted(node.name)} has {read[node.name]} consumers"
         if node.op == "Const" and not _is_whole(node):
-            yield f"{quoted(node.name)} does not hold each of its elements"
+            yield f"{quoted(node.name)} does not spell out all its elements"
 
 
 def _is_whole(node: Node) -> bool:
@@ -68,4 +68,4 @@ def _faults(old: Node, new: Node) -> Iterator[str]:
         return
     was, now = elements(old), elements(new)
     if was is None or was != now:
-        yield f"{quoted(new.name)} has not the elements of {quoted(old.name)}"
+        yield f"{quoted(new.name)} does not have the elements of {quoted(old.name)}"

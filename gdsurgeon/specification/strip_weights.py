@@ -52,18 +52,18 @@ def violations(comparison: Comparison, keep_strings: bool = False, keep: str = "
 def _kept(comparison: Comparison, pattern: re.Pattern[str] | None) -> Iterator[str]:
     for name in comparison.facts.altered if pattern is not None else ():
         if pattern is not None and pattern.search(name):
-            yield f"{quoted(name)} was to be kept, and is another"
+            yield f"{quoted(name)} should be kept, but was changed"
 
 
 def _faults(old: Node, new: Node) -> Iterator[str]:
     """What is wrong with what a constant holds now."""
     was, now = constant_header(old), constant_header(new)
     if was is None or now is None or (was.dtype, was.dims) != (now.dtype, now.dims):
-        yield "has another dtype or shape"
+        yield "has a different dtype or shape"
     elif now.content_bytes or now.values > 1:
         yield "still holds values"
     elif now.values and not _is_zero(attr_value(new.attr_bytes("value") or b"").tensor):
-        yield "holds one that is not 0"
+        yield "has a value that is not 0"
 
 
 def _is_zero(tensor: TensorProto) -> bool:

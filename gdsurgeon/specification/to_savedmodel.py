@@ -76,7 +76,7 @@ def _named_alike(expected: Expected, found: Surroundings, side: str) -> Iterator
             if place[-1] == "tensor":
                 node, _, index = str(value).partition(":")
                 if place[1] != "serving_default" or place[3] != (node if index == "0" else value):
-                    yield f"the signature {place[1]!r} was to call {str(value)!r} by its name"
+                    yield f"the signature {place[1]!r} should name {str(value)!r}"
             expected.free.add(place)
     expected.values.setdefault(("signature", "serving_default", "method"), "tensorflow/serving/predict")
 

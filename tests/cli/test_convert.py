@@ -197,7 +197,7 @@ def test_binary_is_not_written_to_a_terminal(files: Desk, monkeypatch: pytest.Mo
     monkeypatch.setattr(convert.OutputFile, "is_terminal", lambda _: True)
     ran = files.run("convert", "t.pbtxt", "-o", "-")
     assert ran.code == 2
-    check_said(ran, "binary and the output is a terminal")
+    check_said(ran, "binary, and the output is a terminal")
 
 
 def test_in_the_library(files: Desk) -> None:

@@ -245,9 +245,9 @@ def test_an_archive_that_lacks_a_value(there: Desk) -> None:
         assert ran.code == 2 and "out.pb" not in there.files()
         return ran.err
 
-    assert said("image") == "Error: --against r.npz has 'image', and no 'image_preprocessed'\n"
+    assert said("image") == "Error: --against r.npz has 'image', but not 'image_preprocessed'\n"
     assert said("image", "image_preprocessed", "image@1") == (
-        "Error: --against r.npz has 'image' for sample 1, and no 'image_preprocessed'\n"
+        "Error: --against r.npz has 'image' for sample 1, but not 'image_preprocessed'\n"
     )
     there.put("r.npz", b"nothing")
     ran = there.run(*HELD, "--steps", "divide(255)")

@@ -58,7 +58,7 @@ def test_what_they_read_instead_is_known() -> None:
     assert seen(found, copies) == ({"s/w", "s/add"}, [])
     plain, faults = seen(found, copies._replace(outside={}))
     assert plain == {"s/w"}
-    assert faults == ["'t/add', the copy of 's/add', reads 'z:1' at input 0, not 's/two:1'"]
+    assert faults == ["input 0 of 't/add', the copy of 's/add', is 'z:1', not 's/two:1'"]
 
 
 MISTAKES: dict[str, tuple[str, Callable[[Graph], Any]]] = {
@@ -122,7 +122,7 @@ def test_what_stands_for_a_node_that_is_copied_is_read_in_the_place_of_its_copy(
     copies = copied(found, "w", "two", "add", outside={"s/w": "other"})
     assert seen(found, copies) == ({"s/w", "s/two", "s/add"}, [])
     found.set_inputs(found["t/add"], [found["t/two"].outputs[1], found["t/w"].output])
-    assert seen(found, copies)[1] == ["'t/add', the copy of 's/add', reads 't/w' at input 1, not 'other'"]
+    assert seen(found, copies)[1] == ["input 1 of 't/add', the copy of 's/add', is 't/w', not 'other'"]
 
 
 def test_names_that_no_input_can_spell_are_not_taken_for_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,7 +133,7 @@ def test_names_that_no_input_can_spell_are_not_taken_for_tensors(monkeypatch: py
     found.set_inputs(found["t/add"], [found.add("t/else", "Const").output, found["t/w"].output])
     plain, faults = seen(found, copies)
     assert "s/add" not in plain
-    assert "'t/add', the copy of 's/add', reads 't/else' at input 0, not 's/two:1'" in faults
+    assert "input 0 of 't/add', the copy of 's/add', is 't/else', not 's/two:1'" in faults
 
 
 def test_what_is_left_is_not_waited_for() -> None:

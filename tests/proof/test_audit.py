@@ -20,8 +20,8 @@ from gdsurgeon.proof.accounting import unaccounted
 BESIDES: dict[str, tuple[Callable[[Graph], Any], str]] = {
     "an input": (lambda g: g.set_inputs(g["z"], [g["a"].output]), "input 0 of 'z' is 'a'"),
     "an input less": (lambda g: g.set_inputs(g["y"], [g["a"].output]), "'y' has 1 inputs, but had 2"),
-    "a control input": (lambda g: g.set_controls(g["y"], []), "'y' has different control inputs: nothing instead of 'b'"),
-    "a colocation": (lambda g: g.set_colocated(g["z"], []), "'z' is colocated with different nodes: nothing instead of 'a'"),
+    "a control input": (lambda g: g.set_controls(g["y"], []), "'y' has different control inputs"),
+    "a colocation": (lambda g: g.set_colocated(g["z"], []), "'z' is colocated with different nodes"),
     "an attr": (lambda g: g.set_attr(g["z"], "T", type_value(2).SerializeToString()), "'z' has a different 'T'"),
     "an op": (lambda g: g.set_op(g["z"], "Snapshot"), "'z' is a Snapshot, but was an Identity"),
     "a device": (lambda g: g.set_device(g["z"], "/cpu:0"), "'z' has the device '/cpu:0', but had ''"),

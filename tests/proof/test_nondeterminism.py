@@ -132,7 +132,7 @@ IN_FUNCTIONS: dict[str, tuple[bool, Edit]] = {
 def test_what_draws_inside_of_a_function_is_given_one_seed(executor: Executor, name: str) -> None:
     within, edit = IN_FUNCTIONS[name]
     proof = proven(executor, with_noise(within=within), edit)
-    assert proof.compared and any("given the same seed" in str(warning) for warning in proof.warnings)
+    assert proof.compared and any("with the same seed" in str(warning) for warning in proof.warnings)
     wrong = spoilt(edit, lambda graph, _: graph.set_op(graph["z"], "Abs"))
     error = caught(executor, with_noise(within=within), wrong)
     assert error.exit_code == 7 and error.code == "nothing-comparable"

@@ -17,7 +17,9 @@ def _nms(site: Site) -> str:
     inputs = site.node.inputs
     if site.dtype(3) != FLOAT32:
         found = dtype_name(site.dtype(3))
-        return Remark(f"its thresholds are {found}, but NonMaxSuppressionV3 expects float32", "dtype-mismatch", found=found)
+        return Remark(
+            f"its thresholds are {found}, but NonMaxSuppressionV3 expects float32", "dtype-mismatch", found=found
+        )
     if len(inputs) > 5:
         sigma = site.value(5)
         if sigma is None or sigma.values != [0.0]:

@@ -39,7 +39,8 @@ def _match(site: Site) -> str:
     found = _BEGINNING.fullmatch(pattern.decode("utf-8", "replace")) if isinstance(pattern, bytes) else None
     if found is None:
         return Remark(
-            "its pattern is not a fixed prefix followed by .*, and no other pattern has an older equivalent", "not-a-prefix"
+            "its pattern is not a fixed prefix followed by .*, and no other pattern has an older equivalent",
+            "not-a-prefix",
         )
     if site.shape(0) != ():
         return Remark("its input is not known to be a scalar: set the input shapes with set-shape", "shape-unknown")

@@ -75,9 +75,7 @@ def test_a_function_that_is_named_in_a_string_counts_as_run() -> None:
 def test_an_unknown_op_in_a_body_reaches_unless_somebody_vouches_for_it() -> None:
     body = function("F", node("z", "MyOp", ["x"]), node("y", "Identity", ["z:out:0"], T=FLOAT), ret="y:output:0")
     m = graph(X, calls("y", "x", func("F")), library(body))
-    assert plan_with(Settings(), m).reasons == [
-        ("y", "'y' (StatefulPartitionedCall) runs an unknown op (MyOp)")
-    ]
+    assert plan_with(Settings(), m).reasons == [("y", "'y' (StatefulPartitionedCall) runs an unknown op (MyOp)")]
     assert plan_with(Settings(op_libraries=("my_ops.so",)), m).fetches == ["y"]
 
 

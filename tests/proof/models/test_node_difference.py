@@ -56,7 +56,7 @@ def test_an_attr_and_a_device() -> None:
 def test_control_inputs() -> None:
     b = model()
     b.graph_def.node[-1].input.append("^gate")
-    assert differences(model(), b) == ["it waits for 'gate'"]
+    assert differences(model(), b) == ["it has an additional control input 'gate'"]
     assert differences(b, model()) == ["it lacks the control input 'gate'"]
 
 

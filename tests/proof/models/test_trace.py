@@ -180,5 +180,5 @@ def test_empty_and_broken() -> None:
     assert peak_bytes(metadata((CPU, [took("a", 1)]))) == {}
     for data in (b"\x0a\x05\x01", encode_len(1, b"\x0a\x7f")):
         for reader in (node_times, peak_bytes):
-            with pytest.raises(ValueError, match=r"^not the metadata of a run"):
+            with pytest.raises(ValueError, match=r"^this is not the metadata of a run"):
                 reader(data)
