@@ -74,7 +74,8 @@ def command(
         report_failure(request, "apply", error, of_script=True)
         raise
     if check:
-        terminal.summary([f"{edits.name}  {len(instructions)} edit{'s' * (len(instructions) != 1)}, nothing wrong"])
+        count = len({instruction.called for instruction in instructions})
+        terminal.summary([f"{edits.name}  {count} edit{'s' * (count != 1)}, nothing wrong"])
         return
     request.prove_each = prove_each
     try:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gdsurgeon.cli.command import Command
-from gdsurgeon.cli.complete import files, listed, nodes
-from gdsurgeon.cli.options import names_in, tolerance_options, validate_options
+from gdsurgeon.cli.complete import files
+from gdsurgeon.cli.options import tolerance_options, validate_options
+from gdsurgeon.cli.tensor_lists import tensor_lists, tensors_in, unnamed
 from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.errors import EditError, GdsurgeonError, UsageError, ValidationError, printable
 from gdsurgeon.text import nearest, suggestion
@@ -43,9 +44,7 @@ def _names(_context: click.Context, _parameter: click.Parameter, incomplete: str
 @click.option(
     "--run-in", metavar="WHEEL|DIR", shell_complete=files, help="With --run: the engine, if it is not installed."
 )
-@click.option(
-    "--outputs", metavar="NAME,...", shell_complete=listed(nodes), multiple=True, help="With --run: tensors to compare."
-)
+@tensor_lists(outputs="With --run: compare these tensors.")
 @tolerance_options
 @validate_options
 def command(model: str, engine: str | None, as_json: bool, **options: Any) -> None:
@@ -89,7 +88,7 @@ def _request(model: str, engine: str, options: dict[str, Any]) -> CheckOpsReques
     if options["run"]:
         from gdsurgeon.proof.engines import EngineRequest
 
-        outputs = names_in(options["outputs"], "--outputs")
+        outputs = unnamed(tensors_in(options["outputs"], "--outputs"), "--outputs")
         run = EngineRequest(engine, options["run_in"], outputs, options["rtol"], options["atol"])
     return CheckOpsRequest(model, engine, run, options["wanted"], options["settings"], options["overrides"])
 

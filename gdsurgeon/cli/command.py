@@ -14,7 +14,7 @@ from gdsurgeon.text import suggestion
 
 if TYPE_CHECKING:
     from gdsurgeon.operation.edit import Request
-    from gdsurgeon.operation.sequence import Edit
+    from gdsurgeon.operation.sequence import Instruction
 
 HEADINGS = ("Options", "Selection", "Model", "Output", "Proof", "Feeds", "Messages")
 """In the order of the help; a command's own options are the first."""
@@ -102,7 +102,7 @@ class Script(Protocol):
     def inherited(self, request: Request) -> Request:
         """The request of a line, which says REQUEST."""
 
-    def take(self, request: Request, edit: Edit) -> None:
+    def take(self, request: Request, edits: Sequence[Instruction]) -> None:
         """Notes what the command of a line would do."""
 
 

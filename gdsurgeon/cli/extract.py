@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from gdsurgeon.cli.command import Command
-from gdsurgeon.cli.complete import listed, nodes
-from gdsurgeon.cli.options import edit_options, names_in
+from gdsurgeon.cli.options import edit_options
+from gdsurgeon.cli.tensor_lists import run_naming, tensor_lists, tensors_in
 from gdsurgeon.errors import UsageError
 
 if TYPE_CHECKING:
@@ -17,20 +17,7 @@ if TYPE_CHECKING:
 
 @click.command("extract", cls=Command)
 @edit_options
-@click.option(
-    "--inputs",
-    metavar="TENSOR,...",
-    shell_complete=listed(nodes),
-    multiple=True,
-    help="Tensors at which to cut; they become placeholders.",
-)
-@click.option(
-    "--outputs",
-    metavar="TENSOR,...",
-    shell_complete=listed(nodes),
-    multiple=True,
-    help="Tensors that the part computes.",
-)
+@tensor_lists(inputs="Cut at these tensors; they become placeholders.", outputs="Keep what computes these tensors.")
 def command(request: Request, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> None:
     """Cut MODEL down to the part that computes some tensors from others.
 
@@ -41,14 +28,18 @@ def command(request: Request, inputs: tuple[str, ...], outputs: tuple[str, ...])
     Example:
       gdsurgeon extract model.pb --inputs pool5/Reshape --outputs logits -o head.pb
     """
-    from gdsurgeon.cli.run_edit import run_edit
     from gdsurgeon.edits.extract import extract
 
-    starts, ends = names_in(inputs, "--inputs"), names_in(outputs, "--outputs")
+    starts, ends = tensors_in(inputs, "--inputs"), tensors_in(outputs, "--outputs")
     if not ends:
         raise UsageError(
-            "--outputs TENSOR,... says what the part is to compute",
+            "--outputs [NAME=]TENSOR,... is missing: the tensors that the part computes",
             code="missing-option",
             facts={"option": "--outputs"},
         )
-    run_edit("extract", request, lambda graph: extract(graph, starts, ends))
+    run_naming(
+        "extract",
+        request,
+        lambda graph: extract(graph, [start.tensor for start in starts], [end.tensor for end in ends]),
+        [*starts, *ends],
+    )

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from gdsurgeon.cli.command import Command
-from gdsurgeon.cli.complete import listed, nodes
-from gdsurgeon.cli.options import edit_options, names_in
+from gdsurgeon.cli.options import edit_options
+from gdsurgeon.cli.tensor_lists import run_naming, tensor_lists, tensors_in
 
 if TYPE_CHECKING:
     from gdsurgeon.operation.edit import Request
@@ -16,19 +16,9 @@ if TYPE_CHECKING:
 
 @click.command("freeze", cls=Command)
 @edit_options
-@click.option(
-    "--outputs",
-    metavar="TENSOR,...",
-    shell_complete=listed(nodes),
-    multiple=True,
-    help="Freeze what computes these, and no signature.",
-)
-@click.option(
-    "--inputs",
-    metavar="TENSOR,...",
-    shell_complete=listed(nodes),
-    multiple=True,
-    help="With --outputs: tensors at which to cut; they become placeholders.",
+@tensor_lists(
+    inputs="With --outputs: cut at these tensors; they become placeholders.",
+    outputs="Freeze what computes these tensors, and ignore the signatures.",
 )
 def command(request: Request, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> None:
     """Make a SavedModel, or a .meta with its checkpoint, a frozen GraphDef: variables become constants.
@@ -42,10 +32,16 @@ def command(request: Request, inputs: tuple[str, ...], outputs: tuple[str, ...])
       gdsurgeon freeze saved_model/ -o frozen.pb
       gdsurgeon freeze model.ckpt.meta --outputs logits -o frozen.pb
     """
-    from gdsurgeon.cli.run_edit import run_edit
     from gdsurgeon.edits.freeze import freeze
 
-    starts, ends = names_in(inputs, "--inputs"), names_in(outputs, "--outputs")
+    starts, ends = tensors_in(inputs, "--inputs"), tensors_in(outputs, "--outputs")
     keys = request.wanted.signatures
     request.form, request.becomes = "graph", ".frozen.pb"
-    run_edit("freeze", request, lambda graph: freeze(graph, signatures=keys, outputs=ends, inputs=starts))
+    run_naming(
+        "freeze",
+        request,
+        lambda graph: freeze(
+            graph, signatures=keys, outputs=[end.tensor for end in ends], inputs=[start.tensor for start in starts]
+        ),
+        [*starts, *ends],
+    )

@@ -61,7 +61,7 @@ OPTIONS: Mapping[str, str] = {
 """The option for each argument of the library that a `Line` names."""
 
 HINTS: Mapping[str, str] = {
-    "add-signature": "gdsurgeon signature {model} --input NAME=TENSOR --output NAME=TENSOR -o OUT adds one",
+    "add-signature": "gdsurgeon signature {model} --inputs NAME=TENSOR --outputs NAME=TENSOR -o OUT adds one",
     "allow-difference": "--rtol and --atol allow a difference, --no-grappler leaves the optimiser out",
     "allow-ops": "--allow-ops runs it all the same",
     "allow-outputs": "--allow-outputs lets that happen; extract --outputs cuts a graph down to some outputs",

@@ -37,8 +37,6 @@ F = TypeVar("F", bound=Callable[..., object])
 OUT = output_option(
     "-o", "--output", "out", metavar="OUT", shell_complete=files, help="Write to OUT ('-': standard output)."
 )
-OUT_BY_LETTER = output_option("-o", "out", metavar="OUT", shell_complete=files, help="Write to OUT.")
-"""For a command that has an option --output of its own."""
 
 _OUTPUT = (
     output_option("-i", "--in-place", is_flag=True, help="Replace MODEL."),
@@ -177,8 +175,8 @@ _MANNERS = (
 )
 
 
-def edit_options(command: F, out: Callable[[F], F] = OUT) -> F:
-    """The options of every command that writes a graph; they arrive as one `request`. OUT names the output."""
+def edit_options(command: F) -> F:
+    """The options of every command that writes a graph; they arrive as one `request`."""
 
     @functools.wraps(command)
     def wrapper(model: str, **options: Any) -> object:
@@ -198,7 +196,7 @@ def edit_options(command: F, out: Callable[[F], F] = OUT) -> F:
             report_failure(request, terminal.command, error)
             raise
 
-    for option in reversed((*_MODEL, *_AS_V1, out, *_OUTPUT, *_LEVEL, *_RUNNING, *_MANNERS)):
+    for option in reversed((*_MODEL, *_AS_V1, OUT, *_OUTPUT, *_LEVEL, *_RUNNING, *_MANNERS)):
         wrapper = option(wrapper)
     wrapper.edits = True  # type: ignore[attr-defined]
     return click.argument("model", shell_complete=files)(wrapper)  # type: ignore[return-value]

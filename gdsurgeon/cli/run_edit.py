@@ -31,8 +31,8 @@ def run_edit(command: str, request: Request, edit: Edit | Sequence[Instruction])
     from gdsurgeon.wire.output import OutputFile
 
     script = current_script()
-    if script is not None and callable(edit):
-        script.take(request, edit)
+    if script is not None:
+        script.take(request, [request.instruction(edit)] if callable(edit) else edit)
         return
     if request.report is not None:
         OutputFile(request.report)  # refused now rather than after the work

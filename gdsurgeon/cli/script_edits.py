@@ -56,7 +56,7 @@ class ScriptEdits:
         self._folder = os.getcwd() if path in STANDARD_INPUT else os.path.dirname(os.path.abspath(path))
         self._request = request
         self._context = context
-        self._taken: list[tuple[Request, Edit]] = []
+        self._taken: list[tuple[Request, Sequence[Instruction]]] = []
         self._reads_input = "the script" if path in STANDARD_INPUT else ""
         self._is_ended = False
         if self._folder != os.getcwd() and request.model not in STANDARD_INPUT:
@@ -82,7 +82,7 @@ class ScriptEdits:
         for line in lines:
             called = f"{self.name}:{line.number}"
             try:
-                out.append(self._instruction(line, called, out))
+                out += self._instructions(line, called, out)
             except GdsurgeonError as error:
                 error.place_at(called)
                 if isinstance(line, ScriptLine) and variables.are_left_in(line.words):
@@ -114,12 +114,12 @@ class ScriptEdits:
             mends=False,
         )
 
-    def take(self, request: Request, edit: Edit) -> None:
+    def take(self, request: Request, edits: Sequence[Instruction]) -> None:
         """Notes what the command of a line would do."""
-        self._taken.append((request, edit))
+        self._taken.append((request, edits))
 
-    def _instruction(self, line: ScriptLine | Fault, called: str, earlier: Sequence[Instruction]) -> Instruction:
-        """The instruction that LINE is. Raises GdsurgeonError."""
+    def _instructions(self, line: ScriptLine | Fault, called: str, earlier: Sequence[Instruction]) -> list[Instruction]:
+        """The instructions that LINE is. Raises GdsurgeonError."""
         if isinstance(line, Fault):
             raise line.error
         if earlier and earlier[-1].form in ENDS and not self._is_ended:
@@ -143,7 +143,7 @@ class ScriptEdits:
             raise UsageError(
                 f"{quoted(line.words[0])} has made no edit", code="not-an-edit", facts={"name": line.words[0]}
             )
-        ((request, edit),) = self._taken
+        ((request, edits),) = self._taken
         if not STANDARD_INPUT.isdisjoint(request.others):
             self._reads_input = called
         own = self._request
@@ -153,7 +153,10 @@ class ScriptEdits:
         own.settings = own.settings._replace(reads=tuple(reads))
         if request.form != "model":
             own.form, own.becomes, own.assets = request.form, request.becomes, request.assets
-        return request.instruction(self._told(edit, line), called)
+        return [
+            edit._replace(called=called)
+            for edit in (edits[0]._replace(edit=self._told(edits[0].edit, line)), *edits[1:])
+        ]
 
     def _run(self, line: ScriptLine) -> None:
         """Has the command that LINE names hand over its edit."""

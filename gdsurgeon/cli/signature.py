@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
 from gdsurgeon.cli.command import Command
-from gdsurgeon.cli.options import OUT_BY_LETTER, edit_options, pair
-from gdsurgeon.cli.signature_tensors import named, taking_and_giving
+from gdsurgeon.cli.options import edit_options, pair
+from gdsurgeon.cli.tensor_lists import signature_entries, tensor_lists
 from gdsurgeon.errors import UsageError
 
 if TYPE_CHECKING:
@@ -17,12 +16,15 @@ if TYPE_CHECKING:
 
 
 @click.command("signature", cls=Command)
-@partial(edit_options, out=OUT_BY_LETTER)
+@edit_options
 @click.option(
     "--rename", "renamed", metavar="OLD=NEW", multiple=True, help="KEY=NEW, or KEY/NAME=NEW of an input or output."
 )
 @click.option("--delete", "removed", metavar="KEY[/NAME]", multiple=True, help="A signature, or an input or output.")
-@taking_and_giving("What a signature takes besides; one that is not there is made.", "What it gives besides.")
+@tensor_lists(
+    inputs="Add these inputs to a signature (KEY:NAME: to another than serving_default).",
+    outputs="Add these outputs to a signature.",
+)
 def command(
     request: Request,
     renamed: tuple[str, ...],
@@ -37,16 +39,16 @@ def command(
     \b
     Examples:
       gdsurgeon signature model/ --rename serving_default/inputs=images -o renamed/
-      gdsurgeon signature model/ --input features:x=image --output features:y=pool5/Reshape -o more/
+      gdsurgeon signature model/ --inputs features:x=image --outputs features:y=pool5/Reshape -o more/
     """
     from gdsurgeon.cli.run_edit import run_edit
     from gdsurgeon.edits.change_signatures import change_signatures
 
     if not (renamed or removed or inputs or outputs):
-        message = "--rename, --delete, --input or --output says what is to change; inspect lists signatures"
+        message = "--rename, --delete, --inputs or --outputs says what is to change; inspect lists signatures"
         raise UsageError(message, code="missing-option")
     names = [pair(text, "--rename") for text in renamed]
-    taken, given = [named(text, "--input") for text in inputs], [named(text, "--output") for text in outputs]
+    taken, given = signature_entries(inputs, "--inputs"), signature_entries(outputs, "--outputs")
     run_edit(
         "signature",
         request,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from gdsurgeon.cli.command import Command, proof_option
-from gdsurgeon.cli.complete import listed, nodes
 from gdsurgeon.cli.options import edit_options, names_in
+from gdsurgeon.cli.tensor_lists import run_naming, tensor_lists, tensors_in
 from gdsurgeon.errors import UsageError
 
 if TYPE_CHECKING:
@@ -25,13 +25,7 @@ ENGINES = ("opencv",)
 
 @click.command("simplify", cls=Command)
 @edit_options
-@click.option(
-    "--outputs",
-    metavar="TENSOR,...",
-    shell_complete=listed(nodes),
-    multiple=True,
-    help="Tensors that the graph is there for; what none of them needs goes.",
-)
+@tensor_lists(outputs="Keep only what these tensors need.")
 @click.option("--passes", metavar="PASS,...", multiple=True, help="Do only these.")
 @click.option("--skip", metavar="PASS,...", multiple=True, help="Do not do these.")
 @click.option("--keep-checks", is_flag=True, help="Keep Assert and CheckNumerics.")
@@ -83,7 +77,6 @@ def command(
       gdsurgeon simplify model.pb --passes unread,identities -o smaller.pb
       gdsurgeon simplify model.pb --shape image=1,224,224,3 -o smaller.pb
     """
-    from gdsurgeon.cli.run_edit import run_edit
     from gdsurgeon.edits.simplify import simplify
 
     if tolerance is not None and not fold_bn:
@@ -92,18 +85,18 @@ def command(
             code="missing-option",
             facts={"option": "--fold-bn"},
         )
-    ends, wanted = names_in(outputs, "--outputs"), names_in(passes, "--passes")
+    ends, wanted = tensors_in(outputs, "--outputs"), names_in(passes, "--passes")
     without = names_in(skip, "--skip")
     _check_more_than_checks(wanted, without, keep_checks and not fold_bn)
     evaluator = _evaluator(request)
     near = {} if tolerance is None else {"tolerance": tolerance}
 
-    run_edit(
+    run_naming(
         "simplify",
         replace(request, evaluator=evaluator),
         lambda graph: simplify(
             graph,
-            ends,
+            [end.tensor for end in ends],
             passes=wanted,
             skip=[*without, *["checks"] * keep_checks],
             shapes=_shapes(request, graph),
@@ -113,6 +106,7 @@ def command(
             fold_bn=fold_bn,
             **near,
         ),
+        ends,
     )
 
 

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
 from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.complete import files, nodes
-from gdsurgeon.cli.options import OUT_BY_LETTER, edit_options, pair
-from gdsurgeon.cli.signature_tensors import named, taking_and_giving
+from gdsurgeon.cli.options import edit_options, pair
+from gdsurgeon.cli.tensor_lists import signature_entries, tensor_lists
 
 if TYPE_CHECKING:
     from gdsurgeon.operation.edit import Request
 
 
 @click.command("to-savedmodel", cls=Command)
-@partial(edit_options, out=OUT_BY_LETTER)
-@taking_and_giving(
-    "What a signature takes.  [default: every placeholder, by its name]",
-    "What it gives.  [default: every output, by its name]",
+@edit_options
+@tensor_lists(
+    inputs="Inputs of a signature; KEY:NAME= of signature KEY.  [default: all placeholders]",
+    outputs="Outputs of a signature.  [default: all outputs]",
 )
 @click.option("--init", metavar="NODE", multiple=True, shell_complete=nodes, help="A node that a loader runs first.")
 @click.option(
@@ -47,13 +46,13 @@ def command(
 
     \b
     Example:
-      gdsurgeon to-savedmodel model.pb --input images=image_tensor --output boxes=detection_boxes -o served/1
+      gdsurgeon to-savedmodel model.pb --inputs images=image_tensor --outputs boxes=detection_boxes -o served/1
     """
     from gdsurgeon.cli.run_edit import run_edit
     from gdsurgeon.edits.to_savedmodel import Asset, to_savedmodel
 
-    taken = [named(text, "--input") for text in inputs]
-    given = [named(text, "--output") for text in outputs]
+    taken = signature_entries(inputs, "--inputs")
+    given = signature_entries(outputs, "--outputs")
     read = [Asset(*pair(text, "--asset")) for text in assets]
     request.form, request.becomes = "saved_model", ".saved_model"
     request.assets = tuple(asset.path for asset in read)

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gdsurgeon.cli.command import Command
-from gdsurgeon.cli.complete import files, listed, nodes, paired, placeholders
-from gdsurgeon.cli.options import level_option, names_in, pairs, tolerance_options, validate_options
+from gdsurgeon.cli.complete import files, nodes, paired, placeholders
+from gdsurgeon.cli.options import level_option, pairs, tolerance_options, validate_options
+from gdsurgeon.cli.tensor_lists import tensor_lists, tensors_in, unnamed
 from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.errors import GdsurgeonError, UsageError, ValidationError, printable
 from gdsurgeon.wire.source import STANDARD_INPUT
@@ -33,9 +34,7 @@ if TYPE_CHECKING:
     help="OLD of MODEL is NEW of OTHER.",
 )
 @click.option("--map-file", metavar="FILE", shell_complete=files, help="The same, one pair a line.")
-@click.option(
-    "--outputs", metavar="NAME,...", shell_complete=listed(nodes), multiple=True, help="Tensors of MODEL to look at."
-)
+@tensor_lists(outputs="Compare these tensors of MODEL; NAME is the tensor's name in OTHER.")
 @click.option("--pre", metavar="PRE", shell_complete=files, help="A graph in front of MODEL: OTHER(x) = MODEL(PRE(x)).")
 @click.option(
     "--pre-map",
@@ -100,16 +99,18 @@ def _request(model: str, other: str | None, as_json: bool, options: Mapping[str,
     from gdsurgeon.operation.validate_request import ValidateRequest
 
     map_file = options["map_file"]
+    outputs = tensors_in(options["outputs"], "--outputs")
+    named = [] if other is None else [f"{tensor}={name}" for tensor, name in outputs if name]
     return ValidateRequest(
         model=model,
         other=other,
         level=options["level"],
-        names=pairs(options["mapped"], map_file),
+        names=pairs((*options["mapped"], *named), map_file),
         pre=options["pre"],
         post=options["post"],
         pre_map=mappings(options["pre_map"], "--pre-map"),
         post_map=mappings(options["post_map"], "--post-map"),
-        outputs=names_in(options["outputs"], "--outputs"),
+        outputs=[tensor for tensor, _ in outputs] if named else unnamed(outputs, "--outputs"),
         rtol=options["rtol"],
         atol=options["atol"],
         devices=options["devices"],

@@ -55,7 +55,7 @@ quantize {model} --dtype int8 --tolerance 0.05 => out{suffix}
 to-savedmodel {model} => served
 to-savedmodel {model} --unfreeze . => unfrozen
 signature {served} --rename {key}=renamed => out
-signature {served} --output added:y={output} => out
+signature {served} --outputs added:y={output} => out
 freeze {model} --outputs {output} => out.pb
 freeze {unfrozen} => out.pb
 slim {unfrozen} => out

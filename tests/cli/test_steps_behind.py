@@ -80,13 +80,13 @@ def test_what_is_refused_names_the_step(there: Desk, steps: str, code: int, said
 
 
 def test_callers_of_a_signature_are_told_what_it_does_not_give(there: Desk) -> None:
-    made = there.run("to-savedmodel", "model.pb", "--input", "x=x", "--output", "logits=logits", "-o", "m", *QUICK)
+    made = there.run("to-savedmodel", "model.pb", "--inputs", "x=x", "--outputs", "logits=logits", "-o", "m", *QUICK)
     assert made.code == 0, made.err
     ran = there.run("add-postprocessing", "m", "--steps", STEPS, "-o", "out", *QUICK)
     assert ran.code == 0, ran.err
     assert "  note     no signature returns 'logits_scores'; use signature to add it to one\n" in ran.err
     assert "no signature returns 'logits'" not in ran.err
-    ran = there.run("signature", "out", "--output", "scores=logits_scores", "-o", "both", *QUICK)
+    ran = there.run("signature", "out", "--outputs", "scores=logits_scores", "-o", "both", *QUICK)
     assert ran.code == 0 and "scores = logits_scores" in ran.err, ran.err
     assert "no signature" not in there.run(*added("-o", "out.pb", *QUICK)).err
 

@@ -97,8 +97,8 @@ def frozen(desk: Desk, model: str, recorded: Recorded) -> Expected:
     serving = open_model(model).graph.serving
     assert serving is not None
     served, run = serving.called[KEY], serving.initialising
-    options = [*(("--input", f"{name}={tensor}") for name, tensor in served.inputs.items()),
-               *(("--output", f"{name}={tensor}") for name, tensor in served.outputs.items())]  # fmt: skip
+    options = [*(("--inputs", f"{name}={tensor}") for name, tensor in served.inputs.items()),
+               *(("--outputs", f"{name}={tensor}") for name, tensor in served.outputs.items())]  # fmt: skip
     there = open_model("frozen.pb").graph
     if run is not None and any(is_table(node.op) for node in there.nodes()):
         options += [("--init", name) for name in run.targets]
@@ -226,7 +226,7 @@ def test_a_large_constant_is_an_object(desk: Desk, loaded: Any, saved_models: Sh
 
 def test_signatures_that_share_what_they_change(desk: Desk, loaded: Any, saved_models: Shipped) -> None:
     """Each is asked of the model as it is loaded."""
-    added = ("--output", "again:n=counted/n", "--output", "more:n=counted/n")
+    added = ("--outputs", "again:n=counted/n", "--outputs", "more:n=counted/n")
     err = ran(desk, "signature", saved_models.path("several"), *added, "-o", "out")
     assert "served   tf.saved_model.load returns the same for again, more" in err
     check_served(loaded, "out", saved_models.recorded("several", "counted"), "more")

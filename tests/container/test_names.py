@@ -158,7 +158,7 @@ def test_what_an_input_is_by_default_follows_it(desk: Desk) -> None:
     renaming = ("signature", "model", "--rename", "serving_default/x=seen", *QUICK, "-o", "renamed")
     assert desk.run(*renaming).code == 0
     assert defaults("renamed") == {"seen": default}
-    adding = ("signature", "model", "--output", "serving_default:again=y", *QUICK, "-o", "added")
+    adding = ("signature", "model", "--outputs", "serving_default:again=y", *QUICK, "-o", "added")
     assert desk.run(*adding).code == 0
     assert defaults("added") == {"x": default}
     desk.put("pre.pb", placeholder("raw", INT32) + node("used", "Cast", ["raw"], SrcT=INT32, DstT=FLOAT))

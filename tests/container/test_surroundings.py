@@ -354,9 +354,9 @@ def saved_chunks(change: Change) -> Any:
     return wrong
 
 
-SIGNATURE = ("signature", "model", "--rename", "serving_default/y=z", "--delete", "ragged", "--output", "new:u=unused",
-             "--input", "new:x=x")  # fmt: skip
-MAKING = ("to-savedmodel", "split.pb", "--output", "half=split:1", "--input", "x=x", "--init", "init")
+SIGNATURE = ("signature", "model", "--rename", "serving_default/y=z", "--delete", "ragged", "--outputs", "new:u=unused",
+             "--inputs", "new:x=x")  # fmt: skip
+MAKING = ("to-savedmodel", "split.pb", "--outputs", "half=split:1", "--inputs", "x=x", "--init", "init")
 UNFREEZING = ("to-savedmodel", "two.pb", "--unfreeze", "^w")
 REQUESTS: dict[str, tuple[tuple[str, ...], Change]] = {
     "another output is renamed": (SIGNATURE, lambda m: put_in("", name="w/read:0")(output(m, "serving_default", "z"))),

@@ -33,6 +33,7 @@ from support.graphs import (
 )
 from support.running import run
 
+from gdsurgeon.container.load import load
 from gdsurgeon.edits.claims import SameGiven
 from gdsurgeon.edits.extract import extract
 from gdsurgeon.wire.messages import message
@@ -362,3 +363,45 @@ def test_resource_variables_without_values_run_on_values_that_are_made_up(desk: 
     desk.put("wrong.meta", wrong.SerializeToString())
     assert desk.run("validate", "model.meta", "model.meta").code == 0
     assert desk.run("validate", "model.meta", "wrong.meta").code == 5
+
+
+SPLIT = [X, const("axis", 0, INT32), node("s", "Split", ["axis", "x"], T=FLOAT, num_split=2), neg("a", "s"),
+         neg("b", "s:1"), add("sum", "a", "b")]  # fmt: skip
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(
+    ("call", "found"),
+    [
+        ("extract --inputs in=s:1 --outputs out=b", {"in": [], "out": ["in"]}),
+        ("extract --inputs left=a,right=b --outputs sum", {"left": [], "right": [], "sum": ["left", "right"]}),
+        ("simplify --outputs out=a:0", {"x": [], "axis": [], "s": ["axis", "x"], "out": ["s"]}),
+    ],
+)
+def test_tensors_of_lists_get_names(desk: Desk, call: str, found: dict[str, list[str]]) -> None:
+    """By the command alone, and by a line of a script."""
+    desk.put("m.pb", graph_bytes(*SPLIT))
+    desk.put("s.gds", call.encode())
+    command, *words = call.split()
+    for arguments in ((command, "m.pb", *words), ("apply", "m.pb", "s.gds")):
+        report = desk.report(*arguments, "-o", "out.pb")
+        assert report["passed"] and report["proof"]["compared"] and graphs.inputs(load("out.pb")) == found
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(
+    ("exit_code", "code", "call", "facts"),
+    [
+        (2, "not-a-pair", "extract --outputs =b", {"option": "--outputs", "value": "=b"}),
+        (4, "bad-tensor-name", "extract --outputs out=s:1", {"tensor": "s:1", "name": "out"}),
+        (4, "name-taken", "extract --inputs b=a --outputs sum", {"name": "b"}),
+        (2, "bad-value", "check-ops --for tflite --run --outputs out=b", {"option": "--outputs", "near": "b"}),
+        (2, "bad-value", "validate --outputs out=b", {"option": "--outputs", "near": "b"}),
+    ],
+)
+def test_a_name_that_a_tensor_of_a_list_cannot_have(
+    desk: Desk, exit_code: int, code: str, call: str, facts: dict[str, Any]
+) -> None:
+    desk.put("m.pb", graph_bytes(*SPLIT))
+    command, *words = call.split()
+    desk.refused(exit_code, code, command, "m.pb", *words, **facts)

@@ -60,8 +60,8 @@ def test_a_frozen_graph_gives_what_the_model_gave(desk: Desk, saved_models: Ship
 def test_a_frozen_graph_becomes_a_model_that_all_load(desk: Desk, tf: Any, saved_models: Shipped, name: str) -> None:
     """What functions say of the shapes of handles is not left of the values that take their places."""
     served = open_model(saved_models.path(name)).graph.serving.called["serving_default"]  # type: ignore[union-attr]
-    names = [f"--input={key}={tensor}" for key, tensor in served.inputs.items()]
-    names += [f"--output={key}={tensor}" for key, tensor in served.outputs.items()]
+    names = [f"--inputs={key}={tensor}" for key, tensor in served.inputs.items()]
+    names += [f"--outputs={key}={tensor}" for key, tensor in served.outputs.items()]
     for command in (("freeze", saved_models.path(name), "-o", "f.pb"), ("to-savedmodel", "f.pb", *names, "-o", "out")):
         ran = desk.run(*command, *QUICK)
         assert ran.code == 0, ran.err

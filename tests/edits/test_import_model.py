@@ -27,7 +27,7 @@ def _put(desk: Desk) -> None:
         records = [placeholder(f"{at}x", FLOAT, (-1, 2)), const(f"{at}w", W), add(f"{at}unused", f"{at}y", f"{at}y")]
         product = node(f"{at}y", "Mul", [f"{at}x", f"{at}w"], T=FLOAT)
         desk.put(f"{name}.pb", graph_bytes(*records[:2], product, records[2]))
-        ends = (f"--input=x={at}x", f"--output=y={at}y", "--unfreeze=w$")
+        ends = (f"--inputs=x={at}x", f"--outputs=y={at}y", "--unfreeze=w$")
         assert desk.run("to-savedmodel", f"{name}.pb", *ends, *QUICK, "-o", name).code == 0
 
 

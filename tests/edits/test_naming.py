@@ -36,7 +36,7 @@ EDITS = (
     ("set-attr", "--node", Y, "op=Add"),
     ("fuse-ops", "--between", f"{X}={Y}", "--name", "call", "--expose", Y),
     ("clone-scope", "y", "z", "--map", f"{X}=unused"),
-    ("signature", "--input", f"new:x={X}", "--output", f"new:y={Y}"),
+    ("signature", "--inputs", f"new:x={X}", "--outputs", f"new:y={Y}"),
 )
 
 

@@ -77,7 +77,7 @@ def test_a_graph_has_no_signatures() -> None:
 
 def test_what_is_written(desk: Desk) -> None:
     """What is not asked for stays as it is, also where it is said otherwise than would be said here."""
-    words = ("--input", "image=image", "--output", "scores=probabilities")
+    words = ("--inputs", "image=image", "--outputs", "scores=probabilities")
     assert desk.run("to-savedmodel", CLASSIFIER, *words, "-o", "one", "--validate", "structure").code == 0
     saved = message("tensorflow.SavedModel").FromString((desk.folder / "one" / "saved_model.pb").read_bytes())
     (meta,) = saved.meta_graphs  # type: ignore[attr-defined]

@@ -21,7 +21,7 @@ import gdsurgeon as gds
 from gdsurgeon.analysis.queries.constant_values import ConstantValues
 from gdsurgeon.checkpoint.open import open_checkpoint
 from gdsurgeon.checkpoint.write import stretches
-from gdsurgeon.cli.signature_tensors import named
+from gdsurgeon.cli.tensor_lists import signature_entries
 from gdsurgeon.edits.to_savedmodel import Asset
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops.dtypes import FLOAT32
@@ -40,7 +40,7 @@ def saved(desk: Desk, *words: str) -> object:
 
 
 def test_the_graph_is_that_of_the_file_and_what_stands_around_it_names_it(desk: Desk) -> None:
-    model = saved(desk, "--input", "picture=image", "--output", "scores=probabilities")
+    model = saved(desk, "--inputs", "picture=image", "--outputs", "scores=probabilities")
     (meta,) = model.meta_graphs  # type: ignore[attr-defined]
     assert meta.graph_def == message("tensorflow.GraphDef").FromString(Path(CLASSIFIER).read_bytes())
     assert list(meta.meta_info_def.tags) == ["serve"]
@@ -57,7 +57,7 @@ def test_the_graph_is_that_of_the_file_and_what_stands_around_it_names_it(desk: 
     [
         ([], {"serving_default": ({"image": "image"}, {"classes": "classes"})}),
         (
-            ["--input=picture=image", "--output=scores=probabilities", "--input=b:x=image", "--output=b:y=classes"],
+            ["--inputs=picture=image", "--outputs=scores=probabilities", "--inputs=b:x=image", "--outputs=b:y=classes"],
             {
                 "b": ({"x": "image"}, {"y": "classes"}),
                 "serving_default": ({"picture": "image"}, {"scores": "probabilities"}),
@@ -102,7 +102,7 @@ def test_what_a_loader_runs_and_feeds_first(desk: Desk) -> None:
     ],
 )
 def test_what_is_refused(inputs: list[str], outputs: list[str], code: str, facts: dict[str, str]) -> None:
-    given, taken = ([named(text, "") for text in texts] for texts in (inputs, outputs))
+    given, taken = (signature_entries(tuple(texts), "") for texts in (inputs, outputs))
     graph = gds.load(CLASSIFIER)
     refused(graph, code, lambda g: gds.to_savedmodel(g, given, taken), **facts)
     assert graph.serving is None
@@ -118,8 +118,8 @@ def test_mistakes_of_the_command_line(desk: Desk) -> None:
     (desk.folder / "taken" / "file").write_text("kept")
     desk.refused(6, "not-replaceable", "to-savedmodel", CLASSIFIER, "-o", "taken", file="taken")
     desk.refused(2, "conflicting-options", "to-savedmodel", CLASSIFIER, "-i")
-    expected = {"option": "--output", "value": "scores", "expected": "[KEY:]NAME=TENSOR"}
-    desk.refused(2, "not-a-pair", "to-savedmodel", CLASSIFIER, "--output", "scores", **expected)
+    expected = {"option": "--outputs", "value": "=scores", "expected": "[NAME=]TENSOR"}
+    desk.refused(2, "not-a-pair", "to-savedmodel", CLASSIFIER, "--outputs", "=scores", **expected)
 
 
 def lookups(path: bytes, *tables: str) -> Graph:
@@ -161,7 +161,7 @@ def test_a_variable_that_no_signature_needs_stops_nothing() -> None:
     records = [placeholder("x"), identity("y", "x"), node("count", "VariableV2", dtype=FLOAT, shape=()),
                identity("count/read", "count")]  # fmt: skip
     found = graph(*records)
-    account(found, gds.to_savedmodel(found, [], [named("y=y", "")]))
+    account(found, gds.to_savedmodel(found, [], signature_entries(("y=y",), "")))
     refused(graph(*records), "is-variable", lambda g: gds.to_savedmodel(g, [], []), node="count")
 
 
