@@ -28,15 +28,15 @@ ROOT = Path(__file__).parent.parent
 HEAD = """\
 # Models in other engines
 
-What OpenCV, OpenVINO and TFLite make of models that others have published, and of some that Keras makes of random
-weights. Made by `scripts/check_ops_table.py`, which runs `check-ops --run`: each engine has run the model on the feeds
-of a proof, and what it gives was compared with what TensorFlow gives. The number is the largest difference over all
-outputs and samples, relative to the largest element of the output; 0: bit-identical. Behind an arrow: what becomes of a
-model that OpenCV does not take as it is, once `gdsurgeon simplify --for opencv` has been over it.
+Results of OpenCV, OpenVINO and TFLite on public models, and on Keras models with random weights.
+`scripts/check_ops_table.py` ran `check-ops --run` and wrote this page. Each engine ran the model on the feeds of a
+proof, and its outputs were compared with TensorFlow. The number is the largest difference over all outputs and input
+sets, relative to the largest element of the output; 0 means bit-identical. After an arrow is the result for the model
+after `gdsurgeon simplify --for opencv`, if OpenCV does not accept the original.
 
-- **differs**: it loads, runs, and gives something else (exit code 5): how far off it is, is below.
-- no: the engine does not load it or does not run it (4), for the reason below.
-- nothing: it shows nothing, as TensorFlow itself gives NaN throughout (7).
+- **differs**: the model loads and runs, but returns different values (exit code 5). The differences are listed below.
+- no: the engine does not load or run the model (exit code 4). The reasons are listed below.
+- nothing: no result, because TensorFlow itself returns only NaN (exit code 7).
 
 """
 
@@ -165,9 +165,9 @@ def page(rows: Sequence[Row], engines: Sequence[str]) -> str:
         last = [row.runs[name][1] or row.runs[name][0] for row in rows]
         simple = f", simplified {agreeing(last)}" if last != first else ""
         lines.append(f"{versions[name]}: of {len(rows)} models {agreeing(first)} agree{simple}.  ")
-    lines += ["", "## What differs", "", "| model | engine | |", "|---|---|---|"]
+    lines += ["", "## Different results", "", "| model | engine | |", "|---|---|---|"]
     lines += list(table(rows, versions, 5))
-    lines += ["", "## What is not taken", "", "| model | engine | |", "|---|---|---|"]
+    lines += ["", "## Not supported", "", "| model | engine | |", "|---|---|---|"]
     lines += list(table(rows, versions, 4))
     return HEAD + "\n".join(lines) + "\n"
 

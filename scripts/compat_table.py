@@ -39,22 +39,21 @@ from gdsurgeon.runtime.released import unpacked
 HEAD = """\
 # Models for older TensorFlows
 
-What becomes of `compat` on models that others have published, on some that Keras makes of random weights, and on small
-functions of TensorFlow 2, for releases of TensorFlow that are there to be asked. Made by `scripts/compat_table.py`:
-what is written has run in the release itself, on the same feeds; the number is the largest difference from what
-TensorFlow gives today. Of what is refused the release was asked whether it takes the model as it is, and does not. =:
-it knows all of the model already.
+Results of `compat` for several releases of TensorFlow, on public models, Keras models with random weights, and small
+functions of TensorFlow 2. `scripts/compat_table.py` wrote this page. Every written model ran in the release itself,
+on the same feeds. The number is the largest difference from the current TensorFlow. `=` means that the release
+already knows the whole model. For each refused model, the script checked that the release does not load the original.
 
 """
 
 
 KNOWN = {
-    "od_hand_ssd.meta": "its variables have no values and are made up: what it computes is not finite, and boxes that "
-    "are not finite are treated in another way by each kernel",
-    "opencv_face_detector_uint8.pb": "it gives NaN throughout from 1.12 on, and numbers in 1.4",
+    "od_hand_ssd.meta": "its variables have generated values, so boxes are not finite; each kernel treats such boxes "
+    "differently",
+    "opencv_face_detector_uint8.pb": "it returns only NaN from 1.12 on, and numbers in 1.4",
     **dict.fromkeys(
         ("serving_half_plus_two_sm", "serving_half_plus_two_tf2_sm"),
-        "1.4 cannot read its checkpoint, which is compressed and stays as it is",
+        "1.4 cannot read its compressed checkpoint, which compat does not change",
     ),
 }
 """Models that give something else in a release, and why."""
@@ -179,15 +178,15 @@ def page(runs: Sequence[Run]) -> str:
         cells = [cell(by_place[model, release]) for release in releases]
         lines.append(f"| `{model}` | {' | '.join(cells)} |")
     written, refused = (sum(run.code == code for run in runs) for code in (0, 4))
-    lines += ["", f"{len(runs):,} models and releases: {written:,} written and run there, {refused:,} refused."]
-    lines += ["", "## What is refused", ""]
-    lines += ["| model | release | has no older form | the release says |", "|---|---|---|---|"]
+    lines += ["", f"{len(runs):,} pairs of model and release: {written:,} written and run, {refused:,} refused."]
+    lines += ["", "## Refused models", ""]
+    lines += ["| model | release | without an older equivalent | error of the release |", "|---|---|---|---|"]
     lines += [row(run, run.told, run.there) for run in runs if run.code == 4]
     lines += [
         "",
-        "## What is told to be something else there",
+        "## Different results",
         "",
-        "| model | release | told | why |",
+        "| model | release | result | reason |",
         "|---|---|---|---|",
     ]
     lines += [row(run, run.told, KNOWN.get(run.model, "")) for run in runs if run.code not in (0, 4)]

@@ -35,9 +35,9 @@ from support.workers import lend_workers
 HEAD = """\
 # Edits of published models
 
-What becomes of each edit command on models that others have published. Made by `scripts/edit_table.py`: each command
-is called three times (`set-attr` six times) for each model that runs, with no option for the proof. What is called is
-right by the way it is chosen, so that it is to be proven, or refused for a reason that holds.
+Results of every edit command on public models. `scripts/edit_table.py` wrote this page. It calls each command three
+times (`set-attr` six times) for each model that runs, without options for the proof. All requests are valid, so each
+edit must be proven, or refused for a valid reason.
 
 """
 
@@ -129,10 +129,10 @@ def page(runs: Sequence[Run]) -> str:
     ran = [run for run in runs if run.code is not None]
     proven, refused = (sum(run.code == code for run in ran) for code in (PROVEN, REFUSED))
     lines += ["", f"{len(ran):,} edits: {proven:,} proven, {refused:,} refused."]
-    lines += ["", "## What is chosen", "", "| command | choices |", "|---|---|"]
+    lines += ["", "## Requests", "", "| command | requests |", "|---|---|"]
     lines += [f"| {edit} | {'; '.join(CHOICES[edit])} |" for edit in edits]
-    lines += listed("What is refused, and why", [run for run in ran if run.code == REFUSED])
-    lines += listed("What is neither", [run for run in ran if run.code not in (PROVEN, REFUSED)])
+    lines += listed("Refused edits", [run for run in ran if run.code == REFUSED])
+    lines += listed("Other results", [run for run in ran if run.code not in (PROVEN, REFUSED)])
     return HEAD + "\n".join(lines) + "\n"
 
 
@@ -150,7 +150,7 @@ def listed(title: str, runs: Sequence[Run]) -> list[str]:
     """A table of RUNS with what was said."""
     if not runs:
         return []
-    lines = ["", f"## {title}", "", "| model | command | what is said |", "|---|---|---|"]
+    lines = ["", f"## {title}", "", "| model | command | message |", "|---|---|---|"]
     for run in runs:
         command = " ".join([run.edit, *run.arguments])
         lines.append(f"| `{run.model}` | `{escaped(command)}` | {escaped(run.said)} |")

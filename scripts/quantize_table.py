@@ -27,11 +27,15 @@ ANY = "1e30"
 HEAD = """\
 # Quantized models
 
-What `quantize` makes of models that others have published, and of some that Keras makes of random weights. Made by
-`scripts/quantize_table.py`. In each column: the bytes that are left, as a part of what there was; the same of both
-packed by gzip; the tolerance, relative and absolute, within which the outputs are what they were on two feeds, and what
-a Softmax reads. Outputs behind a NonMaxSuppression or a TopK may be in another order: there it is the tolerance of what
-these choose from. -: nothing would be smaller.
+Results of `quantize` on public models, and on Keras models with random weights. `scripts/quantize_table.py` wrote
+this page. Each cell has three values:
+
+- the size of the result, as a fraction of the original size;
+- the same fraction after gzip (gz);
+- the relative and absolute tolerance within which outputs, and the inputs of a Softmax, agree on two input sets.
+
+NonMaxSuppression and TopK may return elements in a different order. For such models, the tolerance is for the inputs
+of the two ops. `-` means that no constant becomes smaller.
 
 """
 
@@ -108,11 +112,11 @@ def page(runs: Sequence[Run]) -> str:
             told = (run.told if run.code == 0 else "refused" if run.code == 4 else f"exit {run.code}" for run in cells)
             lines.append(f"| `{model}` | {' | '.join(told)} |")
     nothing = [model for model in models if all(by_place[model, form].told == "-" for form in FORMS)]
-    nothing_told = f"of {len(nothing)} nothing would be smaller, which are left out: `quantize` tells why"
-    lines += ["", f"{len(models)} models run here; {nothing_told}."]
+    omitted = f"{len(nothing)} of them are omitted because no constant becomes smaller; `quantize` prints the reason"
+    lines += ["", f"{len(models)} models run. {omitted}."]
     failed = [run for run in runs if run.code]
     if failed:
-        lines += ["", "## What is refused", "", "| model | form | why |", "|---|---|---|"]
+        lines += ["", "## Refused models", "", "| model | form | reason |", "|---|---|---|"]
         lines += [f"| `{run.model}` | {run.form} | {compat_table.plain(run.told)} |" for run in failed]
     return HEAD + "\n".join(lines) + "\n"
 

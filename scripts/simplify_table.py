@@ -31,9 +31,9 @@ from gdsurgeon.container.wanted import ALL
 HEAD = """\
 # Simplified models
 
-What `simplify` makes, with no option, of models that others have published, and of some that Keras makes of random
-weights, each proven by running: the outputs are bit-identical. Nodes are those of the graph and of its functions.
-Made by `scripts/simplify_table.py`; models that do not run are left out.
+Results of `simplify` without options on public models, and on Keras models with random weights. Every result ran, and
+its outputs are bit-identical. Nodes in functions are included. Models that do not run are omitted.
+`scripts/simplify_table.py` wrote this page.
 
 """
 COLUMNS = ["model", "nodes", "simplified", "", "bytes", "simplified"]
@@ -135,9 +135,9 @@ def page(rows: Sequence[Row]) -> str:
     told = [
         f"{what}: {mean(r.nodes[1] / r.nodes[0] for r in some):.2f} of the nodes, "
         f"{mean(r.sizes[1] / r.sizes[0] for r in some):.2f} of the bytes"
-        for what, some in ((f"All {len(rows)}", rows), (f"the {len(large)} of 100 nodes or more", large))
+        for what, some in ((f"all {len(rows)}", rows), (f"the {len(large)} of 100 nodes or more", large))
     ]
-    return HEAD + "\n".join(lines) + "\n\nIn the geometric mean: " + "; ".join(told) + ".\n"
+    return HEAD + "\n".join(lines) + "\n\nGeometric means: " + "; ".join(told) + ".\n"
 
 
 if __name__ == "__main__":

@@ -22,11 +22,11 @@ from typing import Any, NamedTuple
 HEAD = """\
 # Published models
 
-What becomes of models that others have published, when each is validated with no option at all, and when a copy of it
-whose first input and first output have other names is validated against it. Made by `scripts/tally_models.py`.
+`validate` ran on each public model without any option. It then compared the model with a copy whose first input and
+first output were renamed. `scripts/tally_models.py` wrote this page.
 
-| model | nodes | executed | compared | what is to be said |
-|-------|------:|----------|----------|--------------------|
+| model | nodes | executed | compared | remarks |
+|-------|------:|----------|----------|---------|
 """
 
 
@@ -105,10 +105,10 @@ def after_a_rename(path: Path) -> tuple[str, list[str]]:
         return "no", [shortened(error, path)]
     proof = verdict["proof"]
     inside = sum(output["inside"] and output["compared"] for output in proof["outputs"])
-    behind = f" and {counted(inside, 'tensor')} behind" if inside else ""
+    inner = f" and {counted(inside, 'inner tensor')}" if inside else ""
     how = "bit-identical" if not proof["largest_difference"] else f"up to {proof['largest_difference']:.3g}"
     remarks = [f"{o['original']}: {o['reason']}" for o in proof["outputs"] if not o["compared"]]
-    return f"{counted(proof['compared'], 'output')}{behind}, {how}", remarks
+    return f"{counted(proof['compared'], 'output')}{inner}, {how}", remarks
 
 
 def gdsurgeon(*arguments: str) -> tuple[dict[str, Any] | None, str]:

@@ -315,8 +315,8 @@ CHOICES: dict[str, dict[str, Callable[[Model], Arguments | None]]] = {
     },
     "freeze-input": {
         "the scalar inputs": _freeze_scalars,
-        "every input, at what it was fed": _freeze_all,
-        "another value for a constant": _freeze_constant,
+        "every input, at its fed value": _freeze_all,
+        "a different value for a constant": _freeze_constant,
     },
     "add-preprocessing": {
         "Identity": _preprocessed("Identity", None),
@@ -334,9 +334,9 @@ CHOICES: dict[str, dict[str, Callable[[Model], Arguments | None]]] = {
         "all nodes, by a pattern": _rename_all,
     },
     "reroute": {
-        "an Identity to what it reads": _reroute_identity,
-        "a constant to one of its kind": _reroute_constant,
-        "the same, exchanged": _reroute_swap,
+        "an Identity to its input": _reroute_identity,
+        "a constant to a similar constant": _reroute_constant,
+        "the same two, swapped": _reroute_swap,
     },
     "insert": {
         "Identity at an input": _insert_at_input,
@@ -344,19 +344,19 @@ CHOICES: dict[str, dict[str, Callable[[Model], Arguments | None]]] = {
         "Identity in a loop or branch": _insert_inside,
     },
     "control-edges": {
-        "an output waits for what is above it": _control_above,
-        "a node waits for one elsewhere": _control_beside,
-        "a node waits for nothing any more": _control_removed,
+        "a control edge to an output from a node upstream": _control_above,
+        "from a node elsewhere": _control_beside,
+        "all control edges of a node removed": _control_removed,
     },
     "remove": {
         "Identity, bypassed": _remove_identities,
-        "what no output needs": _remove_dead,
-        "a node in the middle, for a placeholder": _remove_middle,
+        "all nodes that no output needs": _remove_dead,
+        "a node in the middle, replaced by a placeholder": _remove_middle,
     },
     "set-attr": {
-        "a note on all nodes": _note,
-        "no noted shapes": _without_shapes,
-        "a default, spelt out": _default_stated,
+        "a new attribute on all nodes": _note,
+        "no recorded shapes": _without_shapes,
+        "an explicit default": _default_stated,
         "Identity to StopGradient": _swap_identities,
         "an activation": _swap_one(frozenset(UNARY)),
         "an arithmetic op": _swap_one(frozenset(EXCHANGED) - frozenset(UNARY)),
@@ -364,7 +364,7 @@ CHOICES: dict[str, dict[str, Callable[[Model], Arguments | None]]] = {
     "set-device": {
         "none": _clear_devices,
         "the CPU for all nodes": _set_device,
-        "the CPU in place of another": _map_device,
+        "the CPU instead of a different device": _map_device,
     },
     "fuse-ops": {
         "a node in the middle": _fuse_one,
@@ -378,13 +378,13 @@ CHOICES: dict[str, dict[str, Callable[[Model], Arguments | None]]] = {
     },
     "extract": {
         "the last output": _extract_output,
-        "what is below the middle": _extract_tail,
-        "what is above a node, in a loop or branch where there is one": _extract_inside,
+        "all nodes downstream of the middle": _extract_tail,
+        "all nodes upstream of a node, in a loop or branch if one exists": _extract_inside,
     },
     "import": {
         "the model itself": _import_itself,
-        "Identity behind an output": _import_behind,
-        "Abs behind the middle": _import_in_the_middle,
+        "Identity after an output": _import_behind,
+        "Abs after the middle": _import_in_the_middle,
     },
     "clone-scope": {
         "the largest scope": _clone(0),
