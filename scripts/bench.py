@@ -134,9 +134,9 @@ def summary(machine: dict[str, Any], args: argparse.Namespace) -> str:
     lines = [
         f"Python {machine['python']}, {machine['system']}, {machine['cpus']} CPUs, "
         f"{megabytes(machine['memory_bytes'])} of memory; median of {args.repeat} round(s) "
-        f"(slow peers {min(args.repeat, args.slow_repeat)}). Starting Python takes "
+        f"({min(args.repeat, args.slow_repeat)} for slow peers). Starting Python takes "
         f"{duration(machine['python_start_seconds'])}; no peak below "
-        f"{megabytes(machine['floor_rss_bytes'])} can be told."
+        f"{megabytes(machine['floor_rss_bytes'])} can be measured."
     ]
     if args.quick:
         lines.append("Quick: small models, where a target in seconds or MB means little.")

@@ -336,7 +336,7 @@ def simplified_row(shop: Workshop, name: str, model: Model, optimised: str) -> R
         shop.timed(GDSURGEON, "simplify", shop.simplified(model), run),
         shop.timed(TENSORFLOW, AS_IT_IS, shop.path(model), run),
     ]
-    work = f"TensorFlow runs {model}, its optimiser {optimised}"
+    work = f"TensorFlow runs {model}, its optimizer {optimised}"
     return Row(name, work, contenders, Target(times=1 / 0.97, peer=contenders[1].label))
 
 
@@ -347,7 +347,7 @@ def folded_row(shop: Workshop, name: str, model: Model, times: float) -> Row:
         shop.timed(GDSURGEON, "simplify --fold-bn", shop.simplified(model, "--fold-bn"), run),
         shop.timed(TENSORFLOW, AS_IT_IS, shop.path(model), run),
     ]
-    work = f"TensorFlow runs {model} on one thread, its optimiser on"
+    work = f"TensorFlow runs {model} on one thread, its optimizer on"
     return Row(name, work, contenders, Target(times=1 / times, peer=contenders[1].label))
 
 
