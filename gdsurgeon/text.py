@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from gdsurgeon.errors import printable, quoted
 
@@ -111,9 +111,28 @@ def columns(
         yield (indent + "  ".join(cells)).rstrip()
 
 
-def labelled(entries: Iterable[tuple[str, str]]) -> list[str]:
-    """Texts under a head, a line each, with their labels before them."""
-    return [f"  {label:<9}{text}" for label, text in entries]
+class Entry(NamedTuple):
+    """An entry of a summary.
+
+    Attributes:
+        label: the first word of the line.
+        text: the line.
+        names: names, or changes of names, that the line ends with; a brief summary shows only the first.
+    """
+
+    label: str
+    text: str
+    names: Sequence[str] = ()
+
+
+def before_text(label: str) -> str:
+    """The label of an entry with the spaces around it."""
+    return f"  {label:<9}" if len(label) < 9 else f"  {label}  "
+
+
+def labelled(entries: Sequence[tuple[str, str]]) -> list[str]:
+    """Lines of texts with their labels before them."""
+    return [before_text(label) + text for label, text in entries]
 
 
 def shortened(text: str, most: int) -> str:

@@ -193,4 +193,5 @@ def _edit(request: CheckpointRequest, as_json: bool) -> None:
         terminal.note(f"{outcome.idle}; the checkpoint is passed on as it is")
     if as_json:
         terminal.answer_json(outcome_json(outcome))
-    terminal.summary(summary(outcome, dry_run=request.dry_run))
+    head, entries = summary(outcome, dry_run=request.dry_run)
+    terminal.summary([head], entries)

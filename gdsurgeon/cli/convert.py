@@ -47,4 +47,5 @@ def command(model: str, as_json: bool, verbose: bool, form: str | None, out: str
         terminal.note(f"{done.idle}; the file is passed on as it is")
     if as_json:
         terminal.answer_json(converted.as_json(done, model))
-    terminal.summary(converted.summary(done, model, dry_run=dry_run))
+    head, entries = converted.summary(done, model, dry_run=dry_run)
+    terminal.summary([head], entries)

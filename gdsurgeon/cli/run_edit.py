@@ -61,7 +61,8 @@ def run_edit(command: str, request: Request, edit: Edit | Sequence[Instruction])
     if not terminal.quiet:
         from gdsurgeon.view.summary import summary
 
-        terminal.summary(summary(outcome))
+        head, entries = summary(outcome)
+        terminal.summary([head], entries)
 
 
 def report_failure(request: Request, command: str, error: GdsurgeonError, *, of_script: bool = False) -> None:

@@ -21,7 +21,7 @@ from gdsurgeon.container.files import saved_model_at
 from gdsurgeon.container.load import meta_of
 from gdsurgeon.errors import GdsurgeonError, Line, UsageError, printable, quoted
 from gdsurgeon.operation.sequence import Edit, Instruction
-from gdsurgeon.text import first_lines
+from gdsurgeon.text import Entry, first_lines
 from gdsurgeon.wire.source import STANDARD_INPUT, STANDARD_INPUT_NAME
 
 if TYPE_CHECKING:
@@ -206,7 +206,7 @@ class ScriptEdits:
         def telling(graph: Graph) -> EditResult:
             with inside(self._folder):
                 result = edit(graph)
-            result.told.insert(0, (f"line {line.number}", line.text))
+            result.told.insert(0, Entry("line", f"{line.number}: {line.text}"))
             return result
 
         return telling

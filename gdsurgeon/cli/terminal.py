@@ -11,15 +11,20 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
+from gdsurgeon.cli.summary import HEIGHT, WIDTH, brief, first, fitted, whole
 from gdsurgeon.errors import middle_cut, printable
+from gdsurgeon.text import before_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from gdsurgeon.cli.progress import ProgressLine
     from gdsurgeon.errors import GdsurgeonError
     from gdsurgeon.proof.progress import Event
+    from gdsurgeon.text import Entry
 
+MOST_WARNINGS = 2
+"""Warnings that are shown one by one."""
 LONGEST_LINE = 4_000
 """Characters of an error, a detail or a warning; what TensorFlow says may hold names of any length."""
 _STYLES = {
@@ -44,6 +49,7 @@ class Terminal:
         self.is_settled: Callable[[], bool] = lambda: False  # whether the output has appeared: a signal comes too late
         self.piped = ""  # MODEL, where the command stands in a pipe
         self.has_answered = False
+        self._remarks = 0  # lines of warnings and notes
         self._line: ProgressLine | None = None  # that stands below what was said
 
     def styled(self, text: str, style: str) -> str:
@@ -137,28 +143,39 @@ class Terminal:
             self.say(f"{self.styled('Hint:', 'hint')} {hint}")
 
     def warn(self, warnings: Iterable[str]) -> None:
-        """Warnings, a line each."""
+        """Warnings, a line each; of more than two the first and their number, unless all is to be shown."""
         from gdsurgeon.cli.hints import worded
 
-        for warning in warnings:
-            self.say(f"{self.styled('Warning:', 'warning')} {middle_cut(worded(warning), LONGEST_LINE)}")
+        lines = [worded(warning) for warning in warnings]
+        label = self.styled("Warning:", "warning")
+        if self.verbose:
+            for line in lines:
+                self.say(f"{label} {middle_cut(line, LONGEST_LINE)}")
+            return
+        for line in lines if len(lines) <= MOST_WARNINGS else lines[:1]:
+            self.say(f"{label} {fitted(line, WIDTH - len('Warning: '))}")
+        if len(lines) > MOST_WARNINGS:
+            self.say(f"{label} {len(lines) - 1:,} more warnings: use -v to show them")
+        self._remarks += min(len(lines), MOST_WARNINGS)
 
     def note(self, line: str) -> None:
         """What is no fault, and what somebody who expected more should know."""
-        self.say(f"{self.styled('Note:', 'hint')} {line}")
+        self._remarks += 1
+        self.say(f"{self.styled('Note:', 'hint')} {line if self.verbose else fitted(line, WIDTH - len('Note: '))}")
 
-    def summary(self, lines: list[str]) -> None:
-        """The closing summary."""
+    def summary(self, heads: Sequence[str], entries: Sequence[Entry] = (), *, height: int | None = HEIGHT) -> None:
+        """The closing summary: its first lines, then all entries, or brief ones in `height` lines if it has a bound."""
         if self.quiet:
             return
-        for i, line in enumerate(lines):
-            label, rest = line[:11], line[11:]
-            if i == 0:
-                self.say(self.styled(line, "head"))
-            elif label.strip() == "proven":
-                self.say(self.styled(label, "proven") + rest)
-            else:
-                self.say(self.styled(label, "label") + rest)
+        for head in heads:
+            self.say(self.styled(head if self.verbose else fitted(head), "head"))
+        if self.verbose:
+            lines = whole(entries)
+        else:
+            lines = first(entries) if height is None else brief(entries, height - len(heads) - self._remarks)
+        self._remarks = 0
+        for label, text in lines:
+            self.say(self.styled(before_text(label), "proven" if label == "proven" else "label") + text)
 
 
 def _is_pipe(fd: int) -> bool:

@@ -135,7 +135,7 @@ def _request(model: str, other: str | None, as_json: bool, options: Mapping[str,
 def _show(verdict: Verdict, as_json: bool, error: GdsurgeonError | None) -> None:
     """The verdict: JSON on standard output, or lines for people."""
     from gdsurgeon.cli.hints import error_json, word_proof, worded
-    from gdsurgeon.view.verdict import verdict_json, verdict_lines
+    from gdsurgeon.view.verdict import verdict_json, verdict_summary
 
     verdict.warnings = list(dict.fromkeys(map(worded, verdict.warnings)))
     for proof in filter(None, (verdict.proof, verdict.optimized)):
@@ -145,4 +145,4 @@ def _show(verdict: Verdict, as_json: bool, error: GdsurgeonError | None) -> None
         wrong = error_json(error, "validate") if error is not None else None
         terminal.answer_json(verdict_json(verdict, wrong))
     elif verdict.graphs:
-        terminal.summary(verdict_lines(verdict, error))
+        terminal.summary(*verdict_summary(verdict, error), height=None)

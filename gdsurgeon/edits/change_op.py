@@ -16,7 +16,7 @@ from gdsurgeon.ops.attr_names import STATED_SHAPES
 from gdsurgeon.ops.dtypes import base_dtype, dtype_name
 from gdsurgeon.ops.kinds import CONTROL_FLOW
 from gdsurgeon.ops.op_defs import AttrDef, OpDef, arg_dtypes, op_names
-from gdsurgeon.text import counted, listed, nearest, suggestion
+from gdsurgeon.text import Entry, counted, listed, nearest, suggestion
 from gdsurgeon.wire.protos import AttrValue
 
 Attrs = Mapping[str, AttrValue]
@@ -46,7 +46,7 @@ def change_op(graph: Graph, nodes: Sequence[Node], op: str, values: Sequence[tup
     intent = Intent(changed=[node.name for node in swaps])
     for swap in swaps.values():
         swap.carry_out(graph)
-    told = [("swapped", f"{old}  ->  {op}: {counted(count, 'node')}") for old, count in ops.items()]
+    told = [Entry("swapped", f"{old}  ->  {op}: {counted(count, 'node')}") for old, count in ops.items()]
     inferred, dropped = _by_key(swaps, lambda swap: swap.inferred), _by_key(swaps, lambda swap: swap.dropped)
     facts: dict[str, Json] = {"swapped": dict(ops), "inferred": inferred, "dropped": dropped}
     return EditResult(intent, notes=_notes(inferred, dropped, len(swaps), len(nodes)), told=told, facts=facts)

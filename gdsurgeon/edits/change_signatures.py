@@ -13,7 +13,7 @@ from gdsurgeon.errors import EditError, NothingToDo, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.serving import INIT, PREDICT, Served, no_signature
 from gdsurgeon.specification.asked import edit
-from gdsurgeon.text import nearest, suggestion
+from gdsurgeon.text import Entry, nearest, suggestion
 
 
 @public
@@ -57,7 +57,7 @@ def change_signatures(
 
     graph.serving = graph.serving._replace(signatures=after | touched)
     lines = [told(key, served) for key, served in touched.items()]
-    lines += [("removed", f"signature {printable(key)}") for key in before if key not in after]
+    lines += [Entry("removed", f"signature {key}") for key in before if key not in after]
     claim = SameGiven({}, pairs(touched), equation(())) if touched else SameOutputs(even_alone=True)
     return EditResult(Intent(), (claim,), told=lines)
 

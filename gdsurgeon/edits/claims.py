@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.errors import Json
 from gdsurgeon.specification.asked import Asked
+from gdsurgeon.text import Entry
 from gdsurgeon.values import Data
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ def on_purpose(claims: Sequence[Claim]) -> tuple[Claim, ...]:
 def equation(given: Sequence[str], tail: str = "") -> str:
     """The statement of a `SameGiven`: the original on the same inputs, and on what is GIVEN of it besides, in words."""
     shown = ["x", *given[:3], *(["..."] if len(given) > 3 else [])]
-    return f"edited(x) = original({', '.join(shown)}{tail})"
+    return f"edited(x) == original({', '.join(shown)}{tail})"
 
 
 @dataclass(eq=False, repr=False)
@@ -316,7 +317,7 @@ class EditResult(Data):
         claims: what it promises; the proof by execution checks them.
         warnings: what somebody should know, a line each.
         notes: what was decided on the way, a line each (names that were made unique, ...).
-        told: what else the summary says, as (label, text).
+        told: further entries of the summary.
         facts: what else the report says, by name; JSON.
         inside: what was done in the bodies of functions, by the names of these: the bodies as graphs, and the results.
         asked: what was asked of the edit, where that was kept.
@@ -330,7 +331,7 @@ class EditResult(Data):
     claims: tuple[Claim, ...] = (Unchanged(),)
     warnings: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    told: list[tuple[str, str]] = field(default_factory=list)
+    told: list[Entry] = field(default_factory=list)
     facts: dict[str, Json] = field(default_factory=dict)
     inside: dict[str, tuple[Graph, EditResult]] = field(default_factory=dict)
     asked: Asked | None = None

@@ -261,7 +261,7 @@ def _claim(
     return SameGiven(
         given=values,
         outputs=tuple((output.name, copied.output(output).name) for output in given),
-        statement=f"{target}(x) = {source}(x)",
+        statement=f"{target}(x) == {source}(x)",
         copies={old.name: new.name for old, new in copied.nodes.items()},
         beside=tuple(output.name for output in given),
         as_graphs=True,

@@ -30,7 +30,7 @@ from gdsurgeon.ops.kinds import CALLS, CONVOLUTIONS, PRODUCTS
 from gdsurgeon.ops.op_defs import AttrDef
 from gdsurgeon.ops.releases import OTHERWISE, Release, release, releases
 from gdsurgeon.specification.asked import edit
-from gdsurgeon.text import counted, nearest, suggestion
+from gdsurgeon.text import Entry, counted, nearest, suggestion
 from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.write import ChunkSource
 
@@ -328,21 +328,19 @@ class _Work:
         told_of = [*self._told()]
         return EditResult(intent, claims, notes=list(self._notes), told=told_of, facts=facts, inside=inside)
 
-    def _told(self) -> Iterator[tuple[str, str]]:
+    def _told(self) -> Iterator[Entry]:
         for what, count in self._replaced.items():
-            yield "replaced", f"{what}: {counted(count, 'node')}"
+            yield Entry("replaced", f"{what}: {counted(count, 'node')}")
         for what, count in self._dropped.items():
-            yield "dropped", f"{what}: {counted(count, 'node')}"
+            yield Entry("dropped", f"{what}: {counted(count, 'node')}")
         was = self.graph.store.versions
         if was.producer > self.release.version:
-            yield (
-                "versions",
-                f"producer {was.producer}  ->  {self.release.version}, as written by TensorFlow {self.release.name}",
-            )
+            written = f"{self.release.version}, as written by TensorFlow {self.release.name}"
+            yield Entry("versions", f"producer {was.producer}  ->  {written}")
         if was.min_consumer > self.release.version:
-            yield "versions", f"min_consumer {was.min_consumer}  ->  {self.release.version}"
+            yield Entry("versions", f"min_consumer {was.min_consumer}  ->  {self.release.version}")
         if self.release.version in was.bad_consumers:
-            yield "versions", f"bad_consumers: {self.release.version} removed"
+            yield Entry("versions", f"bad_consumers: {self.release.version} removed")
 
 
 def _nodes_of(graph: Graph, is_meant: Callable[[str], bool]) -> list[Node]:

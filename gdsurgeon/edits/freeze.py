@@ -21,7 +21,7 @@ from gdsurgeon.graph.served import serving_of
 from gdsurgeon.graph.serving import Serving
 from gdsurgeon.ops.kinds import PLACEHOLDERS, VARIABLES, is_table, is_variable
 from gdsurgeon.specification.asked import edit
-from gdsurgeon.text import counted, size
+from gdsurgeon.text import Entry, counted, size
 
 
 @public
@@ -82,7 +82,7 @@ def freeze(
     if not outputs:
         result.told += _names(graph, serving, signatures)
     if weights is not None:
-        result.told.append(("frozen", f"{counted(len(constants), 'variable')}, {size(weights.source.size)}"))
+        result.told.append(Entry("frozen", f"{counted(len(constants), 'variable')}, {size(weights.source.size)}"))
     return result
 
 
@@ -126,13 +126,13 @@ def _default(graph: Graph, serving: Serving) -> str:
     raise EditError(line, code="ambiguous-signature", facts={"signatures": keys})
 
 
-def _names(graph: Graph, serving: Serving, keys: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """What callers of the signatures call the tensors that are inputs and outputs now."""
+def _names(graph: Graph, serving: Serving, keys: Sequence[str]) -> Iterator[Entry]:
+    """The names that the signatures have for tensors that are inputs and outputs now."""
     for key in keys or [_default(graph, serving)]:
         for side in (serving.signatures[key].inputs, serving.signatures[key].outputs):
-            named = [f"{printable(name)} = {printable(tensor)}" for name, tensor in side.items() if name != tensor]
+            named = [f"{name} = {tensor}" for name, tensor in side.items() if name != tensor]
             if named:
-                yield "called", ", ".join(named)
+                yield Entry("called", "", named)
 
 
 def _weights(graph: Graph, serving: Serving, variables: Sequence[Node]) -> Graph:

@@ -22,6 +22,7 @@ from gdsurgeon.graph.served import serving_of
 from gdsurgeon.graph.serving import Served
 from gdsurgeon.ops.kinds import PLACEHOLDERS, UNSET_PLACEHOLDERS
 from gdsurgeon.specification.asked import edit
+from gdsurgeon.text import Entry
 from gdsurgeon.wire.write import ChunkSource
 from gdsurgeon.wire.write import resolved as resolved_chunks
 
@@ -85,7 +86,7 @@ def import_graph(
     result.decided["part"] = part
     if part is not other:
         frozen = [name for name in other.serving.variables if name in part] if other.serving is not None else []
-        result.told.append(("frozen", f"{len(frozen):,} variables of {printable(other.source_name)}"))
+        result.told.append(Entry("frozen", f"{len(frozen):,} variables of {other.source_name}"))
     _add_signatures(graph, other, copied, prefix[:-1], {node.name for node in replace}, result)
     return result
 

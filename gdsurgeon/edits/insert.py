@@ -22,7 +22,7 @@ from gdsurgeon.graph.names import scope_prefix
 from gdsurgeon.graph.node import Node, Output, Use
 from gdsurgeon.select import Selection, nodes_of
 from gdsurgeon.specification.asked import edit
-from gdsurgeon.text import counted, first_lines
+from gdsurgeon.text import Entry, counted, first_lines
 
 MOST_NOTES = 5
 
@@ -117,7 +117,7 @@ def insert(
         part.in_place = True
     claim = SameGiven(given, tuple(pairs), statement, parts=within, sites=tuple(given))
     result.claims = (claim, *(part for part, once in zip(parts, plain, strict=True) if not once))
-    result.told = [("inserted", f"{counted(len(sites), 'graph')}")]
+    result.told = [Entry("inserted", f"{counted(len(sites), 'graph')}")]
     return result
 
 

@@ -29,7 +29,7 @@ from gdsurgeon.ops.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT8, DTyp
 from gdsurgeon.ops.kinds import ASSIGNMENTS, ENTER, IDENTITY, PRODUCTS
 from gdsurgeon.ops.numpy_dtypes import require_numpy
 from gdsurgeon.specification.asked import edit
-from gdsurgeon.text import counted, size
+from gdsurgeon.text import Entry, counted, size
 from gdsurgeon.wire.write import Chunk, ChunkSource
 
 FORMS = {"float16": FLOAT16, "bfloat16": BFLOAT16, "int8": INT8}
@@ -350,14 +350,14 @@ def _packed(chunks: Sequence[Chunk]) -> tuple[int, int]:
     return source.size, packed + len(packer.flush())
 
 
-def _told(found: Sequence[_Found], to: str, sizes: _Sizes) -> Iterator[tuple[str, str]]:
-    yield "stored", f"{counted(len(found), 'constant')} as {to}"
+def _told(found: Sequence[_Found], to: str, sizes: _Sizes) -> Iterator[Entry]:
+    yield Entry("stored", f"{counted(len(found), 'constant')} as {to}")
     for what, before, now in (("bytes", sizes.before, sizes.now), ("gzipped", sizes.packed_before, sizes.packed)):
-        yield what, f"{size(before)}  ->  {size(now)} ({now / max(before, 1):.2f})"
-    for each in _worst_first(found)[:SHOWN]:
+        yield Entry(what, f"{size(before)}  ->  {size(now)} ({now / max(before, 1):.0%})")
+    for each in _worst_first(found):
         error = each.form.error
         flushed = f", {error.flushed:,} elements are 0 now" if error.flushed else ""
-        yield "error", f"{each.called}: up to {error.largest:.3g}, {error.relative:.2g} of it{flushed}"
+        yield Entry("error", f"{each.called}: at most {error.largest:.3g} ({error.relative:.2g} relative){flushed}")
 
 
 def _worst_first(found: Sequence[_Found]) -> list[_Found]:

@@ -18,7 +18,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.dtypes import BOOL, base_dtype
 from gdsurgeon.specification.asked import edit
-from gdsurgeon.text import counted
+from gdsurgeon.text import Entry, counted
 from gdsurgeon.wire.write import ChunkSource
 
 SHOWN = 3
@@ -72,8 +72,8 @@ def repair(graph: Graph, *, custom_ops: bool = False) -> EditResult:
         + [{"kind": "name", "node": "", "text": text, "mended": True} for text in graph.mended],
     }
     told = [
-        *(("named", text) for text in graph.mended),
-        *(("mended", _told(found, kind, n)) for kind, n in counts.items()),
+        *(Entry("renamed", text) for text in graph.mended),
+        *(Entry("fixed", _told(found, kind, n)) for kind, n in counts.items()),
     ]
     if graph.mended:
         left.append(
@@ -91,7 +91,7 @@ def _told(found: Sequence[Ailment], kind: str, count: int) -> str:
     if kind == "colocation":
         return counted(count, "colocation") + " with missing nodes"
     ops = Counter(each.becomes for each in found if each.kind == kind and each.is_mendable)
-    return f"{counted(count, 'node')} that needed a variable: now {', '.join((f'{op} x {n}' for op, n in ops.items()))}"
+    return f"{counted(count, 'node')} that needed a variable: now {', '.join(f'{op} x {n}' for op, n in ops.items())}"
 
 
 def _no_longer_changed(graph: Graph, found: Sequence[Ailment]) -> list[str]:

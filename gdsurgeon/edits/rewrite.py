@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple
@@ -22,7 +22,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.patterns.check import rule_of
 from gdsurgeon.patterns.terms import Maker, Match, Op, Rule, walk
 from gdsurgeon.specification.asked import edit
-from gdsurgeon.text import first_lines, named, nearest, suggestion
+from gdsurgeon.text import Entry, and_more, first_lines, named, nearest, suggestion
 from gdsurgeon.wire.protos import FunctionDef
 
 MOST_ROUNDS = 16
@@ -264,19 +264,16 @@ def _notes(replaced: Sequence[Planned]) -> list[str]:
     return out
 
 
-def _told(rules: Sequence[Rule], replaced: Sequence[Planned], left: Sequence[Left]) -> Iterable[tuple[str, str]]:
+def _told(rules: Sequence[Rule], replaced: Sequence[Planned], left: Sequence[Left]) -> Iterator[Entry]:
     counts = Counter(each.rule for each in replaced)
     for rule in rules:
         if counts[rule.name]:
-            name = f"{printable(rule.name)}: " if len(rules) > 1 else ""
-            yield "replaced", f"{name}{counts[rule.name]:,} match{'es' * (counts[rule.name] != 1)}"
+            name = f"{rule.name}: " if len(rules) > 1 else ""
+            yield Entry("replaced", f"{name}{counts[rule.name]:,} match{'es' * (counts[rule.name] != 1)}")
     whys = Counter(each.why for each in left)
     first = {each.why: each.node.name for each in reversed(left)}
-    for why, count in whys.most_common(MOST_TOLD):
-        more = f" and {count - 1:,} more" if count > 1 else ""
-        yield "left", f"{quoted(first[why])}{more}: {why}"
-    if len(whys) > MOST_TOLD:
-        yield "left", f"and for {len(whys) - MOST_TOLD:,} other reasons"
+    for why, count in whys.most_common():
+        yield Entry("skipped", f"{quoted(first[why])}{and_more(count - 1)}: {why}")
 
 
 def _facts(replaced: Sequence[Planned], left: Sequence[Left]) -> dict[str, Json]:

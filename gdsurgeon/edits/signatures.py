@@ -12,6 +12,7 @@ from gdsurgeon.graph.node import Output
 from gdsurgeon.graph.serving import Served, Serving, no_signature
 from gdsurgeon.ops.dtypes import REF, RESOURCE, VARIANT, base_dtype
 from gdsurgeon.ops.kinds import UNSET_PLACEHOLDERS, VARIABLES
+from gdsurgeon.text import Entry
 
 DEFAULT_KEY = "serving_default"
 
@@ -96,9 +97,9 @@ def _dense(graph: Graph, text: str, done: str) -> Output:
     return tensor
 
 
-def told(key: str, served: Served) -> tuple[str, str]:
-    """A signature as a line of the summary."""
-    return "serves", f"{printable(key)}({_side(served.inputs)}) -> {_side(served.outputs)}"
+def told(key: str, served: Served) -> Entry:
+    """A signature as an entry of the summary."""
+    return Entry("signature", f"{printable(key)}({_side(served.inputs)}) -> {_side(served.outputs)}")
 
 
 def _side(named: Mapping[str, str]) -> str:

@@ -42,14 +42,14 @@ from gdsurgeon.edits.simplifying.stages import (
     passed_by,
 )
 from gdsurgeon.edits.simplifying.unread import unread
-from gdsurgeon.errors import Json, Line, NothingToDo, NotValidatedError, Remark, UsageError, joined, printable, quoted
+from gdsurgeon.errors import Json, Line, NothingToDo, NotValidatedError, Remark, UsageError, joined, quoted
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.ops.numpy_dtypes import require_numpy
 from gdsurgeon.specification.asked import Asked, edit
-from gdsurgeon.text import counted, named, nearest, suggestion
+from gdsurgeon.text import Entry, counted, named, nearest, suggestion
 
 FUNCTIONS = "functions"
 """The pass that takes functions out of the library which nobody calls; it comes last."""
@@ -437,26 +437,23 @@ def _ops(draft: Draft) -> Counter[str]:
     return Counter(draft.topology.op(number) for number in draft.topology.numbers() if not draft.gone[number])
 
 
-def _told(found: Counter[str]) -> list[tuple[str, str]]:
+def _told(found: Counter[str]) -> list[Entry]:
     counts = [f"{name} {found[name]:,}" for name in PASSES if found[name]]
-    return [("passes", ", ".join(counts))] if counts else []
+    return [Entry("passes", ", ".join(counts))] if counts else []
 
 
-def _table(was: Counter[str], now: Counter[str]) -> list[tuple[str, str]]:
-    """The ops of which there are fewer, or more, those first that have lost most."""
+def _table(was: Counter[str], now: Counter[str]) -> list[Entry]:
+    """The ops of which the graph has fewer nodes than before, or more; the largest decrease first."""
     changed = sorted((op for op in was | now if was[op] != now[op]), key=lambda op: (now[op] - was[op], op))
-    wide = max(map(len, changed[:MOST_OPS]), default=0)
-    lines = [("ops", f"{printable(op):<{wide}}  {was[op]:,}  ->  {now[op]:,}") for op in changed[:MOST_OPS]]
-    more = [("ops", f"and {counted(len(changed) - MOST_OPS, 'other op')}")] if len(changed) > MOST_OPS else []
-    return lines + more
+    names = [f"{op} {was[op]:,} -> {now[op]:,}" for op in changed]
+    return [Entry("ops", counted(len(names), "op type") if len(names) > 1 else "", names)] if names else []
 
 
-def _totals(graph: Graph, was: Counter[str], now: Counter[str], inside: int) -> list[tuple[str, str]]:
+def _totals(graph: Graph, was: Counter[str], now: Counter[str], inside: int) -> list[Entry]:
     """Nodes, those of functions (INSIDE, before), and bytes; these not of a model, of which the graph is a part."""
-    told = [("nodes", f"{was.total():,}  ->  {now.total():,}")]
-    told += [("nodes", f"in functions  {inside:,}  ->  {_nodes_inside(graph):,}")] if inside else []
+    told = [Entry("nodes", f"in functions {inside:,}  ->  {_nodes_inside(graph):,}")] if inside else []
     if not graph.is_body and graph.serving is None:
-        told.append(("bytes", f"{graph.source.size:,}  ->  {written_size(graph):,}"))
+        told.append(Entry("bytes", f"{graph.source.size:,}  ->  {written_size(graph):,}"))
     return told
 
 

@@ -21,7 +21,7 @@ from gdsurgeon.graph.served import serving_of, tensor_now
 from gdsurgeon.graph.serving import Key, Restoring, Served, Serving
 from gdsurgeon.ops.kinds import TEMPORARY, is_variable
 from gdsurgeon.specification.asked import edit
-from gdsurgeon.text import counted
+from gdsurgeon.text import Entry, counted
 
 SCOPE = "saver"
 """Under which names the nodes are put that restore and save variables."""
@@ -82,7 +82,7 @@ def slim(graph: Graph, *, signatures: Sequence[str] = ()) -> EditResult:
         before=graph.serving.before or graph.serving,
     )
     lines = [told(key, served) for key, served in called.items()]
-    lines.append(("restores", counted(len(keys), "variable")))
+    lines.append(Entry("restores", counted(len(keys), "variable")))
     return EditResult(intent, (SameGiven({}, pairs(called), equation(())),), told=lines)
 
 

@@ -17,7 +17,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops.dtypes import BOOL, DTYPES, STRING
 from gdsurgeon.ops.kinds import TABLE_INITIALIZERS, is_variable
 from gdsurgeon.specification.asked import edit
-from gdsurgeon.text import counted, named, size
+from gdsurgeon.text import Entry, counted, named, size
 from gdsurgeon.wire.protos import FunctionDef
 
 MOST_WHOLE = 1024
@@ -183,8 +183,8 @@ def _in_functions(graph: Graph, rule: _Rule) -> list[FunctionDef]:
     return out
 
 
-def _told(rule: _Rule) -> Iterator[tuple[str, str]]:
-    yield "stripped", f"{counted(rule.count, 'constant')}, {size(rule.bytes)}"
+def _told(rule: _Rule) -> Iterator[Entry]:
+    yield Entry("stripped", f"{counted(rule.count, 'constant')}, {size(rule.bytes)}")
     for kept, why in ((rule.for_shapes, "used to compute shapes"), (rule.keep.found, "selected by the pattern")):
         if kept:
-            yield "kept", f"{counted(len(kept), 'constant')} {why}: {named(list(kept), 4)}"
+            yield Entry("kept", f"{counted(len(kept), 'constant')} {why}", list(kept))

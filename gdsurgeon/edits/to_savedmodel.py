@@ -20,7 +20,7 @@ from gdsurgeon.graph.serving import PREDICT, Restoring, Served, Serving
 from gdsurgeon.ops.dtypes import STRING, base_dtype
 from gdsurgeon.ops.kinds import PLACEHOLDERS, is_variable
 from gdsurgeon.specification.asked import edit
-from gdsurgeon.text import counted, named, size
+from gdsurgeon.text import Entry, counted, named, size
 
 
 class Asset(NamedTuple):
@@ -106,7 +106,7 @@ def _unfrozen(graph: Graph, pattern: str, serving: Serving, result: EditResult) 
     if made.left:
         result.notes.append(f"{named(made.left, 3, quoted)}: still constant, because it is not floating-point")
     variables = made.saver.variables
-    result.told.append(("unfrozen", f"{counted(len(variables), 'variable')}, {size(made.bytes)}"))
+    result.told.append(Entry("unfrozen", f"{counted(len(variables), 'variable')}, {size(made.bytes)}"))
     return serving._replace(saver=made.saver, keys={saved.variable: saved.key for saved in variables})
 
 

@@ -7,18 +7,21 @@ from collections.abc import Sequence
 from gdsurgeon.errors import Json
 from gdsurgeon.gradients.backward_pass import BackwardPass
 from gdsurgeon.gradients.checkpointing.rewrite import Checkpointed, Checkpoints
-from gdsurgeon.text import counted, listed, named, size
-
-MOST_NAMED = 8
-FEW_NAMED = 3
+from gdsurgeon.text import Entry, counted, size
 
 
-def told_of(
-    made: BackwardPass, early: Sequence[str], found: Checkpointed | None, wanted: Checkpoints
-) -> list[tuple[str, str]]:
-    """The results, the sums that are taken EARLY and the plan that was FOUND, as `EditResult.told`."""
+def told_of(made: BackwardPass, early: Sequence[str], found: Checkpointed | None, wanted: Checkpoints) -> list[Entry]:
+    """The entries of the summary for the results, the sums computed early, and the plan of checkpoints if there is one.
+
+    Args:
+        made: the gradients.
+        early: names of the sums that are computed in parts.
+        found: the checkpoints.
+        wanted: the checkpoints that were asked for.
+    """
     out = _told_of_results(made)
-    out += [("summed", f"{name} in parts, as its gradients come") for name in early[:MOST_NAMED]]
+    if early:
+        out.append(Entry("summed", f"{counted(len(early), 'gradient')} in parts, as they are computed", early))
     return out if found is None else out + _told_of_plan(found, wanted)
 
 
@@ -28,30 +31,26 @@ def journal_of(made: BackwardPass, early: Sequence[str], found: Checkpointed | N
     return out if found is None else out | {"plan": _facts_of_plan(found)}
 
 
-def _told_of_results(made: BackwardPass) -> list[tuple[str, str]]:
+def _told_of_results(made: BackwardPass) -> list[Entry]:
     wanted = made.wanted
     pairs = list(zip(wanted.xs, wanted.names, strict=True))
     telling = [(x, name) for x, name in pairs if name != f"{wanted.scope}/{x.name}"]
     if len(pairs) - len(telling) <= 1:
         telling = pairs
-    out = [("gradient", f"{name}  of {source.name}") for source, name in telling[:MOST_NAMED]]
-    if len(telling) > MOST_NAMED:
-        out.append(("gradient", f"and {len(telling) - MOST_NAMED:,} more under {wanted.scope}/"))
+    out = [Entry("gradient", f"{name}  of {source.name}") for source, name in telling]
     if len(pairs) > len(telling):
         count = counted(len(pairs) - len(telling), "tensor")
-        out.append(("gradient", f"of {count}, each under {wanted.scope}/ by the name of its tensor"))
+        out.append(Entry("gradient", f"of {count}: {wanted.scope}/ and the name of the tensor"))
     if made.unconnected:
-        names = named([x.name for x in made.unconnected], MOST_NAMED)
-        out.append(("zeros", f"for {names}: no gradient flows there"))
+        out.append(Entry("zeros", "no gradient reaches", [x.name for x in made.unconnected]))
     if made.left_out:
-        names = named([x.name for x in made.left_out], FEW_NAMED)
-        out.append(("left out", f"{counted(len(made.left_out), 'weight')} without a gradient: {names}"))
+        weights = counted(len(made.left_out), "weight")
+        out.append(Entry("left out", f"{weights} without a gradient", [x.name for x in made.left_out]))
     if wanted.in_functions:
-        names = named(list(wanted.in_functions), MOST_NAMED)
-        inside = counted(sum(wanted.in_functions.values()), "weight")
-        out.append(("left out", f"{inside} inside functions, which `gdsurgeon inline` brings out: {names}"))
+        weights = counted(sum(wanted.in_functions.values()), "weight")
+        out.append(Entry("left out", f"{weights} in functions (see gdsurgeon inline)", list(wanted.in_functions)))
     if made.calls:
-        out.append(("made", f"by TensorFlow's own gradients: {made.calls[0]} is a call without a gradient of its own"))
+        out.append(Entry("computed", f"by TensorFlow's own gradients: {made.calls[0]} is a call without a gradient"))
     return out
 
 
@@ -68,22 +67,22 @@ def _facts_of_results(made: BackwardPass) -> dict[str, Json]:
     }
 
 
-def _told_of_plan(found: Checkpointed, wanted: Checkpoints) -> list[tuple[str, str]]:
+def _told_of_plan(found: Checkpointed, wanted: Checkpoints) -> list[Entry]:
     plan = found.plan
     on = counted(wanted.threads, "thread")
     if not found.again:
-        return [("plan", f"everything is kept: a peak of {size(found.plain_peak)} is predicted, on {on}")]
-    kept = sum(nbytes for _, nbytes in found.kept)
-    names = listed((f"{name} {size(nbytes)}" for name, nbytes in found.kept), 4)
+        return [Entry("plan", f"keep everything: predicted peak {size(found.plain_peak)}, on {on}")]
+    kept = size(sum(nbytes for _, nbytes in found.kept))
     chosen = wanted.mode or f"{len(wanted.tensors)} given"
     if wanted.budget is not None:
         chosen = f"the fastest under {size(wanted.budget)}"
+    ratio = found.plain_peak / max(plan.peak.nbytes, 1)
     return [
-        ("plan", f"{chosen}: {counted(len(plan.cuts.positions) + 1, 'segment')}, {plan.extra:+.0%} work"),
-        ("kept", f"{counted(len(found.kept), 'tensor')}, {size(kept)}: {names}"),
-        ("again", f"{counted(len(found.again), 'node')} to be computed again"),
-        ("memory", f"a peak of {size(plan.peak.nbytes)} is predicted, and of {size(found.plain_peak)} without "
-                   f"checkpoints ({found.plain_peak / max(plan.peak.nbytes, 1):.2f} x), on {on}"),
+        Entry("plan", f"{chosen}: {counted(len(plan.cuts.positions) + 1, 'segment')}, {plan.extra:+.0%} work"),
+        Entry("kept", f"{counted(len(found.kept), 'tensor')}, {kept}", [f"{name} {size(n)}" for name, n in found.kept]),
+        Entry("recomputed", counted(len(found.again), "node")),
+        Entry("memory", f"predicted peak {size(plan.peak.nbytes)}, on {on} (without checkpoints "
+                        f"{size(found.plain_peak)}, {ratio:.2f} x)"),
     ]  # fmt: skip
 
 

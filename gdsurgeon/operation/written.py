@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gdsurgeon.container.load import Model
 from gdsurgeon.edits.claims import EditResult
-from gdsurgeon.errors import OutputError, printable, quoted
+from gdsurgeon.errors import OutputError, printable
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.serving import INIT
-from gdsurgeon.text import named
+from gdsurgeon.text import Entry
 from gdsurgeon.wire.output import Output
 from gdsurgeon.wire.write import Chunk, SourceSpan, read_chunks, size_of
 
@@ -151,8 +151,7 @@ def _tell_what_collections_lose(container: Container, result: EditResult) -> Non
     lost = container.meta.members_lost() if result.intent.removed else {}
     if not lost:
         return
-    counts = named([f"{count:,} of {quoted(key)}" for key, count in lost.items()], MOST_COLLECTIONS, str)
-    result.told.append(("removed", f"from collections: {counts}"))
+    result.told.append(Entry("removed", "from collections", [f"{count:,} of {key}" for key, count in lost.items()]))
     result.facts["collections"] = lost
 
 

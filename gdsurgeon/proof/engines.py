@@ -325,4 +325,4 @@ def agreement(found: EngineRun) -> str:
     """What a run that agrees has shown."""
     most = max((output.max_abs or 0.0 for output in found.outputs.values()), default=0.0)
     largest = f"largest difference {most:.1e}" if most else "bit-identical"
-    return f"{counted(len(found.outputs), 'output')}, {counted(found.samples, 'sample')}, {largest}"
+    return f"{counted(len(found.outputs), 'output')}, {counted(found.samples, 'input set')}, {largest}"

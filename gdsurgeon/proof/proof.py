@@ -11,7 +11,7 @@ from gdsurgeon.errors import Json, Line, NotValidatedError, ValidationError, pri
 from gdsurgeon.graph.attrs import format_shape
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.ops.dtypes import DTYPES, dtype_name
-from gdsurgeon.proof.statement import stated
+from gdsurgeon.proof.statement import equations_of, stated
 from gdsurgeon.text import counted
 from gdsurgeon.values import Data
 
@@ -242,6 +242,11 @@ class Proof(Data):
         return "; ".join(f"{piece.called}: {piece.shown}" for piece in self.pieces)
 
     @property
+    def claims(self) -> list[str]:
+        """The equations that were shown; of several proofs see `pieces`."""
+        return equations_of(self.equations, self.parts)
+
+    @property
     def where(self) -> str:
         """The device, and that the process was not locked in where that is so."""
         return self.device if self.is_locked_in else f"{self.device}, without a sandbox"
@@ -318,7 +323,7 @@ class Piece(NamedTuple):
     def shown(self) -> str:
         """What running has shown of it, without numbers."""
         is_compared = self.proof.compared and self.proof.judged
-        return self.proof.statement if is_compared else "it runs, and nothing is claimed"
+        return self.proof.statement if is_compared else "it runs, values not judged"
 
     def as_json(self) -> dict[str, Json]:
         """For the report; what was fed and given stands in that of the whole."""

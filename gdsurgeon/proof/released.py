@@ -112,7 +112,7 @@ def _compared(executor: Executor, other: Executor, graph: Graph, overrides: Over
         there.finish(sample)
     outputs = counted(len(plan.fetches), "output")
     equal = "bit-identical" if not largest else f"largest difference {largest:.1e}"
-    return f"returns the same: {outputs}, {counted(here.calls, 'sample')}, {equal}"
+    return f"returns the same: {outputs}, {counted(here.calls, 'input set')}, {equal}"
 
 
 def _difference(here: Subject, there: Subject, sample: int, group: int) -> float:

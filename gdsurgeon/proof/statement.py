@@ -1,4 +1,4 @@
-"""What was compared with what, as a sentence: equations, and the graphs that were added."""
+"""The equations that a proof shows, as text: of outputs, and of the graphs that were added."""
 
 from __future__ import annotations
 
@@ -7,23 +7,24 @@ from collections.abc import Sequence
 from gdsurgeon.text import and_more
 
 MOST_PARTS = 4
-SAME, GIVEN = "edited(x) = original(x)", "edited(x) = original(x, "
-"""How equations begin: of edits that change no value, and of those that give some, which say as much of the rest."""
+SAME, GIVEN = "edited(x) == original(x)", "edited(x) == original(x, "
+"""The first words of equations: of edits that change no value, and of edits that set some and keep the others."""
 
 
-def stated(equations: Sequence[str], parts: Sequence[str] = ()) -> str:
-    """EQUATIONS, each once, and that what came from PARTS gives what these give on their own; '' where there is none.
-
-    What another equation says besides is left out.
-    """
+def equations_of(equations: Sequence[str], parts: Sequence[str] = ()) -> list[str]:
+    """Each of the equations once, without those that a different one includes, and one for the added graphs."""
     are_given = any(equation.startswith(GIVEN) for equation in equations)
     found = [equation for equation in equations if equation and not (are_given and equation.startswith(SAME))]
     names = list(dict.fromkeys(parts))
     if len(names) == 1:
-        own = "their own" if names[0].startswith("the ") else "its own"
-        found.append(f"what came from {names[0]} = {names[0]} on {own}")
+        found.append(f"{names[0]} in place == {names[0]} in isolation")
     elif names:
         shown = names if len(names) <= MOST_PARTS else names[:MOST_PARTS]
         more = and_more(len(names) - MOST_PARTS) or f" and {shown.pop()}"
-        found.append(f"what came from {', '.join(shown)}{more} = each on its own")
-    return ", ".join(dict.fromkeys(found))
+        found.append(f"{', '.join(shown)}{more} in place == each in isolation")
+    return list(dict.fromkeys(found))
+
+
+def stated(equations: Sequence[str], parts: Sequence[str] = ()) -> str:
+    """`equations_of` as one line; '' if there is none."""
+    return ", ".join(equations_of(equations, parts))

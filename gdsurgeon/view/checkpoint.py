@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING
 from gdsurgeon.checkpoint.slices import spell
 from gdsurgeon.errors import Json, printable
 from gdsurgeon.graph.attrs import format_shape
-from gdsurgeon.text import columns, counted, first_lines, labelled, named, renaming, size
+from gdsurgeon.text import Entry, columns, counted, renaming, size
 
 if TYPE_CHECKING:
     from gdsurgeon.checkpoint.stored import Checkpoint, StoredTensor
     from gdsurgeon.checkpoint.verify import Verified
     from gdsurgeon.operation.checkpoint import CheckpointOutcome
-
-MOST_LINES = 8
-"""Renames that are shown one a line; of the others the number is said."""
 
 
 def lines(checkpoint: Checkpoint) -> Iterator[str]:
@@ -63,29 +60,29 @@ def verified_json(checkpoint: Checkpoint, found: Verified) -> dict[str, Json]:
     }
 
 
-def summary(outcome: CheckpointOutcome, *, dry_run: bool) -> list[str]:
-    """What has been done, a line each; the first names the output."""
+def summary(outcome: CheckpointOutcome, *, dry_run: bool) -> tuple[str, list[Entry]]:
+    """The first line, which names the output, and what was done and proven."""
     what = printable(outcome.out) + (" (dry run: nothing written)" if dry_run else "")
     compared = outcome.compared
     what += f"  {counted(compared.tensors, 'tensor')}, {counted(outcome.shards, 'shard')}"
-    head = f"{what}, {size(outcome.written)} written"
-    return [head, *labelled(_entries(outcome))]
+    return f"{what}, {size(outcome.written)} written", list(_entries(outcome))
 
 
-def _entries(outcome: CheckpointOutcome) -> Iterator[tuple[str, str]]:
-    for line in first_lines(list(outcome.renamed.items()), MOST_LINES, show=renaming):
-        yield "renamed", line
+def _entries(outcome: CheckpointOutcome) -> Iterator[Entry]:
+    renamed = [*map(renaming, outcome.renamed.items())]
+    if renamed:
+        yield Entry("renamed", counted(len(renamed), "tensor") if len(renamed) > 1 else "", renamed)
     if outcome.dropped:
-        yield "dropped", f"{counted(len(outcome.dropped), 'tensor')}: {named(outcome.dropped)}"
+        yield Entry("dropped", counted(len(outcome.dropped), "tensor"), outcome.dropped)
     if outcome.valued:
-        yield "set", named(outcome.valued)
+        yield Entry("set", "", outcome.valued)
     if outcome.followed:
-        yield "changed", "the object graph: objects find their values under the new keys"
+        yield Entry("changed", "the object graph: objects find their values under the new keys")
     compared = outcome.compared
     how = [f"{size(compared.read)} read back"] if compared.read else []
     how += [f"{size(compared.shared)} in the files that were there"] if compared.shared else []
     what = f"{counted(compared.tensors, 'tensor')}, {', '.join(how) or 'no bytes'}"
-    yield "proven", f"tensors identical: {what} ({outcome.seconds:.1f} s)"
+    yield Entry("proven", f"tensors identical: {what} ({outcome.seconds:.1f} s)")
 
 
 def outcome_json(outcome: CheckpointOutcome) -> dict[str, Json]:

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from gdsurgeon.errors import Json, printable
 from gdsurgeon.operation.convert import Converted
-from gdsurgeon.text import size
+from gdsurgeon.text import Entry, size
 
 
-def summary(done: Converted, model: str, *, dry_run: bool) -> list[str]:
-    """What has been done, a line each; the first names the output."""
+def summary(done: Converted, model: str, *, dry_run: bool) -> tuple[str, list[Entry]]:
+    """The first line, which names the output, and what was read and proven."""
     what = printable(done.out) + (" (dry run: nothing written)" if dry_run else "")
-    return [
-        f"{what}  {_form(done.is_text)} {done.kind}, {size(done.after)}",
-        f"  {'of':<9}{printable(model)}, {_form(done.was_text)}, {size(done.before)}",
-        f"  {'proven':<9}{_proof(done)} ({done.seconds:.1f} s)",
+    return f"{what}  {_form(done.is_text)} {done.kind}, {size(done.after)}", [
+        Entry("of", f"{model}, {_form(done.was_text)}, {size(done.before)}"),
+        Entry("proven", f"{_proof(done)} ({done.seconds:.1f} s)"),
     ]
 
 
 def _proof(done: Converted) -> str:
-    return "the file is copied" if done.idle else f"read back, it is the same {done.kind}, field by field"
+    return "the file is copied" if done.idle else f"read back: the same {done.kind}, field by field"
 
 
 def as_json(done: Converted, model: str) -> dict[str, Json]:

@@ -12,160 +12,140 @@ from gdsurgeon.proof.models.divergence import Divergence, Guilty
 from gdsurgeon.proof.models.profile import Profile
 from gdsurgeon.proof.proof import DiffersError, OutputProof, Proof, rounded_up
 from gdsurgeon.runtime.statistics import Statistics
-from gdsurgeon.text import counted, labelled, listed, size
+from gdsurgeon.text import Entry, counted, listed, size
 from gdsurgeon.view.summary import (
-    MOST_LINES,
     chance,
     compared_counts,
     equality,
+    input_sets,
+    largest,
     left_out,
-    more_outputs,
     output_label,
-    proven_counts,
     returned,
 )
 
+MOST_GUILTY = 8
+"""Nodes at which graphs diverge that are shown."""
 
-def verdict_lines(verdict: Verdict, error: GdsurgeonError | None = None) -> list[str]:
-    """What was found, a line each, level by level; ERROR is what ended it, if something did."""
-    lines = [
+
+def verdict_summary(verdict: Verdict, error: GdsurgeonError | None = None) -> tuple[list[str], list[Entry]]:
+    """The graphs, a line each, and what was found level by level; `error` is the error that ended the validation."""
+    heads = [
         f"{printable(graph.name)}  {size(graph.bytes)}, {counted(graph.nodes, 'node')}" for graph in verdict.graphs
     ]
-    return [*lines, *labelled(_entries(verdict, error))]
+    return heads, list(_entries(verdict, error))
 
 
-def _entries(verdict: Verdict, error: GdsurgeonError | None) -> Iterator[tuple[str, str]]:
+def _entries(verdict: Verdict, error: GdsurgeonError | None) -> Iterator[Entry]:
     if verdict.graphs:
-        yield "checked", "the structure is sound"
+        yield Entry("checked", "the structure is sound")
     if verdict.loaded:
-        yield "loaded", verdict.loaded
+        yield Entry("loaded", verdict.loaded)
     proof = verdict.proof
     if proof is not None:
         yield from _proof(verdict, proof, error)
     if verdict.coverage is not None:
-        yield from _reached(verdict.coverage)
+        yield from _coverage(verdict.coverage)
     yield from _differences(verdict)
-    yield from _surroundings(verdict)
+    found = verdict.surroundings
+    if found:
+        yield Entry("metadata", f"{counted(len(found), 'difference')} outside the graphs:")
+        yield from (Entry("", f"  {item.text}") for item in found)
     for name, profile in verdict.profiles.items():
         yield from _profile(name, profile)
     if verdict.divergence is not None:
         yield from _divergence(verdict.divergence)
     if verdict.reduced is not None:
         piece = verdict.reduced
-        nodes = counted(piece.nodes, "node")
-        yield "reduced", f"{nodes}: {printable(piece.mine)} and {printable(piece.theirs)}: {piece.text}"
+        yield Entry("reduced", f"{counted(piece.nodes, 'node')}: {piece.mine} and {piece.theirs}: {piece.text}")
     for path in verdict.written:
-        yield "saved", printable(path)
+        yield Entry("saved", path)
 
 
-def _profile(name: str, profile: Profile) -> Iterator[tuple[str, str]]:
-    yield "measured", f"{name}: {profile.seconds * 1000:.3g} ms a run (median of {profile.runs})"
+def _profile(name: str, profile: Profile) -> Iterator[Entry]:
+    yield Entry("measured", f"{name}: {profile.seconds * 1000:.3g} ms a run (median of {profile.runs})")
     total = profile.node_seconds or 1.0
     for node in profile.slowest[:5]:
-        yield "", f"{node.seconds * 1000:8.3f} ms  {100 * node.seconds / total:3.0f} %  {printable(node.name)}"
+        yield Entry("", f"{node.seconds * 1000:8.3f} ms  {100 * node.seconds / total:3.0f} %  {node.name}")
 
 
-def _reached(coverage: Coverage) -> Iterator[tuple[str, str]]:
-    """What the feeds reached: both sides of places, rows of tables, channels."""
+def _coverage(coverage: Coverage) -> Iterator[Entry]:
+    """Results of comparisons, rows of tables and channels that the inputs covered."""
     if coverage.sides:
         missing = coverage.unreached
         count = len(coverage.sides)
         nouns = "comparison, clip or choice" if count == 1 else "comparisons, clips and choices"
-        yield "reached", f"{count - len(missing):,} of {count:,} {nouns} on both sides" + _not(missing)
-    for lookup, asked in [*coverage.rows.items()][:3]:
-        yield "reached", f"{asked:,} of {counted(lookup.rows, 'row')} by {printable(lookup.node)}"
-    if len(coverage.rows) > 3:
-        yield "reached", f"and rows by {counted(len(coverage.rows) - 3, 'other look-up')}"
+        yield Entry("coverage", f"{count - len(missing):,} of {count:,} {nouns} on both sides" + _not(missing))
+    for lookup, asked in coverage.rows.items():
+        yield Entry("coverage", f"{asked:,} of {counted(lookup.rows, 'row')} read by {lookup.node}")
     alive, channels = coverage.channels
     if channels:
         dead = [f"{found.count(0):,} of {node}" for node, found in coverage.alive.items() if 0 in found]
-        yield "reached", f"{alive:,} of {counted(channels, 'channel')} above zero" + _not(dead)
+        yield Entry("coverage", f"{alive:,} of {counted(channels, 'channel')} above zero" + _not(dead))
 
 
 def _not(missing: list[str]) -> str:
-    return f"; not {listed(map(printable, missing), 3)}" if missing else ""
+    return f"; not {listed(missing, 3)}" if missing else ""
 
 
-def _differences(verdict: Verdict) -> Iterator[tuple[str, str]]:
-    """What no output shows, by name."""
+def _differences(verdict: Verdict) -> Iterator[Entry]:
+    """Differences of nodes that no output shows."""
     unshown = list(summed_up(verdict.differences))
     equal = len(verdict.differences) - len(unshown)
     if unshown:
-        nodes = counted(len(unshown), "difference")
-        yield "unshown", f"{nodes} between the graphs that no output shows:"
-        for line in unshown[:MOST_LINES]:
-            yield "", f"  {line}"
-        if len(unshown) > MOST_LINES:
-            yield "", f"  and {counted(len(unshown) - MOST_LINES, 'difference')} more"
+        yield Entry("also differs", f"{counted(len(unshown), 'difference')} between the graphs that no output shows:")
+        yield from (Entry("", f"  {line}") for line in unshown)
     if equal:
-        yield (
-            "equal",
-            f"{counted(equal, 'node')} that {'are' if equal > 1 else 'is'} another, run apart: the same values",
-        )
+        nodes = counted(equal, "changed node")
+        yield Entry("unchanged in isolation", f"{nodes} returned the same values on random inputs")
 
 
-def _surroundings(verdict: Verdict) -> Iterator[tuple[str, str]]:
-    """What differs around the graphs, place by place."""
-    found = verdict.surroundings
-    if found:
-        yield "around", f"{counted(len(found), 'difference')} around the graphs:"
-        for item in found[:MOST_LINES]:
-            yield "", f"  {item.text}"
-        if len(found) > MOST_LINES:
-            yield "", f"  and {counted(len(found) - MOST_LINES, 'difference')} more"
-
-
-def _proof(verdict: Verdict, proof: Proof, error: GdsurgeonError | None) -> Iterator[tuple[str, str]]:
-    for name, text in list(proof.feeds.items())[:MOST_LINES]:
+def _proof(verdict: Verdict, proof: Proof, error: GdsurgeonError | None) -> Iterator[Entry]:
+    for name, text in proof.feeds.items():
         made = proof.made.get(name, "")
-        yield "fed", f"{printable(name)}  {text}" + (f": {printable(made)}" if made else "")
-    if len(proof.feeds) > MOST_LINES:
-        yield "fed", f"and {counted(len(proof.feeds) - MOST_LINES, 'input')} more"
-    for output in proof.outputs[:MOST_LINES]:
-        yield output_label(output), _returned(output, verdict.statistics.get(output.after))
-    yield from more_outputs(proof.outputs)
+        yield Entry("fed", f"{name}  {text}" + (f": {made}" if made else ""))
+    for output in proof.outputs:
+        yield Entry(output_label(output), _returned(output, verdict.statistics.get(output.after)))
     yield from left_out(proof)
     if proof.chance:
-        yield "random", chance(proof, two=verdict.request.other is not None or bool(verdict.request.devices))
+        two = verdict.request.other is not None or bool(verdict.request.devices)
+        yield Entry("random", chance(proof, two=two))
     yield _conclusion(verdict, proof, error)
     if verdict.optimized is not None:
-        yield "deployed", _optimized(verdict, verdict.optimized, error)
+        yield Entry("optimized", f"by Grappler, {_optimized(verdict, verdict.optimized, error)}")
 
 
-def _conclusion(verdict: Verdict, proof: Proof, error: GdsurgeonError | None) -> tuple[str, str]:
+def _conclusion(verdict: Verdict, proof: Proof, error: GdsurgeonError | None) -> Entry:
     where = f"({proof.where}, {verdict.seconds:.1f} s)"
     if not proof.compared:
         label = "ran" if error is None else "stopped"
         what = "" if error is not None else ", nothing to compare with"
         outputs = sum(not output.inside for output in proof.outputs)
-        return label, f"{counted(outputs, 'output')}, {proven_counts(proof)}{what} {where}"
-    counts = f"{proof.statement}: {compared_counts(proof)}, {proven_counts(proof)}"
+        return Entry(label, f"{counted(outputs, 'output')}, {input_sets(proof)}{what} {where}")
+    counts = f"{proof.statement}: {compared_counts(proof)}, {input_sets(proof)}"
     if isinstance(error, DiffersError) and verdict.optimized is None:
-        largest = f", by up to {proof.largest_difference:.3g}" if proof.largest_difference else ""
-        return "differs", f"{counts}{largest} {where}"
+        by = f", {largest(proof.largest_difference)}" if proof.largest_difference else ""
+        return Entry("differs", f"{counts}{by} {where}")
     if verdict.request.devices and proof.largest_difference and not proof.rtol and not proof.atol:
-        return "drift", f"{counts}: up to {proof.largest_difference:.3g}{_needed(proof)} {where}"
-    return "proven", f"{counts}, {equality(proof)} {where}"
+        return Entry("drift", f"{counts}, {_closeness(proof)} {where}")
+    return Entry("proven", f"{counts}, {equality(proof)} {where}")
 
 
 def _optimized(verdict: Verdict, proof: Proof, error: GdsurgeonError | None) -> str:
-    """What becomes of it under TensorFlow's optimiser."""
+    """How the graphs run and compare after TensorFlow optimized them."""
     if not proof.compared:
-        return "optimised by Grappler it runs, too"
-    if verdict.request.other is None and not verdict.request.devices:
-        return f"optimised by Grappler it runs, too, and gives the same{_but(proof)}"
-    what = "differ" if isinstance(error, DiffersError) else "give the same"
-    return f"optimised by Grappler the two {what}{_but(proof)}"
+        return "the graph: it runs"
+    one = verdict.request.other is None and not verdict.request.devices
+    if isinstance(error, DiffersError):
+        return f"both graphs: different, {_closeness(proof)}"
+    return f"{'the graph' if one else 'both graphs'}: {_closeness(proof)}"
 
 
-def _but(proof: Proof) -> str:
+def _closeness(proof: Proof) -> str:
     if not proof.largest_difference:
-        return ", bit-identical"
-    return f" but for up to {proof.largest_difference:.3g}{_needed(proof)}"
-
-
-def _needed(proof: Proof) -> str:
-    return f", within an rtol and atol of {rounded_up(proof.needed)}" if proof.needed else ""
+        return "bit-identical"
+    within = f"within rtol and atol {rounded_up(proof.needed)} " if proof.needed else ""
+    return f"{within}({largest(proof.largest_difference)})" if within else largest(proof.largest_difference)
 
 
 def _returned(output: OutputProof, statistics: Statistics | None) -> str:
@@ -175,7 +155,7 @@ def _returned(output: OutputProof, statistics: Statistics | None) -> str:
         for count, what in ((statistics.nan, "NaN"), (statistics.infinite, "infinite")):
             line += f", {count:,} of {statistics.count:,} {what}" if count else ""
         line += ", no elements" if not statistics.count else ""
-    return line + (f"  (not compared: {printable(output.reason)})" if output.reason else "")
+    return line + (f"  (not compared: {output.reason})" if output.reason else "")
 
 
 def _range(statistics: Statistics) -> str:
@@ -184,29 +164,29 @@ def _range(statistics: Statistics) -> str:
     return f", {statistics.minimum:.3g} to {statistics.maximum:.3g}"
 
 
-def _divergence(found: Divergence) -> Iterator[tuple[str, str]]:
+def _divergence(found: Divergence) -> Iterator[Entry]:
     looked = f"{counted(found.compared, 'tensor')} compared"
     if found.left_out:
         looked += f", {found.left_out:,} cannot be fetched"
     if not found.guilty:
-        yield "first", f"no tensor inside differs ({looked})"
+        yield Entry("first", f"no inner tensor differs ({looked})")
         return
-    for i, guilty in enumerate(found.guilty[:MOST_LINES]):
-        yield ("first" if not i else "also"), f"{printable(guilty.node)} ({printable(guilty.op)}): {guilty.text}"
-        yield from (("", line) for line in _reasons(guilty))
-    if len(found.guilty) > MOST_LINES:
-        yield "also", f"and {counted(len(found.guilty) - MOST_LINES, 'node')} more"
-    yield "", looked
+    for i, guilty in enumerate(found.guilty[:MOST_GUILTY]):
+        yield Entry("also" if i else "first", f"{guilty.node} ({guilty.op}): {guilty.text}")
+        yield from (Entry("", line) for line in _reasons(guilty))
+    if len(found.guilty) > MOST_GUILTY:
+        yield Entry("also", f"and {counted(len(found.guilty) - MOST_GUILTY, 'node')} more")
+    yield Entry("", looked)
 
 
 def _reasons(guilty: Guilty) -> Iterator[str]:
     for why in guilty.why:
         yield f"  {why}"
     if guilty.inputs:
-        yield f"  its inputs agree: {listed((printable(pair.after) for pair in guilty.inputs), 4)}"
+        yield f"  its inputs agree: {listed((pair.after for pair in guilty.inputs), 4)}"
     if guilty.between:
-        where = "between those and it" if guilty.inputs else "above it"
-        yield f"  {where}, not compared: {listed(map(printable, guilty.between), 4)}"
+        where = "between these inputs and this node" if guilty.inputs else "upstream"
+        yield f"  not compared, {where}: {listed(guilty.between, 4)}"
 
 
 def verdict_json(verdict: Verdict, error: Mapping[str, Json] | None = None) -> dict[str, Json]:

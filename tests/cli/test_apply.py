@@ -87,8 +87,8 @@ def test_it_is_proven_once(files: Desk) -> None:
     lines = ["rename scores=classes", "add-preprocessing pre.pb", "freeze-input keep_prob=0.5", "rename image=picture"]
     report = files.report("apply", MODEL, script(files, *lines), "-o", "out.pb")
     assert report["proof"]["statement"] == (
-        "edited(x) = original(x, keep_prob := its value, image := image_preprocessed), "
-        "what came from pre.pb = pre.pb on its own"
+        "edited(x) == original(x, keep_prob := its value, image := image_preprocessed), "
+        "pre.pb in place == pre.pb in isolation"
     )
     called = [f"s.gds:{number}" for number in range(1, 5)]
     assert [step["line"] if "line" in step else step["called"] for step in report["steps"]] == called
@@ -100,11 +100,11 @@ def test_it_is_proven_once(files: Desk) -> None:
 def test_the_summary_has_the_lines_as_they_are_written(files: Desk) -> None:
     script(files, "# names", "rename \\", " scores=$NAME  # all", "", "set-device --clear")
     told = files.run("apply", MODEL, "s.gds", "-n", "--var", "NAME=classes", *QUICK).err
-    assert "  line 2   rename scores=$NAME\n" in told and "  line 5   set-device --clear\n" in told
+    assert "  line     2: rename scores=$NAME\n" in told and "  line     5: set-device --clear\n" in told
     script(files, "rename scores=n0", *(f"rename n{n}=n{n + 1}" for n in range(99)))
     told = files.run("apply", MODEL, "s.gds", "-n", *QUICK).err
     lines = [line for line in told.splitlines() if line.startswith("  line")]
-    assert lines[0] == "  line 1   rename scores=n0" and len(lines) == 25
+    assert len(lines) == 1 and lines[0].startswith("  line     1: rename scores=n0; ") and lines[0].endswith("97 more")
     assert "  renamed  scores  ->  n99" in told
 
 
@@ -429,10 +429,10 @@ def test_what_is_around_a_shrink_without_a_tolerance_is_proven(files: Desk) -> N
              "rename image=picture")  # fmt: skip
     proof = files.report("apply", MODEL, script(files, *lines), "-o", "out.pb")["proof"]
     assert [(p["called"], p["judged"], p["statement"]) for p in proof["pieces"]] == [
-        ("s.gds:1 to 2", True, "edited(x) = original(x, image := image_preprocessed), "
-                               "what came from pre.pb and post.pb = each on its own"),
-        ("s.gds:3", False, "it runs, and nothing is claimed"),
-        ("s.gds:4", True, "edited(x) = original(x) under the new names"),
+        ("s.gds:1 to 2", True, "edited(x) == original(x, image := image_preprocessed), "
+                               "pre.pb and post.pb in place == each in isolation"),
+        ("s.gds:3", False, "it runs, values not judged"),
+        ("s.gds:4", True, "edited(x) == original(x) under the new names"),
     ]  # fmt: skip
     assert proof["judged"]
 
@@ -442,8 +442,8 @@ def test_the_same_is_said_once(files: Desk) -> None:
     lines = ("insert --at tower/scaled --steps 'divide(2)'", "add-preprocessing --at image --steps 'divide(3)'")
     proof = files.report("apply", MODEL, script(files, *lines), "-o", "out.pb")["proof"]
     assert proof["statement"] == (
-        "edited(x) = original(x, image := image_preprocessed, tower/scaled := tower/scaled_inserted), "
-        "what came from the steps = the steps on their own"
+        "edited(x) == original(x, image := image_preprocessed, tower/scaled := tower/scaled_inserted), "
+        "the steps in place == the steps in isolation"
     )
 
 
@@ -536,7 +536,7 @@ def test_a_broken_model_is_repaired_by_the_first_line(broken: bytes, desk: Desk)
     desk.put("old.pb", broken)
     lines = ("repair", "rename x=image", "rename y=sum")
     proof = desk.report("apply", "old.pb", script(desk, *lines), "-o", "out.pb")["proof"]
-    assert proof["statement"].endswith("edited(x) = original(x) under the new names")
+    assert proof["statement"].endswith("edited(x) == original(x) under the new names")
     assert desk.files()["out.pb"] == (desk.folder / one_by_one(desk, *lines, model="old.pb")).read_bytes()
     ran = desk.refused(3, "unsound-graph", "apply", "old.pb", script(desk, "rename x=a", "repair"))
     assert ran.error is not None and "repair-first" in ran.error.advice

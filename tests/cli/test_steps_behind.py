@@ -51,7 +51,7 @@ def test_what_is_beside_the_result_is_proven_too(there: Desk) -> None:
     ran = there.run(*added("-o", "out.pb", "--feed", "x=[[1, 3, 2]]"))
     assert ran.code == 0, ran.err
     assert "returned logits  string [1,2] = [bee, cat]" in ran.err
-    assert "proven   edited(x) = post(original(x)): 3 outputs" in ran.err
+    assert "proven   edited(x) == post(original(x)): 3 outputs" in ran.err
 
 
 def test_a_file_that_a_step_reads_is_not_replaced(there: Desk) -> None:

@@ -32,7 +32,7 @@ def test_everything_under_the_scope_once_more(source: str, target: str) -> None:
     assert same == SameOutputs(as_graphs=True)
     assert isinstance(given_, SameGiven)
     assert given_.outputs == (("s/add", name),) and given_.given.get("x", "x") == "x"
-    assert given_.statement == f"{target.rstrip('/')}(x) = s(x)"
+    assert given_.statement == f"{target.rstrip('/')}(x) == s(x)"
 
 
 NAMED = [X, neg("s", "x"), neg("s/a", "s"), neg("s_1", "s/a"), neg("s_1/a", "s_1")]
@@ -209,17 +209,17 @@ def test_options() -> None:
         (
             [placeholder("x", FLOAT, (2,)), placeholder("p", "bool", ()), node("sides", "Switch", ["x", "p"], T=FLOAT),
              neg("s/a", "sides:1"), node("y", "Merge", ["sides", "s/a"], T=FLOAT, N=2)],
-            ["t(x) = s(x)"],
+            ["t(x) == s(x)"],
         ),
         (
             [const("s/init", [0.0, 0.0]),
              node("s/v", "VariableV2", dtype=FLOAT, shape=(2,)),
              node("s/assign", "Assign", ["s/v", "s/init"], T=FLOAT)],
-            ["edited(x) = original(x)", "t(x) = s(x)"],
+            ["edited(x) == original(x)", "t(x) == s(x)"],
         ),
         (
             [placeholder("x", FLOAT, (0, 2)), neg("s/a", "x"), identity("y", "s/a")],
-            ["edited(x) = original(x)", "t(x) = s(x)"],
+            ["edited(x) == original(x)", "t(x) == s(x)"],
         ),
     ],
     ids=["a branch", "initialisers only", "no elements"],

@@ -279,7 +279,7 @@ def test_a_saved_model_gets_another_index(tmp_path: Path, in_place: bool) -> Non
 def test_the_library_proves_it(tmp_path: Path) -> None:
     graph = gds.load(str(put(tmp_path)))
     proof = gds.prove(graph, clone(graph))
-    assert proof.statement == "edited(x) = original(x), copy(x) = net(x), net and copy apart"
+    assert proof.statement == "edited(x) == original(x), copy(x) == net(x), net and copy have separate variables"
 
 
 # -- mistakes around the graph -----------------------------------------------------------------------------
@@ -377,7 +377,9 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Outcom
 def test_a_clone_is_proven_and_trains_in_tensorflow(outcomes: dict[str, tuple[Outcome, str]], name: str) -> None:
     """It gives the same at first; two steps on the one leave the other; both are saved, restored and initialised."""
     outcome, said = outcomes[name]
-    assert outcome.proof.statement == "edited(x) = original(x), copy(x) = net(x), net and copy apart"
+    assert outcome.proof.statement == (
+        "edited(x) == original(x), copy(x) == net(x), net and copy have separate variables"
+    )
     last = "Sum" if name == "trained_inside" else "out"  # there the loss reads what the network gives
     mine, its = f"{SOURCE}/{last}", f"{TARGET}/{last}"
     assert {(mine, its), (mine, mine), (its, its)} <= {(each.before, each.after) for each in outcome.proof.compared}

@@ -68,7 +68,7 @@ def test_a_cut_input_becomes_a_placeholder_of_its_name_dtype_and_shape() -> None
     found = graph(*model())
     result = expect(found, lambda g: extract(g, ["relu"], ["head"]), [RELU, *named("k", "head")])
     (claim,) = result.claims
-    assert claim == SameGiven({"relu": "relu"}, (("head", "head"),), "edited(x) = original(x, relu given)")
+    assert claim == SameGiven({"relu": "relu"}, (("head", "head"),), "edited(x) == original(x, relu given)")
     assert run(found, "head", relu=[[1.0, 2.0, 3.0]]) == [[[10, 40, 90]]]
 
 

@@ -92,7 +92,7 @@ def test_placeholders_become_constants_of_their_names_where_they_were() -> None:
     assert isinstance(claim, SameGiven)
     assert claim.given == {"keep_prob": "keep_prob", "train": "train"}
     assert sorted(claim.outputs) == [("t", "t"), ("y", "y")]
-    assert claim.statement == "edited(x) = original(x, keep_prob := its value, train := its value)"
+    assert claim.statement == "edited(x) == original(x, keep_prob := its value, train := its value)"
     assert run(found, "y", "t", x=[[2.0, 4.0]]) == [[[1, 2]], False]
 
 

@@ -61,7 +61,7 @@ def test_everything_that_read_the_tensor_reads_the_result() -> None:
     assert result.notes == result.warnings == []
     (given,) = [c for c in result.claims if isinstance(c, SameGiven)]
     assert SamePart(part, {"in": "a"}, (("out", "out"),), result.intent.copied) in result.claims
-    assert given == SameGiven({"a": "out"}, (("y", "y"), ("z", "z")), "edited(x) = original(x, a := out)")
+    assert given == SameGiven({"a": "out"}, (("y", "y"), ("z", "z")), "edited(x) == original(x, a := out)")
     assert run(found, "y", "z", x=[1.0, -2.0]) == [[9, 21], [81, 441]]
 
 

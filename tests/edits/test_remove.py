@@ -48,7 +48,7 @@ def test_the_claim_names_what_is_left() -> None:
     (claim,) = [c for c in remove(found, named("b"), bypass=True).claims if isinstance(c, SameGiven)]
     assert dict(claim.given) == {"b": "a"}
     assert sorted(claim.outputs) == [("y", "y"), ("z", "z")]
-    assert claim.statement == "edited(x) = original(x, b := a)"
+    assert claim.statement == "edited(x) == original(x, b := a)"
 
 
 def test_nothing_becomes_another_where_what_passes_on_is_bypassed() -> None:

@@ -51,7 +51,7 @@ def test_an_engine_that_gives_the_same(here: Executor, engine: str) -> None:
     for records in ((), (TWICE, identity("z", "y"))):
         found = ran(here, engine, *records)
         assert (found.called, found.samples, found.wrong) == ("OpenCV 9.8.7", 2, [])
-        assert agreement(found) == "1 output, 2 samples, bit-identical" and list(found.feeds) == ["x"]
+        assert agreement(found) == "1 output, 2 input sets, bit-identical" and list(found.feeds) == ["x"]
 
 
 def test_an_engine_that_gives_something_else(here: Executor, engine: str) -> None:

@@ -32,7 +32,7 @@ def test_what_the_first_graph_does_not_take_is_proven_of_each(tmp_path: Path) ->
     """The first graph takes one row alone, the last one two: only what is between takes both."""
     outcome = operated(tmp_path, shaped(-1, 4), shaped(2, 4))
     assert pieces_of(outcome.steps) == [2]
-    assert outcome.proof.statement == "edit 1: edited(x) = original(x); edit 2: edited(x) = original(x)"
+    assert outcome.proof.statement == "edit 1: edited(x) == original(x); edit 2: edited(x) == original(x)"
     assert (tmp_path / "out.pb").exists()
 
 

@@ -55,7 +55,7 @@ def test_another_release_gives_the_same_or_not(here: Executor) -> None:
     text = [placeholder("s", STRING, (2,)), node("joined", "StringJoin", ["s", "s"], N=2)]
     records = [X, add("y", "x", "r"), shape, drawn, *text]
     said = released(here, *records)
-    assert said.startswith("TensorFlow 2.") and said.endswith("outputs, 2 samples, bit-identical")
+    assert said.startswith("TensorFlow 2.") and said.endswith("outputs, 2 input sets, bit-identical")
     assert released(here, *records, runs=False).endswith(" loads it")
     far = [X, node("y", "Mul", ["x", "r"], T=FLOAT), shape, drawn, *text]
     with pytest.raises(ValidationError) as caught:

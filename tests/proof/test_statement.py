@@ -6,7 +6,7 @@ import pytest
 
 from gdsurgeon.proof.statement import stated
 
-SAME, GIVEN = "edited(x) = original(x)", "edited(x) = original(x, a := b)"
+SAME, GIVEN = "edited(x) == original(x)", "edited(x) == original(x, a := b)"
 
 
 @pytest.mark.parametrize(
@@ -16,13 +16,13 @@ SAME, GIVEN = "edited(x) = original(x)", "edited(x) = original(x, a := b)"
         (["", SAME, SAME], [], SAME),
         ([SAME, f"{SAME} under the new names"], [], f"{SAME}, {SAME} under the new names"),
         ([SAME, GIVEN], [], GIVEN),
-        ([GIVEN, f"{SAME} under the new names", "copy(x) = net(x)"], [], f"{GIVEN}, copy(x) = net(x)"),
-        (["edited(x, b := a) = original(x)", SAME], [], f"edited(x, b := a) = original(x), {SAME}"),
-        ([SAME], ["a.pb"], f"{SAME}, what came from a.pb = a.pb on its own"),
-        ([""], ["the steps", "the steps"], "what came from the steps = the steps on their own"),
-        ([], ["a.pb", "the steps"], "what came from a.pb and the steps = each on its own"),
-        ([], ["a", "b", "c", "d"], "what came from a, b, c and d = each on its own"),
-        ([], ["a", "b", "c", "d", "e", "f"], "what came from a, b, c, d and 2 more = each on its own"),
+        ([GIVEN, f"{SAME} under the new names", "copy(x) == net(x)"], [], f"{GIVEN}, copy(x) == net(x)"),
+        (["edited(x, b := a) == original(x)", SAME], [], f"edited(x, b := a) == original(x), {SAME}"),
+        ([SAME], ["a.pb"], f"{SAME}, a.pb in place == a.pb in isolation"),
+        ([""], ["the steps", "the steps"], "the steps in place == the steps in isolation"),
+        ([], ["a.pb", "the steps"], "a.pb and the steps in place == each in isolation"),
+        ([], ["a", "b", "c", "d"], "a, b, c and d in place == each in isolation"),
+        ([], ["a", "b", "c", "d", "e", "f"], "a, b, c, d and 2 more in place == each in isolation"),
     ],
 )
 def test_each_is_said_once(equations: list[str], parts: list[str], wanted: str) -> None:

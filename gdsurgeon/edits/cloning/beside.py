@@ -147,4 +147,4 @@ class Beside:
             return []
         outputs = tuple((output.name, copied.output(output).name) for output in served)
         source, target = (scope[:-1] for scope in self._scopes)
-        return [OwnVariables(tuple(self._assigned), outputs, f"{source} and {target} apart")]
+        return [OwnVariables(tuple(self._assigned), outputs, f"{source} and {target} have separate variables")]

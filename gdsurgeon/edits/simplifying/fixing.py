@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 from gdsurgeon.edits.claims import Claim, EditResult, SameGiven, SameOutputs, Stage, equation
 from gdsurgeon.edits.copying.outputs import unrenamed_outputs
 from gdsurgeon.edits.set_shape import set_shape
-from gdsurgeon.errors import EditError, printable, quoted
+from gdsurgeon.errors import EditError, quoted
 from gdsurgeon.graph.attrs import Shape, format_shape
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.placeholders import placeholder_shape
 from gdsurgeon.ops.kinds import PLACEHOLDERS
+from gdsurgeon.text import Entry
 
 
 def fixed(graph: Graph, shapes: Sequence[tuple[str, Shape]]) -> Stage | None:
@@ -48,7 +49,7 @@ def after_fixing(stage: Stage, between: Graph, graph: Graph, later: EditResult) 
     intent = stage.result.intent.then(later.intent)
     shapes = [graph[name] for name in stage.result.intent.changed if graph.find(name) is not None]
     told = [
-        ("fixed", f"{printable(node.name)} {format_shape(placeholder_shape(node))}")
+        Entry("fixed", f"{node.name} {format_shape(placeholder_shape(node))}")
         for node in shapes
         if node.op in PLACEHOLDERS
     ]

@@ -14,12 +14,12 @@ from gdsurgeon.edits.simplifying.inlining import written
 from gdsurgeon.edits.simplifying.paddings import paddings, shuffles
 from gdsurgeon.edits.simplifying.replaced import Sites
 from gdsurgeon.edits.sites import claims_apart, nodes_of_sites
-from gdsurgeon.errors import Json, NothingToDo, Remark, printable
+from gdsurgeon.errors import Json, NothingToDo, Remark
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.specification.asked import Asked
-from gdsurgeon.text import counted, first_lines
+from gdsurgeon.text import Entry, counted, first_lines
 
 FOLD_BN = "fold-bn"
 """What the folds are called among the passes, where one is skipped or taken back."""
@@ -70,7 +70,7 @@ def with_folds(graph: Graph, result: EditResult, ends: Sequence[Output], how: Fo
     hidden = len(sites.found) - len(there)
     notes = [*result.notes, *([_hidden(hidden)] if hidden else [])]
     if not graph.is_changed:
-        why = "; ".join(first_lines([text for label, text in _told(sites) if label == "unfolded"], MOST_REASONS))
+        why = "; ".join(first_lines([each.text for each in _told(sites) if each.label == "not folded"], MOST_REASONS))
         message = f"nothing would change: no pass found anything to simplify{why and '; not folded: '}{why}"
         raise NothingToDo(message, facts={"folds": _facts(sites)})
     if not sites.found:
@@ -133,16 +133,16 @@ def _claims(graph: Graph, claims: Sequence[Claim], found: Sequence[Site], tolera
 # -- what is told ---------------------------------------------------------------------------------------------
 
 
-def _told(sites: Sites) -> Iterator[tuple[str, str]]:
-    """What was folded, into which ops, and what was not and why: a line of the summary for each kind."""
+def _told(sites: Sites) -> Iterator[Entry]:
+    """An entry of the summary for each kind of fold, and for each reason for which nodes were not folded."""
     kinds: dict[str, list[str]] = {}
     for (what, op), count in sites.folded.items():
-        kinds.setdefault(what, []).append(f"{count:,} into {printable(op)}")
-    yield from (("folded", f"{what}s: {', '.join(into)}") for what, into in kinds.items())
+        kinds.setdefault(what, []).append(f"{count:,} into {op}")
+    yield from (Entry("folded", f"{what}s: {', '.join(into)}") for what, into in kinds.items())
     reasons = Counter(sites.skipped.values())
     first = {why: name for name, why in reversed(sites.skipped.items())}
     for (op, why), count in reasons.items():
-        yield "unfolded", f"{counted(count, op)}: {why} ({printable(first[op, why])})"
+        yield Entry("not folded", f"{counted(count, op)}: {why} ({first[op, why]})")
 
 
 def _facts(sites: Sites) -> Json:

@@ -15,7 +15,7 @@ from gdsurgeon.edits.inline import inline
 from gdsurgeon.errors import EditError, Json
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
-from gdsurgeon.text import counted
+from gdsurgeon.text import Entry, counted
 from gdsurgeon.wire.write import ChunkSource, resolved
 
 STANDS_FOR = frozenset(("_implements", "api_implements"))
@@ -52,7 +52,7 @@ def after_inlining(first: Stage, before: Graph, later: EditResult) -> EditResult
     compared = SameGiven | SameOutputs
     claims = tuple(replace(claim, as_written=True) if isinstance(claim, compared) else claim for claim in later.claims)
     calls = [name for claim in first.result.claims if isinstance(claim, SameOutputs) for name in claim.also]
-    told = [("inlined", counted(len(calls), "call")), *later.told]
+    told = [Entry("inlined", counted(len(calls), "call")), *later.told]
     facts = {**later.facts, "passes": {"inline": len(calls), **cast("dict[str, Json]", later.facts["passes"])}}
     stages = (first, *(later.stages or (Stage(before, replace(later, facts={})),)))
     return EditResult(intent, claims, later.warnings, later.notes, told, facts, stages=stages)

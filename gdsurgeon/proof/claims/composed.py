@@ -68,7 +68,7 @@ class Parts(NamedTuple):
 
 
 def composed_trial(context: TrialContext, claim: Preprocessed | Postprocessed) -> Trial:
-    """``edited(raw) = post(original(pre(raw)))``, where one of PRE and POST is missing.
+    """``edited(raw) == post(original(pre(raw)))``, where one of PRE and POST is missing.
 
     Behind POST the raw values of what it takes are available under their new names, and compared too.
     """
@@ -80,7 +80,7 @@ def composed_trial(context: TrialContext, claim: Preprocessed | Postprocessed) -
     inside = deciding(context, outputs)
     plan = plan_with(context.executor.settings, before, list(dict.fromkeys([*outputs, *inside])))
     parts = parts_around(context, plan, front, back)
-    statement = "edited(raw) = original(pre(raw))" if front is not None else "edited(x) = post(original(x))"
+    statement = "edited(raw) == original(pre(raw))" if front is not None else "edited(x) == post(original(x))"
     trial = parts_trial(context, parts, statement)
     trial.pairs = [*trial.pairs, *counterpart_pairs(context, plan, {*inside} - {*outputs})]
     return trial

@@ -41,7 +41,7 @@ def like_reference_trial(context: TrialContext, claim: LikeReference) -> Trial:
     part = Subject(context.executor, KEY, claim.part, plan=plan, overrides=Overrides(archive=claim.archive))
     called = printable(claim.part.source_name)
     return Trial(
-        f"the results of {called} = those in {file}",
+        f"results of {called} == values in {file}",
         [TrialRun(part, accused=called, reported_as=None)],
         [
             ComparedPair(

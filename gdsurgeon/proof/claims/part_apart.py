@@ -59,7 +59,7 @@ def part_apart_trial(context: TrialContext, claim: SamePart, key: str) -> Trial:
     name = printable(os.path.basename(claim.part.source_name))
     chance = chance_reasons(plan)
     return Trial(
-        f"{stated([], [name])}, both on any feeds",
+        f"{stated([], [name])} on any inputs",
         [TrialRun(part, reported_as=None), TrialRun(placed, fed, accused=context.change.called, reported_as=None)],
         [ComparedPair(t, a, Fetch(part.name, t), Fetch(placed.name, a), chance.get(t, "")) for t, a in outputs],
         both_load(context.change),

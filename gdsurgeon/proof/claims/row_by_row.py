@@ -69,7 +69,7 @@ def row_by_row_trial(context: TrialContext, claim: RowByRow) -> Trial:
     pairs = [ComparedPair(name, name, Stacked(names, name), Fetch(batch.name, name), reasons.get(name, ""),
                           inside=parse_tensor(name).node in inside) for name in plan.fetches]  # fmt: skip
     return Trial(
-        f"edited({claim.rows} rows) = {'edited' if claim.alone else 'original'}(each row)",
+        f"edited({claim.rows} rows) == {'edited' if claim.alone else 'original'}(each row)",
         runs,
         pairs,
         both_load(context.change),

@@ -108,7 +108,7 @@ def side_by_side_trial(
     change = context.change
     original = context.original(plan)
     renamed = " under the new names" if change.intent.renamed or change.intent.moved else ""
-    statement = f"edited(x) = original(x){renamed}"
+    statement = f"edited(x) == original(x){renamed}"
     aside = {} if claim.of_largest else claim.except_for
     pairs = counterpart_pairs(context, plan, inside, aside, sites)
     for pair in pairs if claim.of_largest else ():  # rounding may well leave them as they are

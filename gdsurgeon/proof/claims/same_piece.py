@@ -42,7 +42,7 @@ def same_piece_trial(context: TrialContext, claim: SamePiece) -> Trial:
     places = source.places()
     pairs = [pair for pair in claim.outputs if pair[0] in places]
     given = f"edited(x, {', '.join(map(printable, inputs[:3]))}{', ...' if len(inputs) > 3 else ''} := any)"
-    statement = f"{given} = original(x, the same)"
+    statement = f"{given} == original(x, same values)"
     trial = Trial(
         statement,
         [],

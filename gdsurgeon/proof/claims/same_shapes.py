@@ -38,7 +38,7 @@ def same_shapes_trial(context: TrialContext, claim: SameShapes) -> Trial:
         run.blame = _refused if run.accused else None
     return replace(
         trial,
-        statement="dtypes and shapes of edited(x) = those of original(x)",
+        statement="dtypes and shapes of edited(x) == dtypes and shapes of original(x)",
         conditions=[],
         steady=None,
         each=partial(_compare, trial, _shaped_by_values(context.change.before)),

@@ -54,11 +54,11 @@ def same_sites_trial(context: TrialContext, claim: SameSites) -> Trial:
         some = [(site, read) for site, read in found if not large or site.channels is not None]
         more_runs, more_pairs = _alone(context, source, some, large)
         runs, pairs = runs + more_runs, pairs + more_pairs
-    beyond = " and on large ones" if any(site.channels is not None for site, _ in found) else ""
+    beyond = " and large numbers" if any(site.channels is not None for site, _ in found) else ""
     is_fixed = not pairs or bool(source.plan.draws or source.plan.random)
     within = f", within {claim.of_largest:g}" if claim.of_largest else ""
     return Trial(
-        f"edited = original at each site in isolation, on random numbers from -32 to 32{beyond}{within}",
+        f"each changed site in isolation: edited == original on random numbers from -32 to 32{beyond}{within}",
         [] if is_fixed else runs,
         pairs,
         both_load(change),

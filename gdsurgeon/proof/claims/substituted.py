@@ -433,7 +433,7 @@ def _is_taken(change: Change, tensor: str, after: str) -> bool:
 
 def _back(again: Mapping[str, str]) -> str:
     pairs = [f"{printable(new)} := {printable(old)}" for new, old in again.items()]
-    return f"edited(x, {', '.join(pairs[:3])}{', ...' if len(pairs) > 3 else ''}) = original(x)"
+    return f"edited(x, {', '.join(pairs[:3])}{', ...' if len(pairs) > 3 else ''}) == original(x)"
 
 
 def _before(change: Change, tensor: str) -> str:

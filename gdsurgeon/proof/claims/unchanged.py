@@ -28,7 +28,7 @@ from gdsurgeon.proof.trial import (
     chance_reasons,
 )
 
-STATEMENT = "outputs that the edit does not reach = original(x)"
+STATEMENT = "outputs not downstream of the edit == original(x)"
 _PLAIN = SubjectOptions(batches=False)  # the edit may have fixed the batch of one input, and not of another
 
 

@@ -87,7 +87,7 @@ def models_compared(context: TrialContext, request: ComparisonRequest) -> ModelC
     inputs = _paired_inputs(context, parts)
     inner = f"{_stem(change.before)}({'pre(x)' if request.front is not None else 'x'})"
     outer = f"post({inner})" if request.back is not None else inner
-    trial = parts_trial(context, parts, f"{_stem(change.after)}(x) = {outer}", inputs.extra, inputs.alone)
+    trial = parts_trial(context, parts, f"{_stem(change.after)}(x) == {outer}", inputs.extra, inputs.alone)
     # Of what stands behind POST only what is served has a partner.
     pairs = counterpart_pairs(context, plan, {*inside} - {*nodes_of(tensors)}, inputs.set_aside)
     trial.pairs = [*trial.pairs, *(pair for pair in pairs if pair.before not in served)]

@@ -94,7 +94,7 @@ def model_trial(executor: Executor, graph: Graph, overrides: Overrides, wanted: 
         _check_golden(name, subject, inside, golden)
     is_given = any(spec.given for spec in subject.specs)
     return Trial(
-        f"model(x) = {golden.name}" if golden.samples else "",
+        f"model(x) == {golden.name}" if golden.samples else "",
         [TrialRun(subject, blame=_blame(name))],
         _pairs(subject, inside, golden),
         {ORIGINAL: f"TensorFlow does not load {name}"},
@@ -129,7 +129,7 @@ def optimized_trial(trial: Trial, key: str) -> Trial:
     ]
     return replace(
         trial,
-        statement="optimised(x) = model(x)",
+        statement="optimized(x) == model(x)",
         complaint=f"{run.called} differs from itself when TensorFlow optimizes it, in",
         runs=[replace(run, subject=subject.under(key))],
         pairs=pairs,
