@@ -27,7 +27,7 @@ from gdsurgeon.runtime import client
 from gdsurgeon.runtime.client import RuntimeFailure, Worker
 from gdsurgeon.runtime.lockdown import Opening, landlock, seccomp
 from gdsurgeon.runtime.tensor import Tensor
-from gdsurgeon.view.verdict import verdict_lines
+from gdsurgeon.view.verdict import verdict_summary
 
 X = Tensor(1, (1, 4), bytes(16))
 UNLOCKED = client._BOOT.replace(
@@ -154,7 +154,7 @@ def test_the_verdict_says_where_the_kernel_cannot_lock_in(monkeypatch: pytest.Mo
     monkeypatch.setattr(client, "_BOOT", UNLOCKED.replace("{missing}", "['no Landlock']"))
     verdict = validate(str(ROOT / "fixtures" / "tiny.pbtxt"))
     assert verdict.loaded.endswith("), without a sandbox")
-    assert any("(CPU, without a sandbox, " in line for line in verdict_lines(verdict))
+    assert any("(CPU, without a sandbox, " in entry.text for entry in verdict_summary(verdict)[1])
 
 
 # --- the kernel's part -------------------------------------------------------------------------------------

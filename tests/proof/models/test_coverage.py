@@ -12,7 +12,7 @@ from support.paths import FIXTURES
 import gdsurgeon as gds
 from gdsurgeon.runtime.statistics import positive_channels
 from gdsurgeon.runtime.tensor import from_numpy
-from gdsurgeon.view.verdict import verdict_lines
+from gdsurgeon.view.verdict import verdict_summary
 
 
 def model(most: float = 1000.0) -> bytes:
@@ -67,10 +67,10 @@ def test_rows_and_channels_are_counted(tmp_path: Path) -> None:
         "channels": {"there": 3, "alive": 2},
         "dead_channels": {"y": 1},
     }
-    said = [line.split(maxsplit=1)[1] for line in verdict_lines(verdict) if line.startswith("  reached")]
+    said = [entry.text for entry in verdict_summary(verdict)[1] if entry.label == "coverage"]
     assert said == [
         "1 of 1 comparison, clip or choice on both sides",
-        "1 of 5 rows by row",
+        "1 of 5 rows read by row",
         "2 of 3 channels above zero; not 1 of y",
     ]
 
