@@ -161,6 +161,11 @@ class Node:
             self._header = self.record.header()
         return self._header
 
+    def release(self) -> None:
+        """Frees the memory of the header of a node of the file. It is read again when it is needed."""
+        if self._record is not None and self.base_name is not None:
+            self._header = None
+
     def share_header(self, original: Node) -> None:
         """Takes over the header of a node of which this is a copy. Only the graph calls this."""
         self._header = original._header

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.attr_text import format_attr
 from gdsurgeon.analysis.shapes.inference import infer_shapes
@@ -57,10 +58,10 @@ class Content(Data):
     title: str
     names: list[str]
     ops: list[str]
-    inputs: list[list[tuple[int, int]]]
-    controls: list[list[int]]
-    outputs: list[list[str]]
-    attrs: list[list[tuple[str, str]]]
+    inputs: list[Sequence[tuple[int, int]]]
+    controls: list[Sequence[int]]
+    outputs: list[Sequence[str]]
+    attrs: list[Sequence[tuple[str, str]]]
     devices: list[str]
     calls: list[tuple[str, ...]]
     parameters: list[int]
@@ -114,21 +115,32 @@ def short_tensor(text: str) -> str:
     return dtype + shape
 
 
+class _Settled(NamedTuple):
+    """What follows from the op and the attrs of a node: attrs as text, functions called, dtypes of outputs."""
+
+    attrs: tuple[tuple[str, str], ...]
+    calls: tuple[str, ...]
+    dtypes: tuple[int, ...]
+
+
 class _Reader:
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._top = topology_of(graph)
         self._shapes = infer_shapes(graph)
-        self._texts: dict[bytes, str] = {}  # the same few values again and again
+        # Many nodes have the same op and attrs: what follows from these is computed and kept once.
+        self._texts: dict[bytes, str] = {}
         self._functions: dict[bytes, tuple[str, ...]] = {}
+        self._settled: dict[object, _Settled] = {}
+        self._outputs: dict[object, Sequence[str]] = {}
         self._is_served = _served(graph, self._top)
 
     def content(self, title: str) -> Content:
         top = self._top
         numbers = list(top.numbers())
         row_of = dict(zip(numbers, range(len(numbers)), strict=True))
-        nodes = [top.node(number) for number in numbers]
-        held = Values(nodes)
+        constants: dict[int, Node] = {}
+        held = Values(constants)
         out = Content(
             title=title,
             names=[top.name(number) for number in numbers],
@@ -136,15 +148,19 @@ class _Reader:
             order=[], is_weight=bytearray(len(numbers)), faults={},
             value=held.text, statistics=held.statistics,
         )  # fmt: skip
-        for row, (number, node) in enumerate(zip(numbers, nodes, strict=True)):
+        for row, number in enumerate(numbers):
+            node = top.node(number)
+            if top.op(number) == "Const":
+                constants[row] = node
             reads = top.reads(number)
-            out.inputs.append([(row_of[p], slot) for p, slot in reads if slot >= 0 and p in row_of])
-            out.controls.append([row_of[p] for p, slot in reads if slot < 0 and p in row_of])
+            out.inputs.append(tuple([(row_of[p], slot) for p, slot in reads if slot >= 0 and p in row_of]))
+            out.controls.append(tuple([row_of[p] for p, slot in reads if slot < 0 and p in row_of]))
             if top.reads_missing(number):
                 out.faults[row] = "reads a node that is not there"
             self._describe(row, number, node, out)
             is_counted = row not in out.faults and self._is_served[number]
             out.parameters.append(self._parameters(node, held.header(row)) if is_counted else 0)
+            node.release()  # a million headers are a gigabyte
         out.order = depth_first(out)
         find_weights(out)
         return out
@@ -153,11 +169,12 @@ class _Reader:
         """Enters what NODE, that NUMBER has, says of itself."""
         try:
             op, device = node.op, node.device
-            outputs, attrs, calls = self._outputs(node), self._attrs(node), self._calls(node)
+            attrs, calls, dtypes = self._settle(node)
+            outputs = self._outputs_of(node, dtypes)
         except GdsurgeonError as error:
             out.faults[row] = str(error)
             # By its number, as a node that has an illegal name is not found by that.
-            op, device, outputs, attrs, calls = self._top.op(number), "", [], [], ()
+            op, device, outputs, attrs, calls = self._top.op(number), "", (), (), ()
         out.ops.append(op)
         out.devices.append(device)
         out.outputs.append(outputs)
@@ -165,12 +182,21 @@ class _Reader:
         out.calls.append(calls)
         out.flops.append(flops(op, node, self._shapes) if row not in out.faults else 0)
 
-    def _outputs(self, node: Node) -> list[str]:
-        dtypes = node.output_dtypes or ()
-        return [tensor_text(dtype, self._shapes.shape(Output(node, k))) for k, dtype in enumerate(dtypes)]
+    def _settle(self, node: Node) -> _Settled:
+        attrs = tuple([(key, node.attr_bytes(key) or b"") for key in sorted(node.attr_keys) if key not in PLUMBING])
+        found = self._settled.get((node.op, attrs))
+        if found is None:
+            texts = tuple([(key, self._text(data)) for key, data in attrs])
+            found = _Settled(texts, self._calls(node.op, attrs), tuple(node.output_dtypes or ()))
+            self._settled[node.op, attrs] = found
+        return found
 
-    def _attrs(self, node: Node) -> list[tuple[str, str]]:
-        return [(key, self._text(node.attr_bytes(key) or b"")) for key in sorted(node.attr_keys) if key not in PLUMBING]
+    def _outputs_of(self, node: Node, dtypes: Sequence[int]) -> Sequence[str]:
+        key = tuple([(dtype, self._shapes.shape(Output(node, k))) for k, dtype in enumerate(dtypes)])
+        found = self._outputs.get(key)
+        if found is None:
+            found = self._outputs[key] = tuple([tensor_text(dtype, shape) for dtype, shape in key])
+        return found
 
     def _text(self, data: bytes) -> str:
         found = self._texts.get(data)
@@ -178,13 +204,13 @@ class _Reader:
             found = self._texts[data] = format_attr(_decoded(data))
         return found
 
-    def _calls(self, node: Node) -> tuple[str, ...]:
-        """The functions of the library that NODE calls: its op, and those that its attrs name."""
+    def _calls(self, op: str, attrs: Iterable[tuple[str, bytes]]) -> tuple[str, ...]:
+        """The functions of the library that a node calls: its op, and those that its attrs name."""
         library = self._graph.functions
         if not library:
             return ()
-        named = (name for key in node.attr_keys for name in self._named(node.attr_bytes(key) or b""))
-        return tuple(name for name in dict.fromkeys((node.op, *named)) if name in library)
+        named = (name for _, data in attrs for name in self._named(data))
+        return tuple(name for name in dict.fromkeys((op, *named)) if name in library)
 
     def _named(self, data: bytes) -> tuple[str, ...]:
         if data[:1] not in _FUNCTION_TAGS:
@@ -251,7 +277,7 @@ def depth_first(content: Content) -> list[int]:
     out; on an illegal cycle one edge is.
     """
     sources = [
-        [p for p, _ in inputs] + controls for inputs, controls in zip(content.inputs, content.controls, strict=True)
+        [*(p for p, _ in inputs), *controls] for inputs, controls in zip(content.inputs, content.controls, strict=True)
     ]
     for row, op in enumerate(content.ops):
         if op in MERGE:

@@ -23,16 +23,17 @@ LONGEST = 64
 def group_by_cuts(root: Scope, content: Content, kinds: Kinds) -> None:
     """Puts repeated stretches of nodes that lie side by side in a scope, and in none within, into groups."""
     labels: list[int] = []
+    places: list[int] = []
     for scope in list(root.walk()):
         drawn = sum(not content.is_weight[row] for row in scope.rows)
         if drawn >= FEWEST and not any(child.nodes > len(scope.rows) for child in scope.scopes):
             labels = labels or kinds.labels(content)
-            _group(scope, content, kinds, labels)
+            places = places or content.places()
+            _group(scope, content, kinds, labels, places)
 
 
-def _group(scope: Scope, content: Content, kinds: Kinds, labels: Sequence[int]) -> None:
-    inside = set(scope.rows)
-    rows = [row for row in content.order if row in inside]
+def _group(scope: Scope, content: Content, kinds: Kinds, labels: Sequence[int], places: Sequence[int]) -> None:
+    rows = sorted(scope.rows, key=places.__getitem__)
     stretches = list(_stretches(rows, content))
     numbers = [kinds.interior(stretch, labels, content) for stretch in stretches]
     grouped: set[int] = set()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from gdsurgeon.analysis.queries.attr_text import format_element, format_float
 from gdsurgeon.analysis.queries.constant_values import ValueStatistics, values_of
@@ -18,25 +18,24 @@ MOST_SUMMED = 4 << 20
 
 
 class Values:
-    """What the constants among NODES hold, as text.
+    """What CONSTANTS, nodes by row, hold as text.
 
     The numbers of large ones are looked at until there were `MOST_SUMMED` of them.
     """
 
-    def __init__(self, nodes: Sequence[Node]) -> None:
-        self._nodes = nodes
+    def __init__(self, constants: Mapping[int, Node]) -> None:
+        self._constants = constants
         self._headers: dict[int, TensorHeader | None] = {}
         self._left = MOST_SUMMED
 
     def header(self, row: int) -> TensorHeader | None:
         """The header of the constant in a row; None where there is none, or it is corrupt."""
-        if row not in self._headers:
-            node = self._nodes[row]
+        if row in self._constants and row not in self._headers:
             try:
-                self._headers[row] = constant_header(node) if node.op == "Const" else None
+                self._headers[row] = constant_header(self._constants[row])
             except GdsurgeonError:
                 self._headers[row] = None
-        return self._headers[row]
+        return self._headers.get(row)
 
     def text(self, row: int) -> str:
         """The value of a small constant: ``0.5``, ``[[1,2],[3,4]]``; '' of others."""
@@ -44,7 +43,7 @@ class Values:
         if header is None or header.elements > MOST:
             return ""
         try:
-            value = constant(self._nodes[row])
+            value = constant(self._constants[row])
         except GdsurgeonError:
             return ""
         return "" if value is None else _nested([_element(item, value.dtype) for item in value.values], value.shape)
@@ -56,7 +55,7 @@ class Values:
             return ""
         self._left -= header.elements
         try:
-            return ", ".join(_told(values_of(self._nodes[row]).statistics))
+            return ", ".join(_told(values_of(self._constants[row]).statistics))
         except GdsurgeonError:
             return ""
 
