@@ -115,7 +115,7 @@ class Side:
     def _check(self, is_broken: object) -> None:
         if is_broken:
             require_sound(self.graph)
-            raise InputError(f"{printable(self.graph.source_name)} has an input that leads nowhere")
+            raise InputError(f"{printable(self.graph.source_name)} has an input that does not exist")
 
     def _look_through(self) -> None:
         self.passed: dict[int, int] = {}

@@ -55,9 +55,9 @@ def picture(graph: Graph, form: str = "html", *, scope: str | None = None, depth
         ValueError: there is no such form, or no such depth.
     """
     if depth is not None and not 1 <= depth <= DEEPEST:
-        raise ValueError(f"depth is 1 to {DEEPEST}, and not {depth}")
+        raise ValueError(f"depth must be from 1 to {DEEPEST}, not {depth}")
     if form not in ("html", *FLAT):
-        raise ValueError(f"a picture is html, {', '.join(FLAT)}, and not {form}")
+        raise ValueError(f"a picture must be html, {', '.join(FLAT)}, not {form}")
     content = content_of(graph, basename(graph.source_name), check(graph).faults)
     outlines = Outlines(graph, content)
     return drawn(form, outlines, whole(outlines, scope), depth)

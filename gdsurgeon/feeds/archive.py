@@ -21,8 +21,8 @@ from gdsurgeon.wire.output import OutputFile
 _SAMPLE = re.compile(r"(.+)@([1-9][0-9]{0,8})", re.DOTALL)
 _LENGTH, _DTYPE = "@length", "@dtype"
 _OBJECTS = (
-    "may be anything: np.array(texts, 'S') keeps texts, and beside it NAME@length their lengths, where zeros may be at "
-    "their end"
+    "may be any Python object: np.array(texts, 'S') stores texts; if they may end with zeros, also store "
+    "their lengths as NAME@length"
 )
 _MADE = (1980, 1, 1, 0, 0, 0)  # the first time that a zip archive knows: the same archive whenever it is made
 
@@ -53,7 +53,7 @@ def save(path: str, samples: Sequence[Mapping[str, Tensor]]) -> None:
             for number, sample in enumerate(samples):
                 for name, tensor in sample.items():
                     if "@" in name or "\0" in name:
-                        raise OutputError(f"{printable(path)} cannot be written: {quoted(name)} is no input's name")
+                        raise OutputError(f"{printable(path)} cannot be written: {quoted(name)} is not an input name")
                     for suffix, array in _arrays(tensor):
                         _write(archive, key_of(name, number) + suffix, array)
     except (ValueError, struct.error, zipfile.LargeZipFile) as error:  # a name that is too long, or is no Unicode
@@ -137,14 +137,14 @@ class Archive(Closing):
         except OSError as error:
             raise self._unreadable(reason(error)) from error
         except Exception as error:  # the zip reader has many ways to say that a file is none of its own
-            raise self._unreadable("it is no .npz archive, or a broken one") from error
+            raise self._unreadable("it is not a valid .npz archive") from error
         self._entries = frozenset(entries)
         self.keys = [key for key in entries if not self._belongs_to_another(key)]
         for key in self.keys:
             if split_key(key)[1] > len(self.keys):
                 self.close()
                 raise self._unreadable(
-                    f"{quoted(key)} is for sample {split_key(key)[1]}, and those before are not there"
+                    f"{quoted(key)} is for sample {split_key(key)[1]}, but earlier samples are missing"
                 )
 
     def _belongs_to_another(self, key: str) -> bool:
@@ -163,7 +163,9 @@ class Archive(Closing):
         names = self._zip.namelist() if entries is None else entries
         unfolded, most = sum(self._zip.getinfo(name).file_size for name in names), memory_budget() // 4
         if most and unfolded > most:
-            raise self._unreadable(f"it unfolds to {size(unfolded)}, of {size(most)} that it may ({MEMORY} says more)")
+            raise self._unreadable(
+                f"it needs {size(unfolded)} of memory, but only {size(most)} may be used ({MEMORY} sets the limit)"
+            )
 
     def read(self, key: str) -> Tensor | Array:
         """The value KEY: see `load`.
@@ -180,10 +182,10 @@ class Archive(Closing):
             return from_numpy(array, NUMBERS[name]) if name else from_numpy(array)
         except (TypeError, KeyError) as error:
             if name or lengths is not None:
-                raise self._unreadable(f"{quoted(key)} is not what is said of it") from error
+                raise self._unreadable(f"{quoted(key)} does not match its description") from error
             return array
         except ValueError as error:
-            raise self._unreadable(f"{quoted(key)} is not what is said of it") from error
+            raise self._unreadable(f"{quoted(key)} does not match its description") from error
 
     def _array(self, key: str) -> Array:
         require_numpy(f"{self._what} {printable(self.path)}")
@@ -196,7 +198,7 @@ class Archive(Closing):
                 return found
         except Exception as error:  # whatever the zip and array readers make of a broken file
             if "allow_pickle" in str(error):
-                raise self._unreadable(f"{quoted(key)} has the type object, and its values {_OBJECTS}") from error
+                raise self._unreadable(f"{quoted(key)} has the dtype object, and its values {_OBJECTS}") from error
             raise self._unreadable(first_line(error)) from error
 
     def _unreadable(self, why: str) -> UsageError:
@@ -210,11 +212,11 @@ def _texts(array: Array, lengths: Array) -> Tensor:
     if array.dtype.kind == "S":
         width = array.dtype.itemsize
         if array.shape != lengths.shape or not all(0 <= size <= width for size in sizes):
-            raise ValueError("the lengths are of other texts")
+            raise ValueError("the lengths do not fit the texts")
         starts = [width * i for i in range(len(sizes))]
     else:
         if sum(sizes) != array.nbytes or min(sizes, default=0) < 0:
-            raise ValueError("the lengths are of other texts")
+            raise ValueError("the lengths do not fit the texts")
         starts = [0, *accumulate(sizes)]
     data = array.tobytes()
     return Tensor(STRING, lengths.shape, [data[at : at + size] for at, size in zip(starts, sizes, strict=False)])

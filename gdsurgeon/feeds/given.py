@@ -31,7 +31,7 @@ def check_names(overrides: Overrides, known: Iterable[str]) -> None:
     names = list(known)
     for name in overrides.names():
         if name not in names:
-            text = f"there is no placeholder {quoted(name)} to feed.{near_miss(name, names)}".rstrip(".")
+            text = f"no placeholder {quoted(name)} exists to feed.{near_miss(name, names)}".rstrip(".")
             raise UsageError(text, code="no-such-input", facts={"node": name})
     if overrides.archive is not None:
         wanted = {*names, *overrides.archive_keys.values()}
@@ -39,7 +39,7 @@ def check_names(overrides: Overrides, known: Iterable[str]) -> None:
             keys = archive.keys
         if not wanted.intersection(split_key(key)[0] for key in keys):
             has = ", ".join(map(quoted, keys[:5])) or "nothing"
-            line = "{archive} {file} has {keys}, and no placeholder of that name is there"
+            line = "{archive} {file} has {keys}, but no placeholder has this name"
             raise UsageError(Line(line, file=printable(overrides.archive), keys=has))
 
 
@@ -91,7 +91,7 @@ def _from_archive(name: str, dtype: int, path: str, called: str) -> tuple[Tensor
         if not keys:
             return ()
         if 0 not in keys:
-            line = "{archive} {file} has {key}, and no {first} for the first sample"
+            line = "{archive} {file} has {key}, but no {first} for the first sample"
             key = quoted(keys[min(keys)])
             raise UsageError(Line(line, file=printable(path), key=key, first=quoted(called)))
         found = {sample: of_array(_called(name), dtype, archive.read(key)) for sample, key in keys.items()}
@@ -109,8 +109,8 @@ def _from_file(name: str, dtype: int, ones: tuple[int, ...], path: str) -> Tenso
         raise UsageError(f"the feed {printable(path)} for {quoted(name)} cannot be read: {reason(error)}") from error
     if dtype != dtypes.STRING:
         raise UsageError(
-            f"{quoted(name)} takes {dtypes.dtype_name(dtype)}: a feed from a file must be .npy, "
-            "raw bytes are for string inputs"
+            f"{quoted(name)} is {dtypes.dtype_name(dtype)}: a feed from a file must be .npy; raw bytes are "
+            "only for strings"
         )
     return Tensor(dtypes.STRING, ones, [data])
 
@@ -153,10 +153,10 @@ def array_file(what: str, path: str) -> object:
         facts = {"file": path, "reason": reason(error)}
         raise UsageError(f"{what} cannot be read: {reason(error)}", code="unreadable", facts=facts) from error
     except Exception as error:  # numpy has many ways to say that a file is none of its own
-        message = f"{what} cannot be read: it is no .npy file, or a broken one"
+        message = f"{what} cannot be read: it is not a valid .npy file"
         raise UsageError(message, code="wrong-format", facts={"file": path}) from error
     if not isinstance(found, np.ndarray):
-        raise UsageError(f"{what} is an archive, no .npy file", code="wrong-format", facts={"file": path})
+        raise UsageError(f"{what} is an archive, not a .npy file", code="wrong-format", facts={"file": path})
     return found
 
 

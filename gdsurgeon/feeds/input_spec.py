@@ -78,7 +78,7 @@ def input_spec(node: Node) -> InputSpec:
     if dtype != dtypes.STRING and not dtypes.element_size(dtype):
         what = dtypes.dtype_name(dtype) if dtype else "unknown"
         raise NotValidatedError(
-            f"no feed can be made for {quoted(node.name)}: its dtype is {what}",
+            f"no feed can be generated for {quoted(node.name)}: its dtype is {what}",
             advice="cannot-be-fed",
         )
     start = outlet_of(node)
@@ -102,7 +102,11 @@ def narrowed(spec: InputSpec, most: int) -> InputSpec:
     if spec.given or not is_number or content.kind not in ("number", "index"):
         return spec
     bound = min(content.bound or most, most)
-    made = f"whole numbers below {bound}: the graph refuses others" if bound > 1 else "0: the graph refuses others"
+    made = (
+        f"whole numbers below {bound}: the graph refuses other values"
+        if bound > 1
+        else "0: the graph refuses other values"
+    )
     return spec._replace(content=Content("index", made, bound=bound))
 
 
@@ -118,8 +122,8 @@ def overridden(spec: InputSpec, overrides: Overrides) -> InputSpec:
             of = f", sample {sample}," if sample else ""
             found = f"{dtypes.dtype_name(value.dtype)} {format_shape(value.shape)}"
             raise UsageError(
-                f"the feed for {quoted(spec.name)}{of} is {found}, "
-                f"and it takes {dtypes.dtype_name(spec.dtype)} {format_shape(spec.stated)}",
+                f"the feed for {quoted(spec.name)}{of} is {found}, but {dtypes.dtype_name(spec.dtype)} "
+                f"{format_shape(spec.stated)} is expected",
                 code="dtype-mismatch" if value.dtype != spec.dtype else "shape-mismatch",
                 facts={"node": spec.name},
             )
@@ -131,7 +135,7 @@ def overridden(spec: InputSpec, overrides: Overrides) -> InputSpec:
     if not compatible(shape, spec.stated):
         raise UsageError(
             Line(
-                "{name} takes {stated}, and {shapes} says {given}",
+                "{name} accepts {stated}, but {shapes} gives {given}",
                 name=quoted(spec.name),
                 stated=format_shape(spec.stated),
                 given=format_shape(shape),
@@ -147,8 +151,8 @@ def description(spec: InputSpec, shape: tuple[int, ...] | None = None) -> str:
     content, is_setting = setting_of(spec.name, spec.dtype, spec.shapes[0] if shape is None else shape, spec.content)
     if not spec.has_default:
         return content.made
-    made = "others than its default" if is_setting and spec.default is not None else content.made
-    return f"{made}; and its default, on one more sample"
+    made = "different from its default" if is_setting and spec.default is not None else content.made
+    return f"{made}; also its default, on one more sample"
 
 
 def input_seed(seed: int, name: str) -> int:
@@ -182,9 +186,11 @@ def make_feed(
         return spec.given[sample if sample < len(spec.given) else 0]
     count = prod(shape)
     if spec.content.kind == "none":
-        raise NotValidatedError(f"no feed can be made for {quoted(spec.name)}: {spec.content.made}", advice="feed")
+        raise NotValidatedError(f"no feed can be generated for {quoted(spec.name)}: {spec.content.made}", advice="feed")
     if count * (dtypes.element_size(spec.dtype) or 64) > MOST_BYTES:
-        raise NotValidatedError(f"a feed for {quoted(spec.name)} {format_shape(shape)} would be too big", advice="feed")
+        raise NotValidatedError(
+            f"a feed for {quoted(spec.name)} {format_shape(shape)} would be too large", advice="feed"
+        )
     if spec.content.kind == "choice":
         chosen = [spec.content.choices[(seed + i) % len(spec.content.choices)] for i in range(count)]
         return Tensor(spec.dtype, shape, packed(spec.dtype, chosen))

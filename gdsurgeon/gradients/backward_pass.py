@@ -70,7 +70,7 @@ def backward_pass(
         NotValidatedError: TensorFlow might evaluate, as it loads that part, what reaches outside.
     """
     if any(tensor.node.name not in graph for tensor in wanted.tensors):
-        raise EditError("a tensor belongs to another graph", code="other-graph")
+        raise EditError("a tensor belongs to a different graph", code="other-graph")
     if not differentiator.allow_ops:
         _check_loadable(graph, known)
     ys, xs, grad_ys = (tuple(tensor.name for tensor in tensors) for tensors in (wanted.ys, wanted.xs, wanted.grad_ys))
@@ -104,9 +104,9 @@ def backward_pass(
 def _refused(reasons: Sequence[Remark]) -> EditError:
     facts = {"reasons": [reason.as_json() for reason in reasons]}
     if len(reasons) == 1:
-        return EditError(f"no gradients can be made: {reasons[0]}", code="no-gradient", facts=facts)
+        return EditError(f"the gradients cannot be computed: {reasons[0]}", code="no-gradient", facts=facts)
     details = first_lines(reasons, MOST_LISTED)
-    message = f"no gradients can be made, for {len(reasons)} reasons:"
+    message = f"the gradients cannot be computed, for {len(reasons)} reasons:"
     return EditError(message, code="no-gradient", facts=facts, details=details)
 
 
@@ -116,8 +116,8 @@ def _reasons(graph: Graph, missing: Iterable[NoGradient]) -> Iterator[Remark]:
         if item.op in LOOPS:
             loops.append(item.node)
         elif item.reason:
-            text = f"{quoted(item.node)} ({printable(item.op)}) has a gradient of its own, {quoted(item.reason)}, "
-            text += "which is Python and not in the file"
+            text = f"{quoted(item.node)} ({printable(item.op)}) has a custom gradient {quoted(item.reason)}, |"
+            text += "a Python function that is not in the file"
             yield Remark(text, "custom-gradient", node=item.node, op=item.op, name=item.reason)
         else:
             text = f"{quoted(item.node)}: {printable(item.op)} has no gradient in TensorFlow"
@@ -127,7 +127,10 @@ def _reasons(graph: Graph, missing: Iterable[NoGradient]) -> Iterator[Remark]:
         frames = while_frames(topology)
         inside = dict.fromkeys(frames.of[topology.id_of(graph[name])] for name in loops)
         for frame in dict.fromkeys(frames.names[number] for number in inside if number >= 0):
-            text = f"the v1 while loop {quoted(frame)} is on the way: TensorFlow keeps no gradient of loops in a file"
+            text = (
+                f"the v1 while loop {quoted(frame)} is on the path, and TensorFlow does not store "
+                "gradients of such loops in a file"
+            )
             yield Remark(text, "crosses-loop", loop=frame)
 
 
@@ -147,7 +150,7 @@ def _free_names(graph: Graph, wanted: GradientRequest, definition: GraphDef) -> 
     unique = UniqueNames(lambda name: name in taken or name in graph)
     for number, name in enumerate(wanted.names):
         if number < wanted.given and name in taken:
-            message = f"the name {quoted(name)} is that of a node of the backward pass: another one is needed"
+            message = f"the name {quoted(name)} is taken by a node of the backward pass: choose a different name"
             raise EditError(message, code="name-taken", facts={"name": name})
         yield unique(name)
 
@@ -156,7 +159,7 @@ def _check_loadable(graph: Graph, known: GraphDef) -> None:
     names = {node.name for node in known.node}
     for node, op in outside_of(graph).evaluated_at_load():
         if node.name in names:
-            line = Line("TensorFlow may evaluate it for the gradients: {reason}", reason=reaching(node, op))
+            line = Line("TensorFlow may run nodes to compute the gradients: {reason}", reason=reaching(node, op))
             raise NotValidatedError(
                 line, code="reaches-outside", advice="allow-ops", facts={"node": node.name, "op": node.op}
             )

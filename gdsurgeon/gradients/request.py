@@ -67,10 +67,10 @@ def wanted_gradients(
     _refuse_twice(targets, "ys")
     _refuse_twice(sources, "xs")
     if not targets:
-        raise UsageError("gradients of nothing: ys names no tensor", code="missing-argument", facts={"name": "ys"})
+        raise UsageError("ys is empty: name at least one tensor", code="missing-argument", facts={"name": "ys"})
     for what, items, others, wanted_ in (("grad_ys", given, "ys", targets), ("names", names, "xs", sources)):
         if items and len(items) != len(wanted_):
-            message = f"{len(items)} {what} for {len(wanted_)} {others}: one for each is needed"
+            message = f"{len(items)} {what} for {len(wanted_)} {others}: give one for each"
             counts: dict[str, Json] = {"name": what, "expected": len(wanted_), "found": len(items)}
             raise UsageError(message, code="wrong-count", facts=counts)
     known = set(sources)
@@ -78,7 +78,7 @@ def wanted_gradients(
     further = [tensor for tensor in read.constants if tensor not in known]
     if not sources and not further:
         if not weights:
-            message = "gradients with respect to what? xs names no tensor"
+            message = "xs is empty: name at least one tensor, or use weights"
             raise UsageError(message, code="missing-argument", facts={"name": "xs"})
         raise _without_weights(targets, read)
     scope = _scope(graph, scope)
@@ -107,7 +107,7 @@ def tensors_named(graph: Graph, *lists: Sequence[str | Output]) -> list[tuple[Ou
         out.append(tuple(found))
     if len(errors) > 1:
         raise EditError(
-            f"{len(errors)} tensors are not there:",
+            f"{len(errors)} tensors do not exist:",
             code="no-such-tensor",
             facts={"errors": [{"code": error.code, **error.facts} for error in errors]},
             details=tuple(error.message for error in errors),
@@ -120,7 +120,7 @@ def tensors_named(graph: Graph, *lists: Sequence[str | Output]) -> list[tuple[Ou
 def _refuse_twice(tensors: Sequence[Output], what: str) -> None:
     twice = [tensor for tensor, count in Counter(tensors).items() if count > 1]
     if twice:
-        message = f"{quoted(twice[0].name)} is given twice as one of the {what}"
+        message = f"{quoted(twice[0].name)} occurs twice in the {what}"
         raise EditError(message, code="given-twice", facts={"tensor": twice[0].name, "name": what})
 
 
@@ -134,7 +134,7 @@ def _without_weights(targets: Sequence[Output], read: Weights) -> EditError:
     others = counted_others(read)
     advice = "inline-first" if read.in_functions else "other-sources" if others else ()
     return EditError(
-        f"{they_do(targets)} not depend on any weight, a floating constant of more than one element"
+        f"{they_do(targets)} not depend on any weight (a floating-point constant of more than one element)"
         + (f", but on {others}" if others else ""),
         code="no-weights",
         facts={"others": dict(read.others), "in_functions": dict(read.in_functions)},
@@ -198,19 +198,22 @@ def _type_faults(targets: Sequence[Output], sources: Sequence[Output], given: Se
             dtype = base_dtype(tensor.dtype)
             if dtype and dtype not in right:
                 near = _nearest(tensor, right, before=what == "ys")
-                text = f"{quoted(tensor.name)} of the {what} is {dtype_name(dtype)}: only floating ones have gradients"
-                text += f", such as {quoted(near.name)} {'before' if what == 'ys' else 'behind'} it" if near else ""
+                text = (
+                    f"{quoted(tensor.name)} of the {what} is {dtype_name(dtype)}, but only floating-point "
+                    "tensors have gradients"
+                )
+                text += f", such as {quoted(near.name)} {'before' if what == 'ys' else 'after'} it" if near else ""
                 facts = {"tensor": tensor.name, "name": what, "found": dtype_name(dtype)}
                 yield Remark(text, "not-floating", **facts, near=near.name if near else None)
     if not given:
         for tensor in targets:
             if base_dtype(tensor.dtype) in COMPLEX:
-                text = f"{quoted(tensor.name)} of the ys is complex: its own gradient has to be given (grad_ys)"
+                text = f"{quoted(tensor.name)} of the ys is complex, so grad_ys must give its incoming gradient"
                 yield Remark(text, "is-complex", tensor=tensor.name)
     for tensor, gradient in zip(targets, given, strict=False):
         if not same_dtype(tensor.dtype, gradient.dtype):
             found, expected = (dtype_name(base_dtype(item.dtype)) for item in (gradient, tensor))
-            text = f"{quoted(gradient.name)} is {found}, and the gradient of {quoted(tensor.name)} is {expected}"
+            text = f"{quoted(gradient.name)} is {found}, but the gradient of {quoted(tensor.name)} is {expected}"
             yield Remark(text, "dtype-mismatch", tensor=gradient.name, found=found, of=tensor.name, expected=expected)
 
 
@@ -221,7 +224,7 @@ def _shape_faults(graph: Graph, targets: Sequence[Output], given: Sequence[Outpu
     for target, gradient in zip(targets, given, strict=True):
         wanted, found = shapes.shape(target), shapes.shape(gradient)
         if not compatible(wanted, found):
-            text = f"{quoted(gradient.name)} has the shape {format_shape(found)}, and the gradient of "
+            text = f"{quoted(gradient.name)} has the shape {format_shape(found)}, but the gradient of |"
             text += f"{quoted(target.name)} has {format_shape(wanted)}"
             dims: dict[str, Json] = {"found": [*(found or ())], "expected": [*(wanted or ())]}
             yield Remark(text, "shape-mismatch", tensor=gradient.name, of=target.name, **dims)

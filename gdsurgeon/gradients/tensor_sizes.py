@@ -81,14 +81,18 @@ def tensor_sizes(
     warnings: list[str] = []
     if is_open:
         names = ", ".join(map(quoted, is_open[:3]))
-        warnings.append(Line("the plan takes the open dimensions of {names} for 1: {shapes} gives others", names=names))
+        warnings.append(
+            Line(
+                "the plan assumes size 1 for the open dimensions of {names}; set other sizes with {shapes}", names=names
+            )
+        )
     if shapeless and unknown:
         names = ", ".join(map(quoted, shapeless[:3]))
-        line = "the plan knows no shape of {names}, nor of what comes of it: {shapes} gives one"
+        line = "the plan knows no shape of {names} or of tensors computed from it; set shapes with {shapes}"
         warnings.append(Line(line, names=names))
     elif unknown:
         count = f"{len(unknown):,} tensors" if len(unknown) > 1 else "a tensor"
-        text = f"the plan takes {count} for empty whose size is not known: {quoted(unknown[0])}"
+        text = f"the plan assumes no memory for {count} of unknown size: {quoted(unknown[0])}"
         warnings.append(Remark(text, "size-unknown", node=unknown[0], count=len(unknown)))
     warnings += _not_counted(definition)
     has_batch = any((signatures[name][0].shape or (1,))[0] > 1 for name in stated)
@@ -102,7 +106,7 @@ def _not_counted(definition: GraphDef) -> list[str]:
     if not callers:
         return []
     called = f"{quoted(callers[0].name)} ({printable(callers[0].op)}){and_more(len(callers) - 1)}"
-    text = f"the plan does not count what is computed inside functions: {called}"
+    text = f"the plan does not count tensors inside functions: {called}"
     return [Remark(text, "inside-functions", node=callers[0].name, op=callers[0].op, count=len(callers))]
 
 
@@ -112,7 +116,9 @@ def _check_names(graph: Graph, names: Iterable[str], inputs: Iterable[str]) -> N
         node = graph.find(name)
         if node is None or node.op not in PLACEHOLDERS:
             near = nearest(name, inputs)
-            message = f"a shape is given for {quoted(name)}, which is no input{'.' if near else ''}{suggestion(near)}"
+            message = (
+                f"{quoted(name)}, for which a shape is given, is not an input{'.' if near else ''}{suggestion(near)}"
+            )
             raise UsageError(message, code="no-such-input", facts={"node": name, "near": near})
 
 

@@ -134,10 +134,10 @@ def get_unique_graph(
             first = top
         elif graph_of(top) is not graph_of(first):
             facts = {"name": top.name, "expected": first.name}
-            raise Refusal(f"{quoted(first.name)} and {quoted(top.name)} belong to two graphs", code="other-graph",
+            raise Refusal(f"{quoted(first.name)} and {quoted(top.name)} belong to different graphs", code="other-graph",
                           facts=facts)  # fmt: skip
     if first is None and not none_if_empty:
-        raise Refusal("nothing was given: there is no graph that it belongs to", code="nothing-selected")
+        raise Refusal("nothing is given, so no graph can be determined", code="nothing-selected")
     return None if first is None else graph_of(first)
 
 
@@ -148,7 +148,7 @@ def check_graphs(*args: Subgraph | Node | Output) -> None:
         other = item.graph if isinstance(item, Subgraph) else graph_of(item)
         if graph is not None and other is not None and other is not graph:
             raise Refusal(
-                f"argument {i} belongs to another graph: {printable(graph.source_name)} and "
+                f"argument {i} belongs to a different graph: {printable(graph.source_name)} and "
                 f"{printable(other.source_name)}",
                 code="other-graph",
                 facts={"value": i},

@@ -137,7 +137,7 @@ def make_identity(g: Graph, name: str, input: Output, uniquify_name: bool = Fals
     """
     if input.node.graph is not g:
         raise Refusal(
-            f"{quoted(input.name)} belongs to another graph", code="other-graph", facts={"tensor": input.name}
+            f"{quoted(input.name)} belongs to a different graph", code="other-graph", facts={"tensor": input.name}
         )
     with refusals():
         check_typed(input)

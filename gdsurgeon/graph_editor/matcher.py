@@ -58,14 +58,14 @@ class NodeMatcher:
     def input_ops(self, *args: Wanted) -> NodeMatcher:
         """The nodes that give the data inputs, in order. Raises ValueError where that is said already."""
         if self._inputs is not None:
-            raise Refusal("the data inputs are set already", code="given-twice", facts={"value": "inputs"})
+            raise Refusal("the data inputs are already set", code="given-twice", facts={"value": "inputs"})
         self._inputs = [_matcher(arg) for arg in args]
         return self
 
     def control_input_ops(self, *args: Wanted) -> NodeMatcher:
         """The nodes of the control inputs, in any order. Raises ValueError where that is said already."""
         if self._controls is not None:
-            raise Refusal("the control inputs are set already", code="given-twice", facts={"value": "controls"})
+            raise Refusal("the control inputs are already set", code="given-twice", facts={"value": "controls"})
         self._controls = [_matcher(arg) for arg in args]
         return self
 
@@ -76,7 +76,7 @@ class NodeMatcher:
             ValueError: that is said already.
         """
         if self._outputs is not None:
-            raise Refusal("the outputs are set already", code="given-twice", facts={"value": "outputs"})
+            raise Refusal("the outputs are already set", code="given-twice", facts={"value": "outputs"})
         self._outputs = [None if arg is None else _matchers(arg) for arg in args]
         return self
 
@@ -116,8 +116,7 @@ def _predicate(wanted: object) -> Predicate:
     if callable(wanted):
         return wanted
     raise Refusal(
-        f"a node is not to be matched by {type(wanted).__name__}: a regular expression, a Node, True or a "
-        "predicate is expected",
+        f"a node is matched by a regular expression, a Node, True or a predicate, not by {type(wanted).__name__}",
         code="bad-value",
         facts={"found": type(wanted).__name__},
     )
@@ -180,7 +179,7 @@ class TreeExpr:
         self._inputs = (inputs,) if isinstance(inputs, TreeExpr) else tuple(inputs or ())
         if optional and len(self._inputs) > 1:
             raise Refusal(
-                "an optional node has one input, or none", code="wrong-count", facts={"found": len(self._inputs)}
+                "an optional node has at most one input", code="wrong-count", facts={"found": len(self._inputs)}
             )
         self._alias = alias
         self._op = None if op is None else re.compile(op)

@@ -65,7 +65,7 @@ def lookup(graph: Graph, name: str) -> Node | Output:
     if node is not None:
         return node
     if name.startswith("^"):
-        message = f"{quoted(name)} is a control input: it names neither a node nor a tensor"
+        message = f"{quoted(name)} is a control input, which is neither a node nor a tensor"
         raise Refusal(message, code="bad-tensor-name", facts={"tensor": name})
     with refusals():
         return graph.tensor(name) if ":" in name else graph[name]
@@ -102,5 +102,5 @@ def moved_name(name: str, src_scope: str, dst_scope: str) -> str:
     if name == before[:-1] and after:
         return after[:-1]
     scope = before[:-1]
-    raise Refusal(f"{quoted(name)} is not under the scope {quoted(scope)}", code="outside-scope",
+    raise Refusal(f"{quoted(name)} is not in the scope {quoted(scope)}", code="outside-scope",
                   facts={"node": name, "scope": scope})  # fmt: skip

@@ -262,13 +262,14 @@ def add_control_inputs(op: Node, cops: object) -> None:
     nodes = _control_inputs(op, cops)
     for node in nodes:
         if node in op.controls:
-            raise Refusal(f"{quoted(node.name)} is a control input of {quoted(op.name)} already", code="given-twice",
+            raise Refusal(f"{quoted(node.name)} is already a control input of {quoted(op.name)}", code="given-twice",
                           facts={"node": op.name, "input": node.name})  # fmt: skip
     topology = topology_of(graph_of(op))
     above = topology.upstream([topology.id_of(node) for node in nodes], through_loops=False)
     if above[topology.id_of(op)]:
         names = ", ".join(quoted(node.name) for node in nodes)
-        raise Refusal(f"{quoted(op.name)} cannot wait for {names}: that would make a cycle", code="would-cycle",
+        text = f"{quoted(op.name)} cannot have a control dependency on {names}: that would make a cycle"
+        raise Refusal(text, code="would-cycle",
                       facts={"node": op.name, "inputs": [node.name for node in nodes]})  # fmt: skip
     graph_of(op).set_controls(op, [*op.controls, *nodes])
 
@@ -283,7 +284,7 @@ def remove_control_inputs(op: Node, cops: object) -> None:
     nodes = _control_inputs(op, cops)
     for node in nodes:
         if node not in op.controls:
-            raise Refusal(f"{quoted(node.name)} is no control input of {quoted(op.name)}", code="no-such-input",
+            raise Refusal(f"{quoted(node.name)} is not a control input of {quoted(op.name)}", code="no-such-input",
                           facts={"node": op.name, "input": node.name})  # fmt: skip
     keep_controls(op, lambda control: control not in nodes)
 

@@ -118,7 +118,7 @@ def check_cios(
     if control_ios is None:
         return control_inputs, control_outputs
     if control_outputs is not None:
-        raise Refusal("control_ios says it already: control_outputs cannot be given too", code="conflicting-options",
+        raise Refusal("give either control_ios or control_outputs, not both", code="conflicting-options",
                       facts={"options": ["control_ios", "control_outputs"]})  # fmt: skip
     return True, control_ios
 
@@ -188,7 +188,7 @@ def get_within_boundary_ops(
     edge = set(make_list_of_op(boundary_ops))
     for seed in pending:
         if seed in edge:
-            raise Refusal(f"{quoted(seed.name)} is a seed and in the boundary", code="conflicting-options",
+            raise Refusal(f"{quoted(seed.name)} is both a seed and in the boundary", code="conflicting-options",
                           facts={"node": seed.name})  # fmt: skip
     found = set(pending)
     for node in pending:  # grows while it is walked
@@ -394,7 +394,7 @@ def _applicable(arg: object, graph: Graph | None, unwanted: str, wanted: str) ->
     """ARG compiled, or None where its beginning says that it is for something else."""
     regex = make_regex(arg)
     if graph is None:
-        raise Refusal(f"{quoted(regex.pattern)} is searched in a graph: name it, graph=...", code="missing-argument",
+        raise Refusal(f"{quoted(regex.pattern)} needs a graph to search: give graph=...", code="missing-argument",
                       facts={"value": regex.pattern})  # fmt: skip
     if regex.pattern.startswith(unwanted) or not regex.pattern.startswith(wanted):
         return None

@@ -102,7 +102,7 @@ def make_view(*args: object, **kwargs: Any) -> SubGraphView:
     else:
         view = SubGraphView(*select_ops_and_ts(*args, **kwargs))
     if graph is not None and view.graph not in (None, graph):
-        raise Refusal("the subgraph is one of another graph", code="other-graph")
+        raise Refusal("the subgraph belongs to a different graph", code="other-graph")
     return view
 
 

@@ -58,7 +58,7 @@ def copy(
 def _destination(view: SubGraphView, dst_graph: Graph | None) -> Graph:
     graph = view.graph if dst_graph is None else dst_graph
     if graph is None:
-        raise Refusal("there is nothing to copy: the subgraph is empty", code="nothing-selected")
+        raise Refusal("the subgraph is empty: there is nothing to copy", code="nothing-selected")
     return graph
 
 
@@ -131,7 +131,7 @@ def graph_replace(
     targets = [leaf for leaf in leaves if isinstance(leaf, Output)]
     ops = _between(graph, replaced, targets)
     if not ops and not replacement_ts.keys() & set(targets):
-        raise Refusal("no target depends on a tensor that is replaced", code="nothing-to-do")
+        raise Refusal("no target depends on a replaced tensor", code="nothing-to-do")
     transformed: dict[Output, Output] = dict(replacement_ts)
     if ops:
         _, info = copy_with_input_replacements(

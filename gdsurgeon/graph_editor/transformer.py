@@ -45,7 +45,7 @@ class TransformerInfo:
     def __init__(self, sgv: SubGraphView, dst_graph: Graph, dst_scope: str, src_scope: str) -> None:
         graph = sgv.graph
         if graph is None:
-            raise Refusal("there is nothing to transform: the subgraph is empty", code="nothing-selected")
+            raise Refusal("the subgraph is empty: there is nothing to transform", code="nothing-selected")
         self.sgv = sgv
         self.graph, self.scope = graph, src_scope
         self.graph_, self.scope_ = dst_graph, dst_scope
@@ -181,7 +181,7 @@ def transform_op_in_place(info: TransformerInfo, op: Node, new_inputs: Iterable[
         ValueError: the transformation goes to another graph.
     """
     if info.graph is not info.graph_:
-        message = f"{quoted(op.name)} cannot be transformed in place: it goes to another graph"
+        message = f"{quoted(op.name)} cannot be transformed in place: the target is a different graph"
         raise Refusal(message, code="not-replaceable", facts={"node": op.name})
     inputs = list(new_inputs)
     if inputs != list(op.inputs):
@@ -306,7 +306,7 @@ class Transformer:
         node, outputs = (result, node_outputs(result)) if isinstance(result, Node) else result
         if node.graph is not info.graph_:
             raise Refusal(
-                f"{quoted(op.name)} has become a node of another graph than the one that it goes to",
+                f"{quoted(op.name)} was transformed into a node of a wrong graph",
                 code="other-graph",
                 facts={"node": op.name, "found": node.name},
             )
@@ -365,7 +365,7 @@ def _ordered(nodes: Sequence[Node]) -> list[Node]:
     if len(out) < len(nodes):
         stuck = next(node for node, place in places.items() if waiting[place])
         raise Refusal(
-            f"{quoted(stuck.name)} is on a cycle, or behind one", code="would-cycle", facts={"node": stuck.name}
+            f"{quoted(stuck.name)} is on a cycle, or downstream of one", code="would-cycle", facts={"node": stuck.name}
         )
     return out
 

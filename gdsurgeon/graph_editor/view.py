@@ -53,7 +53,7 @@ class Subgraph:
         for node in nodes:
             if node.graph is not nodes[0].graph:
                 raise self.refusal(
-                    f"{quoted(nodes[0].name)} and {quoted(node.name)} are nodes of two graphs",
+                    f"{quoted(nodes[0].name)} and {quoted(node.name)} belong to different graphs",
                     code="other-graph",
                     facts={"name": node.name, "expected": nodes[0].name},
                 )
@@ -156,7 +156,7 @@ class Subgraph:
             for place, count in Counter(places).items():
                 if count > 1:
                     tensor = self._inputs[place].name
-                    raise self.refusal(f"{quoted(tensor)} comes twice among the inputs", code="given-twice",
+                    raise self.refusal(f"{quoted(tensor)} occurs twice in the inputs", code="given-twice",
                                        facts={"tensor": tensor})  # fmt: skip
             out._inputs = tuple(self._inputs[place] for place in places)
         if new_output_indices is not None:
@@ -170,14 +170,14 @@ class Subgraph:
         for item in wanted:
             if isinstance(item, Output) and item not in places:
                 raise self.refusal(
-                    f"{quoted(item.name)} is no {what} of the subgraph",
+                    f"{quoted(item.name)} is not an {what} of the subgraph",
                     code=f"no-such-{what}",
                     facts={"tensor": item.name},
                 )
             place = places[item] if isinstance(item, Output) else item
             if not 0 <= place < len(among):
                 raise self.refusal(
-                    f"there is no {what} {place}: the subgraph has {len(among)}",
+                    f"{what} {place} does not exist: the subgraph has {len(among)}",
                     code=f"no-such-{what}",
                     facts={"value": place, "count": len(among)},
                 )

@@ -28,7 +28,7 @@ def require_numpy(what: str) -> None:
     """
     if not has_numpy():
         raise NotValidatedError(
-            f"NumPy is not installed: {what} needs it",
+            f"NumPy is not installed, but {what} needs it",
             code="no-engine",
             facts={"package": "numpy"},
             advice="install-tensorflow",

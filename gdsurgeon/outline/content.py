@@ -156,7 +156,7 @@ class _Reader:
             out.inputs.append(tuple([(row_of[p], slot) for p, slot in reads if slot >= 0 and p in row_of]))
             out.controls.append(tuple([row_of[p] for p, slot in reads if slot < 0 and p in row_of]))
             if top.reads_missing(number):
-                out.faults[row] = "reads a node that is not there"
+                out.faults[row] = "reads a node that does not exist"
             self._describe(row, number, node, out)
             is_counted = row not in out.faults and self._is_served[number]
             out.parameters.append(self._parameters(node, held.header(row)) if is_counted else 0)

@@ -136,7 +136,7 @@ def within(outlines: Outlines, head: Item, depth: int) -> list[Item]:
             item.items = _inside(outlines, item)
             count += len(item.items or ())
             if count > most:
-                line = "{depth} {number}: there would be more than {most} nodes and scopes to show"
+                line = "{depth} {number}: more than {most} nodes and scopes would be shown"
                 facts = {"depth": depth, "count": most}
                 raise EditError(
                     Line(line, number=str(depth), most=f"{most:,}"), code="too-large", facts=facts, advice="show-less"

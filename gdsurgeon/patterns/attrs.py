@@ -68,7 +68,7 @@ def _float(value: float, wrong: ValueError) -> float:
 
 def of_constant(attr: AttrDef, found: Constant | None) -> bytes:
     """The serialised AttrValue of what a constant holds, for ATTR. Raises ValueError: see `spelt`."""
-    wrong = ValueError(f"{attr.name} is of kind {attr.kind}, and the constant is none of it")
+    wrong = ValueError(f"{attr.name} is of kind {attr.kind}, which the constant does not fit")
     if found is None or not all(isinstance(value, int | float) for value in found.values):
         raise wrong
     values: list[object] = list(found.values)
@@ -88,10 +88,10 @@ def misfit(data: bytes, attr: AttrDef) -> str:
     value = attr_value(data)
     for dtype in [value.type] if attr.kind == "type" else value.list.type:
         if attr.allowed and dtype not in attr.allowed:
-            return f"{attr.name} cannot be that dtype"
+            return f"{attr.name} cannot have this dtype"
     for text in [value.s] if attr.kind == "string" else value.list.s:
         if attr.texts and text.decode("utf-8", "replace") not in attr.texts:
-            return f"{attr.name} is one of {', '.join(attr.texts)}"
+            return f"{attr.name} must be one of {', '.join(attr.texts)}"
     if attr.kind == "int" and attr.minimum is not None and value.i < attr.minimum:
-        return f"{attr.name} is {attr.minimum} at least"
+        return f"{attr.name} must be at least {attr.minimum}"
     return ""

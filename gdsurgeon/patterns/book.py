@@ -37,7 +37,7 @@ def in_book(name: str) -> list[Rule]:
     if page is None:
         near = nearest(name, BOOK)
         raise UsageError(
-            f"there is no rule {quoted(name)} in the book: it has {', '.join(BOOK)}.{suggestion(near)}",
+            f"the book has no rule {quoted(name)}; its rules are {', '.join(BOOK)}.{suggestion(near)}",
             code="no-such-rule",
             facts={"name": name, "near": near},
         )

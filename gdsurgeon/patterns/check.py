@@ -82,43 +82,45 @@ class _Checker:
         given: set[tuple[str, int]] = set()
         for root in sides:
             if not isinstance(root, Op | Ref) or (isinstance(root, Op) and root.optional):
-                raise self.wrong(root, "a result of a pattern is a node that is there")
+                raise self.wrong(root, "a result of a pattern must be an existing node")
             for term in walk(root):
                 self._term(term, labels)
             if root.label and (root.label, root.port) in given:
-                raise self.wrong(root, "this result is there already")
+                raise self.wrong(root, "this result is listed twice")
             given.add((root.label, root.port))
             out.append(root)
         if isinstance(out[0], Ref) or not any(
             term.ops for root in out for term in walk(root) if isinstance(term, Op) and not term.optional
         ):
-            raise self.wrong(out[0], "a pattern names an op at least")
+            raise self.wrong(out[0], "a pattern must name at least one op")
         self._check_joined(out)
         return tuple(out)
 
     def _term(self, term: Term, labels: set[str]) -> None:
         """Checks one term of a pattern."""
         if isinstance(term, Ref) and term.label not in labels:
-            raise self.wrong(term, f"{quoted(term.label)} names no node before")
+            raise self.wrong(term, f"{quoted(term.label)} does not name an earlier node")
         if not isinstance(term, Op):
             return
         if term.same:
-            raise self.wrong(term, f"{quoted(term.same)} names a node: behind it there is nothing in a pattern")
+            raise self.wrong(term, f"{quoted(term.same)} names a node: in a pattern no term may follow it")
         for op in term.ops:
             if op in CONTROL_FLOW:
-                raise self.wrong(term, f"{op} belongs to a loop or a condition: no rule takes it")
+                raise self.wrong(term, f"{op} is part of loops or conditions, which rules do not support")
             if op in PLACEHOLDERS:
-                raise self.wrong(term, f"{op} is an input: no rule takes it")
+                raise self.wrong(term, f"{op} is an input, which rules do not support")
         if term.optional and not term.inputs:
-            raise self.wrong(term, "a node that may be missing has an input, which stands in its place")
+            raise self.wrong(term, "an optional node must have an input that replaces it")
         if term.like:
-            raise self.wrong(term, f"'={term.like}' stands in replacements")
+            raise self.wrong(term, f"'={term.like}' is allowed only in replacements")
         for test in term.attrs:
             if isinstance(test.value, AttrOf):
-                raise wrong_at(self.place, self.text, test.column, "an attr of another node stands in replacements")
+                raise wrong_at(
+                    self.place, self.text, test.column, "an attr of a different node is allowed only in replacements"
+                )
         if term.label:
             if term.label in labels:
-                raise self.wrong(term, f"{quoted(term.label)} names a node already")
+                raise self.wrong(term, f"{quoted(term.label)} already names a node")
             labels.add(term.label)
 
     def _check_joined(self, roots: Sequence[Op | Ref]) -> None:
@@ -127,14 +129,14 @@ class _Checker:
         for root in roots:
             names = set(_names(root))
             if known and not names & known:
-                raise self.wrong(root, "this result has no $name or node in common with those before it")
+                raise self.wrong(root, "this result has no $name or node in common with the earlier ones")
             known |= names
 
     # -- replacements --------------------------------------------------------------------------------------
 
     def replacement(self, terms: Sequence[Term], rule: Rule) -> None:
         if len(terms) != len(rule.pattern):
-            what = f"the pattern has {len(rule.pattern)} results, and this has {len(terms)}"
+            what = f"the pattern has {len(rule.pattern)} results, but the replacement has {len(terms)}"
             raise wrong_at(self.place, self.text, terms[0].column if terms else 1, what)
         bound = bound_by(rule.pattern)
         optional = {
@@ -145,39 +147,39 @@ class _Checker:
         for root in terms:
             for term in walk(root):
                 if isinstance(term, Ref) and term.label in results:
-                    raise self.wrong(term, f"{quoted(term.label)} is a result: what takes its place cannot read it")
+                    raise self.wrong(term, f"{quoted(term.label)} is a result, so its replacement cannot read it")
                 self._new(term, bound, made, optional)
 
     def _new(self, term: Term, bound: Bound, made: set[str], optional: set[str]) -> None:
         """Checks one term of a replacement."""
         if isinstance(term, Anything):
-            raise self.wrong(term, "'_' stands in patterns: give it a name there")
+            raise self.wrong(term, "'_' is allowed only in patterns: give it a name there")
         if isinstance(term, Variable):
             if term.kind:
-                raise self.wrong(term, "what a variable has to be is said in the pattern")
+                raise self.wrong(term, "conditions on a variable are allowed only in the pattern")
             self._known(term, term.name, bound.tensors, "$")
         if isinstance(term, Value) and not term.values and len(term.shape) > 1:
-            raise self.wrong(term, "an empty list has no lists in it")
+            raise self.wrong(term, "an empty list cannot contain lists")
         if isinstance(term, Ref):
             self._known(term, term.label, bound.labels | made, "", optional)
         if not isinstance(term, Op):
             return
         if term.optional or term.rest:
-            raise self.wrong(term, "'?' and '...' stand in patterns")
+            raise self.wrong(term, "'?' and '...' are allowed only in patterns")
         if len(term.ops) != 1 and not term.same:
-            raise self.wrong(term, "what is put in place is one op")
+            raise self.wrong(term, "a replacement must name exactly one op")
         for label in filter(None, (term.same, term.like)):
             self._known(term, label, bound.labels, "", optional)
         for test in term.attrs:
             if test.relation != "=":
-                raise wrong_at(self.place, self.text, test.column, "in a replacement an attr is set with =")
+                raise wrong_at(self.place, self.text, test.column, "in a replacement, set an attr with =")
             if isinstance(test.value, AttrOf):
                 self._known(term, test.value.label, bound.labels, "", optional)
             if isinstance(test.value, AttrVariable):
                 self._known(term, test.value.name, bound.attrs | bound.tensors, "$")
         if term.label:
             if term.label in bound.labels | made | optional:
-                raise self.wrong(term, f"{quoted(term.label)} names a node already")
+                raise self.wrong(term, f"{quoted(term.label)} already names a node")
             made.add(term.label)
 
     def _known(
@@ -186,9 +188,9 @@ class _Checker:
         if name in known:
             return
         if optional and name in optional:
-            raise self.wrong(term, f"{quoted(name)} may be missing from a match")
+            raise self.wrong(term, f"{quoted(name)} is optional and may be missing from a match")
         near = near_miss(f"{mark}{name}", [f"{mark}{each}" for each in sorted(known)])
-        raise self.wrong(term, f"the pattern binds no {quoted(mark + name)}, or not in every match.{near}")
+        raise self.wrong(term, f"the pattern does not bind {quoted(mark + name)} in every match.{near}")
 
 
 def _names(root: Term) -> Iterator[str]:

@@ -28,7 +28,7 @@ def rules_in_text(lines: Sequence[str], called: str, *, only_patterns: bool = Fa
         found = _NAMED.match(text)
         name = found[1] if found is not None else f"rule {number}"
         if name in names:
-            raise UsageError(f"{place}1: there is a rule {quoted(name)} before", code="bad-rule")
+            raise UsageError(f"{place}1: a rule {quoted(name)} exists already", code="bad-rule")
         names.add(name)
         body = text if found is None else " " * found.end() + text[found.end() :]
         out.append(rule_of(body, name=name, place=place, only_pattern=only_patterns))

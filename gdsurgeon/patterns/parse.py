@@ -93,7 +93,7 @@ class _RuleParser(Parser):
         if only_pattern and self.is_end():
             return Sides(pattern, None)
         if not self.skip("->"):
-            raise self.error("'->' stands between a pattern and what takes its place")
+            raise self.error("'->' must separate the pattern from its replacement")
         replacement = self.side()
         self.end()
         return Sides(pattern, replacement)
@@ -116,7 +116,7 @@ class _RuleParser(Parser):
         start, column = self.at, self.at + 1
         self.terms += 1
         if depth > DEEPEST or self.terms > MOST_TERMS:
-            raise self.error(f"a rule has at most {MOST_TERMS} terms, {DEEPEST} inside of each other")
+            raise self.error(f"a rule has at most {MOST_TERMS} terms, nested at most {DEEPEST} deep")
         here = self.text[start : start + 1]
         if here == "$":
             return self._variable(column)
@@ -131,7 +131,7 @@ class _RuleParser(Parser):
         label, ops = "", self._ops()
         if self.skip("=", but=("=>",)):
             if len(ops) != 1 or not _LABEL.fullmatch(ops[0]):
-                raise self.error("a name for a node begins with a small letter", start)
+                raise self.error("the name of a node must begin with a lower-case letter", start)
             label, ops = ops[0], self._ops()
             self.labels.add(label)
         return self._node(label, ops, column, depth)
@@ -152,7 +152,7 @@ class _RuleParser(Parser):
         for _ in self.until(")"):
             if self.skip("..."):
                 if not self.skip(")"):
-                    raise self.error("'...' comes last")
+                    raise self.error("'...' must come last")
                 return tuple(found), True
             found.append(self._term(depth + 1))
         return tuple(found), False
@@ -162,7 +162,7 @@ class _RuleParser(Parser):
             return 0
         found = self.match(_PORT)
         if not found:
-            raise self.error("behind ':' comes the index of an output")
+            raise self.error("the index of an output must follow ':'")
         return int(found)
 
     def _ops(self) -> tuple[str, ...]:
@@ -172,7 +172,9 @@ class _RuleParser(Parser):
         while True:
             word = self.match(_WORD)
             if not word:
-                raise self.error("an op is missing" if out or self.is_end() else "a term is an op, $name, _ or a value")
+                raise self.error(
+                    "an op is missing" if out or self.is_end() else "a term must be an op, $name, _ or a value"
+                )
             out.append(word)
             if not self.skip("|"):
                 return tuple(out)
@@ -189,19 +191,19 @@ class _RuleParser(Parser):
         if low:
             high = self.match(_LOW) if self.skip("..") else ""
             if not high or float(low) > float(high):
-                raise self.error("bounds are LOW..HIGH", start)
+                raise self.error("bounds must be LOW..HIGH", start)
             return Variable(name, "const", (float(low), float(high)), None, column)
         kind = self.match(_WORD)
         if kind not in KINDS:
             known = ", ".join(KINDS)
-            raise self.error(f"behind ':' comes {known}, a shape or bounds.{near_miss(kind, KINDS)}", start)
+            raise self.error(f"after ':' {known}, a shape or bounds must follow.{near_miss(kind, KINDS)}", start)
         return Variable(name, kind, None, None, column)
 
     def _dollar(self) -> str:
         self.skip("$")
         found = _NAME.match(self.text, self.at)
         if found is None:
-            raise self.error("behind '$' comes a name")
+            raise self.error("a name must follow '$'")
         self.at = found.end()
         return found[0]
 
@@ -210,7 +212,7 @@ class _RuleParser(Parser):
             return -1
         found = self.match(_PORT)
         if not found:
-            raise self.error("a dimension is a number or ?")
+            raise self.error("a dimension must be a number or ?")
         return int(found)
 
     # -- values --------------------------------------------------------------------------------------------
@@ -218,7 +220,7 @@ class _RuleParser(Parser):
     def _numbers(self, depth: int = 0) -> tuple[tuple[int, ...], list[float | int | bool]]:
         """A number, or nested lists: the shape and the elements."""
         if depth > DEEPEST:
-            raise self.error(f"lists are at most {DEEPEST} deep")
+            raise self.error(f"lists can be nested at most {DEEPEST} deep")
         start = self.at
         if not self.skip("["):
             return (), [self._number()]
@@ -255,7 +257,7 @@ class _RuleParser(Parser):
         if self.skip("="):
             label = self.match(_LABEL)
             if not label:
-                raise self.error("behind '=' comes the name of a node")
+                raise self.error("the name of a node must follow '='")
             return label
         self.space()
         column = self.at + 1
@@ -264,7 +266,7 @@ class _RuleParser(Parser):
             raise self.error("an attr is missing")
         relation = next((each for each in _RELATIONS if self.skip(each)), "")
         if not relation:
-            raise self.error("behind an attr comes = and its value")
+            raise self.error("after an attr, = and its value must follow")
         return AttrTest(key, relation, self._attr_value(), column)
 
     def _attr_value(self) -> AttrTerm:
@@ -281,7 +283,7 @@ class _RuleParser(Parser):
         if word and self.skip("."):
             key = self.match(_NAME)
             if not key:
-                raise self.error("behind '.' comes an attr")
+                raise self.error("an attr must follow '.'")
             return AttrOf(word, key)
         self.at = start
         return self._scalar()
@@ -292,7 +294,7 @@ class _RuleParser(Parser):
         if self.skip('"'):
             end = self.text.find('"', self.at)
             if end < 0:
-                raise self.error("this text does not end", start)
+                raise self.error("this text is not terminated", start)
             found, self.at = self.text[self.at : end], end + 1
             return found
         if _NUMBER.match(self.text, start):
@@ -305,7 +307,7 @@ class _RuleParser(Parser):
         if not word:
             raise self.error("a value is missing", start)
         near = near_miss(word, DTYPES)
-        raise self.error(f"there is no dtype {quoted(word)}, and texts stand in double quotes.{near}", start)
+        raise self.error(f"{quoted(word)} is not a dtype; texts need double quotes.{near}", start)
 
     # -- characters ----------------------------------------------------------------------------------------
 

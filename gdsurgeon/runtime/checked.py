@@ -23,7 +23,7 @@ def parse_name(name: str) -> TensorName:
     if not colon:
         return name, 0
     if not (index.isascii() and index.isdigit()):
-        raise TensorFlowError("not_found", f"{name!r} is not the name of a tensor")
+        raise TensorFlowError("not_found", f"{name!r} is not a tensor name")
     return node, int(index)
 
 
@@ -43,7 +43,7 @@ def check_size(nbytes: int) -> None:
     """Raise TensorFlowError for a GraphDef too big for TensorFlow, which would misread its size."""
     if nbytes > MAX_GRAPH_BYTES:
         raise TensorFlowError(
-            "invalid_argument", f"a GraphDef of {nbytes} bytes is beyond the 2 GiB that TensorFlow can load"
+            "invalid_argument", f"a GraphDef of {nbytes} bytes is larger than the 2 GiB that TensorFlow can load"
         )
 
 
@@ -170,7 +170,7 @@ def _check_feed(name: str, value: Tensor, takes: TensorSpec) -> None:
     if takes.dtype != value.dtype:
         raise TensorFlowError(
             "invalid_argument",
-            f"{name!r} takes {dtype_name(takes.dtype)}, not {dtype_name(value.dtype)}",
+            f"{name!r} requires {dtype_name(takes.dtype)}, got {dtype_name(value.dtype)}",
         )
     if takes.shape is not None and (
         len(takes.shape) != len(value.shape)
@@ -178,7 +178,7 @@ def _check_feed(name: str, value: Tensor, takes: TensorSpec) -> None:
     ):
         want = ",".join("?" if size < 0 else str(size) for size in takes.shape)
         have = ",".join(map(str, value.shape))
-        raise TensorFlowError("invalid_argument", f"{name!r} takes the shape [{want}], not [{have}]")
+        raise TensorFlowError("invalid_argument", f"{name!r} requires the shape [{want}], got [{have}]")
 
 
 def _check_fetch(name: str, gives: TensorSpec) -> None:

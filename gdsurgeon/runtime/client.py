@@ -435,5 +435,5 @@ def _refusal(kind: str, code: str, reason: str) -> RuntimeFailure:
     if kind == "missing":
         return TensorFlowMissing(reason, code)
     if kind == "unavailable":
-        return WorkerUnavailable(f"TensorFlow does not get by here: {reason}")
+        return WorkerUnavailable(f"TensorFlow does not work here: {reason}")
     return RuntimeFailure(reason, code)

@@ -59,10 +59,10 @@ def compare(a: Tensor, b: Tensor, rtol: float = 0.0, atol: float = 0.0, channels
     """
     count = a.count
     if a.dtype != b.dtype:
-        reason = f"{dtype_name(a.dtype)} against {dtype_name(b.dtype)}"
+        reason = f"dtypes {dtype_name(a.dtype)} and {dtype_name(b.dtype)}"
         return Comparison(False, False, reason, None, None, count, count, None)
     if a.shape != b.shape:
-        reason = f"shape {_shape(a)} against {_shape(b)}"
+        reason = f"shapes {_shape(a)} and {_shape(b)}"
         return Comparison(False, False, reason, None, None, count, count, None)
     if a.dtype == STRING:
         differing = sum(x != y for x, y in zip(a.data, b.data, strict=True))

@@ -178,7 +178,7 @@ def load() -> Library:
     libraries = []
     for path in _library_paths(folder):
         if not os.path.exists(path):
-            raise LibraryUnusable(f"there is no {path}")
+            raise LibraryUnusable(f"{path} does not exist")
         try:
             libraries.append(_open(path))
         except OSError as error:
@@ -202,7 +202,7 @@ def load_release(folder: str) -> Library:
         if os.path.basename(path).startswith(stem)
     ]
     if not found:
-        raise LibraryUnusable("it holds no library of TensorFlow")
+        raise LibraryUnusable("it contains no TensorFlow library")
     try:
         return Library([_open(path) for path in found][::-1], LATER)
     except OSError as error:

@@ -40,7 +40,7 @@ def unpacked(path: str) -> Iterator[str]:
         except (OSError, zipfile.BadZipFile) as error:
             raise TensorFlowMissing(f"it is neither a wheel nor a folder of TensorFlow: {error}") from error
         if not _has_library(folder):
-            raise TensorFlowMissing("it holds no library of TensorFlow")
+            raise TensorFlowMissing("it contains no TensorFlow library")
         _make_up(folder)
         yield folder
 

@@ -74,7 +74,7 @@ def lines(shown: ShownNode) -> Iterator[str]:
     yield from _attr_lines(node)
     yield from _placed(facts)
     for name, count in facts.functions:
-        there = "which the library has not" if count is None else f"{counted(count, 'node')}"
+        there = "which the library does not have" if count is None else f"{counted(count, 'node')}"
         yield f"  calls     {printable(name)}, {there}"
     yield from _value_lines(node, is_whole=shown.is_whole)
 

@@ -220,7 +220,7 @@ def test_in_a_function(desk: Desk, shown: Any) -> None:
 def test_a_function_that_is_not_there(desk: Desk, shown: Any) -> None:
     desk.put("m.pb", graph_bytes(placeholder("x"), node("c", "PartitionedCall", ["x"], Tin=graphs.dtypes(FLOAT),
                                                         Tout=graphs.dtypes(FLOAT), f=func("gone"))))  # fmt: skip
-    assert "  calls     gone, which the library has not" in shown("c", code=3)
+    assert "  calls     gone, which the library does not have" in shown("c", code=3)
 
 
 def test_long_lists_are_wrapped_and_callers_have_lines_of_their_own(desk: Desk, shown: Any) -> None:
@@ -252,7 +252,7 @@ def test_a_loop(desk: Desk, shown: Any) -> None:
         (
             [identity("y", "gone")],
             "y",
-            ["  broken    node 'y' reads 'gone', and there is no node 'gone'",
+            ["  broken    node 'y' reads 'gone', but there is no node 'gone'",
              "    0  input  gone  there is no such tensor"],
         ),
         ([placeholder("x"), identity("y", "x:3")], "y", ["    0  input  x:3  there is no such tensor"]),
@@ -260,7 +260,7 @@ def test_a_loop(desk: Desk, shown: Any) -> None:
         ([identity("y", "a:b:c")], "y", ["    0  a:b:c  there is no such tensor"]),
         ([placeholder("x"), identity("y", "x", "^no")], "y", ["    ^no  there is no such node"]),
         ([identity("a", "b"), identity("b", "a")], "a", ["    0  input  float32  b  Identity"]),
-        ([placeholder("x"), node("k", "Const", dtype=FLOAT)], "k", ["  no value  the value of 'k' cannot be read: the attr 'value' holds none, or a corrupt one"]),  # noqa: E501
+        ([placeholder("x"), node("k", "Const", dtype=FLOAT)], "k", ["  no value  the value of 'k' cannot be read: its attr 'value' is missing or corrupt"]),  # noqa: E501
         ([placeholder("x"), node("y", "Whatever", ["x", "x"])], "y", ["    1  float32  x  Placeholder"]),
     ],
 )  # fmt: skip

@@ -190,5 +190,5 @@ def test_a_notebook_shows_the_page_of_a_graph() -> None:
 def test_the_library_draws_what_the_command_does() -> None:
     found = graphs.graph(placeholder("x"), *block("net/a", "x"))
     assert gdsurgeon.picture(found, "md", scope="net/a").startswith("**net/a**")
-    with pytest.raises(ValueError, match="a picture is html, svg, dot, md, and not png"):
+    with pytest.raises(ValueError, match="a picture must be html, svg, dot, md, not png"):
         gdsurgeon.picture(found, "png")

@@ -280,7 +280,7 @@ def test_what_is_wrong_is_marked_and_told(show: Show) -> None:
     assert "fault" not in shown.classes("ok") and "fault" not in shown.classes("deep/fine")
     shown.page.locator("#legend button.fault").click()
     assert shown.selected() == "deep/down/broken"
-    assert "⚠ reads a node that is not there" in shown.pane()
+    assert "⚠ reads a node that does not exist" in shown.pane()
     shown.press("u")
     assert shown.selected() == "deep" and "WHAT IS WRONG\ndeep/down/broken reads a node" in shown.pane()
 

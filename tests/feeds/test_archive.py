@@ -212,7 +212,7 @@ def unreadable(path: Path) -> str:
 def test_python_objects_are_not_unpickled(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", x=np.array([{"a": 1}], object))
     assert unreadable(tmp_path / "a.npz").startswith(
-        "'x' has the type object, and its values may be anything: np.array(texts, 'S') keeps texts, and beside it"
+        "'x' has the dtype object, and its values may be any Python object: np.array(texts, 'S') stores texts"
     )
 
 
@@ -226,7 +226,7 @@ def test_texts_that_a_caller_keeps_end_in_zeros_where_their_lengths_are_beside_t
 @pytest.mark.parametrize("data", [b"", b"PK\x03\x04 and then nothing", b"something else"])
 def test_a_file_that_is_no_archive(data: bytes, tmp_path: Path) -> None:
     (tmp_path / "a.npz").write_bytes(data)
-    assert unreadable(tmp_path / "a.npz") == "it is no .npz archive, or a broken one"
+    assert unreadable(tmp_path / "a.npz") == "it is not a valid .npz archive"
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
@@ -256,12 +256,12 @@ def test_an_entry_that_is_cut_is_a_sentence(tmp_path: Path) -> None:
 )
 def test_an_archive_that_contradicts_itself(arrays: dict[str, Any], tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", **arrays)
-    assert unreadable(tmp_path / "a.npz") == "'x' is not what is said of it"
+    assert unreadable(tmp_path / "a.npz") == "'x' does not match its description"
 
 
 def test_a_sample_far_from_all_others_does_not_fill_the_memory(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", **{"x": np.zeros(1), "x@999999999": np.zeros(1)})
-    assert unreadable(tmp_path / "a.npz") == "'x@999999999' is for sample 999999999, and those before are not there"
+    assert unreadable(tmp_path / "a.npz") == "'x@999999999' is for sample 999999999, but earlier samples are missing"
 
 
 def test_numpy_is_not_loaded_to_say_what_is_in_an_archive(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def test_an_unfeedable_dtype_is_said() -> None:
     m.placeholder("x", "resource", ())
     with pytest.raises(NotValidatedError) as caught:
         spec_of(m.graph())
-    assert caught.value.message == "no feed can be made for 'x': its dtype is resource"
+    assert caught.value.message == "no feed can be generated for 'x': its dtype is resource"
     assert hint_of(caught.value) == "no option supplies such a value; --validate load or structure do without"
 
 
@@ -77,7 +77,7 @@ def test_a_feed_of_many_gigabytes_is_not_made() -> None:
     spec = spec_of(m.graph())
     with pytest.raises(NotValidatedError) as caught:
         make_feed(spec, spec.shapes[0], 0)
-    assert caught.value.message == "a feed for 'x' [100000,100000] would be too big"
+    assert caught.value.message == "a feed for 'x' [100000,100000] would be too large"
     assert hint_of(caught.value) is not None and "--shape NAME=1,2,3" in hint_of(caught.value)
 
 
@@ -174,7 +174,7 @@ def test_an_example_spells_numbers_as_varints() -> None:
 @pytest.mark.parametrize(
     ("dtype", "said"),
     [
-        ("float32", "numbers from 0 to 1, and on every second sample of either sign"),
+        ("float32", "numbers from 0 to 1, also negative on every second sample"),
         ("complex64", "numbers from 0 to 1"),
         ("int64", "small whole numbers"),
         ("qint8", "small whole numbers"),

@@ -95,7 +95,7 @@ def test_texts_as_text(shape: tuple[int, ...], text: str, expected: list[bytes])
         ("float32", "", "the feed '' for 'x' is not a number, or a list such as [0.6, 0.7]"),
         ("float32", "[1, [2]]", "the feed '[1, [2]]' for 'x' is a ragged list"),
         ("float32", "[[1, 2], [3]]", "the feed '[[1, 2], [3]]' for 'x' is a ragged list"),
-        ("float32", "[1, 2]", "the feed for 'x' is float32 [2], and it takes float32 [2,3]"),
+        ("float32", "[1, 2]", "the feed for 'x' is float32 [2], but float32 [2,3] is expected"),
         ("float32", "null", "the feed 'null' for 'x' is not float32"),
         ("float32", '"1"', "the feed '\"1\"' for 'x' is not float32"),
         ("int32", "1.5", "the feed '1.5' for 'x' is not int32"),
@@ -180,13 +180,13 @@ def test_samples_may_have_shapes_of_their_own_and_all_must_fit(tmp_path: Path) -
     assert [tensor.shape for tensor in spec.given] == [(1, 3), (5, 3)] and spec.shapes == ((1, 3),)
     np.savez(tmp_path / "feeds.npz", **{"x": np.zeros((1, 3), "float32"), "x@1": np.zeros((5, 2), "float32")})
     error = given_wrong(m, archive=tmp_path / "feeds.npz")
-    assert error.message == "the feed for 'x', sample 1, is float32 [5,2], and it takes float32 [?,3]"
+    assert error.message == "the feed for 'x', sample 1, is float32 [5,2], but float32 [?,3] is expected"
 
 
 def test_a_later_sample_without_the_first_is_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "feeds.npz", **{"x@1": np.zeros((2, 3), "float32")})
     error = given_wrong(identity("float32"), archive=tmp_path / "feeds.npz")
-    assert error.message == f"archive {tmp_path / 'feeds.npz'} has 'x@1', and no 'x' for the first sample"
+    assert error.message == f"archive {tmp_path / 'feeds.npz'} has 'x@1', but no 'x' for the first sample"
 
 
 def test_a_feed_on_the_command_line_is_for_all_samples() -> None:
@@ -198,8 +198,8 @@ def test_a_feed_on_the_command_line_is_for_all_samples() -> None:
 @pytest.mark.parametrize(
     ("array", "said"),
     [
-        (np.zeros((2, 3), "float64"), "the feed for 'x' is float64 [2,3], and it takes float32 [2,3]"),
-        (np.zeros((3, 2), "float32"), "the feed for 'x' is float32 [3,2], and it takes float32 [2,3]"),
+        (np.zeros((2, 3), "float64"), "the feed for 'x' is float64 [2,3], but float32 [2,3] is expected"),
+        (np.zeros((3, 2), "float32"), "the feed for 'x' is float32 [3,2], but float32 [2,3] is expected"),
     ],
 )
 def test_an_array_that_does_not_fit(array: Any, said: str, tmp_path: Path) -> None:
@@ -228,7 +228,7 @@ def test_an_array_file_that_cannot_be_read(tmp_path: Path) -> None:
 def test_raw_bytes_are_for_texts_only(tmp_path: Path) -> None:
     (tmp_path / "x.bin").write_bytes(bytes(24))
     error = given_wrong(identity("float32"), f"@{tmp_path / 'x.bin'}")
-    assert error.message == "'x' takes float32: a feed from a file must be .npy, raw bytes are for string inputs"
+    assert error.message == "'x' is float32: a feed from a file must be .npy; raw bytes are only for strings"
 
 
 @pytest.mark.tensorflow
@@ -238,7 +238,7 @@ def test_raw_bytes_are_for_texts_only(tmp_path: Path) -> None:
 def test_a_name_that_is_no_input_is_refused(overrides: Overrides, tmp_path: Path) -> None:
     error = refused(tmp_path, identity("float32"), lambda g: gds.rename(g, [("y", "z")]), overrides=overrides)
     name = next(iter({**overrides.values, **overrides.shapes}))
-    assert (error.exit_code, error.message) == (2, f"there is no placeholder '{name}' to feed")
+    assert (error.exit_code, error.message) == (2, f"no placeholder '{name}' exists to feed")
 
 
 @pytest.mark.tensorflow

@@ -432,7 +432,7 @@ def test_a_broken_graph_is_seen_as_far_as_it_goes() -> None:
     found = outlines(IMAGE, relu("a/r", "gone"), node("a/what", "NoSuchOp", ["a/r"]), relu("a/s", "a/what"))
     content = found.main.content
     assert content.names == ["x", "a/r", "a/what", "a/s"]
-    assert content.faults == {1: "reads a node that is not there"}
+    assert content.faults == {1: "reads a node that does not exist"}
     assert not content.outputs[2]
     assert Counter(content.inputs[3]) == {(2, 0): 1}
 

@@ -64,37 +64,37 @@ def test_kinds_of_variables() -> None:
 WRONG = [
     ("", 1, "an op is missing"),
     ("Relu($x", 8, "',' or ')' is missing"),
-    ("Relu($x)", 9, "'->' stands between"),
+    ("Relu($x)", 9, "'->' must separate"),
     ("Relu($x) -> $x extra", 16, "should end here"),
-    ("Relu($x) -> $y", 13, "binds no '$y'"),
+    ("Relu($x) -> $y", 13, "does not bind '$y'"),
     ("Relu($x:cons) -> $x", 9, "Did you mean 'const'?"),
     ("Relu($x:3..1) -> $x", 9, "LOW..HIGH"),
-    ("Relu(:) -> $x", 6, "a term is an op"),
+    ("Relu(:) -> $x", 6, "a term must be an op"),
     ("Relu($x):y -> $x", 10, "index of an output"),
-    ("Relu{T=flot}($x) -> $x", 8, "there is no dtype 'flot', and texts stand in double quotes. Did you mean 'float'?"),
-    ('Relu{a="b}($x) -> $x', 8, "does not end"),
-    ("Relu{=n}($x) -> $x", 1, "stands in replacements"),
-    ("Relu{a=n.T}($x) -> $x", 6, "stands in replacements"),
-    ("Relu($x) -> Relu{a>1}($x)", 18, "set with ="),
-    ("Relu($x) -> _", 13, "'_' stands in patterns"),
-    ("Relu($x) -> Neg?($x)", 13, "stand in patterns"),
+    ("Relu{T=flot}($x) -> $x", 8, "'flot' is not a dtype; texts need double quotes. Did you mean 'float'?"),
+    ('Relu{a="b}($x) -> $x', 8, "is not terminated"),
+    ("Relu{=n}($x) -> $x", 1, "allowed only in replacements"),
+    ("Relu{a=n.T}($x) -> $x", 6, "allowed only in replacements"),
+    ("Relu($x) -> Relu{a>1}($x)", 18, "set an attr with ="),
+    ("Relu($x) -> _", 13, "'_' is allowed only in patterns"),
+    ("Relu($x) -> Neg?($x)", 13, "allowed only in patterns"),
     ("Relu($x) -> Neg|Abs($x)", 13, "one op"),
-    ("Relu($x) -> $x:const", 13, "is said in the pattern"),
-    ("Relu?($x) -> $x", 1, "a node that is there"),
-    ("*($x) -> $x", 1, "names an op"),
-    ("Neg(Relu?) -> $x", 5, "has an input"),
+    ("Relu($x) -> $x:const", 13, "allowed only in the pattern"),
+    ("Relu?($x) -> $x", 1, "an existing node"),
+    ("*($x) -> $x", 1, "name at least one op"),
+    ("Neg(Relu?) -> $x", 5, "have an input"),
     ("(Relu($x), Neg($y)) -> ($x, $y)", 12, "in common"),
-    ("(n=Relu($x), n:1) -> $x", 22, "has 2 results, and this has 1"),
-    ("(n=Relu($x), n) -> ($x, $x)", 14, "there already"),
-    ("Add(n=Relu($x), n=Neg($x)) -> $x", 17, "names a node already"),
+    ("(n=Relu($x), n:1) -> $x", 22, "has 2 results, but the replacement has 1"),
+    ("(n=Relu($x), n) -> ($x, $x)", 14, "listed twice"),
+    ("Add(n=Relu($x), n=Neg($x)) -> $x", 17, "already names a node"),
     ("n=Relu($x) -> Neg(n)", 19, "is a result"),
     ("Neg(n=Relu?($x)) -> n($x)", 21, "may be missing"),
-    ("Neg(BiasAdd?($x, $b)) -> Sub($x, $b)", 34, "not in every match"),
-    ("Merge($x, $y) -> $x", 1, "belongs to a loop"),
+    ("Neg(BiasAdd?($x, $b)) -> Sub($x, $b)", 34, "in every match"),
+    ("Merge($x, $y) -> $x", 1, "part of loops"),
     ("Neg(Placeholder) -> 1", 5, "is an input"),
     ("Relu([1,[2]]) -> 1", 6, "ragged"),
-    ("N=Relu($x) -> $x", 1, "small letter"),
-    ("Relu(" * 70 + "$x" + ")" * 70 + " -> $x", 306, "inside of each other"),
+    ("N=Relu($x) -> $x", 1, "lower-case letter"),
+    ("Relu(" * 70 + "$x" + ")" * 70 + " -> $x", 306, "nested at most"),
 ]  # fmt: skip
 
 
@@ -124,9 +124,9 @@ def test_a_file_has_a_rule_a_line() -> None:
     lines = ["# mine", "", "swish: Mul($x, Sigmoid($x)) -> Swish($x)  # as they say", 'Op{a="#"}($x) -> $x']
     named, plain = rules_in_text(lines, "my.rules")
     assert (named.name, plain.name) == ("swish", "rule 4")
-    with pytest.raises(UsageError, match=r"^my.rules:3:16: at '\$y': the pattern binds no '\$y'"):
+    with pytest.raises(UsageError, match=r"^my.rules:3:16: at '\$y': the pattern does not bind '\$y'"):
         rules_in_text(["", "", "a: Relu($x) -> $y"], "my.rules")
-    with pytest.raises(UsageError, match=r"^my.rules:2:1: there is a rule 'a' before"):
+    with pytest.raises(UsageError, match=r"^my.rules:2:1: a rule 'a' exists already"):
         rules_in_text(["a: Relu($x) -> $x", "a: Neg($x) -> $x"], "my.rules")
     with pytest.raises(UsageError, match="has no rule"):
         rules_in_text(["# nothing"], "my.rules")
@@ -141,7 +141,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file"):
         rules_in(str(tmp_path / "none"))
     (tmp_path / "bytes").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(InputError, match="is no text"):
+    with pytest.raises(InputError, match="is not text"):
         rules_in(str(tmp_path / "bytes"))
 
 

@@ -60,8 +60,8 @@ def test_an_engine_that_gives_something_else(here: Executor, engine: str) -> Non
     assert told(wrong).startswith("largest difference 5.0e-01 (") and wrong.name == "y"
     assert ran(here, engine, far, TWICE, atol=0.6).wrong == []
     short = ran(here, engine, does(run="(x + x)[:, :2]"))
-    assert short.wrong[0].reason == "shape [1,3] against [1,2]"
-    assert told(ran(here, engine, does(run="x * np.nan")).wrong[0]).startswith("one gives a number")
+    assert short.wrong[0].reason == "shapes [1,3] and [1,2]"
+    assert told(ran(here, engine, does(run="x * np.nan")).wrong[0]).startswith("one is a number")
 
 
 def test_what_is_near_enough_where_nobody_says(here: Executor, engine: str) -> None:

@@ -115,7 +115,7 @@ LINES = [
 ]  # fmt: skip
 
 IN_LOOP, IN_BRANCH = "inside a while loop", "in a branch that may not be taken"
-NO_FETCH, OUTSIDE = "a resource or variant, which cannot be fetched", "reaches outside (ReadFile)"
+NO_FETCH, OUTSIDE = "a resource or variant, which cannot be fetched", "reads or writes outside the graph (ReadFile)"
 PLANS: dict[str, tuple[list[bytes], str, list[list[str]], dict[str, str]]] = {
     "in a loop": ([LOOP], "y square fixed", [["y"]], {"square": IN_LOOP, "fixed": IN_LOOP}),
     "in a branch": (
@@ -139,7 +139,7 @@ PLANS: dict[str, tuple[list[bytes], str, list[list[str]], dict[str, str]]] = {
        for name in ("inner", "outer")},
     "a table whose keys are in a file": (LINES, "", [], {"y": OUTSIDE}),
     "a table of a file": (
-        vocabulary("words.txt"), "", [], {"y": "reaches outside (InitializeTableFromTextFileV2); allow_ops runs it"}),
+        vocabulary("words.txt"), "", [], {"y": "(InitializeTableFromTextFileV2); allow_ops allows it"}),
     "no outputs": (NOTHING, "", [], {}),
     "an unknown op": (ODD, "", [["fine"]], {"y": "'odd' (NobodyKnowsThisOp) is an unknown op"}),
     "several outputs of one node": (

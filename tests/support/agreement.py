@@ -19,13 +19,13 @@ OF_TENSORFLOW_ALONE = {
 """What TensorFlow says when it refuses what `structure` takes, and why that is so."""
 
 OF_STRUCTURE_ALONE = {
-    r"call each other without end": "TensorFlow crashes when it runs the graph",
-    r"has several (in|out)puts named|there are \d+ functions named|has no name|has no ret for|^(control_)?ret ":
+    r"call each other in an endless recursion": "TensorFlow crashes when it runs the graph",
+    r"has several (in|out)puts named|\d+ functions have the name|has no name|has no ret for|^(control_)?ret ":
         "TensorFlow looks at a function where it is called",
     r"of function '": "TensorFlow looks at a function where it is called, and at attrs where it makes the kernel",
-    r"the tensor in attr|its dtype attr says": "TensorFlow looks at a tensor where it makes the kernel",
-    r"the function '.*', which the library has not": "TensorFlow looks for a function where it is called",
-    r"stands for one of the function around the node": "no kernel can be made of it",
+    r"the tensor in attr|its dtype attr is": "TensorFlow looks at a tensor where it makes the kernel",
+    r"the function '.*', which the library does not have": "TensorFlow looks for a function where it is called",
+    r"refers to an attr of a function": "no kernel can be made of it",
     r"it has no nodes": "it is an empty file, most likely",
     r"is a shape (of|with)": "where no shape is inferred from it, making the kernel fails",
 }  # fmt: skip

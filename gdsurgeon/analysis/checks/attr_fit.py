@@ -98,7 +98,7 @@ def _of_counts(node: Node, args: Iterable[Arg], read: AttrReader) -> list[Remark
     for key in dict.fromkeys(arg.number_attr for arg in args if arg.number_attr):
         number = read(key)
         if isinstance(number, int) and number < 0:
-            text = f"attr {quoted(key)} of {quoted(node.name)} is a number of tensors, and {number} is negative"
+            text = f"attr {quoted(key)} of {quoted(node.name)} is a number of tensors and cannot be {number}"
             out.append(Remark(text, "bad-value", node=node.name, attr=key, value=number))
     return out
 
@@ -108,15 +108,15 @@ def _of_inputs(node: Node, definition: OpDef, before: _Typing, after: _Typing) -
     count = arg_count(definition.inputs, definition, read)
     if count != len(node.inputs):
         if arg_count(definition.inputs, definition, before.reader(node)) != count:
-            has = f"and has {len(node.inputs):,}"
-            text = f"{quoted(node.name)} ({op}) would take {counted(count, 'input')}, {has}"
+            has = f"but has {len(node.inputs):,}"
+            text = f"{quoted(node.name)} ({op}) would require {counted(count, 'input')}, {has}"
             yield Remark(text, "wrong-count", node=node.name, expected=count, found=len(node.inputs))
         return
     for slot, source in enumerate(node.inputs):
         wanted, given = after.edge(node, slot, source)
         if not same_dtype(wanted, given) and (wanted, given) != before.edge(node, slot, source):
-            text = f"{quoted(node.name)} ({op}) would take {dtype_name(wanted)} as input {slot}, "
-            yield _mismatch(f"{text}and {quoted(source.name)} gives {dtype_name(given)}", node, source, wanted, given)
+            text = f"{quoted(node.name)} ({op}) would require {dtype_name(wanted)} as input {slot}, |"
+            yield _mismatch(f"{text}but {quoted(source.name)} is {dtype_name(given)}", node, source, wanted, given)
 
 
 def _of_outputs(node: Node, definition: OpDef, before: _Typing, after: _Typing) -> Iterator[Remark]:
@@ -130,13 +130,13 @@ def _of_outputs(node: Node, definition: OpDef, before: _Typing, after: _Typing) 
             if source.index >= count:
                 if source.index < had:
                     has = f"would have {counted(count, 'output')}"
-                    text = f"{quoted(node.name)} ({op}) {has}, and {quoted(user.name)} reads {quoted(source.name)}"
+                    text = f"{quoted(node.name)} ({op}) {has}, but {quoted(user.name)} reads {quoted(source.name)}"
                     yield Remark(text, "no-such-tensor", node=user.name, tensor=source.name, count=count)
                 continue
             wanted, given = after.edge(user, slot, source)
             if not same_dtype(wanted, given) and (wanted, given) != before.edge(user, slot, source):
-                reads = f"{quoted(user.name)} ({printable(user.op)}) reads it as {dtype_name(wanted)}"
-                text = f"{quoted(source.name)} ({op}) would be {dtype_name(given)}, and {reads}"
+                reads = f"{quoted(user.name)} ({printable(user.op)}) requires {dtype_name(wanted)}"
+                text = f"{quoted(source.name)} ({op}) would be {dtype_name(given)}, but {reads}"
                 yield _mismatch(text, user, source, wanted, given)
 
 
@@ -150,5 +150,5 @@ def _of_constant(node: Node, dtype: int) -> Iterator[Remark]:
     header = constant_header(node)
     if header is not None and header.dtype != dtype:
         what = f"the tensor of {quoted(node.name)} is {dtype_name(header.dtype)}"
-        text = f"{what}, and would not become {dtype_name(dtype)}"
+        text = f"{what}, and the edit would not convert it to {dtype_name(dtype)}"
         yield Remark(text, "dtype-mismatch", node=node.name, expected=dtype_name(dtype), found=dtype_name(header.dtype))

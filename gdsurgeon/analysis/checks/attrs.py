@@ -71,7 +71,10 @@ class AttrFindings(NamedTuple):
         """The same for a node with the device string DEVICE."""
         if is_device(device):
             return self
-        text = f"device {quoted(device)} is not like /job:worker/task:0/device:GPU:0, or a part of that"
+        text = (
+            f"device {quoted(device)} is not valid: a device looks like /job:worker/task:0/device:GPU:0, "
+            "or a part of it"
+        )
         fault = Remark(text, "bad-device", device=device)
         return self._replace(faults=(*self.faults, fault))
 
@@ -196,7 +199,7 @@ class _Check:
         elif which == "placeholder":
             self._open.add(key)
             if not self._in_function:
-                text = f"attr {quoted(key)} stands for one of the function around the node, and there is none"
+                text = f"attr {quoted(key)} refers to an attr of a function, but the node is not in a function"
                 faults = [Remark(text, "no-such-function", attr=key)]
         elif kinds_in(value) != (wanted.kind,) or which in _CHECKED or wanted.is_limited:
             faults = list(_misfits(self._op, wanted, value, which)) or _limits(wanted, value, which)
@@ -211,7 +214,7 @@ class _Check:
         present = frozenset(keys)
         for attr in definition.attrs.values():
             if not attr.has_default and attr.name not in present:
-                text = f"{self._op} needs an attr {quoted(attr.name)} ({attr.kind}), and it is missing"
+                text = f"{self._op} requires an attr {quoted(attr.name)} ({attr.kind}), which is missing"
                 self._fault(Remark(text, "no-such-attr", attr=attr.name))
         if self._op == "Const":
             self._compare_dtypes()
@@ -238,7 +241,7 @@ class _Check:
             self._fault(fault)
         wanted = self._wanted(key)
         if wanted is not None and wanted.kind != "tensor":
-            text = f"attr {quoted(key)} is a tensor, and {self._op} wants {wanted.kind}"
+            text = f"attr {quoted(key)} is a tensor, but {self._op} requires {wanted.kind}"
             self._fault(Remark(text, "bad-value", attr=key, expected=wanted.kind, found="tensor"))
 
     def _wanted(self, key: str) -> AttrDef | None:
@@ -258,7 +261,7 @@ class _Check:
         said, is_ = self._values["dtype"].type, self._tensors["value"].dtype
         if said != is_:
             wanted, found = dtypes.dtype_name(said), dtypes.dtype_name(is_)
-            text = f"its dtype attr says {wanted} and its tensor is {found}"
+            text = f"its dtype attr is {wanted}, but its tensor is {found}"
             self._fault(Remark(text, "dtype-mismatch", attr="value", expected=wanted, found=found))
 
     def _compare_shapes(self, outputs: int) -> None:
@@ -267,7 +270,7 @@ class _Check:
         if value is not None and kinds_in(value) in ((), ("list()",), ("list(shape)",)):
             shapes = len(value.list.shape)
             if shapes < outputs:
-                text = f"it has {outputs} outputs, and its {STATED_SHAPES} are {shapes}"
+                text = f"it has {outputs} outputs, but {shapes} {STATED_SHAPES}"
                 self._fault(Remark(text, "wrong-count", attr=STATED_SHAPES, expected=outputs, found=shapes))
 
     def _tensors_of(self, args: tuple[Arg, ...]) -> tuple[Run, ...] | None:
@@ -300,13 +303,13 @@ def _misfits(op: str, wanted: AttrDef, value: AttrValue, which: str | None) -> I
     is_empty_list = wanted.kind.startswith("list(") and kinds in ((), ("list()",))
     if not is_empty_list and kinds != (wanted.kind,):
         what = " and ".join(kinds) or "without a value"
-        text = f"attr {quoted(wanted.name)} is {what}, and {op} wants {wanted.kind}"
+        text = f"attr {quoted(wanted.name)} is {what}, but {op} requires {wanted.kind}"
         yield Remark(text, "bad-value", attr=wanted.name, expected=wanted.kind, found=list(kinds))
         return
     yield from _impossible(wanted.name, value, which)
     for dtype in _dtypes_in(value, which):
         if dtype > dtypes.REF and dtypes.is_dtype(dtype):
-            text = f"attr {quoted(wanted.name)} is {dtypes.dtype_name(dtype)}, and an attr cannot be a reference"
+            text = f"attr {quoted(wanted.name)} is {dtypes.dtype_name(dtype)}, but an attr cannot be a reference"
             yield Remark(text, "bad-value", attr=wanted.name, dtype=dtypes.dtype_name(dtype))
 
 
@@ -316,18 +319,18 @@ def _limits(wanted: AttrDef, value: AttrValue, which: str | None) -> Iterator[Re
         number = value.i if wanted.kind == "int" else _length(value)
         if number < wanted.minimum:
             has = str(number) if wanted.kind == "int" else f"a list of {number}"
-            text = f"attr {quoted(wanted.name)} is {has}, and the least is {wanted.minimum}"
+            text = f"attr {quoted(wanted.name)} is {has}, but at least {wanted.minimum} is required"
             yield Remark(text, "bad-value", attr=wanted.name, expected=wanted.minimum, found=number)
     for dtype in _dtypes_in(value, which) if wanted.allowed else ():
         if dtype not in wanted.allowed:
             found = dtypes.dtype_name(dtype)
             allowed = listed(map(dtypes.dtype_name, wanted.allowed), 20)
-            text = f"attr {quoted(wanted.name)} is {found}, and is to be one of {allowed}"
+            text = f"attr {quoted(wanted.name)} is {found}, but must be one of {allowed}"
             yield Remark(text, "bad-value", attr=wanted.name, found=found)
     for item in ([value.s] if which == "s" else value.list.s) if wanted.texts else ():
         found = item.decode("utf-8", "surrogateescape")
         if found not in wanted.texts:
-            text = f"attr {quoted(wanted.name)} is {quoted(found)}, and is to be one of {listed(wanted.texts, 20)}"
+            text = f"attr {quoted(wanted.name)} is {quoted(found)}, but must be one of {listed(wanted.texts, 20)}"
             yield Remark(text, "bad-value", attr=wanted.name, found=found)
 
 
@@ -343,7 +346,7 @@ def _impossible(key: str, value: AttrValue, which: str | None) -> Iterator[Remar
     """DataTypes that are none, and shapes that cannot be."""
     for dtype in _dtypes_in(value, which):
         if not dtypes.is_dtype(dtype):
-            text = f"attr {quoted(key)} is DataType {dtype}, which there is not"
+            text = f"attr {quoted(key)} is DataType {dtype}, which does not exist"
             yield Remark(text, "bad-value", attr=key, found=dtype)
     for shape in [value.shape] if which == "shape" else value.list.shape if which == "list" else ():
         if fault := _wrong_shape(shape):
@@ -354,7 +357,7 @@ def _wrong_shape(shape: TensorShapeProto) -> str:
     """What is wrong with a shape; '' where nothing is."""
     dims = [dim.size for dim in shape.dim]
     if len(dims) > dtypes.MOST_DIMS:
-        return f"of {len(dims)} dimensions; {dtypes.MOST_DIMS} are the most"
+        return f"of {len(dims)} dimensions; at most {dtypes.MOST_DIMS} are allowed"
     if min(dims, default=0) < -1:
         return f"with the dimension {min(dims)}"
     return "of more than 2^63 elements" if _has_too_many_elements(dims) else ""
@@ -382,11 +385,11 @@ def _check_tensor(key: str, header: TensorHeader) -> Iterator[Remark]:
 def _wrong_tensor(header: TensorHeader) -> tuple[str, str]:
     """The code of what is wrong with a tensor, and what that is; '' where nothing is."""
     if not dtypes.is_dtype(header.dtype):
-        return "bad-value", f"DataType {header.dtype}, which there is not"
+        return "bad-value", f"DataType {header.dtype}, which does not exist"
     if header.dims is None:
         return "bad-value", "an unknown rank"
     if len(header.dims) > dtypes.MOST_DIMS:
-        return "bad-value", f"{len(header.dims)} dimensions; {dtypes.MOST_DIMS} are the most"
+        return "bad-value", f"{len(header.dims)} dimensions; at most {dtypes.MOST_DIMS} are allowed"
     if min(header.dims, default=0) < 0:
         return "bad-value", f"the dimension {min(header.dims)}"
     if _has_too_many_elements(header.dims):
@@ -395,9 +398,9 @@ def _wrong_tensor(header: TensorHeader) -> tuple[str, str]:
     size = dtypes.element_size(header.dtype)
     if header.content_bytes and size and header.content_bytes != elements * size:
         shape = f"{dtypes.dtype_name(header.dtype)} {list(header.dims)}"
-        return "wrong-count", f"{header.content_bytes:,} bytes of content, and {shape} takes {elements * size:,}"
+        return "wrong-count", f"{header.content_bytes:,} bytes of content, but {shape} requires {elements * size:,}"
     if not header.has_texts:
         return "corrupt", f"a tensor_content that does not hold {elements:,} strings"
     if header.values > elements:
-        return "wrong-count", f"{header.values:,} values, and its shape {list(header.dims)} takes {elements:,}"
+        return "wrong-count", f"{header.values:,} values, but its shape {list(header.dims)} requires {elements:,}"
     return "", ""

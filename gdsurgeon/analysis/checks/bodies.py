@@ -179,12 +179,14 @@ class Body:
             if text[:1] == "^":
                 has_control = True
                 if text[1:] not in self._inside:
-                    yield Remark(f"reads {quoted(text)}, which it has not", "no-such-tensor", tensor=text)
+                    yield Remark(
+                        f"reads {quoted(text)}, which the function does not have", "no-such-tensor", tensor=text
+                    )
                 continue
             is_late = is_late or has_control
             is_there, tensors = self._named(text)
             if not is_there:
-                yield Remark(f"reads {quoted(text)}, which it has not", "no-such-tensor", tensor=text)
+                yield Remark(f"reads {quoted(text)}, which the function does not have", "no-such-tensor", tensor=text)
             if tensors is None:
                 given = None
             elif given is not None:
@@ -195,12 +197,12 @@ class Body:
             return
         wanted = list(_listed(kind.found.takes))
         if len(given) != len(wanted):
-            text = f"has {len(given)} data inputs, and {kind.op} takes {len(wanted)}"
+            text = f"has {len(given)} data inputs, but {kind.op} requires {len(wanted)}"
             yield Remark(text, "wrong-count", expected=len(wanted), found=len(given))
             return
         for slot, (takes, is_) in enumerate(zip(wanted, given, strict=True)):
             if not is_readable_as(is_, takes):
-                text = f"({kind.op}) takes {dtype_name(takes)} as input {slot}, and it reads {dtype_name(is_)}"
+                text = f"({kind.op}) requires {dtype_name(takes)} as input {slot}, but reads {dtype_name(is_)}"
                 yield Remark(text, "dtype-mismatch", expected=dtype_name(takes), found=dtype_name(is_))
 
     def _check_returns(self) -> Iterator[Remark]:
@@ -212,14 +214,19 @@ class Body:
             facts = {"function": self._name, "output": key, "tensor": target}
             is_there, tensors = self._named(target)
             if not is_there:
-                yield Remark(f"{ret} names {quoted(target)}, which it has not", "no-such-tensor", **facts)
+                yield Remark(
+                    f"{ret} names {quoted(target)}, which the function does not have", "no-such-tensor", **facts
+                )
             wanted = stated.get(key)
             if tensors is not None and wanted is not None and not _fit(tensors, wanted):
-                text = f"{ret} is to be {_told(wanted)}, and {quoted(target)} is {_told(tensors)}"
+                text = f"{ret} must be {_told(wanted)}, but {quoted(target)} is {_told(tensors)}"
                 yield Remark(text, "dtype-mismatch", **facts, expected=_told(wanted), found=_told(tensors))
         for key, target in sorted(function.control_ret.items()):
             if target not in self._inside:
-                text = f"control_ret {quoted(key)} of {self._where} names {quoted(target)}, which it has not"
+                text = (
+                    f"control_ret {quoted(key)} of {self._where} names {quoted(target)}, which the "
+                    "function does not have"
+                )
                 yield Remark(text, "no-such-node", function=self._name, output=key, node=target)
 
     def _has_cycle(self, first: int) -> bool:

@@ -60,7 +60,7 @@ def check(graph: Graph) -> Findings:
     for function, row in nodes.functions.items():
         if function not in graph.functions:
             name = table.names[row]
-            text = f"node {quoted(name)} calls the function {quoted(function)}, which the library has not"
+            text = f"node {quoted(name)} calls the function {quoted(function)}, which the library does not have"
             findings.fault(text, "no-such-function", node=name, name=function)
     if not findings.fault_count:
         _check_cycles(graph, findings)
@@ -137,11 +137,11 @@ def check_edited(graph: Graph) -> list[Remark]:
             faults.append(Remark(f"{told}: {fault}", fault.code, node=name, **fault.facts))
         for attr in definition.attrs.values():
             if not attr.has_default and attr.name not in keys:
-                text = f"{told}: {node.op} needs an attr {quoted(attr.name)} ({attr.kind}), and it is missing"
+                text = f"{told}: {node.op} requires an attr {quoted(attr.name)} ({attr.kind}), which is missing"
                 faults.append(Remark(text, "no-such-attr", node=name, attr=attr.name))
         wanted, count = arg_count(definition.inputs, definition, node.plain_attr), len(node.inputs)
         if count != wanted:
-            text = f"{told} has {count} data inputs, and {node.op} takes {wanted}"
+            text = f"{told} has {count} data inputs, but {node.op} requires {wanted}"
             faults.append(Remark(text, "wrong-count", node=name, expected=wanted, found=count))
     return faults
 
@@ -153,8 +153,8 @@ def _unlike_inputs(node: Node) -> Iterator[Remark]:
         return
     for slot, (output, wanted) in enumerate(zip(inputs, dtypes, strict=True)):
         if not is_readable_as(output.dtype, wanted):
-            what = f"node {quoted(node.name)} ({node.op}) takes {dtype_name(wanted)} as input {slot}"
-            text = f"{what}, and {quoted(output.name)} is {dtype_name(output.dtype)}"
+            what = f"node {quoted(node.name)} ({node.op}) requires {dtype_name(wanted)} as input {slot}"
+            text = f"{what}, but {quoted(output.name)} is {dtype_name(output.dtype)}"
             facts = {"tensor": output.name, "expected": dtype_name(wanted), "found": dtype_name(output.dtype)}
             yield Remark(text, "dtype-mismatch", node=node.name, **facts)
 
@@ -172,15 +172,15 @@ def _check_fields(graph: Graph, findings: Findings) -> None:
 
 def _check_versions(versions: VersionDef, findings: Findings) -> None:
     """Whether the TensorFlow that the tables are of may read the file, by what the file says."""
-    version, ours = graph_def_version(), f"TensorFlow {table_version()} is of {graph_def_version()}"
+    version, ours = graph_def_version(), f"TensorFlow {table_version()} has version {graph_def_version()}"
     if versions.producer < 0:
-        text = f"it says that its producer is of version {versions.producer}, which there is not"
+        text = f"its producer version {versions.producer} does not exist"
         findings.fault(text, "wrong-version", found=versions.producer)
     if versions.min_consumer > version:
-        text = f"it is for TensorFlow of GraphDef version {versions.min_consumer} and later, and {ours}"
+        text = f"it requires GraphDef version {versions.min_consumer} or later, but {ours}"
         findings.fault(text, "wrong-version", found=versions.min_consumer)
     if version in versions.bad_consumers:
-        text = f"it is not for TensorFlow of GraphDef version {version}, and {ours}"
+        text = f"it excludes GraphDef version {version}, but {ours}"
         findings.fault(text, "wrong-version", found=version)
 
 
@@ -220,7 +220,7 @@ def _check_colocations(table: Table, findings: Findings) -> None:
         if name not in illegal:
             for row in table.colocations[name]:
                 findings.dangling_colocations.append(row)
-                text = f"node {quoted(table.names[row])} is colocated with {quoted(name)}, which is not there"
+                text = f"node {quoted(table.names[row])} is colocated with {quoted(name)}, which does not exist"
                 findings.warn(text, "no-such-node", node=table.names[row], name=name)
 
 

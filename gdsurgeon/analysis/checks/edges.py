@@ -44,7 +44,7 @@ def check_edges(table: Table, tensors: Tensors, findings: Findings) -> None:
         _check_row(table, row, tensors.outputs, findings)
         if row in miscounted:
             count, name = data_inputs(table, row), table.names[row]
-            text = f"node {quoted(name)} has {count} data inputs, and {table.op(row)} takes {miscounted[row]}"
+            text = f"node {quoted(name)} has {count} data inputs, but {table.op(row)} requires {miscounted[row]}"
             findings.fault(text, "wrong-count", node=name, expected=miscounted[row], found=count)
         for at in range(table.offsets[row], table.offsets[row + 1]):
             if at in unlike:
@@ -91,8 +91,8 @@ def _unlike(wanted: bytearray, given: bytearray) -> set[int]:
 def _unlike_at(table: Table, row: int, at: int, wanted: int, given: int) -> Remark:
     code, name = table.edges[at], table.names[row]
     source = format_input(table.names[code >> Table.PORT_BITS], code & Table.CONTROL_PORT)
-    text = f"node {quoted(name)} ({table.op(row)}) takes {dtype_name(wanted)}"
-    text += f" as input {at - table.offsets[row]}, and {quoted(source)} is {dtype_name(given)}"
+    text = f"node {quoted(name)} ({table.op(row)}) requires {dtype_name(wanted)}"
+    text += f" as input {at - table.offsets[row]}, but {quoted(source)} is {dtype_name(given)}"
     facts = {"node": name, "tensor": source, "expected": dtype_name(wanted), "found": dtype_name(given)}
     return Remark(text, "dtype-mismatch", **facts)
 
@@ -131,7 +131,7 @@ def _check_row(table: Table, row: int, outputs: array[int], findings: Findings) 
                 has = f"{quoted(producer)} ({table.op(code >> bits)}) has {available} output"
                 has += "" if available == 1 else "s"
                 tensor = f"{producer}:{port}"
-                text = f"node {quoted(name)} reads {quoted(tensor)}, and {has}"
+                text = f"node {quoted(name)} reads {quoted(tensor)}, but {has}"
                 findings.fault(text, "no-such-output", node=name, tensor=tensor, count=available)
 
 
@@ -139,12 +139,12 @@ def _unresolved(table: Table, name: str, text: str, findings: Findings) -> Remar
     """What is wrong with the input TEXT of the node NAME, which names no output."""
     ref, node = parse_input(text), f"node {quoted(name)}"
     if ref is None:
-        line = f"{node} has the input {quoted(text)}, which is no tensor's name"
+        line = f"{node} has the input {quoted(text)}, which is not a tensor name"
         return Remark(line, "bad-tensor-name", node=name, tensor=text)
     if ref.node in table.rows:
-        line = f"{node} reads {quoted(text)}, and no op has that many outputs"
+        line = f"{node} reads {quoted(text)}, but no op has that many outputs"
         return Remark(line, "no-such-output", node=name, tensor=text)
     near = nearest(ref.node, table.names) if findings.fault_count < 5 else None
-    verb = "waits for" if text[:1] == "^" else "reads"
-    line = f"{node} {verb} {quoted(text)}, and there is no node {quoted(ref.node)}.{suggestion(near)}".removesuffix(".")
+    verb = "has a control dependency on" if text[:1] == "^" else "reads"
+    line = f"{node} {verb} {quoted(text)}, but there is no node {quoted(ref.node)}.{suggestion(near)}".removesuffix(".")
     return Remark(line, "no-such-node", node=name, tensor=text, near=near)

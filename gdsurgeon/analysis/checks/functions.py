@@ -18,7 +18,7 @@ def check_functions(library: FunctionLibrary, findings: Findings) -> None:
     counts = Counter(function.signature.name for function in library)
     for name, count in counts.items():
         if count > 1:
-            text = f"there are {count} functions named {quoted(name)}"
+            text = f"{count} functions have the name {quoted(name)}"
             findings.fault(text, "name-taken", function=name, count=count)
         if op_def(name) is not None:
             findings.fault(f"function {quoted(name)} has the name of a TensorFlow op", "name-taken", function=name)
@@ -32,7 +32,7 @@ def check_functions(library: FunctionLibrary, findings: Findings) -> None:
         called = list(dict.fromkeys(callee for kind in body.kinds for callee in kind.calls))
         for callee in called:
             if callee not in counts:
-                text = f"function {quoted(name)} calls {quoted(callee)}, which the library has not"
+                text = f"function {quoted(name)} calls {quoted(callee)}, which the library does not have"
                 findings.fault(text, "no-such-function", function=name, name=callee)
         calls.setdefault(name, called)
         for kind in body.kinds:
@@ -41,13 +41,13 @@ def check_functions(library: FunctionLibrary, findings: Findings) -> None:
     for gradient in library.gradients():
         for callee in (gradient.function_name, gradient.gradient_func):
             if callee not in counts and op_def(callee) is None:
-                text = f"a gradient entry names the function {quoted(callee)}, which the library has not"
+                text = f"a gradient entry names the function {quoted(callee)}, which the library does not have"
                 findings.fault(text, "no-such-function", name=callee)
     for path in recursions(calls):
         told = " -> ".join(map(quoted, path))
-        findings.fault(f"functions call each other without end: {told}", "recursion", functions=path)
+        findings.fault(f"functions call each other in an endless recursion: {told}", "recursion", functions=path)
     for op, name in unknown.items():
-        text = f"op {quoted(op)} (function {quoted(name)}) is not known to this TensorFlow"
+        text = f"op {quoted(op)} (function {quoted(name)}) is unknown in this version of TensorFlow"
         findings.warn(text, "missing-op", op=op, function=name)
 
 

@@ -85,7 +85,10 @@ class NodePass:
         for row, op, version in self._outdated:
             if graph.store.versions.producer >= version:
                 name, producer = table.names[row], graph.store.versions.producer
-                text = f"node {quoted(name)}: GraphDefs of version {version} and later have no {op}, and this one is of"
+                text = (
+                    f"node {quoted(name)}: the op {op} is not allowed from GraphDef version {version} on, "
+                    "but this graph has"
+                )
                 self._faults.add(row, Remark(f"{text} version {producer}", "missing-op", node=name, op=op))
         findings.faults += self._faults.first()
         findings.counts += self._faults.counts
@@ -93,7 +96,7 @@ class NodePass:
         findings.reordered += self.reordered
         for op, row in unknown.items():
             name = table.names[row]
-            text = f"op {quoted(op)} (node {quoted(name)}) is not known to this TensorFlow"
+            text = f"op {quoted(op)} (node {quoted(name)}) is unknown in this version of TensorFlow"
             findings.warn(text, "missing-op", op=op, node=name)
 
     def _add_batch(self, batch: Batch) -> None:

@@ -78,7 +78,7 @@ def _served_functions(found: Surroundings) -> Iterator[Remark]:
                 sides[at[2]].setdefault(at[3], {})[at[-1]] = value
         keywords = found.get(("object", str(child), "argument_keywords"), ())
         if keywords != tuple(sorted(sides["input"])):
-            yield _at(place, "wrong-function", f"the function of {quoted(key)} has other argument names", key)
+            yield _at(place, "wrong-function", f"the function of {quoted(key)} has different argument names", key)
         for side, wanted in sides.items():
             declared = _declared(function.get(f"{side}s"))
             for name in sorted({*wanted, *declared}):
@@ -135,7 +135,7 @@ def _names(value: Value, graph: Graph, found: Surroundings) -> Iterator[Fault]:
                 name = str(item["name"])
                 yield "no-such-function", f"the objects do not describe the function {quoted(name)}", name
         elif isinstance(item, str) and item.startswith(UNREACHABLE) and key == "captures":
-            yield "no-such-object", f"there is no object {quoted(item)}", item
+            yield "no-such-object", f"the object {quoted(item)} does not exist", item
 
 
 def _variable(record: dict[str, Value], graph: Graph) -> Iterator[Fault]:

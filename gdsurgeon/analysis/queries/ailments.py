@@ -77,8 +77,8 @@ def _references(graph: Graph) -> Iterator[Ailment]:
         if node in found or read is None or (node.op == "RefMerge" and not _merges_values(node, plain)):
             continue
         becomes = _instead(node)
-        what = dtype_name(read.dtype % REF) if read.dtype else "no variable"
-        text = f"{quoted(node.name)} ({printable(node.op)}) wants a variable, and {quoted(read.name)} is {what}"
+        what = dtype_name(read.dtype % REF) if read.dtype else "not a variable"
+        text = f"{quoted(node.name)} ({printable(node.op)}) requires a variable, but {quoted(read.name)} is {what}"
         found[node] = Ailment("reference", node.name, text, becomes, bool(becomes))
         plain.add(node)
         pending += [user for user in graph.users(node) if user in waiting and user not in found]
@@ -117,7 +117,7 @@ def _colocations(graph: Graph) -> Iterator[Ailment]:
     for node in graph.nodes():
         for other in node.colocated if node.has_attr("_class") else ():
             if not other.exists:
-                text = f"{quoted(node.name)} is colocated with {quoted(other.name)}, which is not there"
+                text = f"{quoted(node.name)} is colocated with {quoted(other.name)}, which does not exist"
                 yield Ailment("colocation", node.name, text)
 
 
@@ -128,5 +128,5 @@ def _tables(graph: Graph) -> Iterator[Ailment]:
         readers = [user for user in topology.users(number) if "Find" in topology.op(user)]
         if readers and not assignments(topology, number):
             name = topology.name(number)
-            text = f"the table {quoted(name)} ({printable(topology.op(number))}) has nothing that initialises it"
+            text = f"no node initializes the table {quoted(name)} ({printable(topology.op(number))})"
             yield Ailment("table", name, text, is_mendable=False)

@@ -76,7 +76,7 @@ def _items(kind: str, text: str) -> list[str]:
         return _shapes(stripped)
     inner = stripped[1:-1] if stripped.startswith("[") and stripped.endswith("]") else stripped
     if not inner.strip():
-        raise _refusal(f"list({kind})", text, f"is not a list of {kind}s ([] is the empty one)")
+        raise _refusal(f"list({kind})", text, f"is not a list of {kind}s (write [] for an empty list)")
     return [part.strip() for part in inner.split(",")]
 
 

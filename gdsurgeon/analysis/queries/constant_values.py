@@ -196,9 +196,9 @@ class ConstantValues:
         filled = self.count - len(texts)
         width = max(map(len, [*texts, self._filler]), default=0) or 1
         if any(text.endswith(b"\0") for text in texts):
-            raise EditError("an array of numpy would lose the zeros at the end of its strings")
+            raise EditError("a NumPy array would lose the zeros at the end of its strings")
         if width * self.count > 4 * self.nbytes + MOST_PADDING:
-            raise EditError(f"an array of numpy would take {width:,} bytes for each of {self.count:,} strings")
+            raise EditError(f"a NumPy array would need {width:,} bytes for each of {self.count:,} strings")
         padded = b"".join(text.ljust(width, b"\0") for text in texts)
         rest = _Repeated(self._filler.ljust(width, b"\0"), filled)
         return [_npy_header(f"|S{width}", self.shape), padded, SourceSpan(rest, 0, rest.size)]
@@ -377,12 +377,12 @@ def values_of(node: Node) -> ConstantValues:
     """
     header, span = constant_header(node), constant_span(node)
     if header is None or span is None:
-        raise _unreadable(node, "the attr 'value' holds none, or a corrupt one")
+        raise _unreadable(node, "its attr 'value' is missing or corrupt")
     dtype, shape = DTYPES.get(header.dtype), header.dims
     if dtype is None or not dtype.kind:
-        raise _unreadable(node, f"a tensor of {dtype_name(header.dtype)} has no elements outside of TensorFlow")
+        raise _unreadable(node, f"elements of {dtype_name(header.dtype)} exist only inside TensorFlow")
     if shape is None or min(shape, default=0) < 0 or prod(shape) >= MOST_ELEMENTS:
-        raise _unreadable(node, "its shape is that of no tensor")
+        raise _unreadable(node, "its shape is not valid")
     count = prod(shape)
     try:
         data = _strings(span, count) if dtype == STRING else ChunkSource(numbers_in(span, dtype), "a value")
@@ -392,7 +392,7 @@ def values_of(node: Node) -> ConstantValues:
     stored = len(data) if isinstance(data, list) else data.size / dtype.size
     if stored > count or (has_content and stored != count) or stored != int(stored):
         held = f"{stored:,.0f} elements" if stored == int(stored) else f"{stored:,.2f} elements"
-        raise _unreadable(node, f"it has {held} for {counted(count, 'place')}")
+        raise _unreadable(node, f"it has {held} for {counted(count, 'position')}")
     return ConstantValues(dtype, shape, data)
 
 

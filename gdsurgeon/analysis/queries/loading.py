@@ -62,11 +62,11 @@ def _facts(container: Container) -> dict[str, str]:
 def _of_signatures(container: Container) -> Iterator[Trouble]:
     graph, serving = container.graph, container.graph.serving or Serving()
     if container.kind == "SavedModel" and not called_keys(serving):
-        yield Trouble(ALL, "there is no signature to be called", advice="add-signature", facts=_facts(container))
+        yield Trouble(ALL, "it has no signature to call", advice="add-signature", facts=_facts(container))
     for key, served in serving.called.items():
         for tensor in served.tensors:
             if tensor.partition(":")[0] not in graph:
-                what = f"the signature {quoted(key)} names {quoted(tensor)}, which is not in the graph"
+                what = f"the signature {quoted(key)} names {quoted(tensor)}, which the graph does not have"
                 yield Trouble(ALL, what, advice="remove-signature", facts={**_facts(container), "key": printable(key)})
 
 
@@ -79,14 +79,14 @@ def _of_the_checkpoint(container: Container, contents: Contents) -> Iterator[Tro
     needed = [variable for variable in contents.variables if variable.signatures]
     if checkpoint is None:
         if not container.checkpoint and (needed or (contents.variables and not called_keys(_serving(container)))):
-            what = f"there is no checkpoint, which has the values of {counted(len(contents.variables), 'variable')}"
+            what = f"the checkpoint with the values of {counted(len(contents.variables), 'variable')} is missing"
             yield Trouble(ALL, what, advice="name-checkpoint", facts=facts)
         return
     shards = checkpoint.header.num_shards if isinstance(checkpoint, Bundle) else 0
     paths = (shard_path(checkpoint.prefix, shard, shards) for shard in range(shards))
     missing = next((path for path in paths if not os.path.exists(path)), None)
     if missing is not None:
-        yield Trouble(ALL, f"{printable(missing)} is missing, a part of the checkpoint")
+        yield Trouble(ALL, f"{printable(missing)} is missing; it is a part of the checkpoint")
     lost = {v.key.tensor: v.name for v in contents.variables if v.key is not None and v.key.tensor not in checkpoint}
     if lost:
         key, name = next(iter(lost.items()))
@@ -107,9 +107,9 @@ def _of_values(container: Container, contents: Contents) -> Iterator[Trouble]:
     facts = _facts(container)
     lost, apart = ([v for v in contents.variables if v.signatures and v.by == by] for by in (BY_NOTHING, BY_OBJECTS))
     if lost:
-        yield Trouble(ALL, f"nothing restores or initialises {_needed(lost)}", advice="keep-others", facts=facts)
+        yield Trouble(ALL, f"no node restores or initializes {_needed(lost)}", advice="keep-others", facts=facts)
     if apart:
-        what = f"nothing but the model's objects restores {_needed(apart)}"
+        what = f"only the model's objects restore {_needed(apart)}"
         yield Trouble(NODES, what, advice="slim", facts=facts)
 
 
@@ -123,7 +123,7 @@ def _needed(variables: Sequence[ShippedVariable]) -> str:
 def _of_assets(contents: Contents) -> Iterator[Trouble]:
     missing = [asset.path for asset in contents.assets if not asset.is_there]
     if missing:
-        yield Trouble(ALL, f"{listed(missing, 3, show=printable)} is missing, from which a table is made")
+        yield Trouble(ALL, f"{listed(missing, 3, show=printable)} is missing; a table is filled from it")
 
 
 def _of_ops(container: Container) -> Iterator[Trouble]:
@@ -141,17 +141,17 @@ def _of_objects(container: Container) -> Iterator[Trouble]:
     whats = []
     slots = sum(1 for item in objects.nodes if item.slot_variables)
     if slots:
-        whats.append(f"{counted(slots, 'object')} of an old optimiser (\"no attribute 'add_slot'\")")
+        whats.append(f"{counted(slots, 'object')} of an old optimizer (\"no attribute 'add_slot'\")")
     lost = [name for name in sorted(objects.concrete_functions) if graph.functions.get(name) is None]
     if lost:
-        whats.append(f"objects name functions that are not there: {listed(lost, 2, show=quoted)}")
+        whats.append(f"objects name functions that do not exist: {listed(lost, 2, show=quoted)}")
     gone = [c for item in objects.nodes if (c := item.constant.operation) and c not in graph]
     if gone:
-        whats.append(f"objects name constants that are not there: {listed(gone, 2, show=quoted)}")
+        whats.append(f"objects name constants that do not exist: {listed(gone, 2, show=quoted)}")
     served = called_keys(_serving(container))
     maps = [item for item in objects.nodes if item.user_object.identifier == "signature_map"]
     known = {child.local_name for item in maps for child in item.children}
     if maps and known != set(served):
-        whats.append(f"the signatures that they have are others: {listed(sorted(known), 5, show=quoted) or 'none'}")
+        whats.append(f"the objects have different signatures: {listed(sorted(known), 5, show=quoted) or 'none'}")
     for what in whats:
         yield Trouble(OBJECTS, what, advice="slim", facts=_facts(container))

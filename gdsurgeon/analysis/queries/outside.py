@@ -112,7 +112,7 @@ def only_reads(node: Node) -> bool:
 def reaching(node: Node, op: str) -> Line:
     """That NODE reaches outside by OP, which has to be allowed, as a line for a person."""
     where = f"{quoted(node.name)} ({printable(node.op)})"
-    return Line("{node} reaches outside ({op}); {allow_ops} runs it", node=where, op=op)
+    return Line("{node} reads or writes outside the graph ({op}); {allow_ops} allows it", node=where, op=op)
 
 
 def outside_of(graph: Graph, *, trusts_unknown: bool = False) -> Outside:

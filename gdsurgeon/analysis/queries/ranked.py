@@ -72,7 +72,7 @@ def reordered(graph: Graph, nodes: Iterable[str] = (), *, picks: bool = False) -
     chooses = PICKS if picks else CHOOSES
     choosing = _nodes(graph, lambda op: bool(chooses.match(op)))
     chosen = depending_on(graph, [node.name for node in choosing]) if choosing else frozenset()
-    why = "what it was chosen from is compared: a small error may put it in another order"
+    why = "not compared, because a small error may change its order; the values it is chosen from are compared"
     compared = dict.fromkeys([*(node.name for node in output_nodes(graph)), *nodes])
     return {output.name: why for name in compared if name in chosen for output in graph[name].outputs}
 

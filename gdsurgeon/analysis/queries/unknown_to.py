@@ -64,11 +64,11 @@ def unknown_version(graph: Graph, release: Release) -> str:
     """Why RELEASE would not read a file for what it says of versions; '' where it would."""
     versions = graph.store.versions
     if release.version in versions.bad_consumers:
-        return f"the file says that GraphDef version {release.version} must not read it"
+        return f"the file excludes GraphDef version {release.version}"
     if versions.min_consumer > release.version:
         return (
-            f"the file is for GraphDef version {versions.min_consumer} and later, and TensorFlow {release.name} is of "
-            f"{release.version}"
+            f"the file requires GraphDef version {versions.min_consumer} or later, but TensorFlow "
+            f"{release.name} has version {release.version}"
         )
     return ""
 
@@ -136,7 +136,7 @@ class _Look:
             count = arg_count(definition.outputs, definition, node.plain_attr)
             read = {read.index for user in node.graph.users(node) for read in user.inputs if read.node is node}
             for index in sorted(index for index in read if index >= count):
-                text = f"{node.op} gives {counted(count, 'output')}, and output {index} is read"
+                text = f"{node.op} has {counted(count, 'output')}, but output {index} is used"
                 yield Unknown(function, node.name, node.op, "outputs", "", text)
 
     def _lines(self, node: Node, definition: OpDef | None) -> Iterator[tuple[str, str, str]]:
@@ -145,7 +145,7 @@ class _Look:
                 yield "op", "", _unknown_op(node.op)
             return
         if definition.removed_in and self._producer >= definition.removed_in:
-            yield "op", "", f"{node.op} is not for GraphDefs of version {definition.removed_in} and later"
+            yield "op", "", f"{node.op} is not allowed from GraphDef version {definition.removed_in} on"
         keys = node.attr_keys
         if not self._alike[node.op]:
             yield from self._differing(node, definition, keys)
@@ -171,15 +171,15 @@ class _Look:
                 continue
             now = newest.attrs.get(attr.name) if newest is not None else None
             if not attr.has_default:
-                yield "missing", attr.name, f"{node.op} needs an attr {quoted(attr.name)}"
+                yield "missing", attr.name, f"{node.op} requires an attr {quoted(attr.name)}"
             elif now is not None and now.has_default and now.default != attr.default:
-                yield "default", attr.name, f"{quoted(attr.name)} of {node.op} has another default"
+                yield "default", attr.name, f"{quoted(attr.name)} of {node.op} has a different default"
         unsaid = OTHERWISE.get(node.op)
         if unsaid and self._is_newer and unsaid not in definition.attrs and unsaid not in keys:
-            yield "default", unsaid, f"{node.op} is there what it is later where {quoted(unsaid)} is True"
+            yield "default", unsaid, f"{node.op} behaves as with {quoted(unsaid)} = True in later releases"
         wanted = arg_count(definition.inputs, definition, node.plain_attr)
         if wanted != len(node.inputs):
-            yield "inputs", "", f"{node.op} takes {counted(wanted, 'input')}, and has {len(node.inputs)}"
+            yield "inputs", "", f"{node.op} requires {counted(wanted, 'input')}, but has {len(node.inputs)}"
 
     def _types(self, node: Node, attr: AttrDef) -> Iterator[tuple[str, str, str]]:
         """DataTypes of which the release has never heard."""
@@ -189,7 +189,11 @@ class _Look:
         value = node.attr(attr.name)
         for dtype in [] if value is None else [value.type] if attr.kind == "type" else value.list.type:
             if base_dtype(dtype) > self._release.last_dtype:
-                yield "value", attr.name, f"there is no {dtype_name(dtype)}, which {node.op} has as {quoted(attr.name)}"
+                yield (
+                    "value",
+                    attr.name,
+                    f"{quoted(attr.name)} of {node.op} is {dtype_name(dtype)}, which does not exist",
+                )
 
 
 def groups(node: Node, shapes: Sequence[Shape]) -> int:
@@ -203,14 +207,14 @@ def groups(node: Node, shapes: Sequence[Shape]) -> int:
 
 def _several_groups(node: Node, shapes: Sequence[Shape]) -> str:
     count = groups(node, shapes)
-    return f"{node.op} takes one group of channels, and has {count}" if count > 1 else ""
+    return f"{node.op} supports only one group of channels, but has {count}" if count > 1 else ""
 
 
 def _too_many_dims(op: str, shapes: Sequence[Shape]) -> str:
     shape = shapes[0] if shapes else None
     if shape is not None and len(shape) == 2:
         return ""
-    return f"{op} takes two dims, and is given {'any number' if shape is None else len(shape)}"
+    return f"{op} requires two dims, but has {'any number' if shape is None else len(shape)}"
 
 
 _TYPE = 0x30
@@ -224,30 +228,30 @@ def _unfit(node: Node, attr: AttrDef) -> Iterator[tuple[str, str, str]]:
     if value is None or not kind or kind == "placeholder":
         return
     if kind != attr.kind and not (kind == "list()" and attr.kind.startswith("list(")):
-        yield "value", attr.name, f"{quoted(attr.name)} of {node.op} is {attr.kind}, and not {kind}"
+        yield "value", attr.name, f"{quoted(attr.name)} of {node.op} must be {attr.kind}, not {kind}"
         return
     held = plain(value)
     items = held if isinstance(held, list) else [held]
     for item in items if attr.allowed else ():
         if item not in attr.allowed:
             assert isinstance(item, int)
-            yield "value", attr.name, f"{node.op} does not take {dtype_name(item)} as {quoted(attr.name)}"
+            yield "value", attr.name, f"{quoted(attr.name)} of {node.op} cannot be {dtype_name(item)}"
     for item in items if attr.texts else ():
         if isinstance(item, bytes) and item.decode("utf-8", "replace") not in attr.texts:
             spelt = printable(item.decode("utf-8", "replace"))
-            yield "value", attr.name, f"{node.op} does not take {quoted(spelt)} as {quoted(attr.name)}"
+            yield "value", attr.name, f"{quoted(attr.name)} of {node.op} cannot be {quoted(spelt)}"
     if attr.minimum is not None:
         size = len(items) if attr.kind.startswith("list(") else held
         if isinstance(size, int) and size < attr.minimum:
-            yield "value", attr.name, f"{quoted(attr.name)} of {node.op} is at least {attr.minimum}"
+            yield "value", attr.name, f"{quoted(attr.name)} of {node.op} must be at least {attr.minimum}"
 
 
 def _unknown_op(op: str) -> str:
     known = names_with(op)
     if not known:
-        return f"no TensorFlow has the op {quoted(op)}"
-    where = f"{known[0]} is the first to have it" if known[-1] == releases()[-1].name else f"{known[-1]} was the last"
-    return f"there is no op {quoted(op)} ({where})"
+        return f"no release of TensorFlow has the op {quoted(op)}"
+    where = f"added in {known[0]}" if known[-1] == releases()[-1].name else f"last in {known[-1]}"
+    return f"the op {quoted(op)} does not exist ({where})"
 
 
 def _told(value: AttrValue | None) -> str:

@@ -94,7 +94,7 @@ def _transpose(call: Call) -> Sequence[Shape]:
         length = call.length(1)
         return [None if length is None else (UNKNOWN,) * length]
     if order is not None and len(order) != len(shape):
-        raise Misfit(f"{format_shape(shape)} has {len(shape)} dimensions, and {len(order)} are put in another order")
+        raise Misfit(f"{format_shape(shape)} has {len(shape)} dimensions, but the permutation has {len(order)}")
     if order is None or None in order:
         return [shape if len(shape) < 2 else (UNKNOWN,) * len(shape)]
     return [tuple(shape[axis_of(axis, len(shape))] for axis in order if axis is not None)]
@@ -109,7 +109,7 @@ def _bitcast(call: Call) -> Sequence[Shape]:
     if before >= after:
         return [shape if before == after else (*shape, before // after)]
     if shape[-1:] != (after // before,) and shape[-1:] != (UNKNOWN,):
-        raise Misfit(f"{after // before} numbers become one, and its input is {format_shape(shape)}")
+        raise Misfit(f"it reduces each {after // before} numbers to one, but its input is {format_shape(shape)}")
     return [shape[:-1]]
 
 
@@ -166,7 +166,7 @@ def _unpack(call: Call) -> Sequence[Shape]:
     at = axis_of(call.number("axis"), len(shape))
     part = shape[:at] + shape[at + 1 :]
     if shape[at] not in (UNKNOWN, number):
-        raise Misfit(f"it takes {format_shape(shape)} apart into {number}", [part] * number)
+        raise Misfit(f"it unpacks {format_shape(shape)} into {number}", [part] * number)
     return [part] * number
 
 
@@ -279,7 +279,7 @@ def _strided_slice(call: Call) -> Sequence[Shape]:
         if isinstance(item, slice):
             out.append(_interval(shape[at], item))
         elif isinstance(item, int) and shape[at] >= 0 and not -shape[at] <= item < shape[at]:
-            raise Misfit(f"it takes element {item} along axis {at} of {format_shape(shape)}")
+            raise Misfit(f"it selects element {item} along axis {at} of {format_shape(shape)}")
         at += 1
     return [(*out, *shape[at:])]
 
@@ -370,7 +370,7 @@ def _top_k(call: Call) -> Sequence[Shape]:
     shape, k = call.known(0), call.number("k", UNKNOWN) if call.op == "TopK" else call.scalar(1)
     last = shape[axis_of(-1, len(shape))]
     if k is not None and 0 <= last < k:
-        raise Misfit(f"it takes the best {k} of {format_shape(shape)}", [(*shape[:-1], k)] * 2)
+        raise Misfit(f"it selects the top {k} of {format_shape(shape)}", [(*shape[:-1], k)] * 2)
     return [(*shape[:-1], UNKNOWN if k is None else k)] * 2
 
 

@@ -181,7 +181,7 @@ def ranked(shape: Shape, rank: int) -> tuple[int, ...]:
     if shape is None:
         return (UNKNOWN,) * rank
     if len(shape) != rank:
-        raise Misfit(f"{format_shape(shape)} has {len(shape)} dimensions where there must be {rank}")
+        raise Misfit(f"{format_shape(shape)} has {len(shape)} dimensions, but must have {rank}")
     return shape
 
 
@@ -200,7 +200,7 @@ def known_product(dims: Iterable[int]) -> int:
 def axis_of(axis: int, rank: int) -> int:
     """AXIS counted from the front. Raises Misfit where a tensor of RANK dims has no such axis."""
     if not -rank <= axis < rank:
-        raise Misfit(f"there is no axis {axis} among {rank}")
+        raise Misfit(f"axis {axis} does not exist: there are {rank} dimensions")
     return axis % rank
 
 

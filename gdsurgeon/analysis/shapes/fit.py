@@ -140,7 +140,10 @@ def _defaults(before: Shapes, new: Mapping[Node, Shape]) -> list[Remark]:
     for node, shape in new.items():
         default = before.shape(node.inputs[0]) if node.op == "PlaceholderWithDefault" and node.inputs else None
         if not compatible(default, shape):
-            text = f"its default is {format_shape(default)}, and it is to take {format_shape(shape)}"
+            text = (
+                f"its default has the shape {format_shape(default)}, which does not fit its new shape "
+                f"{format_shape(shape)}"
+            )
             out.append(misfit(node, Remark(text, "wrong-default", shape=default)))
     return out
 
@@ -182,7 +185,7 @@ class _Fitting:
         reads = [(read, shape) for read, shape, value in found if shape and value is None]
         same = [(read, shape) for read, shape in reads if self.before.shape(read) == shape]
         same = same[:3] if len(same) < len(reads) else []
-        names = [f"{quoted(read.name)} is {format_shape(shape)} as before" for read, shape in same]
+        names = [f"{quoted(read.name)} still has the shape {format_shape(shape)}" for read, shape in same]
         more = f"; {', '.join(names)}" if names else ""
         unmoved = [read.name for read, _ in same]
         return Remark(text + more, "shape-mismatch", shapes=list(call.shapes), unmoved=unmoved)
@@ -204,14 +207,17 @@ class _Fitting:
         lead, row = self._scaled_lead(old, new, target), _row(target)
         if lead is not None and text is None and -1 in target and count(new[1:]) == row:
             # A row is what stands behind the -1, which so counts the rows: that may be meant, or not.
-            shown = f"{_shown(call.node)} makes {format_shape(new)} with its shape {format_target(target)}"
+            shown = f"{_shown(call.node)} reshapes {format_shape(new)} with its shape {format_target(target)} to"
             out = shapes[0] if shapes else None
             made: dict[str, Json] = {"node": call.node.name, "target": target, "shape": new, "found": out}
             self.warnings.append(Remark(f"{shown} {format_shape(out)}", "batch-absorbed", **made))
         elif lead is not None:
             return self._baked_batch(call, lead, target, old, new)
         if target[0] == -1 and row > 1 and count(old[1:]) == row and (count(new[1:]) or row) != row:
-            line = f"its shape {format_target(target)} is for rows of {row:,}, and those of {format_shape(new)} are "
+            line = (
+                f"its shape {format_target(target)} is for rows of {row:,} elements, but those of "
+                f"{format_shape(new)} have |"
+            )
             facts: dict[str, Json] = {"target": target, "shape": new, "expected": row, "found": count(new[1:])}
             return [(new[0], *_dims(target[1:]))], Remark(f"{line}{count(new[1:]):,}", "baked-row", **facts)
         return shapes, text
@@ -266,11 +272,11 @@ class _Fitting:
         if len({len(shape) for shape in (old_in, new_in, old_out, new_out)}) == 1:
             for axis, (a, b, c, d) in enumerate(zip(old_in, old_out, new_in, new_out, strict=True)):
                 if a == b and a >= 0 and b == d and d < c:
-                    text = f"took all {a} along axis {axis} of what it reads, and takes {d} of {c} now"
+                    text = f"read all {a} along axis {axis} of its input, but now reads only {d} of {c}"
                     facts: dict[str, Json] = {"node": node.name, "axis": axis, "took": a, "takes": d, "size": c}
                     self.warnings.append(Remark(f"{_shown(node)} {text}", "cuts-off", **facts))
         elif (old_in[0], new_in[0]) in self.batches and old_in[0] == 1 and self._takes_one(call, len(old_in)):
-            text = f"{_shown(node)} takes one element of the batch: of {new_in[0]} the others are lost"
+            text = f"{_shown(node)} reads only one element of the batch of {new_in[0]}; the others are lost"
             self.warnings.append(Remark(text, "takes-one", node=node.name, size=new_in[0]))
 
     @staticmethod
@@ -284,7 +290,7 @@ class _Fitting:
 
 def baked_batch(target: Value, new: Shape, more: str = "") -> Remark:
     """Says of a Reshape to TARGET that it has the batch in its shape and would reshape NEW, and MORE."""
-    text = f"its shape {format_target(target)} has the batch in it, and it would get {format_shape(new)}{more}"
+    text = f"its shape {format_target(target)} contains the batch size, but its new input is {format_shape(new)}{more}"
     return Remark(text, "baked-batch", target=target, shape=new)
 
 

@@ -30,7 +30,9 @@ from gdsurgeon.graph.placeholders import placeholder_shape
 def _placeholder_with_default(call: Call) -> Sequence[Shape]:
     stated, default = placeholder_shape(call.node), call.shape(0)
     if not compatible(stated, default):
-        raise Misfit(f"its default is {format_shape(default)}, and it takes {format_shape(stated)}", [stated])
+        raise Misfit(
+            f"its default has the shape {format_shape(default)}, but it accepts {format_shape(stated)}", [stated]
+        )
     return [stated]
 
 

@@ -77,7 +77,7 @@ def _fit(channels: int, inside: int, outside: int) -> bool:
 
 
 def _wrong_channels(taps: Shape, inside: int, shape: Shape) -> str:
-    return f"its filter {format_shape(taps)} takes {inside} channels, and its input is {format_shape(shape)}"
+    return f"its filter {format_shape(taps)} expects {inside} channels, but its input is {format_shape(shape)}"
 
 
 @rule("DepthwiseConv2dNative _FusedDepthwiseConv2dNative")
@@ -103,13 +103,15 @@ def _transposed_convolution(call: Call) -> Sequence[Shape]:
         return [window.placed(grad[0], taps[-2], call.dims(0) or ())]
     out = call.dims(0) if length is not None else (UNKNOWN,) * rank
     if out is None or len(out) != rank:
-        raise Misfit(f"it is to give a tensor of {length} dimensions")
+        raise Misfit(f"its output must have {length} dimensions")
     if out[0] < 0:
         out = (grad[0], *out[1:])
     space = [window.size(out[axis], extent, axis) for axis, extent in zip(window.spatial, taps[:-2], strict=True)]
     wanted = window.placed(out[0], taps[-1], space)
     if any(a >= 0 and b >= 0 and a != b for a, b in zip(wanted, grad, strict=True)):
-        text = f"to give {format_shape(out)} it takes {format_shape(wanted)}, and its input is {format_shape(grad)}"
+        text = (
+            f"for the output {format_shape(out)} it needs {format_shape(wanted)}, but its input is {format_shape(grad)}"
+        )
         raise Misfit(text, [out])
     return [out]
 
@@ -148,7 +150,7 @@ def _space_and_batch(call: Call) -> Sequence[Shape]:
     batch = shape[0]
     if batch >= 0:
         if not to_batch and batch % area:
-            raise Misfit(f"a batch of {batch} is not made of blocks {sizes}")
+            raise Misfit(f"a batch of {batch} cannot be divided into blocks {sizes}")
         batch = batch * area if to_batch else batch // area
     space: list[int] = []
     for i, size in enumerate(sizes):
@@ -157,7 +159,7 @@ def _space_and_batch(call: Call) -> Sequence[Shape]:
             space.append(UNKNOWN)
         elif to_batch:
             if (dim + before + after) % size:
-                raise Misfit(f"{dim} with {before} and {after} more is not made of blocks of {size}")
+                raise Misfit(f"{dim}, padded with {before} and {after}, cannot be divided into blocks of {size}")
             space.append((dim + before + after) // size)
         else:
             space.append(dim * size - before - after)

@@ -28,7 +28,7 @@ def number_content(start: Outlet, dtype: int) -> Content:
         return Content("number", "bytes of any value")
     if dtype in dtypes.DTYPES and dtypes.DTYPES[dtype].is_integer:
         return Content("number", "small whole numbers")
-    signs = ", and on every second sample of either sign" if dtype in dtypes.FLOATING else ""
+    signs = ", also negative on every second sample" if dtype in dtypes.FLOATING else ""
     return Content("number", f"numbers from 0 to 1{signs}")
 
 
@@ -54,7 +54,7 @@ def setting_of(name: str, dtype: int, shape: tuple[int, ...], content: Content) 
     if is_float:
         return content._replace(made="a number between 0.25 and 0.75"), True
     if dtype == dtypes.BOOL:
-        return content._replace(made="false and true in turn"), True
+        return content._replace(made="false and true alternating"), True
     return Content("setting", "3: a small whole number", choices=(3,), grows=True), True
 
 

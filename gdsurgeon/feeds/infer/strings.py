@@ -73,14 +73,14 @@ def _content_for(step: Step, depth: int) -> Content | None:
     """What STEP understands, where it is an op that takes texts apart."""
     op, place = step.op, step.place
     if op in _UNMADE:
-        return Content("none", f"{for_step(_UNMADE[op], step)}, cannot be made")
+        return Content("none", f"{for_step(_UNMADE[op], step)}, cannot be generated")
     if step.slot > 0:
         return None
     if op in _IMAGES:
         kind, made = _IMAGES[op]
         if kind == "jpeg" and depth:  # nobody but TensorFlow encodes those here, and what is inside a text is not its
             if op in _JPEG_ONLY:
-                return Content("none", f"{for_step('JPEG images inside another text', step)}, cannot be made")
+                return Content("none", f"{for_step('JPEG images inside another text', step)}, cannot be generated")
             kind, made = "png", "PNG images"
         return Content(kind, for_step(made, step), shape=_rate(place) if kind == "wav" else ())
     if op in _PARSERS:
@@ -121,7 +121,7 @@ def _wrapped(step: Step, inner: Content) -> Content:
 
 
 def _too_much(what: str, step: Step) -> Content:
-    return Content("none", f"{for_step(what, step)}, would be too big")
+    return Content("none", f"{for_step(what, step)}, would be too large")
 
 
 # -- examples --------------------------------------------------------------------------------------------
@@ -253,7 +253,7 @@ def _raw(step: Step, depth: int) -> Content:
     place = step.place
     dtype = place.number("out_type")
     if not dtypes.element_size(dtype) and dtype != dtypes.STRING:
-        return Content("none", f"{for_step(f'bytes of {dtypes.dtype_name(dtype)}', step)}, cannot be made")
+        return Content("none", f"{for_step(f'bytes of {dtypes.dtype_name(dtype)}', step)}, cannot be generated")
     if step.op == "ParseTensor":
         shape = _shape_behind(step)
         if prod(shape) > MOST_VALUES:

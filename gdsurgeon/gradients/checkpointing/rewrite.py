@@ -182,7 +182,7 @@ def _chosen(
         return planner.memory()
     plan = planner.speed() if wanted.mode == "speed" else planner.behind(_given(graph, found, wanted))
     if plan is None:
-        message = "with these checkpoints tensors would have to be computed again before they can be"
+        message = "these checkpoints would require tensors before they are recomputed"
         raise EditError(message, code="would-cycle")
     return plan
 
@@ -193,7 +193,7 @@ def _affordable(planner: CheckpointPlanner, budget: int, sizes: Sizes) -> Checkp
         least = planner.memory()
         texts = told_apart(budget, least.peak.nbytes)
         raise EditError(
-            f"no plan stays under {texts[0]}: the least is {texts[1]}, with {least.extra:.0%} more work",
+            f"no plan needs less than {texts[0]}: the minimum is {texts[1]}, with {least.extra:.0%} more work",
             code="over-budget",
             advice="budget-or-batch" if sizes.has_batch else "budget",
             facts={"enough": _enough(least.peak.nbytes), "budget": budget, "least": least.peak.nbytes},
@@ -218,16 +218,16 @@ def _given(graph: Graph, found: ForwardPass, wanted: Checkpoints) -> list[Tensor
             raise _of_no_use(unused)
         if not marked:
             raise EditError(
-                f"the graph marks no tensor that could be a checkpoint: no node on the way has the attr {MARK}",
+                f"the graph marks no tensor as a checkpoint: no node on the path has the attr {MARK}",
                 code="nothing-marked",
                 facts={"attr": MARK},
-                hint=f"gdsurgeon set-attr MODEL NODE {MARK}:bool=true marks one",
+                hint=f"gdsurgeon set-attr MODEL NODE {MARK}:bool=true marks a node",
             )
         return [(number, 0) for number in marked]
     try:
         (tensors,) = tensors_named(graph, wanted.tensors)
     except EditError as error:
-        error.hint = f"checkpoints are {', '.join(MODES)}, or tensors"
+        error.hint = f"checkpoints must be {', '.join(MODES)}, or tensors"
         raise
     out = {(step.index.get(tensor.node.name, -1), tensor.index): tensor for tensor in tensors}
     useless = [tensor.name for place, tensor in out.items() if place not in found.buffer]
@@ -243,10 +243,10 @@ def _is_marked(node: Node) -> bool:
 
 def _of_no_use(names: Sequence[str]) -> EditError:
     """The error for tensors that are there in any case, or that nothing is computed from."""
-    verb, what, they = ("is", "it", "it is") if len(names) == 1 else ("are", "them", "they are")
+    what, they = ("it", "it is") if len(names) == 1 else ("them", "they are")
     return EditError(
-        f"{', '.join(map(quoted, names[:8]))} {verb} no use as a checkpoint: {they} there in any case, or nothing that "
-        f"gradients read is computed again from {what}",
+        f"{', '.join(map(quoted, names[:8]))} cannot be used as a checkpoint: {they} kept in any case, or no "
+        f"tensor that gradients read is recomputed from {what}",
         code="no-use",
         facts={"tensors": [*names]},
     )

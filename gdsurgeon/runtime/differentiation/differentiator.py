@@ -77,7 +77,7 @@ class Differentiator(Closing):
         Raises as `derive` does.
         """
         key = "the graph for its shapes"
-        refused = "TensorFlow finds no sizes for a plan"
+        refused = "TensorFlow cannot infer the sizes for a plan"
         self._answer(self._worker.load(key, data=data), refused)
         operations = self._answer(self._worker.operations(key), refused)
         names = [f"{item.name}:{index}" for item in operations for index in range(item.n_outputs)]
@@ -90,11 +90,11 @@ class Differentiator(Closing):
         try:
             return pending.result(self._timeout)
         except TensorFlowError as error:
-            line = (error.message.strip().splitlines() or ["no reason given"])[0]
+            line = (error.message.strip().splitlines() or ["no reason reported"])[0]
             raise EditError(f"{refused}: {printable(_WHERE.sub(_AT, line))}") from error
         except TensorFlowMissing as missing:
             raise NotValidatedError(
-                f"{missing}: gradients are made with its Python package",
+                f"{missing}, but gradients need its Python package",
                 code="no-tensorflow",
                 advice="install-tensorflow",
             ) from missing

@@ -27,7 +27,7 @@ class EngineRuntime(Runtime):
 
     def load_op_library(self, path: str) -> None:
         """Raises TensorFlowError: TensorFlow alone takes libraries of its ops."""
-        raise TensorFlowError("unimplemented", f"{path}: {TITLES[self.name]} takes no libraries of TensorFlow's ops")
+        raise TensorFlowError("unimplemented", f"{path}: {TITLES[self.name]} cannot load TensorFlow op libraries")
 
 
 class EngineGraph(LoadedGraph):
@@ -44,7 +44,7 @@ class EngineGraph(LoadedGraph):
         try:
             self.nodes = nodes_of(bytes(data))
         except ValueError as error:
-            refuse(f"it is no GraphDef: {error}")
+            refuse(f"it is not a GraphDef: {error}")
 
     @abstractmethod
     def run_engine(self, feeds: Mapping[str, Tensor], fetches: Sequence[str]) -> list[Tensor]:
@@ -64,7 +64,7 @@ class EngineGraph(LoadedGraph):
     ) -> RunResult:
         """See `gdsurgeon.runtime.checked.LoadedGraph.run`; nothing is traced, and no node is run for what it does."""
         if targets:
-            refuse("it runs no nodes for what they do, such as initialisers")
+            refuse("it cannot run nodes for their effects, such as initializers")
         fed = {name.removesuffix(":0"): value for name, value in feeds.items()}
         wanted = [name.removesuffix(":0") for name in fetches]
         asked = [name for name in dict.fromkeys(wanted) if name not in fed]
@@ -83,19 +83,19 @@ class EngineGraph(LoadedGraph):
         for name in feeds:
             op = self.nodes[name].op if name in self.nodes else "tensor"
             if not op.startswith("Placeholder"):
-                refuse(f"it can be fed inputs alone, and {name!r} is a {op}", NOT_RUN)
+                refuse(f"only inputs can be fed, but {name!r} is a {op}", NOT_RUN)
 
     def operations(self) -> Iterator[Operation]:
         """The nodes of the graph as it is in the file: how many outputs each has is not known."""
         return (Operation(name, node.op, -1) for name, node in self.nodes.items())
 
     def _signature(self, key: TensorName) -> TensorSpec:
-        raise TensorFlowError("unimplemented", f"{key[0]!r}: an engine does not say what its tensors are")
+        raise TensorFlowError("unimplemented", f"{key[0]!r}: the engine does not report its tensors")
 
     def _run(
         self, feeds: dict[TensorName, Tensor], fetches: list[TensorName], targets: Sequence[str], trace: bool
     ) -> RunResult:
-        raise TensorFlowError("unimplemented", "an engine is run as a whole")
+        raise TensorFlowError("unimplemented", "an engine runs only whole graphs")
 
     def devices(self) -> list[Device]:
         """See `gdsurgeon.runtime.checked.LoadedGraph.devices`."""

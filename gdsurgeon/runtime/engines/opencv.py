@@ -50,7 +50,7 @@ class OpenCvGraph(EngineGraph):
         except cv2.error as error:
             refuse(self.said(error))
         if self._net.empty():
-            refuse("it makes a net without layers of it")
+            refuse("its net has no layers")
 
     def run_engine(self, feeds: Mapping[str, Tensor], fetches: Sequence[str]) -> list[Tensor]:
         """See `EngineGraph.run_engine`."""
@@ -74,7 +74,7 @@ class OpenCvGraph(EngineGraph):
 
     def _blob(self, name: str, value: Tensor) -> Any:
         if value.dtype == STRING:
-            refuse(f"it takes no strings, as input {name!r} is", NOT_RUN)
+            refuse(f"it does not support strings, such as the input {name!r}", NOT_RUN)
         array: Any = value.numpy()
         if array.ndim in (4, 5) and self._is_channels_last:
             array = np.moveaxis(array, -1, 1)

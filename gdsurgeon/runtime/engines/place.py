@@ -39,14 +39,14 @@ def engine_at(engine: str, path: str | None) -> Iterator[tuple[str, tuple[str, .
     """
     if path is None:
         if not is_in(engine, None):
-            raise TensorFlowMissing(f"{TITLES[engine]} is not installed here")
+            raise TensorFlowMissing(f"{TITLES[engine]} is not installed")
         yield engine, ()
         return
     if os.path.isdir(path):
         inside = sysconfig.get_path("purelib", vars={"base": path, "platbase": path})
         folder = next((each for each in (path, inside) if is_in(engine, each)), "")
         if not folder:
-            raise NotThere(f"there is no module {MODULES[engine]} in it")
+            raise NotThere(f"it has no module {MODULES[engine]}")
         yield f"{engine}:{os.path.abspath(folder)}", (folder,)
         return
     with tempfile.TemporaryDirectory(prefix="gdsurgeon-engine-") as folder:
@@ -54,9 +54,9 @@ def engine_at(engine: str, path: str | None) -> Iterator[tuple[str, tuple[str, .
             with zipfile.ZipFile(path) as wheel:
                 wheel.extractall(folder)
         except (OSError, zipfile.BadZipFile) as error:
-            raise NotThere(f"it is no wheel: {error}") from error
+            raise NotThere(f"it is not a wheel: {error}") from error
         if not is_in(engine, folder):
-            raise NotThere(f"there is no module {MODULES[engine]} in it")
+            raise NotThere(f"it has no module {MODULES[engine]}")
         yield f"{engine}:{folder}", (folder,)
 
 

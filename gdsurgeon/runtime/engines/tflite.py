@@ -59,7 +59,7 @@ class TfLiteGraph(EngineGraph):
         text = str(error)
         ops = list(dict.fromkeys(re.findall(r"^\s*((?:TF Select|Custom|Flex) ops: .+?)\s*$", text, re.M)))
         if ops:
-            return "it has not got " + "; ".join(ops)
+            return "it lacks |" + "; ".join(ops)
         lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
         first = (lines or [type(error).__name__])[0]
         return re.sub(r"^<unknown>:0: error: |loc\(.*?\): (?=')", "", first)
@@ -88,5 +88,5 @@ class TfLiteGraph(EngineGraph):
             interpreter.set_tensor(detail["index"], array if value.dtype == STRING else array.astype(detail["dtype"]))
         interpreter.invoke()
         if len(results) != count:
-            refuse(f"it gives {len(results)} outputs, and not {count}", NOT_RUN)
+            refuse(f"it has {len(results)} outputs, not {count}", NOT_RUN)
         return [from_numpy(np.asarray(interpreter.get_tensor(detail["index"]))) for detail in results]

@@ -28,20 +28,20 @@ def faults(records: bytes, **versions: object) -> list[str]:
         (
             const("c", [1]),
             {"min_consumer": NOW + 1},
-            f"for TensorFlow of GraphDef version {NOW + 1} and later",
+            f"requires GraphDef version {NOW + 1} or later",
         ),
         (
             const("c", [1]),
             {"bad_consumers": [3, NOW]},
-            f"is not for TensorFlow of GraphDef version {NOW}",
+            f"it excludes GraphDef version {NOW}",
         ),
-        (const("c", [1]), {"producer": -1}, "its producer is of version -1, which there is not"),
+        (const("c", [1]), {"producer": -1}, "its producer version -1 does not exist"),
         (
             GONE,
             {"producer": 23},
-            "'p': GraphDefs of version 23 and later have no PlaceholderV2, and this",
+            "'p': the op PlaceholderV2 is not allowed from GraphDef version 23 on, but this",
         ),
-        (GONE_INSIDE_MANY, {"producer": 24}, "'p': GraphDefs of version 23 and later have no PlaceholderV2"),
+        (GONE_INSIDE_MANY, {"producer": 24}, "'p': the op PlaceholderV2 is not allowed from GraphDef version 23 on"),
     ],
     ids=["min_consumer too new", "bad consumer", "producer that there is not", "op that is gone", "among many"],
 )

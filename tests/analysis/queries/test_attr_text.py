@@ -116,7 +116,7 @@ def test_functions() -> None:
         ("shape", "[1,2", r"'\[1,2' is not a shape"),
         ("shape", "-2", "is not a shape"),
         ("func", "", "'' is not the name of a function"),
-        ("list(int)", "", r"'' is not a list of ints \(\[\] is the empty one\)"),
+        ("list(int)", "", r"'' is not a list of ints \(write \[\] for an empty list\)"),
         ("list(int)", "1,", "'' is not an int"),
         ("list(int)", "[[1]]", r"'\[1\]' is not an int"),
         ("list(shape)", "?,3", "is not a list of shapes"),

@@ -205,18 +205,18 @@ def test_strings() -> None:
 @pytest.mark.parametrize(
     ("dtype", "shape", "elements", "said"),
     [
-        (1, (2,), {"tensor_content": b"1234567"}, "1.75 elements for 2 places"),
-        (1, (3,), {"tensor_content": bytes(8)}, "2 elements for 3 places"),
-        (1, (), {"float_val": [1.0, 2.0]}, "2 elements for 1 place"),
-        (7, (1,), {"string_val": [b"a", b"b"]}, "2 elements for 1 place"),
+        (1, (2,), {"tensor_content": b"1234567"}, "1.75 elements for 2 positions"),
+        (1, (3,), {"tensor_content": bytes(8)}, "2 elements for 3 positions"),
+        (1, (), {"float_val": [1.0, 2.0]}, "2 elements for 1 position"),
+        (7, (1,), {"string_val": [b"a", b"b"]}, "2 elements for 1 position"),
         (7, (2,), {"tensor_content": b"\x02\x03abc"}, "it is corrupt"),
         (8, (1,), {"scomplex_val": [1.0]}, "0.50 elements"),
-        (1, (-1,), {}, "its shape is that of no tensor"),
-        (1, (1 << 62, 4), {}, "its shape is that of no tensor"),
-        (20, (), {}, "a tensor of resource has no elements outside of TensorFlow"),
-        (21, (), {}, "a tensor of variant"),
-        (0, (), {}, "a tensor of dtype 0"),
-        (999, (), {}, "a tensor of dtype 999"),
+        (1, (-1,), {}, "its shape is not valid"),
+        (1, (1 << 62, 4), {}, "its shape is not valid"),
+        (20, (), {}, "elements of resource exist only inside TensorFlow"),
+        (21, (), {}, "elements of variant"),
+        (0, (), {}, "elements of dtype 0"),
+        (999, (), {}, "elements of dtype 999"),
     ],
 )
 def test_what_cannot_be_read(dtype: int, shape: tuple[int, ...], elements: dict[str, Any], said: str) -> None:
@@ -226,5 +226,5 @@ def test_what_cannot_be_read(dtype: int, shape: tuple[int, ...], elements: dict[
 
 def test_a_constant_without_a_value() -> None:
     for records in (node("k", "Const", dtype=FLOAT), node("k", "Const", dtype=FLOAT, value=b"\x42\x7f")):
-        with pytest.raises(InputError, match="holds none, or a corrupt one"):
+        with pytest.raises(InputError, match="is missing or corrupt"):
             values_of(graph(records)["k"])

@@ -94,19 +94,24 @@ def other_signatures(meta: Any) -> None:
     ("change", "loaders", "words", "advice"),
     [
         (unknown_op, ALL, "does not know 'NobodyKnows'", "custom-ops"),
-        (no_signatures, ALL, "no signature to be called", "add-signature"),
-        (a_signature_of_nothing, ALL, "'serving_default' names 'gone', which is not in the graph", "remove-signature"),
+        (no_signatures, ALL, "no signature to call", "add-signature"),
+        (
+            a_signature_of_nothing,
+            ALL,
+            "'serving_default' names 'gone', which the graph does not have",
+            "remove-signature",
+        ),
         (
             no_restore_op,
             ALL,
-            "nothing restores or initialises 'w', needed by 'ragged'",
+            "no node restores or initializes 'w', needed by 'ragged'",
             "keep-others",
         ),
         (a_key_that_is_no_text, ALL, "the checkpoint has no tensor 'net/\ufffd', from which 'w' is", "rename-keys"),
         (slots, OBJECTS, "'add_slot'", "slim"),
-        (a_function_that_is_not_there, OBJECTS, "functions that are not there: '__inference_f'", "slim"),
-        (a_constant_that_is_not_there, OBJECTS, "constants that are not there: 'gone'", "slim"),
-        (other_signatures, OBJECTS, "are others: 'predict'", "slim"),
+        (a_function_that_is_not_there, OBJECTS, "functions that do not exist: '__inference_f'", "slim"),
+        (a_constant_that_is_not_there, OBJECTS, "constants that do not exist: 'gone'", "slim"),
+        (other_signatures, OBJECTS, "different signatures: 'predict'", "slim"),
     ],
 )
 def test_what_is_wrong_with_a_graph(tmp_path: Path, change: Change, loaders: str, words: str, advice: str) -> None:
@@ -118,7 +123,7 @@ def test_what_is_wrong_with_a_graph(tmp_path: Path, change: Change, loaders: str
 def test_files_that_are_missing(tmp_path: Path) -> None:
     for number, (lost, words) in enumerate(
         [
-            ("variables/variables.index", "there is no checkpoint, which has the values of 1 variable"),
+            ("variables/variables.index", "the checkpoint with the values of 1 variable"),
             ("variables/variables.data-00000-of-00001", "variables.data-00000-of-00001 is missing"),
             ("assets/words.txt", "assets/words.txt is missing"),
         ]
@@ -153,7 +158,7 @@ def test_all_of_it_is_told(desk: Desk) -> None:
         "    float32  [2]  w  net/w",
         "  assets    model/assets/words.txt",
         "  trouble for all loaders",
-        "    model/assets/words.txt is missing, from which a table is made",
+        "    model/assets/words.txt is missing; a table is filled from it",
         "  trouble for tf.saved_model.load, Keras' TFSMLayer",
         "      gdsurgeon slim model -o OUT writes it for all loaders",
     ):

@@ -23,14 +23,14 @@ def test_no_way_outside_is_run(way: str) -> None:
     hostile = from_bytes(REACHING[way](FOLDER) if way in REACHING else CONNECTING[way]("127.0.0.1:9"))
     plan = plan_with(Settings(), hostile)
     assert plan.fetches == []
-    assert [name for name, reason in plan.reasons if "reaches outside" in reason] == ["y"]
+    assert [name for name, reason in plan.reasons if "outside the graph" in reason] == ["y"]
     assert "y" in {name.partition(":")[0] for name in plan_with(Settings(allow_ops=True), hostile).fetches}
 
 
 @pytest.mark.parametrize("way", ["ReadFile for a shape", "MatchingFiles for a shape", "a graph in a string that reads"])
 def test_what_loading_may_evaluate_is_not_loaded(way: str) -> None:
     obstacle = why_not_loaded(from_bytes(REACHING[way](FOLDER)))
-    assert obstacle is not None and "reaches outside" in obstacle.reason
+    assert obstacle is not None and "outside the graph" in obstacle.reason
 
 
 def test_what_nobody_looks_at_and_what_has_state_is_loaded_all_the_same() -> None:
@@ -89,7 +89,7 @@ def test_who_vouches_for_unknown_ops_does_not_for_others() -> None:
     )
     m = graph(X, calls("y", "x", func("F")), library(body))
     (reason,) = plan_with(Settings(op_libraries=("my_ops.so",)), m).reasons
-    assert "reaches outside (WriteFile)" in reason[1]
+    assert "reads or writes outside the graph (WriteFile)" in reason[1]
 
 
 def test_a_call_by_name_passes_on_the_functions_in_its_attrs() -> None:

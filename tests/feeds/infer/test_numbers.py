@@ -387,7 +387,7 @@ def test_a_float_of_no_name_is_by_chance() -> None:
 def test_a_condition_takes_one_side_and_then_the_other() -> None:
     m = named("x", "bool")
     assert sorted(bool(values(m, sample)) for sample in SAMPLES) == [False, True]
-    assert made(m) == "false and true in turn"
+    assert made(m) == "false and true alternating"
     training = named("train_phase", "bool")
     assert [bool(values(training, sample, "train_phase")) for sample in SAMPLES] == [False, False]
 

@@ -304,8 +304,8 @@ def test_where_no_shape_fits_that_is_said_with_the_option_that_helps(tmp_path: P
 @pytest.mark.parametrize(
     ("shape", "said"),
     [
-        ((1, 2, 3), "'x' takes [?,17], and shapes says [1,2,3]"),
-        ((4, 16), "'x' takes [?,17], and shapes says [4,16]"),
+        ((1, 2, 3), "'x' accepts [?,17], but shapes gives [1,2,3]"),
+        ((4, 16), "'x' accepts [?,17], but shapes gives [4,16]"),
     ],
 )
 @pytest.mark.tensorflow

@@ -238,9 +238,9 @@ def unmakeable(op: str) -> Builder:
 @pytest.mark.parametrize(
     ("op", "said"),
     [
-        ("ReadFile", "the name of a file, for ReadFile 'read', cannot be made"),
-        ("DeserializeSparse", "serialised sparse tensors, for DeserializeSparse 'read', cannot be made"),
-        ("ExtractJpegShape", "JPEG images inside another text, for ExtractJpegShape 'read', cannot be made"),
+        ("ReadFile", "the name of a file, for ReadFile 'read', cannot be generated"),
+        ("DeserializeSparse", "serialised sparse tensors, for DeserializeSparse 'read', cannot be generated"),
+        ("ExtractJpegShape", "JPEG images inside another text, for ExtractJpegShape 'read', cannot be generated"),
     ],
 )
 def test_what_cannot_be_made_is_named_with_the_option_that_supplies_it(op: str, said: str) -> None:
@@ -248,7 +248,7 @@ def test_what_cannot_be_made_is_named_with_the_option_that_supplies_it(op: str, 
     spec = spec_of(m.graph())
     with pytest.raises(NotValidatedError) as caught:
         make_feed(spec, (), 0)
-    assert caught.value.message == f"no feed can be made for 'x': {said}"
+    assert caught.value.message == f"no feed can be generated for 'x': {said}"
     assert hint_of(caught.value) is not None and hint_of(caught.value).startswith("--feed NAME=VALUE, --feeds FILE.npz")
     given = make_feed(overridden(spec, Overrides({"x": "photo.jpg"})), (), 0)
     assert isinstance(given, Tensor) and given.data == [b"photo.jpg"]
