@@ -1,10 +1,10 @@
-"""What every command is: its own options come first in its help, those that it shares under headings."""
+"""The base class of commands, the kinds of options, and the errors of a command line."""
 
 from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import click
@@ -17,19 +17,22 @@ if TYPE_CHECKING:
     from gdsurgeon.operation.sequence import Instruction
 
 HEADINGS = ("Options", "Selection", "Model", "Output", "Proof", "Feeds", "Messages")
-"""In the order of the help; a command's own options are the first."""
+"""The headings of options in the order of the help; a command's own options come first."""
+COMMON = ("-o", "-i", "-n", "--report", "--json", "--validate", "--feed", "-q", "-v")
+"""The shared options that `COMMAND --help` names."""
+_SHOW_ALL = "gdsurgeon.help-all"
 
 
 class NoSuchCommand(click.UsageError):
-    """There is no command `name`; `near` is a name like it, or None."""
+    """There is no command `name`; `near` is the command that the user may mean, or None."""
 
     def __init__(self, name: str, near: str | None, ctx: click.Context) -> None:
-        super().__init__(f"there is no command {name!r}.{suggestion(near)}", ctx)
+        super().__init__(f"unknown command {name!r}.{suggestion(near)}", ctx)
         self.name, self.near = name, near
 
 
 def usage_error(error: click.ClickException) -> UsageError:
-    """The mistake in a command line that click reports, with a code and facts."""
+    """Returns the usage error that click reports, with a code and facts."""
     message = error.format_message().replace("is not a valid integer range", "is not a valid integer")
     message = message.replace("is not a valid float range", "is not a valid float").rstrip(".")
     code, facts = UsageError.code, {}
@@ -48,9 +51,9 @@ def usage_error(error: click.ClickException) -> UsageError:
 
 
 class SharedOption(click.Option):
-    """An option that many commands have; HEADING is one of `HEADINGS`.
+    """An option that many commands have, under the heading `heading` of `HEADINGS`.
 
-    What is called ALSO so is taken, and not shown.
+    The names `also` are accepted and not shown in the help.
     """
 
     def __init__(
@@ -80,33 +83,71 @@ selection_option = functools.partial(click.option, cls=SharedOption, heading="Se
 message_option = functools.partial(click.option, cls=SharedOption, heading="Messages")
 
 
+def _show_all(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
+    if value and not context.resilient_parsing:
+        context.meta[_SHOW_ALL] = True
+        click.echo(context.get_help())
+        context.exit()
+
+
+_HELP_ALL = SharedOption(
+    ["--help-all"], is_flag=True, expose_value=False, is_eager=True, callback=_show_all, heading="Messages",
+    help="Show the help with all options and exit.",
+)  # fmt: skip
+
+
 class Command(click.Command):
-    """A click command whose help has headings."""
+    """A click command whose `--help` shows its own options and names the common ones; `--help-all` shows all."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        return [*super().get_params(ctx), *([_HELP_ALL] if ctx.help_option_names else [])]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        sections: dict[str, list[tuple[str, str]]] = {heading: [] for heading in HEADINGS}
-        for parameter in self.get_params(ctx):
-            record = parameter.get_help_record(ctx)
-            if record is not None and isinstance(parameter, click.Option):
-                own = "Messages" if parameter is self.get_help_option(ctx) else "Options"
-                sections[getattr(parameter, "heading", own)].append(record)
-        for heading, records in sections.items():
-            if records:
-                with formatter.section(heading):
-                    formatter.write_dl(records)
+        from gdsurgeon.cli.options import common_options
+
+        shows_all = _SHOW_ALL in ctx.meta
+        common = {} if shows_all else common_options()
+        own: list[click.Option] = []
+        shared: dict[str, None] = {}
+        for option in self.get_params(ctx):
+            if not isinstance(option, click.Option):
+                continue
+            if isinstance(option, SharedOption) and option.name in common and option.help == common[option.name].help:
+                shared.update(dict.fromkeys(option.opts))
+            elif shows_all or (option is not _HELP_ALL and option is not self.get_help_option(ctx)):
+                own.append(option)
+        write_options(own, ctx, formatter)
+        if not shows_all:
+            named = [name for name in COMMON if name in shared]
+            formatter.write_paragraph()
+            formatter.write(f"Common options (--help-all): {', '.join(named or ['-h'])}\n")
+
+
+def write_options(options: Iterable[click.Option], ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    """Writes `options` with their help under their headings to `formatter`."""
+    sections: dict[str, list[tuple[str, str]]] = {heading: [] for heading in HEADINGS}
+    for option in options:
+        record = option.get_help_record(ctx)
+        if record is not None:
+            plain = "Messages" if "--help" in option.opts else "Options"
+            sections[getattr(option, "heading", plain)].append(record)
+    for heading, records in sections.items():
+        if records:
+            with formatter.section(heading):
+                formatter.write_dl(records)
 
 
 class Script(Protocol):
-    """What a command is a line of: it only hands its edit over."""
+    """A script of edits: the command of a line adds its edit to the script instead of running it."""
 
     def inherited(self, request: Request) -> Request:
-        """The request of a line, which says REQUEST."""
+        """Returns the request of a line: `request` with the options of the script."""
 
     def take(self, request: Request, edits: Sequence[Instruction]) -> None:
-        """Notes what the command of a line would do."""
+        """Adds the edits of a line."""
 
 
 def current_script() -> Script | None:
-    """The script of which the command is a line; None where it stands for itself."""
+    """Returns the script that the command is a line of, or None."""
     context = click.get_current_context(silent=True)
     return context.obj if context is not None else None

@@ -15,6 +15,31 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 
+SYNONYMS = {
+    "control": "control-edges",
+    "cut": "extract",
+    "draw": "view",
+    "export": "to-savedmodel",
+    "fold-bn": "simplify --fold-bn",
+    "info": "inspect",
+    "join": "import",
+    "merge": "import",
+    "netron": "view",
+    "optimise": "simplify",
+    "optimize": "simplify",
+    "plot": "view",
+    "prune": "simplify",
+    "set-input-shape": "set-shape",
+    "shrink": "quantize",
+    "split": "extract",
+    "strip": "strip-weights",
+    "subgraph": "extract",
+    "summary": "inspect",
+    "swap-op": "set-attr",
+}
+"""The commands that users may mean by names that no command has."""
+
+
 class Commands(click.Group):
     """Loads a command's module when it is called: a command's imports are its own."""
 
@@ -41,7 +66,7 @@ class Commands(click.Group):
         if name not in found:
             from gdsurgeon.text import nearest
 
-            raise NoSuchCommand(name, nearest(name, [*COMMANDS, *found]), ctx)
+            raise NoSuchCommand(name, SYNONYMS.get(name) or nearest(name, [*COMMANDS, *found]), ctx)
         return load(found[name])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:

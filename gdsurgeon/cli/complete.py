@@ -34,11 +34,11 @@ def files(_context: click.Context, _parameter: click.Parameter, incomplete: str)
 
 
 def commands(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> Completions:
-    """Names of commands."""
+    """The topics of `gdsurgeon help`: the names of commands, and ``options``."""
     from gdsurgeon.cli.plugins import plugins
     from gdsurgeon.registry import COMMANDS
 
-    return [name for name in (*COMMANDS, *plugins()) if name.startswith(incomplete)]
+    return [name for name in (*COMMANDS, *plugins(), "options") if name.startswith(incomplete)]
 
 
 def steps(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> Completions:

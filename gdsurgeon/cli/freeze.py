@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @click.command("freeze", cls=Command)
-@edit_options
+@partial(edit_options, without=("as_v1", "no_v2_check"))
 @tensor_lists(
     inputs="With --outputs: cut at these tensors; they become placeholders.",
     outputs="Freeze what computes these tensors, and ignore the signatures.",

@@ -71,10 +71,10 @@ def _wanted(options: dict[str, Any]) -> Wanted:
     """Takes what says which part of a model is meant out of OPTIONS."""
     from gdsurgeon.container.wanted import Wanted
 
-    tags, checkpoint = options.pop("tags"), options.pop("checkpoint")
+    tags, checkpoint = options.pop("tags", None), options.pop("checkpoint", None)
     return Wanted(
         tuple(names_in((tags,), "--tags")) if tags is not None else (),
-        tuple(options.pop("signatures")),
+        tuple(options.pop("signatures", ())),
         checkpoint.removesuffix(".index") if checkpoint is not None else "",
     )
 
@@ -175,8 +175,22 @@ _MANNERS = (
 )
 
 
-def edit_options(command: F) -> F:
-    """The options of every command that writes a graph; they arrive as one `request`."""
+@functools.cache
+def common_options() -> dict[str, click.Option]:
+    """Returns the options that most commands have, by the names of their parameters."""
+
+    def nothing() -> None:
+        """Takes the options."""
+
+    shared = (*click.command(edit_options(nothing)).params, *click.command(answer_options(nothing)).params)
+    return {option.name or "": option for option in shared if isinstance(option, click.Option)}
+
+
+def edit_options(command: F, *, without: Sequence[str] = ()) -> F:
+    """The options of every command that writes a graph; they arrive as one `request`.
+
+    The options of the parameters WITHOUT have no effect in the command, and are left out.
+    """
 
     @functools.wraps(command)
     def wrapper(model: str, **options: Any) -> object:
@@ -198,6 +212,7 @@ def edit_options(command: F) -> F:
 
     for option in reversed((*_MODEL, *_AS_V1, OUT, *_OUTPUT, *_LEVEL, *_RUNNING, *_MANNERS)):
         wrapper = option(wrapper)
+    _leave_out(wrapper, without)
     wrapper.edits = True  # type: ignore[attr-defined]
     return click.argument("model", shell_complete=files)(wrapper)  # type: ignore[return-value]
 
@@ -238,8 +253,17 @@ def tolerance_options(command: F) -> F:
     return proof_option("--rtol", type=kind, metavar="X", help="Relative difference that floats may have.")(command)
 
 
-def query_options(command: F) -> F:
-    """The options of a command that prints something about a graph; which of a model arrives as `wanted`."""
+def _leave_out(command: Callable[..., object], names: Sequence[str]) -> None:
+    """Takes the options of the parameters NAMES away from COMMAND."""
+    kept = [option for option in command.__click_params__ if option.name not in names]  # type: ignore[attr-defined]
+    command.__click_params__ = kept  # type: ignore[attr-defined]
+
+
+def query_options(command: F, *, without: Sequence[str] = ()) -> F:
+    """The options of a command that prints something about a graph; which of a model arrives as `wanted`.
+
+    The options of the parameters WITHOUT have no effect in the command, and are left out.
+    """
 
     @functools.wraps(command)
     def wrapper(**options: Any) -> object:
@@ -247,6 +271,7 @@ def query_options(command: F) -> F:
 
     for option in reversed(_MODEL):
         wrapper = option(wrapper)
+    _leave_out(wrapper, without)
     return answer_options(wrapper)  # type: ignore[return-value]
 
 
@@ -295,8 +320,8 @@ def _request(model: str, options: dict[str, Any]) -> Request:
         changes_values=take("changes_values"),
         level=take("level"),
         wanted=_wanted(options),
-        as_v1=take("as_v1"),
-        v2_check=not take("no_v2_check"),
+        as_v1=take("as_v1", False),
+        v2_check=not take("no_v2_check", False),
         report=take("report"),
         others=read,
         text=None if form is None else form == "text",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @click.command("select", cls=Command)
-@query_options
+@partial(query_options, without=("checkpoint",))
 @in_body
 @selection_options
 @click.option("--tensors", is_flag=True, help="Print the tensors that the nodes give.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @click.command("show", cls=Command)
-@query_options
+@partial(query_options, without=("checkpoint",))
 @in_body
 @selection_options
 @click.argument("names", metavar="[NODE]...", shell_complete=nodes, nargs=-1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @click.command("slim", cls=Command)
-@edit_options
+@partial(edit_options, without=("as_v1",))
 def command(request: Request) -> None:
     """Write a SavedModel with what the signatures of MODEL need, and nothing else, for all loaders.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @click.command("to-savedmodel", cls=Command)
-@edit_options
+@partial(edit_options, without=("as_v1", "checkpoint"))
 @tensor_lists(
     inputs="Inputs of a signature; KEY:NAME= of signature KEY.  [default: all placeholders]",
     outputs="Outputs of a signature.  [default: all outputs]",

@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -30,7 +31,7 @@ PIPED_WIDTH = 80
 
 
 @click.command("view", cls=Command)
-@query_options
+@partial(query_options, without=("checkpoint",))
 @in_body
 @click.option("--depth", type=click.IntRange(1, 100), metavar="N", help="How many levels of scopes are opened.")
 @click.option("--scope", "scopes", metavar="SCOPE", shell_complete=scopes, multiple=True, help="Show only this scope.")

@@ -248,22 +248,48 @@ def loaded(name: str) -> click.Command:
 
 @for_each
 def test_help(desk: Desk, name: str) -> None:
-    """Own options come first, shared ones under headings; the example is the command's own."""
+    """--help shows the command's own options and names the common ones, --help-all shows all under headings."""
     ran = desk.run(name, "--help")
     assert ran[:3] == desk.run(name, "-h")[:3] == desk.run("help", name)[:3] == (0, ran.out, "")
-    text = ran.out.decode()
-    assert text.startswith(f"Usage: gdsurgeon {name} [OPTIONS] MODEL")
-    assert all(len(line) <= 120 for line in text.splitlines())
+    text, whole = ran.out.decode(), desk.run(name, "--help-all").out.decode()
+    assert len(text.splitlines()) <= 60 and text.splitlines()[-1].startswith("Common options (--help-all): -")
+    for shown in (text, whole):
+        assert shown.startswith(f"Usage: gdsurgeon {name} [OPTIONS] MODEL")
+        assert all(len(line) <= 120 for line in shown.splitlines())
     options = [parameter for parameter in loaded(name).params if isinstance(parameter, click.Option)]
     assert all(option.help and option.help.endswith((".", "]", ")")) for option in options)
-    headings = re.findall(r"^([A-Z]\w+):$", text, re.MULTILINE)
+    own = [option for option in options if not isinstance(option, SharedOption)]
+    assert all(f" {option.opts[-1]} " in f"{text.split('Common options')[0]} " for option in own)
+    assert all(f" {option.opts[0]}" in whole for option in options)
+    headings = re.findall(r"^([A-Z]\w+):$", whole, re.MULTILINE)
     assert headings == [heading for heading in HEADINGS if heading in headings]
-    assert ("Options" in headings) == any(not isinstance(option, SharedOption) for option in options)
-    assert headings[-1] == "Messages" and "--help" in text.split("\nMessages:\n")[1]
+    assert ("Options" in headings) == bool(own)
+    assert headings[-1] == "Messages" and "--help" in whole.split("\nMessages:\n")[1]
     if name not in QUERIES:
         assert headings[-4:] == ["Output", "Proof", "Feeds", "Messages"]
-        assert "-o, --output OUT" in text.split("\nOutput:\n")[1].split("\nProof:\n")[0]
+        assert "-o, --output OUT" in whole.split("\nOutput:\n")[1].split("\nProof:\n")[0]
     assert desk.files() == {}
+
+
+def test_help_of_the_common_options(desk: Desk) -> None:
+    text = desk.run("help", "options").out.decode()
+    assert re.findall(r"^([A-Z]\w+):$", text, re.MULTILINE) == ["Model", "Output", "Proof", "Feeds", "Messages"]
+    assert all(
+        f"{name} " in text for name in ("--tags", "-o, --output", "--json", "--validate", "--feed", "-q, --quiet")
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "option"),
+    [
+        ("freeze", "--as-v1"), ("freeze", "--no-v2-check"), ("slim", "--as-v1"), ("to-savedmodel", "--as-v1"),
+        ("to-savedmodel", "--checkpoint"), ("show", "--checkpoint"), ("select", "--checkpoint"),
+        ("view", "--checkpoint"),
+    ],
+)  # fmt: skip
+def test_an_option_without_an_effect_is_not_there(desk: Desk, name: str, option: str) -> None:
+    assert option not in desk.run(name, "--help-all").out.decode()
+    desk.refused(2, "bad-option", name, "model.pb", option, option=option)
 
 
 @for_each

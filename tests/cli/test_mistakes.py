@@ -34,6 +34,13 @@ ARGUMENTS: list[tuple[int, str, str, Facts]] = [
     (2, "no-such-command", "renam model.pb y=q", {"name": "renam", "near": "rename"}),
     (2, "no-such-command", "transmogrify model.pb", {"name": "transmogrify", "near": None}),
     (2, "no-such-command", "help renam", {"name": "renam", "near": "rename"}),
+    *((2, "no-such-command", f"{name} model.pb", {"name": name, "near": near})
+      for name, near in (("optimize", "simplify"), ("prune", "simplify"), ("info", "inspect"), ("summary", "inspect"),
+                         ("plot", "view"), ("draw", "view"), ("netron", "view"), ("cut", "extract"),
+                         ("subgraph", "extract"), ("strip", "strip-weights"), ("fold-bn", "simplify --fold-bn"),
+                         ("merge", "import"), ("join", "import"), ("split", "extract"), ("export", "to-savedmodel"),
+                         ("set-input-shape", "set-shape"), ("shrink", "quantize"), ("swap-op", "set-attr"),
+                         ("control", "control-edges"))),
     (2, "bad-option", "rename model.pb y=q --validat none", {"option": "--validat", "near": "--validate"}),
     (2, "bad-value", "rename model.pb y=q --validate structur", {"option": "--validate"}),
     (2, "not-a-pair", "rename model.pb y q", {"value": "y", "expected": "OLD=NEW"}),
