@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @click.command("show", cls=Command)
-@partial(query_options, without=("checkpoint",))
+@query_options
 @in_body
 @selection_options
 @click.argument("names", metavar="[NODE]...", shell_complete=nodes, nargs=-1)

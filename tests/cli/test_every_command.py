@@ -283,7 +283,7 @@ def test_help_of_the_common_options(desk: Desk) -> None:
     ("name", "option"),
     [
         ("freeze", "--as-v1"), ("freeze", "--no-v2-check"), ("slim", "--as-v1"), ("to-savedmodel", "--as-v1"),
-        ("to-savedmodel", "--checkpoint"), ("show", "--checkpoint"), ("select", "--checkpoint"),
+        ("to-savedmodel", "--checkpoint"), ("select", "--checkpoint"),
         ("view", "--checkpoint"),
     ],
 )  # fmt: skip
