@@ -51,10 +51,12 @@ def usage_error(error: click.ClickException) -> UsageError:
 
 
 class SharedOption(click.Option):
-    """An option that many commands have, under the heading `heading` of `HEADINGS`.
+    """An option that several commands have, under the heading `heading` of `HEADINGS`.
 
-    The names `also` are accepted and not shown in the help.
+    The names `also` are accepted and not shown in the help. `--help` only names an option that `is_common`.
     """
+
+    is_common = False
 
     def __init__(
         self, declarations: Sequence[str], *, heading: str, also: Sequence[str] = (), **attributes: Any
@@ -103,16 +105,13 @@ class Command(click.Command):
         return [*super().get_params(ctx), *([_HELP_ALL] if ctx.help_option_names else [])]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        from gdsurgeon.cli.options import common_options
-
         shows_all = _SHOW_ALL in ctx.meta
-        common = {} if shows_all else common_options()
         own: list[click.Option] = []
         shared: dict[str, None] = {}
         for option in self.get_params(ctx):
             if not isinstance(option, click.Option):
                 continue
-            if isinstance(option, SharedOption) and option.name in common and option.help == common[option.name].help:
+            if isinstance(option, SharedOption) and option.is_common and not shows_all:
                 shared.update(dict.fromkeys(option.opts))
             elif shows_all or (option is not _HELP_ALL and option is not self.get_help_option(ctx)):
                 own.append(option)

@@ -41,5 +41,5 @@ def _common_options(context: click.Context) -> str:
 
     formatter = context.make_formatter()
     formatter.write_text("Options that most commands have. COMMAND --help-all shows all options of a command.")
-    write_options(common_options().values(), context, formatter)
+    write_options(common_options(), context, formatter)
     return formatter.getvalue().rstrip("\n")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 import click
 
 from gdsurgeon.cli.command import (
+    SharedOption,
     current_script,
     feeds_option,
     message_option,
@@ -175,15 +176,30 @@ _MANNERS = (
 )
 
 
+_AS_JSON = output_option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def _common(command: F, *options: Callable[[Any], Any], without: Sequence[str] = ()) -> F:
+    """Adds OPTIONS to COMMAND as common ones, except those of the parameters WITHOUT."""
+    for option in reversed(options):
+        command = option(command)
+        added: list[click.Parameter] = command.__click_params__  # type: ignore[attr-defined]
+        if added[-1].name in without:
+            added.pop()
+        elif isinstance(added[-1], SharedOption):
+            added[-1].is_common = True
+    return command
+
+
 @functools.cache
-def common_options() -> dict[str, click.Option]:
-    """Returns the options that most commands have, by the names of their parameters."""
+def common_options() -> tuple[click.Option, ...]:
+    """Returns the options that most commands have."""
 
     def nothing() -> None:
         """Takes the options."""
 
     shared = (*click.command(edit_options(nothing)).params, *click.command(answer_options(nothing)).params)
-    return {option.name or "": option for option in shared if isinstance(option, click.Option)}
+    return tuple({option.name: option for option in shared if isinstance(option, click.Option)}.values())
 
 
 def edit_options(command: F, *, without: Sequence[str] = ()) -> F:
@@ -210,9 +226,7 @@ def edit_options(command: F, *, without: Sequence[str] = ()) -> F:
             report_failure(request, terminal.command, error)
             raise
 
-    for option in reversed((*_MODEL, *_AS_V1, OUT, *_OUTPUT, *_LEVEL, *_RUNNING, *_MANNERS)):
-        wrapper = option(wrapper)
-    _leave_out(wrapper, without)
+    wrapper = _common(wrapper, *_MODEL, *_AS_V1, OUT, *_OUTPUT, *_LEVEL, *_RUNNING, *_MANNERS, without=without)
     wrapper.edits = True  # type: ignore[attr-defined]
     return click.argument("model", shell_complete=files)(wrapper)  # type: ignore[return-value]
 
@@ -239,11 +253,7 @@ def validate_options(command: F) -> F:
         wanted = _wanted(options)
         return command(settings=settings, overrides=overrides, devices=compared, read=read, wanted=wanted, **options)
 
-    wrapper = answering_json(wrapper)
-    as_json = output_option("--json", "as_json", is_flag=True, help="Print JSON.")
-    for option in reversed((*_MODEL, *_RUNNING, as_json, *_MANNERS)):
-        wrapper = option(wrapper)
-    return wrapper  # type: ignore[return-value]
+    return _common(answering_json(wrapper), *_MODEL, *_RUNNING, _AS_JSON, *_MANNERS)  # type: ignore[return-value]
 
 
 def tolerance_options(command: F) -> F:
@@ -251,12 +261,6 @@ def tolerance_options(command: F) -> F:
     kind = click.FloatRange(0)
     command = proof_option("--atol", type=kind, metavar="X", help="Absolute difference that floats may have.")(command)
     return proof_option("--rtol", type=kind, metavar="X", help="Relative difference that floats may have.")(command)
-
-
-def _leave_out(command: Callable[..., object], names: Sequence[str]) -> None:
-    """Takes the options of the parameters NAMES away from COMMAND."""
-    kept = [option for option in command.__click_params__ if option.name not in names]  # type: ignore[attr-defined]
-    command.__click_params__ = kept  # type: ignore[attr-defined]
 
 
 def query_options(command: F, *, without: Sequence[str] = ()) -> F:
@@ -269,20 +273,13 @@ def query_options(command: F, *, without: Sequence[str] = ()) -> F:
     def wrapper(**options: Any) -> object:
         return command(wanted=_wanted(options), **options)
 
-    for option in reversed(_MODEL):
-        wrapper = option(wrapper)
-    _leave_out(wrapper, without)
-    return answer_options(wrapper)  # type: ignore[return-value]
+    return answer_options(_common(wrapper, *_MODEL, without=without))  # type: ignore[return-value]
 
 
 def answer_options(command: F, metavar: str = "MODEL") -> F:
     """The options of a command that prints something about what METAVAR names."""
-    answering = answering_json(command)
-    for option in reversed(_MANNERS):
-        answering = option(answering)
-    return click.argument("model", metavar=metavar, shell_complete=files)(
-        output_option("--json", "as_json", is_flag=True, help="Print JSON.")(answering)
-    )
+    answering = _common(answering_json(command), _AS_JSON, *_MANNERS)
+    return click.argument("model", metavar=metavar, shell_complete=files)(answering)
 
 
 def answering_json(command: F) -> F:
