@@ -8,10 +8,12 @@ import click
 
 from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.options import edit_options
-from gdsurgeon.cli.tensor_lists import run_naming, tensor_lists, tensors_in
+from gdsurgeon.cli.tensor_lists import named_edit, tensor_lists, tensors_in
 from gdsurgeon.errors import UsageError
 
 if TYPE_CHECKING:
+    from gdsurgeon.edits.claims import EditResult
+    from gdsurgeon.graph.graph import Graph
     from gdsurgeon.operation.edit import Request
 
 
@@ -28,6 +30,7 @@ def command(request: Request, inputs: tuple[str, ...], outputs: tuple[str, ...])
     Example:
       gdsurgeon extract model.pb --inputs pool5/Reshape --outputs logits -o head.pb
     """
+    from gdsurgeon.cli.run_edit import run_edit
     from gdsurgeon.edits.extract import extract
 
     starts, ends = tensors_in(inputs, "--inputs"), tensors_in(outputs, "--outputs")
@@ -37,9 +40,8 @@ def command(request: Request, inputs: tuple[str, ...], outputs: tuple[str, ...])
             code="missing-option",
             facts={"option": "--outputs"},
         )
-    run_naming(
-        "extract",
-        request,
-        lambda graph: extract(graph, [start.tensor for start in starts], [end.tensor for end in ends]),
-        [*starts, *ends],
-    )
+
+    def edit(graph: Graph) -> EditResult:
+        return extract(graph, [start.tensor for start in starts], [end.tensor for end in ends])
+
+    run_edit("extract", request, named_edit(request, edit, [*starts, *ends]))

@@ -9,9 +9,11 @@ import click
 
 from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.options import edit_options
-from gdsurgeon.cli.tensor_lists import run_naming, tensor_lists, tensors_in
+from gdsurgeon.cli.tensor_lists import named_edit, tensor_lists, tensors_in
 
 if TYPE_CHECKING:
+    from gdsurgeon.edits.claims import EditResult
+    from gdsurgeon.graph.graph import Graph
     from gdsurgeon.operation.edit import Request
 
 
@@ -33,16 +35,16 @@ def command(request: Request, inputs: tuple[str, ...], outputs: tuple[str, ...])
       gdsurgeon freeze saved_model/ -o frozen.pb
       gdsurgeon freeze model.ckpt.meta --outputs logits -o frozen.pb
     """
+    from gdsurgeon.cli.run_edit import run_edit
     from gdsurgeon.edits.freeze import freeze
 
     starts, ends = tensors_in(inputs, "--inputs"), tensors_in(outputs, "--outputs")
     keys = request.wanted.signatures
     request.form, request.becomes = "graph", ".frozen.pb"
-    run_naming(
-        "freeze",
-        request,
-        lambda graph: freeze(
+
+    def edit(graph: Graph) -> EditResult:
+        return freeze(
             graph, signatures=keys, outputs=[end.tensor for end in ends], inputs=[start.tensor for start in starts]
-        ),
-        [*starts, *ends],
-    )
+        )
+
+    run_edit("freeze", request, named_edit(request, edit, [*starts, *ends]))

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from gdsurgeon.cli.check_edit import Answer, check_option, refuse_options
 from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.options import edit_options
-from gdsurgeon.cli.terminal import terminal
-from gdsurgeon.errors import EditError, UsageError, printable
+from gdsurgeon.errors import EditError, printable
+from gdsurgeon.text import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from gdsurgeon.graph.graph import Graph
     from gdsurgeon.operation.edit import Request
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
 
 @click.command("repair", cls=Command)
 @edit_options
-@click.option("--check", "--list", "only_check", is_flag=True, help="Only list what is wrong: exit 0 or 4.")
-@click.option("--json", "as_json", is_flag=True, help="With --list: print JSON.")
+@check_option
 def command(request: Request, only_check: bool, as_json: bool) -> None:
     """Put right what keeps an old graph from being loaded.
 
@@ -32,16 +32,11 @@ def command(request: Request, only_check: bool, as_json: bool) -> None:
 
     \b
     Examples:
-      gdsurgeon repair model.pb --list
+      gdsurgeon repair model.pb --check
       gdsurgeon repair model.pb -o mended.pb
     """
-    if as_json and not only_check:
-        raise UsageError("--json is for --list: --report writes what was done", code="missing-option")
+    refuse_options(request, only_check=only_check, as_json=as_json)
     if only_check:
-        if request.out is not None or request.in_place:
-            raise UsageError(
-                "--check (--list) writes nothing: it goes with neither -o nor -i", code="conflicting-options"
-            )
         _check(request, as_json=as_json)
         return
     from functools import partial
@@ -63,29 +58,28 @@ class _Fault(NamedTuple):
     @property
     def told(self) -> str:
         """It in a line."""
-        return self.text + ("" if self.mendable else " (cannot be mended)")
+        return self.text + ("" if self.mendable else " (cannot be repaired)")
 
 
 def _check(request: Request, *, as_json: bool) -> None:
-    """Prints what is wrong. Raises EditError: something is."""
-    from gdsurgeon.analysis.queries.op_usage import op_counts
+    """Prints what is wrong, and ends the command with exit code 0 or 1. Raises EditError: repair cannot fix it."""
     from gdsurgeon.container.load import open_model
     from gdsurgeon.graph.uniquely import uniquely_named
-    from gdsurgeon.view.findings import findings
 
     graph = uniquely_named(open_model(request.model, request.wanted).graph)
+    answer = Answer("repair", graph)
     faults = list(_faults(graph, custom_ops=bool(request.settings.op_libraries)))
+    left = [fault for fault in faults if not fault.mendable]
     error = None
-    if faults:
-        error = EditError(f"{printable(graph.source_name)} is to be mended", code="to-be-mended")
-    if as_json:
-        terminal.answer(_json(graph, faults, error))
-    else:
-        entries = [("fault", each.told) for each in faults] or [("faults", "none that is known here")]
-        found = findings(graph.source_name, graph.node_count, len(op_counts(graph)), entries)
-        terminal.answer("\n".join(found))
-    if error is not None:
-        raise error
+    if left:
+        error = EditError(
+            f"{printable(graph.source_name)} has {counted(len(left), 'fault')} that repair cannot fix",
+            code="not-mendable",
+            facts={"nodes": [fault.node for fault in left if fault.node]},
+        )
+    entries = [("fault", fault.told) for fault in faults] or [("faults", "none that is known here")]
+    described = [fault._asdict() for fault in faults]
+    answer.give(entries, error, is_to_do=bool(faults), as_json=as_json, faults=described)
 
 
 def _faults(graph: Graph, *, custom_ops: bool) -> Iterator[_Fault]:
@@ -98,17 +92,3 @@ def _faults(graph: Graph, *, custom_ops: bool) -> Iterator[_Fault]:
     nodes = {each.node for each in found}
     others = (fault for fault in refusals(graph, custom_ops=custom_ops) if fault.facts.get("node") not in nodes)
     yield from (_Fault(text, "", mendable=False) for text in others)
-
-
-def _json(graph: Graph, faults: Sequence[_Fault], error: EditError | None) -> str:
-    import json
-
-    from gdsurgeon.cli.hints import error_json
-
-    found = {
-        "model": graph.source_name,
-        "faults": [each._asdict() for each in faults],
-        "error": error_json(error, "repair") if error is not None else None,
-        "exit_code": error.exit_code if error is not None else 0,
-    }
-    return json.dumps(found, indent=2)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gdsurgeon.cli.bodies import in_bodies
+from gdsurgeon.cli.check_edit import check_edit, check_option, refuse_options
 from gdsurgeon.cli.command import Command, proof_option
 from gdsurgeon.cli.complete import files
 from gdsurgeon.cli.hints import HINTS
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from gdsurgeon.graph.graph import Graph
     from gdsurgeon.operation.edit import Request
     from gdsurgeon.patterns.terms import Rule
+
+LISTING = {True: "--list", False: "--check"}
+"""The options with which nothing is written."""
 
 
 @click.command("rewrite", cls=Command)
@@ -47,7 +51,7 @@ if TYPE_CHECKING:
 )
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Replace at most N matches.")
 @click.option("--list", "only_list", is_flag=True, help="Only print what matches, and what is left for which reason.")
-@click.option("--json", "as_json", is_flag=True, help="With --list: print JSON.")
+@check_option
 @proof_option(
     "--tolerance",
     type=click.FloatRange(0),
@@ -61,6 +65,7 @@ def command(
     body: str | None,
     limit: int | None,
     only_list: bool,
+    only_check: bool,
     as_json: bool,
     tolerance: float | None,
 ) -> None:
@@ -81,16 +86,15 @@ def command(
         if rule is None:
             raise UsageError("a rule is missing: 'PATTERN -> REPLACEMENT', or --rules", code="missing-argument")
         raise UsageError("a rule is given, and --rules: rules of both go into one file", code="conflicting-options")
-    if as_json and not only_list:
-        raise UsageError("--json is for --list: --report writes what was done", code="missing-option")
+    if only_list and only_check:
+        raise UsageError("give --list or --check, not both", code="conflicting-options", facts={"option": "--check"})
+    refuse_options(request, only_check=only_list or only_check, as_json=as_json, option=LISTING[only_list])
     with _hinting(rule):
         rules = _rules(rule, sources, only_list or body is not None)
     if rule is not None and body is not None and rules[0].replacement is not None:
         message = "--with BODY takes the place of what matches: give the pattern alone, without '->'"
         raise UsageError(message, code="conflicting-options")
     if only_list:
-        if request.out is not None or request.in_place:
-            raise UsageError("--list writes nothing: it goes with neither -o nor -i", code="conflicting-options")
         with _hinting(rule):
             count = _list(request, rules, as_json)
         if not count and _is_robbed(rule):
@@ -108,6 +112,8 @@ def command(
         with _hinting(rule):
             return rewrite(graph, rules, part, limit=limit, of_largest=near)
 
+    if only_check:
+        check_edit("rewrite", request, [request.instruction(edit)], as_json=as_json)
     run_edit("rewrite", request, edit)
 
 

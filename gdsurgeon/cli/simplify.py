@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gdsurgeon.cli.check_edit import check_edit, check_option, refuse_options
 from gdsurgeon.cli.command import Command, proof_option
 from gdsurgeon.cli.options import edit_options, names_in
-from gdsurgeon.cli.tensor_lists import run_naming, tensor_lists, tensors_in
+from gdsurgeon.cli.tensor_lists import named_edit, tensor_lists, tensors_in
 from gdsurgeon.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from gdsurgeon.edits.claims import EditResult
     from gdsurgeon.graph.attrs import Shape
     from gdsurgeon.graph.graph import Graph
     from gdsurgeon.operation.edit import Request
@@ -25,6 +27,7 @@ ENGINES = ("opencv",)
 
 @click.command("simplify", cls=Command)
 @edit_options
+@check_option
 @tensor_lists(outputs="Keep only what these tensors need.")
 @click.option("--passes", metavar="PASS,...", multiple=True, help="Do only these.")
 @click.option("--skip", metavar="PASS,...", multiple=True, help="Do not do these.")
@@ -50,6 +53,8 @@ ENGINES = ("opencv",)
 )
 def command(
     request: Request,
+    only_check: bool,
+    as_json: bool,
     outputs: tuple[str, ...],
     passes: tuple[str, ...],
     skip: tuple[str, ...],
@@ -77,6 +82,7 @@ def command(
       gdsurgeon simplify model.pb --passes unread,identities -o smaller.pb
       gdsurgeon simplify model.pb --shape image=1,224,224,3 -o smaller.pb
     """
+    from gdsurgeon.cli.run_edit import run_edit
     from gdsurgeon.edits.simplify import simplify
 
     if tolerance is not None and not fold_bn:
@@ -88,13 +94,12 @@ def command(
     ends, wanted = tensors_in(outputs, "--outputs"), names_in(passes, "--passes")
     without = names_in(skip, "--skip")
     _check_more_than_checks(wanted, without, keep_checks and not fold_bn)
+    refuse_options(request, only_check=only_check, as_json=as_json)
     evaluator = _evaluator(request)
     near = {} if tolerance is None else {"tolerance": tolerance}
 
-    run_naming(
-        "simplify",
-        replace(request, evaluator=evaluator),
-        lambda graph: simplify(
+    def edit(graph: Graph) -> EditResult:
+        return simplify(
             graph,
             [end.tensor for end in ends],
             passes=wanted,
@@ -105,9 +110,13 @@ def command(
             engine=engine or "",
             fold_bn=fold_bn,
             **near,
-        ),
-        ends,
-    )
+        )
+
+    request = replace(request, evaluator=evaluator)
+    edits = named_edit(request, edit, ends)
+    if only_check:
+        check_edit("simplify", request, edits, as_json=as_json)
+    run_edit("simplify", request, edits)
 
 
 def _shapes(request: Request, graph: Graph) -> list[tuple[str, Shape]]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gdsurgeon.edits.signatures import Named
     from gdsurgeon.graph.graph import Graph
     from gdsurgeon.operation.edit import Request
-    from gdsurgeon.operation.sequence import Edit
+    from gdsurgeon.operation.sequence import Edit, Instruction
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -90,20 +90,14 @@ def unnamed(tensors: Sequence[ListedTensor], option: str) -> list[str]:
     return [tensor for tensor, _ in tensors]
 
 
-def run_naming(command: str, request: Request, edit: Edit, tensors: Sequence[ListedTensor]) -> None:
-    """Runs EDIT as `run_edit` does, then renames those of TENSORS that get a name.
-
-    Raises:
-        GdsurgeonError: see `run_edit`.
-    """
-    from gdsurgeon.cli.run_edit import run_edit
+def named_edit(request: Request, edit: Edit, tensors: Sequence[ListedTensor]) -> list[Instruction]:
+    """EDIT as REQUEST asks for it, then the renaming of those TENSORS that get a name."""
     from gdsurgeon.edits.claims import SameGiven
     from gdsurgeon.edits.rename import rename
     from gdsurgeon.operation.sequence import Instruction
 
     if not any(name for _, name in tensors):
-        run_edit(command, request, edit)
-        return
+        return [request.instruction(edit)]
     placeholders: dict[str, str] = {}
 
     def first(graph: Graph) -> EditResult:
@@ -126,4 +120,4 @@ def run_naming(command: str, request: Request, edit: Edit, tensors: Sequence[Lis
                 )
         return rename(graph, pairs)
 
-    run_edit(command, request, [request.instruction(first), Instruction(second)])
+    return [request.instruction(first), Instruction(second)]

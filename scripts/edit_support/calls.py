@@ -49,7 +49,7 @@ rewrite {model} --rules builtin:swish --rules builtin:gelu --rules builtin:atrou
 rewrite {model} 'MatMul($x, $y)' --list --json
 compat {model} --for 1.15 => out{suffix}
 check-ops {model} --for tf1.15 --json
-repair {model} --list --json
+repair {model} --check --json
 quantize {model} --dtype float16 => out{suffix}
 quantize {model} --dtype int8 --tolerance 0.05 => out{suffix}
 to-savedmodel {model} => served

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pytest
 from support.commands import QUICK
 from support.desk import Desk
@@ -94,3 +96,31 @@ def test_of_several_bodies_one_may_have_nothing_to_do(desk: Desk) -> None:
     words = (*bodies, "--op", "AddV2", "--assign", "/cpu:0", "-o", "out.pb", *QUICK)
     report = desk.report("set-device", str(FIXTURES / "functions_tf2.pb"), *words)
     assert list(report["edit"]["inside"]) == ["while_body_frozen_82"] and len(report["edit"]["notes"]) == 2
+
+
+CHECKED = {
+    "simplify": 1,
+    "simplify --passes constants": 0,
+    "simplify --passes constants --outputs q=y": 1,
+    "rewrite Relu($x)->Relu6($x)": 1,
+    "rewrite Relu6($x)->Relu($x)": 0,
+    "rewrite Neg(Identity($x))->Neg($x)": 4,
+    "repair": 0,
+}
+"""Command lines, and their exit codes with --check."""
+
+
+@pytest.mark.parametrize("line", CHECKED)
+def test_a_check_writes_nothing(desk: Desk, line: str) -> None:
+    """Exit code 0: nothing to do; 1: something to do; 4: impossible."""
+    read = [node(name, op, ["i"], T=FLOAT) for name, op in (("z", "Neg"), ("w", "Abs"))]
+    desk.put("model.pb", graph_bytes(X, Y, node("i", "Identity", ["y"], T=FLOAT), *read))
+    command, *words = line.split()
+    arguments = (command, "model.pb", *words, "--check")
+    ran, found = desk.run(*arguments), desk.answer(*arguments, "--json", code=CHECKED[line])
+    assert ran.code == found["exit_code"] == CHECKED[line] and list(desk.files()) == ["model.pb"]
+    assert bool(found["error"]) == (ran.code == 4)
+    desk.refused(2, "conflicting-options", *arguments, "-o", "out.pb", option="--check")
+    desk.refused(2, "missing-option", *arguments[:-1], "--json", option="--check")
+    desk.put("s.gds", shlex.join([command, *words, "--check"]).encode())
+    desk.refused(2, "not-in-a-script", "apply", "model.pb", "s.gds", option="--check")

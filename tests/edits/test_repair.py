@@ -166,8 +166,8 @@ def test_an_op_that_is_not_known_is_a_fault(desk: Desk) -> None:
     refused(graph(X, call("c", "F", ["x"], [FLOAT], [FLOAT]), called), "not-mendable", repair)
     desk.put("model.pb", graph_bytes(*custom))
     desk.refused(4, "not-mendable", "repair", "model.pb", "-o", "out.pb")
-    ran = desk.run("repair", "model.pb", "--list", "--json")
-    check_error(ran.error, "to-be-mended", {})
+    ran = desk.run("repair", "model.pb", "--check", "--json")
+    check_error(ran.error, "not-mendable", {"nodes": []})
     assert ran.code == 4 and [each["mendable"] for each in json.loads(ran.out)["faults"]] == [False]
 
 
@@ -207,10 +207,10 @@ def test_what_is_wrong_is_listed(desk: Desk) -> None:
     desk.put(
         "old.pb", graph_bytes(X, V, node("a", "AssignAdd", ["v", "x"], T=FLOAT), add("b", "x", "nobody"), *table())
     )
-    ran = desk.run("repair", "old.pb", "--list")
-    check_error(ran.error, "to-be-mended", {})
+    ran = desk.run("repair", "old.pb", "--check")
+    check_error(ran.error, "not-mendable", {"nodes": ["t"]})
     assert ran.code == 4 and len(ran.out.splitlines()) == 4
-    ran = desk.run("repair", "old.pb", "--list", "--json")
+    ran = desk.run("repair", "old.pb", "--check", "--json")
     found = json.loads(ran.out)
     assert [(each["node"], each["mendable"]) for each in found["faults"]] == [("a", True), ("t", False), ("", False)]
     assert [name in each["text"] for name, each in zip("atb", found["faults"], strict=True)] == [True] * 3
@@ -220,4 +220,4 @@ def test_what_is_wrong_is_listed(desk: Desk) -> None:
     assert (ran.code, ran.err) == (0, "")
     assert json.loads(desk.run("repair", "sound.pb", "--check", "--json").out)["faults"] == []
     desk.refused(2, "missing-option", "repair", "sound.pb", "--json")
-    desk.refused(2, "conflicting-options", "repair", "sound.pb", "--list", "-o", "out.pb")
+    desk.refused(2, "conflicting-options", "repair", "sound.pb", "--check", "-o", "out.pb")

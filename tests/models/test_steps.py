@@ -28,7 +28,7 @@ JOBS: dict[str, tuple[str, str, tuple[str, ...], tuple[str, ...]]] = {
         ("  input    input  float32 [?,224,224,3]  ->  string [?]", "2 input sets (batch 1 and 2)")),
     "the best three, behind a softmax": (
         "add-postprocessing", "mobilenet_v1_eval.pbtxt",
-        ("--output", "MobilenetV1/Predictions/Reshape_1", "--steps", "top-k(3) | labels(file=labels.txt)"),
+        ("--at", "MobilenetV1/Predictions/Reshape_1", "--steps", "top-k(3) | labels(file=labels.txt)"),
         ("MobilenetV1/Predictions/Reshape_1  string [1,3] = [class ", "3 outputs, 2 input sets (batch 1 and 2)")),
     "a softmax, and the best three": (
         "add-postprocessing", "t2o_fc_layers.pb",
@@ -62,7 +62,7 @@ JOBS: dict[str, tuple[str, str, tuple[str, ...], tuple[str, ...]]] = {
         ("  input    X  float32 [?,784]  ->  string [?]", "2 input sets (batch 1 and 2), bit-identical")),
     "boxes": (
         "add-postprocessing", "od_hand_ssd_frozen_synth.pb",
-        ("--output", "Postprocessor/raw_box_scores", "--steps", "nms(boxes=Postprocessor/raw_box_locations, "
+        ("--at", "Postprocessor/raw_box_scores", "--steps", "nms(boxes=Postprocessor/raw_box_locations, "
          "layout=yxyx, most=20, score=0.3, background=true) | labels(names=[hand]) | "
          "rename(scores, boxes=boxes, classes=names, count=n)"),
         ("float32 [1,20,4]", "returned names  string [1,20] = [hand, ", "  output   n  int32")),
