@@ -105,7 +105,8 @@ def _copy(context: ContextDef, copied: Copied, spell: Spell) -> ContextDef | Non
     respell_context(out, spell)
     for found in contexts_in(out):
         name = found.context_name
-        found.context_name = copied.frames.get(name) or copied.spelt(name)
+        if name:
+            found.context_name = copied.frames.get(name) or copied.spelt(name)
     return out
 
 

@@ -82,8 +82,8 @@ class SurroundingsCheck:
         if own is not None:
             before = surroundings(own.meta, own.folder if folder and isinstance(own, SavedModel) else "")
         found = surroundings(written, folder)
-        expected = unchanged(before, original, self._result.intent)
-        wrong = list(wrong_surroundings(expected, found, written.graph, self._result.asked, self._how))
+        expected = unchanged(before, original, written.graph, self._result.intent)
+        wrong = list(wrong_surroundings(expected, found, self._result.asked, self._how))
         known = Counter(_places(faults(before, original))) | Counter(_places(faults(expected.values, written.graph)))
         self._refuse_faults(known, found, written)
         if wrong:

@@ -6,20 +6,17 @@ from collections.abc import Collection, Iterator
 
 from gdsurgeon.container.container import Container
 from gdsurgeon.container.held import Unlike, held_by, held_nodes
-from gdsurgeon.container.mentions import as_variable
 from gdsurgeon.container.meta_graph import MetaGraph
 from gdsurgeon.container.objects import ObjectGraph
 from gdsurgeon.container.restoring import restored_keys
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.errors import EditError, InputError, Json, Remark, printable, quoted
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.served import node_now
 from gdsurgeon.graph.serving import INIT, Copied
 from gdsurgeon.ops.kinds import is_variable
 from gdsurgeon.text import counted, named
-from gdsurgeon.wire.protos import CollectionDef
 
 
 def check_functions(meta: MetaGraph) -> None:
@@ -86,8 +83,7 @@ def wrong_functions(meta: MetaGraph, written: MetaGraph, touched: Collection[str
 def copies_faults(container: Container, written: MetaGraph) -> Iterator[Remark]:
     """What is wrong with the variables that were copied, as they are WRITTEN of CONTAINER, a line each.
 
-    Each is restored where its original is, from a key of its own, which is to hold the same; and it is listed where
-    that is listed.
+    Each is restored where its original is, from a key of its own, which is to hold the same.
     """
     copies = _copies(container.graph)
     if not copies:
@@ -95,7 +91,6 @@ def copies_faults(container: Container, written: MetaGraph) -> Iterator[Remark]:
     serving = container.graph.serving
     before = (serving.before or serving).keys if serving is not None else {}
     after = restored_keys(written)
-    listed = [{*_listed(collection)} for _, collection in sorted(written.around.collection_def.items())]
     for copied in copies:
         for node, copy in copied.nodes.items():
             if not is_variable(node.op):
@@ -108,21 +103,9 @@ def copies_faults(container: Container, written: MetaGraph) -> Iterator[Remark]:
                 source = "from nothing" if key is None else f"from {quoted(key)}"
                 text = f"{quoted(copy.name)} is restored {source}, but {quoted(node.name)} from {quoted(old.tensor)}"
                 yield Remark(text, "wrong-key", variable=copy.name, key=key, original=node.name, expected=old.tensor)
-            if any(node.name in names and copy.name not in names for names in listed):
-                text = f"{quoted(copy.name)} is not in the collections of {quoted(node.name)}"
-                yield Remark(text, "not-listed", variable=copy.name, original=node.name)
 
 
 def _is_shared(node: Node, copy: Node) -> bool:
     """Whether both are one variable by the name that they share."""
     name = node.text_attr("shared_name")
     return bool(name) and name == copy.text_attr("shared_name")
-
-
-def _listed(collection: CollectionDef) -> Iterator[str]:
-    """The variables that COLLECTION describes."""
-    if collection.WhichOneof("kind") == "bytes_list":
-        for entry in collection.bytes_list.value:
-            found = as_variable(entry)
-            if found is not None:
-                yield parse_tensor(found.variable_name).node

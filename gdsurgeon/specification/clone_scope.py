@@ -5,19 +5,23 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
+from typing import Any, NamedTuple
 
 from gdsurgeon.comparison.audit import audit
 from gdsurgeon.comparison.compare import Comparison
 from gdsurgeon.comparison.facts import FunctionChanges, Value
 from gdsurgeon.comparison.intent import Altered, Copies, Intent
-from gdsurgeon.container.surroundings import Surroundings
+from gdsurgeon.comparison.surroundings import respelt
+from gdsurgeon.container.surroundings import Node as NodeName
+from gdsurgeon.container.surroundings import Surroundings, Tensor
+from gdsurgeon.container.surroundings import Value as Held
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.attrs import types_value
 from gdsurgeon.graph.closure import closure
 from gdsurgeon.graph.constants import constant, tensor_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
-from gdsurgeon.graph.names import UniqueNames, format_input, free_scope, is_numbered
+from gdsurgeon.graph.names import UniqueNames, format_input, free_scope, is_numbered, parse_tensor
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.serving import Key, Serving
 from gdsurgeon.ops.dtypes import STRING
@@ -33,7 +37,7 @@ from gdsurgeon.ops.kinds import (
     VARIABLES,
     is_variable,
 )
-from gdsurgeon.specification.savers import Saved, each_once, restoring_rows, say_gone, say_saver
+from gdsurgeon.specification.savers import Saved, each_once, expect_saver, restoring_rows, say_gone, say_saver
 from gdsurgeon.specification.sharing import assignments, called_pairs, names_in_use, sharing_faults
 from gdsurgeon.specification.surroundings import Expected
 from gdsurgeon.specification.training import (
@@ -62,31 +66,13 @@ def violations(
     with_slots: bool = False,
 ) -> Iterator[str]:
     """See `gdsurgeon.specification.specify.violations`."""
-    before, after, facts = comparison.before, comparison.after, comparison.facts
-    old, new = source.strip("/"), target.strip("/")
-    if unique:
-        new = free_scope(before.store.names, new)
-    under = {name: new + name[len(old) :] for name in before.store.names if name == old or name.startswith(old + "/")}
-    left = _left(before, under, shares=variables == "share", with_slots=with_slots)
-    names = {name: copy for name, copy in under.items() if not any(re.search(pattern, name) for pattern in share)}
-    names = {name: copy for name, copy in names.items() if name not in left}
-    outer = dict.fromkeys(_outside(before, names, variables, {was.removesuffix(":0") for was, _ in inputs}), "")
-    for name in dict.fromkeys([*outer, *_initialising(before, names | outer, left)]):
-        names[name] = under.get(name) or _made_unique(f"{new}/{name}", facts.added, names)
-    own = _own(before, names)
-    kept = kept_places(before, own, _saver(before)) if before.serving is not None else []
-    new_saver = _needs_saver(before, own, kept)
-    kept = [] if new_saver else kept
-    for name in dict.fromkeys(before.store.names[row] for place in kept for row in place.path):
-        if name not in names:
-            names[name] = under.get(name) or _made_unique(f"{new}/{name}", facts.added, names)
-
-    def spelt(key: str) -> str:
-        return new + key[len(old) :] if key.startswith(old + "/") else f"{new}/{key}"
-
-    saver = Saver(before, kept, spelt)
+    before, after = comparison.before, comparison.after
+    asked = _Asked(source, target, inputs, share, unique, variables, with_slots)
+    cloned = _cloned(before, comparison.facts.added, asked)
+    names, spelt = cloned.names, cloned.spelt
+    saver = Saver(before, cloned.kept, spelt)
     outside = {was.removesuffix(":0"): now.removesuffix(":0") for was, now in inputs}
-    copies = Copies(before, names, outside | saver.restored(), True, left)
+    copies = Copies(before, names, outside | saver.restored(), True, cloned.left)
     pairs = called_pairs(copies, after)
     functions = {mine: its for mine, its in pairs if mine != its}
     intent = Intent(
@@ -96,8 +82,9 @@ def violations(
         copies=[copies],
     )
     saver.say(intent, names)
-    if new_saver:
-        _say_new_saver(before, own, names, spelt, intent)
+    if cloned.has_new_saver:
+        say_saver(before, [item for item, _ in _newly_saved(before, cloned)], intent)
+        say_gone(before, restoring_rows(before, _serving(before)), intent)
     yield from _groups(comparison, names, intent)
     yield from audit(comparison, intent)
     if len({mine for mine, _ in pairs}) < len(pairs) or len(set(functions.values())) < len(functions):
@@ -109,15 +96,174 @@ def violations(
             yield f"no cloned node reads {quoted(tensor)}"
 
 
-def around(expected: Expected, found: Surroundings, **asked: object) -> Iterator[str]:
-    """Collections may list copies, and a saver may restore these: `copies_faults` compares both with the originals."""
-    del found, asked
-    lists = [place for place in expected.values if place[0] == "collection"]
-    expected.grown.update(lists)
-    expected.free.update(place for place in lists if place[1] in ("while_context", "cond_context"))
-    variables = (("collection", key) for key in ("variables", "trainable_variables"))
-    expected.free.update((("saver",), ("checkpoint",), *variables))
+class _Asked(NamedTuple):
+    """The arguments of the edit."""
+
+    source: str
+    target: str
+    inputs: Sequence[tuple[str, str]] = ()
+    share: Sequence[str] = ()
+    unique: bool = False
+    variables: str = "clone"
+    with_slots: bool = False
+
+
+class _Cloned(NamedTuple):
+    """What is cloned.
+
+    Attributes:
+        names: the names of the clones by those of the originals.
+        spelt: returns the name of a clone, or the key of its value, under the new scope.
+        left: nodes that are not cloned.
+        own: the variables that get values of their own.
+        kept: where the model's saver has these variables; none if a new saver replaces it.
+        has_new_saver: whether a new saver replaces the model's.
+    """
+
+    names: dict[str, str]
+    spelt: Callable[[str], str]
+    left: set[str]
+    own: set[int]
+    kept: list[Kept]
+    has_new_saver: bool
+
+
+def _cloned(before: Graph, added: Sequence[str], asked: _Asked) -> _Cloned:
+    """Returns what is cloned of BEFORE. ADDED are the names of the nodes that the edit has added."""
+    old, new = asked.source.strip("/"), asked.target.strip("/")
+    if asked.unique:
+        new = free_scope(before.store.names, new)
+    under = {name: new + name[len(old) :] for name in before.store.names if name == old or name.startswith(old + "/")}
+    left = _left(before, under, shares=asked.variables == "share", with_slots=asked.with_slots)
+    names = {name: copy for name, copy in under.items() if not any(re.search(pattern, name) for pattern in asked.share)}
+    names = {name: copy for name, copy in names.items() if name not in left}
+    replaced = {was.removesuffix(":0") for was, _ in asked.inputs}
+    outer = dict.fromkeys(_outside(before, names, asked.variables, replaced), "")
+    for name in dict.fromkeys([*outer, *_initialising(before, names | outer, left)]):
+        names[name] = under.get(name) or _made_unique(f"{new}/{name}", added, names)
+    own = _own(before, names)
+    kept = kept_places(before, own, _saver(before)) if before.serving is not None else []
+    has_new_saver = _needs_saver(before, own, kept)
+    kept = [] if has_new_saver else kept
+    for name in dict.fromkeys(before.store.names[row] for place in kept for row in place.path):
+        if name not in names:
+            names[name] = under.get(name) or _made_unique(f"{new}/{name}", added, names)
+
+    def spelt(key: str) -> str:
+        return new + key[len(old) :] if key.startswith(old + "/") else f"{new}/{key}"
+
+    return _Cloned(names, spelt, left, own, kept, has_new_saver)
+
+
+def _serving(before: Graph) -> Serving:
+    serving = before.serving or Serving()
+    return serving.before or serving
+
+
+def around(expected: Expected, found: Surroundings, **asked: Any) -> Iterator[str]:
+    """Has EXPECTED list the clones, and restore their values; see `surroundings.wrong_surroundings`."""
+    before, values = expected.graph, expected.values
+    added = [name for name in expected.now.store.names if name not in before]
+    cloned = _cloned(before, added, _Asked(**asked))
+    listing = _Listing(cloned)
+    for place in [place for place in values if place[0] == "collection"]:
+        values[place] = listing.members(values[place], found.get(place))
+    if cloned.has_new_saver:
+        saved = _newly_saved(before, cloned)
+        expect_saver(expected, found, [item for item, _ in saved])
+        keys = [(item.key.tensor, of) for item, of in saved]
+    else:
+        keys = [(new.decode(), old.decode()) for old, new in Saver(before, cloned.kept, cloned.spelt).keys.items()]
+    if any(place[0] == "checkpoint" for place in values):
+        values.update({("checkpoint", new): values["checkpoint", old] for new, old in keys})
     yield from ()
+
+
+class _Listing:
+    """The collections of a model with clones: records about originals are followed by records about their clones."""
+
+    def __init__(self, cloned: _Cloned) -> None:
+        self._names, self._spelt = cloned.names, cloned.spelt
+
+    def members(self, members: Held, found: Held | None) -> Held:
+        """Returns the MEMBERS of a collection with those about clones. FOUND has numbers after names in use."""
+        if not isinstance(members, tuple):
+            return members
+        out: list[Held] = []
+        more: list[Held] = []
+        for member in members:
+            kind = member.get("message") if isinstance(member, dict) else ""
+            if isinstance(member, dict) and kind in ("WhileContextDef", "CondContextDef"):
+                out += self._contexts(member)
+            else:
+                out.append(member)
+                more += self._copy(member)
+        return self._numbered((*out, *more), found)
+
+    def _copy(self, member: Held) -> list[Held]:
+        """Returns the record about the clone of what MEMBER is about, in a list; an empty list if it has no clone."""
+        names: Held | None = member
+        if isinstance(member, dict):
+            kind = member.get("message")
+            names = member.get({"VariableDef": "variable_name", "QueueRunnerDef": "queue_name"}.get(str(kind), ""))
+            if kind == "QueueRunnerDef" and names is not None:
+                filling = member.get("enqueue_op_name", ())
+                assert isinstance(filling, tuple)
+                own = tuple(name for name in filling if self._is_cloned(name))
+                member = {**member, "enqueue_op_name": own}
+                names = names if own else None
+        return [self._clone(member)] if names is not None and self._is_cloned(names) else []
+
+    def _is_cloned(self, name: Held) -> bool:
+        return isinstance(name, (NodeName, Tensor)) and parse_tensor(name.removeprefix("^")).node in self._names
+
+    def _clone(self, value: Held) -> Held:
+        """Returns VALUE by the names of clones."""
+        record = respelt({(): value}, self._name)[()]
+        return self._scoped(record)
+
+    def _name(self, text: str) -> str:
+        control = "^" if text[:1] == "^" else ""
+        node, colon, port = text.removeprefix("^").partition(":")
+        return f"{control}{self._names.get(node, node)}{colon}{port}"
+
+    def _scoped(self, value: Held) -> Held:
+        """Returns VALUE with the names of contexts and of sliced variables in the new scope."""
+        if isinstance(value, tuple):
+            return tuple(map(self._scoped, value))
+        if not isinstance(value, dict):
+            return value
+        return {key: self._spelt(str(item)) if key in _SCOPED else self._scoped(item) for key, item in value.items()}
+
+    def _contexts(self, context: dict[str, Held]) -> list[Held]:
+        """Returns CONTEXT and that of its clone; if it is not cloned, CONTEXT with clones of nodes inside it."""
+        if self._is_cloned(context.get("pivot_name", "")):
+            return [context, self._clone(context)]
+        context = dict(context)
+        held = context.get("values_def")
+        if isinstance(held, dict) and isinstance(values := held.get("values"), tuple):
+            more = tuple(self._clone(name) for name in values if self._is_cloned(name))
+            context["values_def"] = {**held, "values": (*values, *more)}
+        nested = context.get("nested_contexts", ())
+        if nested:
+            assert isinstance(nested, tuple)
+            pairs = [(kind, self._contexts(inner)) for item in nested if isinstance(item, dict)
+                     for kind, inner in item.items() if isinstance(inner, dict)]  # fmt: skip
+            firsts = [{kind: inner} for kind, (inner, *_) in pairs]
+            copies = [{kind: copy} for kind, (_, *its) in pairs for copy in its]
+            context["nested_contexts"] = (*firsts, *copies)
+        return [context]
+
+    def _numbered(self, value: Held, found: Held | None, key: str = "") -> Held:
+        """Returns VALUE with the numbers that names in the new scope have in FOUND."""
+        if isinstance(value, tuple) and isinstance(found, tuple) and len(value) == len(found):
+            return tuple(self._numbered(one, other) for one, other in zip(value, found, strict=True))
+        if isinstance(value, dict) and isinstance(found, dict):
+            return {name: self._numbered(item, found.get(name), name) for name, item in value.items()}
+        return found if key in _SCOPED and isinstance(found, str) and is_numbered(found, str(value)) else value
+
+
+_SCOPED = ("context_name", "full_name")
 
 
 def _left(graph: Graph, under: Collection[str], *, shares: bool, with_slots: bool) -> set[str]:
@@ -185,30 +331,26 @@ def _needs_saver(graph: Graph, own: Collection[int], kept: Iterable[Kept]) -> bo
     return any(called(table.names[row]) not in restored for row in own if table.names[row] in keys)
 
 
-def _say_new_saver(
-    before: Graph, own: Collection[int], names: Mapping[str, str], spelt: Callable[[str], str], intent: Intent
-) -> None:
-    """Has INTENT say that nodes restore and save all that there is, and the clones of what is their OWN."""
-    serving = before.serving or Serving()
-    serving = serving.before or serving
-    table = before.store.table
+def _newly_saved(before: Graph, cloned: _Cloned) -> list[tuple[Saved, str]]:
+    """Returns the variables that a new saver has, clones among them, each with the key of the value that it gets."""
+    serving, table = _serving(before), before.store.table
     found = each_once(before, serving, (table.rows[name] for name in serving.keys))
     unique = UniqueNames({item.key.tensor for item in found}.__contains__)
-    saved: list[Saved] = []
-    clones: dict[str, list[Saved]] = {}
+    saved: list[tuple[Saved, str]] = []
+    clones: dict[str, list[tuple[Saved, str]]] = {}
     seen: set[Key] = set()
     for item in found:
         key = item.key
         if key in seen:
             key = key._replace(tensor=unique(item.name))
         seen.add(item.key)
-        saved.append(item._replace(key=key))
-        if table.rows[item.name] in own:
-            alike = clones.setdefault(key.tensor, [])
-            its = alike[0].key.tensor if alike else unique(spelt(key.tensor))
-            alike.append(Saved(names[item.name], item.name, key._replace(tensor=its)))
-    say_saver(before, [*saved, *sorted(chain(*clones.values()), key=lambda item: table.rows[item.original])], intent)
-    say_gone(before, restoring_rows(before, serving), intent)
+        saved.append((item._replace(key=key), item.key.tensor))
+        if table.rows[item.name] in cloned.own:
+            same = clones.setdefault(key.tensor, [])
+            its = same[0][0].key.tensor if same else unique(cloned.spelt(key.tensor))
+            clone = Saved(cloned.names[item.name], item.name, key._replace(tensor=its))
+            same.append((clone, item.key.tensor))
+    return [*saved, *sorted(chain(*clones.values()), key=lambda pair: table.rows[pair[0].original])]
 
 
 class Saver:
@@ -221,12 +363,20 @@ class Saver:
     """
 
     def __init__(self, graph: Graph, kept: Iterable[Kept], spelt: Callable[[str], str]) -> None:
-        self._graph, self._spelt = graph, spelt
         self._places: dict[Node, list[int]] = {}
         for place in kept:
             places = self._places.setdefault(graph[graph.store.names[place.op]], [])
             if place.place not in places:
                 places.append(place.place)
+        self._texts = {op: [_texts(read.node) for read in op.inputs[1 : 2 if op.op == "Save" else 3]]
+                       for op in self._places}  # fmt: skip
+        self.keys: dict[bytes, bytes] = {}
+        taken = {key for held in self._texts.values() for key in held[0]}
+        unique = UniqueNames(lambda key: key.encode() in taken)
+        for op, places in self._places.items():
+            for key in (self._texts[op][0][at] for at in places):
+                if key not in self.keys:
+                    self.keys[key] = unique(spelt(key.decode())).encode()
 
     def restored(self) -> dict[str, str]:
         """For what is restored for an original what is restored for its clone."""
@@ -238,17 +388,10 @@ class Saver:
 
     def say(self, intent: Intent, names: Mapping[str, str]) -> None:
         """Has INTENT say what becomes of it where nodes are cloned as NAMES."""
-        texts = {op: [_texts(read.node) for read in op.inputs[1 : 2 if op.op == "Save" else 3]] for op in self._places}
-        taken = {key for held in texts.values() for key in held[0]}
-        unique = UniqueNames(lambda key: key.encode() in taken)
-        keys: dict[bytes, bytes] = {}
         for op, places in self._places.items():
-            for key in (texts[op][0][at] for at in places):
-                if key not in keys:
-                    keys[key] = unique(self._spelt(key.decode())).encode()
             self._say_of(op, places, intent, names)
-            for slot, held in enumerate(texts[op]):
-                more = [held[at] if slot else keys[held[at]] for at in places]
+            for slot, held in enumerate(self._texts[op]):
+                more = [held[at] if slot else self.keys[held[at]] for at in places]
                 value = tensor_value(STRING, (len(held) + len(more),), [*held, *more])
                 _say(intent, op.inputs[1 + slot].node, {"attr value": value.SerializeToString()})
 

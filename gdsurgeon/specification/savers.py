@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from gdsurgeon.comparison.facts import FunctionChanges
 from gdsurgeon.comparison.intent import Intent, made
-from gdsurgeon.container.surroundings import Node, Surroundings, Tensor, Value
+from gdsurgeon.container.surroundings import Node, Place, Surroundings, Tensor, Value
 from gdsurgeon.graph.attrs import shape_value, type_value, types_value
 from gdsurgeon.graph.closure import closure
 from gdsurgeon.graph.constants import tensor_value
@@ -75,38 +75,69 @@ def say_saver(before: Graph, saved: Sequence[Saved], intent: Intent, stem: str =
     intent.added += dict.fromkeys(item.node for item in altered)
 
 
-def expect_saver(expected: Expected, found: Surroundings, saved: Sequence[Saved], stem: str = "saver") -> Iterator[str]:
-    """Has EXPECTED be the surroundings of the nodes of `say_saver`; yields what is wrong with the variables FOUND."""
-    graph = expected.graph
+def expect_saver(expected: Expected, found: Surroundings, saved: Sequence[Saved], stem: str = "saver") -> None:
+    """Has EXPECTED be the surroundings of the nodes of `say_saver`: the saver and the variables that are listed.
+
+    Args:
+        expected: is changed.
+        found: after the edit. It tells which variables are trained if nothing else does.
+        saved: the variables.
+        stem: of the scope.
+    """
+    graph, was = expected.graph, expected.was
     scope = free_scope(graph.store.names, stem)
     expected.drop(("saver",))
     own = {"filename_tensor_name": Tensor(f"{scope}/file_name:0"), "save_tensor_name": Tensor(f"{scope}/save:0")}
     expected.values.update({("saver", key): name for key, name in own.items()})
     expected.values["saver", "restore_op_name"] = Node(f"{scope}/restore")
     expected.values["saver", "version"] = 2
+    if _VARIABLES in expected.values:
+        return
+    known = {str(record["variable_name"]): record for place in was for record in variables_in(was, place)}
+    trained, unknown = _trained(graph, was)
+    listed = {str(record["variable_name"]) for record in variables_in(found, _TRAINED)}
+    trained |= {item.original for item in saved if item.original in unknown and f"{item.name}:0" in listed}
     records: list[dict[str, Value]] = []
     for number, item in enumerate(saved):
-        is_resource = graph[item.original].op not in VARIABLES
-        records.append({
-            "variable_name": f"{item.name}:0",
-            "initializer_name": f"{scope}/Assign_{number}",
-            "initial_value_name": f"{scope}/RestoreV2:{number}",
-            "snapshot_name": f"{scope}/Read_{number}:0" if is_resource else f"{item.name}:0",
-        })  # fmt: skip
-    collections = ("variables", "trainable_variables")
-    expected.free.update(("collection", key) for key in collections)
-    listed, trained = (_described(found.get(("collection", key), ())) for key in collections)
-    if listed != records:
-        yield "the collection 'variables' does not describe the variables that are restored"
-    if any(record not in records for record in trained):
-        yield "the collection 'trainable_variables' describes other variables than the restored ones"
+        op = graph[item.original].op
+        is_resource = op not in VARIABLES
+        record: dict[str, Value] = {**known.get(f"{item.original}:0", {"message": "VariableDef"})}
+        record["variable_name"] = f"{item.name}:0"
+        record["initializer_name"] = f"{scope}/Assign_{number}"
+        record["initial_value_name"] = f"{scope}/RestoreV2:{number}"
+        record["snapshot_name"] = f"{scope}/Read_{number}:0" if is_resource else f"{item.name}:0"
+        marks = {"is_resource": is_resource, "trainable": item.original in trained or not is_variable(op)}
+        records.append({key: value for key, value in record.items() if key not in marks}
+                       | {key: value for key, value in marks.items() if value})  # fmt: skip
+    expected.values[_VARIABLES] = tuple(records)
+    if any("trainable" in record for record in records):
+        expected.values[_TRAINED] = tuple(record for record in records if "trainable" in record)
 
 
-def _described(members: Value) -> list[dict[str, Value]]:
-    """The names in the VariableDefs among MEMBERS."""
-    names = ("variable_name", "initializer_name", "initial_value_name", "snapshot_name")
-    records = [member for member in members if isinstance(member, dict)] if isinstance(members, tuple) else []
-    return [{name: record.get(name, "") for name in names} for record in records]
+_VARIABLES, _TRAINED = ("collection", "variables"), ("collection", "trainable_variables")
+
+
+def _trained(graph: Graph, was: Surroundings) -> tuple[set[str], set[str]]:
+    """Returns the variables of GRAPH that are trained, and those of which the surroundings WAS do not tell.
+
+    An object tells of the variable that has its value and its name. Keras has several objects for one variable.
+    """
+    serving = graph.serving or Serving()
+    keys = {name: key for name, key in (serving.before or serving).keys.items() if name in graph}
+    objects = {place[1] for place, value in was.items() if place[0] == "object" and place[-1] == "trainable" and value}
+    told = {(was.get(("object", path, "name")), was.get(("object", path, "checkpoint key"))) for path in objects}
+    trained = {str(record["variable_name"]).partition(":")[0] for record in variables_in(was, _TRAINED)}
+    trained |= {name for name, key in keys.items() if (graph[name].text_attr("shared_name"), key.tensor) in told}
+    of_objects = {key for _, key in told}
+    unknown = {name for name, key in keys.items() if key.tensor in of_objects or None in of_objects}
+    return trained, unknown - trained
+
+
+def variables_in(around: Surroundings, place: Place) -> list[dict[str, Value]]:
+    """Returns the VariableDefs in the collection at PLACE; none if PLACE is not a collection."""
+    members = around.get(place)
+    records = members if isinstance(members, tuple) and place[0] == "collection" else ()
+    return [record for record in records if isinstance(record, dict) and record.get("message") == "VariableDef"]
 
 
 def _dtype(graph: Graph, name: str) -> int:

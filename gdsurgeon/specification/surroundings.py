@@ -22,15 +22,17 @@ class Expected(NamedTuple):
 
     Attributes:
         graph: before the edit, as it is in its file.
+        now: after the edit, as it is written.
+        was: the surroundings before the edit, as they are in the file.
         values: by place; a specification changes them.
         free: places that may have any value, and all places below them: other checks are about these.
-        grown: places of collections that may have more members than `values` has.
     """
 
     graph: Graph
+    now: Graph
+    was: Surroundings
     values: Surroundings
     free: set[Place]
-    grown: set[Place]
 
     def drop(self, *begins: Place) -> None:
         """Removes the places that begin with one of BEGINS."""
@@ -57,24 +59,23 @@ class Around(NamedTuple):
     as_v1: bool = False
 
 
-def unchanged(before: Surroundings, graph: Graph, intent: Intent) -> Expected:
-    """The surroundings BEFORE an edit of GRAPH by the names that INTENT gives."""
+def unchanged(before: Surroundings, graph: Graph, now: Graph, intent: Intent) -> Expected:
+    """The surroundings BEFORE an edit of GRAPH, which is NOW as it is written, by the names that INTENT gives."""
     values = respelt(before, names_after(graph, intent), lambda name: intent.renamed_functions.get(name, name))
-    expected = Expected(graph, values, set(), set())
+    expected = Expected(graph, now, before, values, set())
     if not before.get(("tags",)) and any(place[0] == "saver" and place not in values for place in before):
         expected.drop(("saver",))  # of a MetaGraph: it cannot do without a node that is gone
     return expected
 
 
 def wrong_surroundings(
-    expected: Expected, found: Surroundings, now: Graph, asked: Asked | None, how: Around
+    expected: Expected, found: Surroundings, asked: Asked | None, how: Around
 ) -> Iterator[Difference | str]:
     """What differs between the surroundings FOUND after an edit and those that are expected.
 
     Args:
         expected: those before the edit, see `unchanged`; they become those that were asked for.
         found: after the edit.
-        now: the graph after the edit, as it is written.
         asked: the request.
         how: else they are written.
     """
@@ -86,10 +87,8 @@ def wrong_surroundings(
         expected.drop(("object",), ("function",))
         expected.move(("initialiser", INIT), ("initialiser", MAIN_OP))
     _settle_signatures(expected, how.touched)
-    there = respelt(found, lambda text: text if _node(text) in now else None)
-    for item in differences(expected.values, there, expected.free):
-        if item.place not in expected.grown or not _has_grown(item):
-            yield item
+    there = respelt(found, lambda text: text if _node(text) in expected.now else None)
+    yield from differences(expected.values, there, expected.free)
 
 
 def names_after(graph: Graph, intent: Intent) -> Callable[[str], str | None]:
@@ -113,14 +112,6 @@ def names_after(graph: Graph, intent: Intent) -> Callable[[str], str | None]:
 
 def _node(text: str) -> str:
     return text.removeprefix("^").partition(":")[0]
-
-
-def _has_grown(item: Difference) -> bool:
-    """Whether a list has its members in their order, and more."""
-    if not isinstance(item.before, tuple) or not isinstance(item.after, tuple):
-        return False
-    members = iter(item.after)
-    return all(any(member == other for other in members) for member in item.before)
 
 
 def _settle_signatures(expected: Expected, touched: Collection[str]) -> None:

@@ -67,8 +67,12 @@ def entry(key: str, kind: str, change: Change, place: int = 0) -> Change:
     return changed
 
 
-def variable(change: Change) -> Change:
-    return entry("variables", "VariableDef", change)
+def variable(change: Change, place: int = 0) -> Change:
+    return entry("variables", "VariableDef", change, place)
+
+
+def loop(change: Change, place: int = 0) -> Change:
+    return entry("while_context", "WhileContextDef", change, place)
 
 
 def nodes(key: str, *names: str) -> Change:
@@ -179,11 +183,9 @@ CHANGES: dict[str, Change] = {
     "a variable's first value": variable(put_in("", initial_value_name="x:0")),
     "a variable's slice": variable(put_in("save_slice_info_def", full_name="other")),
     "a variable that is trained": variable(put_in("", trainable=True)),
-    "a loop's pivot": entry("while_context", "WhileContextDef", put_in("", pivot_name="gone")),
-    "a loop's values": entry("while_context", "WhileContextDef", put_in("values_def", values=["gone"])),
-    "a conditional in a loop": entry(
-        "while_context", "WhileContextDef", put_in("nested_contexts.0.cond_ctxt", pred_name="x:0")
-    ),
+    "a loop's pivot": loop(put_in("", pivot_name="gone")),
+    "a loop's values": loop(put_in("values_def", values=["gone"])),
+    "a conditional in a loop": loop(put_in("nested_contexts.0.cond_ctxt", pred_name="x:0")),
     "a conditional's branch": entry("cond_context", "CondContextDef", put_in("", branch=1)),
     "a queue": entry("queue_runners", "QueueRunnerDef", put_in("", queue_name="gone")),
     "another saver in a collection": entry("savers", "SaverDef", put_in("", restore_op_name="gone")),
@@ -358,6 +360,7 @@ SIGNATURE = ("signature", "model", "--rename", "serving_default/y=z", "--delete"
              "--inputs", "new:x=x")  # fmt: skip
 MAKING = ("to-savedmodel", "split.pb", "--outputs", "half=split:1", "--inputs", "x=x", "--init", "init")
 UNFREEZING = ("to-savedmodel", "two.pb", "--unfreeze", "^w")
+CLONE = ("clone-scope", "model", "w", "copy")
 REQUESTS: dict[str, tuple[tuple[str, ...], Change]] = {
     "another output is renamed": (SIGNATURE, lambda m: put_in("", name="w/read:0")(output(m, "serving_default", "z"))),
     "the label is as before": (SIGNATURE, lambda m: m.signature_def["serving_default"].outputs["y"].SetInParent()),
@@ -380,6 +383,14 @@ REQUESTS: dict[str, tuple[tuple[str, ...], Change]] = {
     "slim: another value": (("slim", "model"), variable(put_in("", snapshot_name="x:0"))),
     "slim: another signature": (("slim", "model"), exchange_outputs),
     "slim: no trained variables": (("slim", "model"), lambda m: m.collection_def.__delitem__("variables")),
+    "slim: a trained one is lost": (("slim", "model"), lambda m: m.collection_def.__delitem__("trainable_variables")),
+    "slim: a trained variable is not marked": (("slim", "model"), variable(put_in("", trainable=False))),
+    "clone: the saver keeps more": (CLONE, put_in("saver_def", max_to_keep=7)),
+    "clone: a clone is not listed": (CLONE, lambda m: m.collection_def["variables"].bytes_list.value.pop()),
+    "clone: the original is listed again": (CLONE, variable(put_in("", variable_name="w:0"), 1)),
+    "clone: the clone has no loop": (CLONE, lambda m: m.collection_def["while_context"].bytes_list.value.pop()),
+    "clone: a loop has another pivot": (CLONE, loop(put_in("", pivot_name="x"), 1)),
+    "clone: a loop has another name": (CLONE, loop(put_in("", context_name="x"), 1)),
     "slim: an asset more": (("slim", "model"), lambda m: m.asset_file_def.add(filename="words.txt")),
 }  # fmt: skip
 
@@ -400,7 +411,7 @@ def test_what_was_asked_for_is_written(
     if mistake:
         monkeypatch.setattr(SavedModel, "chunks", changed_chunks(change))
         monkeypatch.setattr(making, "saved_model", saved_chunks(change))
-    extra = ("--as-v1",) if command is SIGNATURE else ()  # its functions are none
+    extra = ("--as-v1",) if command in (SIGNATURE, CLONE) else ()  # its functions are none
     for out in ("out", "-"):
         ran = desk.run(*command, *extra, *QUICK, "-o", out)
         assert ran.code == (5 if mistake else 0), ran
