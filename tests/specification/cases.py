@@ -226,7 +226,7 @@ CASES |= {
     "clone-scope variable": of(lambda g: gds.clone_scope(g, "s", "t"), X, *variable("s", "init"),
                                neg("other", "init/value"), identity("y", "s/mul")),
     **{f"clone-scope {which}": Accounted(make, partial(gds.clone_scope, source="net", target="copy", variables=which))
-       for make, which in ((opened, ""), (opened, "share"), (function_savers.model, "all"))},
+       for make, which in ((opened, "clone"), (opened, "share"), (function_savers.model, "all"))},
     "extract a table": of(lambda g: gds.extract(g, [], ["y"]), KEYS, *table("s", "kept", "init"), neg("y", "s/find"),
                           neg("other", "s/find")),
     "compat old": of(lambda g: gds.compat(g, "1.4"), *OLD),
