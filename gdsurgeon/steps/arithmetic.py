@@ -22,14 +22,14 @@ BIG = 100.0
 
 @step(
     "cast",
-    "Change the type of numbers.",
-    Parameter("type", DTYPE, "the type, such as float32"),
-    Parameter("saturate", FLAG, "whether what an integer type cannot hold becomes the nearest that it can", True),
+    "Change the dtype of numbers.",
+    Parameter("type", DTYPE, "the dtype, such as float32"),
+    Parameter("saturate", FLAG, "whether values outside the range of an integer dtype become its nearest value", True),
     example="cast(float32)",
-    explanation="""
-    Fractions are cut off where integers are made: round rounds. Of values of -1..1 that would leave nothing, and is
-    refused. What does not fit an integer type becomes its least
-    or largest value; with saturate=false it is what the op Cast makes of it, which differs between machines.""",
+    explanation="For integers, fractions are cut off; the step round rounds them. Values of -1..1 are "
+    "refused, because nothing would be left. Values outside the range of an integer dtype become "
+    "its smallest or largest value. With saturate=false they become the result of the op Cast, "
+    "which depends on the machine.",
 )
 def cast(build: Builder, value: Value, *, type: DType, saturate: bool) -> Value:
     if value.dtype != BOOL:
@@ -38,7 +38,7 @@ def cast(build: Builder, value: Value, *, type: DType, saturate: bool) -> Value:
         return value
     if type.is_integer and not value.dtype.is_integer and value.dtype != BOOL:
         if value.is_fraction:
-            raise Unfit(f"cuts fractions off, and the values are {value.bounds}: rescale(255), or round, comes before")
+            raise Unfit(f"cuts fractions off, but the values are {value.bounds}: add rescale(255) or round before it")
         value = value.but(low=_cut(value.low), high=_cut(value.high))
     if type.is_integer and value.dtype != BOOL:
         low, high = limits(value.dtype, type)
@@ -85,18 +85,17 @@ def _clipped(build: Builder, value: Value, low: float, high: float) -> Value:
 def check_not_small(value: Value, by: float) -> None:
     """Raises Unfit where values are to be divided by so much as those of a byte, and are those of a byte no longer."""
     if abs(by) >= BIG and max(abs(value.low), abs(value.high)) <= SMALL:
-        raise Unfit(f"divides by {by:g} what is rescaled already: the values are {value.bounds}")
+        raise Unfit(f"divides by {by:g}, but the values are already rescaled to {value.bounds}")
 
 
 @step(
     "rescale",
-    "Multiply by a factor, and add an offset.",
-    Parameter("scale", NUMBER, "the factor; 1/255 is one"),
-    Parameter("offset", NUMBER, "what is added", 0.0),
+    "Multiply by a factor, then add an offset.",
+    Parameter("scale", NUMBER, "the factor, such as 1/255"),
+    Parameter("offset", NUMBER, "the number to add", 0.0),
     example="rescale(1/127.5, -1)",
-    explanation="""
-    As Keras' Rescaling, bit for bit. Integers become float32 first. x * (1/255) and x / 255 differ in the last bit of
-    some values: divide divides.""",
+    explanation="Same result as Keras' Rescaling, bit for bit. Integers become float32 first. x * (1/255) "
+    "and x / 255 differ in the last bit of some values; the step divide divides.",
 )
 def rescale(build: Builder, value: Value, *, scale: float, offset: float) -> Value:
     value = build.floating(value)
@@ -124,9 +123,10 @@ def _not_zero(literal: Literal) -> object:
 @step(
     "divide",
     "Divide by a number.",
-    Parameter("by", Kind("a number, and not 0", _not_zero), "the number"),
+    Parameter("by", Kind("a number other than 0", _not_zero), "the divisor"),
     example="divide(255)",
-    explanation="Bit for bit NumPy's division in float32, as in torchvision's ToTensor. Integers become float32.",
+    explanation="Same result as NumPy's division in float32, bit for bit, as in torchvision's ToTensor. "
+    "Integers become float32.",
 )
 def divide(build: Builder, value: Value, *, by: float) -> Value:
     value = build.floating(value)
@@ -150,20 +150,20 @@ PRESETS = ("keras-caffe", "keras-tf", "keras-torch")
 
 @step(
     "normalize",
-    "Subtract a mean, and divide by a standard deviation.",
-    Parameter("mean", NUMBERS_OF_CHANNELS, "what is subtracted: a number, or one for each channel", None),
+    "Subtract a mean, then divide by a standard deviation.",
+    Parameter("mean", NUMBERS_OF_CHANNELS, "the mean: a number, or one for each channel", None),
     Parameter(
-        "std", Kind("a number above 0, or a list of one for each channel", deviations), "what is divided by", None
+        "std", Kind("a number above 0, or a list with one for each channel", deviations), "the standard deviation", None
     ),
     Parameter(
-        "like", choice(*PRESETS), "what keras.applications does in this mode, in the place of mean and std", None
+        "like", choice(*PRESETS), "do the same as keras.applications in this mode, instead of mean and std", None
     ),
     example="normalize(mean=[123.675, 116.28, 103.53], std=[58.395, 57.12, 57.375])",
-    explanation="""
-    Mean and std are in the units of the values: of 0..255, or of 0..1 behind rescale(1/255); the others are refused.
-    The presets take RGB of 0..255, and are keras.applications' preprocess_input, bit for bit: keras-caffe reverses
-    the channels to BGR and subtracts the mean of ImageNet, keras-tf makes -1..1, keras-torch divides by 255 and
-    normalises with mean and std of ImageNet.""",
+    explanation="Mean and std must have the same units as the values: 0..255, or 0..1 after rescale(1/255). "
+    "Other units are refused. The presets of like expect RGB of 0..255 and return the same as "
+    "preprocess_input of keras.applications, bit for bit. keras-caffe reverses the channels to "
+    "BGR and subtracts the mean of ImageNet. keras-tf returns -1..1. keras-torch divides by 255 "
+    "and normalizes with mean and std of ImageNet.",
 )
 def normalize(
     build: Builder,
@@ -175,18 +175,18 @@ def normalize(
 ) -> Value:
     if like is None:
         if mean is None and std is None:
-            raise Unfit(f"takes mean and std, or like={'|'.join(PRESETS)}")
+            raise Unfit(f"requires mean and std, or like={'|'.join(PRESETS)}")
         _check_units(value, mean or (), std or ())
         return _normalized(build, build.floating(value), mean, std)
     if mean is not None or std is not None:
-        raise Unfit(f"like={like} says what mean and std are: one or the other is given")
+        raise Unfit(f"like={like} determines mean and std: give only one of them")
     if max(abs(value.low), abs(value.high)) <= SMALL:
-        raise Unfit(f"like={like} takes values of 0..255, and these are {value.bounds}")
+        raise Unfit(f"like={like} requires values of 0..255, got {value.bounds}")
     if like == "keras-tf":
         value = divide(build, value, by=127.5)
         return rescale(build, value, scale=1.0, offset=-1.0)
     if value.is_reversed or value.colour == "BGR":
-        raise Unfit(f"like={like} takes RGB, and the channels are {value.colour or 'reversed'}")
+        raise Unfit(f"like={like} requires RGB, but the channels are {value.colour or 'reversed'}")
     if like == "keras-caffe":
         return _normalized(build, reverse_channels(build, build.floating(value)), CAFFE_MEAN, None)
     return _normalized(build, divide(build, value, by=255.0), TORCH_MEAN, TORCH_STD)
@@ -197,12 +197,14 @@ def _check_units(value: Value, means: tuple[float, ...], stds: tuple[float, ...]
     wide = value.high - value.low
     for mean in means:
         if not value.low - 2 * wide <= mean <= value.high + 2 * wide:
-            raise Unfit(f"mean {mean:g} is that of other values: these are {value.bounds}")
+            raise Unfit(f"mean {mean:g} does not fit the values, which are {value.bounds}")
     for std in stds:
         if std > 10 * max(wide, 1.0):
-            raise Unfit(f"std {std:g} is that of other values: these are {value.bounds}")
+            raise Unfit(f"std {std:g} does not fit the values, which are {value.bounds}")
     if BIG <= wide < inf and any(means) and all(0 <= mean <= 1 for mean in means) and all(std <= 1 for std in stds):
-        raise Unfit(f"mean and std are those of values of 0..1, and these are {value.bounds}: rescale(1/255) first")
+        raise Unfit(
+            f"mean and std are for values of 0..1, but the values are {value.bounds}: add rescale(1/255) before it"
+        )
 
 
 def _normalized(build: Builder, value: Value, mean: Sequence[float] | None, std: Sequence[float] | None) -> Value:
@@ -221,25 +223,25 @@ def along_channels(build: Builder, value: Value, what: str, numbers: Sequence[fl
     """A constant of NUMBERS, one for each channel of VALUE, or one for all. Raises Unfit where they are others."""
     if len(numbers) == 1:
         return build.constant(value.dtype, numbers[0])
-    value.require_channels(len(numbers), f"{what} is for")
+    value.require_channels(len(numbers), f"{what} requires")
     return build.constant(value.dtype, numbers, (len(numbers),) + (1,) * (-1 - value.channel_axis))
 
 
 @step(
     "clip",
     "Limit values to an interval.",
-    Parameter("low", NUMBER, "the least"),
-    Parameter("high", NUMBER, "the largest"),
+    Parameter("low", NUMBER, "the lower limit"),
+    Parameter("high", NUMBER, "the upper limit"),
     example="clip(0, 1)",
 )
 def clip(build: Builder, value: Value, *, low: float, high: float) -> Value:
     value.require_numbers()
     if low > high:
-        raise Unfit(f"{low:g} lies above {high:g}")
+        raise Unfit(f"{low:g} is greater than {high:g}")
     if value.dtype.is_integer:
         least, most = value.dtype.bounds
         if low != int(low) or high != int(high) or not (least <= low and high <= most):
-            raise Unfit(f"{low:g}..{high:g} is no interval of {value.dtype.name}: cast comes first")
+            raise Unfit(f"{low:g}..{high:g} is outside the range of {value.dtype.name}: add a cast before it")
     return _clipped(build, value, low, high)
 
 
@@ -247,11 +249,11 @@ def clip(build: Builder, value: Value, *, low: float, high: float) -> Value:
     "round",
     "Round to whole numbers.",
     example="rescale(255) | round | cast(uint8)",
-    explanation="Halves go to the even number, as in NumPy, Python and Keras. The type stays.",
+    explanation="Halves are rounded to the even number, as in NumPy, Python and Keras. The dtype does not change.",
 )
 def round_values(build: Builder, value: Value) -> Value:
     value.require_numbers()
     if value.dtype.is_integer:
-        raise Unfit(f"gets whole numbers: {value.told}")
+        raise Unfit(f"the values are whole numbers already: {value.told}")
     low, high = (float(round(end)) if isfinite(end) else end for end in (value.low, value.high))
     return value.but(tensor=build.add("Round", value.tensor), low=low, high=high, is_whole=True)

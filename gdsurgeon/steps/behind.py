@@ -36,11 +36,11 @@ class Behind:
         """What takes TENSOR, another output of the model. Raises Unfit."""
         name = tensor.node.name
         if name == self._name:
-            raise Unfit(f"{quoted(name)} is what the steps stand behind")
+            raise Unfit(f"{quoted(name)} is the output that the steps are added to")
         if name not in self._taken:
             dtype = known_dtype(tensor.dtype)
             if dtype is None or not dtype.kind or tensor.index or len(tensor.node.outputs) != 1:
-                raise Unfit(f"{quoted(tensor.name)} is {an(tensor.node.op)}: no output that a step takes")
+                raise Unfit(f"{quoted(tensor.name)} is {an(tensor.node.op)}, which no step can process")
             raw = Raw(dtype, shape_of_tensor(self._model, tensor))
             placeholder = self._build.node("Placeholder", (), {"dtype": raw.dtype, "shape": raw.shape}, name)
             self._taken[name] = known_of(self._model, tensor, value_of(placeholder.output, raw))
@@ -67,7 +67,7 @@ class Behind:
                 continue
             name = result.name or unique(f"{self._name}_{what}")
             if name in own:
-                raise EditError(f"rename: two results are called {quoted(name)}")
+                raise EditError(f"rename: two results would have the name {quoted(name)}")
             own[name] = result.value.tensor
         for name in own:
             self._check(name)
@@ -79,7 +79,7 @@ class Behind:
     def _check(self, name: str) -> None:
         check_free("rename", name, self._model, self._build.graph)
         if name in {f"{n}{RAW_SUFFIX}" for n in self._taken}:
-            raise EditError(f"rename: {printable(self._model.source_name)} has {quoted(name)} already")
+            raise EditError(f"rename: {printable(self._model.source_name)} already has {quoted(name)}")
 
 
 def check_free(step: str, name: str, model: Graph, built: Graph) -> None:
@@ -87,4 +87,4 @@ def check_free(step: str, name: str, model: Graph, built: Graph) -> None:
     if not is_valid_name(name):
         raise EditError(f"{step}: {quoted(name)} is not a legal node name ({NAME_RULE})")
     if name in model or name in built:
-        raise EditError(f"{step}: {printable(model.source_name)} has {quoted(name)} already")
+        raise EditError(f"{step}: {printable(model.source_name)} already has {quoted(name)}")

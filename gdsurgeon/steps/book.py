@@ -43,9 +43,7 @@ def find(name: str) -> Step:
         near = nearest(name, steps) if not having else None
         told = f" It is a parameter of {listed(having)}." if having else suggestion(near)
         facts = {"step": name, "near": near, "parameter_of": having}
-        raise UsageError(
-            f"there is no step {quoted(name)}.{told}", code="no-such-step", advice="list-steps", facts=facts
-        )
+        raise UsageError(f"{quoted(name)} is not a step.{told}", code="no-such-step", advice="list-steps", facts=facts)
     return steps[name]
 
 
@@ -59,7 +57,7 @@ def written(text: str | Sequence[str]) -> list[Written]:
     """
     calls = [call for part in ([text] if isinstance(text, str) else text) for call in parse(part)]
     if not calls:
-        raise UsageError("there are no steps", code="missing-argument")
+        raise UsageError("no steps are given", code="missing-argument")
     names = [call.name for call in calls]
     steps = [find(name) for name in names]
     return [Written(step, step.bind(calls[place], called(names, place))) for place, step in enumerate(steps)]

@@ -38,30 +38,36 @@ class Limits(NamedTuple):
 
 @step(
     "nms",
-    "Of boxes that overlap keep the one with the best score: non-maximum suppression.",
-    Parameter("boxes", TEXT, "the output of the model that the boxes are"),
-    Parameter("layout", choice("yxyx", "xyxy", "cxcywh"), "the four numbers of a box"),
-    Parameter("most", whole(1), "how many are kept of an image, at most", 100),
-    Parameter("iou", Kind("a number from 0 to 1", _overlap), "overlap above which the worse of two boxes goes", 0.5),
-    Parameter("score", NUMBER, "boxes whose score is not above it go at once; by default none does", None),
+    "Of overlapping boxes, keep only the one with the best score (non-maximum suppression).",
+    Parameter("boxes", TEXT, "the output of the model that holds the boxes"),
+    Parameter("layout", choice("yxyx", "xyxy", "cxcywh"), "the order of the four numbers of a box"),
+    Parameter("most", whole(1), "the maximum number of boxes per image", 100),
+    Parameter(
+        "iou",
+        Kind("a number from 0 to 1", _overlap),
+        "the overlap above which the box with the lower score is removed",
+        0.5,
+    ),
+    Parameter("score", NUMBER, "boxes with a score not above this are removed; by default none", None),
     Parameter(
         "background",
         FLAG,
-        "whether the class 0 is the background, and left out: the classes after it begin at 0",
+        "whether class 0 is the background and left out; the other classes are then counted from 0",
         False,
     ),
-    Parameter("per-class", FLAG, "whether boxes of different classes leave each other alone", True),
+    Parameter("per-class", FLAG, "whether boxes suppress only boxes of the same class", True),
     sides=(BEHIND,),
     example="nms(boxes=detection_boxes, layout=yxyx, most=20, iou=0.5, score=0.3)",
-    explanation="""
-    The value at hand is the scores: [boxes] of one class or [boxes,classes], with a dimension of images in front or
-    without; the boxes are [boxes,4], with that dimension or without. Boxes and scores come out in the places of the two
-    outputs, best first, filled up with zeros to the most; OUTPUT_count says how many there are, OUTPUT_classes of which
-    classes. per-class=true is the op CombinedNonMaxSuppression: a box is kept once for each class that reaches the
-    score. per-class=false takes the best class of a box, and lets boxes of all classes compete (NonMaxSuppressionV4).
-    TensorFlow 1.15 has both. yxyx and xyxy are corners, and come out as they came in; cxcywh is centre and size, and
-    comes out as xyxy. The same boxes as a plain NumPy loop, in which a box goes that overlaps one that is kept by more
-    than iou; of equal scores the first is the better one.""",
+    explanation="The current value holds the scores, [boxes] of one class or [boxes,classes]. The boxes are "
+    "[boxes,4]. Both may have a leading dimension of images. Boxes and scores replace the two "
+    "outputs. They are sorted by score and padded with zeros up to the maximum number. "
+    "OUTPUT_count is the number of boxes, OUTPUT_classes their classes. per-class=true uses the "
+    "op CombinedNonMaxSuppression: a box is kept once for each class whose score is high enough. "
+    "per-class=false uses the best class of each box, and boxes of all classes compete "
+    "(NonMaxSuppressionV4). TensorFlow 1.15 has both ops. yxyx and xyxy are corners; the result "
+    "has the same layout. cxcywh is center and size; the result is xyxy. The result is the same "
+    "as that of a plain NumPy loop that removes each box whose overlap with a kept box is more "
+    "than iou. Of equal scores, the first is better.",
 )
 def nms(
     build: Builder,
@@ -76,9 +82,9 @@ def nms(
     per_class: bool,
 ) -> Value:
     if build.other is None:
-        raise Unfit("takes two outputs of a model: it belongs behind one")
+        raise Unfit("requires two outputs of a model, so it must be added after a model")
     if BOXES in value.results:
-        raise Unfit("the boxes are chosen already")
+        raise Unfit("the boxes are already selected")
     corners = build.other(boxes)
     has_classes = _check_shapes(value, corners)
     if background:
@@ -108,14 +114,16 @@ def _check_shapes(scores: Value, boxes: Value) -> bool:
     """Whether there are scores of several classes. Raises Unfit where the two cannot be scores and boxes."""
     told = f"{boxes.tensor.name} is {boxes.told}"
     if scores.dtype != FLOAT32 or boxes.dtype != FLOAT32:
-        raise Unfit(f"takes float32, and the scores are {scores.told}; {told}")
+        raise Unfit(f"requires float32, but the scores are {scores.told}; {told}")
     if boxes.shape is None or len(boxes.shape) not in (2, 3) or boxes.shape[-1] not in (4, -1):
-        raise Unfit(f"boxes are [boxes,4], or [images,boxes,4], and {told}")
+        raise Unfit(f"boxes must be [boxes,4] or [images,boxes,4], but {told}")
     if scores.shape is None or len(scores.shape) not in (len(boxes.shape) - 1, len(boxes.shape)):
-        raise Unfit(f"scores are one for each box, or one for each box and class: they are {scores.told}, and {told}")
+        raise Unfit(
+            f"scores must be one for each box, or one for each box and class, but they are {scores.told}; {told}"
+        )
     both = list(zip(scores.shape, boxes.shape[:-1], strict=False))
     if any(a != b and min(a, b) >= 0 for a, b in both):
-        raise Unfit(f"the scores are {scores.told}, and {told}: they are not of the same boxes")
+        raise Unfit(f"the scores and the boxes have different counts: the scores are {scores.told}; {told}")
     return len(scores.shape) == len(boxes.shape)
 
 
@@ -123,7 +131,7 @@ def _without_background(build: Builder, scores: Value, has_classes: bool) -> Val
     """SCORES of all classes but the first. Raises Unfit where there are no others."""
     assert scores.shape is not None
     if not has_classes or scores.shape[-1] in (0, 1):
-        raise Unfit(f"background=true leaves a class out, and there are no others: {scores.told}")
+        raise Unfit(f"background=true leaves out the only class: {scores.told}")
     start = [0] * (len(scores.shape) - 1)
     tensor = build.add("Slice", scores.tensor, build.axes(*start, 1), build.axes(*(-1 for _ in scores.shape)))
     return scores.but(tensor=tensor, shape=(*scores.shape[:-1], scores.shape[-1] - (scores.shape[-1] > 0)))
@@ -227,29 +235,29 @@ _FACTORS = {"yxyx": (2, 3, 2, 3), "xyxy": (3, 2, 3, 2), "cxcywh": (3, 2, 3, 2)}
 
 @step(
     "from-letterbox",
-    "Bring boxes back from a letterbox to the image that was put into it.",
-    Parameter("placement", TEXT, "the output that letterbox(placement=NAME) has made"),
-    Parameter("layout", choice(*_OFFSETS), "the four numbers of a box"),
+    "Convert boxes in a letterbox to boxes in the original image.",
+    Parameter("placement", TEXT, "the output made by letterbox(placement=NAME)"),
+    Parameter("layout", choice(*_OFFSETS), "the order of the four numbers of a box"),
     sides=(BEHIND,),
     example="from-letterbox(placed, layout=yxyx)",
-    explanation="""
-    (box - offset) / factor, in float32 as NumPy computes it. The value at hand is the boxes, [boxes,4] of one image or
-    [images,boxes,4], in pixels of what the model takes: rescale makes them of 0..1. They come out in pixels of the
-    image. Before nms it stands in a command, or a line of a script, of its own.""",
+    explanation="Computes (box - offset) / factor in float32, as NumPy does. The current value holds the "
+    "boxes, [boxes,4] of one image or [images,boxes,4], in pixels of the model's input; use "
+    "rescale for boxes of 0..1. The result is in pixels of the original image. If nms follows, "
+    "it needs a separate command, or a separate line of a script.",
 )
 def from_letterbox(build: Builder, value: Value, *, placement: str, layout: str) -> Value:
     if build.other is None:
-        raise Unfit("takes two outputs of a model: it belongs behind one")
+        raise Unfit("requires two outputs of a model, so it must be added after a model")
     placed = build.other(placement)
     told = f"{printable(placement)} is {placed.told}"
     if value.dtype != FLOAT32 or placed.dtype != FLOAT32:
-        raise Unfit(f"takes float32, and the boxes are {value.told}; {told}")
+        raise Unfit(f"requires float32, but the boxes are {value.told}; {told}")
     if value.shape is None or len(value.shape) not in (2, 3) or value.shape[-1] not in (4, -1):
-        raise Unfit(f"boxes are [boxes,4], or [images,boxes,4], and the value is {value.told}")
+        raise Unfit(f"boxes must be [boxes,4] or [images,boxes,4], got {value.told}")
     if placed.shape is None or len(placed.shape) not in (1, 2) or placed.shape[-1] not in (4, -1):
-        raise Unfit(f"a placement is [4], or [images,4], and {told}")
+        raise Unfit(f"a placement must be [4] or [images,4], but {told}")
     if len(placed.shape) == 2 and (len(value.shape) == 2 or not compatible(placed.shape[:1], value.shape[:1])):
-        raise Unfit(f"the boxes are {value.told}, and {told}: they are not of the same images")
+        raise Unfit(f"the boxes and the placement are not of the same images: the boxes are {value.told}; {told}")
     last = len(placed.shape) - 1
     ends = build.constant(INT32, [0, 0] * last + [0, 1], (last + 1, 2))
     numbers = build.add("Pad", placed.tensor, ends)

@@ -71,7 +71,7 @@ def preprocessing(steps: Steps, model: Graph, *, input: str | Output = "", raw: 
     elif _is_item(value, wanted) and not _is_vector_of_texts(given, declared):
         besides = {what: r._replace(value=build.with_batch(r.value)) for what, r in value.results.items()}
         value = build.with_batch(value).but(results=besides)
-    _check_fits(value, wanted, target, "takes")
+    _check_fits(value, wanted, target, "expects")
     _check_layout(value, wanted, target)
     for what, result in value.results.items():
         check_free(what, result.name or "", model, build.graph)
@@ -122,8 +122,8 @@ def inserted(steps: Steps, model: Graph, tensor: str | Output) -> Graph:
     build, value = begin(source.node.name, INSERTED, given)
     value = chain.apply(build, known_of(model, source, value))
     if value.results or value.name:
-        what = f"the steps give {listed(value.results)} besides" if value.results else "rename names an output"
-        raise EditError(f"{what}: here one tensor takes the place of another")
+        what = f"the steps also return {listed(value.results)}" if value.results else "rename names an output"
+        raise EditError(f"{what}, but insert replaces one tensor by one tensor")
     _check_fits(value, given, source, "is")
     return finish(build, value, source.node.name + INSERTED)
 
@@ -133,17 +133,17 @@ def _read(steps: object) -> list[Written]:
     if isinstance(steps, str):
         return written(steps)
     if not isinstance(steps, Iterable) or isinstance(steps, (Mapping, bytes)):
-        raise UsageError(f"{_STEPS}, and not {_kind(steps)}")
+        raise UsageError(f"{_STEPS}, not {_kind(steps)}")
     items: list[object] = list(steps)
     texts = [step for step in items if isinstance(step, str)]
     read = [step for step in items if isinstance(step, Written)]
     strange = [step for step in items if not isinstance(step, (str, Written))]
     if strange or (texts and read):
-        raise UsageError(f"{_STEPS}{f': {_kind(strange[0])} is none' if strange else ''}")
+        raise UsageError(f"{_STEPS}{f', not a list with {_kind(strange[0])}' if strange else ''}")
     return read or written(texts)
 
 
-_STEPS = "steps are a text such as 'decode-image | rescale(1/255)', or a list of such texts"
+_STEPS = "steps must be a text such as 'decode-image | rescale(1/255)', or a list of such texts"
 
 
 def _kind(value: object) -> str:
@@ -154,7 +154,7 @@ def _kind(value: object) -> str:
 def _check_model(model: object) -> None:
     """Raises UsageError where a caller has given another thing than a graph, such as its path."""
     if not isinstance(model, Graph):
-        raise UsageError(f"the model is a graph, as gds.load(PATH) gives one, and not {_kind(model)}")
+        raise UsageError(f"the model must be a graph, as gds.load(PATH) returns it, not {_kind(model)}")
 
 
 def _tensor(model: Graph, named: object, what: str) -> Output:
@@ -162,7 +162,7 @@ def _tensor(model: Graph, named: object, what: str) -> Output:
     if isinstance(named, Output):
         return model.output(named)
     if not isinstance(named, str):
-        raise UsageError(f"the {what} is meant by its name, and not by {_kind(named)}")
+        raise UsageError(f"the {what} must be given by its name, not by {_kind(named)}")
     return model.tensor(tensor_meant(model, named))
 
 
@@ -204,7 +204,7 @@ def _raw_given(model: Graph, tensor: Output) -> Raw:
 def _raw_of(tensor: Output, shape: tuple[int, ...] | None) -> Raw:
     dtype = known_dtype(tensor.dtype)
     if dtype is None or not dtype.kind:
-        raise EditError(f"the type of {quoted(tensor.name)} is {typed(tensor.dtype, None)}: no step makes or takes it")
+        raise EditError(f"{quoted(tensor.name)} is {typed(tensor.dtype, None)}, a dtype that no step supports")
     return Raw(dtype, shape)
 
 
@@ -245,15 +245,15 @@ def begin(name: str, suffix: str, raw: Raw, *, is_declared: bool = False) -> tup
 def _check_fits(value: Value, wanted: Raw, target: Output, takes: str) -> None:
     if value.dtype == wanted.dtype and compatible(value.shape, wanted.shape):
         return
-    told = f"the steps give {value.told}, and {quoted(target.name)} {takes} {typed(wanted.dtype, wanted.shape)}"
+    told = f"the steps return {value.told}, but {quoted(target.name)} {takes} {typed(wanted.dtype, wanted.shape)}"
     if wanted.dtype == STRING:
-        told += ": the model decodes texts itself"
+        told += ": the model itself decodes strings"
     elif wanted.dtype.is_integer and value.is_fraction:
-        told += f": the values are {value.bounds}, of which cast({wanted.dtype.name}) leaves nothing"
+        told += f": the values are {value.bounds}, and cast({wanted.dtype.name}) would leave only zeros"
     else:
         cast = f"cast({wanted.dtype.name})" if value.dtype != wanted.dtype else ""
         missing = [step for step in (_rearranging(value.shape, wanted.shape), cast) if step]
-        told += f": {' and '.join(missing)} {'are' if len(missing) > 1 else 'is'} missing" if missing else ""
+        told += f": add {' and '.join(missing)}" if missing else ""
     raise EditError(told, code="steps-unfit")
 
 
@@ -262,8 +262,8 @@ def _check_layout(value: Value, wanted: Raw, target: Output) -> None:
     known = layout_of(wanted.shape)
     if {value.layout, known} == {"NHWC", "NCHW"} and value.channels not in IMAGE_CHANNELS:
         other = "to-nchw" if known == "NCHW" else "to-nhwc"
-        told = f"the steps give {value.layout}, and {quoted(target.name)} takes {typed(wanted.dtype, wanted.shape)}"
-        raise EditError(f"{told}: {other} makes {known}", code="steps-unfit")
+        told = f"the steps return {value.layout}, but {quoted(target.name)} expects {typed(wanted.dtype, wanted.shape)}"
+        raise EditError(f"{told}: add {other}", code="steps-unfit")
 
 
 def _rearranging(shape: Shape, wanted: Shape) -> str:

@@ -28,7 +28,7 @@ class Chain:
         self.steps = steps
         for place, written in enumerate(steps):
             if side and side not in written.step.sides:
-                raise EditError(f"{self.name(place)}: it belongs {written.step.sides[0]} a model, not {side} it")
+                raise EditError(f"{self.name(place)}: it must be used {written.step.sides[0]} a model, not {side} it")
 
     def name(self, place: int) -> str:
         """What the step at PLACE is called in a message: with its place where there are several of the name."""
@@ -71,7 +71,7 @@ class Chain:
         made = self.apply(inner, value.but(tensor=item, shape=()))
         if not made.is_static:
             last = self.name(len(self.steps) - 1)
-            told = f"{last}: the items of a batch need one shape, and it gives {made.told}"
+            told = f"{last}: all items of a batch need the same shape, but it returns {made.told}"
             raise EditError(told, advice="one-size")
         return _mapped(build, value, item, made)
 

@@ -19,11 +19,12 @@ from gdsurgeon.text import counted
 
 @step(
     "argmax",
-    "Tell which value is the largest: the class.",
-    Parameter("axis", AXIS, "the dimension that the classes are along; negative ones count from the end", -1),
+    "Return the index of the largest value: the class.",
+    Parameter("axis", AXIS, "the dimension of the classes; negative numbers count from the end", -1),
     sides=(BEHIND,),
     example="argmax | cast(int32)",
-    explanation="NumPy's argmax, exactly: of equal values the first. The dimension goes; classes are int64, from 0 on.",
+    explanation="Same result as NumPy's argmax: of equal values, the first. The dimension is removed. "
+    "Classes are int64 and start at 0.",
 )
 def argmax(build: Builder, value: Value, *, axis: int) -> Value:
     check_scores(value)
@@ -31,10 +32,10 @@ def argmax(build: Builder, value: Value, *, axis: int) -> Value:
     if value.shape is not None:
         rank = len(value.shape)
         if not -rank <= axis < rank:
-            raise Unfit(f"there is no axis {axis}: there are {rank} dimensions")
+            raise Unfit(f"axis {axis} does not exist: there are {rank} dimensions")
         shape, count = _without(value.shape, axis), value.shape[axis]
         if count == 0:
-            raise Unfit(f"there are no classes: {value.told}")
+            raise Unfit(f"the value has no classes: {value.told}")
     tensor = build.add("ArgMax", value.tensor, build.constant(INT32, axis))
     return _classes(value.anew(tensor, INT64, shape), count)
 
@@ -51,13 +52,13 @@ def _classes(value: Value, count: int) -> Value:
 
 @step(
     "top-k",
-    "Tell the classes with the largest scores, and these scores.",
+    "Return the classes with the largest scores, and their scores.",
     Parameter("k", whole(1), "how many"),
     sides=(BEHIND,),
     example="softmax | top-k(5)",
-    explanation="""
-    Along the last dimension, the largest first, of equal scores the first class first. What follows gets the classes,
-    int32; the scores become an output beside them, OUTPUT_scores, which rename gives another name.""",
+    explanation="Works along the last dimension. The largest score comes first; of equal scores, the first "
+    "class. The next step gets the classes, int32. The scores become an additional output "
+    "OUTPUT_scores, which the step rename can rename.",
 )
 def top_k(build: Builder, value: Value, *, k: int) -> Value:
     check_scores(value)
@@ -66,7 +67,7 @@ def top_k(build: Builder, value: Value, *, k: int) -> Value:
         count = shape[-1]
         shape = (*shape[:-1], k)
     if -1 < count < k:
-        raise Unfit(f"{k} of {counted(count, 'value')} are wanted: {value.told}")
+        raise Unfit(f"{k} of {counted(count, 'value')} are requested: {value.told}")
     node = build.node("TopKV2", [value.tensor, build.constant(INT32, k)], {})
     scores, classes = node.outputs
     of_classes = value.anew(classes, INT32, shape).giving(scores=value.but(tensor=scores, shape=shape, layout=""))
@@ -75,20 +76,20 @@ def top_k(build: Builder, value: Value, *, k: int) -> Value:
 
 @step(
     "labels",
-    "Put names in the place of classes.",
-    Parameter("file", FILE, "a text file with a name on each line", None),
-    Parameter("names", TEXTS, "the names, in the place of a file", None),
-    Parameter("first", whole(0), "the class that the first name is of", 0),
-    Parameter("other", TEXT, "what a class is called that has no name", None),
+    "Replace class numbers by names.",
+    Parameter("file", FILE, "a text file with one name on each line", None),
+    Parameter("names", TEXTS, "the names, instead of a file", None),
+    Parameter("first", whole(0), "the class of the first name", 0),
+    Parameter("other", TEXT, "the name of classes without a name", None),
     sides=(BEHIND,),
     example="argmax | labels(names=[cat, dog], other=unknown)",
-    explanation="""
-    The names become a constant of the graph, and the file is not needed again. Where it is known how many classes there
-    are, there have to be as many names, unless other says what the rest are called. A class that has no name becomes
-    other; without other it is an error when the model runs (GatherV2 says which class, and how many names there are).
-    first=1 is for files that do not name the class 0, the background: with other, which is its name. Behind top-k
-    the names are of its classes, behind nms too, and empty where there are no boxes any more. Names are UTF-8,
-    whole lines; empty lines at the end of a file do not count.""",
+    explanation="The names become a constant of the graph; the file is not needed any more. If the number of "
+    "classes is known, there must be as many names, unless other names the rest. A class without "
+    "a name becomes other. Without other, such a class is an error when the model runs: GatherV2 "
+    "reports the class and the number of names. Use first=1, with other, for files that do not "
+    "name class 0, the background. After top-k or nms, the names belong to its classes; after "
+    "nms, they are empty for padding. Names are UTF-8 and whole lines. Empty lines at the end of "
+    "a file are ignored.",
 )
 def labels(
     build: Builder,
@@ -100,7 +101,7 @@ def labels(
     other: str | None,
 ) -> Value:
     if (file is None) == (names is None):
-        raise Unfit("takes file=FILE or names=[...]: one of the two")
+        raise Unfit("requires either file=FILE or names=[...]")
     texts = lines(file, "names") if file is not None else [name.encode() for name in names or ()]
     beside = value.results.get(CLASSES)
     classes = value if beside is None or value.is_of == CLASSES else beside.value
@@ -127,8 +128,10 @@ def _kept_alone(build: Builder, names: Value, count: Value) -> Value:
 def _check_classes(value: Value) -> None:
     """Raises Unfit where VALUE is no classes."""
     if not value.dtype.is_integer or value.dtype.is_quantized:
-        before = "it has labels already" if value.dtype == STRING else "argmax, top-k or cast(int32) comes before"
-        raise Unfit(f"takes classes, which are whole numbers, and gets {value.told}: {before}")
+        before = (
+            "the value holds labels already" if value.dtype == STRING else "add argmax, top-k or cast(int32) before it"
+        )
+        raise Unfit(f"requires classes, which are whole numbers, got {value.told}: {before}")
 
 
 def _check_count(value: Value, names: int, first: int, where: str) -> None:
@@ -138,11 +141,11 @@ def _check_count(value: Value, names: int, first: int, where: str) -> None:
         return
     verb = "is" if names == 1 else "are"
     there = f"there {verb} {counted(names, 'name')}{where}{f' from class {first} on' if first else ''}"
-    told = f"{there}, and {count:,} class{'es' * (count != 1)}"
+    told = f"{there}, but {count:,} class{'es' * (count != 1)}"
     if names > count and not first:
         raise Unfit(f"{told}: {counted(names - count, 'name')} too many")
-    hint = ", first=1 says that the class 0 is one" if not first and names == count - 1 else ""
-    raise Unfit(f"{told}: other=... names those without{hint}")
+    hint = ", or first=1 if class 0 has no name" if not first and names == count - 1 else ""
+    raise Unfit(f"{told}: give the rest a name with other=...{hint}")
 
 
 def _named(build: Builder, value: Value, names: list[bytes], first: int, other: str | None) -> Value:

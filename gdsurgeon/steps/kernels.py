@@ -72,12 +72,12 @@ LIKES: dict[str, dict[str, Kernel]] = {
 """What each library calls its methods, the one that it takes by default first."""
 
 KERNEL = (
-    Parameter("like", choice(*LIKES), "the library whose result is wanted", None),
+    Parameter("like", choice(*LIKES), "the library whose result is computed", None),
     Parameter("method", choice(*dict.fromkeys((*METHODS, *(m for known in LIKES.values() for m in known)))),
-              "the kernel; by default the library's own", None),
-    Parameter("antialias", FLAG, "with method alone: widen it where images shrink; false if not said", None),
-    Parameter("half-pixel", FLAG, "with method alone: centres of pixels lie at half; true if not said", None),
-    Parameter("align-corners", FLAG, "with method alone: centres of corners stay; false if not said", None),
+              "the kernel; by default, that of the library", None),
+    Parameter("antialias", FLAG, "only with method: use a wider kernel when images get smaller (default: false)", None),
+    Parameter("half-pixel", FLAG, "only with method: centers of pixels are at half coordinates (default: true)", None),
+    Parameter("align-corners", FLAG, "only with method: corner pixels keep their centers (default: false)", None),
 )  # fmt: skip
 """The parameters of every step that resizes."""
 
@@ -90,27 +90,30 @@ def kernel_of(
         return _kernel_alone(method, bool(antialias), half_pixel, bool(align_corners))
     known = LIKES[like]
     if not (antialias is None and half_pixel is None and align_corners is None):
-        raise Unfit(f"like={like} says all but the method: antialias, half-pixel and align-corners go without it")
+        raise Unfit(
+            f"like={like} determines all but the method: antialias, half-pixel and align-corners "
+            "cannot be given with it"
+        )
     if method is not None and method not in known:
-        raise Unfit(f"TensorFlow has no kernel like {like}'s {method}: there are {', '.join(known)}")
+        raise Unfit(f"TensorFlow has no kernel equal to {method} of {like}; supported are {', '.join(known)}")
     return known[method or next(iter(known))]
 
 
 def _kernel_alone(method: str | None, antialias: bool, half_pixel: bool | None, align_corners: bool) -> Kernel:
     """The kernel of an op, whose library is not named."""
     if method is None:
-        raise Unfit(f"says no kernel: like={'|'.join(LIKES)}, or method={'|'.join(METHODS)}")
+        raise Unfit(f"no kernel is given: use like={'|'.join(LIKES)} or method={'|'.join(METHODS)}")
     if method not in METHODS:
-        raise Unfit(f"method={method} goes with like: alone there are {', '.join(METHODS)}")
+        raise Unfit(f"method={method} requires like; without like, methods are {', '.join(METHODS)}")
     if antialias and method not in _SCALED:
-        raise Unfit(f"method={method} has no antialias")
+        raise Unfit(f"method={method} does not support antialias")
     if align_corners and half_pixel:
-        raise Unfit("half-pixel and align-corners contradict each other")
+        raise Unfit("half-pixel and align-corners exclude each other")
     has_choice = method in _OPS and not antialias
     if not has_choice and (align_corners or half_pixel is False):
-        raise Unfit(f"method={method} has centres at half, and corners where they fall")
+        raise Unfit(f"method={method} always uses half-pixel, without align-corners")
     if method == "area" and half_pixel is False:
-        raise Unfit("method=area has no centres of pixels")
+        raise Unfit("method=area does not support half-pixel and align-corners")
     return Kernel(method, antialias, half_pixel is not False and not align_corners, align_corners)
 
 

@@ -35,7 +35,7 @@ def whole(least: int = -LARGEST, most: int = LARGEST) -> Kind:
             raise ValueError
         return literal
 
-    limits = f" from {least} to {most:,}" if most < LARGEST else f" from {least} on" if least > -LARGEST else ""
+    limits = f" from {least} to {most:,}" if most < LARGEST else f" of at least {least}" if least > -LARGEST else ""
     return Kind(f"a whole number{limits}", read)
 
 
@@ -69,7 +69,7 @@ def _meant(literal: Literal, words: Collection[str]) -> str:
     if not isinstance(literal, str):
         return ""
     if literal == "xywh" and "cxcywh" in words:
-        return " It is cxcywh where x and y are the centre; boxes by a corner and their size have no layout here."
+        return " Use cxcywh if x and y are the center; boxes given by a corner and their size are not supported."
     known = _ELSEWHERE.get(literal.lower(), "")
     return f" Did you mean {quoted(known)}?" if known in words else near_miss(literal, words)
 
@@ -143,12 +143,12 @@ def _texts(literal: Literal) -> tuple[str, ...]:
 
 NUMBER = Kind("a number", _number)
 POSITIVE = Kind("a number above 0", _positive)
-NUMBERS_OF_CHANNELS = Kind("a number, or a list of one for each channel", _numbers)
+NUMBERS_OF_CHANNELS = Kind("a number, or a list with one for each channel", _numbers)
 WHOLES = Kind("a list of whole numbers", _wholes)
 FLAG = Kind("true or false", _flag)
 TEXT = Kind("a text", _text)
 TEXTS = Kind("a list of texts", _texts)
-DTYPE = Kind("a type, such as float32 or uint8", _dtype)
+DTYPE = Kind("a dtype, such as float32 or uint8", _dtype)
 
 
 class FileRead(NamedTuple):
@@ -169,7 +169,7 @@ def _file(literal: Literal) -> FileRead:
         raise InputError(f"{printable(literal)} is a directory, not a text file")
     with closing(open_source(literal)) as source:
         if source.size > LARGEST_FILE:
-            raise InputError(f"{printable(literal)} is larger than what a step reads: {size(LARGEST_FILE)}")
+            raise InputError(f"{printable(literal)} is too large for a step: the limit is {size(LARGEST_FILE)}")
         return FileRead(literal, source.read(0, source.size))
 
 

@@ -18,10 +18,10 @@ AXIS = whole(-254, 254)
 def _moved(value: Value, layouts: tuple[str, str], what: str) -> tuple[str, str]:
     """The layouts of VALUE before and after its channels move. Raises Unfit."""
     if value.rank not in (3, 4) or value.layout in SOUNDS:
-        raise Unfit(f"needs an image, which has 3 dimensions (4 in a batch), and gets {value.told}")
+        raise Unfit(f"requires an image, which has 3 dimensions (4 in a batch), got {value.told}")
     given, wanted = (("N" if value.rank == 4 else "") + layout for layout in layouts)
     if value.layout == wanted:
-        raise Unfit(f"the channels come {what} already: the value is {value.layout}")
+        raise Unfit(f"the channels are already {what}: the value is {value.layout}")
     return given, wanted
 
 
@@ -47,9 +47,9 @@ def _before(given: str, wanted: str) -> Callable[[Raw, Arguments], Raw]:
 
 @step(
     "to-nchw",
-    "Put the channels of an image first.",
+    "Move the channels of an image to the front.",
     example="decode-image | resize(224, 224, like=opencv) | cast(float32) | to-nchw",
-    explanation="Of one image it makes CHW. Steps that resize or crop belong before it.",
+    explanation="A single image becomes CHW. Steps that resize or crop must come before this step.",
     takes=_before("HWC", "CHW"),
 )
 def to_nchw(build: Builder, value: Value) -> Value:
@@ -58,9 +58,9 @@ def to_nchw(build: Builder, value: Value) -> Value:
 
 @step(
     "to-nhwc",
-    "Put the channels of an image last.",
+    "Move the channels of an image to the end.",
     example="to-nhwc",
-    explanation="Of one image it makes HWC.",
+    explanation="A single image becomes HWC.",
     takes=_before("CHW", "HWC"),
 )
 def to_nhwc(build: Builder, value: Value) -> Value:
@@ -76,7 +76,7 @@ def _transposed(build: Builder, value: Value, given: str, wanted: str) -> Value:
 def _axis(axis: int, rank: int) -> int:
     """AXIS from the front. Raises Unfit: there are not so many dimensions."""
     if not -rank <= axis < rank:
-        raise Unfit(f"there is no axis {axis}: there are {rank} dimensions")
+        raise Unfit(f"axis {axis} does not exist: there are {rank} dimensions")
     return axis % rank
 
 
@@ -90,10 +90,11 @@ def _dim_gone(raw: Raw, arguments: Arguments) -> Raw:
 
 @step(
     "expand-dims",
-    "Add a dimension of 1.",
-    Parameter("axis", AXIS, "where it will be; negative ones count from the end", 0),
+    "Add a dimension of size 1.",
+    Parameter("axis", AXIS, "the position of the new dimension; negative numbers count from the end", 0),
     example="expand-dims(-1)",
-    explanation="A single image in front of a model that takes batches gets its first dimension without it.",
+    explanation="Not needed for the batch dimension: a single image before a model that expects batches gets "
+    "it anyway.",
     takes=_dim_gone,
 )
 def expand_dims(build: Builder, value: Value, *, axis: int) -> Value:
@@ -115,14 +116,14 @@ def _dim_more(raw: Raw, arguments: Arguments) -> Raw:
 
 @step(
     "squeeze",
-    "Take a dimension of 1 away.",
-    Parameter("axis", AXIS, "which one; negative ones count from the end", 0),
+    "Remove a dimension of size 1.",
+    Parameter("axis", AXIS, "the dimension to remove; negative numbers count from the end", 0),
     example="squeeze(-1)",
     takes=_dim_more,
 )
 def squeeze(build: Builder, value: Value, *, axis: int) -> Value:
     if value.shape is None:
-        raise Unfit("needs a tensor of known rank")
+        raise Unfit("requires a tensor of known rank")
     place = _axis(axis, len(value.shape))
     if value.shape[place] not in (1, -1):
         raise Unfit(f"dimension {axis} is {value.shape[place]}, not 1: {value.told}")
@@ -133,20 +134,20 @@ def squeeze(build: Builder, value: Value, *, axis: int) -> Value:
 
 
 def _unknown(raw: Raw, arguments: Arguments) -> Raw:
-    raise Unfit("what comes in does not follow from what goes out")
+    raise Unfit("the input shape cannot be determined from the output shape")
 
 
 @step(
     "reshape",
-    "Give the same numbers another shape.",
-    Parameter("shape", WHOLES, "the dimensions; one may be -1, which is what is left"),
+    "Change the shape without changing the values.",
+    Parameter("shape", WHOLES, "the dimensions; one may be -1, for the rest"),
     example="reshape([-1, 784])",
-    explanation="In front of a model what comes in has to be said: it does not follow from what goes out.",
+    explanation="Before a model, the input shape must be given, because it cannot be determined from the output shape.",
     takes=_unknown,
 )
 def reshape(build: Builder, value: Value, *, shape: tuple[int, ...]) -> Value:
     if sum(dim < 0 for dim in shape) > 1 or any(dim < -1 for dim in shape):
-        raise Unfit(f"{format_shape(shape)} is no shape: one dimension may be -1, all others are numbers")
+        raise Unfit(f"{format_shape(shape)} is not a shape: one dimension may be -1, all others must be numbers")
     result = shape
     if value.is_static:
         assert value.shape is not None
@@ -154,7 +155,7 @@ def reshape(build: Builder, value: Value, *, shape: tuple[int, ...]) -> Value:
         if -1 in shape and known and count % known == 0:
             result = tuple(count // known if dim < 0 else dim for dim in shape)
         if prod(result) != count or (-1 in result and known):
-            raise Unfit(f"{value.told} has {count:,} numbers, which make no {format_shape(shape)}")
+            raise Unfit(f"{value.told} has {count:,} elements, which do not fit {format_shape(shape)}")
     tensor = build.add("Reshape", value.tensor, build.axes(*shape))
     return value.but(tensor=tensor, shape=result, layout="")
 
@@ -168,16 +169,16 @@ def _transposed_back(raw: Raw, arguments: Arguments) -> Raw:
 
 @step(
     "transpose",
-    "Put the dimensions in another order.",
-    Parameter("order", WHOLES, "for each dimension of the result, which one of the value it is"),
+    "Change the order of the dimensions.",
+    Parameter("order", WHOLES, "for each dimension of the result, the dimension of the value"),
     example="transpose([0, 2, 1])",
     takes=_transposed_back,
 )
 def transpose(build: Builder, value: Value, *, order: tuple[int, ...]) -> Value:
     if sorted(order) != list(range(len(order))):
-        raise Unfit(f"{list(order)} is no order of dimensions: each is there once, from 0 on")
+        raise Unfit(f"{list(order)} is not an order of dimensions: each must occur once, starting at 0")
     if value.rank not in (None, len(order)):
-        raise Unfit(f"orders {len(order)} dimensions, and gets {value.told}")
+        raise Unfit(f"orders {len(order)} dimensions, got {value.told}")
     layout = "".join(value.layout[axis] for axis in order) if value.layout else ""
     tensor = build.add("Transpose", value.tensor, build.axes(*order))
     return value.but(tensor=tensor, shape=_reordered(value.shape, order), layout=layout if layout in LAYOUTS else "")
@@ -185,13 +186,13 @@ def transpose(build: Builder, value: Value, *, order: tuple[int, ...]) -> Value:
 
 @step(
     "assume",
-    "Say of the value what does not follow from the graph; nothing is added.",
-    Parameter("layout", choice(*LAYOUTS), "where its channels lie", None),
+    "Declare facts about the value that the graph does not show. Adds no nodes.",
+    Parameter("layout", choice(*LAYOUTS), "the position of its channels", None),
     Parameter("colour", choice(*COLOURS), "the order of its channels", None),
-    Parameter("low", NUMBER, "the least that it holds", None),
-    Parameter("high", NUMBER, "the largest that it holds", None),
+    Parameter("low", NUMBER, "its smallest value", None),
+    Parameter("high", NUMBER, "its largest value", None),
     example="assume(layout=NHWC, colour=BGR, low=0, high=1)",
-    explanation="What steps refuse follows from it. It takes back what was known before, too.",
+    explanation="Steps use these facts to refuse wrong uses. They replace facts known before.",
     sides=EITHER,
 )
 def assume(
@@ -199,10 +200,10 @@ def assume(
 ) -> Value:
     del build
     if layout is not None and value.rank not in (None, len(layout)):
-        raise Unfit(f"{layout} has {len(layout)} dimensions, and the value is {value.told}")
+        raise Unfit(f"{layout} has {len(layout)} dimensions, but the value is {value.told}")
     least, most = value.low if low is None else low, value.high if high is None else high
     if least > most:
-        raise Unfit(f"low {least:g} lies above high {most:g}")
+        raise Unfit(f"low {least:g} is greater than high {most:g}")
     value = value.but(low=least, high=most)
     value = value if layout is None else value.but(layout=layout)
     value = value if colour is None else value.but(colour=colour, is_reversed=False)

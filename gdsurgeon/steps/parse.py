@@ -65,7 +65,7 @@ class _StepsParser(Parser):
         while self.skip("|"):
             calls.append(self._call())
         if not self.is_end():
-            raise self.error("'|' stands between steps")
+            raise self.error("'|' must separate steps")
         return calls
 
     def _call(self) -> Call:
@@ -73,7 +73,7 @@ class _StepsParser(Parser):
         name = self.match(_NAME)
         if not name:
             is_missing = self.is_end() or self.text[self.at] == "|"
-            raise self.error("a step is missing" if is_missing else "a step begins with its name")
+            raise self.error("a step is missing" if is_missing else "a step must begin with its name")
         self.step = name
         arguments: list[Argument] = []
         if self.skip("("):
@@ -87,7 +87,7 @@ class _StepsParser(Parser):
         found = _KEY.match(self.text, self.at)
         if found is None:
             if before and before[-1].key:
-                raise self.error(f"behind {before[-1].key}=... arguments are given by name")
+                raise self.error(f"after {before[-1].key}=... arguments must be given by name")
             return Argument("", self._literal(0))
         key = found[1]
         if any(argument.key == key for argument in before):
@@ -100,19 +100,19 @@ class _StepsParser(Parser):
         start = self.at
         if self.skip("["):
             if depth == DEEPEST:
-                raise self.error(f"lists are at most {DEEPEST} deep", start)
+                raise self.error(f"lists can be nested at most {DEEPEST} deep", start)
             return [self._literal(depth + 1) for _ in self.until("]")]
         quote = self.text[start : start + 1]
         if quote and quote in "'\"":
             end = self.text.find(quote, start + 1)
             if end < 0:
-                raise self.error(f"the text that begins with {quote} does not end", start)
+                raise self.error(f"the text that begins with {quote} is not terminated", start)
             self.at = end + 1
             return self.text[start + 1 : end]
         word = self.match(_WORD)
         if not word:
             is_tuple = self.text[start : start + 1] == "("
-            raise self.error("a list stands between [ and ]" if is_tuple else "a value is missing")
+            raise self.error("a list must be enclosed in [ and ]" if is_tuple else "a value is missing")
         return self._value(word, start)
 
     def _value(self, word: str, start: int) -> Literal:
@@ -131,7 +131,7 @@ class _StepsParser(Parser):
             else:
                 number = float(found[1]) / float(found[2])
         except (ValueError, ZeroDivisionError, OverflowError):
-            raise self.error("this is no number", start) from None
+            raise self.error("this is not a number", start) from None
         if isinstance(number, float) and not isfinite(number):
             raise self.error("this number is too large", start)
         return number
@@ -141,6 +141,6 @@ class _StepsParser(Parser):
         place = self.at if place is None else place
         here = self.text[place : place + 1]
         if here in _LOOKALIKES:
-            what = f"{printable(here)} is a typographic character: the plain one is {_LOOKALIKES[here]}"
+            what = f"{printable(here)} is a typographic character; use {_LOOKALIKES[here]}"
         who = f"{self.step}: " if self.step else ""
         return UsageError(f"steps, column {place + 1}: {who}{what}, {where(self.text, place)}")

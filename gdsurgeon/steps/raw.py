@@ -24,13 +24,13 @@ def parse_raw(text: str) -> Raw:
     found = _RAW.fullmatch(text) if isinstance(text, str) else None
     dtype = NUMBERS.get(found[1]) if found is not None else None
     if found is None or dtype is None or not dtype.kind:
-        raise UsageError(f"raw {quoted(str(text))} is not a type and a shape, such as uint8[?,?,3] or string")
+        raise UsageError(f"raw {quoted(str(text))} is not a dtype with a shape, such as uint8[?,?,3] or string")
     inner = (found[2] or "").strip()
     if inner == "...":
         return Raw(dtype, None)
     dims = [dim.strip() for dim in inner.split(",")] if inner else []
     if not all(dim == "?" or (dim.isdecimal() and dim.isascii() and len(dim) < 10) for dim in dims):
-        raise UsageError(f"raw {quoted(text)} has no shape: dimensions are numbers, or ? where they are open")
+        raise UsageError(f"raw {quoted(text)} has no valid shape: dimensions must be numbers, or ? if open")
     return Raw(dtype, tuple(-1 if dim == "?" else int(dim) for dim in dims))
 
 

@@ -78,19 +78,20 @@ def _lines_in(raw: Raw, arguments: Arguments) -> Raw:
 
 @step(
     "decode-csv",
-    "Take lines of CSV apart: the fields of each become its last dimension.",
-    Parameter("columns", whole(1, MOST_COLUMNS), "fields that each line has"),
-    Parameter("type", _type_of(FLOAT32, FLOAT64, INT32, INT64, STRING), "of the fields that are taken", FLOAT32),
-    Parameter("select", WHOLES, "the fields that are taken, counted from 0, in their order; all if not said", None),
-    Parameter("default", _DEFAULT, "what stands for an empty field: one for all, or one for each taken", None),
-    Parameter("delimiter", Kind("one character, or tab", _delimiter), "what stands between fields", ","),
-    Parameter("na", TEXT, "a text that stands for an empty field, such as NA", None),
+    "Split lines of CSV: their fields become the last dimension.",
+    Parameter("columns", whole(1, MOST_COLUMNS), "the number of fields in each line"),
+    Parameter("type", _type_of(FLOAT32, FLOAT64, INT32, INT64, STRING), "the dtype of the selected fields", FLOAT32),
+    Parameter("select", WHOLES, "the fields to select, counted from 0, in this order; by default all", None),
+    Parameter("default", _DEFAULT, "the value of an empty field: one for all, or one for each selected field", None),
+    Parameter("delimiter", Kind("one character, or tab", _delimiter), "the character between fields", ","),
+    Parameter("na", TEXT, "a text that also means an empty field, such as NA", None),
     sides=(FRONT,),
     example="decode-csv(4) | normalize(mean=[5.8, 3.1, 3.8, 1.2], std=[0.8, 0.4, 1.8, 0.8])",
-    explanation="""
-    As RFC 4180 has it: fields with the delimiter in them stand in double quotes. A line is one text, and what comes in
-    has a text for each row that the model takes. A line with more or less fields fails when it runs, as does an empty
-    field without a default. A line feed at the end is no part of a line. Numbers are as the nearest of the type.""",
+    explanation="As in RFC 4180, fields that contain the delimiter are in double quotes. A line is one "
+    "string; the input has one string for each row of the model's input. A line with more or "
+    "fewer fields fails when the model runs, and so does an empty field without a default. A "
+    "line feed at the end is not part of a line. Numbers are rounded to the nearest value of the "
+    "dtype.",
     takes=_lines_in,
 )
 def decode_csv(
@@ -105,14 +106,14 @@ def decode_csv(
     na: str | None,
 ) -> Value:
     if value.dtype != STRING:
-        raise Unfit(f"takes lines apart, and gets {value.told}")
+        raise Unfit(f"splits lines, got {value.told}")
     taken = range(columns) if select is None else select
     if not taken or not all(0 <= place < columns for place in taken):
-        raise Unfit(f"select takes fields from 0 to {columns - 1}")
+        raise Unfit(f"select requires fields from 0 to {columns - 1}")
     if default is not None and len(default) not in (1, len(taken)):
-        raise Unfit(f"default is one for all fields, or one for each of {len(taken)}, and has {len(default)}")
+        raise Unfit(f"default must be one for all fields, or one for each of {len(taken)}, but has {len(default)}")
     if na and default is None:
-        raise Unfit("na goes with a default")
+        raise Unfit("na requires a default")
     text = build.add("StaticRegexReplace", value.tensor, pattern=r"[\r\n]+$", rewrite="")
     given = [_field_default(build, type, default, place) for place in range(len(default or (0,)))]
     unread = build.constant(STRING, [b""]) if len(set(taken)) < columns else text
@@ -142,19 +143,19 @@ def _examples_in(raw: Raw, arguments: Arguments) -> Raw:
 
 @step(
     "parse-example",
-    "Take serialised tf.Examples apart: a feature of each, or several side by side.",
-    Parameter("features", Kind("a key, or a list of different keys", _keys), "the keys of what is taken"),
-    Parameter("type", _type_of(FLOAT32, INT64, STRING), "of the features, as the Example has them", FLOAT32),
-    Parameter("shape", WHOLES, "of each feature; [] for one value; the first may be -1 for any number", ()),
-    Parameter("default", _DEFAULT, "what stands for a feature that is missing: a value, or one for each element", None),
+    "Parse serialized tf.Examples: one feature, or several joined.",
+    Parameter("features", Kind("a key, or a list of different keys", _keys), "the keys of the features"),
+    Parameter("type", _type_of(FLOAT32, INT64, STRING), "of the features, as in the Example", FLOAT32),
+    Parameter("shape", WHOLES, "of each feature; [] for one value; the first dimension may be -1 for any number", ()),
+    Parameter("default", _DEFAULT, "the value of a missing feature: one value, or one for each element", None),
     sides=(FRONT,),
     example="parse-example([sepal_length, sepal_width, petal_length, petal_width])",
-    explanation="""
-    What comes in is a vector of serialised Examples, or one. Several features are joined along the last dimension in
-    the order in which they are named, each value a column. Other features of an Example are not looked at. One that is
-    missing, without a default, fails when it runs, as does one of another type or size. Of shape [-1] all features of a
-    batch become as long as the longest, filled with the default (0, or an empty text). An image inside an Example:
-    parse-example(image/encoded, type=string) | decode-image.""",
+    explanation="The input is one serialized Example, or a vector of them. Several features are joined along "
+    "the last dimension, in the given order, one column for each value. Other features of an "
+    "Example are ignored. A missing feature without a default fails when the model runs, and so "
+    "does a feature of a different dtype or size. With shape [-1], all features of a batch are "
+    "padded to the longest with the default (0, or an empty string). For an image inside an "
+    "Example, use parse-example(image/encoded, type=string) | decode-image.",
     takes=_examples_in,
 )
 def parse_example(
@@ -167,9 +168,9 @@ def parse_example(
     default: tuple[Literal, ...] | None,
 ) -> Value:
     if value.dtype != STRING or value.rank not in (0, 1):
-        raise Unfit(f"takes a serialised tf.Example, or a vector of them, and gets {value.told}")
+        raise Unfit(f"requires a serialized tf.Example, or a vector of them, got {value.told}")
     if any(dim < 0 for dim in shape[1:]) or any(dim < -1 for dim in shape):
-        raise Unfit(f"shape {format_shape(shape)} is open: the first dimension may be, -1, and no other")
+        raise Unfit(f"shape {format_shape(shape)} is open: only the first dimension may be -1")
     is_open = bool(shape) and shape[0] < 0
     missing = _missing(build, type, shape, default)
     node = _parser(build, value, features, missing, shape)
@@ -180,7 +181,7 @@ def parse_example(
     if not shape:
         return value.anew(build.add("Pack", *parts, axis=-1), type, (*value.shape, len(parts)))
     if is_open and len(shape) > 1:
-        raise Unfit("joins several features of known sizes alone")
+        raise Unfit("can join several features only if their sizes are known")
     tensor = build.add("ConcatV2", *parts, build.constant(INT32, -1))
     joined: Shape = (*value.shape, *shape[:-1], -1 if is_open else shape[-1] * len(parts))
     return value.anew(tensor, type, joined)
@@ -191,15 +192,15 @@ def _missing(build: Builder, dtype: DType, shape: tuple[int, ...], default: tupl
     if shape and shape[0] < 0:
         items = default or (("",) if dtype == STRING else (0,))
         if len(items) > 1:
-            raise Unfit("takes one default where the shape is open")
+            raise Unfit("requires one single default if the shape is open")
         return _defaults(build, dtype, items, ())
     if default is None:
         return build.constant(dtype, [], (0,))
     count = prod(shape)
     if count > MOST_DEFAULTS:
-        raise Unfit(f"has no defaults for {count:,} values: {MOST_DEFAULTS:,} are the most")
+        raise Unfit(f"has too many values for defaults: {count:,}; the limit is {MOST_DEFAULTS:,}")
     if len(default) not in (1, count):
-        raise Unfit(f"default has {len(default)} values, and the shape {format_shape(shape)} takes {count}")
+        raise Unfit(f"default has {len(default)} values, but the shape {format_shape(shape)} requires {count}")
     return _defaults(build, dtype, default * count if len(default) == 1 else default, shape)
 
 

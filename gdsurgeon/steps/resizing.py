@@ -25,14 +25,15 @@ def any_size(raw: Raw, arguments: Arguments) -> Raw:
     return raw._replace(shape=(*shape[:-3], -1, -1, shape[-1]))
 
 
-_LIKE = """
-    like=keras is what keras.layers.Resizing gives (bilinear by default), bit for bit. like=pillow is Image.resize
-    (bicubic by default, as there; antialiased): bytes within 1, floats within 0.01. like=opencv is cv2.resize (linear
-    by default): bytes within 1, floats within 0.01; area where images shrink; OpenCV's cubic and Lanczos no op of
-    TensorFlow computes. like=tf1 is what tf.image.resize_images gave before TensorFlow 2 (bilinear by default): it
-    differs from all others by several grey levels, and is right for models that were trained with it. Where the
-    library gives bytes for bytes, uint8 stays uint8. method alone is the op of tf.image.resize, float32 but for
-    nearest."""
+_LIKE = (
+    "like=keras returns the same as keras.layers.Resizing (default: bilinear), bit for bit. like=pillow "
+    "is Image.resize (default: bicubic; antialiased): bytes within 1, floats within 0.01. like=opencv is "
+    "cv2.resize (default: linear): bytes within 1, floats within 0.01; area only when images get "
+    "smaller. TensorFlow has no ops for OpenCV's cubic and Lanczos. like=tf1 is tf.image.resize_images "
+    "of TensorFlow 1 (default: bilinear). It differs from all others by several gray levels, and is "
+    "right for models that were trained with it. If the library returns bytes for bytes, uint8 stays "
+    "uint8. method without like is the op of tf.image.resize, in float32 except for nearest."
+)
 
 
 @step(
@@ -41,7 +42,7 @@ _LIKE = """
     *SIZE,
     *KERNEL,
     example="resize(224, 224, like=pillow, method=bilinear)",
-    explanation="The aspect ratio changes with the size: short-side and letterbox keep it. " + _LIKE,
+    explanation="The aspect ratio is not kept; short-side and letterbox keep it. " + _LIKE,
     takes=any_size,
 )
 def resize(build: Builder, value: Value, *, height: int, width: int, **kernel: Any) -> Value:
@@ -51,12 +52,11 @@ def resize(build: Builder, value: Value, *, height: int, width: int, **kernel: A
 
 @step(
     "short-side",
-    "Resize an image so that its shorter side gets a length; the aspect ratio stays.",
-    Parameter("size", whole(1), "of the shorter side, in pixels"),
+    "Resize an image so that its shorter side has a given length; keep the aspect ratio.",
+    Parameter("size", whole(1), "the length of the shorter side, in pixels"),
     *KERNEL,
     example="short-side(256, like=pillow, method=bilinear) | center-crop(224, 224)",
-    explanation="The longer side is size * longer / shorter, rounded down, as torchvision's Resize(size) has it. "
-    + _LIKE,
+    explanation="The longer side is size * longer / shorter, rounded down, as in torchvision's Resize(size). " + _LIKE,
     takes=any_size,
 )
 def short_side(build: Builder, value: Value, *, size: int, **kernel: Any) -> Value:
@@ -78,20 +78,19 @@ LETTERBOX = "letterbox"
 
 @step(
     LETTERBOX,
-    "Resize an image into a height and a width, its aspect ratio kept, and fill the rest.",
+    "Resize an image to fit into a height and a width, keep its aspect ratio, and pad the rest.",
     *SIZE,
     *KERNEL,
-    Parameter("pad", NUMBER, "the value of what is filled", 114.0),
-    Parameter("centered", FLAG, "whether the image lies in the middle, or at the top on the left", True),
-    Parameter("placement", TEXT, "the name of an output besides, which tells where the image lies", None),
+    Parameter("pad", NUMBER, "the value of the padding", 114.0),
+    Parameter("centered", FLAG, "whether the image is placed in the middle, or at the top left", True),
+    Parameter("placement", TEXT, "the name of an additional output with the place of the image", None),
     example="letterbox(640, 640, like=opencv, pad=114, placement=placed)",
-    explanation="""
-    As detectors of the YOLO family have it: the image becomes as large as it can, its sides rounded, and what is left
-    is divided among both borders, the odd pixel at the bottom or on the right. The boxes of a detector lie in what it
-    is given: placement=NAME makes an output of four numbers for each image, top, left, and the factors of height and
-    width, by which they come back: y = (y - top) / factor of height, x = (x - left) / factor of width, which the step
-    from-letterbox computes behind the model. """
-    + _LIKE,
+    explanation="As in detectors of the YOLO family, the image becomes as large as possible, with rounded "
+    "sides. The rest is divided between both borders; an odd pixel goes to the bottom or right. "
+    "Boxes of a detector refer to the letterbox. placement=NAME adds an output with four numbers "
+    "for each image: top, left, and the factors of height and width. With them, boxes are "
+    "converted back: y = (y - top) / factor of height, x = (x - left) / factor of width. The "
+    "step from-letterbox does this after the model. " + _LIKE,
     takes=any_size,
 )
 def letterbox(
@@ -107,7 +106,7 @@ def letterbox(
 ) -> Value:
     value.require_image()
     if placement is not None and LETTERBOX in value.results:
-        raise Unfit("there is the placement of another letterbox already")
+        raise Unfit("the placement of a different letterbox exists already")
     chosen = kernel_of(**kernel)
     there = height_and_width(build, value)
     exact = build.add("Cast", there, DstT=FLOAT64)
@@ -144,12 +143,12 @@ def _placement(build: Builder, image: Value, before: Output, inner: Output) -> V
 
 @step(
     "pad",
-    "Add borders to an image.",
+    "Add a border to an image.",
     Parameter("top", whole(0), "rows above", 0),
     Parameter("bottom", whole(0), "rows below", 0),
     Parameter("left", whole(0), "columns on the left", 0),
     Parameter("right", whole(0), "columns on the right", 0),
-    Parameter("value", NUMBER, "what they hold", 0.0),
+    Parameter("value", NUMBER, "the value of the border", 0.0),
     example="pad(top=2, bottom=2, value=0)",
     takes=any_size,
 )
@@ -168,7 +167,7 @@ def _padded(build: Builder, value: Value, amounts: Output, number: float, size: 
     if value.dtype.is_integer:
         least, most = value.dtype.bounds
         if number != int(number) or not least <= number <= most:
-            raise Unfit(f"{number:g} is no {value.dtype.name}: cast comes first")
+            raise Unfit(f"{number:g} is outside the range of {value.dtype.name}: add a cast before it")
     around = build.constant(INT32, (len(value.shape) - 3, 1, 0, 0), (2, 2))  # the rows of batch and channels
     tensor = build.add("PadV2", value.tensor, build.add("Pad", amounts, around), build.number(value, number))
     shape: Shape = (*value.shape[:-3], *size, value.shape[-1])
@@ -178,14 +177,15 @@ def _padded(build: Builder, value: Value, amounts: Output, number: float, size: 
 
 @step(
     "center-crop",
-    "Cut the middle out of an image.",
+    "Keep only the center of an image.",
     *SIZE,
-    Parameter("half", FLAG, "whether half a pixel goes to the even side, as torchvision has it, and not down", False),
+    Parameter(
+        "half", FLAG, "whether half a pixel is rounded to the even number, as in torchvision, instead of down", False
+    ),
     example="center-crop(224, 224)",
-    explanation="""
-    Where an odd number of pixels is cut off, the border above or on the left is the smaller one, as in Keras'
-    CenterCrop; torchvision's CenterCrop rounds half of it to the even number: half=true. An image that is smaller
-    fails when it runs.""",
+    explanation="If an odd number of pixels is removed, the border at the top or left is the smaller one, as "
+    "in Keras' CenterCrop. torchvision's CenterCrop rounds half of it to the even number; use "
+    "half=true. A smaller image fails when the model runs.",
     sides=EITHER,
     takes=any_size,
 )
@@ -194,7 +194,7 @@ def center_crop(build: Builder, value: Value, *, height: int, width: int, half: 
     assert value.shape is not None
     for what, side, wanted in zip(("height", "width"), value.size, (height, width), strict=True):
         if 0 <= side < wanted:
-            raise Unfit(f"cuts {wanted} pixels out of a {what} of {side}")
+            raise Unfit(f"crops {wanted} pixels from a {what} of {side}")
     single = value.rank == 3
     there = height_and_width(build, value)
     rest = build.add("Sub", there, build.axes(height, width))

@@ -23,17 +23,17 @@ from gdsurgeon.steps.value import Unfit, Value
 
 @step(
     "denormalize",
-    "Multiply by a standard deviation, and add a mean: what normalize has done is undone.",
-    Parameter("mean", NUMBERS_OF_CHANNELS, "what is added: a number, or one for each channel", None),
+    "Multiply by a standard deviation, then add a mean: the inverse of normalize.",
+    Parameter("mean", NUMBERS_OF_CHANNELS, "the mean: a number, or one for each channel", None),
     Parameter(
-        "std", Kind("a number above 0, or a list of one for each channel", deviations), "what is multiplied by", None
+        "std", Kind("a number above 0, or a list with one for each channel", deviations), "the standard deviation", None
     ),
-    Parameter("like", choice(*PRESETS), "what keras.applications does in this mode, backwards", None),
+    Parameter("like", choice(*PRESETS), "the inverse of keras.applications in this mode", None),
     sides=(BEHIND,),
     example="denormalize(like=keras-tf) | round | cast(uint8)",
-    explanation="""
-    x * std + mean, in float32 as NumPy computes it. Mean and std are those that normalize takes. keras-tf gives 0..255
-    of -1..1, keras-torch of what it has normalised, keras-caffe RGB of BGR. Bytes are pixels already, and refused.""",
+    explanation="Computes x * std + mean in float32, as NumPy does, with the same mean and std as normalize. "
+    "keras-tf converts -1..1 to 0..255; keras-torch converts its normalized values back; "
+    "keras-caffe also converts BGR to RGB. Bytes are refused, because they are already pixels.",
 )
 def denormalize(
     build: Builder,
@@ -45,11 +45,11 @@ def denormalize(
 ) -> Value:
     value.require_numbers()
     if value.dtype == UINT8:
-        raise Unfit(f"gets pixels already: {value.told} is {value.bounds}")
+        raise Unfit(f"the values are already pixels: {value.told} is {value.bounds}")
     if like is None and mean is None and std is None:
-        raise Unfit(f"takes mean and std, or like={'|'.join(PRESETS)}")
+        raise Unfit(f"requires mean and std, or like={'|'.join(PRESETS)}")
     if like is not None and (mean is not None or std is not None):
-        raise Unfit(f"like={like} says what mean and std are: one or the other is given")
+        raise Unfit(f"like={like} determines mean and std: give only one of them")
     value = build.floating(value)
     if like is None:
         return _restored(build, value, mean, std)
@@ -75,15 +75,17 @@ def _restored(build: Builder, value: Value, mean: Sequence[float] | None, std: S
 
 @step(
     "dequantize",
-    "Make real numbers of quantised ones: (q - zero-point) * scale.",
+    "Convert quantized numbers to real numbers: (q - zero-point) * scale.",
     Parameter(
-        "scale", Kind("a number above 0, or a list of one for each channel", deviations), "what a step of 1 is worth"
+        "scale",
+        Kind("a number above 0, or a list with one for each channel", deviations),
+        "the real value of a step of 1",
     ),
-    Parameter("zero-point", NUMBERS_OF_CHANNELS, "the number that stands for 0, or one for each channel", (0.0,)),
+    Parameter("zero-point", NUMBERS_OF_CHANNELS, "the quantized number for 0, or one for each channel", (0.0,)),
     example="dequantize(0.00390625, zero-point=-128)",
-    explanation="""
-    Of integers, as TensorFlow Lite quantises them. It gives float32, bit for bit NumPy's (q.astype(float32) - zero) *
-    scale. Floats are refused, and so is a zero point that the integer type does not hold.""",
+    explanation="For integers, as quantized by TensorFlow Lite. Returns float32, the same as NumPy's "
+    "(q.astype(float32) - zero) * scale, bit for bit. Floats are refused, and so is a zero point "
+    "outside the range of the integer dtype.",
 )
 def dequantize(build: Builder, value: Value, *, scale: tuple[float, ...], zero_point: tuple[float, ...]) -> Value:
     if value.dtype.is_quantized and value.dtype.numpy in NUMBERS:
@@ -92,11 +94,11 @@ def dequantize(build: Builder, value: Value, *, scale: tuple[float, ...], zero_p
         tensor = build.add("Bitcast", value.tensor, type=plain)
         value = value.but(tensor=tensor, dtype=plain, low=float(low), high=float(high))
     if not value.dtype.is_integer:
-        raise Unfit(f"takes integers, and gets {value.told}")
+        raise Unfit(f"requires integers, got {value.told}")
     low, high = value.dtype.bounds
     for zero in zero_point:
         if zero != int(zero) or not low <= zero <= high:
-            raise Unfit(f"zero-point {zero:g} is no {value.dtype.name}")
+            raise Unfit(f"zero-point {zero:g} is outside the range of {value.dtype.name}")
     value = build.cast(value, FLOAT32)
     if any(zero_point):
         tensor = build.add("Sub", value.tensor, along_channels(build, value, "zero-point", zero_point))

@@ -16,27 +16,27 @@ RESULTS = ("scores", "classes", "boxes", "count")
 
 @step(
     "rename",
-    "Give results names of their own, or have them be no outputs.",
-    Parameter("name", TEXT, "of what the steps give", None),
-    *(Parameter(what, TEXT, f"the name of the {what} besides; none: they are no output", None) for what in RESULTS),
+    "Give results their own names, or do not make them outputs.",
+    Parameter("name", TEXT, "the name of the main result", None),
+    *(Parameter(what, TEXT, f"the name of the {what}; none: not an output", None) for what in RESULTS),
     sides=(BEHIND,),
     example="softmax | top-k(5) | rename(classes, scores=probabilities)",
-    explanation="""
-    Without it what the steps give takes the place of the output behind which they stand, whose own value is called
-    OUTPUT_raw then, and what they give besides is called OUTPUT_scores, OUTPUT_classes, OUTPUT_count. What is given a
-    name is an output of that name, and the model's own output stays what it was under its own.""",
+    explanation="Without this step, the result of the steps replaces the model's output; the output's "
+    "original value is renamed to OUTPUT_raw. Additional results are named OUTPUT_scores, "
+    "OUTPUT_classes, OUTPUT_count. A result with a name becomes an output of that name, and the "
+    "model's own output keeps its name and value.",
 )
 def rename(build: Builder, value: Value, *, name: str | None, **names: str | None) -> Value:
     del build
     given = {what: name for what, name in names.items() if name is not None}
     if name is None and not given:
-        raise Unfit("says no name")
+        raise Unfit("no name is given")
     for what in given:
         if what not in value.results:
-            there = f": there are {listed(value.results)}" if value.results else ""
-            raise Unfit(f"there are no {what} besides what comes in{there}")
+            there = f": the results are {listed(value.results)}" if value.results else ""
+            raise Unfit(f"the steps have no additional result {what}{there}")
     if name == NONE:
-        raise Unfit("what comes in is what the steps give: it is an output")
+        raise Unfit("the result of the steps equals their input, which is already an output")
     results = dict(value.results)
     for what, called in given.items():
         results[what] = results[what]._replace(name=None if called == NONE else called)

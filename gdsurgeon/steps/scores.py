@@ -13,12 +13,12 @@ from gdsurgeon.steps.value import CLASSES, LOG_PROBABILITIES, PROBABILITIES, Unf
 
 @step(
     "softmax",
-    "Make probabilities of scores: along the last dimension they sum to one.",
+    "Convert scores to probabilities that sum to one along the last dimension.",
     sides=(BEHIND,),
     example="softmax | top-k(5)",
-    explanation="""
-    In float32 within 1e-6 of NumPy's exp(x - max) / sum in float64. Integers become float32. What is known to be
-    probabilities already, behind a softmax of the model or of the steps, is refused.""",
+    explanation="In float32, within 1e-6 of NumPy's exp(x - max) / sum in float64. Integers become float32. "
+    "Values known to be probabilities already, from a softmax of the model or of the steps, are "
+    "refused.",
 )
 def softmax(build: Builder, value: Value) -> Value:
     value = _scores(build, value)
@@ -28,13 +28,12 @@ def softmax(build: Builder, value: Value) -> Value:
 
 @step(
     "log-softmax",
-    "Make logarithms of probabilities of scores.",
+    "Convert scores to logarithms of probabilities.",
     sides=(BEHIND,),
     example="log-softmax",
-    explanation="""
-    Along the last dimension. In float32 within 1e-6, beyond -1 within that part, of NumPy's x - max -
-    log(sum(exp(x - max))) in float64. What is known to be
-    probabilities, or logarithms of such, is refused.""",
+    explanation="Along the last dimension. In float32, within 1e-6 of NumPy's x - max - log(sum(exp(x - "
+    "max))) in float64; below -1, within the same relative difference. Values known to be "
+    "probabilities, or their logarithms, are refused.",
 )
 def log_softmax(build: Builder, value: Value) -> Value:
     value = _scores(build, value)
@@ -46,9 +45,9 @@ def _scores(build: Builder, value: Value) -> Value:
     """VALUE as floats, of which probabilities can be made. Raises Unfit."""
     check_scores(value)
     if value.is_of == PROBABILITIES:
-        raise Unfit("gets probabilities already: the values are 0..1, and sum to one")
+        raise Unfit("the values are already probabilities: they are 0..1 and sum to one")
     if value.is_of == LOG_PROBABILITIES:
-        raise Unfit("gets logarithms of probabilities already")
+        raise Unfit("the values are already logarithms of probabilities")
     return build.floating(value)
 
 
@@ -56,47 +55,46 @@ def check_scores(value: Value) -> None:
     """Raises Unfit where VALUE is not scores, one for each class along its last dimension."""
     value.require_numbers()
     if value.is_of == CLASSES:
-        raise Unfit("takes scores, and gets classes")
+        raise Unfit("requires scores, got classes")
     if value.rank == 0:
-        raise Unfit(f"takes scores along a dimension, and gets {value.told}")
+        raise Unfit(f"requires scores along a dimension, got {value.told}")
 
 
 @step(
     "sigmoid",
-    "Make of each score a probability of its own.",
+    "Convert each score to a probability (logistic function).",
     sides=(BEHIND,),
     example="sigmoid | threshold(0.5)",
-    explanation="In float32 within 1e-6 of the logistic function in float64. What is known to be 0..1 is refused.",
+    explanation="In float32, within 1e-6 of the logistic function in float64. Values known to be 0..1 are refused.",
 )
 def sigmoid(build: Builder, value: Value) -> Value:
     value.require_numbers()
     if value.is_of == CLASSES:
-        raise Unfit("takes scores, and gets classes")
+        raise Unfit("requires scores, got classes")
     if value.low >= 0 and value.high <= 1:
-        raise Unfit(f"the values are {value.bounds} already")
+        raise Unfit(f"the values are already {value.bounds}")
     value = build.floating(value)
     return value.but(tensor=build.add("Sigmoid", value.tensor), low=0.0, high=1.0, is_whole=False)
 
 
 @step(
     "threshold",
-    "Tell which values reach a number, or make 0 of those that do not.",
-    Parameter("at", NUMBER, "the least that counts"),
-    Parameter("keep", FLAG, "whether the values that count stay what they are, and the others become 0", False),
+    "Compare values with a threshold, or set values below it to 0.",
+    Parameter("at", NUMBER, "the threshold"),
+    Parameter("keep", FLAG, "whether values at or above the threshold are kept, and the others become 0", False),
     sides=(BEHIND,),
     example="sigmoid | threshold(0.5) | cast(uint8)",
-    explanation="""
-    It gives bools: x >= at, exactly; NaN does not count. A number that all values, or none of them, are known to reach
-    is refused.""",
+    explanation="Returns bools: x >= at, exactly; false for NaN. A threshold that all values are known to "
+    "reach, or none, is refused.",
 )
 def threshold(build: Builder, value: Value, *, at: float, keep: bool) -> Value:
     value.require_numbers()
     if value.is_of == CLASSES:
-        raise Unfit("takes scores, and gets classes: it belongs before")
+        raise Unfit("requires scores, got classes: move it before the step that makes classes")
     if value.dtype.is_integer and (at != int(at) or not value.dtype.bounds[0] <= at <= value.dtype.bounds[1]):
-        raise Unfit(f"{at:g} is no {value.dtype.name}")
+        raise Unfit(f"{at:g} is outside the range of {value.dtype.name}")
     if not value.low < at <= value.high:
-        raise Unfit(f"{'none' if at > value.high else 'all'} of the values reach {at:g}: they are {value.bounds}")
+        raise Unfit(f"{'none' if at > value.high else 'all'} of the values can reach {at:g}: they are {value.bounds}")
     counts = build.add("GreaterEqual", value.tensor, build.number(value, at))
     if not keep:
         return value.anew(counts, BOOL, value.shape).but(layout=value.layout, low=0.0, high=1.0)

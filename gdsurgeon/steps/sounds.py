@@ -21,22 +21,29 @@ MOST_STARTS = 1 << 12
 """Beginnings of frames that are a constant: more are made when it runs."""
 STATED_RATE = "sample rate"
 """What the rate that the file of a sound states is called beside it."""
-RATE = Parameter("rate", whole(1), "samples in a second; that of decode-wav if not said", None)
+RATE = Parameter("rate", whole(1), "samples per second; by default, that of decode-wav", None)
 
 
 @step(
     "decode-wav",
-    "Decode a WAV file of 16 bits.",
-    Parameter("channels", whole(0), "1 mono, of a stereo file the first; 2 stereo; 0: those of the file", 1),
-    Parameter("samples", whole(1), "how many: what is missing is silence, what is more is cut off", None),
-    Parameter("rate", whole(1), "samples in a second that the file must have; others fail when it runs", None),
+    "Decode a WAV file with 16 bits.",
+    Parameter(
+        "channels", whole(0), "1 mono, the first channel of a stereo file; 2 stereo; 0 keeps those of the file", 1
+    ),
+    Parameter(
+        "samples",
+        whole(1),
+        "the number of samples: shorter files are padded with silence, longer ones are cut off",
+        None,
+    ),
+    Parameter("rate", whole(1), "the required samples per second; other files fail when the model runs", None),
     BATCH,
     sides=(FRONT,),
     example="decode-wav(samples=16000, rate=16000) | mfcc(640, 320, coefficients=10)",
-    explanation="""
-    A sound has 2 dimensions (samples, channels) and values of -1..1, float32: the integers of the file divided by
-    32768, bit for bit. Nothing resamples: with rate a file of another rate is refused when it runs, without it mfcc
-    takes the rate that the file states. The sounds of a batch need samples.""",
+    explanation="A sound has 2 dimensions (samples, channels) and values of -1..1, float32: the integers of "
+    "the file divided by 32768, bit for bit. Sounds are not resampled. With rate, a file with a "
+    "different rate fails when the model runs. Without rate, mfcc uses the rate of the file. "
+    "Sounds in a batch require samples.",
     takes=bytes_in,
     one_by_one=True,
 )
@@ -73,25 +80,28 @@ def _samples_in(raw: Raw, arguments: Arguments) -> Raw:
 
 @step(
     "log-mel",
-    "Make the logarithms of mel spectra of samples.",
-    Parameter("frame", whole(2, LONGEST_FRAME), "samples of a frame"),
+    "Compute the logarithm of mel spectra of samples.",
+    Parameter("frame", whole(2, LONGEST_FRAME), "samples in a frame"),
     Parameter("step", whole(1), "samples from one frame to the next"),
     Parameter("mels", whole(1, MOST_BANDS), "bands"),
-    Parameter("lower", NUMBER, "where the lowest band begins, in Hz"),
-    Parameter("upper", POSITIVE, "where the highest band ends, in Hz"),
+    Parameter("lower", NUMBER, "the lower end of the lowest band, in Hz"),
+    Parameter("upper", POSITIVE, "the upper end of the highest band, in Hz"),
     Parameter(
-        "fft", whole(2, LONGEST_FRAME), "length of the transform; the next power of two from frame on if not said", None
+        "fft",
+        whole(2, LONGEST_FRAME),
+        "the length of the transform; by default, the next power of two from frame on",
+        None,
     ),
     Parameter("power", one_of(1, 2), "of the magnitudes: 1, or 2 for a power spectrum", 1),
-    Parameter("offset", POSITIVE, "what is added before the logarithm", 1e-6),
+    Parameter("offset", POSITIVE, "the number added before the logarithm", 1e-6),
     RATE,
     sides=(FRONT,),
     example="decode-wav(rate=16000) | log-mel(400, 160, mels=64, lower=125, upper=7500) | expand-dims(-1)",
-    explanation="""
-    log(tf.abs(tf.signal.stft(x, frame, step, fft)) ** power @ tf.signal.linear_to_mel_weight_matrix(...) + offset): a
-    periodic Hann window, frames that are whole, the mel scale of HTK, bands that are not normalised, the natural
-    logarithm; within 0.0001. librosa's scale (Slaney) and its centred frames are others. Of samples it makes
-    [frames, mels], with the dimensions that come before them; one channel has no dimension of its own.""",
+    explanation="Computes log(tf.abs(tf.signal.stft(x, frame, step, fft)) ** power @ "
+    "tf.signal.linear_to_mel_weight_matrix(...) + offset), within 0.0001: a periodic Hann "
+    "window, whole frames, the mel scale of HTK, bands without normalization, the natural "
+    "logarithm. librosa uses a different scale (Slaney) and centered frames. Samples become "
+    "[frames, mels], after any dimensions before them; a single channel has no dimension.",
     takes=_samples_in,
 )
 def log_mel(
@@ -114,11 +124,11 @@ def log_mel(
     bins = length // 2 + 1
     if bins * mels > MOST_WEIGHTS:
         raise Unfit(
-            f"{mels:,} bands of {bins:,} frequencies are too many for a constant: {MOST_WEIGHTS:,} are the most"
+            f"{mels:,} bands of {bins:,} frequencies are too many for a constant; the limit is {MOST_WEIGHTS:,}"
         )
     sound, known = _with_rate(build, value, rate)
     if not known:
-        raise Unfit("needs the sample rate: decode-wav(rate=16000) says it, or rate=16000 here")
+        raise Unfit("the sample rate is unknown: use decode-wav(rate=16000), or rate=16000 here")
     _check_bands(lower, upper, known)
     samples = _samples_last(build, sound)
     count = _frames(samples, frame, step)
@@ -138,20 +148,20 @@ def log_mel(
 
 @step(
     "mfcc",
-    "Make mel frequency cepstral coefficients of samples, by the ops of TensorFlow's keyword models.",
-    Parameter("window", whole(2, LONGEST_FRAME), "samples of a frame"),
+    "Compute mel frequency cepstral coefficients of samples, by the ops of TensorFlow's keyword models.",
+    Parameter("window", whole(2, LONGEST_FRAME), "samples in a frame"),
     Parameter("stride", whole(1), "samples from one frame to the next"),
-    Parameter("coefficients", whole(1), "how many, of each frame", 13),
-    Parameter("mels", whole(1, MOST_BANDS), "bands that they are made of", 40),
-    Parameter("lower", POSITIVE, "where the lowest band begins, in Hz", 20.0),
-    Parameter("upper", POSITIVE, "where the highest band ends, in Hz", 4000.0),
+    Parameter("coefficients", whole(1), "the number of coefficients of each frame", 13),
+    Parameter("mels", whole(1, MOST_BANDS), "the number of mel bands", 40),
+    Parameter("lower", POSITIVE, "the lower end of the lowest band, in Hz", 20.0),
+    Parameter("upper", POSITIVE, "the upper end of the highest band, in Hz", 4000.0),
     RATE,
     sides=(FRONT,),
     example="decode-wav(samples=16000) | mfcc(640, 320, coefficients=10) | reshape([-1, 490])",
-    explanation="""
-    AudioSpectrogram (magnitudes squared) and Mfcc, bit for bit what speech_commands and ML-KWS-for-MCU feed their
-    networks. Of samples it makes [frames, coefficients], with the dimensions that come before them; one channel has
-    no dimension of its own. The rate is the one that the file states, where nothing else says it.""",
+    explanation="Uses AudioSpectrogram (magnitudes squared) and Mfcc: the same input, bit for bit, as in "
+    "speech_commands and ML-KWS-for-MCU. Samples become [frames, coefficients], after any "
+    "dimensions before them; a single channel has no dimension. The rate is that of the file, "
+    "unless it is given.",
     takes=_samples_in,
 )
 def mfcc(
@@ -169,10 +179,10 @@ def mfcc(
     sound, known = _with_rate(build, value, rate)
     _check_bands(lower, upper, known)
     if coefficients > mels:
-        raise Unfit(f"makes no {coefficients} coefficients of {mels} bands")
+        raise Unfit(f"cannot make {coefficients} coefficients from {mels} bands")
     stated = sound.beside.get(STATED_RATE)
     if not known and stated is None:
-        raise Unfit("needs the sample rate: decode-wav(rate=16000) says it, or rate=16000 here")
+        raise Unfit("the sample rate is unknown: use decode-wav(rate=16000), or rate=16000 here")
     at_rate = build.constant(INT32, known) if known or stated is None else stated.tensor
     samples, is_one = _channels_last(build, sound)
     assert samples.shape is not None
@@ -193,7 +203,7 @@ def mfcc(
 def _check_bands(lower: float, upper: float, rate: int) -> None:
     """Raises Unfit where no bands lie between LOWER and UPPER in a sound of RATE, or 0."""
     if not 0 <= lower < upper:
-        raise Unfit(f"there are no bands from {lower:g} to {upper:g} Hz")
+        raise Unfit(f"there are no bands between {lower:g} and {upper:g} Hz")
     if rate and upper > rate / 2:
         raise Unfit(f"upper {upper:g} Hz is more than half the sample rate, {rate / 2:g}")
 
@@ -201,14 +211,14 @@ def _check_bands(lower: float, upper: float, rate: int) -> None:
 def _with_rate(build: Builder, value: Value, rate: int | None) -> tuple[Value, int]:
     """A sound as float32, and its rate, which is RATE where that is said; 0 where it shows when it runs."""
     if value.layout in LAYOUTS and value.layout not in SOUNDS:
-        raise Unfit(f"needs a sound, and gets an image: {value.told}")
+        raise Unfit(f"requires a sound, got an image: {value.told}")
     if value.dtype.is_integer:
-        raise Unfit(f"needs samples of -1..1, and gets {value.told}: divide(32768) makes them of 16 bits")
+        raise Unfit(f"requires samples of -1..1, got {value.told}: divide(32768) converts samples of 16 bits")
     value.require_numbers()
     if value.rank is None or value.rank == 0:
-        raise Unfit(f"needs samples, which lie along a dimension, and gets {value.told}")
+        raise Unfit(f"requires samples along a dimension, got {value.told}")
     if rate and value.rate and rate != value.rate:
-        raise Unfit(f"rate is {rate}, and that of the sound is {value.rate}")
+        raise Unfit(f"rate is {rate}, but the sound has {value.rate}")
     sound = build.cast(value, FLOAT32)
     if rate and not value.rate and STATED_RATE in value.beside:
         sound = _of_rate(build, sound, rate)
@@ -239,7 +249,7 @@ def _channels_last(build: Builder, sound: Value) -> tuple[Value, bool]:
         tensor = build.add("ExpandDims", sound.tensor, build.constant(INT32, -1))
         return sound.but(tensor=tensor, shape=(*sound.shape, 1)), True
     if len(sound.shape) > 2:
-        raise Unfit(f"takes one channel of each sound of a batch, and gets {sound.told}")
+        raise Unfit(f"requires one channel for each sound of a batch, got {sound.told}")
     tensor = build.add("Transpose", sound.tensor, build.axes(1, 0))
     return sound.but(tensor=tensor, shape=sound.shape[::-1]), False
 
@@ -249,7 +259,7 @@ def _frames(samples: Value, frame: int, step: int) -> int:
     assert samples.shape is not None
     length = samples.shape[-1]
     if 0 <= length < frame:
-        raise Unfit(f"{length:,} samples have no frame of {frame:,}")
+        raise Unfit(f"{length:,} samples are fewer than a frame of {frame:,}")
     return -1 if length < 0 else 1 + (length - frame) // step
 
 

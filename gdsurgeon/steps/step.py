@@ -110,7 +110,7 @@ class Step:
         for argument in call.arguments:
             parameter = self._named(argument.key, called) if argument.key else next(places, None)
             if parameter is None:
-                raise self._error(f"{called} takes {counted(len(self.parameters), 'argument')}")
+                raise self._error(f"{called} accepts {counted(len(self.parameters), 'argument')}")
             if parameter.argument in found:
                 raise self._error(f"{called}: {parameter.name} is given twice")
             found[parameter.argument] = self._read(parameter, argument.value, called)
@@ -123,7 +123,7 @@ class Step:
     def _named(self, name: str, called: str) -> Parameter:
         names = [parameter.name for parameter in self.parameters]
         if name not in names:
-            told = " That is a step of its own." if name in REGISTERED else near_miss(name, names)
+            told = " That is a separate step." if name in REGISTERED else near_miss(name, names)
             raise self._error(f"{called} has no parameter {quoted(name)}.{told}")
         return self.parameters[names.index(name)]
 
@@ -131,7 +131,7 @@ class Step:
         try:
             return parameter.kind.read(literal)
         except ValueError as error:
-            told = f"{called}: {parameter.name} is {spelt(literal)}, and takes {parameter.kind.says}"
+            told = f"{called}: {parameter.name} is {spelt(literal)}, but must be {parameter.kind.says}"
             raise self._error(told + (f".{error}" if str(error) else "")) from None
         except InputError as error:
             error.place_at(called)

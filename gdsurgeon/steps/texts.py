@@ -16,17 +16,16 @@ from gdsurgeon.steps.value import Unfit, Value
 
 @step(
     "decode-base64",
-    "Make bytes of base64.",
+    "Decode base64 to bytes.",
     sides=(FRONT,),
     example="decode-base64 | decode-image | resize(224, 224, like=keras)",
-    explanation="""
-    Takes the standard alphabet (+ and /) and the web-safe one (- and _), with = at the end or without, white space
-    anywhere, and data URLs (data:image/png;base64,...). Other characters fail when it runs. Works on each text of a
-    tensor.""",
+    explanation="Accepts the standard alphabet (+ and /) and the web-safe one (- and _), with or without = "
+    "at the end, white space anywhere, and data URLs (data:image/png;base64,...). Other "
+    "characters fail when the model runs. Decodes each string of a tensor separately.",
 )
 def decode_base64(build: Builder, value: Value) -> Value:
     if value.dtype != STRING:
-        raise Unfit(f"decodes texts, and gets {value.told}")
+        raise Unfit(f"decodes strings, got {value.told}")
     text = build.add("StaticRegexReplace", value.tensor, pattern=r"^\s*data:[^,]*,|\s", rewrite="")
     for standard, safe in ((r"\+", "-"), ("/", "_")):
         text = build.add("StaticRegexReplace", text, pattern=standard, rewrite=safe)
@@ -39,16 +38,16 @@ def _words_in(raw: Raw, arguments: Arguments) -> Raw:
 
 @step(
     "lookup",
-    "Make numbers of words, by a table.",
-    Parameter("file", FILE, "a text file with a word on each line", None),
-    Parameter("words", TEXTS, "the words, in the place of a file", None),
+    "Replace words by numbers from a table.",
+    Parameter("file", FILE, "a text file with one word on each line", None),
+    Parameter("words", TEXTS, "the words, instead of a file", None),
     Parameter("first", whole(0), "the number of the first word", 0),
-    Parameter("default", whole(), "the number of all that are no words", -1),
+    Parameter("default", whole(), "the number of unknown words", -1),
     example="lookup(words=[cat, dog], first=1, default=0)",
-    explanation="""
-    The words are counted in their order, int64; cast(int32) makes others of the numbers. They lie in the graph, and
-    the file is not needed again. Words are UTF-8, whole lines, looked up byte for byte; empty lines at the end of a
-    file do not count, and none may be there twice. The first call fills the table: nothing has to be run before it.""",
+    explanation="The words are numbered in their order, int64; cast(int32) changes the dtype. They are "
+    "stored in the graph; the file is not needed any more. Words are UTF-8 and whole lines, "
+    "compared byte for byte. Empty lines at the end of a file are ignored, and no word may occur "
+    "twice. The first call fills the table; no node must run before it.",
     sides=EITHER,
     takes=_words_in,
 )
@@ -56,9 +55,9 @@ def lookup(
     build: Builder, value: Value, *, file: FileRead | None, words: tuple[str, ...] | None, first: int, default: int
 ) -> Value:
     if value.dtype != STRING:
-        raise Unfit(f"looks words up, and gets {value.told}")
+        raise Unfit(f"looks up words, got {value.told}")
     if (file is None) == (words is None):
-        raise Unfit("takes file=FILE or words=[...]: one of the two")
+        raise Unfit("requires either file=FILE or words=[...]")
     keys = lines(file, "words") if file is not None else [word.encode() for word in words or ()]
     _check_unique(keys)
     content = b"%d\n%b" % (first, b"\n".join(keys))  # tables of one name are one table, wherever they are
@@ -78,5 +77,5 @@ def _check_unique(words: Sequence[bytes]) -> None:
     places: dict[bytes, int] = {}
     for place, word in enumerate(words, 1):
         if word in places:
-            raise Unfit(f"{quoted(word.decode())} is there twice: word {places[word]} and word {place}")
+            raise Unfit(f"{quoted(word.decode())} occurs twice: word {places[word]} and word {place}")
         places[word] = place

@@ -89,7 +89,7 @@ class Value:
         """The same, with RESULTS besides. Raises Unfit where there are such already."""
         for name in results:
             if name in self.results:
-                raise Unfit(f"there are {name} already")
+                raise Unfit(f"the additional result {name} exists already")
         return self.but(results={**self.results, **{name: Result(value) for name, value in results.items()}})
 
     @property
@@ -133,28 +133,28 @@ class Value:
         """Raises Unfit where it holds no numbers."""
         if self.dtype in (STRING, BOOL) or not self.dtype.code:
             what = "decode-image" if self.dtype == STRING else "cast"
-            raise Unfit(f"needs numbers, and gets {self.told}: {what} makes some")
+            raise Unfit(f"requires numbers, got {self.told}: add {what} before it")
 
     def require_channels(self, count: int, what: str) -> None:
         """Raises Unfit where it is known not to have COUNT channels, which WHAT is there for."""
         if self.shape is not None and len(self.shape) < -self.channel_axis:
-            raise Unfit(f"{what} {count} channels, and the value has none: {self.told}")
+            raise Unfit(f"{what} {count} channels, but the value has none: {self.told}")
         if self.channels not in (-1, count):
-            raise Unfit(f"{what} {count} channels, and the value has {self.channels}: {self.told}")
+            raise Unfit(f"{what} {count} channels, but the value has {self.channels}: {self.told}")
 
     def require_image(self) -> None:
         """Raises Unfit where it is known to be no image, or one whose channels do not come last."""
         if self.dtype == STRING:
-            raise Unfit(f"needs an image, and gets {self.told}: decode-image makes one")
+            raise Unfit(f"requires an image, got {self.told}: add decode-image before it")
         self.require_numbers()
         if self.layout in SOUNDS:
-            raise Unfit(f"needs an image, and gets a sound: {self.told}")
+            raise Unfit(f"requires an image, got a sound: {self.told}")
         if self.layout in ("CHW", "NCHW"):
-            raise Unfit(f"takes images whose channels come last, and gets {self.layout}: it belongs before to-nchw")
+            raise Unfit(f"requires channels last, got {self.layout}: move it before to-nchw")
         if self.rank is None:
-            raise Unfit("needs an image, and gets a tensor of unknown rank")
+            raise Unfit("requires an image, got a tensor of unknown rank")
         if self.rank not in (3, 4):
-            raise Unfit(f"needs an image, which has 3 dimensions (4 in a batch), and gets {self.told}")
+            raise Unfit(f"requires an image, which has 3 dimensions (4 in a batch), got {self.told}")
 
     @property
     def is_fraction(self) -> bool:

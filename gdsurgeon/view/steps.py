@@ -49,7 +49,7 @@ def explained(step: Step) -> Iterator[str]:
 def _kind(parameter: Parameter) -> str:
     if parameter.is_required or parameter.default is None:
         return parameter.kind.says
-    return f"{parameter.kind.says}; {spelt(parameter.default).strip(chr(39))} if not said"
+    return f"{parameter.kind.says}; default: {spelt(parameter.default).strip(chr(39))}"
 
 
 def as_json(steps: Sequence[Step]) -> str:

@@ -65,9 +65,9 @@ def test_what_is_built_is_what_its_file_would_be(there: Desk, command: str) -> N
         (("--steps", "clip(0, 1)", "--emit", "o.pb", "-o", "./o.pb"), "Error: --emit and -o would both write"),
         (("--steps", "clip(0, 1)", "--emit", "model.edited.pb"), "Error: --emit and -o would both write"),
         (("--steps", "clip(0, 1)", "--emit", "r", "--report", "r"), "Error: --emit and --report would both write"),
-        (("--steps", "clip(0, 1)|clop(1)"), "Error: there is no step 'clop'. Did you mean 'clip'?\nHint: gdsurgeon "
+        (("--steps", "clip(0, 1)|clop(1)"), "Error: 'clop' is not a step. Did you mean 'clip'?\nHint: gdsurgeon "
                                             "steps lists them"),
-        (("--steps", "clip(0)"), "Error: clip: high is missing, a number: the largest\nHint: clip(low, high)"),
+        (("--steps", "clip(0)"), "Error: clip: high is missing, a number: the upper limit\nHint: clip(low, high)"),
         (("--steps", "clip(0, "), "Error: steps, column 9: clip: a value is missing, at the end"),
     ],
 )  # fmt: skip
@@ -149,7 +149,7 @@ def test_a_value_that_does_not_fit_is_refused_before_anything_is_written(there: 
     ran = there.run(*words, "--steps", "decode-image | resize(4, 4, like=pillow)")
     assert (ran.code, list(there.files())) == (4, ["model.pb"])
     assert ran.err == (
-        "Error: the steps give uint8 [?,4,4,3], and 'image' takes float32 [?,4,4,3]: cast(float32) is missing\n"
+        "Error: the steps return uint8 [?,4,4,3], but 'image' expects float32 [?,4,4,3]: add cast(float32)\n"
     )
     ran = there.run(*words, "--steps", "decode-image(batch=true) | cast(float32)")
     assert ran.err.splitlines()[1].startswith("Hint: a step such as resize, letterbox or center-crop gives them one")
@@ -300,13 +300,13 @@ def test_for_machines(desk: Desk) -> None:
     assert [step["name"] for step in found] == list(book())
     (divide,) = json.loads(desk.run("steps", "divide", "--json").out)["steps"]
     assert divide["parameters"] == [
-        {"name": "by", "takes": "a number, and not 0", "help": "the number", "required": True, "default": None}
+        {"name": "by", "takes": "a number other than 0", "help": "the divisor", "required": True, "default": None}
     ]
 
 
 def test_a_default_is_told_as_it_is_written(desk: Desk) -> None:
     text = " ".join(desk.run("steps", "parse-example").out.decode().split())
-    assert "int64, string; float32 if not said)" in text
+    assert "int64, string; default: float32)" in text
 
 
 def test_a_step_that_there_is_not(desk: Desk) -> None:

@@ -66,11 +66,11 @@ def test_a_file_that_a_step_reads_is_not_replaced(there: Desk) -> None:
 @pytest.mark.parametrize(
     ("steps", "code", "said"),
     [
-        ("softmax | top-k(9)", 4, "Error: top-k: 9 of 3 values are wanted: float32 [?,3]\n"),
-        ("labels(file=names/l.txt)", 4, "Error: labels: takes classes, which are whole numbers, and gets float32"),
+        ("softmax | top-k(9)", 4, "Error: top-k: 9 of 3 values are requested: float32 [?,3]\n"),
+        ("labels(file=names/l.txt)", 4, "Error: labels: requires classes, which are whole numbers, got float32"),
         ("argmax | labels(file=no.txt)", 3, "Error: labels: no.txt cannot be opened: no such file or directory\n"),
         ("argmax | labels(fil=no.txt)", 2, "Error: labels has no parameter 'fil'. Did you mean 'file'?\n"),
-        ("top-k(2) | rename(x)", 4, "Error: rename: model.pb has 'x' already\n"),
+        ("top-k(2) | rename(x)", 4, "Error: rename: model.pb already has 'x'\n"),
     ],
 )
 def test_what_is_refused_names_the_step(there: Desk, steps: str, code: int, said: str) -> None:

@@ -17,37 +17,34 @@ from gdsurgeon.steps import inserted, preprocessing
 from gdsurgeon.steps.book import files_read, written
 
 SCORES: dict[str, str] = {
-    "log-softmax | softmax": "softmax: gets logarithms of probabilities already",
-    "argmax | sigmoid": "sigmoid: takes scores, and gets classes",
-    "argmax | argmax": "argmax (step 2): takes scores, and gets classes",
-    "top-k(3) | threshold(2)": "threshold: takes scores, and gets classes: it belongs before",
-    "top-k(11)": "top-k: 11 of 10 values are wanted: float32 [?,10]",
-    "argmax(2)": "argmax: there is no axis 2: there are 2 dimensions",
-    "softmax | threshold(0)": "threshold: all of the values reach 0: they are 0..1",
-    "cast(int32) | threshold(0.5)": "threshold: 0.5 is no int32",
-    "labels(names=[a, b])": "labels: takes classes, which are whole numbers, and gets float32 [?,10]: argmax, top-k or "
-                            "cast(int32) comes before",
-    "argmax | labels": "labels: takes file=FILE or names=[...]: one of the two",
-    "argmax | labels(names=[])": "labels: names is [], and takes a list of texts",
-    "dequantize(0.5)": "dequantize: takes integers, and gets float32 [?,10]",
-    "cast(uint8) | dequantize(0.5, zero-point=-1)": "dequantize: zero-point -1 is no uint8",
-    "cast(uint8) | dequantize([1, 2])": "dequantize: scale is for 2 channels, and the value has 10: float32 [?,10]",
-    "denormalize": "denormalize: takes mean and std, or like=keras-caffe|keras-tf|keras-torch",
-    "denormalize(mean=1, like=keras-tf)": "denormalize: like=keras-tf says what mean and std are",
-    "denormalize(mean=[1, 2])": "denormalize: mean is for 2 channels, and the value has 10",
-    "cast(uint8) | denormalize(std=2)": "denormalize: gets pixels already: uint8 [?,10] is 0..255",
-    "rename": "rename: says no name",
-    "rename(none)": "rename: what comes in is what the steps give: it is an output",
-    "rename(scores=s)": "rename: there are no scores besides what comes in",
-    "top-k(2) | rename(a, scores=a)": "rename: two results are called 'a'",
-    "rename(y_raw)": "rename: model.pb has 'y_raw' already",
-    "nms(y, yxyx)": "nms: 'y' is what the steps stand behind",
+    "log-softmax | softmax": "softmax: the values are already logarithms of probabilities",
+    "argmax | sigmoid": "sigmoid: requires scores, got classes",
+    "argmax | argmax": "argmax (step 2): requires scores, got classes",
+    "top-k(3) | threshold(2)": "threshold: requires scores, got classes: move it before the step that makes",
+    "top-k(11)": "top-k: 11 of 10 values are requested: float32 [?,10]",
+    "argmax(2)": "argmax: axis 2 does not exist: there are 2 dimensions",
+    "softmax | threshold(0)": "threshold: all of the values can reach 0: they are 0..1",
+    "cast(int32) | threshold(0.5)": "threshold: 0.5 is outside the range of int32",
+    "labels(names=[a, b])": "labels: requires classes, which are whole numbers, got float32 [?,10]: add",
+    "argmax | labels": "labels: requires either file=FILE or names=[...]",
+    "argmax | labels(names=[])": "labels: names is [], but must be a list of texts",
+    "dequantize(0.5)": "dequantize: requires integers, got float32 [?,10]",
+    "cast(uint8) | dequantize(0.5, zero-point=-1)": "dequantize: zero-point -1 is outside the range of uint8",
+    "cast(uint8) | dequantize([1, 2])": "dequantize: scale requires 2 channels, but the value has 10",
+    "denormalize": "denormalize: requires mean and std, or like=keras-caffe|keras-tf|keras-torch",
+    "denormalize(mean=1, like=keras-tf)": "denormalize: like=keras-tf determines mean and std: give only one",
+    "denormalize(mean=[1, 2])": "denormalize: mean requires 2 channels, but the value has 10: float32 [?,10]",
+    "cast(uint8) | denormalize(std=2)": "denormalize: the values are already pixels: uint8 [?,10] is 0..255",
+    "rename": "rename: no name is given",
+    "rename(none)": "rename: the result of the steps equals their input, which is already an output",
+    "rename(scores=s)": "rename: the steps have no additional result scores",
+    "top-k(2) | rename(a, scores=a)": "rename: two results would have the name 'a'",
+    "rename(y_raw)": "rename: model.pb already has 'y_raw'",
+    "nms(y, yxyx)": "nms: 'y' is the output that the steps are added to",
     "nms(boxes, xywh)":
-        "nms: layout is 'xywh', and takes one of yxyx, xyxy, cxcywh. It is cxcywh where x and y are the centre; boxes "
-        "by a corner and their size have no layout here.",
-    "nms(boxes, yxyx, iou=2)": "nms: iou is 2, and takes a number from 0 to 1",
-    "cast(int32) | from-letterbox(boxes, xyxy)": "from-letterbox: takes float32, and the boxes are int32 [?,10]; boxes "
-                                                 "is float32 [?,5]",
+        "nms: layout is 'xywh', but must be one of yxyx, xyxy, cxcywh. Use cxcywh if x and y are the center",
+    "nms(boxes, yxyx, iou=2)": "nms: iou is 2, but must be a number from 0 to 1",
+    "cast(int32) | from-letterbox(boxes, xyxy)": "from-letterbox: requires float32, but the boxes are int32",
 }  # fmt: skip
 
 
@@ -57,8 +54,8 @@ def test_what_is_known_to_be_wrong_is_refused(steps: str) -> None:
 
 
 OTHERS: dict[tuple[str, str, Shape, str], str] = {
-    ("softmax", "float32", (), "Identity"): "softmax: takes scores along a dimension, and gets float32 []",
-    ("argmax", "float32", (-1, 0), "Identity"): "argmax: there are no classes: float32 [?,0]",
+    ("softmax", "float32", (), "Identity"): "softmax: requires scores along a dimension, got float32 []",
+    ("argmax", "float32", (-1, 0), "Identity"): "argmax: the value has no classes: float32 [?,0]",
 }
 
 
@@ -69,11 +66,17 @@ def test_of_what_the_model_gives(case: tuple[str, str, Shape, str]) -> None:
 
 
 PLACED: dict[tuple[Shape, Shape], str] = {
-    ((7, 4), (5,)): "a placement is [4], or [images,4], and boxes is float32 [5]",
-    ((7, 4), (2, 3, 4)): "a placement is [4], or [images,4], and boxes is float32 [2,3,4]",
-    ((7, 4), (7, 4)): "the boxes are float32 [7,4], and boxes is float32 [7,4]: they are not of the same images",
-    ((3, 7, 4), (2, 4)): "the boxes are float32 [3,7,4], and boxes is float32 [2,4]: they are not of the same images",
-    ((7, 5), (4,)): "boxes are [boxes,4], or [images,boxes,4], and the value is float32 [7,5]",
+    ((7, 4), (5,)): "a placement must be [4] or [images,4], but boxes is float32 [5]",
+    ((7, 4), (2, 3, 4)): "a placement must be [4] or [images,4], but boxes is float32 [2,3,4]",
+    (
+        (7, 4),
+        (7, 4),
+    ): "the boxes and the placement are not of the same images: the boxes are float32 [7,4]; boxes is float32 [7,4]",
+    (
+        (3, 7, 4),
+        (2, 4),
+    ): "the boxes and the placement are not of the same images: the boxes are float32 [3,7,4]; boxes is float32 [2,4]",
+    ((7, 5), (4,)): "boxes must be [boxes,4] or [images,boxes,4], got float32 [7,5]",
 }
 
 
@@ -83,24 +86,24 @@ def test_of_boxes_and_a_placement(case: tuple[Shape, Shape]) -> None:
 
 
 BOXES: dict[tuple[Shape, Shape], str] = {
-    ((10,), (9, 4)): "nms: the scores are float32 [10], and boxes is float32 [9,4]: they are not of the same boxes",
-    ((10, 3, 2), (10, 4)): "nms: scores are one for each box, or one for each box and class: they are float32 [10,3,2]",
-    ((2,), (2, 10, 4)): "nms: scores are one for each box",
-    ((10,), (10, 5)): "nms: boxes are [boxes,4]",
-    ((10,), (4,)): "nms: boxes are [boxes,4]",
-    (None, (10, 4)): "nms: scores are one for each box",
+    ((10,), (9, 4)): "nms: the scores and the boxes have different counts: the scores are float32 [10]",
+    ((10, 3, 2), (10, 4)): "nms: scores must be one for each box, or one for each box and class, but they",
+    ((2,), (2, 10, 4)): "nms: scores must be one for each box, or one for each box and class, but they are",
+    ((10,), (10, 5)): "nms: boxes must be [boxes,4] or [images,boxes,4], but boxes is float32 [10,5]",
+    ((10,), (4,)): "nms: boxes must be [boxes,4] or [images,boxes,4], but boxes is float32 [4]",
+    (None, (10, 4)): "nms: scores must be one for each box, or one for each box and class, but they are",
 }
 
 
 @pytest.mark.parametrize("case", BOXES, ids=str)
 def test_of_scores_and_boxes(case: tuple[Shape, Shape]) -> None:
     assert refusal("nms(boxes, yxyx)", "float32", case[0], case[1]).startswith(BOXES[case])
-    assert refusal("nms(boxes, yxyx)", "float64", (9,), (9, 4)).startswith("nms: takes float32, and the scores are")
+    assert refusal("nms(boxes, yxyx)", "float64", (9,), (9, 4)).startswith("nms: requires float32, but the scores are")
     for shape in ((9,), (9, 1)):
         said = refusal("nms(boxes, yxyx, background=true)", "float32", shape, (9, 4))
-        assert said.startswith("nms: background=true leaves a class out, and there are no others: float32 [9")
+        assert said.startswith("nms: background=true leaves out the only class: float32 [9")
     twice = "nms(boxes, yxyx) | nms(boxes, yxyx)"
-    assert refusal(twice, "float32", (9,), (9, 4)) == "nms (step 2): the boxes are chosen already"
+    assert refusal(twice, "float32", (9,), (9, 4)) == "nms (step 2): the boxes are already selected"
 
 
 @pytest.mark.parametrize(
@@ -129,7 +132,7 @@ def test_the_number_of_classes_follows_from_the_model(axis: int) -> None:
     m.node("y", "Identity", ["best"], T="int64")
     graph = m.graph("model.pb")
     assert "y_postprocessed" in gds.steps.postprocessing("labels(names=[a, b, c])", graph)
-    with pytest.raises(EditError, match="labels: there is 1 name, and 3 classes"):
+    with pytest.raises(EditError, match="labels: there is 1 name, but 3 classes"):
         gds.steps.postprocessing("labels(names=[a])", graph)
 
 
@@ -143,11 +146,11 @@ def test_probabilities_in_another_shape() -> None:
     m.placeholder("shape", "int32", (2,))
     m.node("unknown", "Reshape", ["same", "shape"], T="float32", Tshape="int32")
     graph = m.graph("model.pb")
-    with pytest.raises(EditError, match="softmax: gets probabilities already"):
+    with pytest.raises(EditError, match="softmax: the values are already probabilities"):
         gds.steps.postprocessing("softmax", graph, output="same")
     assert "unknown_postprocessed" in gds.steps.postprocessing("softmax", graph, output="unknown")
     assert "other_postprocessed" in gds.steps.postprocessing("softmax", graph, output="other")
-    with pytest.raises(EditError, match="sigmoid: the values are 0"):
+    with pytest.raises(EditError, match="sigmoid: the values are already 0"):
         gds.steps.postprocessing("sigmoid", graph, output="other")
 
 
@@ -180,11 +183,11 @@ def test_what_is_built_is_in_tensorflow_1_15(case: tuple[str, Shape, Shape]) -> 
 
 
 def test_elsewhere_results_have_no_place() -> None:
-    with pytest.raises(EditError, match="the steps give scores besides: here one tensor takes the place of another"):
+    with pytest.raises(EditError, match="the steps also return scores, but insert replaces one tensor"):
         inserted("top-k(10) | cast(float32)", model(), "y")
-    with pytest.raises(EditError, match="nms: takes two outputs of a model: it belongs behind one"):
+    with pytest.raises(EditError, match="nms: requires two outputs of a model"):
         inserted("nms(boxes, yxyx)", model(), "y")
-    with pytest.raises(EditError, match="from-letterbox: takes two outputs of a model: it belongs behind one"):
+    with pytest.raises(EditError, match="from-letterbox: requires two outputs of a model"):
         inserted("from-letterbox(boxes, yxyx)", model(), "y")
     with pytest.raises(EditError, match="softmax: it belongs behind a model, not in front of it"):
         preprocessing("softmax", model())
@@ -203,8 +206,8 @@ def test_names_of_classes_come_from_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b"a\nb\0c", "is no text: there is a byte 0 in line 2"),
-        (b"a\n" * 1001, "and 10 classes: 991 names too many"),
+        (b"a\nb\0c", "is not text: line 2 has a zero byte"),
+        (b"a\n" * 1001, "but 10 classes: 991 names too many"),
     ],
 )
 def test_files_that_hold_no_names(tmp_path: Path, data: bytes, said: str) -> None:

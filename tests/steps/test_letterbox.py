@@ -61,11 +61,13 @@ def test_of_one_image_and_of_images_of_one_size(raw: str, shape: tuple[int, ...]
 
 
 def test_a_name_that_cannot_be_and_two_letterboxes() -> None:
-    for name, said in (("y", "model.pb has 'y' already"), ("'a b'", "'a b' is not a legal node name")):
+    for name, said in (("y", "model.pb already has 'y'"), ("'a b'", "'a b' is not a legal node name")):
         with pytest.raises(EditError) as error:
             preprocessing(STEPS.replace("placed", name), model("uint8", (-1, 64, 48, 3)))
         assert error.value.message.startswith(f"letterbox: {said}")
-    with pytest.raises(EditError, match=r"^letterbox \(step 2\): there is the placement of another letterbox already$"):
+    with pytest.raises(
+        EditError, match=r"^letterbox \(step 2\): the placement of a different letterbox exists already$"
+    ):
         preprocessing(f"{STEPS} | {STEPS}", model("uint8", (-1, 64, 48, 3)))
 
 

@@ -14,14 +14,14 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.steps.book import written
 
 NO_STEPS: dict[str, tuple[object, str]] = {
-    "nothing": ([], "there are no steps"),
+    "nothing": ([], "no steps are given"),
     "no text": ("", "steps, column 1: a step is missing, at the end"),
-    "a number": (3, "or a list of such texts, and not int"),
-    "None": (None, "or a list of such texts, and not None"),
-    "bytes": (b"rescale(2)", "or a list of such texts, and not bytes"),
-    "a dict": ({"rescale": 2}, "or a list of such texts, and not dict"),
-    "a list with a dict in it": (["rescale(2)", {"rescale": 2}], "or a list of such texts: dict is none"),
-    "a list with None in it": ([None], "or a list of such texts: None is none"),
+    "a number": (3, "or a list of such texts, not int"),
+    "None": (None, "or a list of such texts, not None"),
+    "bytes": (b"rescale(2)", "or a list of such texts, not bytes"),
+    "a dict": ({"rescale": 2}, "or a list of such texts, not dict"),
+    "a list with a dict in it": (["rescale(2)", {"rescale": 2}], "or a list of such texts, not a list with dict"),
+    "a list with None in it": ([None], "or a list of such texts, not a list with None"),
     "read and unread ones": ([*written("rescale(2)"), "round"], "or a list of such texts"),
 }
 
@@ -46,19 +46,19 @@ def test_what_is_no_steps(name: str) -> None:
 @pytest.mark.parametrize("graph", ["model.pb", None, 3], ids=str)
 def test_what_is_no_model(graph: object) -> None:
     for build in each_side("rescale(2)", graph):
-        with pytest.raises(UsageError, match=r"^the model is a graph, as gds.load\(PATH\) gives one, and not "):
+        with pytest.raises(UsageError, match=r"^the model must be a graph, as gds.load\(PATH\) returns it, not "):
             build()
 
 
 def test_what_names_no_tensor() -> None:
     given: Any = 3
-    with pytest.raises(UsageError, match=r"^the input is meant by its name, and not by int$"):
+    with pytest.raises(UsageError, match=r"^the input must be given by its name, not by int$"):
         gds.steps.preprocessing("rescale(2)", model(), input=given)
-    with pytest.raises(UsageError, match=r"^the output is meant by its name, and not by int$"):
+    with pytest.raises(UsageError, match=r"^the output must be given by its name, not by int$"):
         gds.steps.postprocessing("rescale(2)", model(), output=given)
-    with pytest.raises(UsageError, match=r"^the tensor is meant by its name, and not by int$"):
+    with pytest.raises(UsageError, match=r"^the tensor must be given by its name, not by int$"):
         gds.steps.inserted("rescale(2)", model(), given)
-    with pytest.raises(UsageError, match=r"^raw '3' is not a type and a shape"):
+    with pytest.raises(UsageError, match=r"^raw '3' is not a dtype with a shape"):
         gds.steps.preprocessing("rescale(2)", model(), raw=given)
 
 

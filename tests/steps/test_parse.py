@@ -49,16 +49,16 @@ def test_values(text: str, found: Literal | None) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("a b", "steps, column 3: a: '|' stands between steps, at 'b'"),
-        ("a(x=1, 2)", "steps, column 8: a: behind x=... arguments are given by name, at '2)'"),
+        ("a b", "steps, column 3: a: '|' must separate steps, at 'b'"),
+        ("a(x=1, 2)", "steps, column 8: a: after x=... arguments must be given by name, at '2)'"),
         ("a(x=1, x=2)", "steps, column 8: a: x is given twice, at 'x=2)'"),
-        ("a('x)", "steps, column 3: a: the text that begins with ' does not end, at ''x)'"),
-        ("a(x=’y’)", "steps, column 5: a: ’ is a typographic character: the plain one is ', at '’y’)'"),
-        ("a(–1)", "steps, column 3: a: – is a typographic character: the plain one is -, at '–1)'"),
-        ("a(1/0)", "steps, column 3: a: this is no number, at '1/0)'"),
+        ("a('x)", "steps, column 3: a: the text that begins with ' is not terminated, at ''x)'"),
+        ("a(x=’y’)", "steps, column 5: a: ’ is a typographic character; use ', at '’y’)'"),
+        ("a(–1)", "steps, column 3: a: – is a typographic character; use -, at '–1)'"),
+        ("a(1/0)", "steps, column 3: a: this is not a number, at '1/0)'"),
         ("a(1e999)", "steps, column 3: a: this number is too large, at '1e999)'"),
-        ("a(" + "9" * 5000 + ")", f"steps, column 3: a: this is no number, at '{'9' * 20}...'"),
-        ("a(" + "[" * 99, f"steps, column 11: a: lists are at most 8 deep, at '{'[' * 20}...'"),
+        ("a(" + "9" * 5000 + ")", f"steps, column 3: a: this is not a number, at '{'9' * 20}...'"),
+        ("a(" + "[" * 99, f"steps, column 11: a: lists can be nested at most 8 deep, at '{'[' * 20}...'"),
     ],
 )
 def test_what_is_not_in_the_language(text: str, said: str) -> None:
@@ -79,13 +79,13 @@ def test_any_text_is_read_or_refused_in_one_line(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("decode-imag", "there is no step 'decode-imag'. Did you mean 'decode-image'?"),
+        ("decode-imag", "'decode-imag' is not a step. Did you mean 'decode-image'?"),
         ("resize(2, 3, height=4)", "resize: height is given twice"),
-        ("round(1)", "round takes 0 arguments"),
-        ("resize(2, 3, antialias=1)", "resize: antialias is 1, and takes true or false"),
-        ("divide(x)", "divide: by is 'x', and takes a number, and not 0"),
-        ("divide(0)", "divide: by is 0, and takes a number, and not 0"),
-        ("normalize(mean=[])", "normalize: mean is [], and takes a number, or a list of one for each channel"),
+        ("round(1)", "round accepts 0 arguments"),
+        ("resize(2, 3, antialias=1)", "resize: antialias is 1, but must be true or false"),
+        ("divide(x)", "divide: by is 'x', but must be a number other than 0"),
+        ("divide(0)", "divide: by is 0, but must be a number other than 0"),
+        ("normalize(mean=[])", "normalize: mean is [], but must be a number, or a list with one for each channel"),
     ],
 )  # fmt: skip
 def test_arguments_that_are_wrong(text: str, said: str) -> None:
@@ -96,7 +96,7 @@ def test_arguments_that_are_wrong(text: str, said: str) -> None:
 
 def test_several_texts_are_one_after_the_other() -> None:
     assert [step.step.name for step in written(["round | round", "divide(2)"])] == ["round", "round", "divide"]
-    with pytest.raises(UsageError, match="there are no steps"):
+    with pytest.raises(UsageError, match="no steps are given"):
         written([])
 
 

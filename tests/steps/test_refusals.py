@@ -12,34 +12,34 @@ from gdsurgeon.steps import preprocessing
 CHW = (-1, 3, 8, 6)
 
 FLOATS = {
-    "decode-image(channels=5)": "decode-image: channels is 5, and takes",
-    "resize(8, 6)": "resize: says no kernel: like=keras|pillow|opencv|tf1, or method=bilinear|",
-    "resize(8, 6, like=opencv, method=bicubic)": "resize: TensorFlow has no kernel like opencv's bicubic",
-    "resize(8, 6, like=keras, antialias=true)": "resize: like=keras says all but the method",
-    "resize(8, 6, method=linear)": "resize: method=linear goes with like",
-    "resize(8, 6, method=lanczos3, half-pixel=false)": "resize: method=lanczos3 has centres at half",
-    "resize(8, 6, method=nearest, antialias=true)": "resize: method=nearest has no antialias",
+    "decode-image(channels=5)": "decode-image: channels is 5, but must be one of 0, 1, 3, 4",
+    "resize(8, 6)": "resize: no kernel is given: use like=keras|pillow|opencv|tf1 or",
+    "resize(8, 6, like=opencv, method=bicubic)": "resize: TensorFlow has no kernel equal to bicubic of",
+    "resize(8, 6, like=keras, antialias=true)": "resize: like=keras determines all but the method",
+    "resize(8, 6, method=linear)": "resize: method=linear requires like; without like, methods are bilinear",
+    "resize(8, 6, method=lanczos3, half-pixel=false)": "resize: method=lanczos3 always uses half-pixel",
+    "resize(8, 6, method=nearest, antialias=true)": "resize: method=nearest does not support antialias",
     "resize(8, 6, method=bilinear, half-pixel=true, align-corners=true)": "resize: half-pixel and align-corners",
     "decode-image | rescale(1/255) | normalize(mean=[123.675, 116.28, 103.53]) | resize(8, 6, like=tf1)":
-        "normalize: mean 123.675 is that of other values: these are 0..1",
+        "normalize: mean 123.675 does not fit the values, which are 0..1",
     "decode-image | rescale(1/255) | normalize(std=58) | resize(8, 6, like=tf1)":
-        "normalize: std 58 is that of other values: these are 0..1",
+        "normalize: std 58 does not fit the values, which are 0..1",
     "decode-image | rescale(1/255) | normalize(like=keras-torch) | resize(8, 6, like=tf1)":
-        "normalize: like=keras-torch takes values of 0..255, and these are 0..1",
-    "normalize": "normalize: takes mean and std, or like=keras-caffe|keras-tf|keras-torch",
-    "normalize(mean=1, like=keras-tf)": "normalize: like=keras-tf says what mean and std are",
-    "reverse-channels | reverse-channels": "reverse-channels (step 2): the channels are reversed already",
-    "reverse-channels | normalize(like=keras-caffe)": "normalize: like=keras-caffe takes RGB, and the channels are",
-    "expand-dims(7)": "expand-dims: there is no axis 7",
-    "transpose([0, 2])": "transpose: [0, 2] is no order of dimensions",
-    "transpose([0, 2, 1])": "transpose: orders 3 dimensions, and gets float32 [?,8,6,3]",
-    "clip(2, 1)": "clip: 2 lies above 1",
-    "cast(uint8) | clip(0, 0.5)": "clip: 0..0.5 is no interval of uint8",
-    "cast(uint8) | pad(top=1, value=-1)": "pad: -1 is no uint8",
-    "center-crop(8, 6) | center-crop(9, 1)": "center-crop (step 2): cuts 9 pixels out of a height of 8",
-    "assume(layout=HWC)": "assume: HWC has 3 dimensions, and the value is float32 [?,8,6,3]",
-    "assume(low=2, high=1)": "assume: low 2 lies above high 1",
-    "cast(uint8)": "the steps give uint8 [?,8,6,3], and 'x' takes float32 [?,8,6,3]: cast(float32) is missing",
+        "normalize: like=keras-torch requires values of 0..255, got 0..1",
+    "normalize": "normalize: requires mean and std, or like=keras-caffe|keras-tf|keras-torch",
+    "normalize(mean=1, like=keras-tf)": "normalize: like=keras-tf determines mean and std: give only one of",
+    "reverse-channels | reverse-channels": "reverse-channels (step 2): the channels are already reversed",
+    "reverse-channels | normalize(like=keras-caffe)": "normalize: like=keras-caffe requires RGB, but the",
+    "expand-dims(7)": "expand-dims: axis 7 does not exist: there are 5 dimensions",
+    "transpose([0, 2])": "transpose: [0, 2] is not an order of dimensions: each must occur once, starting at",
+    "transpose([0, 2, 1])": "transpose: orders 3 dimensions, got float32 [?,8,6,3]",
+    "clip(2, 1)": "clip: 2 is greater than 1",
+    "cast(uint8) | clip(0, 0.5)": "clip: 0..0.5 is outside the range of uint8: add a cast before it",
+    "cast(uint8) | pad(top=1, value=-1)": "pad: -1 is outside the range of uint8: add a cast before it",
+    "center-crop(8, 6) | center-crop(9, 1)": "center-crop (step 2): crops 9 pixels from a height of 8",
+    "assume(layout=HWC)": "assume: HWC has 3 dimensions, but the value is float32 [?,8,6,3]",
+    "assume(low=2, high=1)": "assume: low 2 is greater than high 1",
+    "cast(uint8)": "the steps return uint8 [?,8,6,3], but 'x' expects float32 [?,8,6,3]: add cast(float32)",
 }  # fmt: skip
 
 
@@ -49,18 +49,17 @@ def test_what_is_known_to_be_wrong_is_refused(steps: str) -> None:
 
 
 OTHERS = {
-    ("resize(8, 6, like=keras)", "float32", CHW): "resize: takes images whose channels come last, and gets NCHW",
-    ("resize(8, 6, like=keras)", "float32", None): "resize: needs an image, and gets a tensor of unknown rank",
-    ("resize(8, 6, like=keras)", "string", (-1,)): "resize: needs an image, and gets string [?]: decode-image makes",
-    ("reverse-channels", "float32", (-1, 8, 6, 1)): "reverse-channels: is for 3 channels, and the value has 1",
-    ("to-nchw", "float32", (-1, 8)): "to-nchw: needs an image",
+    ("resize(8, 6, like=keras)", "float32", CHW): "resize: requires channels last, got NCHW: move it before",
+    ("resize(8, 6, like=keras)", "float32", None): "resize: requires an image, got a tensor of unknown rank",
+    ("resize(8, 6, like=keras)", "string", (-1,)): "resize: requires an image, got string [?]: add",
+    ("reverse-channels", "float32", (-1, 8, 6, 1)): "reverse-channels: requires 3 channels, but the value",
+    ("to-nchw", "float32", (-1, 8)): "to-nchw: requires an image, which has 3 dimensions (4 in a batch), got",
     ("decode-image | resize(8, 6, like=tf1) | rescale(1/255)", "uint8", (-1, 8, 6, 3)):
-        "the steps give float32 [?,8,6,3], and 'x' takes uint8 [?,8,6,3]: the values are 0..1, of which cast(uint8) "
-        "leaves nothing",
+        "the steps return float32 [?,8,6,3], but 'x' expects uint8 [?,8,6,3]: the values are 0..1, and",
     ("decode-wav(samples=8, rate=16000)", "float32", (-1, 8)):
-        "the steps give float32 [8,1], and 'x' takes float32 [?,8]: squeeze(-1) is missing",
-    ("to-nhwc", "float32", CHW): "the steps give NHWC, and 'x' takes float32 [?,3,8,6]: to-nchw makes NCHW",
-    ("parse-example(x)", "float32", (-1, 5)): "the steps give float32 [?], and 'x' takes float32 [?,5]",
+        "the steps return float32 [8,1], but 'x' expects float32 [?,8]: add squeeze(-1)",
+    ("to-nhwc", "float32", CHW): "the steps return NHWC, but 'x' expects float32 [?,3,8,6]: add to-nchw",
+    ("parse-example(x)", "float32", (-1, 5)): "the steps return float32 [?], but 'x' expects float32 [?,5]",
 }  # fmt: skip
 
 
@@ -70,12 +69,12 @@ def test_of_other_inputs(case: tuple[str, str, tuple[int, ...] | None]) -> None:
 
 
 RAW = {
-    ("to-nhwc", "float32[?,8,6,3]"): "to-nhwc: the channels come last already: the value is NHWC",
+    ("to-nhwc", "float32[?,8,6,3]"): "to-nhwc: the channels are already last: the value is NHWC",
     ("squeeze(-1)", "float32[?,8,6,3]"): "squeeze: dimension -1 is 3, not 1: float32 [?,8,6,3]",
-    ("rescale(2)", "float32[?,x]"): "raw 'float32[?,x]' has no shape",
-    ("rescale(2)", "float32[?,7,6,3]"): "the steps give float32 [?,7,6,3], and 'x' takes float32 [?,8,6,3]",
-    ("reshape([-1, 8, 6, 3])", "float32[2, 5]"): "reshape: float32 [2,5] has 10 numbers, which make no [?,8,6,3]",
-    ("decode-image | resize(8, 6, like=tf1)", "string[?,?]"): "decode-image: decodes one text at a time",
+    ("rescale(2)", "float32[?,x]"): "raw 'float32[?,x]' has no valid shape: dimensions must be numbers, or ?",
+    ("rescale(2)", "float32[?,7,6,3]"): "the steps return float32 [?,7,6,3], but 'x' expects float32",
+    ("reshape([-1, 8, 6, 3])", "float32[2, 5]"): "reshape: float32 [2,5] has 10 elements, which do not fit",
+    ("decode-image | resize(8, 6, like=tf1)", "string[?,?]"): "decode-image: decodes one string at a time",
 }
 
 

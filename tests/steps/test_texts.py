@@ -84,7 +84,7 @@ def test_a_table_is_proven_in_front_of_a_model() -> None:
 
 
 FILES = {
-    b"a\n\n\nb": "'' is there twice: word 2 and word 3",
+    b"a\n\n\nb": "'' occurs twice: word 2 and word 3",
 }
 
 
@@ -201,26 +201,26 @@ def test_images_inside_of_examples() -> None:
 # -- what is refused ---------------------------------------------------------------------------------------
 
 REFUSED = {
-    "decode-csv(3, select=[])": "decode-csv: select takes fields from 0 to 2",
-    "decode-csv(3, default=[1, 2])": "decode-csv: default is one for all fields, or one for each of 3, and has 2",
+    "decode-csv(3, select=[])": "decode-csv: select requires fields from 0 to 2",
+    "decode-csv(3, default=[1, 2])": "decode-csv: default must be one for all fields, or one for each of 3",
     "decode-csv(3, default=none)": "decode-csv: default 'none' is not float32",
-    "decode-csv(3, default=true)": "decode-csv: default is true, and takes",
-    "decode-csv(3, na=NA)": "decode-csv: na goes with a default",
-    "decode-csv(3, type=uint8)": "decode-csv: type is 'uint8', and takes one of float32",
-    "decode-csv(3, delimiter=', ')": "decode-csv: delimiter is ', ', and takes one character, or tab",
-    "parse-example([a, a])": "parse-example: features is ['a', 'a'], and takes a key",
+    "decode-csv(3, default=true)": "decode-csv: default is true, but must be a number or a text, or a list",
+    "decode-csv(3, na=NA)": "decode-csv: na requires a default",
+    "decode-csv(3, type=uint8)": "decode-csv: type is 'uint8', but must be one of float32, float64, int32",
+    "decode-csv(3, delimiter=', ')": "decode-csv: delimiter is ', ', but must be one character, or tab",
+    "parse-example([a, a])": "parse-example: features is ['a', 'a'], but must be a key, or a list of",
     "parse-example(a, shape=[2, -1])": "parse-example: shape [2,?] is open",
-    "parse-example(a, shape=[3], default=[1, 2])": "parse-example: default has 2 values, and the shape [3] takes 3",
+    "parse-example(a, shape=[3], default=[1, 2])": "parse-example: default has 2 values, but the shape [3]",
     "parse-example(a, shape=[1000000, 1000000], default=0)":
-        "parse-example: has no defaults for 1,000,000,000,000 values",
-    "parse-example(a, shape=[-1], default=[1, 2])": "parse-example: takes one default where the shape is open",
-    "parse-example([a, b], shape=[-1, 3])": "parse-example: joins several features of known sizes alone",
+        "parse-example: has too many values for defaults: 1,000,000,000,000; the limit is 1,048,576",
+    "parse-example(a, shape=[-1], default=[1, 2])": "parse-example: requires one single default if the shape",
+    "parse-example([a, b], shape=[-1, 3])": "parse-example: can join several features only if their sizes",
     "parse-example(a, shape=[3]) | parse-example(b)":
-        "parse-example (step 2): takes a serialised tf.Example, or a vector of them, and gets float32",
-    "decode-base64 | lookup": "lookup: takes file=FILE or words=[...]: one of the two",
+        "parse-example (step 2): requires a serialized tf.Example, or a vector of them, got float32 [3]",
+    "decode-base64 | lookup": "lookup: requires either file=FILE or words=[...]",
     "decode-image(format=png) | exif":
-        "exif: needs what decode-image (format any or jpeg) makes of a JPEG, and gets uint8 [?,?,3]",
-    "decode-image | exif | exif": "exif (step 3): the image is upright already",
+        "exif: requires a JPEG decoded by decode-image (format any or jpeg), got uint8 [?,?,3]",
+    "decode-image | exif | exif": "exif (step 3): the image is already upright",
 }  # fmt: skip
 
 
@@ -232,4 +232,4 @@ def test_what_is_known_to_be_wrong_is_refused(steps: str) -> None:
 def test_a_step_that_decodes_says_what_comes_in_front_of_a_reshape() -> None:
     graph = built("decode-csv(6) | reshape([-1, 2, 3])", "float32", (-1, 2, 3))
     assert graph["x"].attr("dtype").type == 7  # type: ignore[union-attr]
-    assert refusal("reshape([-1, 3]) | rescale(2)", "float32", (-1, 3)).startswith("reshape: what comes in does not")
+    assert refusal("reshape([-1, 3]) | rescale(2)", "float32", (-1, 3)).startswith("reshape: the input shape cannot")
