@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from compat_table import __file__ as compat_table
+from measured import measured
 
 ROOT = Path(__file__).parent.parent
 HEAD = """\
@@ -37,6 +38,8 @@ after `gdsurgeon simplify --for opencv`, if OpenCV does not accept the original.
 - **differs**: the model loads and runs, but returns different values (exit code 5). The differences are listed below.
 - no: the engine does not load or run the model (exit code 4). The reasons are listed below.
 - nothing: no result, because TensorFlow itself returns only NaN (exit code 7).
+
+{measured}
 
 """
 
@@ -169,7 +172,7 @@ def page(rows: Sequence[Row], engines: Sequence[str]) -> str:
     lines += list(table(rows, versions, 5))
     lines += ["", "## Not supported", "", "| model | engine | |", "|---|---|---|"]
     lines += list(table(rows, versions, 4))
-    return HEAD + "\n".join(lines) + "\n"
+    return HEAD.replace("{measured}", measured()) + "\n".join(lines) + "\n"
 
 
 def agreeing(runs: Sequence[Run]) -> int:

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import keras_models
+from measured import measured
 
 from gdsurgeon.cli.main import exit_code
 from gdsurgeon.cli.terminal import terminal
@@ -43,6 +44,8 @@ Results of `compat` for several releases of TensorFlow, on public models, Keras 
 functions of TensorFlow 2. `scripts/compat_table.py` wrote this page. Every written model ran in the release itself,
 on the same feeds. The number is the largest difference from the current TensorFlow. `=` means that the release
 already knows the whole model. For each refused model, the script checked that the release does not load the original.
+
+{measured}
 
 """
 
@@ -190,7 +193,7 @@ def page(runs: Sequence[Run]) -> str:
         "|---|---|---|---|",
     ]
     lines += [row(run, run.told, KNOWN.get(run.model, "")) for run in runs if run.code not in (0, 4)]
-    return HEAD + "\n".join(lines) + "\n"
+    return HEAD.replace("{measured}", measured()) + "\n".join(lines) + "\n"
 
 
 def cell(run: Run) -> str:

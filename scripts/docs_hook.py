@@ -24,14 +24,14 @@ OWN = HEADINGS[0]
 
 
 def on_config(config: Any) -> Any:
-    """Adds to each section of the navigation that begins with an index the other pages of its folder."""
-    docs = Path(config["docs_dir"])
-    for section in config["nav"]:
-        for pages in section.values():
-            if isinstance(pages, list) and pages[0].endswith("/index.md"):
-                folder = (docs / pages[0]).parent
-                others = {str(path.relative_to(docs)) for path in folder.glob("*.md")} - set(pages)
-                pages.extend(sorted(others))
+    """Adds the recipes to the navigation, and the commands in the groups of `gdsurgeon --help`."""
+    folder = Path(config["docs_dir"]) / "recipes"
+    sections = {title: pages for section in config["nav"] for title, pages in section.items()}
+    sections["Recipes"] += sorted(f"recipes/{path.name}" for path in folder.glob("*.md") if path.name != "index.md")
+    groups: dict[str, list[str]] = {}
+    for name, entry in COMMANDS.items():
+        groups.setdefault(entry.group, []).append(f"commands/{name}.md")
+    sections["Commands"] += [{group: pages} for group, pages in groups.items()]
     return config
 
 

@@ -25,6 +25,7 @@ from typing import NamedTuple
 import pytest
 from edit_support.choices import CHOICES
 from edit_support.model import Model
+from measured import measured
 
 from gdsurgeon.cli.main import exit_code
 from gdsurgeon.cli.terminal import terminal
@@ -33,11 +34,18 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from support.workers import lend_workers
 
 HEAD = """\
+---
+hide: [navigation, toc]
+---
+
 # Edits of published models
 
 Results of every edit command on public models. `scripts/edit_table.py` wrote this page. It calls each command three
 times (`set-attr` six times) for each model that runs, without options for the proof. All requests are valid, so each
-edit must be proven, or refused for a valid reason.
+edit must be proven, or refused for a valid reason. A number counts proven edits, `2/3` means that two of three edits
+are proven, and `-` that the command does not apply.
+
+{measured}
 
 """
 
@@ -133,17 +141,14 @@ def page(runs: Sequence[Run]) -> str:
     lines += [f"| {edit} | {'; '.join(CHOICES[edit])} |" for edit in edits]
     lines += listed("Refused edits", [run for run in ran if run.code == REFUSED])
     lines += listed("Other results", [run for run in ran if run.code not in (PROVEN, REFUSED)])
-    return HEAD + "\n".join(lines) + "\n"
+    return HEAD.replace("{measured}", measured()) + "\n".join(lines) + "\n"
 
 
 def cell(runs: Sequence[Run]) -> str:
-    """``2 proven, 1 refused``."""
-    counts = {
-        "proven": sum(run.code == PROVEN for run in runs),
-        "refused": sum(run.code == REFUSED for run in runs),
-        "neither": sum(run.code not in (None, PROVEN, REFUSED) for run in runs),
-    }
-    return ", ".join(f"{count} {what}" for what, count in counts.items() if count) or "not applicable"
+    """Returns how many of RUNS are proven; ``1/3`` if not all of them are, ``-`` if no choice applies."""
+    codes = [run.code for run in runs if run.code is not None]
+    proven = codes.count(PROVEN)
+    return "-" if not codes else f"{proven}" if proven == len(codes) else f"{proven}/{len(codes)}"
 
 
 def listed(title: str, runs: Sequence[Run]) -> list[str]:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import compat_table
+from measured import measured
 
 FORMS = ("float16", "bfloat16", "int8")
 ANY = "1e30"
@@ -36,6 +37,8 @@ this page. Each cell has three values:
 
 NonMaxSuppression and TopK may return elements in a different order. For such models, the tolerance is for the inputs
 of the two ops. `-` means that no constant becomes smaller.
+
+{measured}
 
 """
 
@@ -118,7 +121,7 @@ def page(runs: Sequence[Run]) -> str:
     if failed:
         lines += ["", "## Refused models", "", "| model | form | reason |", "|---|---|---|"]
         lines += [f"| `{run.model}` | {run.form} | {compat_table.plain(run.told)} |" for run in failed]
-    return HEAD + "\n".join(lines) + "\n"
+    return HEAD.replace("{measured}", measured()) + "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":

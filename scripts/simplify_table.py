@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import keras_models
+from measured import measured
 
 from gdsurgeon.cli.main import exit_code
 from gdsurgeon.cli.terminal import terminal
@@ -34,6 +35,8 @@ HEAD = """\
 Results of `simplify` without options on public models, and on Keras models with random weights. Every result ran, and
 its outputs are bit-identical. Nodes in functions are included. Models that do not run are omitted.
 `scripts/simplify_table.py` wrote this page.
+
+{measured}
 
 """
 COLUMNS = ["model", "nodes", "simplified", "", "bytes", "simplified"]
@@ -137,7 +140,7 @@ def page(rows: Sequence[Row]) -> str:
         f"{mean(r.sizes[1] / r.sizes[0] for r in some):.2f} of the bytes"
         for what, some in ((f"all {len(rows)}", rows), (f"the {len(large)} of 100 nodes or more", large))
     ]
-    return HEAD + "\n".join(lines) + "\n\nGeometric means: " + "; ".join(told) + ".\n"
+    return HEAD.replace("{measured}", measured()) + "\n".join(lines) + "\n\nGeometric means: " + "; ".join(told) + ".\n"
 
 
 if __name__ == "__main__":

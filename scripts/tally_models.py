@@ -19,11 +19,15 @@ import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from measured import measured
+
 HEAD = """\
 # Published models
 
 `validate` ran on each public model without any option. It then compared the model with a copy whose first input and
 first output were renamed. `scripts/tally_models.py` wrote this page.
+
+{measured}
 
 | model | nodes | executed | compared | remarks |
 |-------|------:|----------|----------|---------|
@@ -51,7 +55,7 @@ def main() -> None:
     for path in models:
         rows.append(row(path))
         print(f"{rows[-1].name}: {rows[-1].executed}, {rows[-1].compared}", file=sys.stderr)
-    text = HEAD + "".join(line(item) for item in rows) + totals(rows)
+    text = HEAD.replace("{measured}", measured()) + "".join(line(item) for item in rows) + totals(rows)
     if options.out is None:
         print(text, end="")
     else:

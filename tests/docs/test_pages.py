@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 import pytest
+from support.browsing import browser
 from support.paths import ROOT
 from test_layers import ROOMS
 
@@ -70,6 +71,22 @@ def test_the_site_loads_nothing_from_elsewhere(site: Path) -> None:
     for page in site.rglob("*.html"):
         loaded = re.findall(r'<(?:script|link|img)[^>]*(?:src|href)="(https?://[^"]*)"', page.read_text())
         assert loaded == []
+
+
+@pytest.mark.browser
+@pytest.mark.slow
+def test_no_page_scrolls_sideways_and_tables_fit_a_screen(site: Path) -> None:
+    script = """() => [document.documentElement.scrollWidth - document.documentElement.clientWidth,
+        ...[...document.querySelectorAll(".md-typeset__scrollwrap")].map(e => e.scrollWidth - e.clientWidth)]"""
+    with browser() as chromium:
+        page = chromium.new_page()
+        for file in sorted(site.rglob("*.html")):
+            page.goto(file.as_uri())
+            for width in (1280, 390):
+                page.set_viewport_size({"width": width, "height": 800})
+                beyond, *beyond_of_tables = page.evaluate(script)
+                assert beyond <= 0, f"{file.name} at {width} pixels"
+                assert width < 1280 or max(beyond_of_tables, default=0) <= 1, f"a table of {file.name}"
 
 
 def test_readme_is_short_and_names_files_that_exist() -> None:
