@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -9,15 +11,21 @@ import click
 from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.complete import files, inputs_and_constants, paired
 from gdsurgeon.cli.options import edit_options, pair
+from gdsurgeon.cli.selection import selection_options
 from gdsurgeon.errors import UsageError, printable
 
 if TYPE_CHECKING:
+    from gdsurgeon.edits.claims import EditResult
+    from gdsurgeon.graph.graph import Graph
     from gdsurgeon.operation.edit import Request
+    from gdsurgeon.select import Selection
 
 
 @click.command("freeze-input", cls=Command)
 @edit_options
-@click.argument("values", metavar="[NAME=VALUE|@FILE.npy]...", shell_complete=paired(inputs_and_constants), nargs=-1)
+@partial(selection_options, by_position=False)
+@click.argument("words", metavar="[NODE[=VALUE]]...", shell_complete=paired(inputs_and_constants), nargs=-1)
+@click.option("--value", metavar="VALUE", help="The value of the nodes without a VALUE and of the selected ones.")
 @click.option(
     "--values",
     "weights",
@@ -25,36 +33,62 @@ if TYPE_CHECKING:
     shell_complete=files,
     help="Values for inputs and constants, by their names.",
 )
-def command(request: Request, values: tuple[str, ...], weights: str | None) -> None:
-    """Make inputs constants, which keep their names, and give constants other values.
+def command(
+    request: Request, selection: Selection, words: tuple[str, ...], value: str | None, weights: str | None
+) -> None:
+    """Replace inputs by constants of the same name.
 
-    VALUE is a number, true or false, a text, or a list in brackets. Proven by running: the result gives what MODEL
-    gives when it is fed those values.
+    Constants get a new value. VALUE is a number, true or false, a text, a list in brackets, or @FILE.npy.
+
+    The outputs of the result are bit-identical to those of MODEL with the same values as inputs.
 
     \b
     Examples:
       gdsurgeon freeze-input model.pb is_training=false keep_prob=1.0 -o out.pb
+      gdsurgeon freeze-input model.pb --op PlaceholderWithDefault --value 1.0 -o out.pb
       gdsurgeon freeze-input model.pb --values weights.npz -o tuned.pb
     """
     from gdsurgeon.cli.run_edit import run_edit
     from gdsurgeon.edits.freeze_input import freeze_input
-    from gdsurgeon.feeds.given import array_file
 
     wanted: dict[str, object] = {}
-    for text in values:
-        name, value = pair(text, "value")
-        name = name.removesuffix(":0")
-        if name in wanted:
-            raise _given_twice(name)
-        if value.startswith("@"):
-            request.others += (value[1:],)
-            wanted[name] = array_file(f"the value {printable(value[1:])}", value[1:])
-        else:
-            wanted[name] = value
-    if not wanted and weights is None:
-        raise UsageError("nothing to freeze: NAME=VALUE or --values FILE.npz", code="missing-argument")
+    for text in words:
+        if "=" in text:
+            name, spelt = pair(text, "value")
+            if name.removesuffix(":0") in wanted:
+                raise _given_twice(name.removesuffix(":0"))
+            wanted[name.removesuffix(":0")] = _read(spelt, request)
+    names = [word.removesuffix(":0") for word in words if "=" not in word]
+    selection = replace(selection, nodes=(*names, *selection.nodes))
+    if selection.names_nothing == (value is not None):
+        message = "--value needs nodes: NODE ..., or a selection" if value is not None else "the nodes have no value"
+        raise UsageError(message, code="missing-argument", facts={"option": "--value"}, hint="NODE=VALUE, or --value")
+    if not wanted and weights is None and value is None:
+        raise UsageError("nothing to freeze: give NODE=VALUE or --values FILE.npz", code="missing-argument")
     request.others += (weights,) if weights is not None else ()
-    run_edit("freeze-input", request, lambda graph: freeze_input(graph, _together(wanted, weights)))
+    shared = None if value is None else _read(value, request)
+
+    def edit(graph: Graph) -> EditResult:
+        from gdsurgeon.select import meant, select_nodes
+
+        values = _together(wanted, weights)
+        for node in [] if shared is None else select_nodes(graph, meant(graph, selection)):
+            if node.name in values:
+                raise _given_twice(node.name)
+            values[node.name] = shared
+        return freeze_input(graph, values)
+
+    run_edit("freeze-input", request, edit)
+
+
+def _read(value: str, request: Request) -> object:
+    """Returns the value that the text stands for: the text itself, or the array of @FILE.npy."""
+    if not value.startswith("@"):
+        return value
+    from gdsurgeon.feeds.given import array_file
+
+    request.others += (value[1:],)
+    return array_file(f"the value {printable(value[1:])}", value[1:])
 
 
 def _given_twice(name: str) -> UsageError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -23,13 +24,13 @@ if TYPE_CHECKING:
 
 @click.command("insert", cls=Command)
 @edit_options
-@selection_options
-@click.argument("body", required=False, shell_complete=files)
+@partial(selection_options, by_position=False)
+@click.argument("words", metavar="[BODY] [NODE]...", shell_complete=files, nargs=-1)
 @part_options
 @click.option("--at", "tensor", metavar="TENSOR", shell_complete=nodes, help="Insert BODY at this tensor.")
 @click.option("--prefix", "scope", metavar="SCOPE", default="", help="Put the nodes of BODY under this name scope.")
 def command(
-    request: Request, own: PartOptions, selection: Selection, tensor: str | None, body: str | None, scope: str
+    request: Request, own: PartOptions, selection: Selection, tensor: str | None, words: tuple[str, ...], scope: str
 ) -> None:
     """Insert the graph BODY, with one input and one output, at a tensor; or build it from --steps.
 
@@ -41,15 +42,17 @@ def command(
     Examples:
       gdsurgeon insert model.pb clip.pb --at conv1/Relu -o out.pb
       gdsurgeon insert model.pb --at conv1/Relu --steps 'clip(0, 6)' -o out.pb
-      gdsurgeon insert model.pb --op Conv2D --prefix clip clip.pb -o out.pb
+      gdsurgeon insert model.pb clip.pb --op Conv2D --prefix clip -o out.pb
     """
     from gdsurgeon.cli.part_options import part_of
     from gdsurgeon.cli.run_edit import run_edit
     from gdsurgeon.edits.insert import insert
     from gdsurgeon.steps import inserted
 
+    body, names = (None, words) if own.steps is not None else (words[0] if words else None, words[1:])
+    selection = replace(selection, nodes=(*names, *selection.nodes))
     if selection.names_nothing and tensor is None:
-        raise UsageError("give --at TENSOR or select nodes", code="missing-option", facts={"option": "--at"})
+        raise UsageError("give --at TENSOR, or name or select nodes", code="missing-option", facts={"option": "--at"})
     if not selection.names_nothing:
         _check_several(own, tensor)
     part = part_of(request, "BODY", body, own, inserted)

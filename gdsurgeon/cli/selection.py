@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import click
+
 from gdsurgeon.cli.command import selection_option
 from gdsurgeon.cli.complete import files, listed, nodes, ops, paired, scopes
 from gdsurgeon.cli.options import lines_of, names_in
@@ -62,15 +64,15 @@ _SELECTION = (
 )
 
 
-def selection_options(command: F) -> F:
-    """Adds the options of a selection; they arrive as one `selection`."""
+def selection_options(command: F, *, by_position: bool = True) -> F:
+    """Adds the options of a selection, and the argument [NODE]... BY_POSITION; they arrive as one `selection`."""
 
     @functools.wraps(command)
-    def wrapper(**options: Any) -> object:
+    def wrapper(chosen: tuple[str, ...] = (), **options: Any) -> object:
         from gdsurgeon.select import Selection
 
         take = options.pop
-        nodes, file = take("nodes"), take("file")
+        nodes, file = (*chosen, *take("nodes")), take("file")
         if file == "-" and "-" in (options.get("model"), getattr(options.get("request"), "model", None)):
             raise UsageError("MODEL and --nodes cannot both come from standard input", code="conflicting-options")
         selection = Selection(
@@ -87,18 +89,20 @@ def selection_options(command: F) -> F:
         )
         return command(selection=selection, **options)
 
+    if by_position:
+        wrapper = click.argument("chosen", metavar="[NODE]...", shell_complete=nodes, nargs=-1)(wrapper)
     for option in reversed(_SELECTION):
         wrapper = option(wrapper)
     return wrapper  # type: ignore[return-value]
 
 
 def required(selection: Selection) -> None:
-    """Raises UsageError where SELECTION names nothing."""
+    """Raises UsageError if SELECTION names nothing."""
     if selection.names_nothing:
         raise UsageError(
             "no nodes are selected",
             code="nothing-selected",
-            hint="--select REGEX, --op TYPE, --scope SCOPE, --node NAME, --between IN=OUT, ...",
+            hint="NODE ..., --select REGEX, --op TYPE, --scope SCOPE, --between IN=OUT, ...",
         )
 
 

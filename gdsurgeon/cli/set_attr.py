@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 @click.command("set-attr", cls=Command)
 @edit_options
 @in_bodies
-@selection_options
+@partial(selection_options, by_position=False)
 @click.argument("words", metavar="[NODE]... KEY=VALUE...", shell_complete=nodes, nargs=-1)
 @click.option("--unset", "remove", metavar="KEY", multiple=True, help="Remove an attr.")
 def command(request: Request, selection: Selection, words: tuple[str, ...], remove: tuple[str, ...]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 @click.command("show", cls=Command)
 @query_options
 @in_body
-@selection_options
+@partial(selection_options, by_position=False)
 @click.argument("names", metavar="[NODE]...", shell_complete=nodes, nargs=-1)
 @click.option("--all-values", "whole", is_flag=True, help="Print all elements of constants and variables.")
 @click.option(

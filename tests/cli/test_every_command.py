@@ -33,6 +33,19 @@ from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.registry import COMMANDS
 from gdsurgeon.wire.text import to_binary, to_text
 
+NODES = {
+    "control-edges": ("called", ("--add", "^guard"), "called=^guard"),
+    "freeze-input": ("keep_prob", ("--value", "0.5"), "keep_prob=0.5"),
+    "fuse-ops": ("tower/same", ("--name", "fused"), None),
+    "insert": ("tower/same", ("other.pb",), None),
+    "remove": ("tower/same", ("--bypass",), None),
+    "select": ("tower/same", (), None),
+    "set-attr": ("tower/same", ("_note:string=hello",), None),
+    "set-device": ("tower/same", ("--assign", "/cpu:1"), None),
+    "show": ("tower/same", (), None),
+}
+"""For each command that works on nodes: a node, other arguments, and a pair that says the same of one node."""
+
 # -- files ---------------------------------------------------------------------------------------------------
 
 
@@ -131,7 +144,7 @@ def test_arguments_that_are_missing_or_unknown(files: Desk, name: str) -> None:
         assert ran.code == 2 and ran.error is not None and ran.error.code in LACKING, ran
     ran = files.refused(2, "bad-option", *good(name), "--nonsense", option="--nonsense")
     assert ran.error is not None and ran.error.hint == f"gdsurgeon {name} --help"
-    if name not in ("rename", "reroute", "freeze-input", "set-attr", "set-shape", "show", "validate", "diff"):
+    if name not in ("rename", "reroute", "set-shape", "validate", "diff", *NODES):
         files.refused(2, "usage", *good(name), "surplus")
     assert files.files() == FILES
 
@@ -230,6 +243,29 @@ def test_an_error_is_the_answer_where_json_is_asked_for(files: Desk, name: str) 
     assert (ran.code, error["exit"], error["code"], error["facts"]["file"]) == (3, 3, "unreadable", "gone.pb")
     assert f"Error: {error['message']}" in ran.err
     assert set(error) == {"code", "message", "details", "hint", "facts", "exit"}
+
+
+# -- nodes ---------------------------------------------------------------------------------------------------
+
+
+def test_every_command_with_a_selection_is_known() -> None:
+    selecting = {name for name in COMMANDS if any("--select" in option.opts for option in loaded(name).params)}
+    assert selecting == set(NODES)
+
+
+@pytest.mark.parametrize("name", NODES)
+def test_nodes_are_named_by_position_and_by_selection(files: Desk, name: str) -> None:
+    node, others, same = NODES[name]
+    ways = [(*others, node), (*others, "--node", node), (*others, "--select", f"^{node}$")]
+    if same is not None:
+        ways.append((*others[:-1], same) if name == "control-edges" else (same,))
+    results = []
+    for words in ways:
+        quick = () if name in QUERIES else (*QUICK, "-o", "out.pb")
+        ran = files.run(name, MODEL, *words, *quick)
+        assert ran.code == 0, ran.err
+        results.append(files.files().get("out.pb", ran.out))
+    assert len(set(results)) == 1
 
 
 # -- help ----------------------------------------------------------------------------------------------------
