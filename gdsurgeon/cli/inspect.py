@@ -75,7 +75,12 @@ def command(
         if not findings.fault_count:
             raise
         raise broken(graph, findings) from None  # too broken to say more
-    terminal.answer(_text(found, as_json=as_json))
+    from gdsurgeon.view import inspection
+
+    if as_json:
+        terminal.answer_json(inspection.as_json(found))
+    else:
+        terminal.answer_lines(map(worded, inspection.lines(found)))
     terminal.warn(findings.warnings)
     if findings.fault_count:
         raise broken(graph, findings)
@@ -99,16 +104,6 @@ def _ask(found: Inspection, *, with_ops: bool, with_sizes: bool, with_functions:
         from gdsurgeon.analysis.queries.strings import baked_strings
 
         found.strings = baked_strings(found.graph)
-
-
-def _text(found: Inspection, *, as_json: bool) -> str:
-    from gdsurgeon.view import inspection
-
-    if not as_json:
-        return "\n".join(worded(line) for line in inspection.lines(found))
-    import json
-
-    return json.dumps(inspection.as_json(found), indent=2)
 
 
 def _shipped(container: Container) -> tuple[Contents, list[tuple[Trouble, str]]]:

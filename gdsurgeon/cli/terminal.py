@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 MOST_WARNINGS = 2
 """Warnings that are shown one by one."""
+MOST_DETAILS = 21
+"""Details of an error that are shown."""
 LONGEST_LINE = 4_000
 """Characters of an error, a detail or a warning; what TensorFlow says may hold names of any length."""
 _STYLES = {
@@ -77,6 +79,10 @@ class Terminal:
         self.has_answered = True
         self.clear()
         click.echo(text, color=True)  # as it is: an escape sequence may be part of a name
+
+    def answer_lines(self, lines: Iterable[str]) -> None:
+        """Prints lines as the answer of a query; names that make a line too long are shortened unless all is wanted."""
+        self.answer("\n".join(lines if self.verbose else map(fitted, lines)))
 
     def answer_json(self, value: object) -> None:
         """Prints VALUE as JSON: the answer for programs."""
@@ -136,8 +142,11 @@ class Terminal:
         if self.piped:
             line = f"{self.command}: {line}" if self.piped in line else f"{self.command} {self.piped}: {line}"
         self.say(f"{self.styled('Error:', 'error')} {middle_cut(line, LONGEST_LINE)}")
-        for detail in error.details:
+        most = len(error.details) if self.verbose else MOST_DETAILS
+        for detail in error.details[:most]:
             self.say(f"  {middle_cut(worded(detail), LONGEST_LINE)}")
+        if len(error.details) > most:
+            self.say(f"  and {len(error.details) - most:,} more: use -v to show them")
         hint = hint_of(error, self.command)
         if hint:
             self.say(f"{self.styled('Hint:', 'hint')} {hint}")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
@@ -32,9 +33,15 @@ if TYPE_CHECKING:
 
 MOST_ARGUMENTS = 8
 MOST_NAMES = 5
-MOST_TENSORS = 30
-MOST_VARIABLES = 10
+MOST_OPS = 12
+LONGEST_LINE = 160
+MOST_LINES = 60
+"""Lines that are printed if no part is asked for and nothing asks for all."""
+MANY, FEW = 30, 8
+"""Inputs, outputs, signatures or problems that are shown: in a short answer, and in one that would be too long."""
 MOST_STRINGS = 3
+WIDEST_NAME = 80
+"""Characters that names are padded to; after a longer name the type begins where it ends."""
 LONGEST_STRING = 100
 """Characters of a string that are shown to people."""
 WIDEST_PLACE = 48
@@ -72,7 +79,23 @@ class Inspection:
 
 
 def lines(inspection: Inspection) -> list[str]:
-    """For people: the file, its inputs and outputs, its ops."""
+    """For people: the file, its inputs and outputs, its ops, and the parts that were asked for."""
+    out = _overview(inspection, sys.maxsize if inspection.whole else MANY)
+    if not inspection.whole and len(out) > MOST_LINES:
+        out = _overview(inspection, FEW)
+    if inspection.op_usage is not None:
+        out += _op_lines(inspection.op_usage)
+    if inspection.sizes is not None:
+        out += _size_lines(inspection.sizes)
+    if inspection.functions is not None:
+        out += _function_lines(inspection.functions)
+    if inspection.strings is not None:
+        out += _string_lines(inspection.strings, inspection.most)
+    return out
+
+
+def _overview(inspection: Inspection, most: int) -> list[str]:
+    """The file, and `most` of its inputs, outputs, signatures, variables and problems."""
     graph = inspection.graph
     counts = op_counts(graph)
     form = "text" if graph.text else "binary"
@@ -84,50 +107,60 @@ def lines(inspection: Inspection) -> list[str]:
     out = [head]
     for label, tensors in (("inputs", inspection.signature.inputs), ("outputs", inspection.signature.outputs)):
         out.append(f"  {label}" + ("" if tensors else "  none"))
-        out += _tensor_lines(inspection, tensors)
-    out += _signature_lines(graph.serving) if graph.serving is not None else ()
+        out += _tensor_lines(inspection, tensors, most)
+    if graph.serving is not None and graph.serving.called:
+        out += ["  signatures", *_first(_signature_lines(graph.serving), most)]
     if inspection.variables:
         where = _restored(graph.serving) or "whose values are not in the file"
         out.append(f"  {counted(inspection.variables, 'variable')}, {where}")
     if inspection.contents is not None:
-        out += _contents_lines(inspection.contents, len(inspection.contents.variables) if inspection.whole else 0)
-        out += _trouble_lines(inspection.troubles)
+        out += _contents_lines(inspection.contents, most if inspection.whole else FEW)
+        out += _first(_trouble_lines(inspection.troubles), most)
     if inspection.op_usage is None:
-        most = dict(list(counts.items())[:12])
-        more = f" and {counted(len(counts) - 12, 'other op')}" if len(counts) > 12 else ""
-        out.append(f"  ops       {ops(most, 12)}{more}")
-    else:
-        out += _op_lines(inspection.op_usage)
-    if inspection.sizes is not None:
-        out += _size_lines(inspection.sizes)
-    if inspection.functions is not None:
-        out += _function_lines(inspection.functions)
-    if inspection.strings is not None:
-        out += _string_lines(inspection.strings, inspection.most)
+        out.append(_first_ops(counts))
     return out
 
 
-def _tensor_lines(inspection: Inspection, tensors: Sequence[TensorInfo]) -> Iterator[str]:
-    """TENSORS, inputs or outputs; those of savers, and what gives variables their first values, are counted."""
+def _first_ops(counts: Mapping[str, int]) -> str:
+    """The most frequent ops as one line that is not too long."""
+    for most in range(min(MOST_OPS, len(counts)), -1, -1):
+        rest = len(counts) - most
+        more = f" and {counted(rest, 'other op')}" if rest else ""
+        line = f"  ops       {ops(dict(list(counts.items())[:most]), most)}{more}"
+        if len(line) <= LONGEST_LINE:
+            break
+    return line
+
+
+def _first(found: Iterable[str], most: int) -> Iterator[str]:
+    """The first `most` lines, and the number of the others."""
+    rows = list(found)
+    yield from rows[:most]
+    if len(rows) > most:
+        yield Line("    and {more} more ({verbose} and {as_json} have all)", more=f"{len(rows) - most:,}")
+
+
+def _tensor_lines(inspection: Inspection, tensors: Sequence[TensorInfo], most: int) -> Iterator[str]:
+    """Inputs or outputs; tensors of savers and initial assignments of variables are only counted."""
     scopes = [] if inspection.whole or not tensors else saver_scopes(inspection.graph)
     assigning = frozenset() if inspection.whole else ASSIGNMENTS
     savers = Counter(scope for tensor in tensors if (scope := saver_of(tensor.name, scopes)))
     shown = [tensor for tensor in tensors if not saver_of(tensor.name, scopes)]
     found = [tensor for tensor in shown if tensor.op not in assigning]
-    most = len(found) if inspection.whole else MOST_TENSORS
-    yield from columns([(printable(tensor.name), tensor.spelt) for tensor in found[:most]])
-    if len(found) > most:
-        yield Line("    and {more} more ({verbose} and {as_json} have all)", more=f"{len(found) - most:,}")
-    for scope, count in savers.items():
-        yield f"    {printable(scope)}/...  {counted(count, 'tensor')} of a saver"
+    yield from _first(_rows([(printable(tensor.name), tensor.spelt) for tensor in found], most), most)
+    saved = (f"    {printable(scope)}/...  {counted(count, 'tensor')} of a saver" for scope, count in savers.items())
+    yield from _first(saved, most // 2)
     if len(shown) > len(found):
         yield f"    {counted(len(shown) - len(found), 'assignment')} to variables or tables"
 
 
+def _rows(cells: Sequence[Sequence[str]], most: int) -> list[str]:
+    """The cells as a table of which the first `most` rows are shown: the columns are as wide as these need."""
+    return [*columns(cells[:most], widest=WIDEST_NAME), *("" for _ in cells[most:])] if cells else []
+
+
 def _signature_lines(serving: Serving) -> Iterator[str]:
-    """The signatures that somebody calls, by the names that callers use."""
-    if serving.called:
-        yield "  signatures"
+    """The signatures that can be called, by the names that callers use."""
     for key, served in serving.called.items():
         sides = [
             ", ".join(name if name == tensor else f"{name} = {tensor}" for name, tensor in side.items())
@@ -145,12 +178,9 @@ def _restored(serving: Serving | None) -> str:
 
 
 def _contents_lines(contents: Contents, most: int) -> Iterator[str]:
-    """Variables, `MOST_VARIABLES` or MOST of them, those first that signatures need; assets; collections."""
-    most = max(most, MOST_VARIABLES)
+    """The first `most` variables, variables that signatures need before others; assets; collections."""
     variables = sorted(contents.variables, key=lambda variable: not variable.signatures)
-    yield from columns([_variable_row(variable, contents.signatures) for variable in variables[:most]])
-    if len(variables) > most:
-        yield Line("    and {more} more ({verbose} and {as_json} have all)", more=f"{len(variables) - most:,}")
+    yield from _first(_rows([_variable_row(variable, contents.signatures) for variable in variables], most), most)
     if contents.assets:
         yield f"  assets    {listed((printable(asset.path) for asset in contents.assets), MOST_NAMES)}"
     if contents.collections:
@@ -193,7 +223,7 @@ def _size_lines(sizes: ConstantSizes) -> Iterator[str]:
         yield "  constants  none"
         return
     yield f"  constants  {sizes.count:,}, {size(sizes.bytes)}"
-    yield from columns([_size_row(constant) for constant in sizes.largest], right=[0])
+    yield from columns([_size_row(constant) for constant in sizes.largest], right=[0], widest=WIDEST_NAME)
     more = sizes.count - len(sizes.largest)
     if more:
         rest = sizes.bytes - sum(constant.bytes for constant in sizes.largest)

@@ -118,7 +118,7 @@ UNFIT: dict[str, Run] = {
         [X, Y, PATH, CALLED, SLICES, node("s", "SaveV2", ["name", "names", "slices", "x"], dtypes=dtypes(FLOAT)),
          identity("done", "name", "^s", kind=STRING)], "rename y=q", 0, ("not run  done", "bit-identical")),
     **{f"giant-{op}": Run([X, Y, *giant], "rename y=q --validate structure", 0) for op, giant in GIANTS.items()},
-    "random-op-is-drawn": Run([X, *DRAWN, add("y", "x", "u")], "rename y=q", 0, ("u: drawn once", "bit-identical")),
+    "random-op-is-drawn": Run([X, *DRAWN, add("y", "x", "u")], "rename y=q", 0, ("u: sampled once", "bit-identical")),
     "random-op-in-a-function": Run(
         [X, STATEFUL, library(INSIDE)], "rename x=q", 0, ("both graphs run with the same seed", "bit-identical")),
     "reference-behind-a-switch": Run([X, *SWITCHED], "rename y=q", 7, ("no output of", "--validate structure")),

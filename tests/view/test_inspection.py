@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from support import graphs
-from support.graphs import FLOAT, STRING, const, function, identity, node, placeholder, shape_proto
+from support.desk import Desk
+from support.graphs import FLOAT, STRING, const, function, graph_bytes, identity, node, placeholder, relu, shape_proto
 from support.paths import FIXTURES
 
 from gdsurgeon.cli.main import exit_code
@@ -21,8 +22,8 @@ classifier.pb  binary GraphDef, 198.3 KiB, 384 nodes, 15 op types, producer 2474
     image  float32 [?,64,64,3]
   outputs
     classes  int64 [?]
-  ops       ArgMax, BiasAdd, MatMul, Mean, Mul, AddV2 x 4, Const x 146, Conv2D x 19, DepthwiseConv2dNative x 9, \
-FusedBatchNormV3 x 28, Identity x 151, Relu6 x 19 and 3 other ops
+  ops       ArgMax, BiasAdd, AddV2 x 4, Const x 146, Conv2D x 19, DepthwiseConv2dNative x 9, \
+FusedBatchNormV3 x 28, Identity x 151, Relu6 x 19 and 6 other ops
 """,
     "control_edges.pb": """\
 control_edges.pb  binary GraphDef, 1.1 KiB, 14 nodes, 11 op types, producer 2474
@@ -377,3 +378,18 @@ def test_a_broken_graph_is_shown_with_all_that_is_asked_for(
     captured = capsys.readouterr()
     assert captured.out.splitlines()[-3:] == ["  constants  none", "  functions  none", "  strings  none"]
     assert captured.err.startswith("Error: broken.pbtxt is broken: ")
+
+
+def test_an_answer_without_parts_has_at_most_60_lines_of_160_characters(desk: Desk) -> None:
+    scopes = [f"{'scope/' * 30}{i}" for i in range(200)]
+    savers = [
+        record
+        for i in range(20)
+        for record in (const(f"save{i}/Const", b"model", STRING, ()), node(f"save{i}/s", "SaveV2", [f"save{i}/Const"]))
+    ]
+    variables = [node(f"{name}/v", "VariableV2", dtype=FLOAT, shape=(2,)) for name in scopes]
+    records = [*variables, *savers, *(relu(f"{name}/y", f"{name}/x") for name in scopes)]
+    inputs = [placeholder(f"{name}/x") for name in scopes]
+    desk.put("m.pb", graph_bytes(*inputs, *records, *(node(f"n{i}", f"{'Op' * 20}{i}") for i in range(30))))
+    brief, whole = (desk.run("inspect", "m.pb", *words).out.decode().splitlines() for words in ((), ("-v",)))
+    assert len(brief) <= 60 and max(map(len, brief)) <= 160 and len(whole) > 400
