@@ -118,7 +118,7 @@ class Answer:
             wrong = error_json(error, self._command) if error is not None else None
             terminal.answer_json({"model": self._model, **more, "error": wrong, "exit_code": code})
         elif entries:
-            terminal.answer("\n".join(findings(self._model, *self._size, entries)))
+            terminal.answer_lines(findings(self._model, *self._size, entries))
         if error is not None:
             raise error
         click.get_current_context().exit(code)

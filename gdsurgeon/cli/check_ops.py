@@ -75,7 +75,14 @@ def command(model: str, engine: str | None, as_json: bool, **options: Any) -> No
 
     checked = carry_out(_request(model, engine, options), terminal.tell)
     error = _verdict(checked, model)
-    terminal.answer(_text(checked, error, as_json=as_json, whole=options["settings"].verbose))
+    from gdsurgeon.cli.hints import error_json
+    from gdsurgeon.view import check_ops as view
+
+    if as_json:
+        wrong = error_json(error, "check-ops") if error is not None else None
+        terminal.answer_json(view.as_json(checked, _helps(checked), wrong))
+    else:
+        terminal.answer_lines(view.lines(checked, _helps(checked), whole=terminal.verbose))
     if error is not None:
         raise error
 
@@ -161,7 +168,7 @@ def _check_release(model: str, wanted: Wanted, name: str, *, as_json: bool) -> N
     else:
         entries = [("target", f"TensorFlow {release.name} {'does not support' if error else 'supports'} all nodes")]
         entries += [("unknown", line) for line in (*told(unknown), *([version] if version else []))]
-        terminal.answer("\n".join(findings(graph.source_name, graph.node_count, len(op_counts(graph)), entries)))
+        terminal.answer_lines(findings(graph.source_name, graph.node_count, len(op_counts(graph)), entries))
     if error is not None:
         raise error
 
@@ -205,16 +212,3 @@ def _helps(checked: CheckedOps) -> dict[str, str]:
     from gdsurgeon.cli.hints import HINTS
 
     return {lacking.op: HINTS[found.code].format_map(found.facts) for lacking, found in checked.helps() if found}
-
-
-def _text(checked: CheckedOps, error: GdsurgeonError | None, *, as_json: bool, whole: bool) -> str:
-    from gdsurgeon.view import check_ops as view
-
-    if not as_json:
-        return "\n".join(view.lines(checked, _helps(checked), whole=whole))
-    import json
-
-    from gdsurgeon.cli.hints import error_json
-
-    wrong = error_json(error, "check-ops") if error is not None else None
-    return json.dumps(view.as_json(checked, _helps(checked), wrong), indent=2)

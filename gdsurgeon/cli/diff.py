@@ -81,7 +81,7 @@ def command(
       gdsurgeon diff old.pb new.pb -o difference.html
       gdsurgeon diff old.pb new.pb --map-file pairs.txt
     """
-    del verbose
+    del verbose  # see `terminal`
     if sum((as_json, stat, markdown, textconv)) > 1:
         raise UsageError(
             "--json, --stat, --markdown and --textconv are four ways to answer", code="conflicting-options"
@@ -171,7 +171,7 @@ def _text(found: Difference, *, as_json: bool, stat: bool, markdown: bool) -> st
         return "\n".join(difference_markdown.lines(found))
     from gdsurgeon.view import difference
 
-    return "\n".join(difference.lines(found, short=stat))
+    return "\n".join(difference.lines(found, short=stat, whole=terminal.verbose))
 
 
 def _print_text(model: str, others: tuple[str, ...], function: str | None, wanted: Wanted) -> None:

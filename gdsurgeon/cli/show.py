@@ -77,7 +77,7 @@ def command(
         if save is not None and not findings.fault_count:
             _save(model, save, [item.facts.node for item in shown], as_json=as_json)
         if save != "-" or findings.fault_count:
-            terminal.answer(_text(graph, shown, findings, as_json=as_json))
+            _answer(graph, shown, findings, as_json=as_json)
     except EditError:
         raise
     except GdsurgeonError:
@@ -118,20 +118,24 @@ def _named(graph: Graph, text: str) -> tuple[Node, int | None]:
     return output.node, output.index
 
 
-def _text(graph: Graph, shown: list[ShownNode], findings: Findings, *, as_json: bool) -> str:
+def _answer(graph: Graph, shown: list[ShownNode], findings: Findings, *, as_json: bool) -> None:
     from gdsurgeon.view import node
 
     if not as_json:
-        return "\n\n".join("\n".join(worded(line) for line in node.lines(item)) for item in shown)
-    import json
-
-    found = {
-        "file": graph.source_name,
-        "nodes": [node.as_json(item) for item in shown],
-        "faults": findings.faults,
-        "fault_count": findings.fault_count,
-    }
-    return json.dumps(found, indent=2)
+        lines = [worded(line) for item in shown for line in ("", *node.lines(item))][1:]
+        if any(item.is_whole for item in shown):
+            terminal.answer("\n".join(lines))
+        else:
+            terminal.answer_lines(lines)
+        return
+    terminal.answer_json(
+        {
+            "file": graph.source_name,
+            "nodes": [node.as_json(item) for item in shown],
+            "faults": findings.faults,
+            "fault_count": findings.fault_count,
+        }
+    )
 
 
 def _save(model: str, path: str, shown: list[Node], *, as_json: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from math import inf
@@ -55,21 +56,27 @@ def counts(difference: Difference) -> Counts:
 
 
 def count_text(found: Counts) -> str:
-    """``2,710 the same, 12 renamed, 3 changed, 7 added``."""
-    parts = [f"{found.same:,} the same"]
+    """``2,710 equal, 12 renamed, 3 changed, 7 added``."""
+    parts = [f"{found.same:,} equal"]
     labels = (
         ("renamed", found.renamed),
         ("changed", found.changed),
         ("rewired", found.rewired),
-        ("with another value", found.values),
+        ("with a different value", found.values),
         ("added", found.added),
         ("removed", found.removed),
     )
     return ", ".join(parts + [f"{count:,} {label}" for label, count in labels if count])
 
 
-def lines(difference: Difference, *, short: bool = False) -> list[str]:
-    """What is different: the files, how many nodes are what, and (unless SHORT) what became of them."""
+def lines(difference: Difference, *, short: bool = False, whole: bool = False) -> list[str]:
+    """The two files, the number of nodes that differ, and the differences.
+
+    Args:
+        difference: of the two files.
+        short: without the differences.
+        whole: all of them, instead of `MOST_LINES` of each kind.
+    """
     a, b = difference.a, difference.b
     out = [
         f"{sign} {shown(graph.source_name, LONGEST_PATH)}  {size(graph.file_bytes)}, "
@@ -77,13 +84,13 @@ def lines(difference: Difference, *, short: bool = False) -> list[str]:
         for sign, graph in (("---", a), ("+++", b))
     ]
     if difference.is_empty:
-        what = "byte for byte the same" if difference.matching is None else "the same"
+        what = "identical bytes" if difference.matching is None else "no differences"
         notes = [*wrapped("note", [note for note in [_unread(difference)] if note])]
         return [*out, f"  {what}", *notes]
     out += wrapped("nodes", [count_text(counts(difference))])
     if short:
         return out
-    for label, texts in sections(difference):
+    for label, texts in sections(difference, sys.maxsize if whole else MOST_LINES):
         out += wrapped(label, texts)
     return out
 
@@ -103,7 +110,7 @@ def sections(difference: Difference, most: int = MOST_LINES) -> Iterator[tuple[s
         ends = [end_text(end) for end in difference.ends if end.side == side]
         yield side, first_lines(ends, most)
     yield "signature", first_lines([signature_text(change) for change in difference.signatures], most)
-    yield "around", first_lines([item.text for item in difference.around], most)
+    yield "metadata", first_lines([item.text for item in difference.around], most)
     yield "renamed", first_lines([_renaming(*item) for item in difference.renamings().items()], most)
     found = sorted(difference.hunks, key=lambda h: (-len(h.places), -h.added.total() - h.removed.total()))
     for label in ("replaced", "added", "removed"):
@@ -126,7 +133,7 @@ def shown(name: str, most: int = LONGEST_NAME) -> str:
 
 
 def _renaming(pair: tuple[str, str], count: int) -> str:
-    old, new = (shown(name) if name else "(top)" for name in pair)
+    old, new = (shown(name) if name else "(root)" for name in pair)
     return f"{old} {ARROW} {new}" + (f"  ({counted(count, 'node')})" if count > 1 else "")
 
 
@@ -201,7 +208,7 @@ def _rewired(difference: Difference) -> Iterator[str]:
         for detail in change.details:
             if detail.what in WIRING:
                 name = shown(difference.names(change.i, change.j)[1])
-                what = f"input {detail.key}" if detail.what == "input" else "waits for"
+                what = f"input {detail.key}" if detail.what == "input" else "control input"
                 yield f"{name}  {what}: {_before(detail)} {ARROW} {shown(detail.after)}"
 
 
@@ -226,7 +233,7 @@ def value_text(change: ValueChange) -> str:
     """How far apart two values are, or both where they are small."""
     found = change.distance
     if found is None:
-        return "cannot be read here"
+        return "unreadable"
     if found.before:
         before, after = (", ".join(map(format_element, items)) for items in (found.before, found.after))
         return f"{before} {ARROW} {after}"
@@ -257,7 +264,7 @@ def _weights(difference: Difference) -> str:
 
 def _unread(difference: Difference) -> str:
     count = difference.unread
-    return f"the values of {counted(count, 'variable')} are in no checkpoint, and not compared" if count else ""
+    return f"{counted(count, 'variable')} not compared: no checkpoint has the values" if count else ""
 
 
 def _functions(difference: Difference) -> Iterator[str]:
@@ -267,12 +274,12 @@ def _functions(difference: Difference) -> Iterator[str]:
         yield f"+ {shown(name)}"
     for (name, other), body in difference.functions.items():
         names = shown(name) + (f" {ARROW} {shown(other)}" if name != other else "")
-        what = "differs, and cannot be looked into" if body.is_opaque else count_text(counts(body))
+        what = "differs (its nodes cannot be compared)" if body.is_opaque else count_text(counts(body))
         yield f"~ {names}  {what}"
     renamed = [pair for pair in difference.functions_renamed if pair not in difference.functions]
     if renamed:
         old, new = renamed[0]
-        yield f"{len(renamed):,} renamed, and else the same  (e.g. {shown(old)} {ARROW} {shown(new)})"
+        yield f"{len(renamed):,} renamed, otherwise equal  (e.g. {shown(old)} {ARROW} {shown(new)})"
 
 
 def notes(difference: Difference) -> dict[int, str]:

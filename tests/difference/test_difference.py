@@ -44,7 +44,7 @@ def details(found: Difference) -> dict[str, tuple[Detail, ...]]:
 def test_the_same_bytes_are_not_even_matched() -> None:
     found = diff(model(), model())
     assert found.is_empty and found.matching is None
-    assert lines(found)[-1] == "  byte for byte the same"
+    assert lines(found)[-1] == "  identical bytes"
 
 
 def test_another_order_of_nodes_and_attrs_is_no_difference() -> None:

@@ -46,7 +46,7 @@ def test_values_that_are_nowhere_are_counted(tmp_path: Path) -> None:
     folder = str(meta_graphs.put(tmp_path / "sm", values=False))
     found = diff(load(folder), load(folder))
     assert found.is_empty and found.unread == 1
-    assert lines(found)[-1].endswith("the values of 1 variable are in no checkpoint, and not compared")
+    assert lines(found)[-1].endswith("1 variable not compared: no checkpoint has the values")
 
 
 def test_a_frozen_graph_and_what_it_was_frozen_from() -> None:
