@@ -243,7 +243,7 @@ def _branch_warnings(graph: Graph, added: Edges) -> Iterator[Remark]:
         for source in befores:
             deeper = branches[topology.id_of(source)] > branches[topology.id_of(node)]
             if deeper and node.op not in MERGE:
-                text = f"{quoted(node.name)} will run only if {quoted(source.name)} runs, |"
+                text = f"{quoted(node.name)} will run only if {quoted(source.name)} runs, "
                 text += "which is in a branch of a conditional"
                 yield Remark(text, "crosses-branch", node=node.name, name=source.name)
 

@@ -116,7 +116,7 @@ def _reasons(graph: Graph, missing: Iterable[NoGradient]) -> Iterator[Remark]:
         if item.op in LOOPS:
             loops.append(item.node)
         elif item.reason:
-            text = f"{quoted(item.node)} ({printable(item.op)}) has a custom gradient {quoted(item.reason)}, |"
+            text = f"{quoted(item.node)} ({printable(item.op)}) has a custom gradient {quoted(item.reason)}, "
             text += "a Python function that is not in the file"
             yield Remark(text, "custom-gradient", node=item.node, op=item.op, name=item.reason)
         else:

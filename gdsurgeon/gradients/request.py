@@ -224,7 +224,7 @@ def _shape_faults(graph: Graph, targets: Sequence[Output], given: Sequence[Outpu
     for target, gradient in zip(targets, given, strict=True):
         wanted, found = shapes.shape(target), shapes.shape(gradient)
         if not compatible(wanted, found):
-            text = f"{quoted(gradient.name)} has the shape {format_shape(found)}, but the gradient of |"
+            text = f"{quoted(gradient.name)} has the shape {format_shape(found)}, but the gradient of "
             text += f"{quoted(target.name)} has {format_shape(wanted)}"
             dims: dict[str, Json] = {"found": [*(found or ())], "expected": [*(wanted or ())]}
             yield Remark(text, "shape-mismatch", tensor=gradient.name, of=target.name, **dims)

@@ -25,7 +25,7 @@ from gdsurgeon.ops.kinds import is_variable
 from gdsurgeon.text import counted, named
 from gdsurgeon.wire.protos import FunctionDef, SignatureDef
 
-_UNSEEN = "tf.saved_model.load would ignore this edit: |"
+_UNSEEN = "tf.saved_model.load would ignore this edit: "
 _ADVICE = "without-objects"
 
 

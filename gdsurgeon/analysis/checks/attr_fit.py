@@ -115,7 +115,7 @@ def _of_inputs(node: Node, definition: OpDef, before: _Typing, after: _Typing) -
     for slot, source in enumerate(node.inputs):
         wanted, given = after.edge(node, slot, source)
         if not same_dtype(wanted, given) and (wanted, given) != before.edge(node, slot, source):
-            text = f"{quoted(node.name)} ({op}) would require {dtype_name(wanted)} as input {slot}, |"
+            text = f"{quoted(node.name)} ({op}) would require {dtype_name(wanted)} as input {slot}, "
             yield _mismatch(f"{text}but {quoted(source.name)} is {dtype_name(given)}", node, source, wanted, given)
 
 

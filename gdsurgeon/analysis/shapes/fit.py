@@ -216,7 +216,7 @@ class _Fitting:
         if target[0] == -1 and row > 1 and count(old[1:]) == row and (count(new[1:]) or row) != row:
             line = (
                 f"its shape {format_target(target)} is for rows of {row:,} elements, but those of "
-                f"{format_shape(new)} have |"
+                f"{format_shape(new)} have "
             )
             facts: dict[str, Json] = {"target": target, "shape": new, "expected": row, "found": count(new[1:])}
             return [(new[0], *_dims(target[1:]))], Remark(f"{line}{count(new[1:]):,}", "baked-row", **facts)

@@ -59,7 +59,7 @@ class TfLiteGraph(EngineGraph):
         text = str(error)
         ops = list(dict.fromkeys(re.findall(r"^\s*((?:TF Select|Custom|Flex) ops: .+?)\s*$", text, re.M)))
         if ops:
-            return "it lacks |" + "; ".join(ops)
+            return "it lacks " + "; ".join(ops)
         lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
         first = (lines or [type(error).__name__])[0]
         return re.sub(r"^<unknown>:0: error: |loc\(.*?\): (?=')", "", first)
