@@ -1,9 +1,10 @@
 """Runs signatures by the objects of a SavedModel, as ``tf.saved_model.load`` does, without TensorFlow's Python package.
 
 Source: tensorflow/python/saved_model/load.py. A signature is a bare concrete function. The loader passes it the inputs
-in the order of the argument keywords, then the objects of ``bound_inputs``: a variable is created anew and restored by
-its key in the checkpoint, a constant and the path of an asset are those of the graph. Every function of the library is
-imported as a graph first, where TensorFlow compares the stated shapes with those that it infers.
+in the order of the argument keywords, then the objects of ``bound_inputs``. A variable is created anew and restored by
+its key in the checkpoint. Two functions of a table create and fill it. A constant and the path of an asset are those of
+the graph. Every function of the library is imported as a graph first, where TensorFlow compares the declared shapes
+with the inferred shapes.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.graph.names import free_scope
 from gdsurgeon.graph.node import Node, Output
-from gdsurgeon.graph.serving import Key
+from gdsurgeon.graph.serving import Key, Restoring
 from gdsurgeon.wire.protos import AttrValue, SavedConcreteFunction, SignatureDef
 from gdsurgeon.wire.write import read_chunks
 
@@ -65,6 +66,8 @@ class _Reader:
         assert original.serving is not None
         self._serving = original.serving._replace(signatures=container.meta.signatures)
         self._variables: dict[int, Node] = {}
+        self._tables: dict[int, Node] = {}
+        self._initialisers: list[str] = []
         self._keys: dict[int, str] = {}
 
     def read(self, keys: Sequence[str]) -> ByObjects:
@@ -74,29 +77,37 @@ class _Reader:
         graph = from_bytes(read_chunks(self._graph.chunks()), self._graph.source_name)
         added = {node.name: Key(self._keys[place]) for place, node in self._variables.items()}
         serving = self._serving
-        graph.serving = serving._replace(keys={**serving.keys, **added}, apart=serving.apart | {*added})
+        initialising = serving.initialising or Restoring({}, ())
+        initialising = initialising._replace(targets=(*initialising.targets, *self._initialisers))
+        graph.serving = serving._replace(
+            keys={**serving.keys, **added}, apart=serving.apart | {*added}, initialising=initialising
+        )
         return ByObjects(graph, outputs)
 
     def _call(self, key: str, place: int) -> dict[str, str]:
         """Adds a call of the function of the signature KEY; returns its outputs by name."""
         function, names = self._function(key)
         served, definition = self._serving.signatures[key], self._around.signature_def[key]
-        body = Body(self._graph, function)
-        inputs, bound = sorted(definition.inputs), self._around.object_graph_def.concrete_functions[function]
-        _check_specs(bound, definition)
-        if names != inputs or len(body.arguments) != len(inputs) + len(bound.bound_inputs):
-            raise NotReadable
-        outputs = sorted(definition.outputs)
-        if len(body.results) != len(outputs):
+        _check_specs(self._around.object_graph_def.concrete_functions[function], definition)
+        inputs, outputs = sorted(definition.inputs), sorted(definition.outputs)
+        if names != inputs:
             raise NotReadable
         given = [self._graph.tensor(served.inputs[name]) for name in inputs]
-        given += [self._object(number) for number in bound.bound_inputs]
-        attrs = {"Tin": _dtypes(body.arguments, "dtype"), "Tout": _dtypes(body.results, "T"), "f": func_value(function)}
-        call = self._add(f"{self._scope}/{place}", "StatefulPartitionedCall", given, attrs)
+        call = self._add_call(f"{self._scope}/{place}", function, given, len(outputs))
         for name in self._graph.functions.reachable([function]):
             if self._known.get(name) != self._graph.functions[name]:
                 self._import(name, f"{self._scope}/{place}/{name}")
         return {name: Output(call, number).name for number, name in enumerate(outputs)}
+
+    def _add_call(self, name: str, function: str, given: Sequence[Output], results: int) -> Node:
+        """Adds a call of FUNCTION, which must return so many RESULTS, with GIVEN and what it captures."""
+        body = Body(self._graph, function)
+        bound = self._around.object_graph_def.concrete_functions[function].bound_inputs
+        inputs = [*given, *(self._object(number) for number in bound)]
+        if (len(body.arguments), len(body.results)) != (len(inputs), results):
+            raise NotReadable
+        attrs = {"Tin": _dtypes(body.arguments, "dtype"), "Tout": _dtypes(body.results, "T"), "f": func_value(function)}
+        return self._add(name, "StatefulPartitionedCall", inputs, attrs)
 
     def _add(self, name: str, op: str, inputs: Sequence[Output], attrs: Mapping[str, AttrValue]) -> Node:
         encoded = {key: value.SerializeToString() for key, value in attrs.items()}
@@ -136,6 +147,8 @@ class _Reader:
             return self._graph.tensor(found.constant.operation)
         if kind == "asset" and 0 <= found.asset.asset_file_def_index < len(self._around.asset_file_def):
             return self._graph.tensor(self._around.asset_file_def[found.asset.asset_file_def_index].tensor_info.name)
+        if kind == "resource":
+            return self._table(number).output
         if kind != "variable" or number not in self._checkpoint_keys():
             raise NotReadable
         if number not in self._variables:
@@ -145,6 +158,24 @@ class _Reader:
             attrs = {"dtype": type_value(found.variable.dtype), "shape": shape, "shared_name": string_value(name)}
             self._variables[number] = self._add(name, "VarHandleOp", [], attrs)
         return self._variables[number].output
+
+    def _table(self, number: int) -> Node:
+        """The call that creates the table NUMBER; the call that fills it is run once."""
+        if number not in self._tables:
+            children = {child.local_name: child.node_id for child in self._objects[number].children}
+            name = f"{self._scope}/table/{number}"
+            create, fill = (self._method(children.get(key, -1)) for key in ("_create_resource", "_initialize"))
+            self._tables[number] = self._add_call(name, create, [], 1)
+            results = len(Body(self._graph, fill).results)
+            self._initialisers.append(self._add_call(f"{name}/filled", fill, [], results).name)
+        return self._tables[number]
+
+    def _method(self, number: int) -> str:
+        """The only concrete function of the object NUMBER."""
+        names = list(self._objects[number].function.concrete_functions) if 0 <= number < len(self._objects) else []
+        if len(names) != 1:
+            raise NotReadable
+        return names[0]
 
     def _checkpoint_keys(self) -> dict[int, str]:
         """The keys in the checkpoint by the numbers of variables."""
