@@ -33,7 +33,7 @@ this page. Each cell has three values:
 
 - the size of the result, as a fraction of the original size;
 - the same fraction after gzip (gz);
-- the relative and absolute tolerance within which outputs, and the inputs of a Softmax, agree on two input sets.
+- the `--tolerance` within which outputs, and the inputs of a Softmax, agree on two input sets.
 
 NonMaxSuppression and TopK may return elements in a different order. For such models, the tolerance is for the inputs
 of the two ops. `-` means that no constant becomes smaller.
@@ -99,7 +99,7 @@ def told(code: int, said: str, report: str) -> str:
         return "-"
     left = edit["bytes_after"] / edit["bytes_before"]
     packed = edit["gzipped_after"] / edit["gzipped_before"]
-    measured = [each["tolerance_needed"] for each in facts["proof"]["outputs"] if each["compared"]]
+    measured = [each.get("of_largest", 0.0) for each in facts["proof"]["outputs"] if each["compared"]]
     needed = max((each for each in measured if each is not None), default=None)
     return f"{left:.2f}, {packed:.2f} gz, {'not measured' if needed is None else f'{needed:.1e}' if needed else '0'}"
 

@@ -257,10 +257,18 @@ def validate_options(command: F) -> F:
 
 
 def tolerance_options(command: F) -> F:
-    """By how much floats may differ, for an edit that changes arithmetic."""
+    """The options --rtol and --atol, which compare element by element: |a - b| <= atol + rtol * max(|a|, |b|)."""
     kind = click.FloatRange(0)
-    command = proof_option("--atol", type=kind, metavar="X", help="Absolute difference that floats may have.")(command)
-    return proof_option("--rtol", type=kind, metavar="X", help="Relative difference that floats may have.")(command)
+    command = proof_option("--atol", type=kind, metavar="X", help="Allowed absolute difference of each element.")(
+        command
+    )
+    return proof_option("--rtol", type=kind, metavar="X", help="Allowed relative difference of each element.")(command)
+
+
+def tensor_tolerance(default: str) -> Callable[[F], F]:
+    """The option --tolerance, which compares whole tensors, b being that of MODEL; DEFAULT ends its help."""
+    text = f"Allow max |a-b| <= X * max |b| in each tensor{default}."
+    return proof_option("--tolerance", type=click.FloatRange(0), metavar="X", help=text)
 
 
 def query_options(command: F, *, without: Sequence[str] = ()) -> F:

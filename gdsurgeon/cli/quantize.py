@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gdsurgeon.cli.command import Command, proof_option
-from gdsurgeon.cli.options import edit_options
+from gdsurgeon.cli.command import Command
+from gdsurgeon.cli.options import edit_options, tensor_tolerance
 from gdsurgeon.errors import UsageError
 
 if TYPE_CHECKING:
@@ -27,12 +27,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Leave constants of fewer elements as they are.",
 )
-@proof_option(
-    "--tolerance",
-    type=click.FloatRange(0),
-    metavar="X",
-    help="Fail where an output differs by more, relative and absolute.",
-)
+@tensor_tolerance("; fail if not")
 def command(request: Request, dtype: str | None, keep: str, least: int, tolerance: float | None) -> None:
     """Store weights in fewer bytes: halves with a Cast, or int8 with a scale for each channel and a Mul.
 

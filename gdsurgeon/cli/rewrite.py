@@ -10,10 +10,10 @@ import click
 
 from gdsurgeon.cli.bodies import in_bodies
 from gdsurgeon.cli.check_edit import check_edit, check_option, refuse_options
-from gdsurgeon.cli.command import Command, proof_option
+from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.complete import files
 from gdsurgeon.cli.hints import HINTS
-from gdsurgeon.cli.options import edit_options
+from gdsurgeon.cli.options import edit_options, tensor_tolerance
 from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.errors import GdsurgeonError, UsageError, printable
 
@@ -52,12 +52,7 @@ LISTING = {True: "--list", False: "--check"}
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Replace at most N matches.")
 @click.option("--list", "only_list", is_flag=True, help="Only print what matches, and what is left for which reason.")
 @check_option
-@proof_option(
-    "--tolerance",
-    type=click.FloatRange(0),
-    metavar="X",
-    help="By how much a tensor may differ, as a part of its largest element (0.0001; 0: not by a bit).",
-)
+@tensor_tolerance(" (default 1e-4)")
 def command(
     request: Request,
     rule: str | None,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from gdsurgeon.cli.check_edit import check_edit, check_option, refuse_options
-from gdsurgeon.cli.command import Command, proof_option
-from gdsurgeon.cli.options import edit_options, names_in
+from gdsurgeon.cli.command import Command
+from gdsurgeon.cli.options import edit_options, names_in, tensor_tolerance
 from gdsurgeon.cli.tensor_lists import named_edit, tensor_lists, tensors_in
 from gdsurgeon.errors import UsageError
 
@@ -44,13 +44,7 @@ ENGINES = ("opencv",)
     "--for", "engine", type=click.Choice(ENGINES), help="For this engine: constants spelt out, each read once."
 )
 @click.option("--fold-bn", is_flag=True, help="Fold batch norms, paddings and gaps into convolutions, too.")
-@proof_option(
-    "--tolerance",
-    type=click.FloatRange(0, min_open=True),
-    metavar="X",
-    help="With --fold-bn: how far off a place by itself may be, as a part of its largest element; behind others "
-    "ten times as much.  [default: 1e-4]",
-)
+@tensor_tolerance(" (--fold-bn; default 1e-3)")
 def command(
     request: Request,
     only_check: bool,

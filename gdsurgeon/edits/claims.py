@@ -57,9 +57,9 @@ class SameOutputs(Claim):
 
     Attributes:
         rtol, atol: |a - b| <= atol + rtol * max(|a|, |b|) for floats; 0 and 0: bit for bit.
-        of_largest: |a - b| <= of_largest * the largest |a| or |b| of the tensor, in the place of rtol and atol.
-        except_for: outputs, by their names before, for which that is not claimed, and why; with `of_largest` they are
-            compared, and may differ.
+        of_largest: max |a - b| <= of_largest * max |a|, where a is the tensor of the original; replaces rtol and atol.
+        except_for: outputs, by their names before, for which that is not claimed, and why.
+        may_differ: whether the outputs of `except_for` are compared nevertheless, and a difference is accepted.
         also: nodes of the graph before whose outputs are compared as well, those that have a counterpart.
         even_alone: whether it is enough that the edited graph runs, where the original does not.
         as_written: whether calls of functions are kept from optimising these by themselves.
@@ -75,6 +75,7 @@ class SameOutputs(Claim):
     atol: float = 0.0
     of_largest: float = 0.0
     except_for: Mapping[str, str] = field(default_factory=dict)
+    may_differ: bool = False
     also: tuple[str, ...] = ()
     even_alone: bool = False
     as_written: bool = False

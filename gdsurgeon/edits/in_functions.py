@@ -68,6 +68,7 @@ def _claim(claims: Sequence[Claim]) -> Claim:
         rtol=max(claim.rtol for claim in same),
         atol=max(claim.atol for claim in same),
         of_largest=max(claim.of_largest for claim in same),
+        may_differ=any(claim.may_differ for claim in same),
         even_alone=all(claim.even_alone for claim in same),
         as_written=any(claim.as_written for claim in same),
         deployed=any(claim.deployed for claim in same),

@@ -76,7 +76,8 @@ def quantize(
         dtype: ``float16``, ``bfloat16`` or ``int8``.
         keep: a pattern; constants whose names it is found in stay.
         least: elements that a constant has at least that is stored otherwise.
-        tolerance: by how much outputs may differ, relative and absolute; None: that is measured and nothing claimed.
+        tolerance: the largest |a - b| of an output may be this part of its largest |a|; None: the differences are
+            measured, and nothing is claimed.
 
     Raises:
         UsageError: there is no such form, or KEEP is no pattern.
@@ -120,7 +121,7 @@ def quantize(
     intent = _intent(graph)
     intent.functions = FunctionChanges(changed=list(changed))
     allowed = tolerance or 0.0
-    claim = SameOutputs(allowed, allowed, except_for=except_for, also=also, judged=tolerance is not None)
+    claim = SameOutputs(of_largest=allowed, except_for=except_for, also=also, judged=tolerance is not None)
     sizes = _Sizes(*_packed(graph.pristine().chunks()), *_packed(graph.chunks()))
     return EditResult(
         intent,

@@ -115,8 +115,8 @@ def simplify(
         engine: one of `gdsurgeon.edits.simplifying.engines.ENGINES` for which constants are spelt out, and what it
             would not understand is left; '' is TensorFlow.
         fold_bn: fold batch norms, paddings and gaps into convolutions, too.
-        tolerance: by how much a tensor may differ then, as a part of its largest element, where a place is run by
-            itself; ten times as much where it lies behind others.
+        tolerance: with `fold_bn`, the largest |a - b| of a tensor may be this part of its largest |a|; a tenth of that
+            for a fold in isolation.
 
     Raises:
         UsageError: there is no such pass or engine, or no pass is left to be done.

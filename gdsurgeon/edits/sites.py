@@ -21,7 +21,7 @@ def site_claims(sites: Sequence[Site], of_largest: float) -> tuple[Claim, ...]:
         sites: all places where something else is computed; of very many, the first are run by themselves.
         of_largest: by how much a tensor may differ, as a part of its own largest element.
     """
-    outputs = SameOutputs(of_largest=of_largest, also=nodes_of_sites(sites))
+    outputs = SameOutputs(of_largest=of_largest, may_differ=True, also=nodes_of_sites(sites))
     return (outputs, *claims_apart(sites, of_largest, MOST_GROUPS))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
@@ -40,9 +41,9 @@ class DiffersError(ValidationError):
 
 
 def agrees(comparison: Comparison, rtol: float, atol: float, of_largest: float = 0.0) -> bool:
-    """Whether two tensors are the same as far as is asked: bit for bit where no tolerance is given.
+    """Whether two tensors agree: bit for bit if no tolerance is given.
 
-    OF_LARGEST: by how much floats may differ, as a part of the largest one of their tensor.
+    OF_LARGEST: floats may differ by this part of the largest element of the first tensor.
     """
     if of_largest and not comparison.equal:
         found = part_of_largest(comparison)
@@ -51,9 +52,9 @@ def agrees(comparison: Comparison, rtol: float, atol: float, of_largest: float =
 
 
 def part_of_largest(comparison: Comparison) -> float | None:
-    """By how much floats differ, as a part of the largest of them, or of their channel where that was asked.
+    """The largest |a - b| divided by the largest |a|, of the tensor, or of a channel if channels were compared.
 
-    None where they are no floats, or one is infinite.
+    None if the elements are not floats, or only one of two is infinite.
     """
     if comparison.equal:
         return 0.0
@@ -61,7 +62,9 @@ def part_of_largest(comparison: Comparison) -> float | None:
         return None
     if comparison.channel_part is not None:
         return comparison.channel_part
-    return comparison.max_abs / comparison.largest if comparison.largest else 0.0
+    if comparison.largest:
+        return comparison.max_abs / comparison.largest
+    return math.inf if comparison.max_abs else 0.0
 
 
 @dataclass(eq=False, repr=False)
@@ -386,10 +389,10 @@ def difference(comparison: Comparison, *, of_largest: bool = False) -> str:
     if comparison.max_abs is not None:
         text += f", by up to {comparison.max_abs:.3g}"
     part = part_of_largest(comparison) if of_largest else None
-    if part:
-        text += f", {rounded_up(part)} of the largest"
+    if part and math.isfinite(part):
+        text += f" ({rounded_up(part)} of the largest element)"
     elif comparison.needed:
-        text += f" (would pass with tolerance {rounded_up(comparison.needed)})"
+        text += f" (would pass with rtol and atol {rounded_up(comparison.needed)})"
     return text
 
 

@@ -34,9 +34,9 @@ class Comparison:
         needed: the smallest number that, given as both atol and rtol, makes them close; None where none
             does, as with integers, strings, a NaN against a number.
         nan: whether there are elements, and all of them are NaN in both: on such tensors all graphs agree.
-        largest: the largest finite |a| or |b| of floats that differ somewhere; 0 of all else.
-        channel_part: where channels were asked for, the largest |a - b| as a part of the largest |a| or |b| of the same
-            channel; inf where that is infinite, or only one is NaN.
+        largest: the largest finite |a| if floats differ somewhere, otherwise 0.
+        channel_part: if channels were given, the largest |a - b| divided by the largest |a| of the same channel; inf
+            if |a - b| is infinite, or only one is NaN.
     """
 
     equal: bool
@@ -98,7 +98,7 @@ def _compare_inexact(a: Tensor, b: Tensor, rtol: float, atol: float) -> Comparis
     wide = np.complex128 if DTYPES[a.dtype].is_complex else np.float64
     for raw_x, raw_y in _blocks(a, b):
         x, y = raw_x.astype(wide), raw_y.astype(wide)
-        largest_of_all = max(largest_of_all, _largest(x), _largest(y))
+        largest_of_all = max(largest_of_all, _largest(x))
         unlike = np.logical_and(_unlike(raw_x, raw_y, size), ~(np.isnan(x) & np.isnan(y)))
         x, y = x[unlike], y[unlike]
         if not x.size:
@@ -142,11 +142,11 @@ def _channel_part(a: Tensor, b: Tensor, channels: int) -> float:
         with np.errstate(all="ignore"):
             gap = np.where((x == y) | (np.isnan(x) & np.isnan(y)), 0.0, np.abs(x - y))
             np.maximum(gaps, gap.max(axis=(0, 2), initial=0.0), out=gaps)
-            for each in (x, y):
-                np.maximum(most, _magnitudes(each).max(axis=(0, 2), initial=0.0), out=most)
+            np.maximum(most, _magnitudes(x).max(axis=(0, 2), initial=0.0), out=most)
     if not np.isfinite(gaps).all():
         return float("inf")
-    return float(np.max(gaps / np.where(gaps > 0, most, 1.0), initial=0.0))
+    with np.errstate(divide="ignore"):
+        return float(np.max(gaps / np.where(gaps > 0, most, 1.0), initial=0.0))
 
 
 def _by_channel(tensor: Tensor, channels: int) -> Iterator[Array]:

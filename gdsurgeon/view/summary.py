@@ -225,7 +225,7 @@ def _measured(output: OutputProof) -> str:
 
     found = output.comparison or output.moved
     assert found is not None
-    return f"{output.after}: {'bit-identical' if found.equal else difference(found)}"
+    return f"{output.after}: {'bit-identical' if found.equal else difference(found, of_largest=output.moved is None)}"
 
 
 def equality(proof: Proof) -> str:

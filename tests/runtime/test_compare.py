@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from gdsurgeon.runtime.tensor import Tensor, from_numpy
 def both(x: Any, y: Any, dtype: Any = np.float32, **tolerance: float) -> Comparison:
     a, b = from_numpy(np.array(x, dtype)), from_numpy(np.array(y, dtype))
     forth, back = compare(a, b, **tolerance), compare(b, a, **tolerance)
-    assert forth == back
+    assert forth == replace(back, largest=forth.largest)
     return forth
 
 
@@ -123,7 +124,7 @@ def test_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_largest_of_all_elements_is_told_where_some_differ() -> None:
     assert both([1, -8, math.inf], [1.5, -8, math.inf]).largest == 8
     assert both([1, -8], [1, -8]).largest == 0
-    assert both([math.nan, 2], [3, 2]).largest == 3
+    assert compare(from_numpy(np.float32([math.nan, 2])), from_numpy(np.float32([3, 2]))).largest == 2
 
 
 @pytest.mark.parametrize("channels", [-3, -2, -1, 1, 2])
@@ -137,7 +138,7 @@ def test_a_channel_is_measured_by_its_own_largest(
     x[np.abs(x) == np.abs(x).max(axis=others, keepdims=True)] *= np.float32(1000)
     y = x.copy()
     y[1, 2, 3] *= np.float32(1.25)
-    gap, most = (np.abs(each).max(axis=others) for each in (x.astype(float) - y, np.maximum(np.abs(x), np.abs(y))))
+    gap, most = (np.abs(each).max(axis=others) for each in (x.astype(float) - y, x))
     a, b = from_numpy(x), from_numpy(y)
     assert compare(a, b, channels=channels).channel_part == pytest.approx((gap / most).max())
     y[2, 0, 0] = math.nan
@@ -148,6 +149,6 @@ def test_a_channel_is_measured_by_its_own_largest(
 
 def test_channels_where_one_is_all_zeros_or_infinite() -> None:
     x, y = np.float32([[0, 1, math.inf], [0, 2, 1]]), np.float32([[0, 1, math.inf], [0, 2.5, 1]])
-    assert compare(from_numpy(x), from_numpy(y), channels=1).channel_part == pytest.approx(0.2)
+    assert compare(from_numpy(x), from_numpy(y), channels=1).channel_part == pytest.approx(0.25)
     y[0, 2] = -math.inf
     assert compare(from_numpy(x), from_numpy(y), channels=1).channel_part == math.inf

@@ -23,12 +23,12 @@ from gdsurgeon.text import Entry, counted, first_lines
 
 FOLD_BN = "fold-bn"
 """What the folds are called among the passes, where one is skipped or taken back."""
-TOLERANCE = 1e-4
-"""By how much a tensor may differ by default where something was folded, as a part of its largest element."""
+TOLERANCE = 1e-3
+"""The default tolerance for folds: the largest |a - b| of a tensor, divided by the largest |a|."""
 MOST_REASONS = 3
 """Reasons for which nothing is folded that are told where nothing else is done."""
-BEHIND = 10
-"""How many times as much it may where all of the graph is computed: what is rounded in front of it adds up."""
+ISOLATED = 10
+"""A fold in isolation must agree within the tolerance divided by this: no rounding before it adds up."""
 
 
 class Folded(NamedTuple):
@@ -36,8 +36,8 @@ class Folded(NamedTuple):
 
     Attributes:
         kept: nodes whose names have to stay.
-        tolerance: by how much a tensor may differ, as a part of its largest element; ten times that where more than a
-            place by itself is computed.
+        tolerance: the largest |a - b| of a tensor may be this part of its largest |a|; a tenth of that for a fold in
+            isolation.
         spells_out: whether constants have all their elements, though one that is repeated would do.
     """
 
@@ -114,7 +114,7 @@ def _claims(graph: Graph, claims: Sequence[Claim], found: Sequence[Site], tolera
         if isinstance(claim, SameOutputs):
             also = tuple(dict.fromkeys([*claim.also, *chosen_from(before, picks=True), *nodes_of_sites(found)]))
             aside = {**claim.except_for, **reordered(before, also, picks=True)}
-            yield replace(claim, of_largest=BEHIND * tolerance, also=also, except_for=aside)
+            yield replace(claim, of_largest=tolerance, may_differ=True, also=also, except_for=aside)
         elif isinstance(claim, SameGiven):
             pairs = [pair for pair in claim.outputs if parse_tensor(pair[1]).node in graph]
             ends = {old for old, _ in claim.outputs} - {*claim.sites}
@@ -124,10 +124,10 @@ def _claims(graph: Graph, claims: Sequence[Claim], found: Sequence[Site], tolera
             inside = tuple(old for old, _ in dict.fromkeys(pairs) if old not in ends)
             aside = reordered(before, (parse_tensor(old).node for old, _ in pairs), picks=True)
             pairs = list(dict.fromkeys(pairs))
-            yield replace(claim, of_largest=BEHIND * tolerance, outputs=tuple(pairs), sites=inside, except_for=aside)
+            yield replace(claim, of_largest=tolerance, outputs=tuple(pairs), sites=inside, except_for=aside)
         else:
             yield claim
-    yield from claims_apart(found, tolerance)
+    yield from claims_apart(found, tolerance / ISOLATED)
 
 
 # -- what is told ---------------------------------------------------------------------------------------------

@@ -73,9 +73,9 @@ def _sites(context: TrialContext, claim: SameOutputs, inside: Collection[str]) -
 def _chosen_from(context: TrialContext, claim: SameOutputs) -> set[str]:
     """Of what CLAIM names besides the outputs what these are chosen from, and where the edit has done nothing.
 
-    Where differences are measured as parts of the largest element, as those of folds: there the outputs may be excused.
+    Empty unless differences of the excepted outputs are accepted, as for folds.
     """
-    if not claim.of_largest:
+    if not claim.may_differ:
         return set()
     claims = context.change.result.claims
     sites = [site for each in claims if isinstance(each, SameSites) for site in each.sites]
@@ -109,9 +109,9 @@ def side_by_side_trial(
     original = context.original(plan)
     renamed = " under the new names" if change.intent.renamed or change.intent.moved else ""
     statement = f"edited(x) == original(x){renamed}"
-    aside = {} if claim.of_largest else claim.except_for
+    aside = {} if claim.may_differ else claim.except_for
     pairs = counterpart_pairs(context, plan, inside, aside, sites)
-    for pair in pairs if claim.of_largest else ():  # rounding may well leave them as they are
+    for pair in pairs if claim.may_differ else ():  # rounding may well leave them as they are
         pair.excuse = claim.except_for.get(pair.before, "")
     return Trial(
         statement,

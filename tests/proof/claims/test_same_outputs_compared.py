@@ -91,7 +91,7 @@ def test_a_tolerance_is_absolute_or_relative(executor: Executor) -> None:
     for fails in ({"atol": 0.49}, {"rtol": 0.19}, {"atol": 0.24, "rtol": 0.1}, {}):
         error = caught(executor, numbers(), claiming(wrong, **fails), ONES)
         assert error.exit_code == 5
-        assert error.details == ("served: 1 of 2 elements differs, by up to 0.5 (would pass with tolerance 0.143)",)
+        assert error.details == ("served: 1 of 2 elements differs, by up to 0.5 (would pass with rtol and atol 0.143)",)
 
 
 def test_a_tolerance_is_none_for_integers_texts_and_what_is_no_number(executor: Executor) -> None:
