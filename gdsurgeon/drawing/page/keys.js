@@ -1,24 +1,24 @@
 // The keyboard: what each key does, and the list of them under ?.
 
 const KEYS = [
-  { keys: ["/"], means: "search; Enter and Shift+Enter go from match to match",
+  { keys: ["/"], means: "search; Enter and Shift+Enter move between matches",
     run: (viewer) => viewer.search.field.select() },
-  { keys: ["Escape"], shown: "Esc", means: "leave the search, or select nothing", run: (viewer) => viewer.leave() },
-  { keys: ["Enter", "o"], means: "open or close what is selected", run: (viewer) => viewer.toggleSelected() },
-  { keys: ["O"], means: "open all in it", run: (viewer) => viewer.openAll() },
-  { keys: ["c"], means: "close the scope around what is selected", run: (viewer) => viewer.closeAround() },
-  { keys: ["u"], means: "select the scope around what is selected", run: (viewer) => viewer.selectAround() },
+  { keys: ["Escape"], shown: "Esc", means: "close the search or clear the selection", run: (viewer) => viewer.leave() },
+  { keys: ["Enter", "o"], means: "open or close the selection", run: (viewer) => viewer.toggleSelected() },
+  { keys: ["O"], means: "open everything in the selection", run: (viewer) => viewer.openAll() },
+  { keys: ["c"], means: "close the enclosing scope", run: (viewer) => viewer.closeAround() },
+  { keys: ["u"], means: "select the enclosing scope", run: (viewer) => viewer.selectAround() },
   { keys: ["ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight"], shown: "↑ ↓ ← →",
-    means: "along the lines, or to what stands beside", run: (viewer, key) => viewer.move(key) },
-  { keys: ["n"], means: "the next difference, or fault", run: (viewer) => viewer.nextStop(1) },
-  { keys: ["N"], means: "the one before", run: (viewer) => viewer.nextStop(-1) },
-  { keys: ["s"], means: "the next scope of the same structure", run: (viewer) => viewer.nextSame() },
+    means: "follow an edge, or move to a neighbor", run: (viewer, key) => viewer.move(key) },
+  { keys: ["n"], means: "go to the next difference or fault", run: (viewer) => viewer.nextStop(1) },
+  { keys: ["N"], means: "go to the previous one", run: (viewer) => viewer.nextStop(-1) },
+  { keys: ["s"], means: "go to the next scope with the same structure", run: (viewer) => viewer.nextSame() },
   { keys: ["+", "="], shown: "+", means: "larger", run: (viewer) => viewer.camera.zoom(1.25) },
   { keys: ["-"], means: "smaller", run: (viewer) => viewer.camera.zoom(0.8) },
-  { keys: ["0", "f"], means: "fit all into the window", run: (viewer) => viewer.fit() },
-  { keys: ["e"], means: "save what is seen as SVG", run: (viewer) => viewer.exportSvg() },
-  { keys: ["d"], means: "dark or light", run: (viewer) => viewer.switchTheme() },
-  { keys: ["?"], means: "this list", run: (viewer) => viewer.toggleHelp() },
+  { keys: ["0", "f"], means: "fit the graph into the window", run: (viewer) => viewer.fit() },
+  { keys: ["e"], means: "save the current view as SVG", run: (viewer) => viewer.exportSvg() },
+  { keys: ["d"], means: "switch between dark and light", run: (viewer) => viewer.switchTheme() },
+  { keys: ["?"], means: "show this list", run: (viewer) => viewer.toggleHelp() },
 ];
 
 function listenToKeys(viewer) {

@@ -14,7 +14,7 @@ async function main() {
   element("facts").textContent = facts.join(" · ");
   if (model.faults.length) {
     const round = new Round({ ...model, marks: new Map() }), click = () => viewer.reveal(round.go(1));
-    const attributes = { type: "button", class: "fault", title: "the next fault", click };
+    const attributes = { type: "button", class: "fault", title: "go to the next fault", click };
     element("legend").append(html("button", attributes, `⚠ ${model.faults.length}`));
   }
   const buttons = {

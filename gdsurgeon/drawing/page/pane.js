@@ -43,7 +43,7 @@ class Pane {
       this.section("differences", legendOf(model).map((mark) => item(mark))),
       this.section("ops", this.ops(main, 0)),
       this.section(`functions (${bodies.length})`, bodies.map((body) => this.functionLink(body))),
-      this.section("what is wrong", this.faults(model.faults), this.missingFunctions()),
+      this.section("problems", this.faults(model.faults), this.missingFunctions()),
       html("p", { class: "hint" }, "A click opens a scope or selects a node; ? lists the keys."),
     );
   }
@@ -100,7 +100,7 @@ class Pane {
   remarks(graph, row) {
     const { model } = this, mark = model.mark(graph, row), note = model.note(graph, row), fault = graph.fault(row);
     return [
-      graph === model.main ? "" : html("p", { class: "quiet" }, `in the function ${printable(graph.title)}`),
+      graph === model.main ? "" : html("p", { class: "quiet" }, `in function ${printable(graph.title)}`),
       mark ? html("p", {}, markElement(mark, model.legend[mark] || "")) : "",
       note ? html("pre", { class: "note" }, printableLines(note)) : "",
       fault ? html("p", { class: "fault" }, `⚠ ${printable(fault)}`) : "",
@@ -123,7 +123,7 @@ class Pane {
   readers(graph, row) {
     const readers = graph.readers(row);
     const op = (reader) => html("span", { class: "quiet" }, ` ${printable(graph.op(reader))}`);
-    return this.section(`read by (${readers.length})`,
+    return this.section(`consumers (${readers.length})`,
       readers.slice(0, PANE.readers).map((reader) => this.link({ graph, row: reader }, "", op(reader))),
       this.rest(readers.length - PANE.readers));
   }
@@ -152,16 +152,16 @@ class Pane {
     if (raw.flops[scope]) facts.push(`${rounded(raw.flops[scope])} FLOPs`);
     const faults = model.faults.filter((fault) => fault.graph === graph && inside[graph.scopeOf[fault.row]]);
     const marks = model.marksIn(graph, scope).map(([mark, count]) => markElement(mark, `${model.legend[mark]} ${count}`));
-    const what = graph.isGroup.has(scope) ? "a group of neighbours, no scope: " : scope ? "" : "a function: ";
+    const what = graph.isGroup.has(scope) ? "group of neighboring nodes, not a scope: " : scope ? "" : "function: ";
     const output = graph.strings[raw.output[scope]];
     this.show(
       html("h2", {}, printable(scope ? graph.scopeName(scope) : graph.title)),
       html("p", { class: "name" }, printable(scope ? graph.path(scope) : graph.title)),
       html("p", {}, what + facts.join(", ")),
-      this.section("gives", output ? code(output) : ""),
+      this.section("output", output ? code(output) : ""),
       this.section("differences", marks.map((mark) => item(mark))),
-      this.section("what is wrong", this.faults(faults)),
-      this.section(`the same structure (${same.length})`,
+      this.section("problems", this.faults(faults)),
+      this.section(`same structure (${same.length})`,
         same.slice(0, PANE.same).map((other) => this.sameLink(other, graph, scope)),
         this.rest(same.length - PANE.same)),
       this.section("ops", this.ops(graph, scope)),

@@ -27,7 +27,7 @@ class Search {
       expression = new RegExp(pattern, /[A-Z]/.test(pattern.replace(/\\./g, "")) ? "" : "i");
     } catch (error) {
       this.field.classList.add("wrong");
-      this.list.append(html("p", { class: "fault" }, `This is no regular expression: ${printable(error.message)}`));
+      this.list.append(html("p", { class: "fault" }, `Invalid regular expression: ${printable(error.message)}`));
       return;
     }
     this.find(expression);
@@ -54,7 +54,7 @@ class Search {
   }
 
   showMatches() {
-    const of = this.found > this.matches.length ? `, the first ${this.matches.length} are shown` : "";
+    const of = this.found > this.matches.length ? `, first ${this.matches.length} shown` : "";
     const items = this.matches.map(({ graph, row, scope }, at) => {
       const name = row >= 0 ? graph.name(row) : `▸ ${graph.path(scope)}`;
       const where = graph === this.model.main ? "" : ` in ${graph.title}`;
@@ -62,7 +62,7 @@ class Search {
       return html("button", { type: "button", class: "match", "data-at": at, title: printable(name) },
         html("span", {}, printable(name)), html("span", { class: "quiet" }, ` ${printable(more)}`));
     });
-    const sum = this.found ? `${counted(this.found, "match").replace("matchs", "matches")}${of}` : "nothing matches";
+    const sum = this.found ? `${counted(this.found, "match").replace("matchs", "matches")}${of}` : "no matches";
     this.list.replaceChildren(html("p", { class: "quiet" }, sum), ...items);
   }
 

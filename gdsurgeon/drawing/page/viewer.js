@@ -318,7 +318,7 @@ class Viewer {
     if (!line || line.querySelector("title")) return;
     const { box, line: { edge } } = this.picture.lineOf.get(line), { graph } = box.inside;
     const tensor = edge.several ? counted(edge.data, "tensor") : graph.tensor(edge.row, edge.slot);
-    const what = edge.data ? tensor : "order only";
+    const what = edge.data ? tensor : "control edge";
     const name = (key) => box.child(key).label;
     line.append(svg("title", {}, printable(`${name(edge.from)} → ${name(edge.to)}\n${what}`).replace("\\n", "\n")));
   }
