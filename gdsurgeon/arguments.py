@@ -11,7 +11,6 @@ import os
 import sys
 import types
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import AbstractContextManager, nullcontext
 from functools import cache, wraps
 from inspect import Parameter, signature
 from typing import Any, Literal, ParamSpec, TypeAlias, TypeVar, Union, get_args, get_origin
@@ -65,24 +64,24 @@ def public(function: F) -> F:
                     arguments[key] = fit(value)
                 except _Unfit as unfit:
                     raise ArgumentError(name, key, str(unfit), found=value) from None
+        graph = next((value for value in arguments.values() if hasattr(value, "savepoint")), None)
         try:
-            with _restoring(arguments.values()):
+            if graph is None:
                 return function(*bound.args, **bound.kwargs)
+            savepoint = graph.savepoint()
+            try:
+                graph.begin_edit(savepoint)
+                result = function(*bound.args, **bound.kwargs)
+                graph.end_edit(savepoint, result)
+                return result
+            except BaseException:  # an interrupt included
+                graph.take_back_edit(savepoint)
+                raise
         except GdsurgeonError as error:
             error.function = name
             raise
 
     return checked  # type: ignore[return-value]
-
-
-def _restoring(arguments: Iterable[object]) -> AbstractContextManager[object]:
-    """Restores the first graph among ARGUMENTS if an exception leaves the block."""
-    for value in arguments:
-        begin = getattr(value, "restored_on_error", None)
-        if begin is not None:
-            found: AbstractContextManager[object] = begin()
-            return found
-    return nullcontext()
 
 
 class _Names(dict[str, object]):
@@ -189,7 +188,12 @@ def _fit_union(hint: Any, arms: Sequence[Any]) -> _Fit:
         others = [_fit(arm) for arm in arms if arm is type(None)]
         fits = [*others, _fit(pairs)]
     else:
-        fits = [_fit(arm) for arm in sorted(arms, key=lambda arm: get_origin(arm) is not None)]
+        plain = [arm for arm in arms if get_origin(arm) is None]
+        records = [
+            _instance(arm, described(arm)) for arm in plain if hasattr(arm, "_fields")
+        ]  # no tuple stands for one
+        others = [_fit(arm) for arm in plain if not hasattr(arm, "_fields")]
+        fits = [*records, *others, *(_fit(arm) for arm in arms if arm not in plain)]
 
     def fit(value: object) -> object:
         reasons = []

@@ -21,6 +21,8 @@ from gdsurgeon.graph.served import node_of, tensor_meant
 from gdsurgeon.ops.kinds import CONTROL_FLOW, PLACEHOLDERS, READS_SHAPE, is_random
 from gdsurgeon.text import nearest, suggestion
 
+MOST_SHOWN = 10
+"""Nodes that the `repr` of a list shows."""
 PATIENCE = 10
 """Seconds of this process's time in which regular expressions are matched."""
 
@@ -93,7 +95,15 @@ def select_nodes(graph: Graph, selection: Selection) -> list[Node]:
         NothingToDo: none of all that is named means a node, or nothing is left after the exclusion.
     """
     topology = topology_of(graph)
-    return [topology.node(number) for number in members(selected(topology, selection))]
+    return NodeList(topology.node(number) for number in members(selected(topology, selection)))
+
+
+class NodeList(list[Node]):
+    """Nodes; their `repr` shows the first ones."""
+
+    def __repr__(self) -> str:
+        more = f", ... ({len(self):,} nodes)" if len(self) > MOST_SHOWN else ""
+        return f"[{', '.join(map(repr, self[:MOST_SHOWN]))}{more}]"
 
 
 def meant(graph: Graph, selection: Selection) -> Selection:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import reprlib
+from collections.abc import Sized
 from typing import TypeVar
 
 
 class Data:
-    """Data: equal to another of its class with equal fields, and shown as what makes it.
+    """Data: equal to another of its class with equal fields; shown as the fields that hold something, each in short.
 
     A subclass is a ``dataclass(eq=False, repr=False)``: to have these two made for each class, as a plain dataclass
     does, takes longer than a small edit.
@@ -18,7 +20,25 @@ class Data:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{key}={value!r}' for key, value in vars(self).items())})"
+        said = [(key, value) for key, value in vars(self).items() if value is not None and not _is_empty(value)]
+        shown = ", ".join(f"{key}={short(value)}" for key, value in said)
+        return f"{type(self).__name__}({shown if len(shown) <= MOST_SHOWN else shown[:MOST_SHOWN] + '...'})"
+
+
+MOST_SHOWN = 1000
+"""Characters of the fields that a `repr` shows."""
+_SHORT = reprlib.Repr()
+_SHORT.maxlevel, _SHORT.maxother, _SHORT.maxstring = 3, 120, 80
+"""Shows a value in a line: a notebook shows what the last line of a cell returns."""
+
+
+def short(value: object) -> str:
+    """The `repr` of VALUE in a line: three levels deep, the first items of each."""
+    return " ".join(_SHORT.repr(value).split("\n"))
+
+
+def _is_empty(value: object) -> bool:
+    return isinstance(value, Sized) and len(value) == 0
 
 
 class Closing:

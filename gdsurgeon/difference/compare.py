@@ -34,7 +34,7 @@ def _is_told(place: Place) -> bool:
 
 @public
 def diff(a: Graph, b: Graph, ignore: Collection[str] = ()) -> Difference:
-    """What is different between A and B, each as it is in its file.
+    """What is different between A and B, each as it is in memory.
 
     Args:
         a, b: the graphs.
@@ -43,8 +43,9 @@ def diff(a: Graph, b: Graph, ignore: Collection[str] = ()) -> Difference:
     Raises:
         InputError: one of them is broken.
     """
+    a, b = a.written(), b.written()
     out = Difference(a, b)
-    if a.serving is None and b.serving is None and _are_same_bytes(a.source, b.source):
+    if a.serving is None and b.serving is None and are_same_bytes(a.source, b.source):
         return out
     out.matching = match(a, b)
     called = compare_functions(out, ignore)
@@ -52,7 +53,7 @@ def diff(a: Graph, b: Graph, ignore: Collection[str] = ()) -> Difference:
     return out
 
 
-def _are_same_bytes(one: Source, other: Source) -> bool:
+def are_same_bytes(one: Source, other: Source) -> bool:
     """Whether both are the same bytes, which are read as far as they are."""
     if one.size != other.size:
         return False

@@ -58,6 +58,7 @@ def picture(graph: Graph, form: str = "html", *, scope: str | None = None, depth
         raise ValueError(f"depth must be from 1 to {DEEPEST}, not {depth}")
     if form not in ("html", *FLAT):
         raise ValueError(f"a picture must be html, {', '.join(FLAT)}, not {form}")
+    graph = graph.written()
     content = content_of(graph, basename(graph.source_name), check(graph).faults)
     outlines = Outlines(graph, content)
     return drawn(form, outlines, whole(outlines, scope), depth)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -338,3 +338,10 @@ class EditResult(Data):
     asked: Asked | None = None
     stages: Sequence[Stage] = ()
     decided: dict[str, object] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        edit = f" of {self.asked.edit}" if self.asked is not None else ""
+        counts = {key: len(value) for key, value in vars(self.intent).items() if isinstance(value, Sized)}
+        counts |= {"functions": len(self.inside), "warnings": len(self.warnings)}
+        told = ", ".join(f"{key} {count:,}" for key, count in counts.items() if count)
+        return f"<EditResult{edit}: {told or 'nothing changed'}>"

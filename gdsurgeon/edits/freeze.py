@@ -71,6 +71,7 @@ def freeze(
     nodes, functions = handles.apply()
     constants = _put_constants(graph, kept, variables, weights) if weights is not None else []
     initialisers = _initialisers(graph, serving, kept)
+    graph.stand_alone()
     result = cut_down(graph, starts, [_now(graph, end) for end in ends], initialisers)
     intent = result.intent
     intent.added += constants

@@ -166,9 +166,7 @@ def matches(graph: Graph, pattern: str | Rule) -> Iterator[Match]:
     check_pattern(graph, rule)
     topology = topology_of(graph)
     matcher = Matcher(topology, rule, frozenset(map(topology.id_of, graph.ends)))
-    for root in matcher.roots():
-        for found in islice(matcher.ways(root), 1):
-            yield match_of(topology, rule, found)
+    return (match_of(topology, rule, found) for root in matcher.roots() for found in islice(matcher.ways(root), 1))
 
 
 class Listed(NamedTuple):

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from gdsurgeon.errors import InputError, Json, printable
 from gdsurgeon.graph.attrs import functions_in, is_too_deeply_nested
 from gdsurgeon.graph.closure import closure
+from gdsurgeon.graph.journal import Journal
 from gdsurgeon.graph.records import distinct
 from gdsurgeon.ops.op_defs import Arg, AttrDef, OpDef, op_def
 from gdsurgeon.wire.fields import LEN, Field, WireError, encode_len, encode_varint, fields
@@ -30,6 +31,11 @@ class _Entry:
         self.changed = place is None
         self.calls: tuple[str, ...] | None = None  # what it calls, when somebody has asked
 
+    def copy(self) -> _Entry:
+        out = _Entry(self.function, self.place)
+        out.changed, out.calls = self.changed, self.calls
+        return out
+
     def encoded(self) -> bytes:
         return encode_len(_FUNCTION, self.function.SerializeToString(deterministic=True))
 
@@ -46,19 +52,25 @@ class FunctionLibrary:
     Args:
         source: the graph's source.
         spans: its top-level library fields (protobuf allows several; they add up).
+        journal: notes each change, so that it can be taken back.
+
+    Attributes:
+        version: a number that grows with every change.
+        is_changed: whether functions were added, replaced or removed.
     """
 
-    def __init__(self, source: Source, spans: list[Field]) -> None:
+    def __init__(self, source: Source, spans: list[Field], journal: Journal) -> None:
         self._source = source
         self._spans = spans
-        self._entries: list[_Entry] | None = None
+        self.journal = journal
+        self._entries: dict[_Entry, None] | None = None  # in order
         self._by_name: dict[str, _Entry] = {}
-        self._gradients: list[GradientDef] = []
-        self._new_gradients: list[GradientDef] = []
+        self._gradients: dict[int, GradientDef] = {}
+        self._new_gradients: dict[int, GradientDef] = {}
         self.version = 0
-        """A number that grows with every change."""
+        self.is_changed = False
+        self._by_place: tuple[tuple[int, int], dict[int, _Entry]] | None = None
         self._first_places: dict[int, int] = {}  # of each library field, the number of its first function
-        self._by_place: dict[int, _Entry] | None = None
 
     def __len__(self) -> int:
         return len({entry.function.signature.name for entry in self._all()})
@@ -121,7 +133,7 @@ class FunctionLibrary:
     def gradients(self) -> list[GradientDef]:
         """The GradientDefs (function name, name of its gradient function)."""
         self._all()
-        return [*self._gradients, *self._new_gradients]
+        return [*self._gradients.values(), *self._new_gradients.values()]
 
     def other_fields(self) -> bytes:
         """What the file has in its library beside functions and GradientDefs, serialised."""
@@ -137,16 +149,17 @@ class FunctionLibrary:
         self._all()
         return self._by_name.get(name)
 
-    def _all(self) -> list[_Entry]:
+    def _all(self) -> dict[_Entry, None]:
         if self._entries is None:
-            self._entries = []
+            entries: dict[_Entry, None] = {}
             for span, library in zip(self._spans, self._libraries(), strict=True):
-                self._first_places[span.start] = len(self._entries)
+                self._first_places[span.start] = len(entries)
                 for function in library.function:
-                    entry = _Entry(function, len(self._entries))
-                    self._entries.append(entry)
+                    entry = _Entry(function, len(entries))
+                    entries[entry] = None
                     self._by_name.setdefault(function.signature.name, entry)
-                self._gradients.extend(library.gradient)
+                self._gradients.update(enumerate(library.gradient, len(self._gradients)))
+            self._entries = entries
         return self._entries
 
     def _libraries(self) -> list[FunctionDefLibrary]:
@@ -185,43 +198,53 @@ class FunctionLibrary:
         name = function.signature.name
         assert self._find(name) is None
         entry = _Entry(function, None)
-        self._all().append(entry)
-        self._by_name[name] = entry
-        self.version += 1
-        self._by_place = None
+        self.journal.set_item(self._all(), entry, None)
+        self.journal.set_item(self._by_name, name, entry)
+        self._note()
 
     def replace(self, function: FunctionDef) -> None:
         """Has FUNCTION take the place of the one of its name."""
         entry = self._find(function.signature.name)
         assert entry is not None
-        entry.function = function
-        entry.calls = None
-        entry.changed = True
-        self.version += 1
+        for key, value in (("function", function), ("calls", None), ("changed", True)):
+            self.journal.set_attribute(entry, key, value)
+        self._note()
 
     def remove(self, names: Collection[str]) -> None:
         """Removes functions, and the GradientDefs that speak of them."""
         names = frozenset(names)
-        entries = self._all()
-        self._entries = [entry for entry in entries if entry.function.signature.name not in names]
+        left = {entry: None for entry in self._all() if entry.function.signature.name not in names}
+        self.journal.set_attribute(self, "_entries", left)
         for name in names:
-            self._by_name.pop(name, None)
-        for gradients in (self._gradients, self._new_gradients):
-            gradients[:] = [g for g in gradients if g.function_name not in names and g.gradient_func not in names]
-        self.version += 1
-        self._by_place = None
+            self.journal.drop_item(self._by_name, name)
+        for key in ("_gradients", "_new_gradients"):
+            found: dict[int, GradientDef] = getattr(self, key)
+            kept = {n: g for n, g in found.items() if not names & {g.function_name, g.gradient_func}}
+            self.journal.set_attribute(self, key, kept)
+        self._note()
 
     def add_gradient(self, gradient: GradientDef) -> None:
         """Adds a GradientDef."""
         self._all()
-        self._new_gradients.append(gradient)
-        self.version += 1
-        self._by_place = None
+        number = next(reversed(self._new_gradients), -1) + 1
+        self.journal.set_item(self._new_gradients, number, gradient)
+        self._note()
 
-    @property
-    def is_changed(self) -> bool:
-        """Whether functions were added, replaced or removed."""
-        return self.version > 0
+    def _note(self) -> None:
+        """Notes that something has changed."""
+        self.version += 1
+        if not self.is_changed:
+            self.journal.set_attribute(self, "is_changed", True)
+
+    def copy(self, journal: Journal) -> FunctionLibrary:
+        """An independent library with the same functions, whose changes JOURNAL notes."""
+        out = FunctionLibrary(self._source, self._spans, journal)
+        copies = {entry: entry.copy() for entry in self._all()}
+        out._entries = dict.fromkeys(copies.values())
+        out._by_name = {name: copies[entry] for name, entry in self._by_name.items()}
+        out._gradients, out._new_gradients = dict(self._gradients), dict(self._new_gradients)
+        out._first_places, out.is_changed = self._first_places, self.is_changed
+        return out
 
     def chunks(self) -> list[Chunk]:
         """All library fields as they are now."""
@@ -246,14 +269,15 @@ class FunctionLibrary:
 
     def _added(self) -> bytes:
         out = [entry.encoded() for entry in self._all() if entry.place is None]
-        out += [encode_len(_GRADIENT, g.SerializeToString(deterministic=True)) for g in self._new_gradients]
+        out += [encode_len(_GRADIENT, g.SerializeToString(deterministic=True)) for g in self._new_gradients.values()]
         return b"".join(out)
 
     def _left(self) -> dict[int, _Entry]:
         """The functions of the file that are still there, by their numbers."""
-        if self._by_place is None:
-            self._by_place = {entry.place: entry for entry in self._all() if entry.place is not None}
-        return self._by_place
+        now = self.version, self.journal.rewinds
+        if self._by_place is None or self._by_place[0] != now:
+            self._by_place = now, {entry.place: entry for entry in self._all() if entry.place is not None}
+        return self._by_place[1]
 
     def _body(self, span: Field, first: int) -> tuple[list[Chunk], bool]:
         """The fields of a library field as they are now, and whether all is as it was.
@@ -261,7 +285,7 @@ class FunctionLibrary:
         FIRST is the number of its first function.
         """
         left = self._left()
-        kept_gradients = {(g.function_name, g.gradient_func) for g in self._gradients}
+        kept_gradients = {(g.function_name, g.gradient_func) for g in self._gradients.values()}
         out: list[Chunk] = []
         place, is_same = first, True
         data = self._source.read(span.value, span.end - span.value)

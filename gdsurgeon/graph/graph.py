@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+import os
+import sys
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TypeVar
+from itertools import pairwise
+from typing import NamedTuple, TypeVar
 
-from gdsurgeon.errors import EditError, quoted
+from gdsurgeon.arguments import StrPath, public
+from gdsurgeon.errors import ArgumentError, EditError, GdsurgeonError, InputError, UsageError, printable, quoted
 from gdsurgeon.graph.functions import FunctionLibrary, resolve_op
+from gdsurgeon.graph.journal import Entry, Journal, Mark
 from gdsurgeon.graph.names import UniqueNames, check_name, no_node, parse_tensor
 from gdsurgeon.graph.node import UNLOCATED, Node, Output, Use, check_output
 from gdsurgeon.graph.overlay import Overlay
@@ -15,11 +20,13 @@ from gdsurgeon.graph.serving import Serving
 from gdsurgeon.graph.store import Store
 from gdsurgeon.graph.writing import replaced_beside, replaced_nodes, spliced
 from gdsurgeon.ops.op_defs import OpDef
-from gdsurgeon.text import an
+from gdsurgeon.text import an, counted
+from gdsurgeon.wire.messages import decode_error, message
 from gdsurgeon.wire.output import OutputFile
-from gdsurgeon.wire.source import Source
+from gdsurgeon.wire.protos import GraphDef
+from gdsurgeon.wire.source import BytesSource, Source
 from gdsurgeon.wire.text import is_text_name, to_text
-from gdsurgeon.wire.write import Chunk, read_chunks
+from gdsurgeon.wire.write import Chunk, ChunkSource, read_chunks, resolved
 
 T = TypeVar("T")
 
@@ -39,7 +46,6 @@ class Graph:
     Attributes:
         ends: the nodes that stand for the arguments and results of a function, in order, where this is the body of one.
         owner: the graph in whose library that function is; None: this is no body.
-        serving: what the model around it says, by the names of the file; see `gdsurgeon.graph.served.serving_of`.
         became: says what edits before have made of a node, by the name that it had; '' where they made nothing of it.
     """
 
@@ -55,16 +61,33 @@ class Graph:
         self.file_bytes = source.size if file_bytes is None else file_bytes
         self.store = Store(source)
         self._nodes: dict[str, Node] = {}  # by the name in the file
-        self._overlay = Overlay()
+        self._journal = Journal() if functions is None else functions.journal
+        self._overlay = Overlay(self._journal)
+        self._edits: list[DoneEdit] = []
+        self._version_then = 0  # when the last edit ended
         self._derived: dict[object, tuple[int, Serving | None, object]] = {}
         self._borrowed = functions
         self.ends: dict[Node, None] = {}
         self.owner: Graph | None = None
         self.mended: tuple[str, ...] = ()  # what `gdsurgeon.graph.uniquely` had to put right, a line each
-        self.serving: Serving | None = None
+        self._serving: Serving | None = None
+        self._stands_alone = False
         self.became: Callable[[str], str] = lambda _: ""
 
     # -- looking -----------------------------------------------------------------------------------------
+
+    @property
+    def serving(self) -> Serving | None:
+        """What the model around it says, by the names of the file; see `gdsurgeon.graph.served.serving_of`."""
+        return self._serving
+
+    @serving.setter
+    def serving(self, serving: Serving | None) -> None:
+        self._journal.set_attribute(self, "_serving", serving)
+
+    def stand_alone(self) -> None:
+        """Notes that the graph needs the model around it no longer: an edit has made constants of its variables."""
+        self._journal.set_attribute(self, "_stands_alone", True)
 
     @property
     def source(self) -> Source:
@@ -87,10 +110,14 @@ class Graph:
         self._pristine.serving = self.serving
         return self._pristine
 
+    def made_from(self, before: Graph) -> None:
+        """Notes that an edit has made this graph, which was loaded, of BEFORE: that is its `pristine` graph."""
+        self._pristine = before
+
     @property
     def version(self) -> int:
         """A number that grows with every change."""
-        return self._overlay.version + self.functions.version
+        return self._overlay.version + self.functions.version + self._journal.rewinds
 
     def derived(self, make: Callable[[Graph], T]) -> T:
         """What MAKE says of this graph as it is now; made when it is first asked for, and again after a change."""
@@ -118,20 +145,50 @@ class Graph:
         """The function library."""
         if self._borrowed is not None:
             return self._borrowed
-        return FunctionLibrary(self.source, self.store.library_fields)
+        return FunctionLibrary(self.source, self.store.library_fields, self._journal)
 
     def op_def(self, op: str) -> OpDef | None:
         """The signature of an op or of a function of this graph, or None where it is unknown."""
         return resolve_op(op, self.functions)
 
-    def __contains__(self, name: str) -> bool:
+    def __repr__(self) -> str:
+        try:
+            told = f": {counted(self.node_count, 'node')}"
+        except GdsurgeonError as error:
+            told = f": {error.code}"
+        kind = f" of a {self._serving.kind}" if self._serving is not None else ""
+        edited = ", edited" if self.is_edited or ("functions" in vars(self) and self.functions.is_changed) else ""
+        return f"<Graph {quoted(self.source_name)}{kind}{told}{edited}>"
+
+    def __len__(self) -> int:
+        return self.node_count
+
+    def __bool__(self) -> bool:
+        return True  # a graph without nodes is a graph
+
+    def __iter__(self) -> Iterator[Node]:
+        return self.nodes()
+
+    def __contains__(self, name: object) -> bool:
+        """Whether there is a node of that name; or whether that node is in this graph."""
+        if isinstance(name, Node):
+            return self.find(name.name) is name
+        if not isinstance(name, str):
+            return False
         return name in self._overlay.current or (name not in self._overlay.left and self.store.has(name))
+
+    def _ipython_key_completions_(self) -> list[str]:
+        """The names that IPython offers after ``graph["``."""
+        return list(self.names())
 
     def __getitem__(self, name: str) -> Node:
         """The node NAME. Raises EditError where there is none; see `missing`."""
-        node = self.find(name)
+        given: object = name
+        if not isinstance(given, str):
+            raise ArgumentError("Graph", "name", "str", found=given)
+        node = self.find(given)
         if node is None:
-            raise self.missing(name)
+            raise self.missing(given)
         return node
 
     def missing(self, name: str) -> EditError:
@@ -254,30 +311,38 @@ class Graph:
     def set_reads(self, node: Node, inputs: Iterable[Output], controls: Iterable[Node]) -> None:
         """Gives NODE these data inputs, and these control inputs."""
         data, waits = tuple(inputs), tuple(controls)
-        node.assign(inputs=data, controls=waits)
+        node.assign(self._journal, "inputs", data)
+        node.assign(self._journal, "controls", waits)
         self._overlay.note_users(node, (*(output.node for output in data), *waits))
         self._overlay.touch(node)
 
     def set_colocated(self, node: Node, others: Iterable[Node]) -> None:
         """Colocates NODE with OTHERS."""
         new = tuple(others)
-        node.assign(colocated=new)
+        node.assign(self._journal, "colocated", new)
         self._overlay.note_colocated(node, new)
         self._overlay.touch(node)
 
     def set_attr(self, node: Node, key: str, value: bytes | None) -> None:
-        """Sets (serialised AttrValue) or removes an attr of NODE."""
-        node.assign_attr(key, value)
+        """Sets (a serialised AttrValue) or removes (None) an attr of NODE. `gds.set_attr` accepts plain values.
+
+        Raises:
+            ArgumentError: the value is of another type.
+        """
+        if type(value) not in (bytes, type(None)):
+            expected = "bytes (a serialised AttrValue) or None; gds.set_attr accepts plain values"
+            raise ArgumentError("Graph.set_attr", "value", expected, found=value)
+        node.assign_attr(self._journal, key, value)
         self._overlay.touch(node)
 
     def set_op(self, node: Node, op: str) -> None:
         """Makes NODE another op. Its attrs and inputs are the caller's to put right."""
-        node.op_override = op
+        node.assign(self._journal, "op_override", op)
         self._overlay.touch(node)
 
     def set_device(self, node: Node, device: str) -> None:
         """Sets the device string of NODE."""
-        node.device_override = device
+        node.assign(self._journal, "device_override", device)
         self._overlay.touch(node)
 
     def set_versions(self, versions: bytes) -> None:
@@ -299,7 +364,7 @@ class Graph:
         for node in names:
             self._overlay.forget_name(node)
         for node, name in names.items():
-            node.name = name
+            node.assign(self._journal, "name", name)
             self._overlay.learn_name(node)
         for node in names:
             self._adopt(node)
@@ -350,8 +415,8 @@ class Graph:
         self,
         name: str,
         op: str,
-        inputs: Iterable[Output] = (),
-        controls: Iterable[Node] = (),
+        inputs: Iterable[Output | str] = (),
+        controls: Iterable[Node | str] = (),
         *,
         attrs: Mapping[str, bytes] | None = None,
         device: str = "",
@@ -359,16 +424,39 @@ class Graph:
     ) -> Node:
         """Adds a node; ATTRS are serialised AttrValues; it is written after AFTER, or at the end.
 
+        Inputs may be given by their names.
+
         Raises:
-            EditError: the name is illegal or taken.
+            EditError: the name is illegal or taken, or an input that is given by its name does not exist.
+            ArgumentError: an input, an attr or AFTER is of the wrong type.
+
+            Nothing is added then.
         """
+        reads = [item if type(item) is Output else self._meant_input(item) for item in _several(inputs, Output)]
+        waits = [item if type(item) is Node else self._meant_control(item) for item in _several(controls, Node)]
+        if after is not None and not isinstance(after, Node):
+            raise ArgumentError("Graph.add", "after", "Node or None", found=after)
+        for value in (attrs or {}).values():
+            if not isinstance(value, bytes):
+                raise ArgumentError("Graph.add", "attrs", "bytes (serialised AttrValues)", found=value)
         node = Node(self, name, None, base_name=None)
-        node.op_override, node.device_override = op, device
+        node.assign(self._journal, "op_override", op)
+        node.assign(self._journal, "device_override", device)
         for key, value in (attrs or {}).items():
-            node.assign_attr(key, value)
+            node.assign_attr(self._journal, key, value)
         self._enter(node, after)
-        self.set_reads(node, inputs, dict.fromkeys(controls))
+        self.set_reads(node, reads, dict.fromkeys(waits))
         return node
+
+    def _meant_input(self, item: object) -> Output:
+        if isinstance(item, str):
+            return self.tensor(item)
+        raise ArgumentError("Graph.add", "inputs", "Output or str", found=item)
+
+    def _meant_control(self, item: object) -> Node:
+        if isinstance(item, str):
+            return self[item.removeprefix("^")]
+        raise ArgumentError("Graph.add", "controls", "Node or str", found=item)
 
     def add_copy(self, name: str, original: Node, *, after: Node | None = None) -> Node:
         """Adds a copy of ORIGINAL, of this graph or another, without inputs; its weights are copied by span.
@@ -379,12 +467,9 @@ class Graph:
             EditError: the name is illegal or taken.
         """
         node = Node(self, name, original.record, base_name=None)
-        node.share_header(original)
-        node.op_override = original.op_override
-        node.device_override = original.device_override
-        for key, value in original.changed_attrs.items():
-            node.assign_attr(key, value)
-        node.assign(inputs=(), controls=(), colocated=())
+        node.become_copy(original)
+        for key in ("inputs", "controls", "colocated"):
+            node.assign(self._journal, key, ())
         self._enter(node, after)
         return node
 
@@ -470,7 +555,137 @@ class Graph:
         """An input as the file spells it, with the name that its node has now."""
         return self._overlay.respelt_input(text)
 
+    # -- edits as a whole ----------------------------------------------------------------------------------
+
+    def savepoint(self) -> Savepoint:
+        """Where an edit begins, perhaps inside one that runs: `take_back_edit` restores the graph as it is now."""
+        journal = self._journal
+        if journal.depth == 0 and self._known_version != self._version_then:
+            self._edits.clear()  # no edit made the last changes: nothing leads further back
+            journal.entries.clear()
+        return Savepoint(journal.mark(), len(self._edits))
+
+    def begin_edit(self, savepoint: Savepoint) -> None:
+        """Begins an edit at SAVEPOINT."""
+        self._journal.begin(savepoint.mark)
+
+    def end_edit(self, savepoint: Savepoint, result: object) -> None:
+        """Ends the edit that began at SAVEPOINT; RESULT is what it returns."""
+        journal = self._journal
+        if journal.depth == 1:
+            self._version_then = self._known_version
+            if len(journal.entries) > savepoint.mark.entries:
+                self._edits.append(DoneEdit(result, savepoint.mark.entries, len(journal.entries)))
+        journal.end(savepoint.mark)
+
+    def take_back_edit(self, savepoint: Savepoint) -> None:
+        """Restores the graph, its function library included, as it was at SAVEPOINT."""
+        self._journal.take_back(savepoint.mark)
+        del self._edits[savepoint.edits :]
+        self._version_then = self._known_version
+
+    @property
+    def _known_version(self) -> int:
+        """The version, without reading the function library for it."""
+        library = self.functions.version if "functions" in vars(self) else 0
+        return self._overlay.version + library + self._journal.rewinds
+
+    def states(self, results: Sequence[object]) -> list[Graph] | None:
+        """The graph, as it is written, before each of RESULTS, of edits one after the other, and after the last.
+
+        Returns None if these are not the last edits, or something else has changed the graph between or after them.
+        """
+        done = self._edits[-len(results) :]
+        follows = all(one.end == other.begin for one, other in pairwise(done))
+        if len(done) != len(results) or any(
+            edit.result is not result for edit, result in zip(done, results, strict=True)
+        ):
+            return None
+        is_last = self._known_version == self._version_then and done[-1].end == len(self._journal.entries)
+        if not follows or not is_last:
+            return None
+        out = [self._written_now()]
+        taken: list[Entry] = []
+        try:
+            for edit in reversed(done):
+                taken += self._journal.rewind(edit.begin)
+                out.append(self._written_now())
+        finally:
+            self._journal.replay(taken)
+            self._version_then = self._known_version
+        return out[::-1]
+
+    def written(self) -> Graph:
+        """The graph as it would be loaded from what is written; itself if nothing has changed."""
+        return self._written_now() if self.is_changed else self
+
+    def _written_now(self) -> Graph:
+        if self.is_changed:
+            out = Graph(ChunkSource(list(resolved(self.chunks())), self.source_name), text=self.text)
+        else:
+            out = Graph(self.source, text=self.text, file_bytes=self.file_bytes, functions=self._borrowed)
+            out.store = self.store
+        out.serving = self.serving
+        return out
+
+    def copy(self) -> Graph:
+        """An independent graph that is as this one is now; they share the file."""
+        out = Graph(self.source, text=self.text, file_bytes=self.file_bytes, functions=self._borrowed)
+        out.store, out.owner, out.mended, out.became = self.store, self.owner, self.mended, self.became
+        out._serving, out._stands_alone = self._serving, self._stands_alone
+        if "functions" in vars(self) and self._borrowed is None:
+            out.functions = self.functions.copy(out._journal)
+        now, new = self._overlay, {}
+        for node in now.added:
+            new[node] = Node(out, node.name, node.record, base_name=None)
+
+        def same(node: Node) -> Node:
+            return new[node] if node in new else out.base_node(node.base_name or node.name)
+
+        for node in dict.fromkeys([*now.added, *now.touched, *now.removed, *now.current.values()]):
+            same(node).become(node, same)
+        out.ends = {same(node): None for node in self.ends}
+        out._overlay.become(now, same)
+        return out
+
+    __copy__ = copy
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Graph:
+        return memo.setdefault(id(self), self.copy())  # type: ignore[return-value]
+
+    def __reduce__(self) -> tuple[object, ...]:
+        if self._serving is not None or self._borrowed is not None:
+            what = "the body of a function" if self._borrowed is not None else f"a part of a {self._serving_kind}"
+            raise EditError(
+                f"{printable(self.source_name)} cannot be pickled: the graph is {what}; load the file again",
+                code="not-picklable",
+                facts={"file": self.source_name},
+            )
+        return _unpickled, (self.to_bytes(), self.source_name)
+
+    @property
+    def _serving_kind(self) -> str:
+        return self._serving.kind if self._serving is not None else ""
+
     # -- writing -----------------------------------------------------------------------------------------
+
+    def to_bytes(self) -> bytes:
+        """The serialised GraphDef; `gds.from_bytes` is the opposite."""
+        return read_chunks(self.chunks())
+
+    def to_graph_def(self) -> GraphDef:
+        """The graph as a GraphDef message, of TensorFlow's class if TensorFlow is imported already.
+
+        Raises:
+            InputError: the graph is too large for a message, or corrupt.
+        """
+        tensorflow = sys.modules.get("tensorflow")
+        try:
+            kind = tensorflow.compat.v1.GraphDef if tensorflow is not None else message("tensorflow.GraphDef")
+            return kind.FromString(self.to_bytes())
+        except decode_error():
+            line = f"{printable(self.source_name)} does not fit into a GraphDef message"
+            raise InputError(line, code="too-large", facts={"file": self.source_name}) from None
 
     @property
     def is_edited(self) -> bool:
@@ -498,14 +713,37 @@ class Graph:
             return spliced(self.store, nodes) + self._borrowed.chunks()
         return spliced(self.store, nodes + replaced_beside(self.store, self.functions, overlay.versions))
 
-    def save(self, path: str) -> None:
-        """Writes the graph to PATH, whole or not at all; as text where the suffix says so, or it was text.
+    @public
+    def save(self, path: StrPath, *, check: bool = True) -> None:
+        """Writes the graph to PATH, whole or not at all; as text if the suffix says so, or it was text.
 
-        It proves nothing: nothing is checked or run. `gds.operate` writes what is proven, `gds.prove` proves a graph.
+        The structure is checked, and nothing is run. `gds.prove` proves a graph, `gds.operate` writes what is proven.
+
+        Args:
+            path: the file.
+            check: refuse a graph that TensorFlow would refuse; False writes it as it is.
 
         Raises:
-            OutputError: it cannot be written; what was at PATH is as it was.
+            InputError: the graph has faults, which `gds.check` lists.
+            UsageError: the graph is a part of a SavedModel or MetaGraph.
+            OutputError: it cannot be written.
+
+            What was at PATH is as it was then.
         """
+        path = os.fspath(path)
+        if self._serving is not None and not self._stands_alone:
+            raise UsageError(
+                f"the graph is a part of a {self._serving_kind}, {printable(self.source_name)}",
+                code="wrong-format",
+                facts={"file": self.source_name, "kind": self._serving_kind},
+                hint="gds.operate(model, edit, out=PATH) writes all of it; gds.freeze makes one file of it",
+            )
+        if check:
+            import gdsurgeon  # an arrow that points up: a graph asks the library, as a user does
+
+            findings = gdsurgeon.check(self)
+            if findings.fault_count:
+                raise findings.as_error(self.source_name)
         chunks, text = self.chunks(), is_text_name(path, self.text is not None)
         with OutputFile(path) as output:
             output.stage([to_text(read_chunks(chunks))] if text else chunks)
@@ -515,9 +753,33 @@ class Graph:
         """The page of `gds.picture`, which notebooks show."""
         from html import escape
 
-        import gdsurgeon  # the one arrow that points up: a notebook asks what it shows how
+        import gdsurgeon  # an arrow that points up, as in `save`
 
         return f'<iframe srcdoc="{escape(gdsurgeon.picture(self))}" style="width:100%;height:640px;border:0"></iframe>'
+
+
+class Savepoint(NamedTuple):
+    """Where an edit began: in the journal, and how many edits there were."""
+
+    mark: Mark
+    edits: int
+
+
+class DoneEdit(NamedTuple):
+    """An edit that was made of a graph: its result, and its part of the journal."""
+
+    result: object
+    begin: int
+    end: int
+
+
+def _several(items: Iterable[T], kind: type) -> Iterable[T]:
+    """ITEMS, or the one item that stands for a sequence of one."""
+    return (items,) if isinstance(items, (str, kind)) else items  # type: ignore[return-value]
+
+
+def _unpickled(data: bytes, name: str) -> Graph:
+    return Graph(BytesSource(data, name))
 
 
 def graph_of(item: Node | Output) -> Graph:

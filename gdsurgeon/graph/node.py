@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
-from typing import NamedTuple, Protocol
+from operator import attrgetter
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, Protocol, TypeVar
 
-from gdsurgeon.errors import EditError, InputError, printable, quoted
+from gdsurgeon.errors import EditError, GdsurgeonError, InputError, printable, quoted
 from gdsurgeon.graph.attrs import Plain, attr_value, plain
 from gdsurgeon.graph.functions import FunctionLibrary
 from gdsurgeon.graph.index import colocated_names
+from gdsurgeon.graph.journal import Journal
 from gdsurgeon.graph.names import CONTROL, format_input, parse_input
 from gdsurgeon.graph.records import Record
 from gdsurgeon.graph.store import Store
@@ -20,6 +22,8 @@ from gdsurgeon.text import counted
 from gdsurgeon.wire.messages import decode_error
 from gdsurgeon.wire.node_record import Header
 from gdsurgeon.wire.protos import AttrValue
+
+H = TypeVar("H", bound="Handle")
 
 
 class Owner(Protocol):
@@ -53,28 +57,60 @@ class Owner(Protocol):
         """An input as the file spells it, with the name that its node has now."""
 
 
-class Output:
+class Handle:
+    """A handle on a part of a graph: its attributes cannot be set, and a copy of it is the handle itself.
+
+    The functions and methods that change a graph keep its tables of consumers and names up to date.
+    """
+
+    __slots__ = ()
+
+    def __copy__(self: H) -> H:
+        return self
+
+    def __deepcopy__(self: H, _: object) -> H:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise EditError(
+            f"a {type(self).__name__} cannot be pickled: it is a part of its graph, which can be",
+            code="not-picklable",
+            facts={"value": repr(self)},
+        )
+
+
+class Output(Handle):
     """A tensor: output `index` of `node`. Equal where both are."""
 
-    __slots__ = ("index", "node")
+    __slots__ = ("_index", "_node")
+
+    if TYPE_CHECKING:
+
+        @property
+        def node(self) -> Node:
+            """The node that computes it."""
+
+        @property
+        def index(self) -> int:
+            """Its number among the outputs of the node."""
 
     def __init__(self, node: Node, index: int) -> None:
-        self.node = node
-        self.index = index
+        self._node = node
+        self._index = index
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Output) and self.node is other.node and self.index == other.index
+        return isinstance(other, Output) and self._node is other._node and self._index == other._index
 
     def __hash__(self) -> int:
-        return hash((id(self.node), self.index))
+        return hash((id(self._node), self._index))
 
     def __repr__(self) -> str:
-        return f"<Output {self.name}>"
+        return f"<Output {quoted(self.name)}>"
 
     @property
     def name(self) -> str:
         """``node`` or ``node:index``."""
-        return format_input(self.node.name, self.index)
+        return format_input(self._node._name, self._index)
 
     @property
     def dtype(self) -> int:
@@ -92,7 +128,7 @@ class Unlocated(Enum):
 UNLOCATED = Unlocated.UNLOCATED
 
 
-class Node:
+class Node(Handle):
     """A node of a graph. Nodes compare by identity; a graph makes one for each name, when it is asked for.
 
     A node may also stand for a name that no record has (a dangling input): `exists` is False, and all that can be
@@ -103,26 +139,47 @@ class Node:
 
     __slots__ = (
         "_attrs",
+        "_base_name",
         "_colocated",
         "_controls",
+        "_device_override",
+        "_graph",
         "_header",
         "_inputs",
+        "_name",
+        "_op_override",
         "_record",
-        "base_name",
-        "device_override",
-        "graph",
-        "name",
-        "op_override",
     )
 
+    if TYPE_CHECKING:
+
+        @property
+        def graph(self) -> Owner:
+            """The graph that it is in."""
+
+        @property
+        def name(self) -> str:
+            """Its name now."""
+
+        @property
+        def base_name(self) -> str | None:
+            """The name in the file that the graph was loaded from; None for a node that an edit has added."""
+
+        @property
+        def op_override(self) -> str | None:
+            """The op that an edit gave it; None: it has that of its record."""
+
+        @property
+        def device_override(self) -> str | None:
+            """The device that an edit gave it; None: it has that of its record."""
+
     def __init__(self, graph: Owner, name: str, record: Record | Unlocated | None, *, base_name: str | None) -> None:
-        self.graph = graph
-        self.name = name
-        self.base_name = base_name
-        """The name in the file that the graph was loaded from; None for a node that an edit has added."""
+        self._graph = graph
+        self._name = name
+        self._base_name = base_name
         self._record = record
-        self.op_override: str | None = None
-        self.device_override: str | None = None
+        self._op_override: str | None = None
+        self._device_override: str | None = None
         self._header: Header | None = None
         self._inputs: tuple[Output, ...] | None = None
         self._controls: tuple[Node, ...] | None = None
@@ -130,7 +187,11 @@ class Node:
         self._attrs: dict[str, bytes | None] = {}
 
     def __repr__(self) -> str:
-        return f"<Node {self.name}>"
+        try:
+            what = printable(self.op) if self.exists else "missing"
+        except GdsurgeonError:
+            what = "corrupt"
+        return f"<Node {quoted(self._name)} ({what})>"
 
     # -- reading -----------------------------------------------------------------------------------------
 
@@ -139,14 +200,14 @@ class Node:
         """Where the node's bytes are; for a copied node in the source of another graph. None: nowhere."""
         record = self._record
         if record is UNLOCATED:
-            assert self.base_name is not None
-            record = self._record = self.graph.store.record(self.base_name)
+            assert self._base_name is not None
+            record = self._record = self._graph.store.record(self._base_name)
         return record
 
     @property
     def exists(self) -> bool:
         """Whether there is a node behind the name."""
-        return self.record is not None or (self.base_name is None and self.op_override is not None)
+        return self.record is not None or (self._base_name is None and self._op_override is not None)
 
     @property
     def header(self) -> Header:
@@ -154,26 +215,27 @@ class Node:
         if self._header is None:
             if self.record is None:
                 raise InputError(
-                    f"{quoted(self.graph.source_name)} has no node {quoted(self.name)}",
+                    f"{quoted(self._graph.source_name)} has no node {quoted(self._name)}",
                     code="no-such-node",
-                    facts={"node": self.name},
+                    facts={"node": self._name},
                 )
             self._header = self.record.header()
         return self._header
 
     def release(self) -> None:
         """Frees the memory of the header of a node of the file. It is read again when it is needed."""
-        if self._record is not None and self.base_name is not None:
+        if self._record is not None and self._base_name is not None:
             self._header = None
 
-    def share_header(self, original: Node) -> None:
-        """Takes over the header of a node of which this is a copy. Only the graph calls this."""
-        self._header = original._header
+    def become_copy(self, original: Node) -> None:
+        """Takes over the header, op, device and attrs of a node of which this is a copy. Only the graph calls this."""
+        self._header, self._attrs = original._header, dict(original._attrs)
+        self._op_override, self._device_override = original._op_override, original._device_override
 
     @property
     def is_plain_copy(self) -> bool:
         """Whether the op and attrs are those of the record, and there are as many data inputs as it has."""
-        if self.record is None or self._attrs or self.op_override is not None:
+        if self.record is None or self._attrs or self._op_override is not None:
             return False
         count = sum(text[:1] != "^" for text in self.header.inputs)
         return self._inputs is None or len(self._inputs) == count
@@ -186,15 +248,15 @@ class Node:
     @property
     def op(self) -> str:
         """The op."""
-        if self.op_override is not None:
-            return self.op_override
+        if self._op_override is not None:
+            return self._op_override
         return self._header.op if self._header is not None else self.header.op
 
     @property
     def device(self) -> str:
         """The device string, '' where none is asked for."""
-        if self.device_override is not None:
-            return self.device_override
+        if self._device_override is not None:
+            return self._device_override
         return self.header.device if self.record is not None else ""
 
     @property
@@ -225,11 +287,11 @@ class Node:
             ref = parse_input(text)
             if ref is None:
                 raise InputError(
-                    f"node {quoted(self.name)} has the input {quoted(text)}, which is not a tensor name",
+                    f"node {quoted(self._name)} has the input {quoted(text)}, which is not a tensor name",
                     code="bad-tensor-name",
-                    facts={"node": self.name, "tensor": text},
+                    facts={"node": self._name, "tensor": text},
                 )
-            node = self.graph.base_node(ref.node)
+            node = self._graph.base_node(ref.node)
             if ref.port == CONTROL:
                 controls.append(node)
             else:
@@ -252,7 +314,7 @@ class Node:
     @property
     def is_rebuilt(self) -> bool:
         """Whether more of the node was changed than names: its inputs, attrs or op, or it is new."""
-        return self._inputs is not None or bool(self._attrs) or self.base_name is None or self.op_override is not None
+        return self._inputs is not None or bool(self._attrs) or self._base_name is None or self._op_override is not None
 
     @property
     def colocated(self) -> tuple[Node, ...]:
@@ -260,7 +322,7 @@ class Node:
         if self._colocated is None:
             data = self.attr_bytes(COLOCATION_ATTR)
             names = colocated_names(data) if data else []
-            self._colocated = tuple(self.graph.base_node(name) for name in names)
+            self._colocated = tuple(self._graph.base_node(name) for name in names)
         return self._colocated
 
     @property
@@ -317,9 +379,9 @@ class Node:
             return attr_value(data)
         except decode_error():
             raise InputError(
-                f"attr {quoted(key)} of node {quoted(self.name)} is corrupt",
+                f"attr {quoted(key)} of node {quoted(self._name)} is corrupt",
                 code="corrupt",
-                facts={"node": self.name, "attr": key},
+                facts={"node": self._name, "attr": key},
             ) from None
 
     def attrs(self) -> Iterator[tuple[str, AttrValue]]:
@@ -353,7 +415,7 @@ class Node:
     @property
     def op_def(self) -> OpDef | None:
         """The signature of the op, from TensorFlow or from the graph's functions; None where it is unknown."""
-        return self.graph.op_def(self.op)
+        return self._graph.op_def(self.op)
 
     @property
     def output_dtypes(self) -> list[int] | None:
@@ -375,24 +437,75 @@ class Node:
 
     # -- changing: called by the graph --------------------------------------------------------------------
 
-    def assign(
-        self,
-        *,
-        inputs: Iterable[Output] | None = None,
-        controls: Iterable[Node] | None = None,
-        colocated: Iterable[Node] | None = None,
-    ) -> None:
-        """Sets what is given. Only the graph calls this."""
-        if inputs is not None:
-            self._inputs = tuple(inputs)
-        if controls is not None:
-            self._controls = tuple(controls)
-        if colocated is not None:
-            self._colocated = tuple(colocated)
+    def become(self, other: Node, same: Callable[[Node], Node]) -> None:
+        """Takes over the state of OTHER, of whose graph this one's is a copy; SAME as in `Overlay.become`."""
+        self.become_copy(other)
+        self._name = other._name
+        if other._inputs is not None:
+            self._inputs = tuple(Output(same(read.node), read.index) for read in other._inputs)
+        if other._controls is not None:
+            self._controls = tuple(map(same, other._controls))
+        if other._colocated is not None:
+            self._colocated = tuple(map(same, other._colocated))
 
-    def assign_attr(self, key: str, value: bytes | None) -> None:
+    def assign(self, journal: Journal, key: str, value: object) -> None:
+        """Sets the name, inputs, controls, colocated nodes, op or device. Only the graph calls this."""
+        journal.set_attribute(self, f"_{key}", value)
+
+    def assign_attr(self, journal: Journal, key: str, value: bytes | None) -> None:
         """Sets or (None) removes an attr. Only the graph calls this."""
-        self._attrs[key] = value
+        journal.set_item(self._attrs, key, value)
+
+
+_CHANGES = {
+    "name": "gds.rename(graph, {node.name: NAME})",
+    "op": 'gds.set_attr(graph, node, {"op": OP})',
+    "device": "gds.set_device(graph, nodes=node, device=DEVICE)",
+    "inputs": "graph.set_inputs(node, OUTPUTS), or gds.reroute",
+    "controls": "graph.set_controls(node, NODES), or gds.control_edges",
+    "colocated": "graph.set_colocated(node, NODES)",
+}
+"""For attributes of a node the calls that change them."""
+
+
+class _ReadOnly(property):
+    """A property that says, if it is set, which call changes it."""
+
+    def __set_name__(self, _: type, name: str) -> None:
+        self._name = name
+
+    def __set__(self, item: object, value: object) -> None:
+        del value
+        hint = _CHANGES.get(self._name)
+        raise ReadOnlyError(
+            f"{type(item).__name__}.{self._name} cannot be set",
+            code="read-only",
+            facts={"attr": self._name, "value": repr(item)},
+            hint=f"{hint} changes it" if hint else None,
+        )
+
+    def __delete__(self, item: object) -> None:
+        self.__set__(item, None)
+
+
+class ReadOnlyError(EditError, AttributeError):
+    """An attribute of a node or tensor was set directly."""
+
+
+def _guard(kind: type, slots: Iterable[str] = ()) -> None:
+    """Makes the properties of KIND, and SLOTS under their public names, raise a `ReadOnlyError` if they are set."""
+    for key in slots:
+        setattr(kind, key[1:], _ReadOnly(attrgetter(key)))  # no function of Python: they are read for each edge
+    for key, value in list(vars(kind).items()):
+        if type(value) is property:
+            setattr(kind, key, _ReadOnly(value.fget, None, None, value.__doc__))
+    for key, value in vars(kind).items():
+        if isinstance(value, _ReadOnly):
+            value.__set_name__(kind, key)
+
+
+_guard(Output, ("_node", "_index"))
+_guard(Node, ("_graph", "_name", "_base_name", "_op_override", "_device_override"))
 
 
 def check_output(output: Output) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
+from gdsurgeon.graph.journal import Journal
 from gdsurgeon.graph.names import format_input, parse_input
 from gdsurgeon.graph.node import Node
 from gdsurgeon.wire.write import Chunk
@@ -12,10 +13,13 @@ from gdsurgeon.wire.write import Chunk
 class Overlay:
     """Nodes that were touched, removed, added and renamed, and what reads them that the file does not know of.
 
+    Args:
+        journal: notes each change, so that it can be taken back.
+
     Attributes:
         version: grows with every change.
         current: added and renamed nodes, by their names now.
-        left: names in the file whose nodes are renamed or removed.
+        left: names in the file whose nodes are renamed or removed, as keys.
         respelt: the names now of the renamed, by those in the file.
         touched: nodes of the file that are to be encoded again, in the order in which they were touched.
         removed: nodes of the file that are gone.
@@ -23,13 +27,14 @@ class Overlay:
         users: for a node those that read it, or wait for it, or have done so.
         colocated: likewise those that are colocated with it.
         versions: what the file says of versions now, a serialised VersionDef; None: what it said.
-        records: of touched and added nodes what is written, as far as that was asked for and is still so.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._rewinds = journal.rewinds
         self.version = 0
         self.current: dict[str, Node] = {}
-        self.left: set[str] = set()
+        self.left: dict[str, None] = {}
         self.respelt: dict[str, str] = {}
         self.touched: dict[Node, None] = {}
         self.removed: dict[Node, None] = {}
@@ -37,7 +42,15 @@ class Overlay:
         self.users: dict[Node, dict[Node, None]] = {}
         self.colocated: dict[Node, dict[Node, None]] = {}
         self.versions: bytes | None = None
-        self.records: dict[Node, list[Chunk]] = {}
+        self._records: dict[Node, list[Chunk]] = {}
+
+    @property
+    def records(self) -> dict[Node, list[Chunk]]:
+        """What is written of touched and added nodes, if that was asked for and is still so."""
+        if self._rewinds != self._journal.rewinds:
+            self._rewinds = self._journal.rewinds
+            self._records.clear()
+        return self._records
 
     @property
     def is_changed(self) -> bool:
@@ -51,9 +64,9 @@ class Overlay:
     def touch(self, node: Node) -> None:
         """Notes that NODE has changed."""
         self.version += 1
-        self.records.pop(node, None)
-        if node.base_name is not None:
-            self.touched.setdefault(node)
+        self._records.pop(node, None)
+        if node.base_name is not None and node not in self.touched:
+            self._journal.set_item(self.touched, node, None)
 
     def note_users(self, user: Node, producers: Iterable[Node]) -> None:
         """Notes that USER reads PRODUCERS, or waits for them."""
@@ -68,42 +81,55 @@ class Overlay:
     def say_versions(self, versions: bytes) -> None:
         """Notes what the file is to say of versions."""
         self.version += 1
-        self.versions = versions
+        self._journal.set_attribute(self, "versions", versions)
 
     def enter(self, node: Node, after: Node | None) -> None:
         """Takes in a new node, to be written after AFTER or at the end."""
         self.version += 1
-        self.current[node.name] = node
-        self.added[node] = after if after is None or after.base_name is not None else self.added[after]
+        self._journal.set_item(self.current, node.name, node)
+        place = after if after is None or after.base_name is not None else self.added[after]
+        self._journal.set_item(self.added, node, place)
 
     def drop(self, node: Node) -> None:
         """Takes NODE out."""
         self.version += 1
-        self.records.pop(node, None)
+        journal = self._journal
+        self._records.pop(node, None)
         self.forget_name(node)
         if node.base_name is None:
-            self.added.pop(node, None)
+            journal.drop_item(journal.reordered(self, "added"), node)
         else:
-            self.left.add(node.base_name)
-            self.respelt.pop(node.base_name, None)
-            self.removed[node] = None
-            self.touched.pop(node, None)
+            journal.set_item(self.left, node.base_name, None)
+            journal.drop_item(self.respelt, node.base_name)
+            journal.set_item(self.removed, node, None)
+            journal.drop_item(self.touched, node)
+
+    def become(self, other: Overlay, same: Callable[[Node], Node]) -> None:
+        """Takes over what OTHER says of the nodes of a graph; SAME returns the node of this graph for one of that."""
+        self.version = other.version
+        self.current = {name: same(node) for name, node in other.current.items()}
+        self.left, self.respelt, self.versions = dict(other.left), dict(other.respelt), other.versions
+        self.touched = {same(node): None for node in other.touched}
+        self.removed = {same(node): None for node in other.removed}
+        self.added = {same(node): after and same(after) for node, after in other.added.items()}
+        self.users = {same(node): {same(user): None for user in users} for node, users in other.users.items()}
+        self.colocated = {same(node): {same(user): None for user in others} for node, others in other.colocated.items()}
 
     def forget_name(self, node: Node) -> None:
         """Makes the name of NODE free."""
         if self.current.get(node.name) is node:
-            del self.current[node.name]
+            self._journal.drop_item(self.current, node.name)
         elif node.base_name is not None:
-            self.left.add(node.base_name)
+            self._journal.set_item(self.left, node.base_name, None)
 
     def learn_name(self, node: Node) -> None:
         """Notes the name that NODE has now."""
         self.version += 1
-        self.records.clear()  # others spell it
+        self._records.clear()  # others spell it
         if node.base_name is not None:
-            self.left.add(node.base_name)
-            self.respelt[node.base_name] = node.name
-        self.current[node.name] = node
+            self._journal.set_item(self.left, node.base_name, None)
+            self._journal.set_item(self.respelt, node.base_name, node.name)
+        self._journal.set_item(self.current, node.name, node)
 
     def respelt_input(self, text: str) -> str:
         """An input as the file spells it, with the name that its node has now."""

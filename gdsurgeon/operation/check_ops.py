@@ -22,6 +22,7 @@ from gdsurgeon.ops.kinds import CALLS, changes_variable, is_variable
 from gdsurgeon.proof.progress import Progress, silent
 from gdsurgeon.proof.settings import Settings
 from gdsurgeon.text import listed
+from gdsurgeon.values import Data
 
 if TYPE_CHECKING:
     from gdsurgeon.proof.engines import EngineRequest, EngineRun
@@ -54,8 +55,8 @@ class Help(NamedTuple):
     facts: dict[str, Json]
 
 
-@dataclass
-class CheckedOps:
+@dataclass(eq=False, repr=False)
+class CheckedOps(Data):
     """What was found out.
 
     Attributes:

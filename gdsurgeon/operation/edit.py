@@ -21,6 +21,7 @@ from gdsurgeon.errors import (
     UsageError,
     joined,
     printable,
+    quoted,
 )
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
@@ -40,6 +41,7 @@ from gdsurgeon.proof.change import Step
 from gdsurgeon.proof.progress import Event, Progress, silent
 from gdsurgeon.proof.proof import DiffersError, Proof
 from gdsurgeon.proof.settings import Settings
+from gdsurgeon.text import size
 from gdsurgeon.values import Data
 from gdsurgeon.wire.output import STANDARD_OUTPUT, Earlier, Output, OutputFile, check_state
 from gdsurgeon.wire.source import STANDARD_INPUT
@@ -154,6 +156,10 @@ class Outcome(Data):
     has_appeared: Callable[[], bool] = lambda: False
     is_mended: bool = False
 
+    def __repr__(self) -> str:
+        done = self.idle or repr(self.result)
+        return f"<Outcome {quoted(self.out)}, {size(self.size)}: {done}, {self.proof!r}>"
+
 
 def operate(
     request: Request,
@@ -210,7 +216,27 @@ def operate(
         output = output or stack.enter_context(_output(request, out))
         output.replaces = lock.state if lock is not None else None
         instructions = [request.instruction(edits)] if callable(edits) else edits
-        return _operate(request, instructions, output, proving, listener)
+
+        def reformed(form: ModelForm) -> tuple[Request, Output]:
+            """The request, and where the output is written, if the edits have made a model of another FORM."""
+            asked = replace(request, form=form, becomes=_BECOMES[form])
+            name = output_path(
+                request.model,
+                request.out,
+                in_place=request.in_place,
+                backup=request.backup,
+                dry_run=request.dry_run,
+                becomes=asked.becomes,
+            )
+            made = stack.enter_context(_output(asked, name))
+            made.files, made.replaces = output.files, output.replaces
+            return asked, made
+
+        return _operate(request, instructions, output, proving, listener, reformed)
+
+
+_BECOMES = {"graph": ".frozen.pb", "saved_model": ".saved_model", "slim": ".slim"}
+"""What replaces the suffix of the model's name if an edit makes a model of another form and no output is named."""
 
 
 def _is_replaced(request: Request) -> bool:
@@ -263,6 +289,7 @@ def _operate(
     output: Output,
     proving: Proving | None,
     listener: _Listener,
+    reformed: Callable[[ModelForm], tuple[Request, Output]],
 ) -> Outcome:
     progress = listener.progress
     progress(Event("loading"))
@@ -276,6 +303,9 @@ def _operate(
     warnings, before, counts_before = _examine(request, first, proving)
     progress(Event("editing"))
     carried = carry_out(model, instructions, output, check=request.level != "none")
+    if carried.form != request.form == "model":
+        request, output = reformed(carried.form)
+        text = carried.form == "graph" and _is_text(request, first, output)
     graph, idle = carried.model.graph, joined("; ", carried.idle) if not carried.steps else ""
     last = carried.steps[-1].result if carried.steps else EditResult(Intent(), (SameOutputs(even_alone=True),))
     is_same = bool(idle) and not graph.is_changed and not request.run_in

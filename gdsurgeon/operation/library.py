@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from gdsurgeon.arguments import StrPath, path_of, public
 from gdsurgeon.container.load import Model, reads_of
 from gdsurgeon.container.wanted import Wanted
+from gdsurgeon.difference.compare import are_same_bytes
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.errors import UsageError, printable, quoted
 from gdsurgeon.feeds.overrides import Feeds, Shapes, overrides_of
@@ -150,8 +152,9 @@ def apply(graph: Graph, edits: Sequence[Edit]) -> Applied:
 
 @public
 def prove(
-    graph: Graph,
-    result: EditResult | Applied,
+    before: Graph,
+    after: Graph,
+    results: EditResult | Applied | Sequence[EditResult],
     *,
     level: str = "run",
     feeds: Feeds | None = None,
@@ -160,37 +163,78 @@ def prove(
     settings: Settings | None = None,
     progress: Progress = silent,
 ) -> Proof:
-    """Proves what an edit has made of GRAPH, which need not be written: it is run beside the file that it was.
+    """Proves the edits that made AFTER of BEFORE, by running both graphs; neither need be written.
 
-    Two files are compared by `validate`.
+    Several edits are proven together, as `operate` and `apply` do. Two files are compared by `validate`.
 
     Args:
-        graph: after one edit, or several.
-        result: what the edit returned, or what `apply` did.
+        before: the graph before the edits, such as the file loaded again, or a copy from then.
+        after: the graph after them.
+        results: what the edit returned; what each of several edits returned, in order; or what `apply` returned.
         level: ``load`` or ``run``.
         feeds, archive, shapes, settings, progress: as for `operate`.
 
     Raises:
-        UsageError: there is no such level, or a value does not fit its input.
-        ValidationError: the graph does not load, does not run, or differs from what the edit claims.
+        UsageError: there is no such level, a value does not fit its input, or the results are not those of the edits
+            that made AFTER of BEFORE.
+        ValidationError: the graph does not load, does not run, or differs from what the edits claim.
         NotValidatedError: that cannot be found out here.
     """
     _check_level(level, ("load", "run"))
+    steps = _steps(before, after, results)
     settings = settings or Settings()
-    if graph.serving is not None:
-        reads = reads_of(graph.source_name, Wanted(checkpoint=graph.serving.checkpoint))
+    if after.serving is not None:
+        reads = reads_of(after.source_name, Wanted(checkpoint=after.serving.checkpoint))
         settings = settings._replace(reads=(*settings.reads, *reads))
     overrides = overrides_of(feeds, archive, shapes)
-    with whole.checkpoint_of(graph) as checkpoint:
+    with whole.checkpoint_of(after) as checkpoint:
         if checkpoint is not None:
             settings = settings._replace(reads=(*settings.reads, checkpoint.for_proof()))
         with Proving(settings, overrides, level, progress) as proving:
-            steps = [Step(graph.pristine(), graph, result)] if isinstance(result, EditResult) else result.steps
             if not steps:
                 return Proof("unchanged")
             proving.begin(steps[0].before)
-            chunks = graph.chunks()
+            chunks = steps[-1].after.chunks()
             return proving.prove(steps, chunks, read_chunks(chunks))
+
+
+def _steps(before: Graph, after: Graph, results: EditResult | Applied | Sequence[EditResult]) -> Sequence[Step]:
+    """The edits as a proof needs them: each with the graphs before and after it."""
+    if isinstance(results, Applied):
+        _check_is(before, results.steps[0].before if results.steps else after)
+        return results.steps
+    given = [results] if isinstance(results, EditResult) else list(results)
+    if not given:
+        raise UsageError(
+            "there is no result of an edit to prove", code="missing-argument", facts={"argument": "results"}
+        )
+    states = after.states(given)
+    if states is None and len(given) > 1:
+        raise UsageError(
+            "these are not the results of the last edits of the graph, in their order",
+            code="other-graph",
+            facts={"argument": "results", "count": len(given)},
+            hint="give the result of each edit since BEFORE; gds.apply makes edits that are functions of your own",
+        )
+    _check_is(before, states[0] if states is not None else after.pristine())
+    if len(given) == 1 and (states is None or are_same_bytes(states[0].source, after.source)):
+        return [Step(after.pristine(), after, given[0])]
+    assert states is not None
+    for first, second in pairwise(states):
+        second.made_from(first)
+    called = [f"edit {number}" for number in range(1, len(given) + 1)]
+    return [Step(*item) for item in zip(states, states[1:], given, called, strict=False)]
+
+
+def _check_is(before: Graph, expected: Graph) -> None:
+    """Raises UsageError if the graph before the edits is not the EXPECTED one."""
+    if before is not expected and not are_same_bytes(before.written().source, expected.source):
+        raise UsageError(
+            f"{printable(before.source_name)} is not the graph before these edits",
+            code="other-graph",
+            facts={"argument": "before", "file": before.source_name},
+            hint="gds.load the file again, or keep graph.copy() from before the edits",
+        )
 
 
 def _check_level(level: str, levels: Sequence[str]) -> None:

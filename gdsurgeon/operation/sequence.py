@@ -9,7 +9,17 @@ from typing import Literal, NamedTuple
 
 from gdsurgeon.container.load import Model
 from gdsurgeon.edits.claims import EditResult, on_purpose
-from gdsurgeon.errors import EditError, GdsurgeonError, Line, NothingToDo, Remark, ValidationError, printable, quoted
+from gdsurgeon.errors import (
+    EditError,
+    GdsurgeonError,
+    Line,
+    NothingToDo,
+    Remark,
+    UsageError,
+    ValidationError,
+    printable,
+    quoted,
+)
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.store import Store
@@ -23,6 +33,8 @@ from gdsurgeon.wire.write import Chunk, ChunkSource, resolved, spells
 
 Edit = Callable[[Graph], EditResult]
 ModelForm = Literal["model", "graph", "saved_model", "slim"]
+FORMS: dict[str, ModelForm] = {"freeze": "graph", "to_savedmodel": "saved_model", "slim": "slim"}
+"""For edits that make a model of another form of it, that form."""
 
 
 class Instruction(NamedTuple):
@@ -57,7 +69,7 @@ class Instruction(NamedTuple):
 
                 result = in_functions(graph, self.functions, self.edit)
             else:
-                result = self.edit(graph)
+                result = _checked(self.edit(graph), self.edit)
             if self.changes_values:
                 result.claims = on_purpose(result.claims)
             if check:
@@ -66,6 +78,18 @@ class Instruction(NamedTuple):
             error.place_at(self.called)
             raise
         return result
+
+
+def _checked(result: object, edit: Edit) -> EditResult:
+    """RESULT, which EDIT has returned. Raises UsageError: it is none."""
+    if isinstance(result, EditResult):
+        return result
+    name = getattr(edit, "__name__", "the edit")
+    raise UsageError(
+        f"the edit {quoted(name)} returned {type(result).__name__}: an edit returns an EditResult, as gds.rename does",
+        code="bad-type",
+        facts={"function": name, "expected": "EditResult", "found": type(result).__name__},
+    )
 
 
 def _check_result(graph: Graph, result: EditResult) -> None:
@@ -95,6 +119,7 @@ class Carried(Data):
         idle: for each of the others why there was nothing to do, with what it is called.
         served: the keys of signatures that have other functions since the steps before the last.
         loads: whether these steps have loaders asked.
+        form: what the edits have made of the model; see `gdsurgeon.operation.edit.Request`.
     """
 
     model: Model
@@ -102,6 +127,7 @@ class Carried(Data):
     idle: list[str] = field(default_factory=list)
     served: list[str] = field(default_factory=list)
     loads: bool = False
+    form: ModelForm = "model"
 
     def served_with(self, last: Sequence[str] | None) -> Sequence[str] | None:
         """The keys of signatures that have other functions, LAST among them; see `Written.served`."""
@@ -133,7 +159,11 @@ def carry_out(model: Model, instructions: Sequence[Instruction], output: Output,
                 raise
             out.idle.append(idle.message)
             continue
-        if instruction.form == "graph":
+        form = instruction.form
+        if form == "model" and result.asked is not None:
+            form = FORMS.get(result.asked.edit, "model")
+        out.form = form if form != "model" else out.form
+        if form == "graph":
             opened = opened._replace(container=None)
         out.model = opened
         out.steps.append(Step(opened.graph.pristine(), opened.graph, result, instruction.called))

@@ -64,6 +64,7 @@ from gdsurgeon.proof.settings import Settings, is_cpu
 from gdsurgeon.proof.trial import EDITED, ORIGINAL, TrialContext
 from gdsurgeon.runtime.statistics import Statistics
 from gdsurgeon.text import counted, first_lines
+from gdsurgeon.values import Data
 from gdsurgeon.wire.output import OutputFile
 from gdsurgeon.wire.text import is_text_name, to_text
 
@@ -80,8 +81,8 @@ class Checked:
     nodes: int
 
 
-@dataclass
-class Verdict:
+@dataclass(eq=False, repr=False)
+class Verdict(Data):
     """What has been found out so far; it is filled while the validation goes on, so that a failure keeps the rest.
 
     Attributes:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
-from gdsurgeon.errors import Json, Line, NotValidatedError, ValidationError, printable
+from gdsurgeon.errors import Json, Line, NotValidatedError, ValidationError, middle_cut, printable
 from gdsurgeon.graph.attrs import format_shape
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.ops.dtypes import DTYPES, dtype_name
@@ -236,6 +236,10 @@ class Proof(Data):
     onednn_difference: float = 0.0
     deployed: Deployed | None = None
     as_graphs: dict[str, str] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        told = f": {middle_cut(self.statement, 200)}" if self.level == "run" else ""
+        return f"<Proof {self.level}{told}>"
 
     @property
     def statement(self) -> str:

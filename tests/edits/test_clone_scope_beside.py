@@ -278,7 +278,7 @@ def test_a_saved_model_gets_another_index(tmp_path: Path, in_place: bool) -> Non
 @pytest.mark.tensorflow
 def test_the_library_proves_it(tmp_path: Path) -> None:
     graph = gds.load(str(put(tmp_path)))
-    proof = gds.prove(graph, clone(graph))
+    proof = gds.prove(graph.pristine(), graph, clone(graph))
     assert proof.statement == "edited(x) == original(x), copy(x) == net(x), net and copy have separate variables"
 
 

@@ -205,7 +205,7 @@ def test_an_output_that_is_returned_no_longer_is_a_failure(monkeypatch: pytest.M
     found = graph(*records)
     result = compat(found, "1.4")
     with pytest.raises(ValidationError) as caught:
-        prove(found, result)
+        prove(found.pristine(), found, result)
     check_error(caught.value, "does-not-run", {})
 
 

@@ -486,7 +486,7 @@ def test_an_exit_without_consumers_needs_no_result() -> None:
     account(found, result)
     assert [note.as_json()["tensor"] for note in result.notes] == ["w/Exit", "w/Exit_0"]
     assert graphs.inputs(found) == {"n": [], "call": ["n"], "out": ["call"]}
-    proof = gds.prove(found, result)
+    proof = gds.prove(found.pristine(), found, result)
     assert [output.after for output in proof.outputs] == ["out", "call"]
 
 

@@ -77,6 +77,6 @@ def test_a_mask_of_another_shape_stays() -> None:
 @pytest.mark.tensorflow
 def test_it_is_proven_though_it_draws() -> None:
     found, result = simplified(X, *of_version_1(1))
-    proof = prove(found, result)
+    proof = prove(found.pristine(), found, result)
     assert {output.before for output in proof.compared} >= {"y", "d"}
     assert proof.largest_difference == 0

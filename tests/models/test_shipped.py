@@ -105,7 +105,7 @@ def test_a_graph_without_its_checkpoint_cannot_be_frozen(desk: Desk, name: str) 
 @pytest.mark.tensorflow
 def test_the_library_proves_an_edit_of_a_model_that_has_to_be_restored() -> None:
     graph = gds.load(str(FOLDER / "serving_half_plus_two_sm"))
-    proof = gds.prove(graph, gds.rename(graph, [("x", "image")]))
+    proof = gds.prove(graph.pristine(), graph, gds.rename(graph, [("x", "image")]))
     assert proof.samples == 2
     assert all(output.comparison is not None and output.comparison.max_abs == 0 for output in proof.outputs)
     assert len(proof.outputs) == 3

@@ -88,9 +88,9 @@ def test_the_steps_are_told(model: str, tmp_path: Path) -> None:
 def test_an_edit_is_proven_in_memory(model: str) -> None:
     graph = gds.load(model)
     result = renamed(graph)
-    proof = gds.prove(graph, result, feeds={"x": np.array([1.5, 2.0], np.float32)})
+    proof = gds.prove(graph.pristine(), graph, result, feeds={"x": np.array([1.5, 2.0], np.float32)})
     assert (proof.outputs[0].value, proof.compared, proof.samples) == ("[3, 4]", proof.outputs, 1)
-    assert gds.prove(graph, result, level="load").level == "load"
+    assert gds.prove(graph.pristine(), graph, result, level="load").level == "load"
 
 
 @pytest.mark.tensorflow
@@ -98,7 +98,7 @@ def test_a_claim_that_does_not_hold(model: str, tmp_path: Path) -> None:
     graph = gds.load(model)
     result = wrong(graph)
     with pytest.raises(ValidationError):
-        gds.prove(graph, result, feeds={"x": [1, 5]})
+        gds.prove(graph.pristine(), graph, result, feeds={"x": [1, 5]})
     with pytest.raises(ValidationError):
         gds.operate(model, wrong, out=str(tmp_path / "out.pb"), feeds={"x": [1, 5]})
     assert [path.name for path in tmp_path.iterdir()] == ["model.pb"]

@@ -173,5 +173,5 @@ def test_quantized_types() -> None:
     m.node("y", "Bitcast", ["x"], T="uint8", type="quint8")
     model = m.graph("model.pb")
     result = gds.add_postprocessing(model, gds.steps.postprocessing("dequantize(0.5, 3)", model))
-    (proof, raw) = gds.prove(model, result, feeds={"x": np.uint8([[0, 3, 255]])}).outputs
+    (proof, raw) = gds.prove(model.pristine(), model, result, feeds={"x": np.uint8([[0, 3, 255]])}).outputs
     assert (proof.after, proof.value, raw.after) == ("y", "[-1.5, 0, 126]", "y_raw")

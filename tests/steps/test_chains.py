@@ -137,7 +137,7 @@ def some_chains(count: int) -> list[tuple[str, str, Value]]:
 
 
 def check_proven(model: Graph, result: gds.EditResult, count: int) -> None:
-    proof = gds.prove(model, result)
+    proof = gds.prove(model.pristine(), model, result)
     assert len(proof.outputs) >= count and all(output.comparison is not None for output in proof.outputs)
 
 

@@ -79,7 +79,7 @@ def test_the_first_call_fills_the_table() -> None:
 def test_a_table_is_proven_in_front_of_a_model() -> None:
     m = model("int32", (-1, 2))
     pre = gds.steps.preprocessing(f"{LOOKUP}, default=7) | cast(int32)", m)
-    proof = gds.prove(m, gds.add_preprocessing(m, pre))
+    proof = gds.prove(m.pristine(), m, gds.add_preprocessing(m, pre))
     assert proof.outputs and all(output.comparison is not None for output in proof.outputs)
 
 

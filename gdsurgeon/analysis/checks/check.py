@@ -12,7 +12,7 @@ from gdsurgeon.analysis.checks.nodes import NodePass
 from gdsurgeon.analysis.traversal.order import find_cycle, has_forward_edges, spelt_cycle
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.arguments import public
-from gdsurgeon.errors import InputError, Json, Remark, printable, quoted
+from gdsurgeon.errors import InputError, Remark, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.names import NAME_RULE
@@ -20,7 +20,6 @@ from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.records import batches
 from gdsurgeon.ops.dtypes import dtype_name, is_readable_as
 from gdsurgeon.ops.op_defs import arg_count, graph_def_version, table_version
-from gdsurgeon.text import and_more
 from gdsurgeon.wire.fields import LEN
 from gdsurgeon.wire.messages import decode_error, message
 from gdsurgeon.wire.protos import GraphDebugInfo, VersionDef
@@ -32,6 +31,20 @@ MOST_NODES = 12
 
 @public
 def check(graph: Graph) -> Findings:
+    """Lists the faults for which TensorFlow would refuse GRAPH as it is now, without TensorFlow.
+
+    Raises:
+        InputError: the file is corrupt.
+    """
+    findings = check_file(graph.written())
+    known = {(fault.code, fault.facts.get("node")) for fault in findings.faults}
+    for fault in check_edited(graph) if graph.is_edited else ():
+        if (fault.code, fault.facts.get("node")) not in known:
+            findings.add(fault)
+    return findings
+
+
+def check_file(graph: Graph) -> Findings:
     """Checks GRAPH as it is in its file. Linear in nodes, edges and bytes of attrs; recurses nowhere.
 
     Raises:
@@ -73,18 +86,18 @@ def refusals(graph: Graph, *, custom_ops: bool = False) -> list[Remark]:
     Raises:
         InputError: the file is corrupt.
     """
-    found = check(graph)
+    found = check_file(graph)
     unknown = (line for line in found.warnings if isinstance(line, Remark) and line.code == "missing-op")
     return [*found.faults, *(() if custom_ops else unknown)]
 
 
 def require_sound(graph: Graph, tolerated: str = "") -> Findings:
-    """`check`, refusing a graph with faults, unless all have the code TOLERATED.
+    """`check_file`, refusing a graph with faults, unless all have the code TOLERATED.
 
     Raises:
         InputError: with all faults in its details.
     """
-    findings = check(graph)
+    findings = check_file(graph)
     if findings.counts.keys() - {tolerated}:
         raise broken(graph, findings)
     return findings
@@ -92,13 +105,7 @@ def require_sound(graph: Graph, tolerated: str = "") -> Findings:
 
 def broken(graph: Graph, findings: Findings) -> InputError:
     """The error for a graph with faults."""
-    name, count = printable(graph.source_name), findings.fault_count
-    more = and_more(count - len(findings.faults))
-    details = (*findings.faults, *((more[1:],) if more else ())) if count > 1 else ()
-    told = f"{name} is broken in {count:,} places:" if count > 1 else f"{name} is broken: {findings.faults[0]}"
-    faults = [fault.as_json() for fault in findings.faults]
-    facts: dict[str, Json] = {"file": graph.source_name, "count": count, "faults": faults}
-    return InputError(told, code="unsound-graph", facts=facts, advice="repair", details=details)
+    return findings.as_error(graph.source_name)
 
 
 def apply_repairs(graph: Graph, findings: Findings) -> bool:

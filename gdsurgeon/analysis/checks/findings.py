@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from gdsurgeon.errors import Json, Remark
+from gdsurgeon.errors import InputError, Json, Remark, printable
+from gdsurgeon.text import and_more
 from gdsurgeon.values import Data
 
 MOST_FAULTS = 100
@@ -45,6 +46,16 @@ class Findings(Data):
         self.counts[fault.code] += 1
         if len(self.faults) < MOST_FAULTS:
             self.faults.append(fault)
+
+    def as_error(self, source_name: str) -> InputError:
+        """The error for the graph in the file SOURCE_NAME, which has these faults."""
+        name, count = printable(source_name), self.fault_count
+        more = and_more(count - len(self.faults))
+        details = (*self.faults, *((more[1:],) if more else ())) if count > 1 else ()
+        told = f"{name} is broken in {count:,} places:" if count > 1 else f"{name} is broken: {self.faults[0]}"
+        faults = [fault.as_json() for fault in self.faults]
+        facts: dict[str, Json] = {"file": source_name, "count": count, "faults": faults}
+        return InputError(told, code="unsound-graph", facts=facts, advice="repair", details=details)
 
     def of(self, name: str) -> list[Remark]:
         """The faults that name the node NAME of the graph."""

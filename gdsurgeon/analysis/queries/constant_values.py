@@ -87,6 +87,24 @@ class ConstantValues:
             return sum(map(len, self._data)) + len(self._filler) * (self.count - self.stored)
         return self.count * self.dtype.size
 
+    def __repr__(self) -> str:
+        shown = ", ".join(str(item) for item in self.first(4)) + (", ..." if self.count > 4 else "")
+        return f"<ConstantValues {self.dtype.name} {list(self.shape)}: {shown}>"
+
+    def numpy(self) -> Array:
+        """All elements as a NumPy array; strings as bytes, in an array of objects."""
+        import numpy as np
+
+        if isinstance(self._data, list):
+            return np.array([*self.first(self.count), None], object)[:-1].reshape(self.shape)
+        return self.numbers(0, self.count).reshape(self.shape)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        """What `numpy.asarray` calls."""
+        found = self.numpy()
+        found = found if dtype is None else found.astype(dtype)
+        return found.copy() if copy else found
+
     def first(self, most: int) -> list[Element]:
         """The first elements row by row, MOST of them or all: numbers, bools, strings as bytes.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from gdsurgeon.analysis.shapes.stated import stated_shape, typed
@@ -44,6 +45,18 @@ class Signature(NamedTuple):
 
     inputs: tuple[TensorInfo, ...]
     outputs: tuple[TensorInfo, ...]
+
+    def __repr__(self) -> str:
+        return f"<Signature {_shown(self.inputs)} -> {_shown(self.outputs)}>"
+
+
+def _shown(tensors: Sequence[TensorInfo]) -> str:
+    shown = ", ".join(f"{tensor.name} {tensor.spelt}" for tensor in tensors[:MOST_SHOWN])
+    return f"({shown}{f', ... {len(tensors):,} in all' if len(tensors) > MOST_SHOWN else ''})"
+
+
+MOST_SHOWN = 5
+"""Inputs, and outputs, that the `repr` of a signature shows."""
 
 
 def input_nodes(graph: Graph) -> list[Node]:

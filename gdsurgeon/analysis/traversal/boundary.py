@@ -9,10 +9,11 @@ from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.arguments import public
 from gdsurgeon.graph.graph import graph_of
 from gdsurgeon.graph.node import Node, Output, Use
+from gdsurgeon.values import Data
 
 
-@dataclass
-class Boundary:
+@dataclass(eq=False, repr=False)
+class Boundary(Data):
     """The edges between a set of nodes and the rest of their graph.
 
     Attributes:

@@ -16,10 +16,11 @@ from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.placeholders import SCALAR_MEANS_UNKNOWN_BEFORE, placeholder_shape
 from gdsurgeon.ops.attr_names import COLOCATION_ATTR, SHARED_NAME
 from gdsurgeon.ops.kinds import TABLE_INITIALIZERS
+from gdsurgeon.values import Data
 
 
-@dataclass
-class NodeCopy:
+@dataclass(eq=False, repr=False)
+class NodeCopy(Data):
     """A copy of nodes, of this graph or another, that has been checked and is made by `apply`.
 
     Attributes:

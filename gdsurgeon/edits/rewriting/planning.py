@@ -244,8 +244,16 @@ class Planner:
 
 
 def check_pattern(graph: Graph, rule: Rule) -> None:
-    """Refuses an attr in a pattern that none of its ops has, nor a node of them in this graph. Raises EditError."""
+    """Refuses an attr in a pattern that none of its ops has, nor a node of them in this graph. Raises EditError.
+
+    Likewise a word in place of an input that is neither an op nor a function here: a variable has a ``$``.
+    """
     for term in (term for root in rule.pattern for term in walk(root) if isinstance(term, Op)):
+        for item in term.inputs or ():
+            word = item.ops[0] if isinstance(item, Op) and len(item.ops) == 1 and item.inputs is None else ""
+            if word[:1].islower() and graph.op_def(word) is None and not topology_of(graph).with_ops([word]):
+                what = f"there is no op {printable(word)}: a variable is written ${printable(word)}"
+                raise _misfit(rule.place, rule.text, item, "no-such-op", what, op=word, near=f"${word}")
         for test in term.attrs:
             lacking = _lacking_attr(graph, term.ops, test.key)
             if lacking is not None:

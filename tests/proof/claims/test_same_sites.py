@@ -57,7 +57,7 @@ def test_what_no_output_shows_is_seen_at_its_site(edit: Callable[[Graph], EditRe
     graph = model()
     result = edit(graph)
     with pytest.raises(DiffersError) as raised:
-        gds.prove(graph, result)
+        gds.prove(graph.pristine(), graph, result)
     assert ("random numbers" in raised.value.message) == at_the_site
     assert any(
         line.startswith(("clipped: ", "clipped (now more): ")) and "of the largest" in line
@@ -73,7 +73,8 @@ def test_the_same_is_told_with_what_it_was_compared_on() -> None:
     high = graph.add("six", "Const", attrs={"dtype": type_value(1).SerializeToString(), "value": six})
     graph.set_op(graph["clipped"], "Minimum")
     graph.set_inputs(graph["clipped"], [low.output, high.output])
-    proof = gds.prove(graph, EditResult(Intent(added=["low", "six"], changed=["clipped"]), site_claims([SITE], 1e-4)))
+    result = EditResult(Intent(added=["low", "six"], changed=["clipped"]), site_claims([SITE], 1e-4))
+    proof = gds.prove(graph.pristine(), graph, result)
     assert "each changed site in isolation: " in proof.statement
     assert proof.largest_difference == 0
     assert proof.of_largest == 1e-4

@@ -1,0 +1,125 @@
+"""The journal of a graph: what every change has replaced, so that changes can be taken back, and made again.
+
+Changes are noted while an edit runs. If the edit raises, they are taken back: the graph is as it was. What was noted of
+edits that succeeded is kept, so that the graph can be shown as it was between two of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+_MISSING = object()
+
+Entry = tuple[Any, Any, Any]
+"""(a dict, a key, its value before) or (an object, the name of an attribute, its value before)."""
+
+
+class Mark(NamedTuple):
+    """Where an edit began: entries of the journal, edits around it, and the journal's `order_kept`."""
+
+    entries: int
+    depth: int
+    order_kept: dict[Any, Any] | None
+
+
+class Journal:
+    """The values that changes have replaced, in the order of the changes.
+
+    Attributes:
+        depth: how many edits run, one inside the other; 0: nothing is noted.
+        rewinds: how often changes were taken back or made again: what was derived from a graph is outdated then.
+        order_kept: the dict whose order an entry of the running edit can restore, or None; see `reordered`.
+    """
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self.depth = 0
+        self.rewinds = 0
+        self.order_kept: dict[Any, Any] | None = None
+
+    def set_item(self, mapping: dict[Any, Any], key: Any, value: Any) -> None:
+        """Sets an item of MAPPING."""
+        if self.depth and mapping is not self.order_kept:
+            self.entries.append((mapping, key, mapping.get(key, _MISSING)))
+        mapping[key] = value
+
+    def drop_item(self, mapping: dict[Any, Any], key: Any) -> None:
+        """Removes an item of MAPPING, if it is there. Taking that back puts it at the end."""
+        if key in mapping:
+            if self.depth and mapping is not self.order_kept:
+                self.entries.append((mapping, key, mapping[key]))
+            del mapping[key]
+
+    def set_attribute(self, item: object, name: str, value: object) -> None:
+        """Sets an attribute of ITEM."""
+        if self.depth:
+            self.entries.append((item, name, getattr(item, name)))
+        setattr(item, name, value)
+
+    def reordered(self, item: object, name: str) -> dict[Any, Any]:
+        """The dict that is the attribute NAME of ITEM, from which items are about to be removed.
+
+        While an edit runs it is a copy, made once: to take back what is done to it restores the order of the items.
+        """
+        found: dict[Any, Any] = getattr(item, name)
+        if self.depth and found is not self.order_kept:
+            found = dict(found)
+            self.set_attribute(item, name, found)
+            self.order_kept = found
+        return found
+
+    def mark(self) -> Mark:
+        """Where an edit begins, perhaps inside one that runs."""
+        return Mark(len(self.entries), self.depth, self.order_kept)
+
+    def begin(self, mark: Mark) -> None:
+        """Begins an edit at MARK."""
+        self.order_kept = None
+        self.depth = mark.depth + 1
+
+    def end(self, mark: Mark) -> None:
+        """Ends the edit that began at MARK."""
+        self.depth = mark.depth
+        self.order_kept = mark.order_kept if mark.depth else None
+
+    def take_back(self, mark: Mark) -> None:
+        """Takes back what was changed since MARK, and ends the edit that began there."""
+        while True:
+            try:
+                self.rewind(mark.entries)
+                self.end(mark)
+                return
+            except KeyboardInterrupt:  # what is half done is done again
+                continue
+
+    def rewind(self, mark: int) -> list[Entry]:
+        """Takes back all changes but the first MARK; returns what makes them again, see `replay`."""
+        self.rewinds += 1
+        taken: list[Entry] = []
+        while len(self.entries) > mark:
+            entry = self.entries[-1]
+            taken.append(_exchanged(entry))
+            self.entries.pop()
+        return taken
+
+    def replay(self, taken: list[Entry]) -> None:
+        """Makes the changes again that `rewind` has TAKEN back."""
+        self.rewinds += 1
+        while taken:
+            self.entries.append(_exchanged(taken[-1]))
+            taken.pop()
+
+
+def _exchanged(entry: Entry) -> Entry:
+    """Puts back the value of ENTRY; returns the entry that undoes that."""
+    item, key, value = entry
+    if type(item) is not dict:
+        now = getattr(item, key)
+        setattr(item, key, value)
+        return item, key, now
+    now = item.get(key, _MISSING)
+    if value is _MISSING:
+        item.pop(key, None)
+    else:
+        item[key] = value
+    return item, key, now

@@ -1,0 +1,305 @@
+"""A graph in a notebook: Python's protocols, what cannot be done by accident, what an error or an interrupt leaves."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import pytest
+from support import graphs
+from support.graphs import FLOAT, const, graph, identity, node, placeholder
+
+import gdsurgeon as gds
+from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.edits.claims import EditResult, Unchanged
+from gdsurgeon.graph.attrs import int_value
+
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+CLASSIFIER = FIXTURES / "classifier.pb"
+
+
+def small() -> gds.Graph:
+    return graph(
+        placeholder("x", shape=(2,)),
+        const("k", [1.0, 2.0]),
+        node("y", "Mul", ["x", "k"], T=FLOAT),
+        identity("z", "y"),
+    )
+
+
+def test_protocols() -> None:
+    found = small()
+    assert (len(found), [node.name for node in found], list(gds.Graph.names(found))) == (4, [*"xkyz"], [*"xkyz"])
+    assert ("x" in found, found["x"] in found, "w" in found, 5 in found, small()["x"] in found) == (
+        True, True, False, False, False,
+    )  # fmt: skip
+    assert found._ipython_key_completions_() == [*"xkyz"]
+    assert bool(graph()) and len(graph()) == 0
+    assert set(gds.__all__) <= set(dir(gds))
+
+
+def outcomes(tmp_path: Path) -> list[object]:
+    found = gds.load(CLASSIFIER)
+    result = gds.simplify(found)
+    feeds = {"image": np.zeros((50, 64, 64, 3), np.float32)}
+    outcome = gds.operate(CLASSIFIER, gds.simplify, out=tmp_path / "o.pb", level="structure", feeds=feeds)
+    everything = gds.select_nodes(found, gds.Selection(exclude="no such name"))
+    selected, shapes = everything[0], gds.infer_shapes(found)
+    verdict = gds.validate(CLASSIFIER, level="structure")
+    applied = gds.apply(gds.load(CLASSIFIER), [gds.simplify])
+    return [
+        found, selected, selected.outputs, everything, result, outcome, outcome.proof, verdict, applied, shapes,
+        gds.signature(found), gds.check(found), gds.diff(gds.load(CLASSIFIER), found), gds.boundary(everything),
+        gds.check_ops(CLASSIFIER, "tflite"), outcome.request,
+        gds.value_of(gds.load(CLASSIFIER)["MobilenetV2/Conv/weights"]),
+    ]  # fmt: skip
+
+
+def test_what_a_cell_shows_is_short(tmp_path: Path) -> None:
+    for shown in outcomes(tmp_path):
+        text = repr(shown)
+        assert len(text) < 1500 and "\n" not in text, type(shown)
+
+
+COPIES: dict[str, Callable[[gds.Graph], gds.Graph]] = {
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+    "method": gds.Graph.copy,
+    "pickle": lambda g: pickle.loads(pickle.dumps(g)),
+}
+
+
+@pytest.mark.parametrize("name", COPIES)
+@pytest.mark.parametrize("model", ["functions_tf2.pb", "while_v1.pb", "classifier.pb"])
+def test_a_copy_is_independent(name: str, model: str) -> None:
+    found = gds.load(FIXTURES / model)
+    first = next(iter(found))
+    gds.rename(found, {first.name: "renamed_first"})
+    added = found.add("added", "Identity", [first.output], attrs={"T": FLOAT})
+    found.set_controls(found["added"], [first])
+    before = found.to_bytes()
+    other = COPIES[name](found)
+    assert other.to_bytes() == before
+    gds.rename(other, {"added": "other", "renamed_first": "again"})
+    other.remove([other["other"]])
+    assert (found.to_bytes(), added.name, first.name) == (before, "added", "renamed_first")
+    assert "added" in found and "added" not in other and other["again"].op == first.op
+    gds.rename(found, {"added": "mine"})
+    assert "mine" not in other
+    assert (copy.copy(first), copy.deepcopy([first])) == (first, [first])
+
+
+def set_name(g: gds.Graph) -> None:
+    g["x"].name = "w"  # type: ignore[misc]
+
+
+def set_op(g: gds.Graph) -> None:
+    g["y"].op = "Add"  # type: ignore[misc]
+
+
+def set_index(g: gds.Graph) -> None:
+    g["y"].output.index = 1  # type: ignore[misc]
+
+
+TRAPS: dict[str, tuple[Callable[[gds.Graph], object], str]] = {
+    "the name of a node": (set_name, "read-only"),
+    "the op of a node": (set_op, "read-only"),
+    "the index of a tensor": (set_index, "read-only"),
+    "an input that is not there": (lambda g: g.add("c", "Relu", ["w"]), "no-such-node"),
+    "an input that is no tensor": (lambda g: g.add("c", "Relu", [3]), "bad-type"),  # type: ignore[list-item]
+    "a control input that is none": (lambda g: g.add("c", "Relu", (), [3]), "bad-type"),  # type: ignore[list-item]
+    "an attr that is not serialised": (lambda g: g.add("c", "Relu", attrs={"T": 1}), "bad-type"),  # type: ignore[dict-item]
+    "a value that is not serialised": (lambda g: g.set_attr(g["y"], "T", [1]), "bad-type"),  # type: ignore[arg-type]
+    "a key that is no name": (lambda g: g[3], "bad-type"),  # type: ignore[index]
+    "a node of another graph": (lambda g: gds.remove(g, [small()["x"]]), "other-graph"),
+    "a node that is pickled": (lambda g: pickle.dumps(g["x"]), "not-picklable"),
+    "a body that is pickled": (lambda g: pickle.dumps(called()[1].graph), "not-picklable"),
+    "a pattern without $": (lambda g: list(gds.matches(g, "Mul(x, k)")), "bad-rule"),
+    "a path that is no path": (lambda g: g.save(3), "bad-type"),  # type: ignore[arg-type]
+    "an edit that returns nothing": (lambda g: gds.apply(g, [lambda g: None]), "bad-type"),  # type: ignore
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TRAPS)
+def test_a_mistake_leaves_the_graph(name: str) -> None:
+    mistake, code = TRAPS[name]
+    found = small()
+    before = found.to_bytes()
+    with pytest.raises(gds.GdsurgeonError) as caught:
+        mistake(found)
+    assert caught.value.code == code
+    assert (found.to_bytes(), found.is_changed, list(found.names())) == (before, False, [*"xkyz"])
+
+
+def called() -> tuple[gds.Graph, gds.Body]:
+    found = gds.load(FIXTURES / "functions_tf2.pb")
+    return found, gds.Body(found, next(iter(found.functions)).signature.name)
+
+
+def test_inputs_by_name() -> None:
+    found = small()
+    added = found.add("c", "Relu", ["y", "x:0"], ["^z"], attrs={"T": FLOAT})
+    assert [read.name for read in added.inputs] == ["y", "x"] and added.controls == (found["z"],)
+    assert found.add("d", "Relu", "y", attrs={"T": FLOAT}).inputs == (found["y"].output,)
+
+
+def test_bytes_and_messages() -> None:
+    found = small()
+    gds.rename(found, {"y": "w"})
+    message = found.to_graph_def()
+    assert [node.name for node in message.node] == [*"xkwz"]
+    assert gds.from_bytes(found.to_bytes()).to_bytes() == found.to_bytes() == graphs.written(found)
+    assert gds.from_bytes(message.SerializeToString())["z"].inputs[0].name == "w"
+
+
+def broken() -> gds.Graph:
+    found = small()
+    found.set_attr(found["y"], "T", int_value(3).SerializeToString())
+    return found
+
+
+def mistyped() -> gds.Graph:
+    """The node y reads an integer; only a look at the dtypes of its inputs shows it."""
+    found = small()
+    found.add("i", "Const", attrs={"dtype": graphs.INT32, "value": graphs.tensor(1, graphs.INT32)})
+    found.set_inputs(found["y"], [found["x"].output, found["i"].output])
+    return found
+
+
+@pytest.mark.parametrize("make", [broken, mistyped])
+def test_only_a_sound_graph_is_saved(make: Callable[[], gds.Graph], tmp_path: Path) -> None:
+    found = make()
+    with pytest.raises(gds.GdsurgeonError) as caught:
+        found.save(tmp_path / "m.pb")
+    assert caught.value.code == "unsound-graph" and caught.value.function == "save" and not list(tmp_path.iterdir())
+    assert gds.check(found).fault_count
+    found.save(tmp_path / "m.pb", check=False)
+    assert (tmp_path / "m.pb").read_bytes() == found.to_bytes()
+
+
+def test_graphs_are_compared_as_they_are() -> None:
+    found = gds.load(CLASSIFIER)
+    assert gds.diff(gds.load(CLASSIFIER), found).matching is None
+    gds.rename(found, {"image": "picture"})
+    assert len(gds.diff(gds.load(CLASSIFIER), found).renamed) == 1
+    assert gds.diff(found, found.copy()).matching is None
+    assert "picture" in gds.picture(found, "dot", depth=1)
+
+
+def test_a_value_is_an_array() -> None:
+    found = graph(const("k", [[1.0, 2.0]]), const("s", [b"a", b""], graphs.STRING), placeholder("x"))
+    value = np.asarray(gds.value_of(found["k"]))
+    assert (value.dtype, value.shape, value.tolist()) == (np.float32, (1, 2), [[1.0, 2.0]])
+    assert np.asarray(gds.value_of(found["s"])).tolist() == [b"a", b""]
+    assert np.asarray(gds.value_of(found["k"]), np.float64).dtype == np.float64
+    assert gds.value_of(found["x"]) is None
+
+
+class Interrupt:
+    """Raises KeyboardInterrupt at one of the lines of the package that a call runs."""
+
+    def __init__(self, at: int) -> None:
+        self.at, self.count = at, 0
+
+    def __call__(self, frame: FrameType, event: str, _: object) -> Any:
+        if "gdsurgeon" not in frame.f_code.co_filename:
+            return None
+        if event == "line":
+            self.count += 1
+            if self.count == self.at:
+                raise KeyboardInterrupt
+        return self
+
+    def during(self, call: Callable[[], object]) -> bool:
+        """Whether CALL was interrupted."""
+        before = sys.gettrace()
+        sys.settrace(self)
+        try:
+            call()
+        except KeyboardInterrupt:
+            return True
+        finally:
+            sys.settrace(before)
+        return False
+
+
+INTERRUPTED: dict[str, tuple[str, Callable[[gds.Graph], object]]] = {
+    "rename": ("classifier.pb", lambda g: gds.rename(g, patterns={"^": "p/"})),
+    "simplify": ("functions_tf2.pb", lambda g: gds.simplify(g)),
+    "clone_scope": ("while_v1.pb", lambda g: gds.clone_scope(g, "while", "again")),
+    "inline": ("functions_tf2.pb", lambda g: gds.inline(g)),
+    "remove": ("control_edges.pb", lambda g: gds.remove(g, gds.Selection(ops="NoOp"), dangling="drop")),
+    "strip_weights": ("functions_tf2.pb", lambda g: gds.strip_weights(g)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", INTERRUPTED)
+def test_an_interrupt_leaves_the_graph(name: str) -> None:
+    model, edit = INTERRUPTED[name]
+
+    def fresh() -> gds.Graph:
+        found = gds.load(FIXTURES / model)
+        gds.rename(found, {next(iter(found)).name: "renamed_before"})
+        return found
+
+    expected, counting = fresh(), Interrupt(0)
+    edit(expected)
+    counting.during(lambda: edit(fresh()))
+    hits = 0
+    for part in range(1, 25):
+        found = fresh()
+        before = found.to_bytes(), list(found.names())
+        at = Interrupt(counting.count * part // 25)
+        if at.during(lambda: edit(found)):  # noqa: B023
+            hits += 1
+            assert (found.to_bytes(), list(found.names())) == before, part
+            assert found.functions.is_changed is False
+            edit(found)
+        assert found.to_bytes() == expected.to_bytes() != before[0]
+    assert hits >= 10
+
+
+def custom(g: gds.Graph) -> EditResult:
+    g.set_device(g["y"], "/cpu:0")
+    return EditResult(Intent(changed=["y"]), (Unchanged(),))
+
+
+@pytest.mark.tensorflow
+def test_several_edits_are_proven_together() -> None:
+    found = small()
+    original = found.copy()
+    results = [gds.rename(found, {"y": "w"}), gds.set_device(found, nodes=["w"], device="/cpu:0")]
+    state = found.to_bytes()
+    results.append(gds.rename(found, {"z": "out"}))
+    final = found.to_bytes()
+    assert gds.prove(original, found, results).compared
+    assert found.to_bytes() == final and found["out"].inputs[0].name == "w"
+    assert gds.prove(gds.from_bytes(state), found, results[2]).compared
+    with pytest.raises(gds.GdsurgeonError) as caught:
+        gds.prove(original, found, results[:2])
+    assert caught.value.code == "other-graph"
+    with pytest.raises(gds.GdsurgeonError) as caught:
+        gds.prove(gds.from_bytes(state), found, results)
+    assert caught.value.code == "other-graph"
+    gds.rename(found, {"out": "z"})
+    with pytest.raises(gds.GdsurgeonError):
+        gds.prove(original, found, results)
+
+
+@pytest.mark.tensorflow
+def test_an_edit_that_is_wrong_among_several() -> None:
+    found = small()
+    original = found.copy()
+    first = gds.rename(found, {"y": "w"})
+    wrong = gds.reroute(found, {"x": "k"})
+    found.set_device(found["w"], "/cpu:0")  # no edit says so
+    with pytest.raises(gds.GdsurgeonError):
+        gds.prove(original, found, [first, wrong])
+    own = small()
+    assert gds.prove(own.copy(), own, custom(own)).compared == []
