@@ -10,18 +10,21 @@ import builtins
 import os
 import sys
 import types
+import typing
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from functools import cache, wraps
 from inspect import Parameter, signature
-from typing import Any, Literal, ParamSpec, TypeAlias, TypeVar, Union, get_args, get_origin
+from typing import Any, Literal, ParamSpec, TypeAlias, TypeVar, Union, get_args
 
 from gdsurgeon.errors import ArgumentError, GdsurgeonError, quoted
 
+Hint: TypeAlias = Any
+"""An annotation, or a value that is still to be compared with one."""
 P = ParamSpec("P")
 R = TypeVar("R")
 A = TypeVar("A")
 B = TypeVar("B")
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., Hint])
 
 Pairs: TypeAlias = Mapping[A, B] | Iterable[tuple[A, B]]
 """Pairs, or a mapping."""
@@ -38,6 +41,10 @@ class _Unfit(Exception):
     """A value does not fit its annotation."""
 
 
+def _origin(hint: Hint) -> Hint:
+    return typing.get_origin(hint)
+
+
 def public(function: F) -> F:
     """Checks the arguments of FUNCTION, and brings them into the form that its annotations describe.
 
@@ -50,7 +57,7 @@ def public(function: F) -> F:
     name = function.__name__
 
     @wraps(function)
-    def checked(*args: Any, **kwargs: Any) -> Any:
+    def checked(*args: Hint, **kwargs: Hint) -> Hint:
         fits, bind = _fits_of(function)
         try:
             bound = bind(*args, **kwargs)
@@ -98,7 +105,7 @@ class _Names(dict[str, object]):
 
 
 @cache
-def _fits_of(function: Callable[..., object]) -> tuple[dict[str, _Fit], Callable[..., Any]]:
+def _fits_of(function: Callable[..., object]) -> tuple[dict[str, _Fit], Callable[..., Hint]]:
     """For each annotated parameter of FUNCTION what checks its argument; and what binds the arguments."""
     inner = function
     while hasattr(inner, "__wrapped__"):
@@ -121,7 +128,7 @@ def _or_default(fit: _Fit, default: object) -> _Fit:
     return lambda value: value if value is default else fit(value)
 
 
-def fitted(value: object, hint: object) -> Any:
+def fitted(value: object, hint: object) -> Hint:
     """VALUE in the form that the annotation HINT describes. Raises TypeError: it does not fit."""
     try:
         return _fit(hint)(value)
@@ -129,9 +136,9 @@ def fitted(value: object, hint: object) -> Any:
         raise TypeError(str(unfit)) from None
 
 
-def _fit(hint: Any) -> _Fit:
+def _fit(hint: Hint) -> _Fit:
     """What checks a value against the annotation HINT, and returns it in the form that is described there."""
-    origin, arms = get_origin(hint), get_args(hint)
+    origin, arms = _origin(hint), get_args(hint)
     if hint is None or hint is type(None):
         return _instance(type(None), "None")
     if origin in (Union, types.UnionType):
@@ -181,14 +188,14 @@ def _fit_number(kind: type) -> _Fit:
     return fit
 
 
-def _fit_union(hint: Any, arms: Sequence[Any]) -> _Fit:
+def _fit_union(hint: Hint, arms: Sequence[Hint]) -> _Fit:
     """A value of one of ARMS. A mapping and pairs of the same are both returned as a list of pairs."""
     if _takes_pairs(arms):
-        pairs = next(arm for arm in arms if get_origin(arm) in _SEQUENCES)
+        pairs = next(arm for arm in arms if _origin(arm) in _SEQUENCES)
         others = [_fit(arm) for arm in arms if arm is type(None)]
         fits = [*others, _fit(pairs)]
     else:
-        plain = [arm for arm in arms if get_origin(arm) is None]
+        plain = [arm for arm in arms if _origin(arm) is None]
         records = [
             _instance(arm, described(arm)) for arm in plain if hasattr(arm, "_fields")
         ]  # no tuple stands for one
@@ -207,26 +214,26 @@ def _fit_union(hint: Any, arms: Sequence[Any]) -> _Fit:
     return fit
 
 
-def _takes_pairs(arms: Sequence[Any]) -> bool:
+def _takes_pairs(arms: Sequence[Hint]) -> bool:
     """Whether ARMS are a mapping, and pairs, and perhaps None."""
-    origins = [get_origin(arm) for arm in arms if arm is not type(None)]
+    origins = [_origin(arm) for arm in arms if arm is not type(None)]
     return len(origins) == 2 and Mapping in origins and any(_is_pairs(arm) for arm in arms)
 
 
-def _is_pairs(hint: Any) -> bool:
+def _is_pairs(hint: Hint) -> bool:
     """Whether HINT is a sequence of pairs."""
-    if get_origin(hint) not in _SEQUENCES or len(get_args(hint)) != 1:
+    if _origin(hint) not in _SEQUENCES or len(get_args(hint)) != 1:
         return False
     items = get_args(hint)[0]
-    kinds = get_args(items) if get_origin(items) in (Union, types.UnionType) else (items,)
-    return all((get_origin(kind) is tuple and len(get_args(kind)) == 2) or hasattr(kind, "_fields") for kind in kinds)
+    kinds = get_args(items) if _origin(items) in (Union, types.UnionType) else (items,)
+    return all((_origin(kind) is tuple and len(get_args(kind)) == 2) or hasattr(kind, "_fields") for kind in kinds)
 
 
-def _fit_sequence(hint: Any, item: Any, *_: Any) -> _Fit:
+def _fit_sequence(hint: Hint, item: Hint, *_: Hint) -> _Fit:
     """A sequence. One value that fits ITEM stands for a sequence of one; a mapping stands for its pairs."""
     one, are_pairs, expected = _fit(item), _is_pairs(hint), described(hint)
-    is_sequence = get_origin(hint) is Sequence
-    makes: Callable[[Iterable[object]], object] = tuple if get_origin(hint) is tuple else list
+    is_sequence = _origin(hint) is Sequence
+    makes: Callable[[Iterable[object]], object] = tuple if _origin(hint) is tuple else list
 
     def fit(value: object) -> object:
         if isinstance(value, Mapping) and is_sequence and not are_pairs:
@@ -255,7 +262,7 @@ def _is(a: object, b: object) -> bool:
     return a is b
 
 
-def _fit_tuple(hint: Any, items: Sequence[Any]) -> _Fit:
+def _fit_tuple(hint: Hint, items: Sequence[Hint]) -> _Fit:
     fits, expected = [_fit(item) for item in items], described(hint)
 
     def fit(value: object) -> object:
@@ -267,7 +274,7 @@ def _fit_tuple(hint: Any, items: Sequence[Any]) -> _Fit:
     return fit
 
 
-def _fit_named_tuple(kind: Any) -> _Fit:
+def _fit_named_tuple(kind: Hint) -> _Fit:
     """A named tuple, or a plain one of its fields."""
     most, least = len(kind._fields), len(kind._fields) - len(kind._field_defaults)
     expected = f"{kind.__name__}({', '.join(kind._fields)})"
@@ -282,7 +289,7 @@ def _fit_named_tuple(kind: Any) -> _Fit:
     return fit
 
 
-def _fit_mapping(hint: Any, key: Any, item: Any) -> _Fit:
+def _fit_mapping(hint: Hint, key: Hint, item: Hint) -> _Fit:
     """A mapping, or pairs of which each key is given once."""
     keys, items, expected = _fit(key), _fit(item), described(hint)
 
@@ -308,13 +315,13 @@ def path_of(given: StrPath | None) -> str | None:
     return None if given is None else os.fspath(given)
 
 
-def fit_fields(instance: Any) -> None:
+def fit_fields(instance: Hint) -> None:
     """Brings the fields of INSTANCE, a dataclass, into the form of their annotations.
 
     Raises:
         ArgumentError: a field has the wrong type.
     """
-    kind: Any = type(instance)
+    kind: Hint = type(instance)
     for key, fit in _fits_of_fields(kind).items():
         value = getattr(instance, key)
         try:
@@ -324,14 +331,14 @@ def fit_fields(instance: Any) -> None:
 
 
 @cache
-def _fits_of_fields(kind: Any) -> dict[str, _Fit]:
+def _fits_of_fields(kind: Hint) -> dict[str, _Fit]:
     names = vars(sys.modules[kind.__module__])
     return {key: _fit(eval(hint, names, _Names(names))) for key, hint in kind.__annotations__.items()}
 
 
-def described(hint: Any) -> str:
+def described(hint: Hint) -> str:
     """The annotation HINT for a message: ``a sequence of str or Node``."""
-    origin, arms = get_origin(hint), get_args(hint)
+    origin, arms = _origin(hint), get_args(hint)
     if hint is None or hint is type(None):
         return "None"
     if origin in (Union, types.UnionType):

@@ -6,11 +6,12 @@ edits that succeeded is kept, so that the graph can be shown as it was between t
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
+Value: TypeAlias = Any
 _MISSING = object()
 
-Entry = tuple[Any, Any, Any]
+Entry = tuple[Value, Value, Value]
 """(a dict, a key, its value before) or (an object, the name of an attribute, its value before)."""
 
 
@@ -19,7 +20,7 @@ class Mark(NamedTuple):
 
     entries: int
     depth: int
-    order_kept: dict[Any, Any] | None
+    order_kept: dict[Value, Value] | None
 
 
 class Journal:
@@ -35,15 +36,15 @@ class Journal:
         self.entries: list[Entry] = []
         self.depth = 0
         self.rewinds = 0
-        self.order_kept: dict[Any, Any] | None = None
+        self.order_kept: dict[Value, Value] | None = None
 
-    def set_item(self, mapping: dict[Any, Any], key: Any, value: Any) -> None:
+    def set_item(self, mapping: dict[Value, Value], key: Value, value: Value) -> None:
         """Sets an item of MAPPING."""
         if self.depth and mapping is not self.order_kept:
             self.entries.append((mapping, key, mapping.get(key, _MISSING)))
         mapping[key] = value
 
-    def drop_item(self, mapping: dict[Any, Any], key: Any) -> None:
+    def drop_item(self, mapping: dict[Value, Value], key: Value) -> None:
         """Removes an item of MAPPING, if it is there. Taking that back puts it at the end."""
         if key in mapping:
             if self.depth and mapping is not self.order_kept:
@@ -56,12 +57,12 @@ class Journal:
             self.entries.append((item, name, getattr(item, name)))
         setattr(item, name, value)
 
-    def reordered(self, item: object, name: str) -> dict[Any, Any]:
+    def reordered(self, item: object, name: str) -> dict[Value, Value]:
         """The dict that is the attribute NAME of ITEM, from which items are about to be removed.
 
         While an edit runs it is a copy, made once: to take back what is done to it restores the order of the items.
         """
-        found: dict[Any, Any] = getattr(item, name)
+        found: dict[Value, Value] = getattr(item, name)
         if self.depth and found is not self.order_kept:
             found = dict(found)
             self.set_attribute(item, name, found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from copy import copy
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from gdsurgeon.errors import printable, quoted
 from gdsurgeon.graph.graph import Graph, graph_of
@@ -12,6 +12,8 @@ from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph_editor.refusal import Refusal, WrongType
 from gdsurgeon.graph_editor.view import Subgraph, consumers, node_outputs
 
+Tree: TypeAlias = Any
+"""An item, or a list, tuple or mapping of trees."""
 T = TypeVar("T")
 
 
@@ -80,7 +82,9 @@ def flatten_tree(tree: object, leaves: list[object] | None = None) -> list[objec
     return out
 
 
-def transform_tree(tree: Any, fn: Callable[[Any], Any], iterable_type: Callable[[Iterable[Any]], Any] = tuple) -> Any:
+def transform_tree(
+    tree: Tree, fn: Callable[[Tree], Tree], iterable_type: Callable[[Iterable[Tree]], Tree] = tuple
+) -> Tree:
     """A tree like TREE with FN of each leaf; mappings, named tuples, tuples and lists keep their types.
 
     Args:

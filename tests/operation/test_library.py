@@ -54,7 +54,7 @@ def test_what_is_refused_leaves_nothing(model: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="'somewhat' is not a level"):
         gds.operate(model, renamed, out=out, level="somewhat")
     with pytest.raises(UsageError, match="'none' is not a level"):
-        gds.prove(gds.load(model), renamed(gds.load(model)), level="none")
+        gds.prove(gds.load(model), gds.load(model), renamed(gds.load(model)), level="none")
     assert [path.name for path in tmp_path.iterdir()] == ["model.pb"]
 
 
