@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from gdsurgeon.analysis.traversal.boundary import boundary
 from gdsurgeon.errors import quoted
@@ -18,6 +18,8 @@ from gdsurgeon.graph_editor.refusal import Refusal, WrongType
 from gdsurgeon.graph_editor.view import backward_nodes, consumers, forward_nodes, node_outputs
 from gdsurgeon.select import BAD_PATTERN
 
+Keyword: TypeAlias = Any
+"""A keyword argument, which is checked by hand as TensorFlow 1 did."""
 NodeFilter = Callable[[Node], object]
 TensorFilter = Callable[[Output], object]
 
@@ -330,7 +332,7 @@ def get_walks_union_ops(
 _KEYWORDS = frozenset(("graph", "positive_filter", "restrict_ops_regex", "restrict_ts_regex"))
 
 
-def select_ops(*args: object, **kwargs: Any) -> list[Node]:
+def select_ops(*args: object, **kwargs: Keyword) -> list[Node]:
     """Nodes by regular expressions and as they are, each once, in the order in which the arguments name them.
 
     Args:
@@ -355,7 +357,7 @@ def select_ops(*args: object, **kwargs: Any) -> list[Node]:
     return filter_ops(found, kwargs.get("positive_filter") or True)
 
 
-def select_ts(*args: object, **kwargs: Any) -> list[Output]:
+def select_ts(*args: object, **kwargs: Keyword) -> list[Output]:
     """Tensors by regular expressions and as they are; see `select_ops`, with the parts exchanged.
 
     The regular expressions are searched in ``node:0``; `restrict_ts_regex` passes over those that do not begin with
@@ -374,13 +376,13 @@ def select_ts(*args: object, **kwargs: Any) -> list[Output]:
     return [tensor for tensor in found if keep is None or keep(tensor)]
 
 
-def select_ops_and_ts(*args: object, **kwargs: Any) -> tuple[list[Node], list[Output]]:
+def select_ops_and_ts(*args: object, **kwargs: Keyword) -> tuple[list[Node], list[Output]]:
     """Nodes and tensors; a regular expression is for nodes unless it begins with ``(?#ts)``. See `select_ops`."""
     nodes = select_ops(*args, **{**kwargs, "restrict_ops_regex": False})
     return nodes, select_ts(*args, **{**kwargs, "restrict_ts_regex": True})
 
 
-def _graph(kwargs: dict[str, Any]) -> Graph | None:
+def _graph(kwargs: dict[str, Keyword]) -> Graph | None:
     unknown = kwargs.keys() - _KEYWORDS
     if unknown:
         raise Refusal(f"unknown keyword {quoted(min(unknown))}", code="bad-option", facts={"option": min(unknown)})

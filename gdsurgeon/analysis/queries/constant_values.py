@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
     Array: TypeAlias = NDArray[Any]
 
+Scalar: TypeAlias = Any
+"""What NumPy or struct has of an element or its type."""
 Element: TypeAlias = int | float | complex | bool | bytes
 
 BLOCK = 1 << 20
@@ -99,7 +101,7 @@ class ConstantValues:
             return np.array([*self.first(self.count), None], object)[:-1].reshape(self.shape)
         return self.numbers(0, self.count).reshape(self.shape)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+    def __array__(self, dtype: Scalar = None, copy: bool | None = None) -> Array:
         """What `numpy.asarray` calls."""
         found = self.numpy()
         found = found if dtype is None else found.astype(dtype)
@@ -344,7 +346,7 @@ class _Summed:
         return float(str(numpy_dtype(self._dtype).type(number)))
 
 
-def unpacked(dtype: DType, data: bytes) -> list[Any]:
+def unpacked(dtype: DType, data: bytes) -> list[Scalar]:
     """Returns the elements in DATA without NumPy; unsigned words for types that Python does not have."""
     if dtype.is_complex:
         parts = struct.unpack(f"<{2 * len(data) // dtype.size}{'f' if dtype.size == 8 else 'd'}", data)
@@ -353,7 +355,7 @@ def unpacked(dtype: DType, data: bytes) -> list[Any]:
     return list(struct.unpack(f"<{len(data) // dtype.size}{code}", data))
 
 
-def shortest(number: Any, dtype: DType) -> Any:
+def shortest(number: Scalar, dtype: DType) -> Scalar:
     """Returns the decimal number with the fewest digits that DTYPE stores as NUMBER, a float of less than 64 bits."""
     if not (dtype.is_float and dtype.code and dtype.size < 8 and isfinite(number)):
         return number
