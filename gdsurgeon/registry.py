@@ -98,69 +98,82 @@ class Entry(NamedTuple):
 
 
 COMMANDS = {
-    "inspect": Entry("Look", "Show what a graph takes and gives.", "cli.inspect"),
-    "show": Entry("Look", "Show all that is known of nodes.", "cli.show"),
-    "view": Entry("Look", "Show the scopes of a graph: a tree, or a picture.", "cli.view", "drawing.forms.picture"),
-    "select": Entry("Look", "Print the nodes that a selection picks.", "cli.select", "select.select_nodes"),
+    "inspect": Entry("Look", "Show the inputs, outputs, ops and problems of a model.", "cli.inspect"),
+    "show": Entry("Look", "Show the details of nodes.", "cli.show"),
+    "view": Entry("Look", "Draw the scopes of a graph as a tree or a picture.", "cli.view", "drawing.forms.picture"),
+    "select": Entry("Look", "Print the names of selected nodes.", "cli.select", "select.select_nodes"),
     "diff": Entry("Look", "Show what changed between two models.", "cli.diff", "difference.compare.diff"),
-    "set-shape": Entry(
-        "Inputs and outputs", "Set the shapes that inputs take.", "cli.set_shape", "edits.set_shape.set_shape"
-    ),
+    "set-shape": Entry("Inputs and outputs", "Set the shapes of inputs.", "cli.set_shape", "edits.set_shape.set_shape"),
     "freeze-input": Entry(
-        "Inputs and outputs", "Make inputs constants.", "cli.freeze_input", "edits.freeze_input.freeze_input"
+        "Inputs and outputs",
+        "Replace inputs by constants of the same name.",
+        "cli.freeze_input",
+        "edits.freeze_input.freeze_input",
     ),
     "add-preprocessing": Entry(
         "Inputs and outputs",
-        "Put a graph in front of a model's inputs.",
+        "Add a graph before the inputs of a model.",
         "cli.add_preprocessing",
         "edits.add_preprocessing.add_preprocessing",
     ),
     "add-postprocessing": Entry(
         "Inputs and outputs",
-        "Put a graph behind a model's outputs.",
+        "Add a graph after the outputs of a model.",
         "cli.add_postprocessing",
         "edits.add_postprocessing.add_postprocessing",
     ),
-    "steps": Entry("Inputs and outputs", "Show the steps that preprocessing is built of.", "cli.steps"),
-    "rename": Entry("Names", "Rename nodes, scopes, or many nodes by a pattern.", "cli.rename", "edits.rename.rename"),
-    "reroute": Entry(
-        "Wiring", "Have the consumers of one tensor read another.", "cli.reroute", "edits.reroute.reroute"
+    "steps": Entry("Inputs and outputs", "List the steps for preprocessing and postprocessing.", "cli.steps"),
+    "rename": Entry(
+        "Names", "Rename nodes, scopes, or nodes that match a pattern.", "cli.rename", "edits.rename.rename"
     ),
-    "insert": Entry("Wiring", "Splice a graph into a tensor.", "cli.insert", "edits.insert.insert"),
+    "reroute": Entry(
+        "Wiring", "Make the consumers of tensor OLD read tensor NEW.", "cli.reroute", "edits.reroute.reroute"
+    ),
+    "insert": Entry("Wiring", "Insert a graph at a tensor.", "cli.insert", "edits.insert.insert"),
     "control-edges": Entry(
         "Wiring", "Add and remove control edges.", "cli.control_edges", "edits.control_edges.control_edges"
     ),
-    "remove": Entry("Nodes", "Remove the selected nodes.", "cli.remove", "edits.remove.remove"),
-    "set-attr": Entry("Nodes", "Set the attrs or the op of nodes.", "cli.set_attr", "edits.set_attr.set_attr"),
-    "simplify": Entry("Nodes", "Make a graph smaller that gives the same.", "cli.simplify", "edits.simplify.simplify"),
-    "rewrite": Entry(
-        "Nodes", "Put other nodes in the place of those that match a pattern.", "cli.rewrite", "edits.rewrite.rewrite"
+    "remove": Entry("Nodes", "Remove nodes.", "cli.remove", "edits.remove.remove"),
+    "set-attr": Entry("Nodes", "Set attrs of nodes, or change their op.", "cli.set_attr", "edits.set_attr.set_attr"),
+    "simplify": Entry(
+        "Nodes", "Remove redundant nodes; outputs stay bit-identical.", "cli.simplify", "edits.simplify.simplify"
     ),
-    "compat": Entry("Nodes", "Make a file that an older TensorFlow takes.", "cli.compat", "edits.compat.compat"),
-    "repair": Entry("Nodes", "Put right what keeps a graph from loading.", "cli.repair", "edits.repair.repair"),
-    "quantize": Entry("Nodes", "Store weights in fewer bytes.", "cli.quantize", "edits.quantize.quantize"),
+    "rewrite": Entry("Nodes", "Replace nodes that match a pattern.", "cli.rewrite", "edits.rewrite.rewrite"),
+    "compat": Entry("Nodes", "Convert a model for an older TensorFlow.", "cli.compat", "edits.compat.compat"),
+    "repair": Entry("Nodes", "Fix what keeps TensorFlow from loading a graph.", "cli.repair", "edits.repair.repair"),
+    "quantize": Entry(
+        "Nodes", "Quantize weights to float16, bfloat16 or per-channel int8.", "cli.quantize", "edits.quantize.quantize"
+    ),
     "strip-weights": Entry(
-        "Nodes", "Take the weights out, to share the graph.", "cli.strip_weights", "edits.strip_weights.strip_weights"
+        "Nodes",
+        "Remove the weights, for example to share the graph.",
+        "cli.strip_weights",
+        "edits.strip_weights.strip_weights",
     ),
-    "set-device": Entry("Nodes", "Say where nodes ask to run.", "cli.set_device", "edits.set_device.set_device"),
+    "set-device": Entry(
+        "Nodes", "Change or clear the device of nodes.", "cli.set_device", "edits.set_device.set_device"
+    ),
     "fuse-ops": Entry(
-        "Functions", "Make the selected nodes one call of a function.", "cli.fuse_ops", "edits.fuse_ops.fuse_ops"
+        "Functions", "Replace the selected nodes by one call of a function.", "cli.fuse_ops", "edits.fuse_ops.fuse_ops"
     ),
     "inline": Entry(
-        "Functions", "Put the bodies of functions in the place of their calls.", "cli.inline", "edits.inline.inline"
+        "Functions", "Replace calls of functions by the nodes of the functions.", "cli.inline", "edits.inline.inline"
     ),
     "extract": Entry(
         "Copies and parts",
-        "Take the part of a graph between inputs and outputs.",
+        "Keep the part of a model between inputs and outputs.",
         "cli.extract",
         "edits.extract.extract",
     ),
     "import": Entry(
-        "Copies and parts", "Join another graph to a model.", "cli.import", "edits.import_graph.import_graph"
+        "Copies and parts",
+        "Add the graph of a second model to a model.",
+        "cli.import",
+        "edits.import_graph.import_graph",
     ),
     "clone-scope": Entry(
         "Copies and parts",
-        "Copy a name scope, with its own weights, loops and variables.",
+        "Copy a name scope, with its own weights.",
         "cli.clone_scope",
         "edits.clone_scope.clone_scope",
     ),
@@ -169,19 +182,19 @@ COMMANDS = {
     ),
     "freeze": Entry(
         "SavedModels and checkpoints",
-        "Make a SavedModel or a MetaGraph a GraphDef that needs no variables.",
+        "Convert a SavedModel or MetaGraph to a frozen GraphDef.",
         "cli.freeze",
         "edits.freeze.freeze",
     ),
     "to-savedmodel": Entry(
         "SavedModels and checkpoints",
-        "Make a GraphDef a SavedModel, with signatures.",
+        "Convert a frozen GraphDef to a SavedModel.",
         "cli.to_savedmodel",
         "edits.to_savedmodel.to_savedmodel",
     ),
     "convert": Entry(
         "SavedModels and checkpoints",
-        "Change a file between binary and text.",
+        "Convert a model file between binary and text.",
         "cli.convert",
         "operation.convert.operate_convert",
     ),
@@ -193,7 +206,7 @@ COMMANDS = {
     ),
     "slim": Entry(
         "SavedModels and checkpoints",
-        "Take out of a model all that its signatures do not need.",
+        "Write a SavedModel with only what its signatures need.",
         "cli.slim",
         "edits.slim.slim",
     ),
@@ -204,19 +217,25 @@ COMMANDS = {
         "operation.checkpoint.operate_checkpoint",
     ),
     "apply": Entry(
-        "Many edits", "Apply the edits of a script, proven together.", "cli.apply", "operation.library.apply"
+        "Many edits",
+        "Apply the edits of a script, with one proof and one write.",
+        "cli.apply",
+        "operation.library.apply",
     ),
     "validate": Entry(
-        "Proof", "Prove that a model runs, or gives what another gives.", "cli.validate", "operation.validate.validate"
+        "Proof",
+        "Check that a model loads and runs, or compare two models.",
+        "cli.validate",
+        "operation.validate.validate",
     ),
     "check-ops": Entry(
         "Proof",
-        "Tell which ops another engine lacks, and run a model there.",
+        "List ops that an engine or an older TensorFlow lacks.",
         "cli.check_ops",
         "operation.check_ops.check_ops",
     ),
-    "help": Entry("This program", "Show the help of a command.", "cli.help"),
-    "completion": Entry("This program", "Print a script that has a shell complete commands.", "cli.completion"),
+    "help": Entry("This program", "Show the help of a command, or the common options.", "cli.help"),
+    "completion": Entry("This program", "Print the shell script that completes commands.", "cli.completion"),
 }
 """In the order of the help."""
 

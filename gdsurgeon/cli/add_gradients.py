@@ -82,12 +82,14 @@ def command(
     rtol: float | None,
     atol: float | None,
 ) -> None:
-    """Add nodes that compute the gradients of tensors with respect to others.
+    """Add nodes that compute gradients.
 
-    The gradient functions are TensorFlow's. With --checkpoints or --budget the backward pass keeps a part of the
-    forward pass and computes the rest of it again, which takes less memory and more time; --shape says for which
-    sizes that is planned. Proven by running: the gradients are bit-identical to those that tf.gradients gives on the
-    original, and so are the outputs.
+    The gradient functions are TensorFlow's. With --checkpoints or --budget, the backward pass keeps a part of the
+    forward pass in memory and computes the rest again. This takes less memory and more time. The plan is made for
+    the input shapes that --shape gives.
+
+    Proof: the gradients are bit-identical to those of tf.gradients on MODEL, and the outputs of MODEL do not
+    change.
 
     \b
     Examples:

@@ -33,11 +33,13 @@ if TYPE_CHECKING:
     help="Output of MODEL, placeholder and result of POST.",
 )
 def command(request: Request, own: PartOptions, post: str | None, name: str | None, mapped: tuple[str, ...]) -> None:
-    """Put the graph POST, or one that is built of --steps, behind MODEL's outputs.
+    """Add a graph after the outputs of a model.
 
-    Every Placeholder X of POST names an output of MODEL, and POST must hold X_postprocessed. The result is served
-    under the name X; the raw value stays available as X_raw, and what reads X inside MODEL keeps reading it.
-    Proven by running: what the result serves is what POST gives for MODEL's outputs.
+    The graph is POST, or is built from --steps. Each Placeholder X of POST has the name of an output of MODEL, and
+    POST must contain a node X_postprocessed. The result returns X_postprocessed under the name X. The original
+    value stays available as X_raw, and consumers of X inside MODEL do not change.
+
+    Proof: the outputs of the result are those of POST on the outputs of MODEL.
 
     \b
     Examples:

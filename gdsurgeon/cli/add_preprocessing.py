@@ -43,11 +43,13 @@ def command(
     raw: str | None,
     mapped: tuple[str, ...],
 ) -> None:
-    """Put the graph PRE, or one that is built of --steps, in front of MODEL's inputs.
+    """Add a graph before the inputs of a model.
 
-    Every Placeholder P of PRE must be a Placeholder of MODEL, and PRE must hold P_preprocessed. What read P in MODEL
-    then reads P_preprocessed; P keeps its name and takes PRE's dtype and shape. Proven by running: what the result
-    gives for raw inputs is what MODEL gives for PRE's outputs.
+    The graph is PRE, or is built from --steps. Each Placeholder P of PRE has the name of a Placeholder of MODEL,
+    and PRE must contain a node P_preprocessed. The consumers of P in MODEL read P_preprocessed instead. P keeps its
+    name and gets the dtype and shape that it has in PRE.
+
+    Proof: the outputs for raw inputs are those of MODEL for the outputs of PRE.
 
     \b
     Examples:

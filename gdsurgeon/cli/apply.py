@@ -46,11 +46,14 @@ def command(
     check: bool,
     prove_each: bool,
 ) -> None:
-    """Apply the edits in SCRIPT to MODEL: one load, one proof, one write.
+    """Apply the edits of a script, with one proof and one write.
 
-    A line of SCRIPT is a line of the command line without 'gdsurgeon' and MODEL, such as 'rename x=image'. '#' begins a
-    comment, a backslash at its end continues a line, $VAR is a variable of the environment or of --var. Paths are
-    relative to SCRIPT; '-' reads it from standard input. Proven by running: what all lines promise together.
+    A line of SCRIPT is a command line without 'gdsurgeon' and MODEL, such as 'rename x=image'. '#' starts a
+    comment. A backslash at the end continues a line. $VAR is an environment variable or a variable of --var. Paths
+    are relative to SCRIPT; '-' reads SCRIPT from standard input. A script can read and write files: trust it like a
+    program.
+
+    Proof: all edits together do what they promise.
 
     \b
     Example:

@@ -48,7 +48,7 @@ def _names(_context: click.Context, _parameter: click.Parameter, incomplete: str
 @tolerance_options
 @validate_options
 def command(model: str, engine: str | None, as_json: bool, **options: Any) -> None:
-    """List the ops of MODEL that an engine or an older TensorFlow lacks.
+    """List ops that an engine or an older TensorFlow lacks.
 
     For an engine, the ops of MODEL and of its functions are looked up in a list made from a release of the engine. The
     list does not cover attrs, dtypes and shapes. With --run, the engine runs MODEL in its own process on generated or

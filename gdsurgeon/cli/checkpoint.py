@@ -76,11 +76,13 @@ def command(
     dry_run: bool,
     require_change: bool,
 ) -> None:
-    """List, verify or edit a checkpoint: PREFIX.index with PREFIX.data-*, or a V1 file.
+    """List, verify or edit the tensors of a checkpoint.
 
-    Keys change without the tensors being read or copied: the shards get further names. All edits happen at once;
-    keys are those before. The object graph of tf.train.Checkpoint follows. Proven by reading back what was written:
-    tensors are identical.
+    The checkpoint is PREFIX.index with PREFIX.data-*, or a V1 file. Changing keys does not read or copy tensors:
+    the shards are linked. All edits happen at once and use the keys of PREFIX. The object graph of
+    tf.train.Checkpoint is updated.
+
+    Proof: the new checkpoint is read back, and its tensors are identical.
 
     \b
     Examples:

@@ -48,12 +48,14 @@ def command(
     variables: Literal["clone", "share", "all"],
     with_slots: bool,
 ) -> None:
-    """Copy all that is under the name scope SRC to the scope DST, with its own weights.
+    """Copy a name scope, with its own weights.
 
-    The clone is wired to itself inside and to the originals outside, or as --map says. While loops, tables, queues,
-    variables and their initialisers become its own; of a SavedModel or a MetaGraph the saver, the collections and the
-    checkpoint follow. Proven by running: the clone gives what SRC gives on what the clone reads, the outputs that were
-    there are bit-identical, and neither changes where the other's restored variables do.
+    All nodes of scope SRC are copied to scope DST. Inside, the copy uses its own nodes; outside inputs are shared
+    unless --map changes them. The copy has its own while loops, tables, queues, variables and initialisers. In a
+    SavedModel or MetaGraph, the saver, the collections and the checkpoint are updated.
+
+    Proof: the copy returns what SRC returns for the same inputs, and the other outputs are bit-identical. A change
+    of the variables of one does not change the outputs of the other.
 
     \b
     Example:

@@ -33,7 +33,7 @@ def command(
     rtol: float | None,
     atol: float | None,
 ) -> None:
-    """Convert MODEL for an older TensorFlow.
+    """Convert a model for an older TensorFlow.
 
     Newer ops and attrs are replaced by older equivalents, also inside functions. If an op has none, all such ops are
     listed and nothing is written. check-ops --for lists what a release does not support.

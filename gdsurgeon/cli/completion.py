@@ -10,10 +10,10 @@ from gdsurgeon.cli.command import Command
 @click.command("completion", cls=Command)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def command(shell: str) -> None:
-    """Print a script that has SHELL complete gdsurgeon's commands.
+    """Print the shell script that completes commands.
 
-    It completes commands, options, their values, and files; where the model is on the line and is not large, the
-    names of its nodes, ops, scopes and functions too.
+    It completes commands, options, their values and files. If the command line names a model that is not too large,
+    it also completes the names of nodes, ops, scopes and functions.
 
     \b
     Examples:

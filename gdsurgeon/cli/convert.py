@@ -16,11 +16,13 @@ from gdsurgeon.errors import UsageError
 @OUT
 @output_option("-n", "--dry-run", is_flag=True, help="Do everything but write.")
 def command(model: str, as_json: bool, verbose: bool, form: str | None, out: str | None, dry_run: bool) -> None:
-    """Change the form of a model's file: binary to text, or text to binary.
+    """Convert a model file between binary and text.
 
-    Nothing else of it changes. MODEL is a GraphDef, a MetaGraph, or the folder of a SavedModel, which is written as a
-    folder. Where neither --format nor the suffix of OUT says so, the result is what MODEL is not. Proven by reading it
-    back: it is the same message, field by field.
+    Nothing else changes. MODEL is a GraphDef, a MetaGraph or the folder of a SavedModel, which is written as a
+    folder. Without --format, the suffix of OUT decides; if it does not, binary becomes text and text becomes
+    binary.
+
+    Proof: the result is read back and is the same message, field by field.
 
     \b
     Examples:

@@ -66,13 +66,13 @@ def command(
     out: str | None,
     mapping: str | None,
 ) -> None:
-    """Show what changed between MODEL and OTHER: the structure, names aside.
+    """Show what changed between two models.
 
-    Which node became which is found by what it computes and how it is wired, so that a model that was exported again
-    under other names, trained again, or given a layer more is compared with itself. What is paired and differs, is
-    told; so is what was added, removed, renamed. Nothing is run.
+    Nodes are matched by what they compute and how they are wired, not by name. So models that were exported again,
+    retrained or extended can be compared. The command reports nodes that changed, were added, removed or renamed.
+    Nothing is run.
 
-    The exit code is 0 where nothing differs, 1 where something does, and more where there is trouble.
+    Exit code 0: no difference; 1: a difference; higher codes: errors.
 
     \b
     Examples:

@@ -21,10 +21,12 @@ if TYPE_CHECKING:
 @edit_options
 @tensor_lists(inputs="Cut at these tensors; they become placeholders.", outputs="Keep what computes these tensors.")
 def command(request: Request, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> None:
-    """Cut MODEL down to the part that computes some tensors from others.
+    """Keep the part of a model between inputs and outputs.
 
-    Cut inputs become placeholders with their dtype and shape, and keep their names. Proven by running: the part gives
-    what MODEL gives when those tensors have the same values.
+    Tensors of --inputs become placeholders with their dtype, shape and name. Nodes that --outputs do not need are
+    removed.
+
+    Proof: the part returns what MODEL returns when those tensors have the same values.
 
     \b
     Example:

@@ -24,11 +24,12 @@ if TYPE_CHECKING:
     outputs="Freeze what computes these tensors, and ignore the signatures.",
 )
 def command(request: Request, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> None:
-    """Make a SavedModel, or a .meta with its checkpoint, a frozen GraphDef: variables become constants.
+    """Convert a SavedModel or MetaGraph to a frozen GraphDef.
 
-    It is cut down to what a signature computes (--signature KEY; serving_default, or the only one there is), or what
-    --outputs name. Values are copied from the checkpoint, functions are kept. Proven by running: it gives what the
-    restored model gives, bit for bit.
+    Variables become constants with the values of the checkpoint. Only the nodes that the outputs need are kept: the
+    outputs of --signature, of serving_default, of the only signature, or --outputs. Functions are kept.
+
+    Proof: the outputs are bit-identical to those of the restored model.
 
     \b
     Examples:

@@ -55,10 +55,12 @@ def command(
     rtol: float | None,
     atol: float | None,
 ) -> None:
-    """Make the selected nodes one call of a function.
+    """Replace the selected nodes by one call of a function.
 
-    TensorFlow does not put the function's body back in place when it runs the graph, unless --inline lets it. Outputs
-    of the graph keep their names. Proven by running: all outputs are bit-identical; under XLA within a tolerance.
+    TensorFlow does not inline the function when it runs the graph, unless --inline allows it. Outputs of the graph
+    keep their names.
+
+    Proof: all outputs are bit-identical, with --xla within a tolerance.
 
     \b
     Example:

@@ -14,7 +14,7 @@ OPTIONS = "options"
 @click.argument("name", metavar="[COMMAND]", required=False, shell_complete=commands)
 @click.pass_context
 def command(context: click.Context, name: str | None) -> None:
-    """Show the help of a command, the list of commands, or the common options.
+    """Show the help of a command, or the common options.
 
     \b
     Examples:

@@ -27,11 +27,12 @@ if TYPE_CHECKING:
     help="Connect tensor LEFT of MODEL to placeholder RIGHT of OTHER.",
 )
 def command(request: Request, other: str, scope: str, mapped: tuple[str, ...]) -> None:
-    """Join the graph OTHER to MODEL, in one file.
+    """Add the graph of a second model to a model.
 
-    What read a connected placeholder of OTHER reads the tensor of MODEL. If OTHER is a SavedModel, its variables become
-    constants, and a SavedModel as MODEL gets its signatures. Proven by running: MODEL's outputs are bit-identical, and
-    OTHER's are what OTHER gives on its own for the same values.
+    With --map, consumers of a placeholder of OTHER read a tensor of MODEL instead. If OTHER is a SavedModel, its
+    variables become constants. If MODEL is also a SavedModel, it gets the signatures of OTHER.
+
+    Proof: the outputs of MODEL are bit-identical, and those of OTHER are what OTHER returns for the same values.
 
     \b
     Example:

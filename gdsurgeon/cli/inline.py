@@ -29,10 +29,12 @@ if TYPE_CHECKING:
 def command(
     request: Request, functions: tuple[str, ...], keep_names: bool, rtol: float | None, atol: float | None
 ) -> None:
-    """Put the bodies of functions in the place of their calls, nested calls included.
+    """Replace calls of functions by the nodes of the functions.
 
-    Nodes are called CALL/NAME. Loops and conditionals (While, If) keep their functions; what nobody calls any more
-    leaves the library. Proven by running: all outputs are bit-identical.
+    Nested calls are also replaced. The new nodes are named CALL/NAME. Loops and conditionals (While, If) keep their
+    functions. Functions that are no longer used are removed.
+
+    Proof: all outputs are bit-identical.
 
     \b
     Example:

@@ -32,11 +32,14 @@ if TYPE_CHECKING:
 def command(
     request: Request, own: PartOptions, selection: Selection, tensor: str | None, words: tuple[str, ...], scope: str
 ) -> None:
-    """Insert the graph BODY, with one input and one output, at a tensor; or build it from --steps.
+    """Insert a graph at a tensor.
 
-    Consumers of the tensor read the output of BODY instead. With a selection instead of --at, the first output of each
-    selected node gets a copy of BODY, under the name of the node. Proven by running: BODY returns what it returns on
-    its own, and the outputs are those of MODEL when the tensor has that value.
+    BODY has one input and one output, or is built from --steps. Consumers of the tensor read the output of BODY
+    instead. If nodes are named or selected instead of --at, the first output of each node gets a copy of BODY,
+    under the name of the node.
+
+    Proof: BODY returns what it returns on its own, and the outputs are those of MODEL when the tensor has that
+    value.
 
     \b
     Examples:

@@ -43,9 +43,9 @@ def command(
     with_strings: bool,
     top: int | None,
 ) -> None:
-    """Show what a graph takes and gives: inputs, outputs, ops, and what is wrong with it.
+    """Show the inputs, outputs, ops and problems of a model.
 
-    A graph with structural faults is shown too; the faults go to standard error, and the exit code is 3.
+    A graph with structural faults is also shown; the faults are printed to standard error, and the exit code is 3.
 
     \b
     Examples:

@@ -34,19 +34,26 @@ def _print_version(context: click.Context, _parameter: click.Parameter, value: b
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.option(
-    "--version", is_flag=True, expose_value=False, is_eager=True, callback=_print_version, help="The version."
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_print_version,
+    help="Show the version and exit.",
 )
 @click.pass_context
 def main(context: click.Context) -> None:
-    """Edit a TensorFlow GraphDef, prove the edit by running it, then write it.
+    """Edit a TensorFlow GraphDef, prove the edit, then write it.
 
-    MODEL is a frozen GraphDef, binary or text; the folder of a SavedModel; a .meta file, or the prefix of its
-    checkpoint; or '-' for standard input, where a folder is a tar stream. Without -o the result goes to MODEL's name
-    with .edited in it. Standard output is data, standard error is for people.
+    MODEL is a GraphDef, binary or text; the folder of a SavedModel; a .meta file, or the prefix of its checkpoint; or
+    '-' for standard input, where a folder is a tar stream. Without -o, the result is written next to MODEL, with .edited
+    in its name. Data is printed to standard output; messages are printed to standard error.
+
+    COMMAND --help shows the options of a command, and gdsurgeon help options the common ones.
 
     \b
-    Exit codes: 0 done, 2 usage, 3 bad input, 4 edit refused, 5 validation failed, 6 cannot write,
-    7 could not be validated here, 70 an internal fault.
+    Exit codes: 0 done, 2 usage error, 3 bad input, 4 edit refused, 5 validation failed,
+    6 cannot write, 7 cannot be validated here, 70 internal error.
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())

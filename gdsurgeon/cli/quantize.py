@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 )
 @tensor_tolerance("; fail if not")
 def command(request: Request, dtype: str | None, keep: str, least: int, tolerance: float | None) -> None:
-    """Store weights in fewer bytes: halves with a Cast, or int8 with a scale for each channel and a Mul.
+    """Quantize weights to float16, bfloat16 or per-channel int8.
 
-    What the Cast or the Mul gives has the name of the constant, so that readers are as they were. The exact error of
-    each constant is told, the largest first (all of them in --report), and how far outputs are from what they were, and
-    what is before a Softmax, a NonMaxSuppression or a TopK. Nothing is claimed of that unless --tolerance says how far
-    they may be.
+    A Cast, or for int8 a Cast and a Mul with a scale for each channel, restores the constant under its name, so
+    that its consumers do not change. The summary lists the largest errors of constants, and --report all of them.
+    It also lists the differences of the outputs and of the inputs of Softmax, NonMaxSuppression and TopK. With
+    --tolerance, larger differences of outputs fail.
 
     \b
     Examples:

@@ -37,10 +37,12 @@ def command(
     allow_outputs: bool,
     orphans: bool,
 ) -> None:
-    """Remove the selected nodes.
+    """Remove nodes.
 
-    Refused while something still reads one of them, unless --bypass or --dangling says what it reads then. Control
-    edges and colocations are mended. Proven by running: what is left gives what MODEL gives with the same substitutes.
+    If other nodes read a removed node, the command fails, unless --bypass or --dangling gives these nodes a
+    different input. Control edges and colocations are updated.
+
+    Proof: the remaining outputs are those of MODEL with the same replacements.
 
     \b
     Examples:

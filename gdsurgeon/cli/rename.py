@@ -39,10 +39,11 @@ def command(
     patterns: tuple[str, ...],
     file: str | None,
 ) -> None:
-    """Rename nodes; inputs, control inputs and colocations follow.
+    """Rename nodes, scopes, or nodes that match a pattern.
 
-    All renames happen at once, so that a=b b=a exchanges two names. Proven by running both graphs: every output
-    is bit-identical to its counterpart under the new names.
+    Inputs, control inputs and colocations are updated. All renames happen at once, so a=b b=a exchanges two names.
+
+    Proof: every output is bit-identical to its counterpart under the old name.
 
     \b
     Example:

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 @edit_options
 @check_option
 def command(request: Request, only_check: bool, as_json: bool) -> None:
-    """Put right what keeps an old graph from being loaded.
+    """Fix what keeps TensorFlow from loading a graph.
 
-    Ops that want a variable and read a value, as in a frozen graph (RefSwitch, Assign, ReadVariableOp, ...), become
-    those that give the same of a value; colocations with nodes that are not there go; of several nodes with one name
-    each gets its own. Tables that nothing initialises and ops that TensorFlow does not know are named. Proven by
-    running: the result runs, and where MODEL does, the outputs are bit-identical.
+    Fix variable ops left in a frozen graph (RefSwitch, Assign, ReadVariableOp, ...), colocation with missing nodes,
+    and duplicate node names. Tables without an initialiser and ops that TensorFlow does not know are listed.
+
+    Proof: the result runs, and if MODEL also runs, the outputs are bit-identical.
 
     \b
     Examples:

@@ -34,10 +34,10 @@ def command(
     exclude: str | None,
     file: str | None,
 ) -> None:
-    """Have every consumer of tensor OLD read tensor NEW.
+    """Make the consumers of tensor OLD read tensor NEW.
 
-    Tensors are written node or node:1. Control inputs stay. What NEW itself depends on keeps reading OLD, so that
-    no cycle comes about.
+    A tensor is written node or node:1. Control inputs do not change. Nodes that NEW depends on keep reading OLD,
+    which avoids a cycle.
 
     \b
     Example:

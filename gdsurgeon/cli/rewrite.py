@@ -64,12 +64,14 @@ def command(
     as_json: bool,
     tolerance: float | None,
 ) -> None:
-    """Put other nodes in the place of those that match a pattern.
+    """Replace nodes that match a pattern.
 
-    $x is any tensor, $c:const a constant, 0.5 a constant of that value, Op{attr=value}(...) a node. A match stays as it
-    is where it is read from outside, lies across a loop or branch, or a name would be lost; the reasons are told.
-    Proven by running: outputs are compared, and what each match gives, each by its own largest element; and each
-    match by itself, on numbers of either sign.
+    $x is any tensor, $c:const a constant, 0.5 a constant of that value, Op{attr=value}(...) a node. A match is
+    skipped, with the reason, if an inner node is used elsewhere, if it crosses a loop or branch, or if an output
+    name would be lost.
+
+    Proof: the outputs and the results of each match are compared, relative to the largest element of the tensor.
+    Each match is also run in isolation on positive and negative numbers.
 
     \b
     Examples:

@@ -35,10 +35,10 @@ def command(
     tensors: bool,
     toposort: bool,
 ) -> None:
-    """Print the nodes that a selection picks, one name a line.
+    """Print the names of selected nodes.
 
-    What is named is united, then --exclude takes away; without anything named, all nodes are meant. On a terminal
-    control characters in names are escaped; in a pipe or a file names are exact.
+    The result is the union of all options, without the nodes of --exclude. Without options, all nodes are printed.
+    On a terminal, control characters in names are escaped; in a pipe or a file, names are exact.
 
     \b
     Example:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 @click.argument("words", metavar="[NODE]... KEY=VALUE...", shell_complete=nodes, nargs=-1)
 @click.option("--unset", "remove", metavar="KEY", multiple=True, help="Remove an attr.")
 def command(request: Request, selection: Selection, words: tuple[str, ...], remove: tuple[str, ...]) -> None:
-    """Set attrs of the named and selected nodes, or change their op.
+    """Set attrs of nodes, or change their op.
 
     VALUE has the type that the op declares for the attr: an int, a float, true or false, a dtype (float32 or DT_FLOAT),
     a shape (?,224,3; [] is a scalar, ... an unknown rank), a string, a function name, or a list with commas ([] is the

@@ -25,11 +25,12 @@ if TYPE_CHECKING:
 @click.option("--replace", "mapped", metavar="OLD=NEW", multiple=True, help="Replace a device, however it is spelt.")
 @click.option("--assign", "placed", metavar="DEVICE", help="Have the selected nodes ask for DEVICE.")
 def command(request: Request, selection: Selection, clear: bool, mapped: tuple[str, ...], placed: str | None) -> None:
-    """Say where nodes ask to run: the devices that are baked into a graph.
+    """Change or clear the device of nodes.
 
-    --clear and --replace change all nodes, also inside functions; with a selection, only the selected nodes.
-    --op selects nodes inside functions as well. /gpu:0 is /device:GPU:0, and matches as a part of
-    /job:worker/task:0/device:GPU:0, whose other parts are kept; /gpu:* is any GPU. --device is where the proof runs.
+    --clear and --replace change all nodes, also inside functions, or only the named and selected nodes. --op also
+    selects nodes inside functions. /gpu:0 means /device:GPU:0 and matches as a part of
+    /job:worker/task:0/device:GPU:0, whose other parts are kept; /gpu:* is any GPU. --device is not the device of
+    nodes, but where the proof runs.
 
     \b
     Examples:

@@ -25,14 +25,15 @@ if TYPE_CHECKING:
     "--map-file", "file", metavar="FILE", shell_complete=files, help="Read pairs INPUT=SHAPE from FILE, one a line."
 )
 def command(request: Request, inputs: tuple[str, ...], fix_batch: bool, no_batch_check: bool, file: str | None) -> None:
-    """Set the shapes that inputs take: another batch, another image size, or any.
+    """Set the shapes of inputs.
 
-    SHAPE is dimensions with commas between, ? for an unknown one; [] is a scalar, ... an unknown rank.
+    SHAPE is a list of dimensions such as 8,224,224,3. ? is an unknown dimension, [] a scalar, ... an unknown rank.
 
-    The graph is looked through for constants that do not fit the new shape: a Reshape with the batch in its shape,
-    weights behind a flattened image, ... Each is named, and nothing is written. --fix-batch mends the Reshapes of
-    which nothing but the batch does not fit. Where the batch grows, or is left open, each row of one must give what
-    MODEL gives for it alone.
+    If constants do not fit the new shape, such as the batch size in the shape of a Reshape, they are listed and
+    nothing is written. --fix-batch changes each Reshape whose only misfit is the batch size.
+
+    Proof: the outputs are those of MODEL. If the batch size grows or becomes unknown, each row of a batch must
+    return what MODEL returns for this row only.
 
     \b
     Examples:

@@ -45,13 +45,13 @@ def command(
     whole: bool,
     save: str | None,
 ) -> None:
-    """Show all that is known of nodes: of those named, and of those selected.
+    """Show the details of nodes.
 
-    What a node reads, with dtypes and shapes; who reads each output; attrs, device, control edges, functions. Of a
-    constant, or a variable that a checkpoint has, the first elements and what all are like. NODE may be a tensor
+    The details are inputs with dtypes and shapes, consumers of each output, attrs, device, control edges and
+    functions, and the first elements and statistics of constants and restored variables. NODE may be a tensor
     (node:1), or KEY/name of a signature.
 
-    A graph with structural faults is shown too; the faults go to standard error, and the exit code is 3.
+    A graph with structural faults is also shown; the faults are printed to standard error, and the exit code is 3.
 
     \b
     Examples:

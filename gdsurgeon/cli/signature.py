@@ -32,9 +32,10 @@ def command(
     inputs: tuple[str, ...],
     outputs: tuple[str, ...],
 ) -> None:
-    """Rename, remove and add signatures of a SavedModel, or of a MetaGraph, and their inputs and outputs.
+    """Rename, remove and add signatures.
 
-    The graph stays as it is. The functions by which TensorFlow 2 serves it follow.
+    MODEL is a SavedModel or a MetaGraph. Signatures, their inputs and their outputs can be changed. The graph does
+    not change. The functions with which TensorFlow 2 serves the signatures are updated.
 
     \b
     Examples:

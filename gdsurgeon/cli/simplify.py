@@ -58,15 +58,14 @@ def command(
     fold_bn: bool,
     tolerance: float | None,
 ) -> None:
-    """Make a graph smaller that gives the same, bit for bit.
+    """Remove redundant nodes; outputs stay bit-identical.
 
-    Passes, again and again until nothing is left to do: inline, unread, control-edges, conditions, checks,
+    These passes are repeated until nothing changes: inline, unread, control-edges, conditions, checks,
     stop-gradients, identities, neutral, pairs, equal-nodes, same-shape, dropout, shapes, constants, bodies,
-    functions. Inputs and outputs keep their names; --shape has an input take that shape alone. Proven by running: all
-    outputs, and what became constants, are bit-identical.
+    functions. Inputs and outputs keep their names. --shape fixes the shape of an input.
 
-    With --fold-bn, batch norms, paddings and gaps go into convolutions and products: outputs are the same but for
-    rounding, and so is each place that is computed otherwise, where it is and by itself.
+    With --fold-bn, batch norms, paddings and dilations are folded into convolutions and matrix products. Outputs
+    agree up to rounding; every folded layer is also checked in isolation.
 
     \b
     Examples:

@@ -17,11 +17,12 @@ if TYPE_CHECKING:
 @click.command("slim", cls=Command)
 @partial(edit_options, without=("as_v1",))
 def command(request: Request) -> None:
-    """Write a SavedModel with what the signatures of MODEL need, and nothing else, for all loaders.
+    """Write a SavedModel with only what its signatures need.
 
-    Nodes, functions, variables with their values, assets: of --signature KEY, or of all signatures. It restores itself,
-    also where MODEL leaves that to its Python objects, and has none of these. Proven by running: every signature gives
-    what it gave, bit for bit.
+    The result has the nodes, functions, variables with their values, and assets that --signature KEY or all
+    signatures need. All loaders can restore it: it does not contain or need the Python objects of MODEL.
+
+    Proof: every signature returns bit-identical outputs.
 
     \b
     Examples:

@@ -13,9 +13,10 @@ from gdsurgeon.cli.terminal import terminal
 @click.argument("name", required=False, shell_complete=steps)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(name: str | None, as_json: bool) -> None:
-    """List the steps that preprocessing and postprocessing are built of, or explain the step NAME.
+    """List the steps for preprocessing and postprocessing.
 
-    add-preprocessing, add-postprocessing and insert take them: --steps 'STEP | STEP(argument, key=value)'.
+    With NAME, explain this step. add-preprocessing, add-postprocessing and insert build a graph from steps: --steps
+    'STEP | STEP(argument, key=value)'.
 
     \b
     Examples:

@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 @click.option("--keep-strings", is_flag=True, help="Keep strings, and other constants of at most 64 elements.")
 @click.option("--keep", metavar="REGEX", default="", help="Keep constants whose names match.")
 def command(request: Request, keep_strings: bool, keep: str) -> None:
-    """Take the weights out: a file that loads, runs and has every shape, to be shared in a bug report.
+    """Remove the weights, for example to share the graph.
 
-    Every constant becomes one 0, False or empty string, but for small ones that shapes follow from: axes, sizes,
-    paddings, counts. In functions, too. Proven by running: each output has the dtype and the shape that it had; and by
-    comparing the graphs: same ops, same wiring, same attrs.
+    The result loads, runs and keeps all shapes. Every constant, also inside functions, becomes a single 0, False or
+    empty string, except small constants that determine shapes: axes, sizes, paddings, counts.
+
+    Proof: each output keeps its dtype and shape, and the graphs have the same ops, wiring and attrs.
 
     \b
     Examples:

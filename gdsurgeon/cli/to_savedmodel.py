@@ -40,10 +40,13 @@ def command(
     assets: tuple[str, ...],
     unfreeze: str | None,
 ) -> None:
-    """Make a frozen GraphDef a SavedModel, with signatures, for servers and loaders of either TensorFlow.
+    """Convert a frozen GraphDef to a SavedModel.
 
-    KEY is that of the signature, serving_default where none is said. The graph stays as it is; weights that are
-    unfrozen are variables again, with a checkpoint. Proven by running what the signatures give.
+    The SavedModel has the given signatures and works with servers and loaders of TensorFlow 1 and 2. KEY is the key
+    of a signature [default: serving_default]. The graph does not change, except that the constants of --unfreeze
+    become variables with a checkpoint.
+
+    Proof: the signatures return what MODEL returns.
 
     \b
     Example:

@@ -62,13 +62,11 @@ if TYPE_CHECKING:
 @validate_options
 @click.pass_context
 def command(context: click.Context, /, model: str, other: str | None, as_json: bool, **options: Any) -> None:
-    """Prove that a model is sound, loads and runs, or that OTHER gives what MODEL gives.
+    """Check that a model loads and runs, or compare two models.
 
-    Outputs are paired by name; what has no partner is a failure. The graphs are run as they are written, and then as
-    TensorFlow's optimiser (Grappler) makes them, as in deployment. What they differ in where no output shows it is
-    named; nodes that are another are run apart, on numbers of their own. With two devices (--device cpu,gpu) MODEL is
-    compared with itself, and the drift reported. --reduce, --save-feeds and --save-outputs write where the models
-    differ, too.
+    Outputs are paired by name; an output without a partner is a failure. The graphs are run as written, and then as
+    TensorFlow optimizes them (Grappler). Differences that do not show in the outputs are listed; replaced nodes are
+    also run in isolation on random inputs. With two devices (--device cpu,gpu), MODEL is compared with itself.
 
     \b
     Examples:

@@ -62,9 +62,9 @@ def command(
     out: str | None,
     form: str | None,
 ) -> None:
-    """Show the scopes of a graph: a tree here, or a picture.
+    """Draw the scopes of a graph as a tree or a picture.
 
-    Neighbours of the same structure are one line. Without --depth the tree is as deep as fits a screen.
+    Neighbours of the same structure are shown as one line. Without --depth, the tree is as deep as fits the screen.
 
     \b
     Examples:
