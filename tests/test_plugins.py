@@ -85,7 +85,7 @@ def test_its_refusals_are_those_of_any_command(desk: Desk) -> None:
 def test_a_slip_of_the_keyboard(desk: Desk) -> None:
     ran = desk.run("strip-check", "model.pb")
     assert ran.code == 2
-    check_said(ran, "there is no command 'strip-check'", "Did you mean 'strip-checks'?")
+    check_said(ran, "unknown command 'strip-check'", "Did you mean 'strip-checks'?")
 
 
 def test_the_shell_completes_it(installed: Path) -> None:

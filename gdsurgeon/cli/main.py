@@ -46,8 +46,8 @@ def main(context: click.Context) -> None:
     """Edit a TensorFlow GraphDef, prove the edit, then write it.
 
     MODEL is a GraphDef, binary or text; the folder of a SavedModel; a .meta file, or the prefix of its checkpoint; or
-    '-' for standard input, where a folder is a tar stream. Without -o, the result is written next to MODEL, with .edited
-    in its name. Data is printed to standard output; messages are printed to standard error.
+    '-' for standard input, where a folder is a tar stream. Without -o, the result is written next to MODEL, with
+    .edited in its name. Data is printed to standard output; messages are printed to standard error.
 
     COMMAND --help shows the options of a command, and gdsurgeon help options the common ones.
 
