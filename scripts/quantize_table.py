@@ -95,7 +95,7 @@ def told(code: int, said: str, report: str) -> str:
         return "; ".join(line.strip() for line in said.splitlines() if line.startswith(("Error: ", "  ")))
     facts = json.loads(Path(report).read_text())
     edit = facts["edit"]
-    if facts["idle"]:
+    if facts["nothing_to_do"]:
         return "-"
     left = edit["bytes_after"] / edit["bytes_before"]
     packed = edit["gzipped_after"] / edit["gzipped_before"]

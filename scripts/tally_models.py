@@ -72,7 +72,7 @@ def row(path: Path) -> Row:
     if not alone["passed"]:
         return Row(path.name, nodes, "no", "no", shortened(error, path))
     proof = alone["proof"]
-    outputs = sum(not output["inside"] for output in proof["outputs"])
+    outputs = sum(not output["inner"] for output in proof["outputs"])
     executed = f"{counted(outputs, 'output')}, {counted(proof['samples'], 'sample')}"
     remarks = [*nan_remarks(alone), *(f"{s['output']}: {s['reason']}" for s in proof["skipped"])]
     remarks += alone["warnings"]
@@ -108,7 +108,7 @@ def after_a_rename(path: Path) -> tuple[str, list[str]]:
     if verdict is None or not verdict["passed"]:
         return "no", [shortened(error, path)]
     proof = verdict["proof"]
-    inside = sum(output["inside"] and output["compared"] for output in proof["outputs"])
+    inside = sum(output["inner"] and output["compared"] for output in proof["outputs"])
     inner = f" and {counted(inside, 'inner tensor')}" if inside else ""
     how = "bit-identical" if not proof["largest_difference"] else f"up to {proof['largest_difference']:.3g}"
     remarks = [f"{o['original']}: {o['reason']}" for o in proof["outputs"] if not o["compared"]]

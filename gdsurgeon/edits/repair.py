@@ -66,7 +66,7 @@ def repair(graph: Graph, *, custom_ops: bool = False) -> EditResult:
     changed = [node.name for node in graph.touched()]
     counts = Counter(each.kind for each in found if each.is_mendable)
     facts: dict[str, Json] = {
-        "ailments": [
+        "faults": [
             {"kind": each.kind, "node": each.node, "text": each.text, "mended": each.is_mendable} for each in found
         ]
         + [{"kind": "name", "node": "", "text": text, "mended": True} for text in graph.mended],

@@ -107,7 +107,7 @@ class OutputProof(Data):
             "shape": list(self.shape),
             "value": self.value or None,
             "compared": self.comparison is not None,
-            "inside": self.inside,
+            "inner": self.inside,
         }
         if self.comparison is not None:
             c = self.comparison
@@ -118,7 +118,7 @@ class OutputProof(Data):
             out["reason"] = self.reason
         if self.moved is not None:
             m = self.moved
-            out["moved"] = {"max_abs_difference": m.max_abs, "differing": m.differing, "elements": m.count}
+            out["measured"] = {"max_abs_difference": m.max_abs, "differing": m.differing, "elements": m.count}
         return out
 
 
@@ -300,7 +300,7 @@ class Proof(Data):
             "device": self.device or None,
             "runtime": self.runtime or None,
             "feeds": self.feeds,
-            "made": self.made,
+            "feed_origins": self.made,
             "random": self.chance,
             "outputs": [output.as_json() for output in self.outputs],
             "compared": sum(not output.inside for output in self.compared),
@@ -308,14 +308,14 @@ class Proof(Data):
             "judged": self.judged,
             "tolerance": {"rtol": self.rtol, "atol": self.atol} if self.rtol or self.atol else None,
             **({"onednn_difference": self.onednn_difference} if self.onednn_difference else {}),
-            **({"deployed": self.deployed._asdict()} if self.deployed is not None else {}),
+            **({"grappler": self.deployed._asdict()} if self.deployed is not None else {}),
             **({"tolerance_of_largest": self.of_largest} if self.of_largest else {}),
             "memory": self.memory._asdict() if self.memory is not None else None,
             "skipped": [{"output": name, "reason": reason} for name, reason in self.skipped],
             "seconds": round(self.seconds, 3),
-            **({"as_graphs": {**self.as_graphs}} if self.as_graphs else {}),
-            **({"served": self.served} if self.served else {}),
-            **({"released": self.released} if self.released else {}),
+            **({"by_comparison": {**self.as_graphs}} if self.as_graphs else {}),
+            **({"loader": self.served} if self.served else {}),
+            **({"run_in": self.released} if self.released else {}),
             **({"pieces": [piece.as_json() for piece in self.pieces]} if self.pieces else {}),
         }
 

@@ -96,7 +96,7 @@ def outcome_json(outcome: CheckpointOutcome) -> dict[str, Json]:
         "set": outcome.valued,
         "object_graph_changed": outcome.followed,
         "tensors": outcome.compared.tensors,
-        "idle": outcome.idle,
+        "nothing_to_do": outcome.idle or None,
         "warnings": outcome.warnings,
         "seconds": round(outcome.seconds, 3),
     }

@@ -29,7 +29,7 @@ def as_json(done: Converted, model: str) -> dict[str, Json]:
         "from": _form(done.was_text),
         "to": _form(done.is_text),
         "bytes": {"before": done.before, "after": done.after},
-        "idle": done.idle or None,
+        "nothing_to_do": done.idle or None,
         "warnings": done.warnings,
         "seconds": round(done.seconds, 3),
     }

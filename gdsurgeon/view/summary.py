@@ -273,7 +273,7 @@ def report(outcome: Outcome, command: str, error: Mapping[str, Json] | None = No
         "model": outcome.request.model,
         "output": outcome.out,
         "changed": not outcome.idle,
-        "idle": outcome.idle or None,
+        "nothing_to_do": outcome.idle or None,
         "dry_run": outcome.request.dry_run,
         "bytes": outcome.size,
         "nodes": {"before": outcome.counts_before.nodes, "after": outcome.counts_after.nodes},
@@ -304,7 +304,7 @@ def _edit_json(result: EditResult) -> dict[str, Json]:
     inside = {name: _intent_json(inner.intent) for name, (_, inner) in result.inside.items()}
     return {
         **_intent_json(result.intent),
-        **({"inside": inside} if inside else {}),
+        **({"function_bodies": inside} if inside else {}),
         "notes": result.notes,
         **result.facts,
     }

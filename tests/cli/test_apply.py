@@ -221,7 +221,7 @@ UNDONE = (
 def test_lines_that_change_nothing_in_all(lines: tuple[str, ...], files: Desk) -> None:
     report = files.report("apply", MODEL, script(files, *lines), "-o", "out.pb", *QUICK)
     assert files.files()["out.pb"] == FILES[MODEL]
-    assert bool(report["idle"]) == (set(lines) == {IDLE})
+    assert bool(report["nothing_to_do"]) == (set(lines) == {IDLE})
     refused(files, 4, "nothing-to-do", tuple(line for line in lines if line != IDLE or not report["changed"]),
             "--require-change")  # fmt: skip
 

@@ -59,7 +59,7 @@ def test_the_summary_and_the_report_say_what_was_done_inside(desk: Desk) -> None
     )
     assert f"in {BODY}: while/add  ->  while/sum" in ran.err
     report = json.loads((desk.folder / "r").read_bytes())
-    assert report["edit"]["inside"][BODY]["renamed"] == {"while/add": "while/sum"}
+    assert report["edit"]["function_bodies"][BODY]["renamed"] == {"while/add": "while/sum"}
 
 
 @pytest.mark.tensorflow

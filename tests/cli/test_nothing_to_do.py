@@ -54,15 +54,15 @@ def test_the_graph_is_passed_on(there: Desk, line: str) -> None:
     refused = there.refused(4, IDLE[line], command, "model.pb", *words, "--require-change")
     report = there.report(command, "model.pb", *words, "-o", "out.pb")
     assert (report["passed"], report["changed"], report["proof"]["level"]) == (True, False, "unchanged")
-    assert refused.error is not None and refused.err.startswith(f"Error: {report['idle']}")
+    assert refused.error is not None and refused.err.startswith(f"Error: {report['nothing_to_do']}")
     assert (there.folder / "out.pb").read_bytes() == MODEL
     notes = [text for text in there.run(command, "model.pb", *words, "-n").err.splitlines() if text[:6] == "Note: "]
-    assert len(notes) == 1 and report["idle"] in notes[0] and "Note:" not in refused.err
+    assert len(notes) == 1 and report["nothing_to_do"] in notes[0] and "Note:" not in refused.err
 
 
 def test_a_change_is_no_reason_for_a_note(there: Desk) -> None:
     report = there.report("rename", "model.pb", "y=w", "-o", "out.pb", *QUICK, "--require-change")
-    assert (report["changed"], report["idle"]) == (True, None)
+    assert (report["changed"], report["nothing_to_do"]) == (True, None)
 
 
 @pytest.mark.parametrize("line", REFUSED)
@@ -86,7 +86,7 @@ def test_text_stays_as_it_is_written_and_a_backup_is_kept(desk: Desk) -> None:
 def test_what_is_mended_on_the_way_is_proven(desk: Desk) -> None:
     desk.put("model.pb", graph_bytes(X, Y, node("z", "Neg", ["^x", "y"], T=FLOAT)))
     report = desk.report("set-device", "model.pb", "--clear", "-o", "out.pb")
-    assert report["idle"] and report["proof"]["compared"] == 1 and report["proof"]["largest_difference"] == 0
+    assert report["nothing_to_do"] and report["proof"]["compared"] == 1 and report["proof"]["largest_difference"] == 0
     mended = node("z", "Neg", ["y", "^x"], T=FLOAT)
     assert parsed((desk.folder / "out.pb").read_bytes()) == proto(X, Y, mended)
 
@@ -95,7 +95,7 @@ def test_of_several_bodies_one_may_have_nothing_to_do(desk: Desk) -> None:
     bodies = ("--in", "while_body_frozen_82", "--in", "while_cond_frozen_81")
     words = (*bodies, "--op", "AddV2", "--assign", "/cpu:0", "-o", "out.pb", *QUICK)
     report = desk.report("set-device", str(FIXTURES / "functions_tf2.pb"), *words)
-    assert list(report["edit"]["inside"]) == ["while_body_frozen_82"] and len(report["edit"]["notes"]) == 2
+    assert list(report["edit"]["function_bodies"]) == ["while_body_frozen_82"] and len(report["edit"]["notes"]) == 2
 
 
 CHECKED = {

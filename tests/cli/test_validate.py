@@ -383,7 +383,7 @@ def test_a_random_graph_is_named_and_passes_against_recorded_outputs_only_if_see
     )
     if model.graph_def.node[1].name == "shape":
         assert "noise" in bench.run("m.pb", "m.pb").err
-        assert [o["edited"] for o in bench.verdict("m.pb")["proof"]["outputs"] if not o["inside"]] == ["y"]
+        assert [o["edited"] for o in bench.verdict("m.pb")["proof"]["outputs"] if not o["inner"]] == ["y"]
 
 
 def test_chance_in_a_loop_is_no_excuse_for_a_difference(bench: Bench) -> None:

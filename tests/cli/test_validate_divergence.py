@@ -187,7 +187,7 @@ def test_surgery_against_its_parts(bench: Bench, surgery: Path) -> None:
     ):
         proof = bench.verdict(*arguments)["proof"]
         assert proof["compared"] == 1 and proof["largest_difference"] == 0
-        assert any(output["inside"] for output in proof["outputs"])
+        assert any(output["inner"] for output in proof["outputs"])
 
 
 def test_wrong_surgery_against_its_parts(bench: Bench, surgery: Path) -> None:

@@ -226,7 +226,7 @@ def test_options() -> None:
 )  # fmt: skip
 def test_what_the_comparison_of_the_graphs_alone_shows(desk: Desk, records: list[bytes], shown: list[str]) -> None:
     desk.put("model.pb", graphs.graph_bytes(*records))
-    assert [*desk.report("clone-scope", "model.pb", "s", "t", "-o", "out.pb")["proof"]["as_graphs"]] == shown
+    assert [*desk.report("clone-scope", "model.pb", "s", "t", "-o", "out.pb")["proof"]["by_comparison"]] == shown
 
 
 @pytest.mark.tensorflow

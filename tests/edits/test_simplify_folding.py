@@ -266,4 +266,4 @@ def test_constants_that_are_compared_are_no_outputs(desk: Desk) -> None:
         assert ran.code == 0, ran.err
         proof = json.loads((desk.folder / "r.json").read_text())["proof"]
         assert proof["compared"] == 1
-        assert {each["original"]: each["inside"] for each in proof["outputs"]} == {"y": False, "c": True, "d": True}
+        assert {each["original"]: each["inner"] for each in proof["outputs"]} == {"y": False, "c": True, "d": True}

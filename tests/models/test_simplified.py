@@ -28,7 +28,7 @@ def test_a_detector_with_loops_finds_what_it_found(tmp_path: Path) -> None:
     found = {output["original"]: output for output in proof["outputs"]}
     assert [found[name]["shape"][0] for name in ("prob", "landmarks", "box")] == [1, 1, 1]
     assert all(output["equal"] for output in found.values())
-    assert proof["deployed"]["difference"] == 0.0
+    assert proof["grappler"]["difference"] == 0.0
     before, after = load(str(model)), load(str(out))
     assert after.file_bytes <= before.file_bytes
     for op in ("Const", "Enter"):
