@@ -109,7 +109,7 @@ _BN = "$x, $scale, $offset, $mean, $variance"
 
 BOOK: dict[str, Page] = {
     "swish": Page(
-        "x * Sigmoid(x) in one spelling",
+        "x * Sigmoid(x) in one standard form",
         """
         of-product: Mul($x, Sigmoid(Mul(1, $x))) -> Mul($x, Sigmoid($x))
         quotient: RealDiv($x, Add|AddV2(1, Exp(Neg($x)))) -> Mul($x, Sigmoid($x))
@@ -117,7 +117,7 @@ BOOK: dict[str, Page] = {
         """,
     ),
     "hard-swish": Page(
-        "x * Relu6(x + 3) / 6 with a product in the place of the quotient",
+        "x * Relu6(x + 3) / 6 with a product instead of the quotient",
         f"""
         inner: Mul($x, RealDiv(Relu6(Add|AddV2($x, 3)), 6)) -> {_HARD}
         outer: RealDiv(Mul($x, Relu6(Add|AddV2($x, 3))), 6) -> {_HARD}
@@ -125,7 +125,7 @@ BOOK: dict[str, Page] = {
         """,
     ),
     "gelu": Page(
-        "GELU by Erf where it is by Erfc or by a quotient; of that by Tanh the cube as products",
+        "GELU by Erf instead of Erfc or a quotient; GELU by Tanh with the cube as products",
         f"""
         erfc: Mul(Mul(0.5, $x), Erfc(Mul(Neg($x), 0.70710678))) -> {_GELU}
         erfc-quotient: Mul(Mul(0.5, $x), Erfc(RealDiv(Neg($x), 1.41421356))) -> {_GELU}
@@ -135,15 +135,15 @@ Mul(0.7978845608028654, AddV2($x, Mul(0.044715, Mul($x, Mul($x, $x)))))
         """,
     ),
     "layer-norm": Page(
-        "layer normalisation by Rsqrt, which converters know",
+        "layer normalization with Rsqrt, as converters expect it",
         f"RealDiv({_NORM.replace('AXES', '$axes:scalar')}) -> {_NORMED}",
     ),
     "instance-norm": Page(
-        "instance normalisation over height and width by Rsqrt",
+        "instance normalization over height and width with Rsqrt",
         f"RealDiv({_NORM.replace('AXES', '$axes:[2]')}) -> {_NORMED}",
     ),
     "rms-norm": Page(
-        "x / Sqrt(mean of squares + epsilon) by Rsqrt",
+        "x / Sqrt(mean of squares + epsilon) with Rsqrt",
         f"""
         square: RealDiv($x, Sqrt(Add|AddV2({_MEAN}(Square($x), $axes:const), $eps:scalar))) -> \
 Mul($x, Rsqrt(AddV2({_MEAN}(Square($x), $axes), $eps)))
@@ -154,7 +154,7 @@ Mul($x, Rsqrt(AddV2({_MEAN}(Square($x), $axes), $eps)))
         """,
     ),
     "l2-norm": Page(
-        "x / Sqrt(sum of squares) by Rsqrt",
+        "x / Sqrt(sum of squares) with Rsqrt",
         """
         plain: RealDiv($x, Sqrt(Sum{keep_dims=true}(Square($x), $axes:const))) -> \
 Mul($x, Rsqrt(Sum{keep_dims=true}(Square($x), $axes)))
@@ -163,7 +163,7 @@ Mul($x, Rsqrt(Maximum(Sum{keep_dims=true}(Square($x), $axes), $eps)))
         """,
     ),
     "leaky-relu": Page(
-        "LeakyRelu where it is spelt by Maximum, or by Relu of either sign",
+        "LeakyRelu instead of Maximum, or of Relu of x and -x",
         """
         maximum: Maximum($x, Mul($alpha:0..1, $x)) -> LeakyRelu{alpha=$alpha}($x)
         difference: Sub(Relu($x), Mul($alpha:scalar, Relu(Neg($x)))) -> LeakyRelu{alpha=$alpha}($x)
@@ -182,7 +182,7 @@ AddV2(Relu($x), Mul($alpha, Minimum($x, 0)))
     ),
     "relu6-as-min-max": Page("Relu6 by Minimum and Maximum", "Relu6($x) -> Minimum(Maximum($x, 0), 6)"),
     "min-max-as-relu6": Page(
-        "Relu6 where it is spelt by Minimum and Maximum",
+        "Relu6 instead of Minimum and Maximum",
         """
         outer: Minimum(Maximum($x, 0), 6) -> Relu6($x)
         inner: Maximum(Minimum($x, 6), 0) -> Relu6($x)
@@ -190,7 +190,7 @@ AddV2(Relu($x), Mul($alpha, Minimum($x, 0)))
         """,
     ),
     "atrous": Page(
-        "convolutions between SpaceToBatchND and BatchToSpaceND with dilations",
+        "dilations instead of SpaceToBatchND and BatchToSpaceND around a convolution",
         """
         BatchToSpaceND(c=Conv2D{padding="VALID", strides=[1,1,1,1], data_format="NHWC", dilations=[1,1,1,1]}\
 (SpaceToBatchND($x, $block:const, $pads:const), $w), $other:const, $crops:const)
@@ -198,7 +198,7 @@ AddV2(Relu($x), Mul($alpha, Minimum($x, 0)))
         {"rule 1": _dilated},
     ),
     "conv-as-matmul": Page(
-        "1x1 convolutions as products of matrices",
+        "1x1 convolutions as matrix products",
         'Conv2D{strides=[1,1,1,1], data_format="NHWC", padding!="EXPLICIT"}($x, $w:[1,1,?,?]) -> BatchMatMulV2($x, $w)',
         alike=((("x", 3), ("w", 2)),),  # else it may be one of groups
     ),
@@ -235,6 +235,6 @@ NonMaxSuppressionV5($boxes, $scores, $most, $iou, $least, 0)
 (b=FusedBatchNormV3{{=n}}({_BN}), b:1, b:2, b:3, b:4)
         """,
     ),
-    "identity-n": Page("what an IdentityN hands on, without it", _identities()),
+    "identity-n": Page("Identity instead of IdentityN", _identities()),
 }
 """The pages, by name."""

@@ -50,7 +50,7 @@ def lines(checked: CheckedOps, helps: Mapping[str, str], *, whole: bool = False)
 def _list(checked: CheckedOps, helps: Mapping[str, str], *, whole: bool) -> Iterator[tuple[str, str]]:
     """What the list says."""
     lacking, called = checked.found.lacking, checked.engine.called
-    yield "ops", f"{called} lacks {counted(len(lacking), 'op')} of these" if lacking else f"{called} has all of them"
+    yield "ops", f"{called} lacks {counted(len(lacking), 'op')}" if lacking else f"{called} has all of them"
     for each in lacking:
         yield "lacks", _lacking(each, helps.get(each.op, ""), whole=whole)
 
@@ -67,7 +67,7 @@ def _run(run: EngineRun) -> Iterator[tuple[str, str]]:
     for note in run.notes:
         yield "note", note
     if not run.wrong:
-        yield "agrees", f"{run.called} gives what TensorFlow gives: {agreement(run)}"
+        yield "agrees", f"{run.called} returns the same as TensorFlow: {agreement(run)}"
 
 
 def _form(output: EngineOutput) -> str:
@@ -76,7 +76,7 @@ def _form(output: EngineOutput) -> str:
     if output.form == AS_IT_IS:
         return ""
     dims = ",".join(map(str, output.given_shape))
-    return f"; it comes as [{dims}]" + (", channels first" if output.form == CHANNELS_FIRST else "")
+    return f"; its shape is [{dims}]" + (", channels first" if output.form == CHANNELS_FIRST else "")
 
 
 def as_json(checked: CheckedOps, helps: Mapping[str, str], error: Mapping[str, Json] | None) -> dict[str, Json]:

@@ -212,7 +212,7 @@ def _op_lines(usage: Sequence[OpUsage]) -> Iterator[str]:
     head = ["op", "nodes", *(["in functions"] if inner else []), ""]
     rows = [head]
     for op in usage:
-        known = "" if op.is_known else "a function" if op.is_function else f"not known to TensorFlow {table_version()}"
+        known = "" if op.is_known else "a function" if op.is_function else f"unknown in TensorFlow {table_version()}"
         rows.append([printable(op.op), f"{op.nodes:,}", *([f"{op.inner_nodes:,}"] if inner else []), known])
     yield "  ops"
     yield from columns(rows, right=range(1, len(head) - 1))

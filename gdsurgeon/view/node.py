@@ -60,16 +60,16 @@ def lines(shown: ShownNode) -> Iterator[str]:
     facts = shown.facts
     node = facts.node
     head = f"{printable(node.name)}  {printable(node.op)}"
-    yield head + (f"  (stands for {_article(facts.end)} of the function)" if facts.end else "")
+    yield head + (f"  ({_article(facts.end)} of the function)" if facts.end else "")
     yield from (f"  broken    {fault}" for fault in shown.faults)
     if node.op_def is None:
-        yield f"  op        not known to TensorFlow {table_version()}"
+        yield f"  op        unknown in TensorFlow {table_version()}"
     if node.device:
         yield f"  device    {printable(node.device)}"
     yield from _input_lines(facts)
     yield from _output_lines(facts.outputs, shown.marked)
     if facts.waiting:
-        yield "  waited for by"
+        yield "  control outputs"
         yield from _columns([[printable(user.name), printable(user.op)] for user in facts.waiting])
     yield from _attr_lines(node)
     yield from _placed(facts)
@@ -93,7 +93,7 @@ def _input_lines(facts: NodeFacts) -> Iterator[str]:
 
 def _input_row(read: InputFacts) -> list[str]:
     if not read.is_there:
-        return [printable(read.argument), "", printable(read.name), "there is no such tensor"]
+        return [printable(read.argument), "", printable(read.name), "does not exist"]
     op = printable(read.op) + (f" = {_shortened(read.elements)}" if read.elements else "")
     return [printable(read.argument), typed(read.dtype, read.shape), printable(read.name), op]
 
@@ -109,7 +109,7 @@ def _shortened(elements: Sequence[Element]) -> str:
 
 
 def _op(node: Node | None) -> str:
-    return "there is no such node" if node is None else printable(node.op)
+    return "does not exist" if node is None else printable(node.op)
 
 
 def _output_lines(outputs: Sequence[OutputFacts], marked: set[int]) -> Iterator[str]:
@@ -118,9 +118,9 @@ def _output_lines(outputs: Sequence[OutputFacts], marked: set[int]) -> Iterator[
     for output in outputs:
         facts = [str(output.index), printable(output.argument), typed(output.dtype, output.shape)]
         if not output.is_there:
-            facts = [str(output.index), "the op has no such output"]
-        facts += ["nobody reads it" if not output.readers else f"read {_times(len(output.readers))}"]
-        facts += ["<- asked for"] if output.index in marked else []
+            facts = [str(output.index), "does not exist"]
+        facts += ["unused" if not output.readers else f"used {_times(len(output.readers))}"]
+        facts += ["<- selected"] if output.index in marked else []
         yield "    " + "  ".join(filter(None, facts))
         yield from _columns([["called", printable(name)] for name in output.served], "      ")
         rows = [[f"input {r.slot} of", printable(r.node.name), printable(r.node.op)] for r in output.readers]
@@ -189,7 +189,7 @@ def _tensor_text(value: AttrValue) -> str:
 def _placed(facts: NodeFacts) -> Iterator[str]:
     if facts.colocated:
         yield "  colocated with"
-        rows = [[printable(name), "" if there else "there is no such node"] for name, there in facts.colocated]
+        rows = [[printable(name), "" if there else "does not exist"] for name, there in facts.colocated]
         yield from _columns(rows)
     if facts.companions:
         yield "  colocated with it"
@@ -212,7 +212,7 @@ def _value_lines(node: Node, *, is_whole: bool) -> Iterator[str]:
     what = f"{value.dtype.name} {format_shape(value.shape)}"
     yield f"  value     {what}, {counted(value.count, 'element')}, {size(value.nbytes)}"
     if value.count > 1 and value.stored < value.count:
-        yield f"    stored  {counted(value.stored, 'element')}; the last stands for all the others"
+        yield f"    stored  {counted(value.stored, 'element')}; the last is repeated"
     if value.count > 1:
         yield from (f"    {label:<7} {text}" for label, text in _statistics(value))
     if is_whole:
@@ -224,8 +224,8 @@ def _value_lines(node: Node, *, is_whole: bool) -> Iterator[str]:
 def _nowhere(node: Node) -> str:
     """That the value of a variable is not there."""
     if not isinstance(node.graph, Graph) or node.graph.serving is None:
-        return "  no value  that of a variable is not in the file"
-    return Line("  no value  that of a variable is in a checkpoint: {checkpoint} names one")
+        return "  no value  the file has no value of this variable"
+    return Line("  no value  a variable has its value in a checkpoint: name it with {checkpoint}")
 
 
 def _statistics(value: ConstantValues) -> Iterator[tuple[str, str]]:

@@ -73,9 +73,9 @@ def test_a_node(shown: Any) -> None:
         "    1  b  float32 [4,2]  w  Const = 1, 0, nan, inf, -2.5, 3, 4, 5",
         "    ^x  Placeholder",
         "  outputs",
-        "    0  product  float32 [?,2]  read once",
+        "    0  product  float32 [?,2]  used once",
         "      input 1 of  s  Split",
-        "  waited for by",
+        "  control outputs",
         "    z  AddV2",
         "  attrs",
         "    T      float32",
@@ -92,8 +92,8 @@ def test_a_tensor_is_marked(shown: Any) -> None:
         "    0  split_dim  int32 []       axis  Const = 1",
         "    1  value      float32 [?,2]  h     MatMul",
         "  outputs",
-        "    0  output[0]  float32 [?,1]  nobody reads it",
-        "    1  output[1]  float32 [?,1]  read 3 times  <- asked for",
+        "    0  output[0]  float32 [?,1]  unused",
+        "    1  output[1]  float32 [?,1]  used 3 times  <- selected",
         "      input 0 of  y  Identity",
         "      input 0 of  z  AddV2",
         "      input 1 of  z  AddV2",
@@ -212,8 +212,8 @@ def test_in_a_function(desk: Desk, shown: Any) -> None:
     desk.put("m.pb", graph_bytes(*records, trailer=library(inner) + graphs.VERSIONS))
     assert "  calls     F, 2 nodes" in shown("c")
     assert one(desk, "c")["functions"] == [{"name": "F", "nodes": 2}]
-    assert shown("x", "out", "--in", "F")[0] == "x  Placeholder  (stands for an argument of the function)"
-    assert "out  Identity  (stands for a result of the function)" in shown("out", "--in", "F")
+    assert shown("x", "out", "--in", "F")[0] == "x  Placeholder  (an argument of the function)"
+    assert "out  Identity  (a result of the function)" in shown("out", "--in", "F")
     assert shown("k", "--in", "F")[-1] == "    all     3"
 
 
@@ -234,16 +234,19 @@ def test_long_lists_are_wrapped_and_callers_have_lines_of_their_own(desk: Desk, 
     meta_graphs.put(desk.folder / "sm", values=False)
     lines = shown("y", model="sm")
     assert lines[lines.index("      called  ragged/r/0") + 1] == "      called  serving_default/y"
-    assert shown("w", model="sm")[-1] == "  no value  that of a variable is in a checkpoint: --checkpoint names one"
+    assert (
+        shown("w", model="sm")[-1]
+        == "  no value  the value of a variable is in a checkpoint: name it with --checkpoint"
+    )
     desk.put("v.pb", graph_bytes(node("v", "VariableV2", dtype=FLOAT, shape=(2,))))
-    assert shown("v", model="v.pb")[-1] == "  no value  that of a variable is not in the file"
+    assert shown("v", model="v.pb")[-1] == "  no value  the file has no value of this variable"
 
 
 def test_a_loop(desk: Desk, shown: Any) -> None:
     desk.put("m.pb", graphs.counting_loop().bytes())
     lines = shown("merge", "switch:1")
     assert "    1  inputs[1]  int32     next   NextIteration" in lines
-    assert any("<- asked for" in line for line in lines)
+    assert any("<- selected" in line for line in lines)
 
 
 @pytest.mark.parametrize(
@@ -253,12 +256,12 @@ def test_a_loop(desk: Desk, shown: Any) -> None:
             [identity("y", "gone")],
             "y",
             ["  broken    node 'y' reads 'gone', but there is no node 'gone'",
-             "    0  input  gone  there is no such tensor"],
+             "    0  input  gone  does not exist"],
         ),
-        ([placeholder("x"), identity("y", "x:3")], "y", ["    0  input  x:3  there is no such tensor"]),
-        ([placeholder("x"), identity("y", "x:3")], "x", ["    3  the op has no such output  read once"]),
-        ([identity("y", "a:b:c")], "y", ["    0  a:b:c  there is no such tensor"]),
-        ([placeholder("x"), identity("y", "x", "^no")], "y", ["    ^no  there is no such node"]),
+        ([placeholder("x"), identity("y", "x:3")], "y", ["    0  input  x:3  does not exist"]),
+        ([placeholder("x"), identity("y", "x:3")], "x", ["    3  does not exist  used once"]),
+        ([identity("y", "a:b:c")], "y", ["    0  a:b:c  does not exist"]),
+        ([placeholder("x"), identity("y", "x", "^no")], "y", ["    ^no  does not exist"]),
         ([identity("a", "b"), identity("b", "a")], "a", ["    0  input  float32  b  Identity"]),
         ([placeholder("x"), node("k", "Const", dtype=FLOAT)], "k", ["  no value  the value of 'k' cannot be read: its attr 'value' is missing or corrupt"]),  # noqa: E501
         ([placeholder("x"), node("y", "Whatever", ["x", "x"])], "y", ["    1  float32  x  Placeholder"]),

@@ -220,9 +220,9 @@ def test_ops_that_are_not_known(fixtures: Path, capsys: pytest.CaptureFixture[st
     Path("odd.pb").write_bytes(data)
     assert exit_code(["inspect", "odd.pb", "--ops"]) == 0
     captured = capsys.readouterr()
-    known = [line for line in captured.out.splitlines() if "not known" in line or "a function" in line]
+    known = [line for line in captured.out.splitlines() if "unknown in" in line or "a function" in line]
     assert len(known) == 2
-    assert known[0].startswith("    My\\x1bOp         1             0  not known to TensorFlow 2.")
+    assert known[0].startswith("    My\\x1bOp         1             0  unknown in TensorFlow 2.")
     assert known[1] == "    f                1             0  a function"
     assert "\x1b" not in captured.out + captured.err
 

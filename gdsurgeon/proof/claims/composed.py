@@ -290,7 +290,7 @@ def _inputs_reached(parts: Parts, proof: Proof) -> None:
     compared.update(nodes_of(o.before for o in proof.compared if not o.before.startswith(("pre(", "post("))))
     for interface in parts.taken:
         if compared.isdisjoint(depending_on(parts.model.graph, [interface.name])):
-            reasons = joined("; ", dict.fromkeys(reason for _, reason in proof.skipped)) or "there is none"
+            reasons = joined("; ", dict.fromkeys(reason for _, reason in proof.skipped)) or "no output depends on it"
             line = "no output that depends on {input} could be compared: {reasons}"
             raise NotValidatedError(
                 Line(line, input=quoted(interface.name), reasons=reasons),
