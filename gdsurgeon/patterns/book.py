@@ -163,7 +163,7 @@ Mul($x, Rsqrt(Maximum(Sum{keep_dims=true}(Square($x), $axes), $eps)))
         """,
     ),
     "leaky-relu": Page(
-        "LeakyRelu instead of Maximum, or of Relu of x and -x",
+        "LeakyRelu instead of Maximum or of two Relus",
         """
         maximum: Maximum($x, Mul($alpha:0..1, $x)) -> LeakyRelu{alpha=$alpha}($x)
         difference: Sub(Relu($x), Mul($alpha:scalar, Relu(Neg($x)))) -> LeakyRelu{alpha=$alpha}($x)
