@@ -70,13 +70,13 @@ def freeze(
 
     nodes, functions = handles.apply()
     constants = _put_constants(graph, kept, variables, weights) if weights is not None else []
-    initialisers = _initialisers(graph, serving, kept)
+    initialisers, groups = _initialisers(graph, serving, kept)
     graph.stand_alone()
     result = cut_down(graph, starts, [_now(graph, end) for end in ends], initialisers)
     intent = result.intent
     intent.added += constants
     intent.removed = [name for name in intent.removed if name not in constants and name in graph.pristine()]
-    intent.changed += [name for name in nodes if name in graph]
+    intent.changed += [name for name in (*nodes, *groups) if name in graph]
     intent.functions.changed = [name for name in functions if name in graph.functions]
     if initialisers:
         result.notes.append(_run_first(graph, serving, initialisers))
@@ -195,12 +195,31 @@ def _put_constants(graph: Graph, kept: Sequence[Node], variables: Sequence[Node]
     return list(names.values())
 
 
-def _initialisers(graph: Graph, serving: Serving, kept: Sequence[Node]) -> list[Node]:
-    """The nodes by which a loader initialises tables, where there are any among those KEPT."""
-    if not any(is_table(node.op) for node in kept):
-        return []
-    names = serving.initialising.targets if serving.initialising is not None else ()
-    return [node for name in names if (node := graph.find(name)) is not None]
+def _initialisers(graph: Graph, serving: Serving, kept: Sequence[Node]) -> tuple[list[Node], list[str]]:
+    """Returns the nodes by which a loader initialises the tables among those KEPT, and the names of changed groups.
+
+    A group, a NoOp of other initialisers, no longer waits for initialisers of other things.
+    """
+    tables = [node for node in kept if is_table(node.op)]
+    topology = topology_of(graph)
+
+    def serves(node: Node) -> bool:
+        above = topology.upstream([topology.id_of(node)])
+        return any(above[topology.id_of(table)] for table in tables)
+
+    names = serving.initialising.targets if serving.initialising is not None and tables else ()
+    found = [node for name in names if (node := graph.find(name)) is not None and serves(node)]
+    pending, left = list(found), {}
+    for node in pending:  # grows during the loop
+        if node.op == "NoOp" and all(user.op == "NoOp" for user in graph.users(node)) and node not in left:
+            needed_ones = [control for control in node.controls if serves(control)]
+            above = topology.upstream(map(topology.id_of, needed_ones))
+            left[node] = [control for control in node.controls if above[topology.id_of(control)]]
+            pending += needed_ones
+    changed = {node: controls for node, controls in left.items() if len(controls) < len(node.controls)}
+    for node, controls in changed.items():
+        graph.set_controls(node, controls)
+    return found, [node.name for node in changed]
 
 
 def _run_first(graph: Graph, serving: Serving, initialisers: Sequence[Node]) -> Remark:

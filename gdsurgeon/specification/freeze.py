@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from gdsurgeon.comparison.audit import audit
 from gdsurgeon.comparison.compare import Comparison
-from gdsurgeon.comparison.intent import made
+from gdsurgeon.comparison.intent import Altered, made
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.closure import closure
 from gdsurgeon.graph.graph import Graph
@@ -40,10 +40,12 @@ def violations(
     variables = {row for row in kept if is_variable(table.op(row))}
     readers = closure(variables, lambda row: _passing(before, table, row) & kept) - variables
     kept |= above(table, assignments(table, kept - variables))
-    if any(is_table(table.op(row)) for row in kept) and before.serving is not None and before.serving.initialising:
-        kept |= above(table, [table.rows[name] for name in before.serving.initialising.targets])
-    intent, faults = cut_down(comparison, kept, starts)
+    initialising, groups = _initialising(before, {row for row in kept if is_table(table.op(row))})
+    intent, faults = cut_down(comparison, kept | initialising, starts)
     yield from faults
+    for row, left in groups.items():
+        intent.changed.append(table.names[row])
+        intent.altered.append(Altered(table.names[row], "controls", tuple(table.names[each] for each in left)))
     for row in variables:
         node = before[table.names[row]]
         controls = [control.name for control in node.controls]
@@ -65,6 +67,32 @@ def violations(
     changed = set(before.functions.reachable(called)) & set(comparison.facts.functions.changed)
     intent.functions.changed = sorted(changed)
     yield from audit(comparison, intent)
+
+
+def _initialising(graph: Graph, tables: set[int]) -> tuple[set[int], dict[int, list[int]]]:
+    """Returns the rows by which a loader initialises TABLES, and the groups among them that lose members.
+
+    Groups, NoOps of other initialisers, come with the rows that they still wait for.
+    """
+    table, serving = graph.store.table, graph.serving or Serving()
+    run = (serving.before or serving).initialising
+
+    def serving_rows(rows: Iterable[int]) -> list[int]:
+        return [row for row in rows if not tables.isdisjoint(above(table, [row]))]
+
+    rows: set[int] = set()
+    groups: dict[int, list[int]] = {}
+    pending = serving_rows(table.rows[name] for name in run.targets) if run is not None else []
+    for row in pending:  # grows during the loop
+        if table.op(row) != "NoOp" or any(table.op(user) != "NoOp" for user in table.users(row)):
+            rows |= above(table, [row])
+        elif row not in groups:
+            controls = [table.rows[control.name] for control in graph[table.names[row]].controls]
+            needed = above(table, serving_rows(controls))
+            groups[row] = [control for control in controls if control in needed]
+            pending += serving_rows(controls)
+    lost = {row: left for row, left in groups.items() if len(left) < len(graph[table.names[row]].controls)}
+    return rows | groups.keys(), lost
 
 
 def _served(serving: Serving, keys: Sequence[str]) -> tuple[list[str], list[str]]:

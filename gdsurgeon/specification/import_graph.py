@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from gdsurgeon.comparison.compare import Comparison
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.container.surroundings import Place, Surroundings, Tensor
+from gdsurgeon.errors import quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import is_numbered
 from gdsurgeon.specification.joining import Joined, in_scope
@@ -38,7 +39,7 @@ def around(
 ) -> Iterator[str]:
     """Has EXPECTED have the signatures of OTHER; see `gdsurgeon.specification.surroundings.wrong_surroundings`.
 
-    One that is not FOUND was left out, as the edit says.
+    A signature without outputs, or with a tensor that is not dense, is left out.
     """
     connected = {placeholder.partition(":")[0] for _, placeholder in connect}
     own = {place[1] for place in expected.values if place[0] == "signature"}
@@ -48,6 +49,9 @@ def around(
         wanted = f"{scope.strip('/').replace('/', '_')}_{key}" if scope.strip("/") else key
         new = wanted if wanted in made else next((k for k in made if wanted in own and is_numbered(k, wanted)), None)
         if new is None:
+            is_dense = not any("/" in name for name in (*signature.inputs, *signature.outputs))
+            if is_dense and any(text.partition(":")[0] not in connected for text in signature.outputs.values()):
+                yield f"the signature {quoted(key)} of the imported model is missing"
             continue
         expected.values["signature", new, "method"] = signature.method
         for side, tensors in (("input", signature.inputs), ("output", signature.outputs)):
@@ -61,7 +65,6 @@ def around(
         for given in [p for p in found if p[:3] == ("signature", new, "input") and p[-1] == "tensor"]:
             if given not in expected.values and connected and given[3] in expected.graph:
                 _expect(expected, given[:4], given[3], "")  # an input of the model, before what is connected
-    yield from ()
 
 
 def _expect(expected: Expected, place: Place, node: str, index: str) -> None:

@@ -227,8 +227,8 @@ def test_a_large_constant_is_an_object(desk: Desk, loaded: Any, saved_models: Sh
 def test_signatures_that_share_what_they_change(desk: Desk, loaded: Any, saved_models: Shipped) -> None:
     """Each is asked of the model as it is loaded."""
     added = ("--outputs", "again:n=counted/n", "--outputs", "more:n=counted/n")
-    err = ran(desk, "signature", saved_models.path("several"), *added, "-o", "out")
-    assert "served   tf.saved_model.load returns the same for again, more" in err
+    report = desk.report("signature", saved_models.path("several"), *added, "-o", "out")
+    assert report["proof"]["served"].endswith("again, more")
     check_served(loaded, "out", saved_models.recorded("several", "counted"), "more")
 
 
@@ -268,9 +268,7 @@ def test_tensorflow_is_asked(desk: Desk, loaded: Any, saved_models: Shipped, mon
     """A function that is not what the graph does is found by its nodes; where nobody looks there, by running it."""
     desk.put("pre.pb", placeholder("raw", INT32) + node("used", "Bitcast", ["raw"], T=INT32, type=FLOAT))
     edit = ("add-preprocessing", saved_models.path("dense"), "pre.pb", "--map", f"{KEY}/x=raw,used", "-o", "out")
-    assert "served   tf.saved_model.load returns the same for serving_default" in ran(desk, *edit, "-n") + ran(
-        desk, *edit
-    )
+    assert desk.report(*edit)["proof"]["served"].endswith(KEY)
     shutil.rmtree("out")
 
     def negated(*args: Any) -> signature.MadeSignature:
@@ -282,15 +280,12 @@ def test_tensorflow_is_asked(desk: Desk, loaded: Any, saved_models: Shipped, mon
 
     monkeypatch.setattr(objects, "signature_function", negated)
     for level in ("structure", "run"):
-        found = desk.run(*edit, "--validate", level)
-        assert found.code == 5
-        assert "the function of the signature 'serving_default' is another" in found.err
+        found = desk.refused(5, "unsound-graph", *edit, "--validate", level)
+        assert found.error is not None
+        (fault,) = found.error.facts["faults"]  # type: ignore[misc]
+        assert (fault["code"], fault["signature"]) == ("wrong-function", KEY)  # type: ignore[index, call-overload]
     monkeypatch.setattr(surroundings, "wrong_functions", lambda *_: [])
-    found = desk.run(*edit)
-    assert found.code == 5
-    assert (
-        "for the signature 'serving_default', tf.saved_model.load returns different values than the graph" in found.err
-    )
+    desk.refused(5, "differs", *edit)
     assert desk.run(*edit, UNCHECKED).code == 0
 
 
@@ -300,10 +295,10 @@ def test_variables_that_only_objects_restore(desk: Desk, loaded: Any, saved_mode
     recorded = saved_models.recorded("keras_saved")
     with pytest.raises(Exception, match="Could not find variable"):
         loaders.by_tensorflow_1(loaded, model, KEY, recorded.inputs)
-    err = ran(desk, "rename", model, "--regex", "^=p/", "-o", "out")
-    assert "bit-identical" in err
+    report = desk.report("rename", model, "--regex", "^=p/", "-o", "out")
+    assert report["proof"]["largest_difference"] == 0
     check_served(loaded, "out", recorded, ways=loaders.OF_OBJECTS)
-    assert "deployed optimised by Grappler it runs, too" in ran(desk, "validate", "out")
+    assert desk.answer("validate", "out")["passed"]
 
 
 def no_shapes(made: Any) -> None:
@@ -340,7 +335,7 @@ def test_a_function_declares_what_its_signature_does(
         return made
 
     edit = ("signature", saved_models.path("dense"), "--rename", f"{KEY}/y=z", *QUICK, "-o", "out")
-    monkeypatch.setattr(container_objects, part, wrong)
-    desk.refused(5, "unsound-graph", *edit)
-    monkeypatch.undo()
+    with monkeypatch.context() as patch:
+        patch.setattr(container_objects, part, wrong)
+        desk.refused(5, "unsound-graph", *edit)
     ran(desk, *edit)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support import loaders
+from support.cloning import KEYS, table, variable
 from support.desk import Desk, check_error
 from support.graphs import add, node
 from support.meta_graphs import checkpoint, graph, meta_graph, put, serving
@@ -226,3 +227,20 @@ def test_a_value_that_is_given_for_an_input_with_a_default_reaches_both_graphs(
     put(desk.folder / "model", serving({"D": "d:0"}, {"s": "s:0"}, taken, served))
     proof = desk.report(command[0], "model", *command[1:], "--feed", f"{name}=[3, 4]", "-o", "out")["proof"]
     assert proof["outputs"][0]["value"] == "[4.5, 10]" and proof["samples"] == 1
+
+
+@pytest.mark.tensorflow
+def test_a_table_and_a_variable_that_one_group_initialises(desk: Desk) -> None:
+    """What initialises the table stays; what initialises a variable that no output needs is removed."""
+    groups = [node("more", "NoOp", ["^other/Assign"]), node("all", "NoOp", ["^fill/fill", "^more", "^fill/keys"])]
+    model = serving(
+        {"k": "k:0"}, {"y": "s/find:0"}, KEYS, *table("s", "", "fill"), *variable("other", "other"), *groups
+    )
+    model.collection_def["saved_model_main_op"].node_list.value[:] = ["all"]
+    put(desk.folder / "model", model)
+    ran = desk.run("freeze", "model", "--feed", "k=1,3", "-o", "out.pb")
+    assert ran.code == 0, ran.err
+    frozen = gds.load("out.pb")
+    left = {"k", "s/table", "s/default", "s/find", "fill/keys", "fill/values", "fill/fill", "all"}
+    assert {node.name for node in frozen.nodes()} == left
+    assert [control.name for control in frozen["all"].controls] == ["fill/fill", "fill/keys"]

@@ -77,7 +77,10 @@ def _served_functions(found: Surroundings) -> Iterator[Remark]:
             if at[:2] == ("signature", key) and at[2] in sides and at[-1] in ("dtype", "shape"):
                 sides[at[2]].setdefault(at[3], {})[at[-1]] = value
         keywords = found.get(("object", str(child), "argument_keywords"), ())
-        if keywords != tuple(sorted(sides["input"])):
+        positional = found.get(("object", str(child), "allowed_positional_arguments"), 0)
+        if keywords != tuple(sorted(sides["input"])) or positional != (
+            len(sides["input"]) == 1
+        ):  # as TensorFlow has it
             yield _at(place, "wrong-function", f"the function of {quoted(key)} has different argument names", key)
         for side, wanted in sides.items():
             declared = _declared(function.get(f"{side}s"))
