@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -100,3 +101,11 @@ def test_paths_as_objects(tmp_path: Path) -> None:
     gds.operate_convert(gds.ConvertRequest(model, tmp_path / "model.pbtxt"))
     assert gds.validate(tmp_path / "model.pbtxt", level="structure").loaded == ""
     assert gds.check_ops(model, "tflite").found is not None
+
+
+def test_the_page_of_the_library_lists_every_public_name_once() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "library.md").read_text()
+    table = page[page.index("## All functions") : page.index("## From tf.contrib")]
+    cells = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+    assert sorted(name for cell in cells for name in re.findall(r"`(\w+)`", cell)) == sorted(gds.__all__)
+    assert {*gds.__all__, "__version__"} <= set(dir(gds))
