@@ -6,15 +6,16 @@ command's usage and options, `index.md` the list of commands, and `steps.md` the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from html import escape
 from pathlib import Path
 from typing import Any
 
 import click
 
-from gdsurgeon.cli.command import HEADINGS
+from gdsurgeon.cli.command import HEADINGS, SharedOption
 from gdsurgeon.cli.main import main as program
+from gdsurgeon.cli.options import common_options
 from gdsurgeon.registry import COMMANDS
 from gdsurgeon.steps.book import book
 from gdsurgeon.steps.step import Step, spelt
@@ -45,38 +46,50 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 
 def list_of_commands() -> Iterator[str]:
-    """Yields a heading and a table of commands for each group of `gdsurgeon --help`."""
+    """Yields a table of commands for each group of `gdsurgeon --help`, and the options that most commands have."""
     yield "## All commands"
     groups: dict[str, list[tuple[str, str]]] = {}
     for name, entry in COMMANDS.items():
-        groups.setdefault(entry.group, []).append(
-            (f'<a href="{name}.html"><code>{name}</code></a>', escape(entry.help))
-        )
+        groups.setdefault(entry.group, []).append((f'<a href="{name}.html">{code(name)}</a>', escape(entry.help)))
     for group, rows in groups.items():
         yield f"### {group}"
         yield table(rows)
+    yield "## Common options"
+    yield "Most commands have these options. `gdsurgeon help options` prints them."
+    context = click.Context(program, info_name="gdsurgeon", **program.context_settings)
+    yield from tables(common_options(), context)
 
 
 def reference(name: str) -> Iterator[str]:
-    """Yields the usage and the options of the command NAME, under the headings of its help."""
+    """Yields the usage and the options of the command NAME: tables of its own options, the names of common ones."""
     top = click.Context(program, info_name="gdsurgeon", **program.context_settings)
     command = program.get_command(top, name)
     assert command is not None
     context = click.Context(command, parent=top, info_name=name, **command.context_settings)
-    sections: dict[str, list[tuple[str, str]]] = {heading: [] for heading in HEADINGS}
-    for option in command.params:
-        record = option.get_help_record(context)
-        if isinstance(option, click.Option) and record is not None:
-            sections[getattr(option, "heading", OWN)].append((code(record[0]), escape(record[1])))
+    options = [option for option in command.params if isinstance(option, click.Option) and not option.hidden]
+    common = [option for option in options if isinstance(option, SharedOption) and option.is_common]
     yield f"## {OWN}"
     yield f"```text\ngdsurgeon {name} {' '.join(command.collect_usage_pieces(context))}\n```"
-    for heading, rows in sections.items():
-        if rows:
-            yield from (table(rows),) if heading == OWN else (f"### {heading}", table(rows))
+    yield from tables([option for option in options if option not in common], context)
+    if common:
+        names = ", ".join(f'<code class="option">{option.opts[0]}</code>' for option in common)
+        yield f"### Common options\n\n{names}: see [the list of common options](index.md#common-options)."
     if name == "steps":
         yield "## All steps"
         for step in book().values():
             yield from step_reference(step)
+
+
+def tables(options: Iterable[click.Option], context: click.Context) -> Iterator[str]:
+    """Yields a table of OPTIONS for each heading of the help, below that heading if it is not the first."""
+    sections: dict[str, list[tuple[str, str]]] = {heading: [] for heading in HEADINGS}
+    for option in options:
+        record = option.get_help_record(context)
+        if record is not None:
+            sections[getattr(option, "heading", OWN)].append((code(record[0]), escape(record[1])))
+    for heading, rows in sections.items():
+        if rows:
+            yield from (table(rows),) if heading == OWN else (f"### {heading}", table(rows))
 
 
 def step_reference(step: Step) -> Iterator[str]:

@@ -214,7 +214,9 @@ def _translated() -> Iterator[None]:
         yield
     except TensorFlowMissing as missing:
         raise NotValidatedError(
-            f"{LOADER} cannot be used here: {missing}", code="no-tensorflow", advice="not-loaded"
+            f"{LOADER} cannot be used here: {missing}",
+            code="no-tensorflow",
+            advice=("install-tensorflow", "not-loaded"),
         ) from missing
     except RuntimeFailure as failure:
         error = error_of(failure)

@@ -52,7 +52,7 @@ def test_the_site_has_every_command_option_and_step(site: Path) -> None:
         command = program.get_command(group, name)
         assert command is not None
         options = [option for option in command.params if isinstance(option, click.Option) and not option.hidden]
-        names = [max(option.opts, key=len) for option in options] + ([] if name != "steps" else list(book()))
+        names = [option.opts[0] for option in options] + ([] if name != "steps" else list(book()))
         assert [option for option in names if option not in page] == [], name
 
 
