@@ -8,6 +8,7 @@ import click
 
 from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.complete import listed, nodes
+from gdsurgeon.cli.meanings import known_option
 from gdsurgeon.cli.options import edit_options, names_in, tolerance_options
 from gdsurgeon.errors import UsageError
 
@@ -19,53 +20,16 @@ if TYPE_CHECKING:
 
 @click.command("add-gradients", cls=Command)
 @edit_options
-@click.option(
-    "--ys",
-    metavar="TENSOR,...",
-    shell_complete=listed(nodes),
-    multiple=True,
-    required=True,
-    help="What is differentiated; summed.",
-)
-@click.option(
-    "--xs",
-    metavar="TENSOR,...",
-    shell_complete=listed(nodes),
-    multiple=True,
-    help="With respect to what: inputs, activations, constants.",
-)
-@click.option("--weights", is_flag=True, help="With respect to every floating constant of more than one element, too.")
-@click.option(
-    "--grad-ys",
-    metavar="TENSOR,...",
-    shell_complete=listed(nodes),
-    multiple=True,
-    help="What comes in for each of --ys, instead of ones.",
-)
-@click.option("--prefix", "scope", metavar="SCOPE", help="Name scope of the new nodes.  [default: gradients]")
-@click.option("--names", metavar="NAME,...", multiple=True, help="Names of the results, one for each of --xs.")
-@click.option(
-    "--unconnected",
-    type=click.Choice(["error", "zero"]),
-    default="error",
-    show_default=True,
-    help="Where --ys do not depend on one of --xs.",
-)
-@click.option(
-    "--checkpoints",
-    metavar="none|speed|memory|collection|TENSOR,...",
-    shell_complete=listed(nodes),
-    multiple=True,
-    help="What is kept of the forward pass; the rest is computed again.  [default: none]",
-)
-@click.option(
-    "--budget", type=click.FloatRange(0, min_open=True), metavar="MIB", help="Keep as much as fits into so much memory."
-)
-@click.option(
-    "--threads",
-    type=click.IntRange(1, 1024),
-    help="How many nodes run at a time where the plan will run.  [default: as many as processors here]",
-)
+@known_option("--ys", shell_complete=listed(nodes), required=True)
+@known_option("--xs", shell_complete=listed(nodes))
+@known_option("--weights")
+@known_option("--grad-ys", shell_complete=listed(nodes))
+@known_option("--prefix", "scope")
+@known_option("--names")
+@known_option("--unconnected", default="error", show_default=True)
+@known_option("--checkpoints", shell_complete=listed(nodes))
+@known_option("--budget")
+@known_option("--threads")
 @tolerance_options
 def command(
     request: Request,

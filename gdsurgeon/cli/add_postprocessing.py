@@ -8,6 +8,7 @@ import click
 
 from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.complete import files, nodes, paired
+from gdsurgeon.cli.meanings import known_option
 from gdsurgeon.cli.options import edit_options
 from gdsurgeon.cli.part_options import PartOptions, part_options
 
@@ -21,16 +22,12 @@ if TYPE_CHECKING:
 @edit_options
 @click.argument("post", required=False, shell_complete=files)
 @part_options
-@click.option(
-    "--at", "name", metavar="TENSOR", shell_complete=nodes, help="With --steps: the output, if MODEL has several."
-)
-@click.option(
+@known_option("--at", "name", shell_complete=nodes, help="With --steps: the output, if MODEL has several.")
+@known_option(
     "--map",
     "mapped",
-    metavar="OUTPUT=RAW,RESULT",
     shell_complete=paired(nodes),
-    multiple=True,
-    help="Output of MODEL, placeholder and result of POST.",
+    help="OUTPUT=RAW,RESULT: an output of MODEL; placeholder and result of POST.",
 )
 def command(request: Request, own: PartOptions, post: str | None, name: str | None, mapped: tuple[str, ...]) -> None:
     """Add a graph after the outputs of a model.

@@ -8,6 +8,7 @@ import click
 
 from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.complete import files, paired, placeholders
+from gdsurgeon.cli.meanings import known_option
 from gdsurgeon.cli.options import edit_options
 from gdsurgeon.cli.part_options import PartOptions, part_options
 
@@ -19,21 +20,13 @@ if TYPE_CHECKING:
 @edit_options
 @click.argument("pre", required=False, shell_complete=files)
 @part_options
-@click.option(
-    "--at",
-    "name",
-    metavar="TENSOR",
-    shell_complete=placeholders,
-    help="With --steps: the input, if MODEL has several.",
-)
-@click.option("--raw", metavar="TYPE[SHAPE]", help="With --steps: what comes in, such as 'uint8[?,?,3]'.")
-@click.option(
+@known_option("--at", "name", shell_complete=placeholders, help="With --steps: the input, if MODEL has several.")
+@known_option("--raw")
+@known_option(
     "--map",
     "mapped",
-    metavar="INPUT=RAW,RESULT",
     shell_complete=paired(placeholders),
-    multiple=True,
-    help="Input of MODEL, placeholder and result of PRE.",
+    help="INPUT=RAW,RESULT: an input of MODEL; placeholder and result of PRE.",
 )
 def command(
     request: Request,

@@ -8,6 +8,7 @@ import click
 
 from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.complete import files
+from gdsurgeon.cli.meanings import known_option
 from gdsurgeon.cli.options import edit_options
 from gdsurgeon.errors import InputError, UsageError
 
@@ -34,9 +35,9 @@ class _Apply(Command):
 @click.command("apply", cls=_Apply)
 @edit_options
 @click.argument("script", shell_complete=files, required=False)
-@click.option("--var", "variables", metavar="VAR=VALUE", multiple=True, help="Give $VAR in SCRIPT a value.")
-@click.option("--check", is_flag=True, help="Only say what is wrong with SCRIPT; MODEL need not be given.")
-@click.option("--prove-each", is_flag=True, help="Prove one line after the other, not all at once.")
+@known_option("--var", "variables")
+@known_option("--check", help="Only check SCRIPT, with or without MODEL: exit 0 or 2.")
+@known_option("--prove-each")
 @click.pass_context
 def command(
     context: click.Context,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from gdsurgeon.cli.command import selection_option
 from gdsurgeon.cli.complete import functions
+from gdsurgeon.errors import UsageError
 
 if TYPE_CHECKING:
     from gdsurgeon.container.load import Model
@@ -16,17 +17,8 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., object])
 
-_bodies = selection_option(
-    "--in",
-    "functions",
-    metavar="FUNCTION",
-    multiple=True,
-    shell_complete=functions,
-    help="Do it in the body of this library function, where names are those of the body.",
-)
-_body = selection_option(
-    "--in", "function", metavar="FUNCTION", shell_complete=functions, help="Look into the body of this function."
-)
+_bodies = selection_option("--in", "functions", shell_complete=functions)
+_body = selection_option("--in", "functions", shell_complete=functions, help="Look into the body of this function.")
 
 
 def in_bodies(command: F) -> F:
@@ -41,8 +33,15 @@ def in_bodies(command: F) -> F:
 
 
 def in_body(command: F) -> F:
-    """For a query: it arrives as `function`; see `opened`."""
-    return _body(command)
+    """For a query: the one function named by --in arrives as `function`; see `opened`."""
+
+    @functools.wraps(command)
+    def wrapper(functions: tuple[str, ...], **options: Any) -> object:
+        if len(functions) > 1:
+            raise UsageError("give --in once", code="given-twice", facts={"option": "--in"})
+        return command(function=functions[0] if functions else None, **options)
+
+    return _body(wrapper)  # type: ignore[return-value]
 
 
 def opened(model: str, function: str | None, wanted: Wanted) -> Model:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar
 import click
 
 from gdsurgeon.cli.hints import error_json, worded
+from gdsurgeon.cli.meanings import known_option
 from gdsurgeon.cli.summary import whole
 from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.errors import EditError, GdsurgeonError, Json, NothingToDo, UsageError
@@ -29,9 +30,8 @@ NOTHING_MATCHED = "nothing-matched"
 
 def check_option(command: F) -> F:
     """The options --check and --json of an edit; they arrive as `only_check` and `as_json`."""
-    text = "Only check, and write nothing: exit 0 nothing to do, 1 to do, 4 impossible."
-    command = click.option("--json", "as_json", is_flag=True, help="With --check: print JSON.")(command)
-    return click.option("--check", "only_check", is_flag=True, help=text)(command)
+    command = known_option("--json", "as_json", help="With --check: print JSON.")(command)
+    return known_option("--check", "only_check")(command)
 
 
 def refuse_options(request: Request, *, only_check: bool, as_json: bool, option: str = "--check") -> None:

@@ -10,6 +10,7 @@ import click
 
 from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.complete import files
+from gdsurgeon.cli.meanings import known_option
 from gdsurgeon.cli.options import tolerance_options, validate_options
 from gdsurgeon.cli.tensor_lists import tensor_lists, tensors_in, unnamed
 from gdsurgeon.cli.terminal import terminal
@@ -33,17 +34,9 @@ def _names(_context: click.Context, _parameter: click.Parameter, incomplete: str
 
 @click.command("check-ops", cls=Command)
 @click.argument("model", shell_complete=files)
-@click.option(
-    "--for",
-    "engine",
-    metavar="TARGET",
-    shell_complete=_names,
-    help="opencv, openvino, tfjs, tflite or tf1.15.  [required]",
-)
-@click.option("--run", is_flag=True, help="Also run MODEL in the engine and compare with TensorFlow.")
-@click.option(
-    "--run-in", metavar="WHEEL|DIR", shell_complete=files, help="With --run: the engine, if it is not installed."
-)
+@known_option("--for", "engine", shell_complete=_names)
+@known_option("--run")
+@known_option("--run-in", shell_complete=files, help="With --run: the engine, if it is not installed.")
 @tensor_lists(outputs="With --run: compare these tensors.")
 @tolerance_options
 @validate_options

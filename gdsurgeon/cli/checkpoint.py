@@ -9,6 +9,7 @@ import click
 
 from gdsurgeon.cli.command import Command, output_option
 from gdsurgeon.cli.complete import checkpoint_keys, files, paired
+from gdsurgeon.cli.meanings import known_option
 from gdsurgeon.cli.options import answer_options, pair, pairs
 from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.errors import InputError, UsageError, printable, quoted
@@ -25,39 +26,19 @@ MOST_FAULTS = 100
 
 @click.command("checkpoint", cls=Command)
 @partial(answer_options, metavar="PREFIX")
-@click.option("--list", "listing", is_flag=True, help="Print the tensors; that is what happens without options, too.")
-@click.option("--verify", "verifying", is_flag=True, help="Hold every byte against its checksum.")
-@click.option(
-    "--rename",
-    "renames",
-    metavar="OLD=NEW",
-    multiple=True,
-    shell_complete=paired(checkpoint_keys),
-    help="Give a tensor another key.",
-)
-@click.option(
-    "--rename-scope", "scopes", metavar="OLD=NEW", multiple=True, help="Rename all keys that begin with OLD/."
-)
-@click.option("--regex", "patterns", metavar="PATTERN=REPL", multiple=True, help="Rename every key that matches.")
-@click.option(
-    "--map-file", "file", metavar="FILE", shell_complete=files, help="Read pairs OLD=NEW from FILE, one a line."
-)
-@click.option("--drop", "drops", metavar="REGEX", multiple=True, help="Leave out every tensor whose key matches.")
-@click.option(
-    "--set",
-    "values",
-    metavar="KEY=@FILE.npy",
-    multiple=True,
-    shell_complete=paired(checkpoint_keys),
-    help="Give a tensor the value in FILE.",
-)
-@output_option(
-    "-o", "--output", "out", metavar="PREFIX", shell_complete=files, help="Write to PREFIX, which nothing has yet."
-)
-@output_option("-i", "--in-place", is_flag=True, help="Exchange the index; the shards stay.")
-@output_option("--backup", metavar="SUFFIX", help="With -i: keep the old index under its name with SUFFIX.")
-@output_option("-n", "--dry-run", is_flag=True, help="Do everything but write.")
-@output_option("--require-change", is_flag=True, help="Refuse where there is nothing to do (exit code 4).")
+@known_option("--list", "listing", help="List the tensors; this is the default.")
+@known_option("--verify", "verifying")
+@known_option("--rename", "renames", shell_complete=paired(checkpoint_keys), help="Rename the key of a tensor.")
+@known_option("--rename-scope", "scopes")
+@known_option("--regex", "patterns")
+@known_option("--map-file", "file", shell_complete=files)
+@known_option("--drop", "drops")
+@known_option("--set", "values", shell_complete=paired(checkpoint_keys))
+@output_option("-o", "--output", "out", shell_complete=files, help="Write to the new prefix OUT.")
+@output_option("-i", "--in-place", help="Replace the index; the shards are kept.")
+@output_option("--backup", help="With -i: keep the old index, with SUFFIX added to its name.")
+@output_option("-n", "--dry-run")
+@output_option("--require-change")
 def command(
     model: str,
     as_json: bool,

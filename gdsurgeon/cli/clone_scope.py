@@ -8,6 +8,7 @@ import click
 
 from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.complete import nodes, paired, scopes
+from gdsurgeon.cli.meanings import known_option
 from gdsurgeon.cli.options import edit_options, once, pair
 
 if TYPE_CHECKING:
@@ -20,24 +21,16 @@ if TYPE_CHECKING:
 @edit_options
 @click.argument("source", metavar="SRC", shell_complete=scopes)
 @click.argument("target", metavar="DST", shell_complete=scopes)
-@click.option(
+@known_option(
     "--map",
     "mapped",
-    metavar="LEFT=RIGHT",
     shell_complete=paired(nodes, nodes),
-    multiple=True,
     help="The copy reads tensor RIGHT where SRC reads tensor LEFT.",
 )
-@click.option("--share", metavar="REGEX", multiple=True, help="Constants that are not copied.")
-@click.option("--unique", is_flag=True, help="Where DST is in use, take DST_1, DST_2, ... as a whole.")
-@click.option(
-    "--variables",
-    type=click.Choice(["clone", "share", "all"]),
-    default="clone",
-    show_default=True,
-    help="Which variables the clone gets of its own: SRC's, none, or all that SRC reads.",
-)
-@click.option("--with-slots", is_flag=True, help="Clone what optimisers keep of the variables, too.")
+@known_option("--share")
+@known_option("--unique")
+@known_option("--variables", default="clone", show_default=True)
+@known_option("--with-slots")
 def command(
     request: Request,
     source: str,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
+from gdsurgeon.cli.meanings import known_option
 from gdsurgeon.errors import UsageError
 from gdsurgeon.text import suggestion
 
@@ -77,12 +78,12 @@ class SharedOption(click.Option):
         return click.Option.get_error_hint(self._shown(), ctx)
 
 
-output_option = functools.partial(click.option, cls=SharedOption, heading="Output")
-model_option = functools.partial(click.option, cls=SharedOption, heading="Model")
-proof_option = functools.partial(click.option, cls=SharedOption, heading="Proof")
-feeds_option = functools.partial(click.option, cls=SharedOption, heading="Feeds")
-selection_option = functools.partial(click.option, cls=SharedOption, heading="Selection")
-message_option = functools.partial(click.option, cls=SharedOption, heading="Messages")
+output_option = functools.partial(known_option, cls=SharedOption, heading="Output")
+model_option = functools.partial(known_option, cls=SharedOption, heading="Model")
+proof_option = functools.partial(known_option, cls=SharedOption, heading="Proof")
+feeds_option = functools.partial(known_option, cls=SharedOption, heading="Feeds")
+selection_option = functools.partial(known_option, cls=SharedOption, heading="Selection")
+message_option = functools.partial(known_option, cls=SharedOption, heading="Messages")
 
 
 def _show_all(context: click.Context, _parameter: click.Parameter, value: bool) -> None:

@@ -9,6 +9,7 @@ import click
 
 from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.complete import files
+from gdsurgeon.cli.meanings import known_option
 from gdsurgeon.cli.options import edit_options, tolerance_options
 from gdsurgeon.errors import UsageError, printable
 
@@ -19,13 +20,8 @@ if TYPE_CHECKING:
 @click.command("compat", cls=Command)
 @edit_options
 @tolerance_options
-@click.option("--for", "target", metavar="TARGET", required=True, help="TensorFlow release: 1.15, or tf1.15.")
-@click.option(
-    "--run-in",
-    metavar="WHEEL|DIR",
-    shell_complete=files,
-    help="Also run the result in this TensorFlow (a wheel or a folder).",
-)
+@known_option("--for", "target", required=True, help="TensorFlow release, such as 1.15 or tf1.15.")
+@known_option("--run-in", shell_complete=files, help="Also run the result in this TensorFlow (a wheel or a folder).")
 def command(
     request: Request,
     target: str,

@@ -10,6 +10,7 @@ import click
 from gdsurgeon.cli.bodies import in_bodies
 from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.complete import control, nodes, paired
+from gdsurgeon.cli.meanings import known_option
 from gdsurgeon.cli.options import edit_options
 from gdsurgeon.cli.selection import selection_options
 from gdsurgeon.errors import UsageError, quoted
@@ -26,20 +27,8 @@ if TYPE_CHECKING:
 @edit_options
 @in_bodies
 @selection_options
-@click.option(
-    "--add",
-    metavar="[NODE=]^BEFORE",
-    shell_complete=paired(nodes, control),
-    multiple=True,
-    help="Run NODE, or the named and selected nodes, after BEFORE.",
-)
-@click.option(
-    "--remove",
-    metavar="[NODE=]^BEFORE",
-    shell_complete=paired(nodes, control),
-    multiple=True,
-    help="Remove the control edge from BEFORE; ^* means all.",
-)
+@known_option("--add", shell_complete=paired(nodes, control))
+@known_option("--remove", shell_complete=paired(nodes, control))
 def command(request: Request, selection: Selection, add: tuple[str, ...], remove: tuple[str, ...]) -> None:
     """Add and remove control edges.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from gdsurgeon.cli.command import Command, output_option
+from gdsurgeon.cli.meanings import known_option
 from gdsurgeon.cli.options import OUT, answer_options
 from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.errors import UsageError
@@ -12,9 +13,9 @@ from gdsurgeon.errors import UsageError
 
 @click.command("convert", cls=Command)
 @answer_options
-@click.option("--format", "form", type=click.Choice(["binary", "text"]), help="The form.  [default: as OUT is called]")
+@known_option("--format", "form", choices=["binary", "text"])
 @OUT
-@output_option("-n", "--dry-run", is_flag=True, help="Do everything but write.")
+@output_option("-n", "--dry-run")
 def command(model: str, as_json: bool, verbose: bool, form: str | None, out: str | None, dry_run: bool) -> None:
     """Convert a model file between binary and text.
 

@@ -11,6 +11,7 @@ from gdsurgeon.cli.bodies import in_body, opened
 from gdsurgeon.cli.command import Command, output_option
 from gdsurgeon.cli.complete import files
 from gdsurgeon.cli.hints import worded
+from gdsurgeon.cli.meanings import known_option
 from gdsurgeon.cli.options import names_in, query_options
 from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.errors import GdsurgeonError, UsageError, printable, quoted
@@ -32,22 +33,16 @@ and where the path was renamed, the new path and how alike they are."""
 @query_options
 @in_body
 @click.argument("others", metavar="[OTHER]", shell_complete=files, nargs=-1)
-@click.option("--stat", is_flag=True, help="How many nodes are what, and no more.")
-@click.option("--markdown", is_flag=True, help="As a comment on a pull request; its first line is always the same.")
-@click.option(
-    "--ignore",
-    "ignored",
-    metavar="WHAT,...",
-    multiple=True,
-    help="What does not count: names, weights (values that training sets), shapes.",
-)
-@click.option("--textconv", is_flag=True, help="Print MODEL as text, a node a line: for git's textconv.")
-@click.option("--git", "is_git", is_flag=True, help="Called by git as an external diff driver: always exits with 0.")
+@known_option("--stat")
+@known_option("--markdown")
+@known_option("--ignore", "ignored")
+@known_option("--textconv")
+@known_option("--git", "is_git")
 @output_option(
-    "-o", "--output", "out", metavar="OUT.html", shell_complete=files, help="Write a page that shows both as one graph."
+    "-o", "--output", "out", shell_complete=files, help="Write a page (.html) that shows both models as one graph."
 )
 @output_option(
-    "--map-file", "mapping", metavar="FILE", shell_complete=files, help="Write pairs of names for validate --map-file."
+    "--map-file", "mapping", shell_complete=files, help="Write the pairs of names to FILE, for validate --map-file."
 )
 @click.pass_context
 def command(

@@ -10,6 +10,7 @@ import click
 
 from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.complete import files, inputs_and_constants, paired
+from gdsurgeon.cli.meanings import known_option
 from gdsurgeon.cli.options import edit_options, pair
 from gdsurgeon.cli.selection import selection_options
 from gdsurgeon.errors import UsageError, printable
@@ -25,14 +26,8 @@ if TYPE_CHECKING:
 @edit_options
 @partial(selection_options, by_position=False)
 @click.argument("words", metavar="[NODE[=VALUE]]...", shell_complete=paired(inputs_and_constants), nargs=-1)
-@click.option("--value", metavar="VALUE", help="The value of the nodes without a VALUE and of the selected ones.")
-@click.option(
-    "--values",
-    "weights",
-    metavar="FILE.npz",
-    shell_complete=files,
-    help="Values for inputs and constants, by their names.",
-)
+@known_option("--value")
+@known_option("--values", "weights", shell_complete=files)
 def command(
     request: Request, selection: Selection, words: tuple[str, ...], value: str | None, weights: str | None
 ) -> None:

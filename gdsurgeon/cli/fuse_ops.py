@@ -8,6 +8,7 @@ import click
 
 from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.complete import files, nodes, paired
+from gdsurgeon.cli.meanings import known_option
 from gdsurgeon.cli.options import edit_options, pair, tolerance_options
 from gdsurgeon.cli.selection import required, selection_options
 from gdsurgeon.errors import UsageError
@@ -21,28 +22,17 @@ if TYPE_CHECKING:
 @edit_options
 @selection_options
 @tolerance_options
-@click.option("--name", required=True, metavar="NAME", help="Name of the call.")
-@click.option("--inline", "may_inline", is_flag=True, help="Let TensorFlow inline the function when it runs the graph.")
-@click.option("--xla", is_flag=True, help="Have XLA compile the function.")
-@click.option(
-    "--with", "body", metavar="BODY", shell_complete=files, help="A graph that takes the place of the selected nodes."
-)
-@click.option(
+@known_option("--name", required=True)
+@known_option("--inline", "may_inline")
+@known_option("--xla")
+@known_option("--with", "body", shell_complete=files)
+@known_option(
     "--map",
     "mapped",
-    metavar="TENSOR=NODE",
     shell_complete=paired(nodes),
-    multiple=True,
-    help="With --with: the node of BODY for a tensor at the selection's boundary.",
+    help="A tensor at the boundary of the selection, and its node in BODY.",
 )
-@click.option(
-    "--expose",
-    "keep",
-    metavar="NODE",
-    shell_complete=nodes,
-    multiple=True,
-    help="Keep this selected node fetchable under its name.",
-)
+@known_option("--expose", "keep", shell_complete=nodes)
 def command(
     request: Request,
     selection: Selection,

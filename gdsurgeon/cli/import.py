@@ -8,6 +8,7 @@ import click
 
 from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.complete import files, nodes, paired
+from gdsurgeon.cli.meanings import known_option
 from gdsurgeon.cli.options import edit_options, pair
 
 if TYPE_CHECKING:
@@ -17,14 +18,9 @@ if TYPE_CHECKING:
 @click.command("import", cls=Command)
 @edit_options
 @click.argument("other", shell_complete=files)
-@click.option("--prefix", "scope", metavar="SCOPE", default="", help="Put the nodes of OTHER under this name scope.")
-@click.option(
-    "--map",
-    "mapped",
-    metavar="LEFT=RIGHT",
-    shell_complete=paired(nodes),
-    multiple=True,
-    help="Connect tensor LEFT of MODEL to placeholder RIGHT of OTHER.",
+@known_option("--prefix", "scope", default="")
+@known_option(
+    "--map", "mapped", shell_complete=paired(nodes), help="Connect tensor LEFT of MODEL to placeholder RIGHT of OTHER."
 )
 def command(request: Request, other: str, scope: str, mapped: tuple[str, ...]) -> None:
     """Add the graph of a second model to a model.

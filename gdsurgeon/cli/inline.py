@@ -8,6 +8,7 @@ import click
 
 from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.complete import functions
+from gdsurgeon.cli.meanings import known_option
 from gdsurgeon.cli.options import edit_options, tolerance_options
 
 if TYPE_CHECKING:
@@ -17,15 +18,8 @@ if TYPE_CHECKING:
 @click.command("inline", cls=Command)
 @edit_options
 @tolerance_options
-@click.option(
-    "--function",
-    "functions",
-    metavar="NAME",
-    shell_complete=functions,
-    multiple=True,
-    help="Inline calls of this function only.",
-)
-@click.option("--keep-names", is_flag=True, help="Call nodes what they are called in the body, where that is free.")
+@known_option("--function", "functions", shell_complete=functions)
+@known_option("--keep-names")
 def command(
     request: Request, functions: tuple[str, ...], keep_names: bool, rtol: float | None, atol: float | None
 ) -> None:

@@ -10,6 +10,7 @@ import click
 
 from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.complete import files, nodes
+from gdsurgeon.cli.meanings import known_option
 from gdsurgeon.cli.options import edit_options
 from gdsurgeon.cli.part_options import PartOptions, part_options
 from gdsurgeon.cli.selection import selection_options
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 @partial(selection_options, by_position=False)
 @click.argument("words", metavar="[BODY] [NODE]...", shell_complete=files, nargs=-1)
 @part_options
-@click.option("--at", "tensor", metavar="TENSOR", shell_complete=nodes, help="Insert BODY at this tensor.")
-@click.option("--prefix", "scope", metavar="SCOPE", default="", help="Put the nodes of BODY under this name scope.")
+@known_option("--at", "tensor", shell_complete=nodes)
+@known_option("--prefix", "scope", default="")
 def command(
     request: Request, own: PartOptions, selection: Selection, tensor: str | None, words: tuple[str, ...], scope: str
 ) -> None:

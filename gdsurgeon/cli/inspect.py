@@ -9,6 +9,7 @@ import click
 from gdsurgeon.cli.bodies import in_body, opened
 from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.hints import HINTS, worded
+from gdsurgeon.cli.meanings import known_option
 from gdsurgeon.cli.options import query_options
 from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.errors import GdsurgeonError, UsageError
@@ -24,13 +25,11 @@ if TYPE_CHECKING:
 @click.command("inspect", cls=Command)
 @query_options
 @in_body
-@click.option("--ops", "with_ops", is_flag=True, help="All ops, in functions too, and which TensorFlow does not know.")
-@click.option("--sizes", "with_sizes", is_flag=True, help="The largest constants.")
-@click.option("--functions", "with_functions", is_flag=True, help="The functions, who calls them, which are unused.")
-@click.option("--strings", "with_strings", is_flag=True, help="Text that is baked in, file paths first.")
-@click.option(
-    "--top", type=click.IntRange(min=1), metavar="N", help="How many of --sizes and --strings.  [default: 10]"
-)
+@known_option("--ops", "with_ops")
+@known_option("--sizes", "with_sizes")
+@known_option("--functions", "with_functions")
+@known_option("--strings", "with_strings")
+@known_option("--top")
 def command(
     model: str,
     function: str | None,

@@ -35,36 +35,26 @@ LONGEST_TIMEOUT = 10_000_000
 
 F = TypeVar("F", bound=Callable[..., object])
 
-OUT = output_option(
-    "-o", "--output", "out", metavar="OUT", shell_complete=files, help="Write to OUT ('-': standard output)."
-)
+OUT = output_option("-o", "--output", "out", shell_complete=files)
 
 _OUTPUT = (
-    output_option("-i", "--in-place", is_flag=True, help="Replace MODEL."),
-    output_option("--backup", metavar="SUFFIX", help="With -i: keep the old file under its name with SUFFIX."),
-    output_option("-n", "--dry-run", is_flag=True, help="Do everything but write."),
-    output_option("--require-change", is_flag=True, help="Refuse where there is nothing to do (exit code 4)."),
-    output_option("--format", "form", type=click.Choice(["binary", "text"]), help="Form of the output."),
-    output_option(
-        "--report", metavar="FILE", shell_complete=files, help="Write a JSON report of the edit and of its proof."
-    ),
+    output_option("-i", "--in-place"),
+    output_option("--backup"),
+    output_option("-n", "--dry-run"),
+    output_option("--require-change"),
+    output_option("--format", "form", choices=["binary", "text"]),
+    output_option("--report", shell_complete=files),
 )
 
 
 _MODEL = (
-    model_option("--tags", metavar="TAG,...", help="Of a SavedModel with several graphs: the tags of the one meant."),
-    model_option(
-        "--signature",
-        "signatures",
-        metavar="KEY",
-        multiple=True,
-        help="Use only this signature; its names name tensors.",
-    ),
-    model_option("--checkpoint", metavar="PREFIX", shell_complete=files, help="Where the variables' values are."),
+    model_option("--tags"),
+    model_option("--signature", "signatures"),
+    model_option("--checkpoint", shell_complete=files),
 )
 _AS_V1 = (
-    model_option("--as-v1", is_flag=True, help="Write a SavedModel without the objects of TensorFlow 2."),
-    proof_option("--no-v2-check", is_flag=True, help="Do not ask tf.saved_model.load, too, where it matters."),
+    model_option("--as-v1"),
+    proof_option("--no-v2-check"),
 )
 
 
@@ -81,60 +71,25 @@ def _wanted(options: dict[str, Any]) -> Wanted:
 
 
 def level_option(levels: Sequence[str], text: str) -> Callable[[F], F]:
-    """The option that says how far to go; TEXT is its help."""
-    kind = click.Choice(levels)
+    """The option for the level of validation, one of LEVELS; TEXT is its help."""
     names = ("--validate", "level")
-    return proof_option(*names, also=["--level"], type=kind, default="run", show_default=True, help=text)
+    return proof_option(*names, also=["--level"], choices=levels, default="run", show_default=True, help=text)
 
 
 _LEVEL = (
-    level_option(["none", "structure", "load", "run"], "How far to prove the result before it is written."),
-    proof_option(
-        "--changes-values",
-        is_flag=True,
-        help="The edit changes values on purpose: measure how far, and require only other outputs to stay the same.",
-    ),
+    level_option(["none", "structure", "load", "run"], "Level of the proof before the result is written."),
+    proof_option("--changes-values"),
 )
 _RUNNING = (
-    proof_option("--device", metavar="cpu|gpu|/device:...", default="cpu", show_default=True, help="Where to run it."),
-    feeds_option(
-        "--feed",
-        "feeds",
-        metavar="NAME=VALUE|@FILE",
-        multiple=True,
-        shell_complete=paired(placeholders),
-        help="A value for an input.",
-    ),
-    feeds_option("--feeds", "archive", metavar="FILE.npz", shell_complete=files, help="Values for inputs."),
-    feeds_option(
-        "--shape",
-        "shapes",
-        metavar="INPUT=1,224,...",
-        multiple=True,
-        shell_complete=paired(placeholders),
-        help="The shape of an input's value.",
-    ),
-    feeds_option("--seed", type=int, default=0, show_default=True, help="Of the values that are made up."),
-    proof_option(
-        "--samples", type=click.IntRange(1, 1000), default=2, show_default=True, help="How many feeds to compare on."
-    ),
-    proof_option(
-        "--timeout",
-        type=click.FloatRange(0, min_open=True),
-        default=300.0,
-        show_default=True,
-        metavar="SECONDS",
-        help="For each step in TensorFlow.",
-    ),
-    proof_option("--allow-ops", is_flag=True, help="Run ops that reach files, networks or Python."),
-    proof_option(
-        "--op-lib",
-        "op_libraries",
-        metavar="FILE.so",
-        multiple=True,
-        shell_complete=files,
-        help="A library of custom ops.",
-    ),
+    proof_option("--device", default="cpu", show_default=True),
+    feeds_option("--feed", "feeds", shell_complete=paired(placeholders)),
+    feeds_option("--feeds", "archive", shell_complete=files),
+    feeds_option("--shape", "shapes", shell_complete=paired(placeholders)),
+    feeds_option("--seed", default=0, show_default=True),
+    proof_option("--samples", default=2, show_default=True),
+    proof_option("--timeout", default=300.0, show_default=True),
+    proof_option("--allow-ops"),
+    proof_option("--op-lib", "op_libraries", shell_complete=files),
 )
 
 
@@ -148,35 +103,14 @@ def _remember(name: str) -> Callable[[click.Context, click.Parameter, str | bool
 
 
 _MANNERS = (
-    message_option("-q", "--quiet", is_flag=True, expose_value=False, callback=_remember("quiet"), help="No summary."),
-    message_option(
-        "-v",
-        "--verbose",
-        is_flag=True,
-        callback=_remember("verbose"),
-        help="Show TensorFlow's own log, and all of long lists.",
-    ),
-    message_option(
-        "--color",
-        type=click.Choice(["auto", "always", "never"]),
-        default="auto",
-        expose_value=False,
-        callback=_remember("colour"),
-        is_eager=True,
-        help="Colour on standard error.",
-    ),
-    message_option(
-        "--debug",
-        is_flag=True,
-        expose_value=False,
-        callback=_remember("debug"),
-        is_eager=True,
-        help="Show a traceback on errors.",
-    ),
+    message_option("-q", "--quiet", expose_value=False, callback=_remember("quiet")),
+    message_option("-v", "--verbose", callback=_remember("verbose")),
+    message_option("--color", default="auto", expose_value=False, callback=_remember("colour"), is_eager=True),
+    message_option("--debug", expose_value=False, callback=_remember("debug"), is_eager=True),
 )
 
 
-_AS_JSON = output_option("--json", "as_json", is_flag=True, help="Print JSON.")
+_AS_JSON = output_option("--json", "as_json")
 
 
 def _common(command: F, *options: Callable[[Any], Any], without: Sequence[str] = ()) -> F:
@@ -258,17 +192,12 @@ def validate_options(command: F) -> F:
 
 def tolerance_options(command: F) -> F:
     """The options --rtol and --atol, which compare element by element: |a - b| <= atol + rtol * max(|a|, |b|)."""
-    kind = click.FloatRange(0)
-    command = proof_option("--atol", type=kind, metavar="X", help="Allowed absolute difference of each element.")(
-        command
-    )
-    return proof_option("--rtol", type=kind, metavar="X", help="Allowed relative difference of each element.")(command)
+    return proof_option("--rtol")(proof_option("--atol")(command))
 
 
 def tensor_tolerance(default: str) -> Callable[[F], F]:
     """The option --tolerance, which compares whole tensors, b being that of MODEL; DEFAULT ends its help."""
-    text = f"Allow max |a-b| <= X * max |b| in each tensor{default}."
-    return proof_option("--tolerance", type=click.FloatRange(0), metavar="X", help=text)
+    return proof_option("--tolerance", help=f"Allow max |a-b| <= X * max |b| in each tensor{default}.")
 
 
 def query_options(command: F, *, without: Sequence[str] = ()) -> F:

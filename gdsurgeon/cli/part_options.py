@@ -8,10 +8,9 @@ import shlex
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-import click
-
 from gdsurgeon.cli.command import current_script
 from gdsurgeon.cli.complete import files, steps
+from gdsurgeon.cli.meanings import known_option
 from gdsurgeon.cli.options import tolerance_options
 from gdsurgeon.errors import InputError, Remark, UsageError, printable
 
@@ -54,22 +53,9 @@ def part_options(command: F) -> F:
         return command(own=own, **options)
 
     adding = (
-        click.option(
-            "--steps",
-            "text",
-            metavar="'STEP | STEP'",
-            shell_complete=steps,
-            help="Build it of these steps instead; gdsurgeon steps lists them.",
-        ),
-        click.option(
-            "--emit", metavar="FILE", shell_complete=files, help="With --steps: write what is built to FILE, too."
-        ),
-        click.option(
-            "--against",
-            metavar="FILE.npz",
-            shell_complete=files,
-            help="Values of its input and of its result, by their names, that it has to give (--rtol, --atol).",
-        ),
+        known_option("--steps", "text", shell_complete=steps),
+        known_option("--emit", shell_complete=files),
+        known_option("--against", shell_complete=files),
     )
     for option in reversed(adding):
         wrapper = option(wrapper)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gdsurgeon.cli.command import Command
+from gdsurgeon.cli.meanings import known_option
 from gdsurgeon.cli.options import edit_options, tensor_tolerance
 from gdsurgeon.errors import UsageError
 
@@ -16,17 +17,9 @@ if TYPE_CHECKING:
 
 @click.command("quantize", cls=Command)
 @edit_options
-@click.option("--dtype", type=click.Choice(["float16", "bfloat16", "int8"]), help="What to store weights as.")
-@click.option("--keep", metavar="REGEX", default="", help="Leave constants whose names match as they are.")
-@click.option(
-    "--min",
-    "least",
-    metavar="N",
-    type=click.IntRange(1),
-    default=64,
-    show_default=True,
-    help="Leave constants of fewer elements as they are.",
-)
+@known_option("--dtype")
+@known_option("--keep", default="")
+@known_option("--min", "least", default=64, show_default=True)
 @tensor_tolerance("; fail if not")
 def command(request: Request, dtype: str | None, keep: str, least: int, tolerance: float | None) -> None:
     """Quantize weights to float16, bfloat16 or per-channel int8.

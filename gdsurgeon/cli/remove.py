@@ -8,6 +8,7 @@ import click
 
 from gdsurgeon.cli.bodies import in_bodies
 from gdsurgeon.cli.command import Command
+from gdsurgeon.cli.meanings import known_option
 from gdsurgeon.cli.options import edit_options
 from gdsurgeon.cli.selection import required, selection_options
 from gdsurgeon.errors import UsageError
@@ -21,13 +22,11 @@ if TYPE_CHECKING:
 @edit_options
 @in_bodies
 @selection_options
-@click.option("--bypass", is_flag=True, help="What reads a removed node reads the node's input.")
-@click.option("--bypass-input", type=click.IntRange(0), metavar="N", help="The input that is meant, counted from 0.")
-@click.option(
-    "--dangling", type=click.Choice(["placeholder"]), help="What reads a removed node reads a new placeholder."
-)
-@click.option("--allow-outputs", is_flag=True, help="Outputs of the graph may be removed.")
-@click.option("--orphans", is_flag=True, help="Remove with them what nothing else reads or waits for.")
+@known_option("--bypass")
+@known_option("--bypass-input")
+@known_option("--dangling")
+@known_option("--allow-outputs")
+@known_option("--orphans")
 def command(
     request: Request,
     selection: Selection,

@@ -9,6 +9,7 @@ import click
 from gdsurgeon.cli.bodies import in_bodies
 from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.complete import files, nodes, paired, scopes
+from gdsurgeon.cli.meanings import known_option
 from gdsurgeon.cli.options import edit_options, pair, pairs
 from gdsurgeon.errors import UsageError
 
@@ -20,18 +21,9 @@ if TYPE_CHECKING:
 @edit_options
 @in_bodies
 @click.argument("names", metavar="OLD=NEW...", shell_complete=paired(nodes), nargs=-1)
-@click.option(
-    "--rename-scope",
-    "scopes",
-    metavar="OLD=NEW",
-    shell_complete=paired(scopes),
-    multiple=True,
-    help="Rename a whole name scope.",
-)
-@click.option("--regex", "patterns", metavar="PATTERN=REPL", multiple=True, help="Rename every node that matches.")
-@click.option(
-    "--map-file", "file", metavar="FILE", shell_complete=files, help="Read pairs OLD=NEW from FILE, one a line."
-)
+@known_option("--rename-scope", "scopes", shell_complete=paired(scopes))
+@known_option("--regex", "patterns")
+@known_option("--map-file", "file", shell_complete=files)
 def command(
     request: Request,
     names: tuple[str, ...],

@@ -9,6 +9,7 @@ import click
 from gdsurgeon.cli.bodies import in_bodies
 from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.complete import files, nodes, paired
+from gdsurgeon.cli.meanings import known_option
 from gdsurgeon.cli.options import edit_options, pairs
 from gdsurgeon.errors import UsageError
 
@@ -20,12 +21,10 @@ if TYPE_CHECKING:
 @edit_options
 @in_bodies
 @click.argument("tensors", metavar="OLD=NEW...", shell_complete=paired(nodes, nodes), nargs=-1)
-@click.option("--swap", is_flag=True, help="Exchange the two: consumers of NEW read OLD as well.")
-@click.option("--only", metavar="REGEX", help="Only consumers whose names match may change.")
-@click.option("--except", "exclude", metavar="REGEX", help="Consumers whose names match stay as they are.")
-@click.option(
-    "--map-file", "file", metavar="FILE", shell_complete=files, help="Read pairs OLD=NEW from FILE, one a line."
-)
+@known_option("--swap")
+@known_option("--only")
+@known_option("--except", "exclude")
+@known_option("--map-file", "file", shell_complete=files)
 def command(
     request: Request,
     tensors: tuple[str, ...],

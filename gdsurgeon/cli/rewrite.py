@@ -13,6 +13,7 @@ from gdsurgeon.cli.check_edit import check_edit, check_option, refuse_options
 from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.complete import files
 from gdsurgeon.cli.hints import HINTS
+from gdsurgeon.cli.meanings import known_option
 from gdsurgeon.cli.options import edit_options, tensor_tolerance
 from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.errors import GdsurgeonError, UsageError, printable
@@ -34,23 +35,15 @@ LISTING = {True: "--list", False: "--check"}
 @edit_options
 @in_bodies
 @click.argument("rule", metavar="'PATTERN -> REPLACEMENT'", required=False)
-@click.option(
-    "--rules",
-    "sources",
-    metavar="FILE|builtin:NAME",
-    shell_complete=files,
-    multiple=True,
-    help="Rules of a file, one a line, or of the book.",
-)
-@click.option(
+@known_option("--rules", "sources", shell_complete=files)
+@known_option(
     "--with",
     "body",
-    metavar="BODY",
     shell_complete=files,
-    help="A graph that takes the place of what matches: its placeholders are named like variables of the pattern.",
+    help="Graph that replaces each match; its placeholders are named like variables.",
 )
-@click.option("--limit", type=click.IntRange(1), metavar="N", help="Replace at most N matches.")
-@click.option("--list", "only_list", is_flag=True, help="Only print what matches, and what is left for which reason.")
+@known_option("--limit")
+@known_option("--list", "only_list", help="List the matches and why some are skipped; write nothing.")
 @check_option
 @tensor_tolerance(" (default 1e-4)")
 def command(

@@ -10,6 +10,7 @@ import click
 
 from gdsurgeon.cli.bodies import in_body, opened
 from gdsurgeon.cli.command import Command
+from gdsurgeon.cli.meanings import known_option
 from gdsurgeon.cli.options import query_options
 from gdsurgeon.cli.selection import selection_options
 from gdsurgeon.cli.terminal import terminal
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 @partial(query_options, without=("checkpoint",))
 @in_body
 @selection_options
-@click.option("--tensors", is_flag=True, help="Print the tensors that the nodes give.")
-@click.option("--toposort", is_flag=True, help="Print levels, one a line: what can run together, in order.")
+@known_option("--tensors")
+@known_option("--toposort")
 def command(
     model: str,
     function: str | None,

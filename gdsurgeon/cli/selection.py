@@ -20,47 +20,17 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., object])
 
 _SELECTION = (
-    selection_option(
-        "--node", "nodes", metavar="NAME", multiple=True, shell_complete=nodes, help="Select the node NAME."
-    ),
-    selection_option(
-        "--nodes",
-        "file",
-        metavar="FILE",
-        shell_complete=files,
-        help="Select the nodes named in FILE, one a line ('-': stdin).",
-    ),
-    selection_option("--select", "regexes", metavar="REGEX", multiple=True, help="Select nodes whose names match."),
-    selection_option(
-        "--op", "ops", metavar="TYPE", multiple=True, shell_complete=ops, help="Select nodes of an op type."
-    ),
-    selection_option(
-        "--scope", "scopes", metavar="SCOPE", multiple=True, shell_complete=scopes, help="Select what is under a scope."
-    ),
-    selection_option(
-        "--between",
-        metavar="IN,...=OUT,...",
-        multiple=True,
-        shell_complete=paired(listed(nodes), listed(nodes)),
-        help="Select what lies on the paths from the tensors IN to OUT, OUT's nodes included.",
-    ),
-    selection_option(
-        "--forward",
-        metavar="NAME,...",
-        multiple=True,
-        shell_complete=listed(nodes),
-        help="Select nodes and all that depends on them.",
-    ),
-    selection_option(
-        "--backward",
-        metavar="NAME,...",
-        multiple=True,
-        shell_complete=listed(nodes),
-        help="Select nodes and all that they depend on.",
-    ),
-    selection_option("--exclude", metavar="REGEX", multiple=True, help="Leave out nodes whose names match."),
-    selection_option("--control-edges", "control", is_flag=True, help="Walks follow control edges too."),
-    selection_option("--with-consts", "constants", is_flag=True, help="And the constants that only these nodes read."),
+    selection_option("--node", "nodes", shell_complete=nodes),
+    selection_option("--nodes", "file", shell_complete=files),
+    selection_option("--select", "regexes"),
+    selection_option("--op", "ops", shell_complete=ops),
+    selection_option("--scope", "scopes", shell_complete=scopes),
+    selection_option("--between", shell_complete=paired(listed(nodes), listed(nodes))),
+    selection_option("--forward", shell_complete=listed(nodes)),
+    selection_option("--backward", shell_complete=listed(nodes)),
+    selection_option("--exclude"),
+    selection_option("--control-edges", "control"),
+    selection_option("--with-consts", "constants"),
 )
 
 

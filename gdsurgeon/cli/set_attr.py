@@ -11,6 +11,7 @@ import click
 from gdsurgeon.cli.bodies import in_bodies
 from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.complete import nodes
+from gdsurgeon.cli.meanings import known_option
 from gdsurgeon.cli.options import edit_options, once
 from gdsurgeon.cli.selection import required, selection_options
 from gdsurgeon.errors import UsageError, quoted
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 @in_bodies
 @partial(selection_options, by_position=False)
 @click.argument("words", metavar="[NODE]... KEY=VALUE...", shell_complete=nodes, nargs=-1)
-@click.option("--unset", "remove", metavar="KEY", multiple=True, help="Remove an attr.")
+@known_option("--unset", "remove")
 def command(request: Request, selection: Selection, words: tuple[str, ...], remove: tuple[str, ...]) -> None:
     """Set attrs of nodes, or change their op.
 

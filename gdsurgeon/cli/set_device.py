@@ -8,6 +8,7 @@ import click
 
 from gdsurgeon.cli.bodies import in_bodies
 from gdsurgeon.cli.command import Command
+from gdsurgeon.cli.meanings import known_option
 from gdsurgeon.cli.options import edit_options, once, pair
 from gdsurgeon.cli.selection import required, selection_options
 from gdsurgeon.errors import UsageError
@@ -21,9 +22,9 @@ if TYPE_CHECKING:
 @edit_options
 @in_bodies
 @selection_options
-@click.option("--clear", is_flag=True, help="Take the device strings away.")
-@click.option("--replace", "mapped", metavar="OLD=NEW", multiple=True, help="Replace a device, however it is spelt.")
-@click.option("--assign", "placed", metavar="DEVICE", help="Have the selected nodes ask for DEVICE.")
+@known_option("--clear")
+@known_option("--replace", "mapped")
+@known_option("--assign", "placed")
 def command(request: Request, selection: Selection, clear: bool, mapped: tuple[str, ...], placed: str | None) -> None:
     """Change or clear the device of nodes.
 

@@ -8,6 +8,7 @@ import click
 
 from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.complete import files, paired, placeholders
+from gdsurgeon.cli.meanings import known_option
 from gdsurgeon.cli.options import edit_options, pairs
 from gdsurgeon.errors import EditError, UsageError
 
@@ -19,11 +20,9 @@ if TYPE_CHECKING:
 @click.command("set-shape", cls=Command)
 @edit_options
 @click.argument("inputs", metavar="INPUT=SHAPE...", shell_complete=paired(placeholders), nargs=-1)
-@click.option("--fix-batch", is_flag=True, help="Have Reshapes to a constant shape take any batch.")
-@click.option("--no-batch-check", is_flag=True, help="Do not prove that the rows of a batch stay apart.")
-@click.option(
-    "--map-file", "file", metavar="FILE", shell_complete=files, help="Read pairs INPUT=SHAPE from FILE, one a line."
-)
+@known_option("--fix-batch")
+@known_option("--no-batch-check")
+@known_option("--map-file", "file", shell_complete=files, help="File of pairs INPUT=SHAPE, one per line.")
 def command(request: Request, inputs: tuple[str, ...], fix_batch: bool, no_batch_check: bool, file: str | None) -> None:
     """Set the shapes of inputs.
 

@@ -11,6 +11,7 @@ from gdsurgeon.cli.bodies import in_body, opened
 from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.complete import files, nodes
 from gdsurgeon.cli.hints import worded
+from gdsurgeon.cli.meanings import known_option
 from gdsurgeon.cli.options import query_options
 from gdsurgeon.cli.selection import selection_options
 from gdsurgeon.cli.terminal import terminal
@@ -30,10 +31,8 @@ if TYPE_CHECKING:
 @in_body
 @partial(selection_options, by_position=False)
 @click.argument("names", metavar="[NODE]...", shell_complete=nodes, nargs=-1)
-@click.option("--all-values", "whole", is_flag=True, help="Print all elements of constants and variables.")
-@click.option(
-    "--save", metavar="FILE.npy", shell_complete=files, help="Write the value of one constant or variable to FILE."
-)
+@known_option("--all-values", "whole")
+@known_option("--save", shell_complete=files)
 def command(
     model: str,
     function: str | None,

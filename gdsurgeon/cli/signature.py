@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gdsurgeon.cli.command import Command
+from gdsurgeon.cli.meanings import known_option
 from gdsurgeon.cli.options import edit_options, pair
 from gdsurgeon.cli.tensor_lists import signature_entries, tensor_lists
 from gdsurgeon.errors import UsageError
@@ -17,10 +18,8 @@ if TYPE_CHECKING:
 
 @click.command("signature", cls=Command)
 @edit_options
-@click.option(
-    "--rename", "renamed", metavar="OLD=NEW", multiple=True, help="KEY=NEW, or KEY/NAME=NEW of an input or output."
-)
-@click.option("--delete", "removed", metavar="KEY[/NAME]", multiple=True, help="A signature, or an input or output.")
+@known_option("--rename", "renamed", help="Rename a signature (KEY=NEW), or its input or output (KEY/NAME=NEW).")
+@known_option("--delete", "removed")
 @tensor_lists(
     inputs="Add these inputs to a signature (KEY:NAME: to another than serving_default).",
     outputs="Add these outputs to a signature.",

@@ -9,6 +9,7 @@ import click
 
 from gdsurgeon.cli.check_edit import check_edit, check_option, refuse_options
 from gdsurgeon.cli.command import Command
+from gdsurgeon.cli.meanings import known_option
 from gdsurgeon.cli.options import edit_options, names_in, tensor_tolerance
 from gdsurgeon.cli.tensor_lists import named_edit, tensor_lists, tensors_in
 from gdsurgeon.errors import UsageError
@@ -22,28 +23,17 @@ if TYPE_CHECKING:
     from gdsurgeon.operation.edit import Request
     from gdsurgeon.runtime.evaluator import Evaluator
 
-ENGINES = ("opencv",)
-
 
 @click.command("simplify", cls=Command)
 @edit_options
 @check_option
 @tensor_lists(outputs="Keep only what these tensors need.")
-@click.option("--passes", metavar="PASS,...", multiple=True, help="Do only these.")
-@click.option("--skip", metavar="PASS,...", multiple=True, help="Do not do these.")
-@click.option("--keep-checks", is_flag=True, help="Keep Assert and CheckNumerics.")
-@click.option(
-    "--max-growth",
-    metavar="BYTES",
-    type=click.IntRange(0, 1 << 31),
-    default=0,
-    show_default=True,
-    help="What constants may take beyond those that they are computed of.",
-)
-@click.option(
-    "--for", "engine", type=click.Choice(ENGINES), help="For this engine: constants spelt out, each read once."
-)
-@click.option("--fold-bn", is_flag=True, help="Fold batch norms, paddings and gaps into convolutions, too.")
+@known_option("--passes")
+@known_option("--skip")
+@known_option("--keep-checks")
+@known_option("--max-growth", default=0, show_default=True)
+@known_option("--for", "engine", help="Write constants as this engine expects them: opencv.")
+@known_option("--fold-bn")
 @tensor_tolerance(" (--fold-bn; default 1e-3)")
 def command(
     request: Request,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gdsurgeon.cli.command import Command
+from gdsurgeon.cli.meanings import known_option
 from gdsurgeon.cli.options import edit_options
 
 if TYPE_CHECKING:
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
 
 @click.command("strip-weights", cls=Command)
 @edit_options
-@click.option("--keep-strings", is_flag=True, help="Keep strings, and other constants of at most 64 elements.")
-@click.option("--keep", metavar="REGEX", default="", help="Keep constants whose names match.")
+@known_option("--keep-strings")
+@known_option("--keep", default="")
 def command(request: Request, keep_strings: bool, keep: str) -> None:
     """Remove the weights, for example to share the graph.
 

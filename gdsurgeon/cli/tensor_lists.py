@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-import click
-
 from gdsurgeon.cli.complete import listed, nodes
+from gdsurgeon.cli.meanings import known_option
 from gdsurgeon.cli.options import names_in
 from gdsurgeon.errors import EditError, UsageError, quoted
 
@@ -34,9 +33,7 @@ def tensor_lists(*, inputs: str = "", outputs: str = "") -> Callable[[F], F]:
     def wrapper(command: F) -> F:
         for name, text in (("outputs", outputs), ("inputs", inputs)):
             if text:
-                command = click.option(
-                    f"--{name}", metavar="[NAME=]TENSOR,...", shell_complete=listed(nodes), multiple=True, help=text
-                )(command)
+                command = known_option(f"--{name}", shell_complete=listed(nodes), help=text)(command)
         return command
 
     return wrapper

@@ -9,6 +9,7 @@ import click
 
 from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.complete import files, nodes
+from gdsurgeon.cli.meanings import known_option
 from gdsurgeon.cli.options import edit_options, pair
 from gdsurgeon.cli.tensor_lists import signature_entries, tensor_lists
 
@@ -22,16 +23,9 @@ if TYPE_CHECKING:
     inputs="Inputs of a signature; KEY:NAME= of signature KEY.  [default: all placeholders]",
     outputs="Outputs of a signature.  [default: all outputs]",
 )
-@click.option("--init", metavar="NODE", multiple=True, shell_complete=nodes, help="A node that a loader runs first.")
-@click.option(
-    "--asset",
-    "assets",
-    metavar="TENSOR=FILE",
-    multiple=True,
-    shell_complete=files,
-    help="A file that goes with the model, and the tensor that is fed with its path.",
-)
-@click.option("--unfreeze", metavar="REGEX", help="Make variables of the floating-point constants whose names match.")
+@known_option("--init", shell_complete=nodes)
+@known_option("--asset", "assets", shell_complete=files)
+@known_option("--unfreeze")
 def command(
     request: Request,
     inputs: tuple[str, ...],

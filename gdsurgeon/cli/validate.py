@@ -10,6 +10,7 @@ import click
 
 from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.complete import files, nodes, paired, placeholders
+from gdsurgeon.cli.meanings import known_option
 from gdsurgeon.cli.options import level_option, pairs, tolerance_options, validate_options
 from gdsurgeon.cli.tensor_lists import tensor_lists, tensors_in, unnamed
 from gdsurgeon.cli.terminal import terminal
@@ -24,41 +25,24 @@ if TYPE_CHECKING:
 @click.command("validate", cls=Command)
 @click.argument("model", shell_complete=files)
 @click.argument("other", shell_complete=files, required=False)
-@level_option(["structure", "load", "run"], "How far to go.")
-@click.option(
-    "--map",
-    "mapped",
-    metavar="OLD=NEW",
-    shell_complete=paired(nodes),
-    multiple=True,
-    help="OLD of MODEL is NEW of OTHER.",
-)
-@click.option("--map-file", metavar="FILE", shell_complete=files, help="The same, one pair a line.")
+@level_option(["structure", "load", "run"], "Level of the validation.")
+@known_option("--map", "mapped", shell_complete=paired(nodes), help="LEFT in MODEL is called RIGHT in OTHER.")
+@known_option("--map-file", shell_complete=files)
 @tensor_lists(outputs="Compare these tensors of MODEL; NAME is the tensor's name in OTHER.")
-@click.option("--pre", metavar="PRE", shell_complete=files, help="A graph in front of MODEL: OTHER(x) = MODEL(PRE(x)).")
-@click.option(
-    "--pre-map",
-    metavar="INPUT=RAW,RESULT",
-    shell_complete=paired(placeholders),
-    multiple=True,
-    help="Input, placeholder and result of PRE.",
-)
-@click.option("--post", metavar="POST", shell_complete=files, help="A graph behind MODEL: OTHER(x) = POST(MODEL(x)).")
-@click.option(
-    "--post-map", metavar="OUTPUT=RAW,RESULT", shell_complete=paired(nodes), multiple=True, help="Likewise for POST."
-)
+@known_option("--pre", shell_complete=files)
+@known_option("--pre-map", shell_complete=paired(placeholders))
+@known_option("--post", shell_complete=files)
+@known_option("--post-map", shell_complete=paired(nodes))
 @tolerance_options
-@click.option("--no-grappler", is_flag=True, help="Leave it at the graphs as they are written.")
-@click.option("--first-divergence", is_flag=True, help="Where the models differ: find the node that is to blame.")
-@click.option("--lockstep", is_flag=True, help="With that: give every node of both models MODEL's tensors.")
-@click.option(
-    "--reduce", metavar="OUT", shell_complete=files, help="Where the models differ: write the smallest piece that does."
-)
-@click.option("--strict", is_flag=True, help="What the graphs differ in and no output shows is a failure, too.")
-@click.option("--profile", is_flag=True, help="Measure the time of a run, and list the slowest nodes.")
-@click.option("--save-outputs", metavar="FILE.npz", shell_complete=files, help="Keep what MODEL gives.")
-@click.option("--save-feeds", metavar="FILE.npz", shell_complete=files, help="Keep what was fed; --feeds takes it.")
-@click.option("--golden", metavar="FILE.npz", shell_complete=files, help="Compare MODEL with kept outputs.")
+@known_option("--no-grappler")
+@known_option("--first-divergence")
+@known_option("--lockstep")
+@known_option("--reduce", shell_complete=files)
+@known_option("--strict")
+@known_option("--profile")
+@known_option("--save-outputs", shell_complete=files)
+@known_option("--save-feeds", shell_complete=files)
+@known_option("--golden", shell_complete=files)
 @validate_options
 @click.pass_context
 def command(context: click.Context, /, model: str, other: str | None, as_json: bool, **options: Any) -> None:

@@ -15,6 +15,7 @@ import click
 from gdsurgeon.cli.bodies import in_body, opened
 from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.complete import files, scopes
+from gdsurgeon.cli.meanings import known_option
 from gdsurgeon.cli.options import query_options
 from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.errors import UsageError, printable
@@ -33,23 +34,17 @@ PIPED_WIDTH = 80
 @click.command("view", cls=Command)
 @partial(query_options, without=("checkpoint",))
 @in_body
-@click.option("--depth", type=click.IntRange(1, 100), metavar="N", help="How many levels of scopes are opened.")
-@click.option("--scope", "scopes", metavar="SCOPE", shell_complete=scopes, multiple=True, help="Show only this scope.")
-@click.option(
-    "--gradients",
-    type=click.Choice(["apart", "beside"]),
-    default="apart",
-    help="Gradients in scopes of their own, or beside what they are of.  [default: apart]",
-)
-@click.option(
+@known_option("--depth")
+@known_option("--scope", "scopes", shell_complete=scopes, help="Show only this scope.")
+@known_option("--gradients", default="apart")
+@known_option(
     "-o",
     "--output",
     "out",
-    metavar="OUT",
     shell_complete=files,
-    help="Draw a picture: .html, .svg, .dot (Graphviz), .md (Mermaid); '-' with --format.",
+    help="Draw a picture to OUT: .html, .svg, .dot (Graphviz) or .md (Mermaid).",
 )
-@click.option("--format", "form", type=click.Choice(FORMS), help="The form of the picture.")
+@known_option("--format", "form", choices=FORMS)
 def command(
     model: str,
     function: str | None,

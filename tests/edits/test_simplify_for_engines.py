@@ -29,11 +29,9 @@ from support.graphs import (
 from support.running import run
 from support.simplifying import simplified, stays
 
-from gdsurgeon.cli.simplify import ENGINES as OFFERED
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.simplify import simplify
-from gdsurgeon.edits.simplifying.engines import ENGINES
 from gdsurgeon.errors import NothingToDo, UsageError, ValidationError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
@@ -106,7 +104,6 @@ def test_equal_nodes_and_shapes_are_left() -> None:
 
 
 def test_engines_that_there_are_and_one_that_there_is_not() -> None:
-    assert {*ENGINES} == {*OFFERED}
     edit = partial(simplify, engine="opencv5")
     found = graph(X, identity("y", "x"))
     refused(found, "no-such-engine", edit, error=UsageError, value="opencv5", near="opencv")
