@@ -173,7 +173,7 @@ def _edit(request: CheckpointRequest, as_json: bool) -> None:
     outcome = operate_checkpoint(request, before_publishing=terminal.settle)
     terminal.warn(outcome.warnings)
     if outcome.idle:
-        terminal.note(f"{outcome.idle}; the checkpoint is passed on as it is")
+        terminal.note(f"{outcome.idle}; the output is the unchanged checkpoint")
     if as_json:
         terminal.answer_json(outcome_json(outcome))
     head, entries = summary(outcome, dry_run=request.dry_run)

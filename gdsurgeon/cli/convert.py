@@ -47,7 +47,7 @@ def command(model: str, as_json: bool, verbose: bool, form: str | None, out: str
     done = operate_convert(ConvertRequest(model, out, text, dry_run), before_publishing=terminal.settle)
     terminal.warn(done.warnings)
     if done.idle:
-        terminal.note(f"{done.idle}; the file is passed on as it is")
+        terminal.note(f"{done.idle}; the output is the unchanged file")
     if as_json:
         terminal.answer_json(converted.as_json(done, model))
     head, entries = converted.summary(done, model, dry_run=dry_run)

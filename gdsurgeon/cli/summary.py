@@ -27,7 +27,7 @@ LONG_NAMES = (60, 40, 28)
 PROVEN = "proven"
 
 FIRST_LEFT_OUT = (
-    *("fed", "called", "bytes", "also compared", "random", "line", "served", "kept", "recomputed"),
+    *("fed", "called", "bytes", "also compared", "random", "line", "loader", "kept", "recomputed"),
     *("returned", "passes", "ops", "nodes", "note"),
 )  # fmt: skip
 """Labels that a brief summary without room for all leaves out first; the entries after them go from the last on."""
@@ -68,7 +68,7 @@ def brief(entries: Sequence[Entry], height: int = HEIGHT) -> list[tuple[str, str
         others = [label for label in reversed(groups) if label not in (*FIRST_LEFT_OUT, PROVEN)]
         left_out = [*(label for label in FIRST_LEFT_OUT if label in groups), *others][: 1 - spare]
         lines = {label: group for label, group in lines.items() if label not in left_out}
-        lines["more"] = [("more", fitted(f"{', '.join(left_out)}: use -v", _room("more")))]
+        lines["more"] = [("more", fitted(f"-v also shows {', '.join(left_out)}", _room("more")))]
     for label in lines:
         group = groups.get(label, [])
         if label != PROVEN and 0 < len(group) - 1 <= min(spare, FEW - 1):

@@ -170,7 +170,7 @@ def _shown(proof: Proof) -> list[str]:
 def _loaded_elsewhere(proof: Proof) -> Iterator[Entry]:
     """Other loaders and releases that loaded or ran the result."""
     if proof.served:
-        yield Entry("served", f"tf.saved_model.load {proof.served}")
+        yield Entry("loader", f"tf.saved_model.load {proof.served}")
     if proof.released:
         yield Entry("run in", proof.released)
 

@@ -195,7 +195,7 @@ def test_a_dry_run_writes_nothing(small: Desk) -> None:
 def test_nothing_to_do_is_passed_on(small: Desk) -> None:
     ran = done(small, "m", "--rename", "bias=bias", "-o", "n")
     said = "nothing would change: each tensor already has its new key"
-    assert f"Note: {said}; the checkpoint is passed on as it is" in ran.err
+    assert f"Note: {said}; the output is the unchanged checkpoint" in ran.err
     assert held("n") == HELD and Path("n.index").read_bytes() == Path(INDEX).read_bytes()
     ran = done(small, "m", "--drop", "Adam", "-o", "o")
     assert "Note: nothing would change: pattern 'Adam' matched none of 4 keys" in ran.err
