@@ -393,3 +393,21 @@ def test_an_answer_without_parts_has_at_most_60_lines_of_160_characters(desk: De
     desk.put("m.pb", graph_bytes(*inputs, *records, *(node(f"n{i}", f"{'Op' * 20}{i}") for i in range(30))))
     brief, whole = (desk.run("inspect", "m.pb", *words).out.decode().splitlines() for words in ((), ("-v",)))
     assert len(brief) <= 60 and max(map(len, brief)) <= 160 and len(whole) > 400
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "inspect a.pb --sizes --ops", "show a.pb {name}/y {name}/c", "diff a.pb b.pb", "view a.pb",
+        "view a.pb --depth 9", "check-ops a.pb --for opencv", "check-ops a.pb --for tf1.4", "repair --check a.pb",
+    ],
+)  # fmt: skip
+def test_the_lines_of_an_answer_have_at_most_160_characters(words: str, desk: Desk) -> None:
+    name, op = "scope/" * 30 + "n" * 20, "Op" * 60
+    y, c = relu(f"{name}/y", f"{name}/x"), const(f"{name}/c", [1.0] * 30, FLOAT, (30,))
+    nodes = [placeholder(f"{name}/x"), c, node(f"{name}/op", op, [f"{name}/y"])]
+    desk.put("a.pb", graph_bytes(*nodes[:2], y, nodes[2]))
+    desk.put("b.pb", graph_bytes(*nodes, identity(f"{name}/z", f"{name}/x"), identity(f"{name}/y", f"{name}/z")))
+    ran = desk.run(*words.format(name=name).split())
+    lines = ran.out.decode().splitlines()
+    assert lines and max(map(len, lines)) <= 160

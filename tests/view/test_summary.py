@@ -13,7 +13,7 @@ import pytest
 from support import graphs
 
 from gdsurgeon.cli.main import exit_code
-from gdsurgeon.cli.summary import brief, common_scope
+from gdsurgeon.cli.summary import brief, common_scope, first
 from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.comparison.facts import Rewired
 from gdsurgeon.comparison.intent import FunctionChanges, Intent
@@ -195,6 +195,12 @@ def test_of_many_names_the_common_scope_is_shown() -> None:
         ("removed", "4 nodes in a/b/: c, d, e/f and 1 more")
     ]
     assert common_scope(["a/b", "a/bc"]) == "a/" and common_scope(["ab/c", "a/c"]) == common_scope(["a", "a/b"]) == ""
+
+
+def test_of_many_entries_of_one_label_the_first_are_shown() -> None:
+    lines = first([Entry("loaded", "x"), *(Entry("fed", f"{LONG}{i} {LONG}") for i in range(20)), Entry("ran", "y")])
+    assert [label for label, _ in lines] == ["loaded", *["fed"] * 8, "ran"] and lines[8] == ("fed", "and 13 more")
+    assert max(len(text) for _, text in lines) <= 160 - len("  fed      ")
 
 
 # -- what the proof is said to be ----------------------------------------------------------------------------
