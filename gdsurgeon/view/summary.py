@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gdsurgeon.errors import Json, printable
 from gdsurgeon.graph.attrs import format_shape
 from gdsurgeon.ops.dtypes import dtype_name
+from gdsurgeon.ops.kinds import ASSIGNMENTS
 from gdsurgeon.text import Entry, change, counted, listed, renaming, size
 
 if TYPE_CHECKING:
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from gdsurgeon.operation.edit import Outcome
     from gdsurgeon.proof.change import Step
     from gdsurgeon.proof.proof import Deployed, OutputProof, Piece, Proof
+
+
+FEW = 3
+"""Inputs or outputs that are all shown."""
 
 
 def summary(outcome: Outcome) -> tuple[str, list[Entry]]:
@@ -46,13 +51,14 @@ def _entries(outcome: Outcome) -> Iterator[Entry]:
 def _interface(
     label: str, before: tuple[TensorInfo, ...], after: tuple[TensorInfo, ...], outcome: Outcome
 ) -> Iterator[Entry]:
-    """The inputs or the outputs that changed, and those that did not."""
+    """The inputs or the outputs that changed, and those that did not; assignments and tensors of savers are counted."""
+    aside = _aside(after, outcome)
     renamed = outcome.result.intent.renamed
     was = {renamed.get(info.name, info.name): info for info in before} if label == "input" else {}
     old = {info.name: info for info in before} | was
     for info in after:
         previous = old.get(info.name)
-        if previous == info:
+        if previous == info or info in aside:
             continue
         line = f"{info.name}  "
         if previous is None:
@@ -62,9 +68,22 @@ def _interface(
         else:
             line += info.spelt + (f"  (was {previous.name})" if previous.name != info.name else "")
         yield Entry(label, line)
-    same = [f"{info.name} {info.spelt}" for info in after if old.get(info.name) == info]
+    same = [f"{info.name} {info.spelt}" for info in after if old.get(info.name) == info and info not in aside]
     if same:
         yield Entry(label, f"{len(same):,} unchanged" if len(same) > 1 else "", same)
+    if aside:
+        count = f"{len(aside):,} assignments of variables and tensors of savers"
+        yield Entry(label, count, [f"{info.name} {info.spelt}" for info in aside])
+
+
+def _aside(tensors: Sequence[TensorInfo], outcome: Outcome) -> dict[TensorInfo, None]:
+    """Inputs or outputs that only initialize or save variables, as `inspect` counts them; none of few."""
+    if len(tensors) <= FEW or not outcome.steps:
+        return {}
+    from gdsurgeon.analysis.queries.saver_scopes import saver_of, saver_scopes
+
+    scopes = saver_scopes(outcome.steps[-1].after)
+    return dict.fromkeys(info for info in tensors if info.op in ASSIGNMENTS or saver_of(info.name, scopes))
 
 
 def _intent(outcome: Outcome) -> Iterator[Entry]:

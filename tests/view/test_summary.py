@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 from support import graphs
+from support.desk import Desk
+from support.graphs import FLOAT, const, node
 
 from gdsurgeon.cli.main import exit_code
 from gdsurgeon.cli.summary import brief, common_scope, first
@@ -188,6 +190,16 @@ def test_a_summary_has_at_most_12_lines_of_160_characters(
                 assert len(lines[False]) <= 12 and max(map(len, lines[False])) <= 160
     shown = "\n".join(lines[True])
     assert all(name in shown for name in names) and len(lines[False]) < len(lines[True])
+
+
+def test_outputs_that_only_initialize_or_save_are_counted(desk: Desk) -> None:
+    variable = [node("v", "VariableV2", dtype=FLOAT, shape=(2,)), const("w", [1.0, 2.0], FLOAT, (2,))]
+    sums = [node(f"a{i}", "Assign", ["v", "w"], T=FLOAT) for i in range(9)]
+    records = [graphs.placeholder("x"), *variable, *sums, graphs.relu("wanted", "x")]
+    desk.put("m.pb", graphs.graph_bytes(*records))
+    ran = desk.run("rename", "m.pb", "w=z", "-n", "--validate", "structure")
+    lines = [line.split()[1:3] for line in ran.err.splitlines() if line.startswith("  output ")]
+    assert lines == [["wanted", "float32"], ["9", "assignments"]]
 
 
 def test_of_many_names_the_common_scope_is_shown() -> None:
