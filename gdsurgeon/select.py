@@ -87,6 +87,8 @@ class Selection:
 def select_nodes(graph: Graph, selection: Selection) -> list[Node]:
     """The nodes of GRAPH that SELECTION means, in file order, then the added ones.
 
+    A tensor of a signature is named ``KEY/name``.
+
     What stands for the arguments and results of a function, in the body of one, is selected only by its name.
 
     Raises:
@@ -95,7 +97,7 @@ def select_nodes(graph: Graph, selection: Selection) -> list[Node]:
         NothingToDo: none of all that is named means a node, or nothing is left after the exclusion.
     """
     topology = topology_of(graph)
-    return NodeList(topology.node(number) for number in members(selected(topology, selection)))
+    return NodeList(topology.node(number) for number in members(selected(topology, meant(graph, selection))))
 
 
 class NodeList(list[Node]):

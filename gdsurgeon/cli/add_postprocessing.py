@@ -48,8 +48,8 @@ def command(request: Request, own: PartOptions, post: str | None, name: str | No
     from gdsurgeon.cli.run_edit import run_edit
     from gdsurgeon.edits.add_postprocessing import SUFFIX, add_postprocessing
     from gdsurgeon.edits.copying.parts import Mapped
-    from gdsurgeon.graph.served import tensor_meant
     from gdsurgeon.steps import postprocessing
+    from gdsurgeon.steps.build import output_meant
 
     check_not_mapped("POST", own, mapped)
     bindings = mappings(mapped)
@@ -58,7 +58,7 @@ def command(request: Request, own: PartOptions, post: str | None, name: str | No
     )
 
     def edit(graph: Graph) -> EditResult:
-        tensor = graph.tensor(tensor_meant(graph, name)) if name else None
+        tensor = output_meant(graph, name or "") if own.steps is not None else None
         # The graph that is built binds by the name of the node alone.
         steps = [Mapped(tensor.name, tensor.node.name, tensor.node.name + SUFFIX)] if tensor and tensor.index else []
         return own.held(add_postprocessing(graph, part(graph), mapped=[*bindings, *steps]))

@@ -13,7 +13,7 @@ from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.graph.node import Output
-from gdsurgeon.graph.served import tensor_meant
+from gdsurgeon.graph.served import serving_of, tensor_meant
 from gdsurgeon.ops.dtypes import STRING
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.steps.behind import Behind, check_free
@@ -100,7 +100,7 @@ def stood_behind(steps: Steps, model: Graph, output: str | Output) -> tuple[Grap
     """The graph that `postprocessing` gives, and what is known of what the steps give."""
     _check_model(model)
     chain = Chain(_read(steps), BEHIND)
-    source = _output(model, output)
+    source = output_meant(model, output)
     build, value = begin(source.node.name, add_postprocessing.SUFFIX, _raw_given(model, source))
     behind = Behind(model, build, source, value)
     build.other = lambda name: behind.other(model.tensor(tensor_meant(model, name)))
@@ -178,13 +178,21 @@ def _input(model: Graph, name: str | Output) -> Output:
     return tensor
 
 
-def _output(model: Graph, name: str | Output) -> Output:
-    """The output of MODEL that is meant."""
+def output_meant(model: Graph, name: str | Output) -> Output:
+    """Returns the output of MODEL that NAME means; without a name, the only one, that of a signature if there is one.
+
+    Raises:
+        UsageError, EditError: there is none, or there are several.
+    """
     if name:
         return _tensor(model, name, "output")
-    return _only(
-        [output for node in output_nodes(model) for output in node.outputs], model, "output", advice="name-output"
-    )
+    serving = serving_of(model)
+    if serving is not None and serving.called:
+        texts = dict.fromkeys(text for served in serving.called.values() for text in served.outputs.values())
+        found = [model.tensor(text) for text in texts]
+    else:
+        found = [output for node in output_nodes(model) for output in node.outputs]
+    return _only(found, model, "output", advice="name-output")
 
 
 def _only(tensors: Sequence[Output], model: Graph, what: str, *, advice: str) -> Output:

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from support.commands import QUICK
 from support.desk import Desk
-from support.graphs import FLOAT, graph_bytes, node, placeholder
+from support.graphs import FLOAT, INT32, graph_bytes, node, placeholder, scalar
+from support.meta_graphs import put, serving
 
 import gdsurgeon as gds
 from gdsurgeon.cli.complete import steps as completed
@@ -325,3 +326,14 @@ def test_a_step_that_there_is_not(desk: Desk) -> None:
 def test_steps_are_completed(typed: str, found: list[str]) -> None:
     context = click.Context(click.Command("x"))
     assert completed(context, click.Argument(["steps"]), typed) == found
+
+
+def test_the_output_of_a_signature_is_meant(desk: Desk) -> None:
+    """A node may have other outputs, and other nodes may be unread."""
+    split = scalar("axis", 1, INT32), node("split", "Split", ["axis", "x"], num_split=2, T=FLOAT)
+    put(desk.folder / "model", serving({"x": "x:0"}, {"half": "split:1"}, *split))
+    ran = desk.run("add-postprocessing", "model", "--steps", "clip(0, 6)", *QUICK, "-o", "out")
+    assert ran.code == 0, ran.err
+    graph = gds.load("out")
+    (source, *_) = gds.select_nodes(graph, gds.Selection(nodes=("serving_default/half",)))
+    assert [read.name for read in source.inputs] == ["split_raw", "split_postprocessed"]
