@@ -46,13 +46,13 @@ class Bundle(Checkpoint):
 
     Attributes:
         table: of the index.
-        records: what that holds: encoded, the header, and entries of tensors and of slices.
+        records: the records of the index: encoded keys, the header, and entries of tensors and of slices.
         header: the first of them.
 
     Args:
-        prefix: what it is called.
+        prefix: the name of the checkpoint.
         index: the file with the entries; it is closed with this.
-        opener: opens shard SHARD of SHARDS; without it the files beside the index are taken.
+        opener: opens shard SHARD of SHARDS; by default, the files next to the index are opened.
 
     Raises:
         InputError: the index is no table or is corrupt; it was written by a machine of the other byte order, or by a
@@ -184,7 +184,7 @@ class Bundle(Checkpoint):
 
 
 class BundleTensor(StoredTensor):
-    """A tensor of a TensorBundle; `entry` is its own, of which the place means nothing where there are slices."""
+    """A tensor of a TensorBundle, with its `entry`; if there are slices, the place in the entry has no meaning."""
 
     def __init__(self, bundle: Bundle, key: str, entry: protos.BundleEntryProto, dtype: DType) -> None:
         super().__init__(key, dtype, dims(entry.shape), tuple(map(from_proto, entry.slices)))
@@ -217,7 +217,7 @@ def _fits(part: Slice, shape: tuple[int, ...], whole: tuple[int, ...]) -> bool:
 
 
 def encode_key(key: str) -> bytes:
-    """KEY as a table holds it: text, or bytes that are none."""
+    """Encodes `key` as in a table; a key may hold bytes that are not text."""
     return key.encode("utf-8", "surrogateescape")
 
 

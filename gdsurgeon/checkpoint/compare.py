@@ -1,4 +1,4 @@
-"""Holds a checkpoint as it was written against what it was to be."""
+"""Compares a written checkpoint with the intended one."""
 
 from __future__ import annotations
 

@@ -19,24 +19,24 @@ from gdsurgeon.wire.write import Chunk
 
 
 class Value(NamedTuple):
-    """What a tensor is to hold: its elements row by row, little-endian, or strings."""
+    """The new value of a tensor: its elements row by row, little-endian, or strings."""
 
     dtype: DType
     shape: tuple[int, ...]
     data: bytes | list[bytes]
 
     def item(self, key: str) -> Item:
-        """It as what is to be stored under KEY."""
+        """Returns the value as an item to be stored under `key`."""
         if isinstance(self.data, list):
             return item_of_strings(key, self.shape, self.data)
         return Item(key, self.dtype, self.shape, (self.data,))
 
 
 class Edited(NamedTuple):
-    """A checkpoint as it is to be.
+    """The intended result of editing a checkpoint.
 
     Attributes:
-        kept: tensors that stay as they are, by the keys that they are to have.
+        kept: unchanged tensors, by their new keys.
         values: those that get a value, by key.
     """
 
@@ -134,15 +134,15 @@ def rewritten(edited: Edited) -> Files:
 
 
 def relinked(bundle: Bundle, edited: Edited, taken: Container[int] | None = None) -> Files:
-    """EDITED with the shards of BUNDLE, of which it is made, and one more for values that are new.
+    """Returns the files of `edited`, which was made from `bundle`: its shards, and one more for new values.
 
-    A shard of which nothing is used is left out. In place it stays where no shard is to get another name; where one is,
-    names are taken that no file has, which empty shards see to.
+    Unused shards are left out. If the checkpoint is edited in place, an unused shard remains if no shard needs a new
+    name; otherwise unused names are chosen, with the help of empty shards.
 
     Args:
-        bundle: what was edited.
-        edited: what has become of it.
-        taken: in place, numbers of shards of which a file with the prefix has the name.
+        bundle: the checkpoint that was edited.
+        edited: the result of the edit.
+        taken: in place, the numbers of shards for which files with the prefix exist.
 
     Raises:
         InputError: a tensor is not in the files as the index says.

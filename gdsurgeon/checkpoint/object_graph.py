@@ -19,8 +19,9 @@ _ATTRIBUTE = "/.ATTRIBUTES/"
 def followed(data: bytes, renamed: Mapping[str, str], dropped: Container[str]) -> bytes:
     """The object graph DATA where keys are renamed, and some tensors are no longer there.
 
-    What the objects are called stays, and the names of their variables (`full_name`): an object finds its value under
-    the new key. One whose values are all gone is no longer the slot of an optimiser: TensorFlow would look for them.
+    The names of the objects and of their variables (`full_name`) do not change: an object finds its value under the
+    new key. An object without any value left is no longer a slot of an optimizer, because TensorFlow would look for
+    its values.
 
     Raises:
         InputError: DATA is no object graph.

@@ -1,4 +1,4 @@
-"""Opens a checkpoint by its prefix, and says what is there instead where it is none."""
+"""Opens a checkpoint by its prefix; if there is none, reports what was found instead."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def prefix_of(path: str) -> str:
 
 @public
 def open_checkpoint(path: StrPath) -> Checkpoint:
-    """The checkpoint with the prefix PATH; one of its files names it, too.
+    """Opens the checkpoint with the prefix `path`; `path` may also be one of its files.
 
     It is a TensorBundle (``PATH.index`` with ``PATH.data-*``), or a checkpoint of TensorFlow before 1.0 (V1): the file
     PATH itself, or ``PATH-00000-of-00002`` and so on.
 
     Raises:
-        InputError: there is none; or its index is broken, or of a kind that cannot be read.
+        InputError: there is no such checkpoint; or its index is corrupt, or of a kind that cannot be read.
     """
     path = os.fspath(path)
     prefix = prefix_of(path)
@@ -84,14 +84,14 @@ def _v1_shards(prefix: str) -> list[str]:
 
 
 def _those_there(prefix: str) -> str:
-    """What is said of the checkpoints in the folder of PREFIX, of which none is that."""
+    """Returns a sentence about the checkpoints in the folder of `prefix`, if `prefix` is not one of them."""
     folder, name = os.path.split(prefix)
     there = _prefixes(folder)
     return near_miss(name, there) or (f" That folder contains {named(there)}" if there else "")
 
 
 def _those_in(folder: str) -> str:
-    """What is said of the checkpoints in FOLDER, which was given for one."""
+    """Returns a sentence about the checkpoints in `folder`, which was given instead of a prefix."""
     there = [*_prefixes(folder), *(os.path.join("variables", p) for p in _prefixes(os.path.join(folder, "variables")))]
     return f" It contains {named(there)}" if there else ""
 

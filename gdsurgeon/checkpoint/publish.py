@@ -17,25 +17,25 @@ from gdsurgeon.wire.write import Chunk
 _SHARD = re.compile(r"\.data-\d{5}-of-(\d{5})")
 
 Shard = str | Sequence[Chunk]
-"""A shard that is to be: a file that is there already, or what is to be written."""
+"""A shard to publish: an existing file, or content to write."""
 
 
 class BundleOutput(Closing):
     """A TensorBundle that is being written: staged, perhaps read, then published.
 
-    Its shards get their names first, none of which anything has; then the index does, and with that the bundle is
-    there. A shard that is a file already becomes a further name of that file where links are possible, else a copy.
+    First its shards get their names, which are unused. Then the index gets its name, which completes the bundle. If a
+    shard exists already as a file, it becomes a hard link to that file if possible, otherwise a copy.
 
-    Use as a context manager: what was staged and not published is removed.
+    Use it as a context manager: staged files that were not published are removed.
 
     Attributes:
         index: the file with the index.
 
     Args:
-        prefix: what it will be called.
+        prefix: the new prefix.
         table: the bytes of its index.
         shards: in order.
-        replacing: whether the index of that name is to be exchanged.
+        replacing: whether an existing index of that name is replaced.
 
     Raises:
         OutputError: something of that prefix is there and is not replaced; or the folder cannot be written to.
@@ -92,7 +92,7 @@ class BundleOutput(Closing):
             raise
 
     def withdraw_shards(self) -> None:
-        """Removes the shards that have their names by now: what they are shards of does not appear."""
+        """Removes the shards that already have their names, because their checkpoint will not appear."""
         for _, _, output in self._shards:
             if output.has_appeared:
                 output.withdraw()
@@ -103,7 +103,7 @@ class BundleOutput(Closing):
         return self.index.has_appeared
 
     def close(self) -> None:
-        """What has not appeared is gone."""
+        """Removes files that have not been published."""
         for _, _, output in self._shards:
             output.close()
         self.index.close()
@@ -136,7 +136,7 @@ def check_free(prefix: str) -> None:
 
 
 def counts_taken(prefix: str) -> set[int]:
-    """The numbers of shards of which a file is called as one of them: ``PREFIX.data-00000-of-00002`` takes 2."""
+    """Returns the shard counts for which files with the prefix exist: ``PREFIX.data-00000-of-00002`` gives 2."""
     found = (_shard_of(entry, prefix) for entry in _beside(prefix))
     return {int(match[1]) for match in found if match is not None}
 

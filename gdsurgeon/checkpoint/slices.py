@@ -20,7 +20,7 @@ def parse_slice_spec(text: str) -> tuple[tuple[int, ...], Slice | None]:
     it takes everything; the empty text has no shape: ``()`` and None.
 
     Raises:
-        InputError: TEXT is none.
+        InputError: `text` is not a shape with a slice.
     """
     if not text:
         return (), None

@@ -66,10 +66,10 @@ class Stretch(NamedTuple):
 
 
 class StoredTensor(ABC):
-    """A tensor of a checkpoint: what the index says of it; nothing is read before somebody asks.
+    """A tensor of a checkpoint, as described by the index; its values are read only on demand.
 
     Attributes:
-        key: what the checkpoint calls it.
+        key: its name in the checkpoint.
         dtype: of its elements.
         shape: of the whole, also where slices of it are stored.
         slices: those that are stored; none where it is stored in one part.
@@ -103,7 +103,7 @@ class Checkpoint(Closing, ABC):
     """An opened checkpoint. Use as a context manager, or `close` it.
 
     Attributes:
-        prefix: what it is called; files have that name with something behind it.
+        prefix: the name of the checkpoint; the names of its files begin with it.
         keys: of its tensors, sorted.
         form: ``V2``, a TensorBundle, or ``V1``.
     """
@@ -117,7 +117,7 @@ class Checkpoint(Closing, ABC):
         """The tensor KEY.
 
         Raises:
-            InputError: there is none; or its entry is broken.
+            InputError: there is no such tensor, or its entry is corrupt.
         """
 
     @abstractmethod
@@ -176,7 +176,7 @@ class Checkpoint(Closing, ABC):
         return Stretch(tensor.dtype, sizes(target), chunks)
 
     def no_such_key(self, key: str) -> InputError:
-        """The error that there is no tensor KEY."""
+        """Returns the error that there is no tensor `key`."""
         count = f"{len(self.keys):,} tensor{'s' if len(self.keys) != 1 else ''}"
         line = f"{printable(self.prefix)} has no tensor {quoted(key)} ({count}).{near_miss(key, self.keys)}"
         return InputError(line, code="no-such-tensor", facts={"file": self.prefix, "key": key})

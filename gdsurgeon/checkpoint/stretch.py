@@ -12,7 +12,7 @@ from gdsurgeon.checkpoint.slices import Extents
 from gdsurgeon.wire.write import Chunk, SourceSpan
 
 MOST_RUNS = 4096
-"""Spans that are listed; what has more is read run by run as it is asked for."""
+"""The maximum number of listed spans; a tensor with more of them is read run by run, on demand."""
 MOST_CELLS = 1 << 18
 """Cells that the pieces have, in the grid that their edges cut the target into."""
 
@@ -45,7 +45,7 @@ def stretched(pieces: Sequence[Piece], target: Extents, size: int) -> list[Chunk
 
 
 class _Runs:
-    """The runs of bytes that TARGET consists of, each of which is one in a piece.
+    """The runs of bytes that `target` consists of; each run lies within one piece.
 
     Behind the last dimension in which a piece does not have all that the target has, both are equal: a run ends where
     the target or the piece ends in that dimension.
@@ -88,7 +88,7 @@ class _Runs:
             start += stop - span.start
 
     def _run(self, offset: int) -> SourceSpan:
-        """The bytes from OFFSET of the target, as far as they follow each other in a piece."""
+        """Returns the longest run from `offset` of the target that is contiguous in a piece."""
         axis = self._axis
         row, within = divmod(offset, self._row)
         coordinates = []
@@ -129,7 +129,7 @@ def _overlap(one: Extents, other: Extents) -> bool:
 
 
 class _Assembled:
-    """Many short runs as a source: what is read is put together then."""
+    """Many short runs as a source: they are joined when they are read."""
 
     def __init__(self, runs: _Runs) -> None:
         self._runs = runs

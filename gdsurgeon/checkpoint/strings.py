@@ -23,7 +23,7 @@ def decode_strings(data: bytes, count: int) -> list[bytes]:
     """The COUNT strings in DATA.
 
     Raises:
-        WireError: there are others than are announced, or the checksum of their lengths is wrong.
+        WireError: the number of strings differs from the expected one, or the checksum of their lengths is wrong.
     """
     return _decoded(data, count)[0]
 
@@ -66,7 +66,7 @@ def checksum_of_variants(data: bytes, count: int) -> int:
     """The masked checksum of COUNT variants: each is its length, that many bytes, and the checksum so far.
 
     Raises:
-        WireError: there are others than are announced, or a checksum on the way is wrong.
+        WireError: the number of variants differs from the expected one, or a checksum is wrong.
     """
     at = crc = 0
     for _ in range(count):

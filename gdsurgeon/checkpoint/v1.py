@@ -30,7 +30,7 @@ _MOST_NAMED = 128
 
 
 class _Meta(NamedTuple):
-    """What is said of a tensor."""
+    """The description of a tensor in the file."""
 
     dtype: int
     shape: tuple[int, ...]
@@ -44,7 +44,7 @@ class V1Checkpoint(Checkpoint):
         tables: one for each file.
 
     Args:
-        prefix: what it is called.
+        prefix: the name of the checkpoint.
         paths: its files.
 
     Raises:
@@ -165,7 +165,7 @@ class _V1Tensor(StoredTensor):
 
 
 def _elements(record: SourceSpan, dtype: DType, count: int) -> SourceSpan:
-    """The COUNT elements in RECORD, a SavedTensorSlices, as a TensorBundle has them; what is not, is decoded.
+    """Returns the `count` elements in `record`, a SavedTensorSlices, in the form of a TensorBundle; decodes if needed.
 
     Raises:
         WireError: it is no such message, or has other elements.

@@ -37,7 +37,7 @@ def verify(checkpoint: Checkpoint, told: Callable[[int], None] = lambda _nbytes:
     Bytes of a shard that belong to no tensor have no checksum: they are counted.
 
     Args:
-        checkpoint: what is opened has its index verified already; that is a part of opening it.
+        checkpoint: its index was already verified when it was opened.
         told: called with how many bytes were read since the last time.
     """
     if isinstance(checkpoint, V1Checkpoint):

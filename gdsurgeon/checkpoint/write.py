@@ -22,10 +22,10 @@ _VERSION = 1
 
 
 class Item(NamedTuple):
-    """A tensor that is to be stored, or a slice of one.
+    """A tensor to store, or a slice of one.
 
     Attributes:
-        key: what it is called.
+        key: its name in the checkpoint.
         dtype: of its elements.
         shape: of what is stored here.
         data: its bytes as a TensorBundle has them (see `Part.span`).

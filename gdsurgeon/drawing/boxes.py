@@ -19,7 +19,7 @@ LONGEST = 36
 
 @dataclass(eq=False, repr=False)
 class Edge(Data):
-    """What leads from one box to another beside it.
+    """An edge from one box to a box next to it.
 
     Attributes:
         source, target: their places among the boxes that they stand with.
@@ -38,12 +38,12 @@ class Box(Data):
     """A scope or a node in a picture.
 
     Attributes:
-        item: what it shows.
+        item: the item that it shows.
         title: the first line: the op of a node, the name of a scope.
-        lines: what stands under it.
-        boxes: what is in it; empty where it is closed.
+        lines: the lines below the title.
+        boxes: the inner boxes; empty if it is closed.
         edges: between those.
-        fault: what is wrong with the node; '' where nothing is.
+        fault: the fault of the node; '' if it has none.
     """
 
     item: Item

@@ -20,7 +20,7 @@ from gdsurgeon.outline.visible import Item, fitting, whole, within
 DEEPEST = 100
 """Levels that may be open: boxes within boxes are drawn by recursion."""
 ENOUGH = 60
-"""Boxes that a picture has at most, if it can, where nobody says how deep it is to be."""
+"""The maximum number of boxes of a picture, if possible, when no depth is given."""
 
 FLAT: dict[str, Callable[[Box], str]] = {"svg": svg, "dot": dot, "md": mermaid}
 
@@ -45,7 +45,7 @@ def picture(graph: Graph, form: str = "html", *, scope: str | None = None, depth
     """A picture of GRAPH: its scopes, blocks and shapes; no weights.
 
     Args:
-        graph: left as it is; a broken one is shown as far as it can be read.
+        graph: not changed; a corrupt graph is shown as far as it can be read.
         form: ``html`` (a page in one file, opened by who looks at it), ``svg``, ``dot`` or ``md`` (Mermaid).
         scope: show this scope alone; not for a page.
         depth: how many levels are open, 1 to 100; by default as many as can be seen at once.

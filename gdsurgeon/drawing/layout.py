@@ -177,7 +177,7 @@ class _Layers:
                 self.place[box] = place
 
     def _sort_rows(self) -> None:
-        """Each row by the mean place of its neighbours, in the row above and in the row below by turns."""
+        """Sorts each row by the mean position of its neighbors, alternating between the rows above and below."""
         for sweep in range(SWEEPS_ORDER):
             neighbours = self.above if sweep % 2 == 0 else self.below
             for row in self.rows if sweep % 2 == 0 else reversed(self.rows):
@@ -192,7 +192,7 @@ class _Layers:
         return sum(shares) / len(neighbours) * max(1, size - 1)
 
     def _place_rows(self) -> None:
-        """Sets x: first side by side, then towards the neighbours, in the row above and in the row below by turns."""
+        """Sets x: first side by side, then towards the neighbors, alternating between the rows above and below."""
         for row in self.rows:
             left = -sum(self.width[box] + GAP_X for box in row) / 2
             for box in row:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from gdsurgeon.drawing.boxes import Box
 
 MOST_EDGES = 450
-"""Mermaid draws no more than 500 where nobody has told it otherwise."""
+"""The default limit of Mermaid is 500."""
 
 
 def mermaid(whole: Box) -> str:

@@ -1,7 +1,7 @@
 """A page that shows a model: one HTML file that opens offline, in any browser of 2023 or later.
 
-Its source is under ``page/``: scripts and styles, of which each file has one subject, put together in the order of
-`SCRIPTS`. The model is data in it, never markup, and a policy forbids the page to load anything.
+Its source is under ``page/``: scripts and styles, one file for each subject, joined in the order of `SCRIPTS`. The
+model is data in it, never markup, and a policy forbids the page to load anything.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def page(
         outlines: of the model.
         marks: for each row of the main graph one of '', '+', '-', '~' and '>', or nothing where none is marked.
         legend: what these mean.
-        notes: what is to be said of a row of the main graph beside its mark: what it was before.
+        notes: notes for rows of the main graph, shown next to their mark: their former state.
     """
     data = packed(payload(outlines, marks, legend, notes))
     script, style, picture_style = _script(), _source("page.css"), _source("picture.css")

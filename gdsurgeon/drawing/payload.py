@@ -1,4 +1,4 @@
-"""What a page is told of a model: its outlines as compact data, which `page/graph.js` reads.
+"""The data of a page about a model: its outlines in a compact form, which `page/graph.js` reads.
 
 Columns, not records, and each text once. The nodes of a graph stand in its order, producers first, so that what a node
 reads is a small number of rows back. A column in which most rows have nothing is an object from rows to values.
@@ -54,7 +54,7 @@ class _Writer:
 
     Attributes:
         strings: the texts, each with its number.
-        lists: lists of texts, by the numbers of these.
+        lists: lists of texts, by number.
     """
 
     def __init__(self, outlines: Iterable[Outline]) -> None:

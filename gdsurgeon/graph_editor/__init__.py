@@ -10,8 +10,8 @@ As a library::
     view, info = ge.copy(ge.sgv_scope("tower", graph), dst_scope="tower_2", src_scope="tower")
     graph.save("edited.pb")
 
-An *op* here is a `Node`, a *t* an `Output`; what takes several of them takes one, an iterable, or a graph. What the
-older libraries refuse with a ValueError is refused with an error that is both that and gdsurgeon's `EditError`.
+An *op* here is a `Node`, a *t* an `Output`. An argument for several of them accepts one, an iterable, or a graph.
+Where the older libraries raise a ValueError, an error is raised that is both a ValueError and gdsurgeon's `EditError`.
 
 | the older libraries' name                         | gdsurgeon's own                                                 |
 |---------------------------------------------------|-----------------------------------------------------------------|
@@ -34,8 +34,8 @@ older libraries refuse with a ValueError is refused with an error that is both t
 | copy of a whole graph into another                | `gds.copy_in`                                                   |
 | ControlOutputs                                    | `Graph.users`, `Node.controls`                                  |
 
-What a tf.Graph has and a GraphDef has not is not here: collections, ``_original_op``, the default graph. So the
-functions that make nodes take the graph, and nothing is put into collections.
+Parts of a tf.Graph that a GraphDef does not have are missing here: collections, ``_original_op``, the default graph.
+Functions that make nodes therefore expect the graph, and nothing is added to collections.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ def detach_control_outputs(sgv: object, control_outputs: ControlOutputs) -> None
     """Has no node outside wait any longer for nodes of a subgraph.
 
     Raises:
-        TypeError: CONTROL_OUTPUTS is none; or as `make_view` does.
+        TypeError: `control_outputs` is not a ControlOutputs; or see `make_view`.
     """
     if not isinstance(control_outputs, ControlOutputs):
         raise WrongType("ControlOutputs", control_outputs)
@@ -78,10 +78,10 @@ def detach_outputs(sgv: object, control_outputs: ControlOutputs | None = None) -
 
     Args:
         sgv: a view, or what `make_view` makes a view of.
-        control_outputs: have nobody outside wait for the subgraph either.
+        control_outputs: also remove control dependencies of outside nodes on the subgraph.
 
     Returns:
-        A view of the outputs that somebody outside had read, and the placeholder that stands for each.
+        A view of the outputs that outside nodes had read, and the placeholder for each of them.
 
     Raises:
         TypeError: as `make_view` does.
@@ -99,7 +99,7 @@ def detach_outputs(sgv: object, control_outputs: ControlOutputs | None = None) -
 
 
 def _read_outside(view: SubGraphView) -> list[Output]:
-    """The outputs of a view that somebody outside reads, each once."""
+    """Returns the outputs of a view that outside nodes read, each once."""
     members = set(view.nodes)
     return [output for output in dict.fromkeys(view.outputs) if not members.issuperset(consumers(output))]
 

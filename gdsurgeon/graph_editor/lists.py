@@ -115,11 +115,11 @@ def get_unique_graph(
     Args:
         tops: a graph, or nodes and tensors.
         check_types: the types that these may have; by default both.
-        none_if_empty: return None where there are none, instead of raising.
+        none_if_empty: return None for an empty list instead of raising.
 
     Raises:
-        TypeError: something is not of these types.
-        ValueError: they are of two graphs, or there are none.
+        TypeError: an element is not of these types.
+        ValueError: they belong to two graphs, or the list is empty.
     """
     if isinstance(tops, Graph):
         return tops

@@ -54,7 +54,7 @@ def make_placeholder(
         uniquify_name: take NAME_1, NAME_2, ... where NAME is taken, instead of refusing.
 
     Raises:
-        TypeError: DTYPE is none.
+        TypeError: `dtype` is not a dtype.
         ValueError: the name is illegal or taken.
     """
     number = dtype_number(dtype)
@@ -66,7 +66,7 @@ def make_placeholder(
 def make_placeholder_from_tensor(
     g: Graph, t: Output, scope: str | None = None, prefix: str = PLACEHOLDER_PREFIX
 ) -> Node:
-    """Adds a Placeholder that can stand for the tensor T: of its dtype, and its shape as far as that is known.
+    """Adds a Placeholder that can replace the tensor `t`: with its dtype, and its shape as far as it is known.
 
     Args:
         g: changed in place; not necessarily the graph of T.

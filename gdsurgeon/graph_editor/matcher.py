@@ -1,4 +1,4 @@
-"""Structural matching: nodes by what they are, what they read, and who reads them."""
+"""Structural matching: finds nodes by their op and name, their inputs and their consumers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def op_type(op_types: str | Iterable[str]) -> Predicate: ...
 @overload
 def op_type(op_types: str | Iterable[str], op: Node) -> bool: ...
 def op_type(op_types: str | Iterable[str], op: Node | None = None) -> Predicate | bool:
-    """Whether the node OP is of one of these op types; without OP a predicate that says so of a node."""
+    """Returns whether the node `op` has one of these op types; without `op`, a predicate that checks it for a node."""
     wanted = frozenset((op_types,) if isinstance(op_types, str) else op_types)
 
     def is_one(node: Node) -> bool:
@@ -45,8 +45,7 @@ class NodeMatcher:
         positive_filter: see `NodeFilter`.
 
     Raises:
-        ValueError: it is none.
-        re.error: it is no regular expression.
+        ValueError: it is not a matcher. re.error: it is not a regular expression.
     """
 
     def __init__(self, positive_filter: NodeFilter) -> None:
@@ -56,24 +55,24 @@ class NodeMatcher:
         self._outputs: list[list[Predicate | None] | None] | None = None
 
     def input_ops(self, *args: Wanted) -> NodeMatcher:
-        """The nodes that give the data inputs, in order. Raises ValueError where that is said already."""
+        """Sets the nodes of the data inputs, in order. Raises ValueError if they are already set."""
         if self._inputs is not None:
             raise Refusal("the data inputs are already set", code="given-twice", facts={"value": "inputs"})
         self._inputs = [_matcher(arg) for arg in args]
         return self
 
     def control_input_ops(self, *args: Wanted) -> NodeMatcher:
-        """The nodes of the control inputs, in any order. Raises ValueError where that is said already."""
+        """Sets the nodes of the control inputs, in any order. Raises ValueError if they are already set."""
         if self._controls is not None:
             raise Refusal("the control inputs are already set", code="given-twice", facts={"value": "controls"})
         self._controls = [_matcher(arg) for arg in args]
         return self
 
     def output_ops(self, *args: Wanted | list[Wanted]) -> NodeMatcher:
-        """For each output the nodes that read it, in any order: one or a list of them, [] for nobody.
+        """Sets for each output the nodes that read it, in any order: one node or a list, [] for no consumer.
 
         Raises:
-            ValueError: that is said already.
+            ValueError: they are already set.
         """
         if self._outputs is not None:
             raise Refusal("the outputs are already set", code="given-twice", facts={"value": "outputs"})
@@ -161,7 +160,7 @@ class TreeExpr:
     Args:
         alias: the name under which the node is found in what `eval_from` returns.
         op: a regular expression that the whole op type must match; None: any.
-        optional: whether the node may be missing, so that its only input stands in its place.
+        optional: whether the node may be missing; then its only input replaces it.
         inputs: patterns for the nodes of the first data inputs, or one pattern; None: any.
 
     Raises:

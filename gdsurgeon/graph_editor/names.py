@@ -39,7 +39,7 @@ def placeholder_name(t: Output | None = None, scope: str | None = None, prefix: 
 
     Args:
         t: the tensor; None for a placeholder that stands for none.
-        scope: where it is to be; None leaves it in the scope of T, '' is the root.
+        scope: the new scope; None keeps the scope of T, '' is the root.
         prefix: how its last part begins; a name that begins so already is kept.
 
     Raises:
@@ -56,7 +56,7 @@ def placeholder_name(t: Output | None = None, scope: str | None = None, prefix: 
 
 
 def lookup(graph: Graph, name: str) -> Node | Output:
-    """The node NAME, or where there is none the tensor of that name (``node:0``).
+    """Returns the node `name`, or if there is no such node, the tensor of that name (``node:0``).
 
     Raises:
         ValueError: there is neither, or NAME is the name of neither.

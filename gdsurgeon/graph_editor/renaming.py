@@ -1,4 +1,4 @@
-"""The names beside its own that a copied node must not share with the original: frames, shared names, functions."""
+"""Names, other than its own, that a copied node must not share with the original: frames, shared names, functions."""
 
 from __future__ import annotations
 

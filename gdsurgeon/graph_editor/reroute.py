@@ -48,8 +48,8 @@ def swap_ts(ts0: object, ts1: object, can_modify: object = None, cannot_modify: 
 def reroute_ts(ts0: object, ts1: object, can_modify: object = None, cannot_modify: object = None) -> int:
     """Has the consumers of each tensor of TS1 read its counterpart in TS0; see `swap_ts`.
 
-    What a tensor itself is made of is never made to read it. The tensors of TS1 are left without other consumers, and
-    are not removed.
+    Nodes that a tensor is computed from are never made to read that tensor. The tensors of `ts1` lose their other
+    consumers, but are not removed.
     """
     return _reroute_ts(ts0, ts1, can_modify, cannot_modify, swap=False)
 

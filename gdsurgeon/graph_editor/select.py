@@ -87,7 +87,7 @@ def filter_ops_from_regex(ops: object, regex: str | re.Pattern[str]) -> list[Nod
 
 
 def filter_ops_by_optype(ops: object, op_types: str | Iterable[str]) -> list[Node]:
-    """Those of OPS that are of one of these op types."""
+    """Returns the nodes in `ops` whose op type is one of `op_types`."""
     wanted = frozenset((op_types,) if isinstance(op_types, str) else op_types)
     return filter_ops(ops, lambda op: op.op in wanted)
 
@@ -111,7 +111,7 @@ def check_cios(
     """The two ways of saying that control edges count, made one: (control inputs, control outputs).
 
     Raises:
-        TypeError: what should be a ControlOutputs is none.
+        TypeError: `control_outputs` is not a ControlOutputs.
         ValueError: both CONTROL_OUTPUTS and CONTROL_IOS are given.
     """
     for given in (control_outputs, control_ios):
@@ -155,8 +155,8 @@ def get_ops_ios(
 
 
 def compute_boundary_ts(ops: object) -> tuple[list[Output], list[Output], list[Output]]:
-    """The tensors that OPS read from outside, those they give that somebody outside reads or nobody, those they read
-    of their own. A tensor that is read both outside and inside is in the second list and in the third.
+    """Returns three lists of tensors: the inputs of `ops` from outside; the outputs that outside nodes read, or no
+    node; the inputs from inside. A tensor that is read both outside and inside is in the second and the third list.
     """
     edges = boundary(make_list_of_op(ops))
     return edges.inputs, edges.outputs, edges.inside
@@ -342,7 +342,7 @@ def select_ops(*args: object, **kwargs: Keyword) -> list[Node]:
             `restrict_ops_regex` to pass over regular expressions that do not begin with ``(?#ops)``.
 
     Raises:
-        TypeError: something else is given, or `graph` is none.
+        TypeError: an element has a wrong type, or `graph` is not a graph.
         ValueError: a keyword is unknown, or there is a regular expression and no graph.
     """
     graph = _graph(kwargs)

@@ -75,7 +75,7 @@ class SubGraphView(Subgraph):
         raise Refusal(f"the subgraph has no node {quoted(op_name)}", code="no-such-node", facts={"node": op_name})
 
     def take_inputs(self, inputs: Sequence[Output]) -> None:
-        """Has the view, in place, take INPUTS where it took others; what goes straight through comes out likewise."""
+        """Replaces the inputs of the view by `inputs`, in place; outputs that are inputs are replaced likewise."""
         given = dict(zip(self._inputs, inputs, strict=True))
         through = set(self._passthroughs)
         self._inputs = tuple(inputs)

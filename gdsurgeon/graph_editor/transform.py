@@ -46,8 +46,8 @@ def copy(
     """Copies a subgraph, with placeholders for its inputs. See `Transformer.__call__`.
 
     Args:
-        sgv: a view, or what `make_view` makes a view of; what is no input of the view is read from where the original
-            reads it, where that is the same graph.
+        sgv: a view, or an argument for `make_view`. Tensors that are not inputs of the view are read from where the
+            original reads them, if that is the same graph.
         dst_graph: where the copy goes, the same graph by default; `empty_graph` makes a new one.
         dst_scope, src_scope, reuse_dst_scope: see `Transformer.__call__`.
     """
@@ -77,7 +77,7 @@ def copy_with_input_replacements(
 
     Args:
         sgv: a view, or what `make_view` makes a view of.
-        replacement_ts: for tensors that the subgraph reads, those of the destination that the copy is to read.
+        replacement_ts: for inputs of the subgraph, the tensors of the destination that the copy reads instead.
         dst_graph, dst_scope, src_scope, reuse_dst_scope: see `copy`.
 
     Raises:
@@ -114,11 +114,11 @@ def graph_replace(
 
     Args:
         target_ts: tensors, in any tree of lists, tuples and dicts.
-        replacement_ts: for tensors those that are to be read in their place.
+        replacement_ts: for tensors, their replacements.
         dst_scope, src_scope, reuse_dst_scope: see `copy`.
 
     Returns:
-        A tree like TARGET_TS; what depends on none of the replaced tensors is in it as it was.
+        A tree like `target_ts`; targets that depend on none of the replaced tensors are unchanged.
 
     Raises:
         TypeError: a target is no tensor.

@@ -39,7 +39,8 @@ class TransformerInfo:
         graph, scope: the graph and the scope that it comes from.
         graph_, scope_: those that it goes to.
         transformed_ops: for each node what it has become.
-        transformed_ts: for each tensor, of the nodes and from outside, what the transformed nodes read in its place.
+        transformed_ts: for each tensor, of the nodes and from outside, the tensor that the transformed nodes read
+            instead.
     """
 
     def __init__(self, sgv: SubGraphView, dst_graph: Graph, dst_scope: str, src_scope: str) -> None:
@@ -64,7 +65,7 @@ class TransformerInfo:
 
     @cached_property
     def shapes(self) -> dict[Output, Shape]:
-        """The shapes, as far as they are known, of the tensors that the nodes read from outside."""
+        """Returns the known shapes of the tensors that the nodes read from outside."""
         members = self.members
         read = (t for op in self.sgv.nodes for t in op.inputs if t.node not in members)
         return known_shapes(self.graph, dict.fromkeys([*read, *self.sgv.inputs]))
@@ -83,7 +84,7 @@ class TransformerInfo:
 
         Args:
             original: of the graph that was transformed.
-            missing_fn: what stands for something that was not transformed; by default None does.
+            missing_fn: returns the replacement for something that was not transformed; None by default.
 
         Raises:
             TypeError: something else is given.
@@ -175,7 +176,7 @@ def _apply_nodedef(info: TransformerInfo, copy: Node, nodedef_fn: NodeDefFunctio
 def transform_op_in_place(info: TransformerInfo, op: Node, new_inputs: Iterable[Output]) -> Transformed:
     """Has OP itself read NEW_INPUTS; returns it and its outputs.
 
-    What a handler returns in place of the outputs is what the nodes after it read.
+    Later nodes read the outputs that a handler returns.
 
     Raises:
         ValueError: the transformation goes to another graph.
@@ -214,8 +215,8 @@ class Transformer:
     """Transforms a subgraph into another; by default it copies it, with placeholders for what it reads from outside.
 
     Attributes:
-        transform_op_handler: (info, op, new inputs) -> (node, outputs): what becomes of a node, and what those that
-            read it are to read. An OP that is returned itself is transformed in place.
+        transform_op_handler: (info, op, new inputs) -> (node, outputs): the transformed node, and the tensors that its
+            consumers read. If it returns OP itself, OP is transformed in place.
         transform_control_input_handler: (info, op) -> the node to wait for in place of OP, or None.
         transform_external_input_handler: (info, t) -> the tensor to read in place of T, which is an input of the view.
         transform_external_hidden_input_handler: likewise for a T from outside that is no input of the view.
@@ -254,7 +255,7 @@ class Transformer:
             A view of the result, with inputs and outputs in the order of the original's, and what became what.
 
         Raises:
-            TypeError: DST_GRAPH is none; or as `make_view` does.
+            TypeError: `dst_graph` is not a graph; or see `make_view`.
             ValueError: a node is not under SRC_SCOPE, a while loop would be copied in part, a node reads something
                 that is not there, nodes are on a cycle, or the dtype is not known of something that a placeholder is
                 to stand for; both graphs are as they were. Or what a handler raises.
@@ -278,7 +279,7 @@ class Transformer:
         return _transformed_view(info), info
 
     def _check_placeholders(self, info: TransformerInfo) -> None:
-        """Raises ValueError where a placeholder is to stand for a tensor of which the dtype is not known."""
+        """Raises ValueError if a placeholder is needed for a tensor with an unknown dtype."""
         kept = [keep_t_if_possible_handler] if info.graph is info.graph_ else []
         makers = [h for h in (replace_t_with_placeholder_handler, keep_t_if_possible_handler) if h not in kept]
         for tensor in dict.fromkeys(read for op in info.sgv.nodes for read in op.inputs):

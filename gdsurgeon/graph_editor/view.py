@@ -18,9 +18,9 @@ Predicate = Callable[[Node], bool]
 class Subgraph:
     """Nodes of one graph as a function ``inputs -> outputs``.
 
-    At first the inputs are the tensors from outside that the nodes read, in the order of first use, and the outputs
-    are the tensors of the nodes that somebody outside reads, or nobody at all. Both can be remapped: an input that is
-    left out counts as given, an output may be left out or come several times::
+    At first the inputs are the tensors from outside that the nodes read, in the order of first use. The outputs are
+    the tensors of the nodes that outside nodes read, or that have no consumers. Both can be remapped: an input that is
+    left out counts as given, an output may be left out or occur several times::
 
         view = Subgraph([graph["mul"], graph["add"]])       # a, b, c -> add
         view.remap_inputs([2, 0]).remap_outputs([0, 0])     # c, a -> add, add
@@ -110,7 +110,7 @@ class Subgraph:
         """The place of a tensor among the inputs.
 
         Raises:
-            EditError: it is none.
+            EditError: it is not an input.
         """
         return self._index(tensor, self._inputs, "input")
 
@@ -118,7 +118,7 @@ class Subgraph:
         """The first place of a tensor among the outputs.
 
         Raises:
-            EditError: it is none.
+            EditError: it is not an output.
         """
         return self._index(tensor, self._outputs, "output")
 
@@ -233,7 +233,7 @@ class Subgraph:
 
 
 def node_outputs(node: Node) -> list[Output]:
-    """The tensors that NODE gives; of an op that is unknown, the first and those that somebody reads."""
+    """Returns the output tensors of `node`; for an unknown op, the first one and those with consumers."""
     dtypes = node.output_dtypes
     if dtypes is not None:
         return [Output(node, index) for index in range(len(dtypes))]

@@ -1,4 +1,4 @@
-"""A folder that is opened once: what is in it is reached through its descriptor, and never through a link."""
+"""A folder that is opened once: its files are opened through its descriptor, and links are never followed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Identity(NamedTuple):
 
 
 def identity(found: os.stat_result) -> Identity:
-    """The identity of the file or folder of which the system has FOUND that."""
+    """Returns the identity of the file or folder with the stat result `found`."""
     if stat.S_ISDIR(found.st_mode):
         return Identity(found.st_dev, found.st_ino)
     return Identity(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)

@@ -1,8 +1,8 @@
 """Long strings in text: set aside, for protobuf needs some hundred bytes of memory for each byte of a literal.
 
-Its tokenizer matches a literal with a regular expression that remembers every escape of it, and blanks with one that
-remembers every blank; what it does with an escape takes the longer, the more backslashes follow. Short literals take
-the places of long ones before it reads the text, and a blank the place of many.
+Its tokenizer matches a literal with a regular expression that stores every escape, and blanks with one that stores
+every blank. The time for an escape grows with the number of backslashes after it. So before the tokenizer reads the
+text, short literals replace long ones, and one blank replaces many.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def put_literals(found: Message, aside: Mapping[bytes, str]) -> bool:
 
 
 def _unescaped(literal: str) -> bytes:
-    """The bytes that LITERAL stands for, some at a time, none of which begins within an escape."""
+    """Yields the bytes of `literal` in parts, none of which begins within an escape."""
     from google.protobuf.text_encoding import CUnescape
 
     out: list[bytes] = []

@@ -16,8 +16,8 @@ _BUSY = (errno.EAGAIN, errno.EACCES)
 class Lock(Closing):
     """A lock on PATH until it is closed, or the process ends; it leaves nothing behind.
 
-    What is locked is the file or folder itself, so that nobody needs to remove anything. Replacing it takes the name
-    away from what is locked: who has waited finds another file there, and does not replace that.
+    The file or folder itself is locked, so no lock file must be removed. Replacing it moves the name to a new file: a
+    process that waited for the lock finds a different file under the name, and does not replace that.
 
     Use as a context manager.
 
@@ -80,6 +80,6 @@ class Lock(Closing):
 
 
 def changed_meanwhile(path: str) -> OutputError:
-    """The error that PATH, which was to be replaced, is not what it was when it was read."""
+    """The error that `path`, which should be replaced, has changed since it was read."""
     line = f"{printable(path)} was changed by a different process during this run, and is not replaced"
     return OutputError(line, code="file-changed", facts={"file": path}, hint="run the command again")

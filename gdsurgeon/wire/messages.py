@@ -23,7 +23,7 @@ DATA = os.path.join(os.path.dirname(os.path.dirname(__file__)), "data")
 def _upb() -> Any:
     """protobuf's C implementation, or None where another one is in use.
 
-    Its public modules are a way to it, and load the pure Python implementation beside: that takes longer than a small
+    Its public modules import these, but also load the pure Python implementation, which takes longer than a small
     edit.
     """
     if os.environ.get("PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION", "upb") != "upb":
@@ -155,7 +155,7 @@ def message(name: str) -> type[Message]:
 
 
 def unknown_fields(parsed: Message) -> UnknownFieldSet:
-    """The fields of a message (not of those inside it) that its type does not know."""
+    """Returns the fields of a message (not of its submessages) that its type does not know."""
     from google.protobuf.unknown_fields import UnknownFieldSet
 
     return UnknownFieldSet(parsed)

@@ -71,7 +71,9 @@ def read_header(buf: Buffer, start: int, end: int) -> Header:
 
 
 def other_fields(buf: Buffer, start: int, end: int) -> bytes:
-    """The fields of the NodeDef from START to END of BUF that its header does not tell of, one after the other."""
+    """Returns the fields of the NodeDef from `start` to `end` of `buf` that its header does not describe,
+    concatenated.
+    """
     told = range(NAME, ATTR + 1)
     others = (f for f in fields(buf, start, end) if f.wire_type != LEN or f.number not in told)
     return b"".join(bytes(buf[f.start : f.end]) for f in others)
@@ -143,7 +145,7 @@ class Changes(NamedTuple):
     Attributes:
         name, op, device: the new text.
         inputs: all inputs anew.
-        rename_input: where `inputs` is None, called for each input that there is.
+        rename_input: called for each existing input if `inputs` is None.
         attrs: serialised AttrValues by key; None removes the key; keys that the record has not are appended.
     """
 
@@ -156,7 +158,7 @@ class Changes(NamedTuple):
 
 
 def patched(buf: Buffer, start: int, end: int, changes: Changes) -> list[Piece]:
-    """The NodeDef from START to END of BUF with CHANGES, as pieces; what is not changed is copied by span.
+    """Returns the NodeDef from `start` to `end` of `buf` with `changes`, in pieces; unchanged parts are spans.
 
     Fields keep their places; new inputs stand where the first input stood, or after the op. A text that is
     what it was before keeps its bytes.

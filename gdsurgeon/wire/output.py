@@ -30,8 +30,8 @@ class Output(Protocol):
     """Where a model is written: staged, perhaps proven, then published; a file, a folder or a stream.
 
     Attributes:
-        files: the state of the model's folder when it was opened, if the model is one whose files go into the output:
-            what is linked or copied from there must be in that state.
+        files: the state of the model's folder when it was opened, if files of it are linked or copied into the output:
+            these must still be in that state.
         replaces: the state that what is replaced was in when it was read; None: whatever is there is replaced.
     """
 
@@ -52,7 +52,9 @@ class Output(Protocol):
         """Whether what is written would appear on a terminal."""
 
     def stage(self, chunks: Iterable[Chunk]) -> str:
-        """Writes CHUNKS where nobody takes them for the output; returns the path of the file. Raises OutputError."""
+        """Writes `chunks` to a staged file that cannot be confused with the output; returns its path. Raises
+        OutputError.
+        """
 
     def publish(self) -> None:
         """Makes what is staged the output. Raises OutputError."""
@@ -61,7 +63,7 @@ class Output(Protocol):
         """Writes CHUNKS straight to a stream. Raises OutputError."""
 
     def close(self) -> None:
-        """What is staged and has not appeared is gone. Idempotent."""
+        """Removes staged files that have not been published. Idempotent."""
 
     def __enter__(self) -> Output: ...
     def __exit__(self, *_: object) -> None: ...
@@ -70,9 +72,9 @@ class Output(Protocol):
 class OutputFile(Closing):
     """Where a graph is written: staged, perhaps proven, then published.
 
-    A regular file is staged beside its target, symbolic links resolved, under a name of its own
-    (``.NAME.gdsurgeon-XXXX.tmp``), and renamed over it. What cannot be renamed over (a pipe, a device, standard
-    output) is staged in the folder for temporary files when somebody has to read it first, and streamed.
+    A regular file is staged next to its target, with symbolic links resolved, under its own name
+    (``.NAME.gdsurgeon-XXXX.tmp``), and renamed over it. Targets that cannot be replaced by a rename (a pipe, a device,
+    standard output) are streamed; if the result must be read first, it is staged in the folder for temporary files.
 
     Use as a context manager: whatever was staged and not published is removed, with the folders that were made for it.
 
@@ -210,9 +212,8 @@ class OutputFile(Closing):
         """Makes the staged bytes the output.
 
         Raises:
-            OutputError: the rename or the stream failed, or the target is not in the state that is to be replaced;
-                it is as it was.
-            BrokenPipeError: the reader of the stream is gone.
+            OutputError: the rename or the stream failed, or the target has changed; the target is left as it was.
+            BrokenPipeError: the reader of the stream has closed it.
         """
         assert self.staged is not None
         if self.is_stream:
@@ -240,7 +241,7 @@ class OutputFile(Closing):
 
         Raises:
             OutputError: it cannot be written.
-            BrokenPipeError: its reader is gone.
+            BrokenPipeError: the reader has closed it.
         """
         try:
             if self._target in STANDARD_OUTPUT:
@@ -284,9 +285,9 @@ class OutputFile(Closing):
 class Earlier:
     """What there is at PATH, kept until OUTPUT has appeared, with which what replaces it is to appear.
 
-    Use as a context manager, and `keep` in it: where an exception leaves it and OUTPUT has not appeared, the earlier
-    file is in its place again, or there is none as before. To enter it does nothing, so that a signal that comes there
-    leaves nothing.
+    Use it as a context manager, and call `keep` inside. If an exception leaves it before OUTPUT has appeared, the
+    earlier file is restored, or removed if there was none. Entering does nothing, so a signal at that moment leaves no
+    trace.
 
     Args:
         path: a regular file, or what will be one; None: there is nothing to keep.
@@ -355,7 +356,7 @@ def absent_folders(path: str, target: str) -> list[str]:
     """The folders that TARGET needs and that do not exist, the deepest first; PATH is what the user calls it.
 
     Raises:
-        OutputError: what is there instead of one is not a folder; or PATH is a link into a folder that does not exist.
+        OutputError: a parent of the path is not a folder; or `path` is a link into a folder that does not exist.
     """
     out: list[str] = []
     folder = os.path.dirname(target)
@@ -391,7 +392,7 @@ def remove_folders(made: Iterable[str]) -> None:
 def exchange_known(staged: str, target: str, before: State) -> bool:
     """Exchanges the names of STAGED and TARGET, if TARGET is in the state BEFORE when it loses its own.
 
-    What has changed by now, or changes in the instant before the exchange, has its name again.
+    A file that has changed by now, or changes just before the exchange, gets its name back.
 
     Returns:
         Whether that was done; False: the system cannot exchange names in one step, and TARGET is in that state.
@@ -445,7 +446,7 @@ def is_at(path: str, made: os.stat_result | None) -> bool:
 
 
 def temporary_name(path: str) -> str:
-    """A name beside PATH that nobody has; a long name leaves no room for all of it."""
+    """Returns an unused name next to `path`; only a part of a long name is used."""
     folder, name = os.path.split(path)
     short = os.fsdecode(os.fsencode(name)[:200])
     return os.path.join(folder, f".{short}.gdsurgeon-{os.urandom(4).hex()}.tmp")

@@ -1,7 +1,7 @@
 """TensorFlow's messages as type checkers see them; the classes are made at run time, by `gdsurgeon.wire.messages`.
 
-Nothing is an instance of these. They list the fields that are used here, under the names that TensorFlow's protocol
-buffers give them; a DataType is an int.
+No object is an instance of these protocols. They list the used fields with the names of TensorFlow's protocol buffers;
+a DataType is an int.
 """
 
 from __future__ import annotations

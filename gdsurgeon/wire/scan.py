@@ -96,7 +96,7 @@ def scan(source: Source, *, cut: bool = False) -> Iterator[Run | Field]:
 def _small_nodes(buf: bytes, *, at_end: bool) -> tuple[list[int], bool]:
     """The sizes of the whole small nodes that BUF begins with, and whether something else follows them.
 
-    What follows may also be a node that the chunk cuts: then a new chunk begins there, and the answer is False.
+    The following bytes may also be a node that the chunk cuts: then a new chunk begins there, and the answer is False.
     """
     pos, size = 0, len(buf)
     sizes: list[int] = []

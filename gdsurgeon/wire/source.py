@@ -95,7 +95,7 @@ class FileSource(Closing):
     """A graph in a seekable file, read by `pread`: a mapped file that shrinks would kill the process.
 
     Attributes:
-        found: what the system said of the file when it was opened.
+        found: the stat result of the file when it was opened.
     """
 
     def __init__(self, fd: int, name: str) -> None:

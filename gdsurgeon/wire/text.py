@@ -18,7 +18,7 @@ _SUFFIXES = frozenset((".pbtxt", ".txt", ".prototxt", ".textproto"))
 
 
 def is_text_name(path: str, otherwise: bool = False) -> bool:
-    """Whether the suffix of PATH says that a graph is to be written as text; OTHERWISE where it says neither."""
+    """Returns whether the suffix of `path` stands for the text form of a graph; `otherwise` for an unknown suffix."""
     suffix = os.path.splitext(path)[1].lower()
     return suffix in _SUFFIXES or (otherwise and suffix != ".pb")
 
@@ -60,7 +60,7 @@ def to_text(data: bytes, kind: str = "GraphDef") -> bytes:
     """The text form of the binary GraphDef DATA, or of a message of another KIND.
 
     Raises:
-        OutputError: there is none, for DATA is not one, or has fields that no text can name.
+        OutputError: `data` is not such a message, or has fields that the text form cannot name.
     """
     from google.protobuf import text_format
 

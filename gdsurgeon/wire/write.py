@@ -16,7 +16,7 @@ from gdsurgeon.wire.source import BytesSource, Source, SourceSlice, changed
 
 BUFFER = 1 << 20
 LONGEST_COPY = 64 << 20
-"""Bytes copied by one call: between two, what was written can be on its way to the disk."""
+"""Bytes copied by one call: between two calls, written bytes can already go to the disk."""
 _NOT_HERE = {errno.EXDEV, errno.EINVAL, errno.EBADF, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.ENOTSOCK}
 
 
@@ -143,7 +143,7 @@ def spells(chunks: Sequence[Chunk], source: Source) -> bool:
 
 
 def resolved(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
-    """CHUNKS with what they were read from in the place of spans of a `ChunkSource`."""
+    """Yields `chunks` with spans of a `ChunkSource` replaced by the chunks of that source."""
     for chunk in chunks:
         if isinstance(chunk, bytes):
             yield chunk
@@ -209,7 +209,7 @@ def _apart(stretches: list[tuple[int, int, int]]) -> Iterator[tuple[int, int, in
 
 
 class ChunkSource:
-    """Chunks as a source: what is written, before it is written.
+    """Chunks as a source: the content of a file before it is written.
 
     Args:
         chunks: bytes, and spans of sources.
