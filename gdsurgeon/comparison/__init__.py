@@ -1,1 +1,1 @@
-"""Two graphs, compared as graphs: what is different about the nodes, the functions and what stands beside them."""
+"""Compares two graphs as graphs: their nodes, functions and other fields."""

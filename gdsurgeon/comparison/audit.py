@@ -1,4 +1,4 @@
-"""Holds what is said of an edit against what is different: nothing has come, gone or changed that is not said.
+"""Compares the declared changes of an edit with the actual ones: nothing undeclared was added, removed or changed.
 
 Execution shows what the values are. A control edge, a device or a colocation may be lost and no value show it; and an
 output that is compared with the wrong counterpart proves nothing. So what is different is found by a comparison of the
@@ -23,7 +23,7 @@ def audit(comparison: Comparison, intent: Intent, unsaid: str = "this was not re
 
     Args:
         comparison: of the graph without the edit and the graph with it, as it is written.
-        intent: what is to be different.
+        intent: the declared changes.
         unsaid: the words for what is not.
     """
     before, after, facts = comparison.before, comparison.after, comparison.facts
@@ -71,7 +71,9 @@ class _Known:
         ]
 
     def may_differ(self, node: str, what: str) -> bool:
-        """Whether the edit says that this of the node is another; where it does not say what is, all may be."""
+        """Returns whether the edit declares `what` of the node as changed; without details, all of the node may
+        differ.
+        """
         return node in self.replaced or (
             node in self._changed and (node not in self._altered or what in self._altered[node])
         )
@@ -152,7 +154,7 @@ def _told(what: str, before: Value, now: Value) -> str:
 
 
 def _beside(facts: Facts, intent: Intent, known: _Known) -> Iterator[str]:
-    """What is different about a graph beside its nodes and functions."""
+    """Yields the undeclared differences of a graph outside its nodes and functions."""
     gone = {f"gradient of {name}" for name in (*intent.functions.removed, *intent.functions.added)}
     gone |= {f"place of {name}" for name in known.replaced}
     for what, (was, now) in facts.beside.items():

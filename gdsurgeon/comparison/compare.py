@@ -27,7 +27,7 @@ from gdsurgeon.wire.scan import DEBUG_INFO, LARGE, LIBRARY, VERSIONS
 from gdsurgeon.wire.write import Chunk
 
 Renamed = Mapping[str, str]
-"""Names before, and after; what is not among them has the same name in both graphs."""
+"""Names before, and after; all other names are the same in both graphs."""
 
 
 @dataclass(eq=False, repr=False)
@@ -36,9 +36,9 @@ class Comparison(Data):
 
     Attributes:
         before, after: the graphs.
-        facts: about the nodes, the library's names, and what stands beside.
+        facts: the differences of the nodes, the library's names, and the other fields.
         inside: the same of the bodies of functions that both libraries have, and that differ.
-        unread: those of these functions whose bodies cannot be had as graphs: they are compared as a whole only.
+        unread: functions whose bodies cannot be read as graphs: they are compared only as a whole.
     """
 
     before: Graph
@@ -63,7 +63,7 @@ def compare_written(
 
     Args:
         before: as it is in its file.
-        chunks: what is written.
+        chunks: the written file.
         renamed: the nodes that have another name there.
         inside: likewise for the bodies of functions.
 
@@ -204,7 +204,7 @@ def _names_now(renamed: Renamed) -> Callable[[str], str]:
 def _inputs_alone(
     before: Graph, after: Graph, name: str, spelt: Callable[[str], str]
 ) -> tuple[list[str], list[str]] | None:
-    """The inputs of the node NAME before, in the names that there are now, and those that it has.
+    """Returns the inputs of the node `name` before, spelled with the names after, and its inputs after.
 
     None where more may be different than names and inputs: that takes a closer look.
     """
@@ -250,12 +250,12 @@ def _note_inputs(out: Facts, name: str, was: Sequence[str], now: Sequence[str]) 
 
 
 class Spelling(NamedTuple):
-    """Compares two nodes, what the one mentions being spelt with the names that there are now: SPELT gives these."""
+    """Compares two nodes; names in the first one are replaced by the names after, which `spelt` returns."""
 
     spelt: Callable[[str], str]
 
     def rewired(self, old: Node, new: Node) -> Iterator[Rewired]:
-        """The inputs that are others, where there are as many as before."""
+        """Yields the changed inputs, if the number of inputs is the same."""
         if len(old.inputs) == len(new.inputs):
             for slot, (was, now) in enumerate(zip(old.inputs, new.inputs, strict=True)):
                 before = self.spelt(was.name)
@@ -263,7 +263,7 @@ class Spelling(NamedTuple):
                     yield Rewired(new.name, slot, before, now.name)
 
     def compared(self, old: Node, new: Node) -> Iterator[tuple[str, Value, Value]]:
-        """What may be different, what it was in the names that there are now, and what it is."""
+        """Yields each compared property, with its value before, spelled with the names after, and its value after."""
         yield "op", old.op, new.op
         yield "device", old.device, new.device
         if len(old.inputs) != len(new.inputs):
@@ -279,7 +279,7 @@ class Spelling(NamedTuple):
         yield "other fields", _other_fields_of(old), _other_fields_of(new)
 
     def _colocations(self, old: Node, new: Node) -> tuple[Value, Value]:
-        """A colocation with what is gone, or never was there, is given up."""
+        """Returns the colocations, without those with removed or missing nodes."""
         after = graph_of(new)
         kept = [other for other in old.colocated if other.exists and self.spelt(other.name) in after]
         return self._names(kept), tuple(sorted({other.name for other in new.colocated if other.exists}))
@@ -301,7 +301,7 @@ def is_same_attr(old: Node, new: Node, key: str) -> bool:
 
 
 _LONGEST = 1 << 16
-"""Bytes of a value that a comparison keeps; of a longer one it keeps that it is another."""
+"""The maximum size in bytes of a kept value; of a longer value, only the fact of a difference is kept."""
 
 
 def _held(node: Node, key: str, when: bytes) -> bytes | None:
@@ -324,7 +324,7 @@ def _canonical(data: bytes | None) -> bytes | None:
 
 
 def _other_fields_of(node: Node) -> bytes:
-    """What the record of a node has beside its name, op, inputs, device and attrs."""
+    """Returns the fields of a node's record other than its name, op, inputs, device and attrs."""
     record = node.record
     assert record is not None
     return other_fields(record.buffer(), 0, record.end - record.body)
@@ -346,7 +346,7 @@ def _other_classes(node: Node) -> Value:
 
 
 def _compare_beside(out: Comparison, inside: Mapping[str, Renamed]) -> None:
-    """Compares what the two files have beside their nodes."""
+    """Compares the fields of the two files outside their nodes."""
     before, after = out.before, out.after
     old = {function.signature.name: function for function in before.functions}
     new = {function.signature.name: function for function in after.functions}
@@ -397,7 +397,7 @@ _FIELDS = {VERSIONS: "versions", DEBUG_INFO: "debug info"}
 
 
 def _compare_inside(out: Comparison, name: str, renamed: Renamed) -> None:
-    """Compares the bodies of the function NAME, and what it has beside its body."""
+    """Compares the bodies of the function `name`, and its other fields."""
     old, new = out.before.functions[name], out.after.functions[name]
     try:
         bodies = Body(out.before, name).graph, Body(out.after, name).graph

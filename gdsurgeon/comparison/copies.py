@@ -1,4 +1,4 @@
-"""Holds copies of nodes against their originals: what is different beyond their names and what they read outside."""
+"""Compares copies of nodes with their originals: differences other than their names and outside inputs."""
 
 from __future__ import annotations
 

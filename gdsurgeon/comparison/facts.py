@@ -40,7 +40,7 @@ class Facts(Data):
         altered: for nodes of both graphs (names now) what else is different, and what it was and is: ``op``,
             ``device``, ``inputs`` (where there are more or fewer), ``controls``, ``colocated``, ``attr`` and a key.
         functions: of the library.
-        beside: what else: ``versions``, ``gradient of`` and a function, ``doubled`` and a node's name, ...
+        beside: other fields: ``versions``, ``gradient of`` and a function, ``doubled`` and a node's name, ...
     """
 
     renamed: dict[str, str] = field(default_factory=dict)

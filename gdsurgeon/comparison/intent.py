@@ -1,4 +1,4 @@
-"""What is to be different after an edit: what the edit says that it does, or what was asked of it."""
+"""The intended differences after an edit: declared by the edit, or derived from the request."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 class Altered(NamedTuple):
-    """What is to be of a node of the graph after an edit.
+    """A property of a node after an edit.
 
     Attributes:
         node: its name.
-        what: ``op``, ``device``, ``inputs``, ``controls``, ``colocated``, ``attrs`` (the keys that there are), or
-            ``attr`` and a key, as in ``attr shape``.
-        value: what that is now: a text, names of tensors or nodes, a message (serialised deterministically); None
-            where it is gone.
+        what: ``op``, ``device``, ``inputs``, ``controls``, ``colocated``, ``attrs`` (the present keys), or ``attr``
+            and a key, as in ``attr shape``.
+        value: its value after the edit: a text, names of tensors or nodes, a message (serialized deterministically);
+            None if it is removed.
     """
 
     node: str
@@ -35,7 +35,7 @@ class Copies(NamedTuple):
 
     Attributes:
         originals: the graph.
-        names: what the copies are called.
+        names: the names of the copies.
         outside: for tensors of the graph, the tensor that a copy reads in their place.
         is_own: whether it is the graph that was edited: a copy may read what its original reads.
         left: nodes that copies do not wait for where their originals do.
@@ -57,7 +57,9 @@ class Copies(NamedTuple):
         return tensor if self.is_own else self.outside.get(node)
 
     def counterpart_node(self, node: str) -> str | None:
-        """Likewise the node that it waits for, or stands beside: inside one graph only what is copied is exchanged."""
+        """Returns the counterpart of a control input or colocated node: inside one graph, only copied nodes are
+        replaced.
+        """
         if node in self.names or self.is_own:
             return self.names.get(node, node)
         tensor = self.outside.get(node)
@@ -68,15 +70,16 @@ class Copies(NamedTuple):
 class Intent(Data):
     """The names that changed, the nodes that came and went, and the input slots that read something else.
 
-    `renamed` maps a name in the graph before to the name after; `rewired` uses the names after; `copied` maps the names
-    in a graph that was added to those that its nodes have now. `changed` names (after) the nodes of which an attr, the
-    op, the device or the control inputs are others. `moved` maps a tensor of the graph before whose value has another
-    name now, and not only because its node was renamed, to that name. `functions` names what has come into, gone from
-    or changed in the function library. `beside` says what the graph has now beside its nodes and functions:
-    ``versions``, serialised.
+    `renamed` maps a name in the graph before to the name after; `rewired` uses the names after; `copied` maps the
+    names in an added graph to the new names of its nodes. `changed` names (after) the nodes with a changed attr, op,
+    device or control input. `moved` maps a tensor of the graph before to the tensor that holds its value now, if that
+    is not just due to a renamed node. `functions` names the functions that were added to, removed from or changed in
+    the function library. `beside` holds the changed fields of the graph outside its nodes and functions: ``versions``,
+    serialized.
 
-    `altered` says what exactly nodes that are changed or made are now, `copies` of which nodes those that were added
-    are copies. A specification says so; an edit says only what that does not know, such as a shape that was inferred.
+    `altered` states exactly how changed or added nodes are now; `copies` states of which nodes the added ones are
+    copies. A specification states this; an edit states only facts that the specification cannot know, such as an
+    inferred shape.
     """
 
     renamed: dict[str, str] = field(default_factory=dict)
@@ -97,7 +100,7 @@ class Intent(Data):
         return self.renamed.get(name, name)
 
     def counterpart(self, tensor: str) -> str:
-        """Where the value of TENSOR (``node`` or ``node:1``) of the graph before is to be found now."""
+        """Returns the tensor that holds the value of `tensor` (``node`` or ``node:1``) of the graph before."""
         moved = self.moved.get(tensor)
         if moved is not None:
             return moved
@@ -118,7 +121,7 @@ class Intent(Data):
         return origin
 
     def then(self, later: Intent) -> Intent:
-        """What this and then LATER come to; what is said to the audit alone is each one's own."""
+        """Returns the combination of this and `later`; declarations for the audit are not combined."""
         gone, origin = {*later.removed}, self.origins()
         renamed = {old: later.after(new) for old, new in self.renamed.items() if new not in gone}
         renamed |= {was: new for old, new in later.renamed.items() if (was := origin(old)) is not None}
@@ -141,7 +144,7 @@ class Intent(Data):
 
 
 def _rewired_twice(first: Intent, later: Intent, gone: Container[str]) -> list[Rewired]:
-    """The slots that read something else after both, each once: what it read at first, and reads in the end."""
+    """Returns the rewired slots after both edits, each once, with the input before the first and after the second."""
     slots: dict[tuple[str, int], Rewired] = {}
     for slot in first.rewired:
         if slot.node not in gone:
@@ -172,7 +175,7 @@ def made(
 ) -> list[Altered]:
     """All that a node is which has been made.
 
-    Of ATTRS that are None it is said that they are there, not what they hold; without ATTRS nothing is said of them.
+    Attrs with the value None are declared as present, with any value; without `attrs`, no attr is declared.
     """
     what: dict[str, Value] = {"op": op, "inputs": tuple(inputs), "controls": tuple(controls), "device": device}
     what["colocated"] = ()

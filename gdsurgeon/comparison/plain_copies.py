@@ -1,4 +1,4 @@
-"""Which copies of nodes are plainly what they are to be: seen of many at once, column by column."""
+"""Finds copies that are obviously correct, many at once, column by column."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from gdsurgeon.ops.kinds import ENTER, PLACEHOLDERS
 
 
 def plain_copies(copies: Copies, after: Graph) -> set[str]:
-    """The nodes of which the copies have the same bytes but for their names, and read and wait for what they are to.
+    """Returns the nodes whose copies have the same bytes except for names, and the expected inputs and control inputs.
 
-    That is all that a copy is to be where no function has another name. Of the other nodes nothing is said: among them
-    are those that are large, or hold names in attrs.
+    If no function was renamed, such a copy is correct. About other nodes nothing is stated, such as large nodes or
+    nodes with names in attrs.
 
     Args:
         copies: the nodes.
@@ -53,7 +53,7 @@ _TOGETHER = 1 << 12
 
 
 def _are_plain(old: Batch, new: Batch, reads: _Reads) -> Iterator[bool]:
-    """For each node of OLD whether that of NEW has its form, and the inputs that it is to have."""
+    """Yields for each node of `old` whether the node of `new` has the same form and the expected inputs."""
     numbers = {form: number for number, form in enumerate(new.forms)}
     forms = [numbers.get(form, -1) if _is_told(form, op) else -1 for form, op in zip(old.forms, old.ops, strict=True)]
     same_forms = map(eq, picked(forms, old.form_of), new.form_of)

@@ -22,7 +22,7 @@ from gdsurgeon.graph.serving import INIT
 from gdsurgeon.text import shortened
 
 Spell = Callable[[str], "str | None"]
-"""The name that a node, a tensor or ``^node`` has now; None if it is gone."""
+"""Returns the new name of a node, a tensor or ``^node``; None if it was removed."""
 MOST_SHOWN = 160
 
 
@@ -75,8 +75,8 @@ _GONE = object()
 def respelt(found: Surroundings, nodes: Spell, functions: Callable[[str], str] = str) -> Surroundings:
     """The surroundings FOUND by the names that NODES and FUNCTIONS give.
 
-    Names that are gone leave the lists that they are in, and so do records that name them. A place that needs a name
-    that is gone is left out.
+    Removed names are left out of lists, and so are records with such names. A place that requires a removed name is
+    left out.
     """
     spell = _Spelling(nodes, functions)
     out: Surroundings = {}
@@ -156,7 +156,7 @@ def _json(value: Value | None) -> Json:
 _SERVED = frozenset(("signature", "initialiser", "asset"))
 """Differences there have clients of a loader get something else."""
 _ALWAYS_IGNORED = frozenset(("meta info",))
-"""What tells of the exporter, and not of the model."""
+"""Fields about the exporter, not about the model."""
 
 
 def compare_surroundings(
@@ -168,7 +168,7 @@ def compare_surroundings(
 
     Args:
         one, other: the models.
-        names: the names in OTHER of nodes of ONE, where they are others.
+        names: the names in OTHER of nodes of ONE, if they differ.
         keys: of the signatures that are compared; none: all.
     """
     a, b = (surroundings(model.meta, model.folder if isinstance(model, SavedModel) else "") for model in (one, other))

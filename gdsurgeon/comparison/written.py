@@ -1,8 +1,8 @@
 """The graph that a writer has made, read from what is written and not from what the writer remembers.
 
-Most of it are stretches of the file that was edited. Of these the nodes are known without being read: a stretch that
-holds whole records of the file holds these nodes. All else is read as a reader of the output would; a record that is
-then the file's of that name, byte for byte, is that node, too.
+Most of it are stretches of the edited file. Their nodes are known without reading: a stretch of whole records of the
+file holds the same nodes. All other bytes are read as a reader of the output would do. If such a record equals the
+file's record of that name, byte for byte, it is also the same node.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Written(NamedTuple):
         lost: the names of the nodes of the file that are not there as they were, byte for byte.
         order: what its nodes are, in their order: rows of the file; the names of others.
         doubled: the names of nodes that are there more often than in the file.
-        is_same_beside: whether all that the file holds beside its nodes was copied once, and nothing is there besides.
+        is_same_beside: whether all fields of the file outside its nodes were copied once, without additions.
     """
 
     graph: Graph
@@ -45,12 +45,12 @@ class Written(NamedTuple):
 
 
 def as_written(before: Graph, chunks: Sequence[Chunk], anew: Container[str] = ()) -> Written:
-    """The graph that CHUNKS spell, of which BEFORE is the file that was edited.
+    """Returns the graph in `chunks`, which are the result of editing the file of `before`.
 
     Args:
         before: the file.
-        chunks: what is written.
-        anew: names that another node may have there: what has one of them, and is not a copy, counts as another.
+        chunks: the written chunks.
+        anew: names that different nodes may have: a node with such a name that is not a copy counts as different.
 
     Raises:
         InputError: they spell no GraphDef.
@@ -62,11 +62,11 @@ def as_written(before: Graph, chunks: Sequence[Chunk], anew: Container[str] = ()
 
 
 class WrittenFinder:
-    """Finds the nodes of what is written: among the records of the file, and those that are others.
+    """Finds the nodes in the written bytes: those of the file, and different ones.
 
     Args:
         table: of the file that was edited.
-        source: what is written.
+        source: the written bytes.
         anew: see `as_written`.
     """
 
@@ -116,7 +116,7 @@ class WrittenFinder:
         return count
 
     def _take(self, name: str, start: int, end: int, data: bytes | None = None) -> None:
-        """Notes the node NAME, of which the record is from START to END; DATA are its bytes, where they are at hand."""
+        """Records the node `name` with its record from `start` to `end`, and its bytes `data` if available."""
         row = self._table.rows.get(name, -1)
         if row >= 0 and name not in self._anew and self._is_that_of(row, start, end, data):
             self._keep(Copied(row, row + 1, start - self._table.starts[row]))
@@ -156,7 +156,7 @@ class WrittenFinder:
             at = max(at, last)
 
     def lost(self) -> Iterator[str]:
-        """The nodes of the file of which the records are not there as they were, in its order."""
+        """Yields the nodes of the file whose records were not copied unchanged, in the order of the file."""
         at = 0
         for first, last in [*self._rows, (len(self._table.names), 0)]:
             for row in range(at, first):
@@ -210,7 +210,7 @@ class _Copied(NamedTuple):
         start, end: where it is in the file.
         shift: by how much further it begins in what is written.
         rows: the rows of its nodes, from and to.
-        others: the fields beside.
+        others: the fields outside the nodes.
     """
 
     start: int

@@ -50,8 +50,9 @@ def aligned(a: Sequence[int], b: Sequence[int]) -> list[Pair]:
 
 
 def surely_aligned(a: Sequence[int], b: Sequence[int]) -> list[Pair]:
-    """Those pairs of `aligned` that are the same from the other end: of a run of equal elements that has become
-    longer or shorter nobody can say which are new."""
+    """Returns the pairs of `aligned` that are also found from the other end: if a run of equal elements got longer or
+    shorter, the new elements cannot be determined.
+    """
     forth = aligned(a, b)
     last_a, last_b = len(a) - 1, len(b) - 1
     back = {(last_a - x, last_b - y) for x, y in aligned(a[::-1], b[::-1])}

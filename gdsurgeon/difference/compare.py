@@ -28,7 +28,7 @@ def diff_models(one: Model, other: Model, ignore: Collection[str] = ()) -> Diffe
 
 
 def _is_told(place: Place) -> bool:
-    """Whether the changes of signatures tell of PLACE."""
+    """Returns whether the differences of signatures report `place`."""
     return place[0] == "signature" and (len(place) == 2 or place[-1] == "tensor")
 
 
@@ -54,7 +54,7 @@ def diff(a: Graph, b: Graph, ignore: Collection[str] = ()) -> Difference:
 
 
 def are_same_bytes(one: Source, other: Source) -> bool:
-    """Whether both are the same bytes, which are read as far as they are."""
+    """Returns whether both sources have the same bytes; reading stops at the first difference."""
     if one.size != other.size:
         return False
     pieces = ((at, min(_PIECE, one.size - at)) for at in range(0, one.size, _PIECE))

@@ -1,6 +1,6 @@
 """Numbers for all that is upstream or downstream of a node: equal where the cones are, names aside.
 
-Hash-consing (Ershov, 1958): a node's number is that of its label and of the numbers beside it.
+Hash-consing (Ershov, 1958): a node's number stands for its label and the numbers of its neighbors.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from gdsurgeon.difference.side import Interner, Side
 
 MOST_READERS = 200
-"""Readers of a node that are told apart; of more, as of a hub, it says only how many there are."""
+"""The maximum number of consumers of a node that are distinguished; of more, as for a hub, only the count is used."""
 
 
 def upstream(side: Side, labels: Sequence[int], numbers: Interner) -> list[int]:

@@ -49,7 +49,7 @@ class Difference(Data):
         matching: which node became which; None where both are the same bytes, and nothing is different.
         changes: partners that differ in more than names and values.
         renamed: partners that have other names.
-        hunks: what was removed and added.
+        hunks: the removed and added nodes.
         values: constants and variables that hold another value.
         weights: constants and variables that training may have set, and whose values were compared.
         unread: variables whose values are in no checkpoint that was found: they were not compared.
@@ -82,7 +82,7 @@ class Difference(Data):
 
     @property
     def removed(self) -> list[int]:
-        """The nodes of A that are gone."""
+        """Returns the nodes of A without a partner."""
         return [i for i, mate in enumerate(self.matching.mates) if mate == FREE] if self.matching is not None else []
 
     @property
@@ -119,7 +119,7 @@ class Difference(Data):
         return "".join(f"{old}={new}\n" for old, new in pairs)
 
     def renamings(self) -> dict[tuple[str, str], int]:
-        """What names were changed to, by scopes as far as that goes, the most frequent first."""
+        """Returns the changes of names, by scope if possible, the most frequent first."""
         counts: dict[tuple[str, str], int] = {}
         for i, j in self.renamed:
             pair = renaming(*self.names(i, j))
@@ -194,7 +194,7 @@ def _variable(out: Difference, i: int, j: int) -> Iterator[ValueChange]:
 
 
 def _of_few(one: Form, other: Form) -> Distance | None:
-    """How far apart two small constants of numbers are; None where they are none."""
+    """Returns the distance of two small constants of numbers; None if they are not."""
     if not one.value or not other.value:
         return None
     a, b = (decode_tensor(attr_value(form.value).tensor) for form in (one, other))

@@ -1,4 +1,4 @@
-"""What a node is beside its name and its edges: read once for all nodes that are alike."""
+"""The form of a node without its name and edges, read once for all equal nodes."""
 
 from __future__ import annotations
 
@@ -50,15 +50,15 @@ class Tensor(NamedTuple):
 
 
 class Form(NamedTuple):
-    """What a node is beside its name and its edges.
+    """The form of a node without its name and edges.
 
     Attributes:
         op: the op.
-        device: what it asks for, or ''.
+        device: the device of the node, or ''.
         attrs: serialised AttrValues by key, without `ASIDE`, functions, those that the op has by default, and what
             `tensor` tells and a constant's value.
         functions: the functions that each of the other attrs names.
-        tensor: of a constant or a variable; None: it is none, or cannot be read.
+        tensor: of a constant or a variable; None for other nodes, or if it cannot be read.
         content: equal where two nodes are, attrs and values included.
         structure: equal where two nodes are but for what training changes, and what versions of TensorFlow add.
         kind: equal where their ops are, in whichever version.
@@ -78,7 +78,9 @@ class Form(NamedTuple):
     value: bytes = b""
 
     def frozen(self) -> Form:
-        """A variable as the constant that a frozen graph has in its place, but for its value; all else as it is."""
+        """Returns the form of the constant that replaces a variable in a frozen graph, without its value; others
+        unchanged.
+        """
         if not is_variable(self.op):
             return self
         return self._replace(structure=("Const", self.tensor, None), kind="Const")
@@ -91,7 +93,7 @@ def form_in(data: bytes) -> Form:
 
 
 def form_of(record: Record) -> Form:
-    """The form of the node in RECORD, of which a big value is read in pieces. Raises InputError."""
+    """Returns the form of the node in `record`; a large value is read in pieces. Raises InputError."""
     header, data = record.header(), record.buffer()
     return _constant(header, data) if header.op == "Const" else _form(header, data)
 
@@ -133,7 +135,7 @@ def _is_default(definition: OpDef | None, key: str, value: AttrValue) -> bool:
 
 
 def _variable(header: Header, data: Buffer, attrs: dict[str, bytes]) -> Form:
-    """The form of a variable, of which `Form.frozen` makes what a frozen graph has in its place."""
+    """Returns the form of a variable; `Form.frozen` converts it to the constant of a frozen graph."""
     spans = {key: header.attrs.get(key, (0, 0)) for key in ("dtype", "shape")}
     try:
         values = {key: attr_value(bytes(data[start:end])) for key, (start, end) in spans.items()}

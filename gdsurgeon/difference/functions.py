@@ -97,7 +97,7 @@ class _Libraries:
                     self._pair(name, its_name)
 
     def pair_by_content(self) -> None:
-        """Pairs functions that nobody calls, or nobody who has a partner, where what is in them is like no other."""
+        """Pairs functions without callers, or without callers that have partners, if their content is unique."""
         groups: dict[object, tuple[list[str], list[str]]] = defaultdict(lambda: ([], []))
         for place, (functions, taken) in enumerate(((self.before, self.called), (self.after, self._taken))):
             for name, function in functions.items():

@@ -11,7 +11,7 @@ from gdsurgeon.difference.union_find import UnionFind
 
 
 class Hunk(NamedTuple):
-    """What was put in the place of what: nodes of A that are gone, and nodes of B that are new, in file order."""
+    """A replacement: nodes of A without partners, and nodes of B without partners, in file order."""
 
     removed: tuple[int, ...]
     added: tuple[int, ...]
@@ -26,7 +26,7 @@ class Hunks(NamedTuple):
 
 
 def hunks(matching: Matching) -> list[Hunks]:
-    """All that was added and removed, by what it is: what is nearest to what was there first comes first."""
+    """Returns the added and removed nodes, grouped by content, the largest first."""
     kinds: dict[tuple[tuple[tuple[str, int], ...], ...], list[Hunk]] = defaultdict(list)
     for hunk in _connected(matching):
         before = Counter(matching.a.forms[i].op for i in hunk.removed)
@@ -36,7 +36,7 @@ def hunks(matching: Matching) -> list[Hunks]:
 
 
 def _connected(matching: Matching) -> Iterator[Hunk]:
-    """The connected pieces of what has no partner, joined where the one stands in the place of the other."""
+    """Yields the connected groups of nodes without partners; groups of A and B with the same neighbors are joined."""
     a, b = matching.a, matching.b
     removed = [i for i, mate in enumerate(matching.mates) if mate == FREE]
     added = [j for j, mate in enumerate(matching.back) if mate == FREE]

@@ -15,7 +15,7 @@ INPUT, OUTPUT = "input", "output"
 
 
 class EndChange(NamedTuple):
-    """An input or an output that differs: as it was (None: it is new), and as it is (None: it is gone)."""
+    """An input or an output that differs: before (None if it is new) and after (None if it was removed)."""
 
     side: str
     before: TensorInfo | None
@@ -25,7 +25,7 @@ class EndChange(NamedTuple):
 class SignatureChange(NamedTuple):
     """What differs of a signature: of all of it (SIDE and NAME are ''), or of one tensor that callers give or get.
 
-    `before` and `after` are tensors, '' where there is none; of all of a signature its key, or ''.
+    `before` and `after` are tensors, or '' if missing; for a whole signature its key, or ''.
     """
 
     key: str
@@ -65,7 +65,7 @@ def _infos(side: str, node: Node | None) -> list[TensorInfo]:
 
 
 def signature_changes(matching: Matching) -> Iterator[SignatureChange]:
-    """What of the signatures differs that callers name; of which node a tensor is, where it is another one's now."""
+    """Yields the differences of the called signatures, including tensors that belong to a different node now."""
     one, other = matching.a.graph.serving, matching.b.graph.serving
     before = one.called if one is not None else {}
     after = other.called if other is not None else {}

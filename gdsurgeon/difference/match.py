@@ -83,8 +83,9 @@ def _matched(matching: Matching, *, by_name: bool, trusting: bool = False) -> Ma
 
 
 def _release_names(matching: Matching) -> None:
-    """Releases partners for which their names alone speak: that read no constant, and have no neighbours in common, nor
-    neighbours of those. The names of inputs and outputs speak for themselves."""
+    """Releases partners that only their names connect: without a constant input, and without common neighbors at a
+    distance of one or two. Names of inputs and outputs are sufficient.
+    """
     a, b, mates = matching.a, matching.b, matching.mates
     for i, j in list(matching.pairs()):
         if matching.evidence[i] not in BY_NAME or any(a.is_constant[u] for u, _ in a.inputs[i]):
@@ -131,7 +132,7 @@ def _is_done(matching: Matching) -> bool:
 
 
 def _spread(matching: Matching) -> None:
-    """Follows edges: first to what has equal neighbours, too."""
+    """Follows edges, first to nodes whose neighbors are also equal."""
     a, b = matching.a, matching.b
     matching.propagate(a.detailed, b.detailed, "next to", near=True)
     if not _is_done(matching):
@@ -140,7 +141,7 @@ def _spread(matching: Matching) -> None:
 
 
 def _by_cones(matching: Matching, labels_a: Sequence[int], labels_b: Sequence[int], evidence: str) -> None:
-    """Pairs nodes of which all is equal that is upstream, downstream, or both, and of which there is one."""
+    """Pairs nodes whose upstream part, downstream part or both are equal, and occur once in each graph."""
     numbers = matching.numbers
     up_a, up_b = upstream(matching.a, labels_a, numbers), upstream(matching.b, labels_b, numbers)
     down_a, down_b = downstream(matching.a, labels_a, numbers), downstream(matching.b, labels_b, numbers)
@@ -150,8 +151,9 @@ def _by_cones(matching: Matching, labels_a: Sequence[int], labels_b: Sequence[in
 
 
 def _alike(matching: Matching, by_name: bool) -> None:
-    """Pairs nodes of which there are as many in both graphs, alike in all that is around them: the one is as good as
-    the other, as long as their neighbours follow."""
+    """Pairs groups of equal nodes with equal surroundings, if both graphs have the same number: any pairing is right
+    as long as the neighbors follow it.
+    """
     a, b = matching.a, matching.b
     if _is_done(matching):
         return
@@ -210,7 +212,8 @@ def _by_name(matching: Matching) -> None:
 def _by_name_and_op(matching: Matching) -> None:
     """Pairs what has the same name and the same op, or the same name and the same inputs, and is else different.
 
-    What reads something else is the same node where it also has the same reader, or none: then callers fetch it.
+    A node with different inputs is the same node if it also has the same consumer, or none, because then callers fetch
+    it.
     """
     a, b = matching.a, matching.b
     places = {name: j for j, name in enumerate(b.names)}
@@ -227,7 +230,7 @@ def _by_name_and_op(matching: Matching) -> None:
 
 
 def _in_place(matching: Matching) -> None:
-    """Pairs nodes of other ops of which the one stands just where the other stood: between the same nodes."""
+    """Pairs nodes with different ops that have the same place: between the same nodes."""
     a, b, mates = matching.a, matching.b, matching.mates
     free_a, free_b = matching.free()
     places: dict[Place, list[int]] = defaultdict(list)
@@ -260,7 +263,7 @@ def _any_node(_side: Side, _node: int) -> bool:
 
 
 def _by_surroundings(matching: Matching, rounds: Sequence[int]) -> None:
-    """Pairs nodes around which all is alike for so many ROUNDS, and of which there is one."""
+    """Pairs nodes whose surroundings are equal for `rounds` steps, and which occur once in each graph."""
     a, b = matching.a, matching.b
     for count in rounds:
         if _is_done(matching):
@@ -272,8 +275,7 @@ def _by_surroundings(matching: Matching, rounds: Sequence[int]) -> None:
 
 
 def _by_order(matching: Matching) -> None:
-    """Pairs nodes that come in the same order, as far as their order is certain: by what is near them, then by what
-    they are."""
+    """Pairs nodes that occur in the same known order: first by their neighbors, then by their form."""
     a, b, numbers = matching.a, matching.b, matching.numbers
     if _is_done(matching):
         return
@@ -342,7 +344,7 @@ def _canonical_order(side: Side, ends: Sequence[int]) -> list[int]:
 
 
 def _ends(side: Side, down: Sequence[int], up: Sequence[int]) -> list[int]:
-    """The nodes that nobody reads, in an order that follows from what they are; those without that are alike."""
+    """Returns the nodes without consumers, in an order that their content determines; nodes without one are equal."""
     ends = [node for node in side.inner if not side.users[node]]
     counts = Counter((down[end], up[end]) for end in ends)
     alone = [end for end in ends if counts[down[end], up[end]] == 1]
@@ -350,7 +352,7 @@ def _ends(side: Side, down: Sequence[int], up: Sequence[int]) -> list[int]:
 
 
 def _constants(matching: Matching, by_name: bool) -> None:
-    """Pairs constants by who reads them; those that nobody reads who has a partner by what they hold, and by name."""
+    """Pairs constants by their consumers; constants without paired consumers by their value, and by name."""
     a, b = matching.a, matching.b
     for labels_a, labels_b in ((a.content, b.content), (a.structure, b.structure), (a.kind, b.kind)):
         for i, j in list(matching.pairs()):

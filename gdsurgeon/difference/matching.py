@@ -1,4 +1,4 @@
-"""Which node of A is which of B, as far as that is known, and what follows from it for their neighbours."""
+"""The known pairs of nodes of A and B, and the consequences for their neighbors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FREE = -1
 """In place of the partner of a node that has none."""
 
 MOST_GROUPED = 64
-"""Readers of a node up to which they are told apart by what they are."""
+"""The maximum number of consumers of a node that are distinguished by their form."""
 _MOST_AGAIN = 16
 """Readers of a node up to which it is looked at again when one of them has found its partner."""
 
@@ -68,9 +68,9 @@ class Matching:
     def is_contradicted(self, i: int, j: int) -> bool:
         """Whether of what I and J read something speaks against them, and nothing for them.
 
-        What J reads may be new; but where what I reads has a reader among the free nodes of B that is like I, that is
-        the likelier one. Constants are left out: which of several equal ones is read says nothing. So are readers: a
-        node is what it computes, whoever reads it.
+        An input of J may be new; but if an input of I has a consumer among the free nodes of B that equals I, that
+        consumer is a better partner. Constants are left out, because any of several equal constants may be read.
+        Consumers are left out as well: a node is determined by what it computes, not by its consumers.
         """
         return self._is_against(i, j, 0) or self._is_against(j, i, 1)
 
@@ -110,7 +110,7 @@ class Matching:
 
         Args:
             keys_a, keys_b: for each node.
-            evidence: what they speak for.
+            evidence: the reason for the pairs.
             among: which nodes may be paired.
             whatever: whether that holds, whatever they read.
         """
@@ -156,7 +156,7 @@ class Matching:
         Args:
             labels_a, labels_b: for each node.
             evidence: what this is called.
-            near: whether the neighbours of both must be alike, too.
+            near: whether the neighbors of both must also be equal.
             seeds: the nodes of A to begin with; all that have partners by default.
         """
         queue = deque(seeds if seeds is not None else self._beside_free())

@@ -82,7 +82,7 @@ def shorter(one: Matching, other: Matching) -> Matching:
 
 
 def _around(side: Side, node: int) -> Iterator[int]:
-    """NODE, and what its report depends on besides."""
+    """Yields `node`, and the nodes on which its report depends."""
     yield node
     yield from (producer for producer, _ in side.inputs[node])
     yield from side.controls[node]
@@ -91,7 +91,7 @@ def _around(side: Side, node: int) -> Iterator[int]:
 
 
 def _weight(matching: Matching, i: int) -> int:
-    """What is to be reported of I of A."""
+    """Returns the number of reported differences of the node `i` of A."""
     a, b, mates = matching.a, matching.b, matching.mates
     j = mates[i]
     if j == FREE:

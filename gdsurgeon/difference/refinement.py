@@ -8,7 +8,7 @@ from gdsurgeon.difference.matching import FREE, Matching
 from gdsurgeon.difference.side import Interner, Side
 
 MOST_READERS = 64
-"""Readers of a node that are told apart; of more it says only how many there are."""
+"""The maximum number of consumers of a node that are distinguished; of more, only the count is used."""
 
 
 def refined(matching: Matching, rounds: int) -> tuple[list[int], list[int]]:

@@ -40,13 +40,13 @@ class Side:
     Args:
         graph: the graph.
         numbers: for what both sides have in common.
-        frozen: whether variables are to be taken for the constants that they would be in a frozen graph.
+        frozen: whether variables are treated as the constants of a frozen graph.
 
     Attributes:
         graph: the graph.
         names: the name of each node.
-        forms: what each is beside that.
-        written: what the data inputs of each read.
+        forms: the form of each node.
+        written: the data inputs of each node.
         inputs: the same, where what only passes a constant on is looked through, and reads nothing itself; a node that
             only waits for others reads their output -1.
         controls, waiting: the nodes that each waits for, and those that wait for it.

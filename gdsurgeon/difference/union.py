@@ -1,4 +1,4 @@
-"""Two graphs as one, to be looked at: all of B, and what of A is gone, wired to what its neighbours have become."""
+"""Two graphs as one for display: all of B, and the removed nodes of A, connected to the partners of their neighbors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Union(NamedTuple):
     """Two graphs as one.
 
     Attributes:
-        content: what there is to see: the rows of B, then those that are gone.
+        content: the rows of B, then the removed ones.
         marks: for each row '' or what became of it.
     """
 
@@ -25,7 +25,7 @@ class Union(NamedTuple):
 
 
 def union(difference: Difference, before: Content, after: Content) -> Union:
-    """The union of BEFORE and AFTER, what there is to see of A and B, which `difference` has compared."""
+    """Returns the union of `before` and `after`, the contents of A and B, which `difference` has compared."""
     matching = difference.matching
     if matching is None:
         return Union(after, [""] * len(after))
@@ -54,7 +54,7 @@ def union(difference: Difference, before: Content, after: Content) -> Union:
 
 
 def _names(before: Content, after: Content, removed: list[int]) -> list[str]:
-    """The names of what is gone, told apart from those of B."""
+    """Returns the names of the removed nodes, made different from those of B."""
     taken = set(after.names)
     out: list[str] = []
     for i in removed:

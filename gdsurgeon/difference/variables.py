@@ -9,7 +9,7 @@ from gdsurgeon.graph.graph import Graph
 
 
 def has_value(graph: Graph, name: str) -> bool:
-    """Whether NAME is a constant, or a variable of which a checkpoint has the value."""
+    """Returns whether `name` is a constant, or a variable with a value in a checkpoint."""
     serving = graph.serving
     if graph[name].op == "Const":
         return True

@@ -145,7 +145,7 @@ def _unconnected(wanted: GradientRequest, lost: Sequence[Output]) -> EditError:
 
 
 def _free_names(graph: Graph, wanted: GradientRequest, definition: GraphDef) -> Iterator[str]:
-    """The names of the results, as far as no node of the backward pass has them."""
+    """Yields the names of the results, if no node of the backward pass has them."""
     taken = {node.name for node in definition.node}
     unique = UniqueNames(lambda name: name in taken or name in graph)
     for number, name in enumerate(wanted.names):

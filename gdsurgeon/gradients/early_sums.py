@@ -39,7 +39,7 @@ def with_early_sums(
     Args:
         definition: the backward pass, a GraphDef; left as it is.
         sizes: of the outputs of its nodes.
-        there: the nodes of the graph that is differentiated, some of which DEFINITION may make others.
+        there: the nodes of the differentiated graph; `definition` may change some of them.
     """
     out = type(definition)()
     out.CopyFrom(definition)
@@ -58,7 +58,7 @@ def with_early_sums(
 def _owned(definition: GraphDef, sizes: Mapping[str, Sequence[TensorSize]]) -> frozenset[str]:
     """The tensors that a kernel is sure to be allowed to write over: each has one reader, and a buffer of its own.
 
-    AddN begins its sum with the first input of which that is true, whatever the order of its inputs.
+    AddN begins its sum with the first such input, whatever the order of its inputs.
     """
     readers = Counter(text.partition(":")[0] for node in definition.node for text in node.input)
 

@@ -1,4 +1,4 @@
-"""What is to be differentiated with respect to what: the request, resolved and checked against the graph."""
+"""The request for gradients, resolved and checked against the graph."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class GradientRequest(NamedTuple):
         ys: the targets.
         xs: the sources.
         grad_ys: the gradient that comes in for each target; none at all: ones.
-        names: what the nodes of the results are called, one for each source.
+        names: the names of the result nodes, one for each source.
         scope: the name scope of all other nodes.
         optional: how many sources, at the end, may be left out where no gradient flows.
-        given: how many names, from the first on, are to be as they are; others give way to nodes of the same name.
+        given: the number of names, from the first on, that must be kept; others are changed if they are taken.
         in_functions: how many weights are inside functions, and so no sources, by the function's name.
-        faults: what is wrong with the types and shapes of the tensors, a line each.
+        faults: one line for each wrong type or shape of the tensors.
     """
 
     ys: tuple[Output, ...]
@@ -93,7 +93,7 @@ def tensors_named(graph: Graph, *lists: Sequence[str | Output]) -> list[tuple[Ou
     """The tensors of several lists.
 
     Raises:
-        EditError: some are not there; all of them are told.
+        EditError: some tensors do not exist; all of them are listed.
     """
     out: list[tuple[Output, ...]] = []
     errors: list[EditError] = []

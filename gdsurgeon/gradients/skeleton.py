@@ -1,4 +1,4 @@
-"""A graph without its weights: what has to be known of it to differentiate it, and to infer its shapes."""
+"""A graph without its weights, sufficient to differentiate it and to infer its shapes."""
 
 from __future__ import annotations
 

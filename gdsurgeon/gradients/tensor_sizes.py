@@ -28,7 +28,7 @@ class Sizes(NamedTuple):
     Attributes:
         signatures: dtypes and shapes.
         tensors: shapes and bytes.
-        warnings: what is not known about them, a line each.
+        warnings: one line for each unknown fact about them.
         has_batch: whether any input is of more than one example.
     """
 

@@ -22,7 +22,7 @@ class Weights(NamedTuple):
 
     Attributes:
         constants: the weights, in the order of the file.
-        others: how much there is besides that might be thought to be weights, by what it is.
+        others: counts of other nodes that might be taken for weights, by kind.
         in_functions: how many weights there are inside the functions that are called, by the function's name.
     """
 
@@ -48,7 +48,7 @@ def weights_of(graph: Graph, targets: Sequence[Output]) -> Weights:
 
 
 def counted_others(weights: Weights) -> str:
-    """What there is besides weights, as text: ``2 scalars and 137 variables``; '' where there is nothing."""
+    """Returns the counts of nodes other than weights as text: ``2 scalars and 137 variables``; '' if there are none."""
     parts = [counted(count, kind) for kind, count in weights.others.items()]
     if weights.in_functions:
         parts.append(f"{counted(sum(weights.in_functions.values()), 'weight')} inside functions")

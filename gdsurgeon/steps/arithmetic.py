@@ -83,7 +83,7 @@ def _clipped(build: Builder, value: Value, low: float, high: float) -> Value:
 
 
 def check_not_small(value: Value, by: float) -> None:
-    """Raises Unfit where values are to be divided by so much as those of a byte, and are those of a byte no longer."""
+    """Raises Unfit if values would be divided by a range as large as that of a byte, but are not bytes any more."""
     if abs(by) >= BIG and max(abs(value.low), abs(value.high)) <= SMALL:
         raise Unfit(f"divides by {by:g}, but the values are already rescaled to {value.bounds}")
 
@@ -220,7 +220,7 @@ def _normalized(build: Builder, value: Value, mean: Sequence[float] | None, std:
 
 
 def along_channels(build: Builder, value: Value, what: str, numbers: Sequence[float]) -> Output:
-    """A constant of NUMBERS, one for each channel of VALUE, or one for all. Raises Unfit where they are others."""
+    """Returns a constant of `numbers`, one for each channel of `value`, or one for all. Raises Unfit: wrong count."""
     if len(numbers) == 1:
         return build.constant(value.dtype, numbers[0])
     value.require_channels(len(numbers), f"{what} requires")

@@ -17,7 +17,7 @@ from gdsurgeon.text import an
 
 
 class Behind:
-    """Outputs of a model that steps take, and the results that come in their places or beside them.
+    """Outputs of a model that steps process, and the results that replace them or are added.
 
     Args:
         model: left as it is.
@@ -47,7 +47,7 @@ class Behind:
         return self._taken[name]
 
     def take(self, value: Value) -> None:
-        """Makes VALUE, and what is beside it, results.
+        """Makes `value`, and its additional results, outputs.
 
         Raises:
             EditError: a name is taken, or no name of a node.

@@ -36,7 +36,10 @@ def book() -> dict[str, Step]:
 
 
 def find(name: str) -> Step:
-    """The step NAME. Raises UsageError: there is none; the line names the nearest one, or whose parameter that is."""
+    """Returns the step `name`.
+
+    Raises UsageError: unknown; the message suggests a step, or names steps with such a parameter.
+    """
     steps = book()
     if name not in steps:
         having = [step.name for step in steps.values() if name in (parameter.name for parameter in step.parameters)]

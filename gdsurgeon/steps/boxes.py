@@ -148,7 +148,7 @@ def _corners(build: Builder, boxes: Value) -> Value:
 
 
 class Found(NamedTuple):
-    """Tensors: what was kept, and how many; classes are None where there is one class."""
+    """Tensors: the kept boxes, and their count; classes are None if there is only one class."""
 
     boxes: Output
     scores: Output

@@ -36,16 +36,16 @@ INSERTED = "_inserted"
 def preprocessing(steps: Steps, model: Graph, *, input: str | Output = "", raw: str = "") -> Graph:
     """A graph for `gds.add_preprocessing`: what makes of raw values what an input of MODEL takes.
 
-    What steps give besides, such as the placement of a letterbox, becomes an output of the model. A step that decodes
-    takes a text; or a vector of them, where the model's input has an open batch, and all items come
-    to have one shape. Otherwise the input's own type and shape come in, with height and width open where a step changes
+    Additional results of steps, such as the placement of a letterbox, become outputs of the model. A step that decodes
+    expects a string; or a vector of strings, if the model's input has an open batch dimension and all items get the
+    same shape. Otherwise the graph has the input's own dtype and shape, with height and width open if a step changes
     them.
 
     Args:
         steps: ``"decode-image | resize(224, 224, like=pillow)"``, or several such texts.
         model: left as it is.
         input: the input, or its name; may be left out where there is one.
-        raw: what comes in, such as ``uint8[?,?,3]``, where that is something else.
+        raw: the dtype and shape of the new input, such as ``uint8[?,?,3]``, if they differ from the default.
 
     Raises:
         UsageError: the steps are not in the language, or a step or an argument is unknown; or an argument of this
@@ -82,8 +82,8 @@ def preprocessing(steps: Steps, model: Graph, *, input: str | Output = "", raw: 
 def postprocessing(steps: Steps, model: Graph, *, output: str | Output = "") -> Graph:
     """A graph for `gds.add_postprocessing`: what makes something of an output of MODEL.
 
-    What the steps give takes the place of the output, unless it has a name of its own; what they give besides, such as
-    the scores of the best classes, are outputs of their own.
+    The main result of the steps replaces the output, unless it has its own name. Additional results, such as the
+    scores of the best classes, become separate outputs.
 
     Args:
         steps: ``"softmax | top-k(5)"``, or several such texts.
@@ -147,7 +147,7 @@ _STEPS = "steps must be a text such as 'decode-image | rescale(1/255)', or a lis
 
 
 def _kind(value: object) -> str:
-    """What a caller has given in the place of something else: ``None``, ``int``, ``dict``."""
+    """Returns the kind of a wrong argument: ``None``, ``int``, ``dict``."""
     return "None" if value is None else type(value).__name__
 
 
@@ -158,7 +158,7 @@ def _check_model(model: object) -> None:
 
 
 def _tensor(model: Graph, named: object, what: str) -> Output:
-    """The tensor of MODEL that is meant as WHAT. Raises UsageError, EditError: there is none."""
+    """Returns the tensor of `model` that is used as `what`. Raises UsageError, EditError: there is no such tensor."""
     if isinstance(named, Output):
         return model.output(named)
     if not isinstance(named, str):
@@ -217,7 +217,7 @@ def _raw_of(tensor: Output, shape: tuple[int, ...] | None) -> Raw:
 
 
 def _wants_batch(chain: Chain, declared: Raw | None) -> bool | None:
-    """Whether a vector of items comes in, of which each is decoded; None where nobody says so."""
+    """Returns whether the input is a vector of items that are decoded one by one; None if it is not declared."""
     said = [step.arguments.get("batch") for step in chain.steps if step.step.one_by_one]
     if not said:
         return False
@@ -227,14 +227,14 @@ def _wants_batch(chain: Chain, declared: Raw | None) -> bool | None:
 
 
 def _is_item(value: Value, wanted: Raw, *, is_open: bool = False) -> bool:
-    """Whether VALUE is one item where WANTED is a batch of them, the size of which IS_OPEN."""
+    """Returns whether `value` is one item while `wanted` is a batch of items, whose size `is_open`."""
     if value.rank is None or not wanted.shape or value.rank != len(wanted.shape) - 1:
         return False
     return wanted.shape[0] < 0 or not is_open
 
 
 def _is_vector_of_texts(given: Raw, declared: Raw | None) -> bool:
-    """Whether what is GIVEN is a record for each item of a batch, which nobody has DECLARED to be one item."""
+    """Returns whether `given` is one record for each item of a batch, unless it is `declared` as one item."""
     return declared is None and given.dtype == STRING and given.shape == (-1,)
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from gdsurgeon.wire.protos import AttrValue
 
 PRODUCER, MIN_CONSUMER = 134, 12
-"""The versions of graphs that TensorFlow 1.15 writes: what is built here has no op that it lacks."""
+"""The versions of graphs that TensorFlow 1.15 writes: steps use only ops that it has."""
 
 _ENCODERS: dict[str, Callable[[Any], AttrValue]] = {
     "bool": bool_value, "float": float_value, "func": func_value, "int": int_value, "list(int)": ints_value,
@@ -61,7 +61,7 @@ class Builder:
         graph: that it adds to.
         scope: the name scope, without a slash at the end.
         step: the part of the scope that is of the step at hand.
-        other: gives another output of the model, behind which the steps stand, by its name; elsewhere there is none.
+        other: returns a different output of the model by its name; only for steps after a model.
     """
 
     def __init__(self, graph: Graph, scope: str, other: Callable[[str], Value] | None = None) -> None:
@@ -104,7 +104,7 @@ class Builder:
         """Adds a constant: a scalar, a vector, or of SHAPE with VALUES in row-major order.
 
         Raises:
-            Unfit: a value is none of DTYPE, such as one that is too large.
+            Unfit: a value does not fit `dtype`, for example if it is too large.
         """
         items: Sequence[object] = values if isinstance(values, Sequence) else [values]
         if shape is None:

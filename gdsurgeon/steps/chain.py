@@ -1,4 +1,4 @@
-"""Steps one after the other: each makes its nodes, and what it refuses is told with its name."""
+"""A sequence of steps: each makes its nodes, and errors name the step."""
 
 from __future__ import annotations
 

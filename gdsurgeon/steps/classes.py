@@ -117,7 +117,7 @@ def labels(
 
 
 def _kept_alone(build: Builder, names: Value, count: Value) -> Value:
-    """NAMES, [rows] or [images,rows], of which the first COUNT are there: behind them they are empty."""
+    """Returns `names`, [rows] or [images,rows], with empty strings after the first `count`."""
     assert names.shape is not None
     ranks = build.add("Range", *(build.constant(INT32, number) for number in (0, names.shape[-1], 1)))
     end = count.tensor if count.rank == 0 else build.add("ExpandDims", count.tensor, build.constant(INT32, -1))

@@ -34,7 +34,7 @@ def require_bytes(value: Value) -> None:
 
 
 ENCODED = "encoded image"
-"""What the bytes of an image are called beside it."""
+"""The name under which the bytes of an image are kept."""
 DECODED, UPRIGHT = "an image as stored in its file", "an image in its upright orientation"
 _DCT = {"accurate": "INTEGER_ACCURATE", "fast": "INTEGER_FAST"}
 

@@ -1,4 +1,4 @@
-"""Kernels of resizing: what is meant by the name of a library, and the ops that compute it."""
+"""Kernels for resizing: their names in other libraries, and the ops that compute them."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ KERNEL = (
 def kernel_of(
     like: str | None, method: str | None, antialias: bool | None, half_pixel: bool | None, align_corners: bool | None
 ) -> Kernel:
-    """The kernel that `KERNEL` names. Raises Unfit: none, or one that there is not."""
+    """Returns the kernel that the parameters `KERNEL` name. Raises Unfit: none is named, or it does not exist."""
     if like is None:
         return _kernel_alone(method, bool(antialias), half_pixel, bool(align_corners))
     known = LIKES[like]

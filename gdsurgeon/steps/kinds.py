@@ -15,9 +15,9 @@ from gdsurgeon.wire.source import STANDARD_INPUT, open_source
 
 
 class Kind(NamedTuple):
-    """What a parameter takes: `says` it with its article; `read` raises ValueError where a literal is none.
+    """The kind of a parameter: `says` names it with its article; `read` raises ValueError for a wrong literal.
 
-    What the error says, if it says anything, goes behind the line. InputError: a file cannot be read.
+    The text of the ValueError is appended to the message. InputError: a file cannot be read.
     """
 
     says: str
@@ -65,7 +65,7 @@ _ELSEWHERE = {
 
 
 def _meant(literal: Literal, words: Collection[str]) -> str:
-    """What to say behind an error: the one of WORDS that is meant, as far as that can be told."""
+    """Returns the end of an error message: the suggested one of `words`, if there is one."""
     if not isinstance(literal, str):
         return ""
     if literal == "xywh" and "cxcywh" in words:

@@ -8,7 +8,10 @@ from gdsurgeon.steps.value import Unfit
 
 
 def lines(file: FileRead, what: str) -> list[bytes]:
-    """The lines of FILE, which are WHAT; empty ones at the end do not count. Raises Unfit: there are none."""
+    """Returns the lines of `file`, which hold `what`, without empty lines at the end.
+
+    Raises Unfit: there are no lines.
+    """
     name = printable(file.path)
     try:
         found = [line.removesuffix("\r") for line in file.data.decode("utf-8-sig").split("\n")]

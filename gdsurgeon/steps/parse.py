@@ -44,7 +44,7 @@ _LOOKALIKES = {
     **dict.fromkeys("“”„‟«»＂", '"'), **dict.fromkeys("‘’‚‛‹›＇`´", "'"), **dict.fromkeys("–—−‐‑", "-"),
     "，": ",", "＝": "=", "｜": "|", "（": "(", "）": ")", "\u00a0": " ",
 }  # fmt: skip
-"""What editors and web pages put in the place of plain characters."""
+"""Characters that editors and web pages use instead of plain ones."""
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _KEY = re.compile(r"([A-Za-z][A-Za-z0-9_-]*)[ \t\r\n]*=")
 _WORD = re.compile(r"""[^\s,()\[\]|='"]+""")

@@ -35,7 +35,7 @@ def parse_raw(text: str) -> Raw:
 
 
 def known_dtype(number: int) -> DType | None:
-    """The DType of a DataType or of a reference to it; None where there is none."""
+    """Returns the DType of a DataType or of a reference to it; None if unknown."""
     return DTYPES.get(base_dtype(number))
 
 

@@ -42,7 +42,7 @@ def log_softmax(build: Builder, value: Value) -> Value:
 
 
 def _scores(build: Builder, value: Value) -> Value:
-    """VALUE as floats, of which probabilities can be made. Raises Unfit."""
+    """Returns `value` as floats that can be converted to probabilities. Raises Unfit."""
     check_scores(value)
     if value.is_of == PROBABILITIES:
         raise Unfit("the values are already probabilities: they are 0..1 and sum to one")

@@ -20,7 +20,7 @@ MOST_WEIGHTS = 1 << 22
 MOST_STARTS = 1 << 12
 """Beginnings of frames that are a constant: more are made when it runs."""
 STATED_RATE = "sample rate"
-"""What the rate that the file of a sound states is called beside it."""
+"""The name under which the sample rate of a sound file is kept."""
 RATE = Parameter("rate", whole(1), "samples per second; by default, that of decode-wav", None)
 
 
@@ -209,7 +209,7 @@ def _check_bands(lower: float, upper: float, rate: int) -> None:
 
 
 def _with_rate(build: Builder, value: Value, rate: int | None) -> tuple[Value, int]:
-    """A sound as float32, and its rate, which is RATE where that is said; 0 where it shows when it runs."""
+    """Returns a sound as float32, and its rate: `rate` if given, or 0 if it is known only when the model runs."""
     if value.layout in LAYOUTS and value.layout not in SOUNDS:
         raise Unfit(f"requires a sound, got an image: {value.told}")
     if value.dtype.is_integer:
@@ -255,7 +255,7 @@ def _channels_last(build: Builder, sound: Value) -> tuple[Value, bool]:
 
 
 def _frames(samples: Value, frame: int, step: int) -> int:
-    """How many whole frames the last dimension of SAMPLES has; -1 where that is open. Raises Unfit: there are none."""
+    """Returns the number of whole frames in the last dimension of `samples`; -1 if open. Raises Unfit: no frame."""
     assert samples.shape is not None
     length = samples.shape[-1]
     if 0 <= length < frame:

@@ -70,10 +70,10 @@ class Step:
         sides: where it makes sense: see `EITHER`.
         parameters: in the order in which they are given by place.
         example: a call of it, or several steps with it.
-        explanation: what else there is to know: what it equals, how near, what it refuses.
-        apply: makes the nodes: it is called with the `Builder`, the `Value` at hand and the arguments by name, and
-            returns the value that there is then. It raises `Unfit` where the value at hand cannot be meant.
-        takes: what has to come in for a value of some type and shape to come out; asked where the step is in front.
+        explanation: more details: what the result equals, how closely, and what is refused.
+        apply: makes the nodes: it is called with the `Builder`, the current `Value` and the arguments by name, and
+            returns the new value. It raises `Unfit` if the step cannot be meant for the current value.
+        takes: returns the input type and shape for an output type and shape; used if the step is before a model.
         one_by_one: whether it works on one item of a batch alone, and not on the batch as a whole.
     """
 

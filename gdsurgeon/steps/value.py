@@ -39,22 +39,22 @@ class Unfit(Exception):
 
 @dataclass(frozen=True)
 class Value:
-    """A tensor, and what is known of it. What is not known is left open, and nothing is refused for it.
+    """A tensor, with known facts about it. Unknown facts are left open, and do not cause refusals.
 
     Attributes:
         tensor: that it is.
         dtype: its type.
         shape: -1 for a dimension that is not known, None where not even the rank is.
-        layout: of an image or a sound, or a batch of them: one of `LAYOUTS`; '' where it is none, or nothing says so.
+        layout: of an image or a sound, or a batch of them: one of `LAYOUTS`; '' if it is neither, or unknown.
         colour: one of `COLOURS`, or ''.
         low, high: between these it lies.
         is_reversed: whether a step has reversed its channels.
         is_whole: whether its numbers are known to be whole, of whatever type they are.
         rate: samples of a sound in a second; 0 where that is not known.
-        beside: what else the steps have by now, by name, such as the sample rate that the file of a sound states.
+        beside: other current values of the steps, by name, such as the sample rate of a sound file.
         said: a tensor, and what its numbers are: see `PROBABILITIES`. It is true of that tensor, and no longer of what
             a later step makes of it.
-        results: what the steps give besides, by what it is, such as the scores of classes.
+        results: additional results of the steps, by kind, such as the scores of classes.
         name: what its user wants it to be called as an output of the model; '': as the output that was given.
     """
 
@@ -82,11 +82,11 @@ class Value:
         return Value(tensor, dtype, shape, beside=self.beside, results=self.results, name=self.name)
 
     def being(self, what: str) -> Value:
-        """The same, of which is known what its numbers are."""
+        """Returns the same value with a known meaning of its numbers."""
         return self.but(said=(self.tensor, what))
 
     def giving(self, **results: Value) -> Value:
-        """The same, with RESULTS besides. Raises Unfit where there are such already."""
+        """Returns the same value with the additional `results`. Raises Unfit if such results exist already."""
         for name in results:
             if name in self.results:
                 raise Unfit(f"the additional result {name} exists already")
@@ -168,7 +168,7 @@ class Value:
 
 
 class Result(NamedTuple):
-    """What steps give besides their last value.
+    """An additional result of steps.
 
     Attributes:
         value: it.

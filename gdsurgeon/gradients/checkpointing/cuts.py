@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 MOST_CUTS = 1000
 MOST_CUTS_FOR_TIME = 160
 LEVELS = 64
-"""Steps in which the bytes that are kept are told apart where time counts too."""
+"""The number of levels of kept bytes that are distinguished if time is minimized as well."""
 
 
 class Cuts(NamedTuple):
-    """Positions behind which the forward pass is cut, ascending, and the segments of which everything is kept."""
+    """Positions after which the forward pass is cut, ascending, and the segments that are kept completely."""
 
     positions: tuple[int, ...]
     kept_segments: frozenset[int] = frozenset()
@@ -45,7 +45,7 @@ class Costs:
     Attributes:
         cuts: the position behind which each cut is.
         crossing: (i, j): bytes that cross cut j and were written behind cut i.
-        idle: likewise, of those that the backward pass does not need itself.
+        idle: the same for buffers that the backward pass itself does not need.
         needed: (i, j): bytes written between the cuts that the backward pass needs.
         at_work: (i, j): bytes there at most while the backward pass works between the cuts, apart from what was kept
             before them.
@@ -195,7 +195,7 @@ def least_memory(table: Costs) -> tuple[float, Cuts]:
 
 
 def _under(table: Costs, bound: float) -> list[int] | None:
-    """The cuts with which the least is kept, so that BOUND is never passed; None where there are none."""
+    """Returns the cuts that keep the least while `bound` is never exceeded; None if there are none."""
     import numpy as np
 
     size = len(table.at_work)
@@ -218,7 +218,7 @@ def _under(table: Costs, bound: float) -> list[int] | None:
 
 
 class _Label(NamedTuple):
-    """A way to get to a cut: what it keeps, what it computes again, the cut before, the label there, and which way."""
+    """A path to a cut: the kept bytes, the recomputed work, the previous cut and label, and the kind of segment."""
 
     kept: float
     time: float
@@ -230,8 +230,8 @@ class _Label(NamedTuple):
 def least_time(table: Costs, bound: float) -> Cuts | None:
     """The cuts with which the least time goes into computing things again, so that BOUND is never passed; or None.
 
-    What is kept is told apart in steps of a 64th of the bound; of two ways that keep about the same, the slower one
-    is forgotten.
+    Kept bytes are distinguished in steps of a 64th of the bound; of two paths with nearly equal bytes, the slower is
+    dropped.
     """
     size = len(table.at_work)
     labels: list[list[_Label]] = [[_Label(0.0, 0.0, -1, -1, False)]]
@@ -277,7 +277,7 @@ def _undominated(best: Mapping[int, _Label]) -> list[_Label]:
 
 
 def _without_needless(positions: tuple[int, ...], keeps: Sequence[bool]) -> Cuts:
-    """The same without cuts between segments of which everything is kept."""
+    """Returns the same cuts without those between segments that are kept completely."""
     left: list[int] = []
     kept: set[int] = set()
     for segment, keep in enumerate(keeps):

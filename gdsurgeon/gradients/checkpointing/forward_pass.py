@@ -1,4 +1,4 @@
-"""The forward half of a step as the choice of checkpoints sees it: what is needed again, where it comes from."""
+"""The forward part of a step for the choice of checkpoints: tensors that are needed again, and their inputs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ForwardPass:
         seeds: the backward nodes that are the gradients of the targets.
         order: the nodes that may be computed twice, producers first.
         position: where in `order` a node is.
-        buffer: for each tensor of these nodes its buffer, where that is one of theirs.
+        buffer: for each tensor of these nodes its buffer, if that belongs to one of them.
         nbytes: of each buffer.
         ends: the last position in the forward pass where a buffer is read.
         users: the backward nodes that read a buffer's value, with the tensors that they read.
@@ -94,7 +94,7 @@ def forward_pass(
         backward: the nodes of the latter.
         targets: the nodes that are differentiated.
         seeds: the backward nodes that are their gradients.
-        constant: nodes that stand for constants, beside those that are some.
+        constant: nodes that count as constants, in addition to real constants.
         is_fixed: whether a node must not be computed twice: it is stateful, random, or does not run exactly once.
     """
     flags = [False] * len(step)
@@ -121,7 +121,7 @@ def forward_pass(
 
 
 def _varying(step: StepGraph, order: Iterable[int], constant: set[int], *, chance: bool) -> list[bool]:
-    """For each node whether it depends on something else than constants, of which CHANCE is to be something."""
+    """Returns for each node whether it depends on more than constants; `chance`: whether random ops count as well."""
     out = [False] * len(step)
     for number in order:
         if step.ops[number] in SOURCES:

@@ -1,7 +1,7 @@
 """How much memory a run takes at most, found by playing it through as TensorFlow's executor goes about it.
 
-The executor starts a node as soon as its inputs are there and a thread is free; a tensor is freed when its last reader
-has run; an elementwise op writes over an input that nobody else needs.
+The executor starts a node as soon as its inputs are ready and a thread is free. A tensor is freed when its last
+consumer has run. An elementwise op overwrites an input that no other node needs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Release(NamedTuple):
         at: how many nodes had begun when it was.
         nbytes: its bytes.
         readers: the nodes that have read it.
-        to: the node that writes over it; None where nobody does.
+        to: the node that overwrites it; None if there is no such node.
     """
 
     at: int
@@ -40,7 +40,7 @@ class Peak(NamedTuple):
     Attributes:
         nbytes: the most bytes in use at a time.
         order: the nodes in the order in which they began; those that never did are missing.
-        live: the bytes in use after each of these began.
+        live: the bytes in use after each of these nodes began.
         releases: the buffers as they became free.
     """
 
@@ -54,7 +54,7 @@ def peak(step: StepGraph, kept: Iterable[int], threads: int = 2) -> Peak:
     """Plays STEP through. Linear in nodes and edges.
 
     Args:
-        step: what is run.
+        step: the graph that runs.
         kept: the nodes whose outputs are there until the end: those that are fetched.
         threads: how many nodes run at a time.
     """
@@ -166,7 +166,7 @@ class _Run:
         self.history.append(self.live)
 
     def _end(self, number: int) -> None:
-        """What nobody needs any more is freed."""
+        """Frees the buffers that no node needs any more."""
         for index, count in enumerate(self.readers[number]):
             buffer = self.buffers[number][index]
             if not count and buffer >= 0:

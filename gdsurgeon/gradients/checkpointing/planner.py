@@ -1,7 +1,7 @@
 """Plans which tensors a backward pass keeps and which it computes again, and says what that will cost.
 
-A plan is played through before it is believed: the dynamic programs that propose cuts know the loads only roughly, and
-are told where the run that was played through was heavier or lighter than they thought.
+Each plan is simulated before it is accepted: the dynamic programs that propose cuts know the loads only roughly. They
+    are corrected by the differences between the simulated load and their estimate.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from gdsurgeon.gradients.checkpointing.cuts import Array
 
 ROUNDS = 8
-"""How often the programs are told where they were wrong."""
+"""The number of times that the programs are corrected."""
 MOST_STALE = 2
 """Rounds without a new plan after which no more are expected."""
 BOUNDS = (1.0, 0.9)
-"""Parts of a budget that are tried as a bound: what is played through may take more than the program has thought."""
+"""Fractions of a budget that are tried as a bound: the simulated peak may be larger than the estimate."""
 ABOUT = 1.02
 """Peaks that differ by less are taken for equal."""
 NEAR = 1.2
@@ -122,7 +122,7 @@ class CheckpointPlanner:
         return _smallest([self.settled(plan) for plan in {plan.cuts: plan for plan in near}.values()])
 
     def under(self, budget: int) -> CheckpointPlan | None:
-        """The fastest plan whose peak is BUDGET bytes at most; None where there is none."""
+        """Returns the fastest plan whose peak is at most `budget` bytes; None if there is none."""
         if self.plain.peak.nbytes <= budget:
             return self.settled(self.plain, budget)
         plans = self._proposals(MOST_CUTS_FOR_TIME, lambda table: _within(table, budget))

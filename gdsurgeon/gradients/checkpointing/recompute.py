@@ -25,7 +25,7 @@ class Recomputation:
         gates: the Identity nodes that wait.
         triggers: the NoOp nodes that they wait for, by segment, from the last segment down.
         rewired: the backward nodes that read something else than before.
-        kept: the buffers that are kept: what is not worth computing again, too.
+        kept: the kept buffers, including those that are not worth recomputing.
         cost: of what is computed again, as `StepGraph.costs` has it.
     """
 
@@ -44,7 +44,7 @@ def recomputed(found: ForwardPass, cuts: Sequence[int], kept_segments: Collectio
     Args:
         found: its forward pass.
         cuts: positions behind which it is cut, ascending.
-        kept_segments: numbers of segments of which everything is kept; the last one always is.
+        kept_segments: numbers of the segments that are kept completely; the last one always is.
         scope: the name scope of the new nodes.
     """
     return _Rewriting(found, cuts, kept_segments, scope).run()
@@ -91,7 +91,7 @@ class _Rewriting:
         return out
 
     def _users(self) -> dict[int, dict[int, None]]:
-        """For each segment the backward nodes that are to read what is computed again."""
+        """Returns for each segment the backward nodes that read recomputed tensors."""
         out: dict[int, dict[int, None]] = {}
         for buffer, users in self.found.users.items():
             if buffer not in self.kept:

@@ -79,7 +79,7 @@ def waits_for_releases(
     """Finds out what has to wait for what. Linear in nodes and edges.
 
     Args:
-        step: what was played through.
+        step: the simulated graph.
         played: how that went.
         may_wait: the nodes that may be made to wait.
         runs: for each node whether it runs whatever the values are, so that it can be waited for.
@@ -131,7 +131,7 @@ def _too_late(past: _Past, number: int, releases: Sequence[Release], room: int) 
 
 
 class _Past:
-    """For each node which of those that began shortly before it have run by then, whatever the threads do.
+    """For each node, the nodes started shortly before it that have finished by then, however threads are scheduled.
 
     Sets of nodes are numbers: bit K of one stands for the node that began K earlier. What began more than `WINDOW`
     earlier is taken for done.

@@ -33,7 +33,7 @@ MODES = ("none", "speed", "memory", "collection")
 
 
 class Checkpoints(NamedTuple):
-    """What is to be kept of the forward pass.
+    """The request for the tensors of the forward pass that are kept.
 
     Attributes:
         mode: one of `MODES`, or '' where `tensors` says it.
@@ -57,8 +57,8 @@ class Checkpointed(NamedTuple):
     """A backward pass that keeps less.
 
     Attributes:
-        definition: in the place of `BackwardPass.definition`.
-        plan: what it follows.
+        definition: replaces `BackwardPass.definition`.
+        plan: the plan of the rewrite.
         plain_peak: bytes, as predicted, of the backward pass that keeps everything.
         kept: the tensors that are kept, and their bytes, the largest first.
         again: the nodes that are computed again.
@@ -78,7 +78,7 @@ def checkpointed(graph: Graph, known: GraphDef, made: BackwardPass, wanted: Chec
         graph: that is differentiated; left as it is.
         known: the part of it that matters; see `skeleton`.
         made: the backward pass, which keeps everything.
-        wanted: what is asked for.
+        wanted: the request.
         sizes: of the tensors of both.
 
     Raises:

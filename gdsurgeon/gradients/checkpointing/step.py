@@ -160,7 +160,7 @@ def step_of(definitions: Sequence[GraphDef], sizes: Mapping[str, Sequence[Tensor
 
 
 def cost_of(step: StepGraph, number: int) -> float:
-    """How long a node takes, as the bytes that could be moved meanwhile: what it reads and writes, and its flops."""
+    """Returns the time of a node, in bytes that could be moved meanwhile: its inputs and outputs, and its flops."""
     op = step.ops[number]
     if op in SOURCES or op in ALIASES:
         return 0.0

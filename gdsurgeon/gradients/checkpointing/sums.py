@@ -32,9 +32,9 @@ class _Family(NamedTuple):
 class Sums:
     """The sums of three and more of a step, whose last bits hang on who else reads what they add.
 
-    AddN's kernel begins with the first input that it may write over, one whose buffer nobody needs any more. Of the
-    inputs for which that is not certain, and which come before one for which it is, the buffers have to be as much in
-    need when the sum is taken as they were in the step as it is given.
+    AddN's kernel begins with the first input that it may overwrite, one whose buffer no other node needs. For inputs
+    where this is not known, and which come before an input where it is known, the buffers must be needed by others at
+    the time of the sum exactly as in the given step.
 
     Args:
         step: forward and backward pass.
@@ -54,7 +54,7 @@ class Sums:
         self._uncertain = {total: found for total in self._all if (found := self._uncertain_inputs(total))}
 
     def __bool__(self) -> bool:
-        """Whether there are any of which it is not certain with which input they begin."""
+        """Returns whether there are sums whose first input is not known."""
         return bool(self._uncertain)
 
     def computed_once(self) -> set[int]:
