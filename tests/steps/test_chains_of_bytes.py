@@ -70,7 +70,10 @@ def items(chain: Chain, count: int) -> list[bytes]:
 
 
 def refused(error: EditError, names: list[str]) -> None:
-    assert error.message.split(":")[0].split(" (step ")[0] in [*names, "the steps give float32 [?,?,1], and 'x' takes"]
+    assert error.message.split(":")[0].split(" (step ")[0] in [
+        *names,
+        "the steps return float32 [?,?,1], but 'x' expects",
+    ]
     assert "\n" not in error.message
 
 
