@@ -45,7 +45,7 @@ def verified(checkpoint: Checkpoint, found: Verified) -> str:
     """What `verify` has found, where nothing is wrong."""
     unused = f"; {size(found.unused)} belong to no tensor" if found.unused else ""
     what = f"{counted(found.tensors, 'tensor')}, {size(found.nbytes)}"
-    return f"{printable(checkpoint.prefix)}  {what}: every checksum is right{unused}"
+    return f"{printable(checkpoint.prefix)}  {what}: all checksums are correct{unused}"
 
 
 def verified_json(checkpoint: Checkpoint, found: Verified) -> dict[str, Json]:
@@ -80,7 +80,7 @@ def _entries(outcome: CheckpointOutcome) -> Iterator[Entry]:
         yield Entry("changed", "the object graph: objects find their values under the new keys")
     compared = outcome.compared
     how = [f"{size(compared.read)} read back"] if compared.read else []
-    how += [f"{size(compared.shared)} in the files that were there"] if compared.shared else []
+    how += [f"{size(compared.shared)} in the unchanged files"] if compared.shared else []
     what = f"{counted(compared.tensors, 'tensor')}, {', '.join(how) or 'no bytes'}"
     yield Entry("proven", f"tensors identical: {what} ({outcome.seconds:.1f} s)")
 

@@ -17,7 +17,7 @@ def summary(done: Converted, model: str, *, dry_run: bool) -> tuple[str, list[En
 
 
 def _proof(done: Converted) -> str:
-    return "the file is copied" if done.idle else f"read back: the same {done.kind}, field by field"
+    return "the file is copied" if done.idle else f"read back: field by field equal to the input {done.kind}"
 
 
 def as_json(done: Converted, model: str) -> dict[str, Json]:

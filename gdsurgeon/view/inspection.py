@@ -173,7 +173,7 @@ def _restored(serving: Serving | None) -> str:
     """How many variables are restored; '' where none is."""
     apart = len(serving.apart) if serving is not None else 0
     restored = len(serving.variables) - apart if serving is not None else 0
-    by_objects = f"{apart:,} by objects alone" if apart else ""
+    by_objects = f"{apart:,} only by objects" if apart else ""
     return ", ".join(filter(None, [f"{restored:,} of them restored" if restored else "", by_objects]))
 
 
@@ -201,7 +201,7 @@ def _trouble_lines(troubles: Sequence[tuple[Trouble, str]]) -> Iterator[str]:
     for trouble, repair in troubles:
         if trouble.loaders != loaders:
             loaders = trouble.loaders
-            yield f"  trouble for {loaders}"
+            yield f"  problems for {loaders}"
         yield f"    {trouble.what}"
         if repair:
             yield f"      {repair}"
@@ -235,7 +235,7 @@ def _size_row(constant: ConstantSize) -> list[str]:
     if constant.function:
         name += f"  (in function {printable(constant.function)})"
     if constant.loaded_bytes > 2 * constant.bytes:
-        name += f"  (fills {size(constant.loaded_bytes)})"
+        name += f"  (expands to {size(constant.loaded_bytes)})"
     dtype = dtype_name(constant.dtype) if constant.dtype else "unreadable"
     return [size(constant.bytes), dtype, format_shape(constant.shape), name]
 
@@ -286,8 +286,8 @@ def _string_lines(found: Sequence[Strings], most: int) -> Iterator[str]:
     if others:
         binary = sum(place.binary for place in others)
         unread = sum(place.unread_bytes for place in others)
-        what = [f"{counted(binary, 'string')} that are no text"] if binary else []
-        what += [f"{size(unread)} of packed strings, not looked into"] if unread else []
+        what = [f"{counted(binary, 'string')} of binary data"] if binary else []
+        what += [f"{size(unread)} of packed strings, not read"] if unread else []
         names = listed(dict.fromkeys(map(_place, others)), MOST_NAMES)
         yield f"  binary  {', '.join(what)}: {names}"
 

@@ -45,7 +45,7 @@ def _nodes(graph: Graph, indent: str) -> Iterator[str]:
             format_input(topology.name(producer), port) if port >= 0 else f"^{topology.name(producer)}"
             for producer, port in topology.reads(number)
         ]
-        reads += ["a node that is not there"] * topology.reads_missing(number)
+        reads += ["a missing node"] * topology.reads_missing(number)
         inputs = ", ".join(map(printable, reads))
         what = _constant(graph, name, form) if form.op == "Const" else _attrs(form)
         device = f" @{printable(form.device)}" if form.device else ""
@@ -60,7 +60,7 @@ def _attrs(form: Form) -> str:
 
 
 def _constant(graph: Graph, name: str, form: Form) -> str:
-    kind = typed(*form.tensor) if form.tensor is not None else "nothing that can be read"
+    kind = typed(*form.tensor) if form.tensor is not None else "unreadable"
     try:
         values = values_of(graph[name])
         if values.count <= MOST_ELEMENTS:

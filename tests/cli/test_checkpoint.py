@@ -80,7 +80,7 @@ def test_nothing_is_read_of_shards_to_list_them(small: Desk) -> None:
 
 
 def test_verified(small: Desk) -> None:
-    assert done(small, "m", "--verify").out == b"m  4 tensors, 80 bytes: every checksum is right\n"
+    assert done(small, "m", "--verify").out == b"m  4 tensors, 80 bytes: all checksums are correct\n"
     assert json.loads(done(small, "m", "--verify", "--json").out)["passed"] is True
     data = (small.folder / SHARDS[1]).read_bytes()
     small.put(SHARDS[1], data[:3] + b"!" + data[4:])
@@ -97,7 +97,7 @@ def test_renamed_without_a_byte_of_the_shards(small: Desk) -> None:
     assert held("n") == {new[key]: data for key, data in HELD.items()}
     for n, shard in enumerate(SHARDS):
         assert os.path.samefile(shard, f"n.data-0000{n}-of-00002")
-    assert "  proven   tensors identical: 4 tensors, 80 bytes in the files that were there" in ran.err
+    assert "  proven   tensors identical: 4 tensors, 80 bytes in the unchanged files" in ran.err
     assert ran.err.startswith("n  4 tensors, 2 shards, ") and "step  ->  Step\n" in ran.err
     assert held("m") == HELD
 

@@ -245,7 +245,7 @@ def test_sizes_of_none_and_of_one_value_for_many(fixtures: Path, capsys: pytest.
     assert shown(capsys, "none.pb", "--sizes")[1:] == ["  constants  none"]
     value = encode_len(8, b"\x08\x01" + encode_len(2, shape_proto([1000, 1000])) + b"\x2d\x00\x00\x80\x3f")
     Path("ones.pb").write_bytes(graphs.graph_bytes(node("ones", "Const", dtype=graphs.FLOAT, value=value)))
-    assert shown(capsys, "ones.pb", "--sizes")[-1] == "    60 bytes  float32  [1000,1000]  ones  (fills 3.8 MiB)"
+    assert shown(capsys, "ones.pb", "--sizes")[-1] == "    60 bytes  float32  [1000,1000]  ones  (expands to 3.8 MiB)"
 
 
 def test_functions(fixtures: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -297,7 +297,7 @@ def test_strings(fixtures: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "  texts  12 in 2 places",
         "    labels  'label 0', 'label 1', 'label 2' and 7 more",
         f"    evil    'a\\nb \\u202e', '{'x' * 100}...'",
-        "  binary  2 strings that are no text: blobs",
+        "  binary  2 strings of binary data: blobs",
     ]
     lines = shown(capsys, "strings.pb", "--strings", "--top", "1")
     assert lines[3] == lines[6] == "    and 1 more place (--top)"

@@ -157,9 +157,9 @@ def test_all_of_it_is_told(desk: Desk) -> None:
         "  1 variable, 1 of them restored",
         "    float32  [2]  w  net/w",
         "  assets    model/assets/words.txt",
-        "  trouble for all loaders",
+        "  problems for all loaders",
         "    model/assets/words.txt is missing; a table is filled from it",
-        "  trouble for tf.saved_model.load, Keras' TFSMLayer",
+        "  problems for tf.saved_model.load, Keras' TFSMLayer",
         "      gdsurgeon slim model -o OUT writes it for all loaders",
     ):
         assert line in said.splitlines(), said
