@@ -1,4 +1,4 @@
-"""--in FUNCTION: what a command does to a graph, or asks of one, it does to the body of a function."""
+"""--in FUNCTION: a command works on the body of a library function instead of the graph."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ def in_body(command: F) -> F:
 
 
 def opened(model: str, function: str | None, wanted: Wanted) -> Model:
-    """The model at MODEL, or the body of a function of it.
+    """The model at MODEL, or the body of its library function FUNCTION.
 
     Raises:
-        InputError: it cannot be read.
-        EditError: there is no such function, or its body cannot be made a graph.
+        InputError: the model cannot be read.
+        EditError: the function does not exist, or its body cannot become a graph.
     """
     from gdsurgeon.container.load import Model, open_model
 

@@ -49,7 +49,7 @@ def command(
     wanted: dict[str, object] = {}
     for text in words:
         if "=" in text:
-            name, spelt = pair(text, "value")
+            name, spelt = pair(text, "value", form="NAME=VALUE")
             if name.removesuffix(":0") in wanted:
                 raise _given_twice(name.removesuffix(":0"))
             wanted[name.removesuffix(":0")] = _read(spelt, request)

@@ -109,7 +109,9 @@ MEANINGS = {
     "--git": _flag("Run as git's external diff driver; the exit code is always 0."),
     "--golden": _reads("FILE.npz", "Compare MODEL with these recorded outputs."),
     "--grad-ys": _many("TENSOR,...", "Incoming gradient for each of --ys (default: ones)."),
-    "--gradients": _choice("Draw gradient nodes apart from their forward nodes, or beside them.", "apart", "beside"),
+    "--gradients": _choice(
+        "Show gradient nodes in separate scopes, or with their forward nodes.", "separate", "together"
+    ),
     "--ignore": _many("WHAT,...", "Ignore names, weights (values changed by training) or shapes."),
     "--in": _many("FUNCTION", "Edit the body of this library function; names are those of the body."),
     "--in-place": _flag("Replace MODEL."),
@@ -211,7 +213,7 @@ MEANINGS = {
     "--with-slots": _flag("Also copy the optimizer slots of the variables."),
     "--xla": _flag("Compile the function with XLA."),
     "--xs": _many("TENSOR,...", "Differentiate with respect to these tensors."),
-    "--ys": _many("TENSOR,...", "Differentiate the sum of these tensors."),
+    "--ys": _many("TENSOR,...", "Tensors to differentiate; several are added."),
 }
 """By the long name of the option."""
 

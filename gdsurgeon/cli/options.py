@@ -1,4 +1,4 @@
-"""Option bundles that commands share, and what they come to."""
+"""The options that commands share, and the objects that they become."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from gdsurgeon.cli.command import (
     proof_option,
 )
 from gdsurgeon.cli.complete import files, paired, placeholders
+from gdsurgeon.cli.meanings import MEANINGS
 from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.errors import GdsurgeonError, UsageError, printable, quoted, reason
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from gdsurgeon.proof.settings import Settings
 
 LONGEST_TIMEOUT = 10_000_000
-"""Seconds; what is longer is a slip of the keyboard, and too long for the system's clocks."""
+"""Seconds; a longer time is a typo, and too long for the clocks of the system."""
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -59,7 +60,7 @@ _AS_V1 = (
 
 
 def _wanted(options: dict[str, Any]) -> Wanted:
-    """Takes what says which part of a model is meant out of OPTIONS."""
+    """Removes the options that select a part of a model from OPTIONS, and returns them."""
     from gdsurgeon.container.wanted import Wanted
 
     tags, checkpoint = options.pop("tags", None), options.pop("checkpoint", None)
@@ -166,10 +167,9 @@ def edit_options(command: F, *, without: Sequence[str] = ()) -> F:
 
 
 def validate_options(command: F) -> F:
-    """The options of validate that say how graphs are run.
+    """The options for running graphs, for a command that writes none.
 
-    They arrive as `settings`, `overrides`, `devices` (two that are to be compared, or none), `read` (paths), and
-    `wanted`.
+    They arrive as `settings`, `overrides`, `devices` (two to compare, or none), `read` (paths) and `wanted`.
     """
 
     @functools.wraps(command)
@@ -177,7 +177,7 @@ def validate_options(command: F) -> F:
         devices = tuple(_device(text) for text in options["device"].split(","))
         if len(devices) > 2 or len(devices) != len(set(devices)):
             raise UsageError(
-                f"--device {options['device']}: one device, or two that are to be compared",
+                f"--device {options['device']}: give one device, or two to compare",
                 code="bad-value",
                 facts={"option": "--device", "value": options["device"]},
             )
@@ -201,7 +201,7 @@ def tensor_tolerance(default: str) -> Callable[[F], F]:
 
 
 def query_options(command: F, *, without: Sequence[str] = ()) -> F:
-    """The options of a command that prints something about a graph; which of a model arrives as `wanted`.
+    """The options of a command that prints something about a graph; the wanted part of a model arrives as `wanted`.
 
     The options of the parameters WITHOUT have no effect in the command, and are left out.
     """
@@ -214,13 +214,13 @@ def query_options(command: F, *, without: Sequence[str] = ()) -> F:
 
 
 def answer_options(command: F, metavar: str = "MODEL") -> F:
-    """The options of a command that prints something about what METAVAR names."""
+    """The options of a command that prints something about its argument, which METAVAR names."""
     answering = _common(answering_json(command), _AS_JSON, *_MANNERS)
     return click.argument("model", metavar=metavar, shell_complete=files)(answering)
 
 
 def answering_json(command: F) -> F:
-    """Has an error be the answer where JSON is asked for and there is no other."""
+    """Makes COMMAND answer an error as JSON, if JSON was requested and nothing was answered yet."""
 
     @functools.wraps(command)
     def wrapper(**options: Any) -> object:
@@ -238,7 +238,7 @@ def answering_json(command: F) -> F:
 
 
 def _request(model: str, options: dict[str, Any]) -> Request:
-    """Takes the shared options out of OPTIONS."""
+    """Removes the shared options from OPTIONS, and returns them as a request."""
     from gdsurgeon.operation.edit import Request
 
     take = options.pop
@@ -265,7 +265,7 @@ def _request(model: str, options: dict[str, Any]) -> Request:
 
 
 def _running(options: dict[str, Any]) -> tuple[Settings, Overrides, tuple[str, ...]]:
-    """Takes what says how graphs are run out of OPTIONS; the third are the paths of what is read for it."""
+    """Removes the options for running graphs from OPTIONS; returns them, and the paths of the files to read."""
     from gdsurgeon.feeds.overrides import Overrides
     from gdsurgeon.proof.settings import Settings
 
@@ -279,7 +279,7 @@ def _running(options: dict[str, Any]) -> tuple[Settings, Overrides, tuple[str, .
     for library in libraries:
         if not os.path.isfile(library):
             raise UsageError(
-                f"--op-lib {printable(library)}: there is no such file",
+                f"--op-lib {printable(library)} does not exist",
                 code="no-such-file",
                 facts={"option": "--op-lib", "file": library},
             )
@@ -315,7 +315,7 @@ def _device(text: str) -> str:
     if re.fullmatch(r"/device:[a-z_]+(:[0-9]+)?", lowered):
         return "cpu" if lowered in ("/device:cpu", "/device:cpu:0") else "/device:" + text[8:].upper()
     raise UsageError(
-        f"--device {text}: it is cpu, gpu, or a name such as /device:GPU:1",
+        f"--device {text}: expected cpu, gpu or a name such as /device:GPU:1",
         code="bad-value",
         facts={"option": "--device", "value": text},
     )
@@ -328,7 +328,7 @@ def _shape(text: str) -> tuple[int, ...]:
         dims = (-1,)
     if any(dim < 0 for dim in dims):
         raise UsageError(
-            f"--shape {text}: a full shape is needed, numbers with commas between, such as 1,224,224,3",
+            f"--shape {text}: expected a complete shape, such as 1,224,224,3",
             code="bad-value",
             facts={"option": "--shape", "value": text},
         )
@@ -336,30 +336,26 @@ def _shape(text: str) -> tuple[int, ...]:
 
 
 def names_in(texts: tuple[str, ...], option: str) -> list[str]:
-    """The names in the comma-separated lists that OPTION was given.
+    """The names in the comma-separated lists TEXTS of OPTION.
 
     Raises:
-        UsageError: a list is empty, as it is where a script's variable is not set.
+        UsageError: a list is empty, for example because a variable of a script is empty.
     """
     lists = [[name for part in text.split(",") if (name := part.strip())] for text in texts]
     if not all(lists):
-        raise UsageError(f"{option} names nothing", code="bad-value", facts={"option": option})
+        raise UsageError(f"{option} is empty", code="bad-value", facts={"option": option})
     return [name for names in lists for name in names]
 
 
-_FORMS = {"--feed": "NAME=VALUE", "--shape": "INPUT=1,224,...", "--regex": "PATTERN=REPL", "--map": "LEFT=RIGHT",
-          "--asset": "TENSOR=FILE", "value": "NAME=VALUE"}  # fmt: skip
-
-
 def pair(text: str, what: str = "", *, last: bool = False, form: str = "") -> tuple[str, str]:
-    """OLD=NEW taken apart, at the first ``=``, or (where OLD may hold some) the last.
+    """Splits ``OLD=NEW`` at the first ``=``, or at the LAST one, if OLD may contain some.
 
     Raises:
-        UsageError: there is no ``=``, or nothing before it.
+        UsageError: there is no ``=``, or OLD is empty.
     """
     old, equals, new = text.rpartition("=") if last else text.partition("=")
     if not equals or not old:
-        form = form or _FORMS.get(what, "OLD=NEW")
+        form = form or (MEANINGS[what].metavar if what in MEANINGS else "OLD=NEW")
         where = f"{what} " if what else ""
         facts = {"option": what, "value": text, "expected": form}
         raise UsageError(f"{where}{quoted(text)} is not a pair {form}", code="not-a-pair", facts=facts)
@@ -367,7 +363,7 @@ def pair(text: str, what: str = "", *, last: bool = False, form: str = "") -> tu
 
 
 def once(items: Iterable[tuple[str, str]], what: str = "") -> list[tuple[str, str]]:
-    """ITEMS, names with what they are given by the option WHAT. Raises UsageError: one is given two things."""
+    """ITEMS, pairs of a name and its value from the option WHAT. Raises UsageError: a name has two values."""
     out: dict[str, str] = {}
     found = list(items)
     for name, value in found:
@@ -376,7 +372,7 @@ def once(items: Iterable[tuple[str, str]], what: str = "") -> list[tuple[str, st
         if before != value:
             where = f"{what} " if what else ""
             raise UsageError(
-                f"{where}{quoted(called)} is given two values: {quoted(before)} and {quoted(value)}",
+                f"{where}{quoted(called)} has two values: {quoted(before)} and {quoted(value)}",
                 code="given-twice",
                 facts={"option": what, "name": called},
             )
@@ -384,10 +380,10 @@ def once(items: Iterable[tuple[str, str]], what: str = "") -> list[tuple[str, st
 
 
 def lines_of(file: str, option: str, stream: TextIO | None = None) -> list[str]:
-    """The lines of FILE, which OPTION names, or of STREAM in its place, without the space around them.
+    """The lines of FILE, the value of OPTION, or of STREAM instead, without leading and trailing spaces.
 
     Raises:
-        UsageError: it cannot be read.
+        UsageError: the file cannot be read.
     """
     try:
         if stream is not None:
@@ -409,10 +405,10 @@ def lines_of(file: str, option: str, stream: TextIO | None = None) -> list[str]:
 
 
 def pairs(texts: tuple[str, ...], file: str | None) -> list[tuple[str, str]]:
-    """The pairs OLD=NEW on the command line, and those in FILE, one a line; empty lines and # lines are skipped.
+    """The pairs OLD=NEW on the command line and in FILE, one per line; empty lines and # lines are skipped.
 
     Raises:
-        UsageError: one is none, or a name is given two things.
+        UsageError: a text is not a pair, or a name has two values.
     """
     found = lines_of(file, "--map-file") if file is not None else []
     written = [pair(line, f"--map-file {file}:") for line in found if line and not line.startswith("#")]

@@ -1,4 +1,4 @@
-"""The second graph of a command, and how its ends are mapped to the model's."""
+"""The second graph of a command, and the pairs of names that connect it with the model."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from gdsurgeon.operation.edit import Request
 
 
 def load_part(path: str, request: Request) -> Graph:
-    """The graph at PATH, checked as far as the request says, which learns that it is read.
+    """The graph at PATH, checked according to REQUEST, to which the path is added.
 
     Raises:
-        InputError: it cannot be read, or is broken.
-        UsageError: both graphs are to come from standard input.
+        InputError: the graph cannot be read, or is not sound.
+        UsageError: both graphs would come from standard input.
     """
     if path == "-" and request.model == "-":
         raise UsageError("both graphs cannot come from standard input", code="conflicting-options")
@@ -32,7 +32,7 @@ def load_part(path: str, request: Request) -> Graph:
 
 
 def mappings(texts: tuple[str, ...], option: str = "--map") -> list[Mapped]:
-    """``NAME=RAW,RESULT`` taken apart."""
+    """Splits texts ``NAME=RAW,RESULT``. Raises UsageError: a text has a different form."""
     out: list[Mapped] = []
     for text in texts:
         name, ends = pair(text, option, form="NAME=RAW,RESULT")

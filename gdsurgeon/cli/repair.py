@@ -33,7 +33,7 @@ def command(request: Request, only_check: bool, as_json: bool) -> None:
     \b
     Examples:
       gdsurgeon repair model.pb --check
-      gdsurgeon repair model.pb -o mended.pb
+      gdsurgeon repair model.pb -o repaired.pb
     """
     refuse_options(request, only_check=only_check, as_json=as_json)
     if only_check:
@@ -49,7 +49,7 @@ def command(request: Request, only_check: bool, as_json: bool) -> None:
 
 
 class _Fault(NamedTuple):
-    """What is wrong with a model, the NODE with which it is ('' where it is not said), and whether it can be mended."""
+    """A fault of a model: its `text`, its `node` ('' if unknown), and whether repair can fix it."""
 
     text: str
     node: str
@@ -57,7 +57,7 @@ class _Fault(NamedTuple):
 
     @property
     def told(self) -> str:
-        """It in a line."""
+        """The fault in one line."""
         return self.text + ("" if self.mendable else " (cannot be repaired)")
 
 

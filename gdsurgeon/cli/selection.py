@@ -1,4 +1,4 @@
-"""The options of a selection, the same wherever nodes are chosen."""
+"""The options that select nodes, the same in all commands."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _boundary(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _names(file: str) -> list[str]:
-    """The lines of FILE, without empty ones; a tensor's name stands for its node."""
+    """The nodes in the lines of FILE; the name of a tensor means its node."""
     names = [line.partition(":")[0] for line in lines_of(file, "--nodes", sys.stdin if file == "-" else None) if line]
     if not names:  # a pipe that has found nothing does not mean everything
         raise EditError(

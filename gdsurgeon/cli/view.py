@@ -36,7 +36,7 @@ PIPED_WIDTH = 80
 @in_body
 @known_option("--depth")
 @known_option("--scope", "scopes", shell_complete=scopes, help="Show only this scope.")
-@known_option("--gradients", default="apart")
+@known_option("--gradients", default="separate")
 @known_option(
     "-o",
     "--output",
@@ -97,7 +97,7 @@ def command(
     graph = opened(model, function, wanted).graph
     findings = check(graph)
     content = content_of(graph, os.path.basename(graph.source_name), findings.faults)
-    outlines = Outlines(graph, content, beside=gradients == "beside")
+    outlines = Outlines(graph, content, beside=gradients == "together")
     head = whole(outlines, scope)
     if chosen is None:
         savers = saver_scopes(graph) if not findings.fault_count else []

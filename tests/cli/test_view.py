@@ -194,7 +194,7 @@ def test_gradients_lie_apart_or_beside_what_they_are_of(view: View) -> None:
     records += [node("gradients/Fill", "Neg", ["y"], T=FLOAT)]
     apart = labels(view("--depth", "1", records=records).out)
     assert apart == ["model.pb", "x  Placeholder", "net", "y  Softmax", "gradients"]
-    beside = labels(view("--depth", "3", "--gradients", "beside", records=records).out)
+    beside = labels(view("--depth", "3", "--gradients", "together", records=records).out)
     assert "gradients  Neg" in beside and "Act_grad  Neg" in beside
 
 
