@@ -54,7 +54,7 @@ def public(function: F) -> F:
     Raises:
         ArgumentError: an argument is missing, unknown or of the wrong type.
     """
-    name = function.__name__
+    name = function.__qualname__
 
     @wraps(function)
     def checked(*args: Hint, **kwargs: Hint) -> Hint:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NoReturn
+from typing import NoReturn, TypeAlias
 
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.analysis.traversal.walks import between, forward_walk, members, serving_alone
@@ -92,12 +92,28 @@ def select_nodes(graph: Graph, selection: Selection) -> list[Node]:
     What stands for the arguments and results of a function, in the body of one, is selected only by its name.
 
     Raises:
-        EditError: a name, scope, op, pattern or walk means no node.
+        EditError: a name, scope, op, pattern or walk means no node, or nothing is left after the exclusion.
         UsageError: a pattern is no regular expression.
+    """
+    try:
+        return selected_nodes(graph, selection)
+    except NothingToDo as error:  # in an edit of the caller's it would mean that this has nothing to do
+        raise EditError(error.message, code=error.code, facts=error.facts) from None
+
+
+def selected_nodes(graph: Graph, selection: Selection) -> list[Node]:
+    """`select_nodes` for an edit that has nothing to do if nothing is selected.
+
+    Raises:
+        EditError, UsageError: see `select_nodes`.
         NothingToDo: none of all that is named means a node, or nothing is left after the exclusion.
     """
     topology = topology_of(graph)
     return NodeList(topology.node(number) for number in members(selected(topology, meant(graph, selection))))
+
+
+Nodes: TypeAlias = Selection | Iterable[str | Node]
+"""Nodes as arguments: a selection, or names and nodes of the graph."""
 
 
 class NodeList(list[Node]):
@@ -114,14 +130,15 @@ def meant(graph: Graph, selection: Selection) -> Selection:
     return selection.renamed(tensor, lambda text: node_of(tensor, text))
 
 
-def nodes_of(graph: Graph, selection: Selection | Iterable[str | Node]) -> list[Node]:
+def nodes_of(graph: Graph, selection: Nodes) -> list[Node]:
     """The nodes that a selection means, or those that are given, by their names or themselves, each once.
 
     Raises:
         EditError: see `select_nodes`; or one of them is not in GRAPH, or there is none.
+        NothingToDo: see `selected_nodes`.
     """
     if isinstance(selection, Selection):
-        return select_nodes(graph, selection)
+        return selected_nodes(graph, selection)
     given = list(selection)
     graph.prefetch([item for item in given if isinstance(item, str)])
     nodes = own_nodes(graph, given)

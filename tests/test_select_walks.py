@@ -20,7 +20,7 @@ from gdsurgeon.analysis.traversal.walks import between, escape, forward_walk, me
 from gdsurgeon.errors import EditError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
-from gdsurgeon.select import Selection, select_nodes, selected
+from gdsurgeon.select import Selection, selected, selected_nodes
 from gdsurgeon.specification.selected import selected as meant
 
 # -- order and edits ---------------------------------------------------------------------------------------
@@ -54,7 +54,7 @@ def test_an_edited_graph() -> None:
 def test_a_name_that_one_node_has_left_to_another() -> None:
     found = graph(*g8())
     found.rename({found["a"]: "foo/b", found["foo/b"]: "a"})
-    assert [n.op for n in select_nodes(found, Selection(nodes=("a",)))] == ["Const"]
+    assert [n.op for n in selected_nodes(found, Selection(nodes=("a",)))] == ["Const"]
     assert names(found, forward=("a",)) == ["a", *short("cefgh")]
     assert names(found, nodes=("a", "foo/b")) == ["foo/b", "a"]
 
@@ -136,7 +136,7 @@ def test_an_edited_graph_is_selected_from_as_the_same_graph_loaded(drawn: graphs
 
 def outcome(found: Graph, selection: Selection) -> set[str] | str:
     try:
-        return {n.name for n in select_nodes(found, selection)}
+        return {n.name for n in selected_nodes(found, selection)}
     except EditError as error:
         return error.message
 

@@ -52,9 +52,9 @@ def command(request: Request, selection: Selection, add: tuple[str, ...], remove
         raise UsageError("nodes are selected, but no edge ^BEFORE is given for them", code="missing-option")
 
     def edit(graph: Graph) -> EditResult:
-        from gdsurgeon.select import select_nodes
+        from gdsurgeon.select import selected_nodes
 
-        chosen = [] if selection.names_nothing else select_nodes(graph, selection)
+        chosen = [] if selection.names_nothing else selected_nodes(graph, selection)
         return control_edges(
             graph,
             add=list(_edges(added, lambda _: chosen)),

@@ -64,10 +64,10 @@ def command(
     shared = None if value is None else _read(value, request)
 
     def edit(graph: Graph) -> EditResult:
-        from gdsurgeon.select import select_nodes
+        from gdsurgeon.select import selected_nodes
 
         values = _together(wanted, weights)
-        for node in [] if shared is None else select_nodes(graph, selection):
+        for node in [] if shared is None else selected_nodes(graph, selection):
             if node.name in values:
                 raise _given_twice(node.name)
             values[node.name] = shared

@@ -89,7 +89,7 @@ def command(
 
 def _shown(graph: Graph, names: tuple[str, ...], selection: Selection, findings: Findings) -> list[ShownNode]:
     from gdsurgeon.analysis.queries.node_facts import node_facts
-    from gdsurgeon.select import meant, select_nodes
+    from gdsurgeon.select import meant, selected_nodes
     from gdsurgeon.view.node import ShownNode
 
     marked: dict[Node, set[int]] = {}
@@ -97,7 +97,7 @@ def _shown(graph: Graph, names: tuple[str, ...], selection: Selection, findings:
         node, index = _named(graph, name)
         marked.setdefault(node, set()).update(() if index is None else (index,))
     if not selection.names_nothing:
-        for node in select_nodes(graph, meant(graph, selection)):
+        for node in selected_nodes(graph, meant(graph, selection)):
             marked.setdefault(node, set())
     return [ShownNode(facts, marked[facts.node], findings.of(facts.node.name)) for facts in node_facts(graph, marked)]
 

@@ -36,7 +36,7 @@ from gdsurgeon.graph.names import check_name
 from gdsurgeon.graph.node import Node, Output, Use, check_typed
 from gdsurgeon.ops.dtypes import REF
 from gdsurgeon.ops.kinds import CONVOLUTIONS, EXIT, PLACEHOLDERS, RECOMPUTED
-from gdsurgeon.select import Selection, nodes_of, selected
+from gdsurgeon.select import Nodes, Selection, nodes_of, selected
 from gdsurgeon.specification.asked import edit
 from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.protos import FunctionDef
@@ -84,11 +84,11 @@ class _Fusion:
 
 
 @public
-@naming(selection=of_selection, mapped=of_olds(of_tensors), keep=of_nodes)
+@naming(nodes=of_selection, mapped=of_olds(of_tensors), keep=of_nodes)
 @edit
 def fuse_ops(
     graph: Graph,
-    selection: Selection | Iterable[Node],
+    nodes: Nodes,
     name: str,
     *,
     inline: bool = False,
@@ -106,7 +106,7 @@ def fuse_ops(
 
     Args:
         graph: changed in place.
-        selection: which nodes.
+        nodes: which nodes.
         name: what the call is called.
         inline: let TensorFlow put the function's body in the place of the call when it runs the graph.
         xla: have XLA compile the function, and fail where it cannot.
@@ -123,8 +123,8 @@ def fuse_ops(
             The graph is as it was.
     """
     topology = topology_of(graph)
-    nodes = _selected(topology, selection)
-    fusion = _checked(topology, nodes, name, keep, replaced=body is not None)
+    members = _selected(topology, nodes)
+    fusion = _checked(topology, members, name, keep, replaced=body is not None)
     if body is None:
         plan = _of_members(fusion, name, inline or xla, xla)
     else:
@@ -152,7 +152,7 @@ def fuse_ops(
     return EditResult(intent, (claim, piece), warnings, [*fusion.notes, *plan.notes])
 
 
-def _selected(topology: Topology, selection: Selection | Iterable[Node]) -> list[Node]:
+def _selected(topology: Topology, selection: Nodes) -> list[Node]:
     if isinstance(selection, Selection):
         try:
             flags = selected(topology, selection)

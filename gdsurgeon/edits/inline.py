@@ -15,6 +15,7 @@ from gdsurgeon.edits.copying.replacing import drop_colocations, hand_on
 from gdsurgeon.edits.functions.calls import BodyKey, bodies, body_key, call_of, inner_nodes, is_call
 from gdsurgeon.edits.functions.definition import XLA_ATOL, XLA_MUST_COMPILE, XLA_RTOL
 from gdsurgeon.edits.functions.unused import drop_left
+from gdsurgeon.edits.naming import naming, of_selection
 from gdsurgeon.errors import EditError, NothingToDo, printable, quoted
 from gdsurgeon.graph.attrs import attr_value, string_value
 from gdsurgeon.graph.body import Body
@@ -23,6 +24,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import UniqueNames
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.attr_names import FRAME_NAME, STATED_SHAPES
+from gdsurgeon.select import Nodes, nodes_of
 from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import nearest, suggestion
 
@@ -32,11 +34,13 @@ memory for."""
 
 
 @public
+@naming(nodes=of_selection)
 @edit
 def inline(
     graph: Graph,
     functions: Sequence[str] = (),
     *,
+    nodes: Nodes | None = None,
     keep_names: bool = False,
     rtol: float | None = None,
     atol: float | None = None,
@@ -50,6 +54,7 @@ def inline(
     Args:
         graph: changed in place.
         functions: the functions to inline; all by default. Those that they call are inlined with them.
+        nodes: the calls to inline; all by default. Other nodes among them stay as they are.
         keep_names: nodes are called what they are called in the body where that is free, instead of ``CALL/NAME``.
         rtol, atol: by how much the outputs may differ; by default not at all, and a little where XLA compiled a call.
 
@@ -66,6 +71,9 @@ def inline(
     topology = topology_of(graph)
     calls = [topology.node(n) for n in topology.with_ops(op for op in topology.ops() if is_call(op, graph))]
     calls = [node for node in calls if not functions or call_of(node).function in functions]
+    if nodes is not None:
+        chosen = set(nodes_of(graph, nodes))
+        calls = [node for node in calls if node in chosen]
     if not calls:
         what = f"of {', '.join(map(quoted, functions))}" if functions else "in the graph"
         raise NothingToDo(f"the model has no call {what} to inline; loops and conditionals keep their functions")

@@ -24,17 +24,17 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import check_name
 from gdsurgeon.graph.node import Node, Output, Use, check_typed
 from gdsurgeon.ops.kinds import CONTROL_FLOW, ENTER, LOOP_COND, MERGE, NEXT_ITERATION, PASSES_ON, SWITCH
-from gdsurgeon.select import Selection, depends_on_feeds, is_constant, nodes_of
+from gdsurgeon.select import Nodes, depends_on_feeds, is_constant, nodes_of
 from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import first_lines
 
 
 @public
-@naming(selection=of_selection)
+@naming(nodes=of_selection)
 @edit
 def remove(
     graph: Graph,
-    selection: Selection | Iterable[Node],
+    nodes: Nodes,
     *,
     bypass: bool = False,
     bypass_input: int | None = None,
@@ -49,7 +49,7 @@ def remove(
 
     Args:
         graph: changed in place.
-        selection: which nodes.
+        nodes: which nodes.
         bypass: what reads a removed node reads the node's input instead: its only input that is not a constant, or of
             several the only one that depends on what the graph is fed, and not on shapes and chance alone.
         bypass_input: with BYPASS, the input that is meant, counted from 0.
@@ -61,7 +61,7 @@ def remove(
         EditError: something still reads one of the nodes, one of them is an output of the graph, or no input or
             placeholder can take its place; the graph is as it was.
     """
-    members = dict.fromkeys(nodes := nodes_of(graph, selection))
+    members = dict.fromkeys(nodes := nodes_of(graph, nodes))
     if len(members) == graph.node_count:
         raise EditError("nothing would be left: all nodes are selected", code="nothing-left")
     read = _outer_reads(graph, members)

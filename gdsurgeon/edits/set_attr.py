@@ -20,7 +20,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.attr_names import COLOCATION_ATTR
 from gdsurgeon.ops.op_defs import OpDef
-from gdsurgeon.select import Selection, nodes_of
+from gdsurgeon.select import Nodes, Selection, nodes_of
 from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import first_lines, nearest, suggestion
 from gdsurgeon.wire.protos import AttrValue
@@ -39,7 +39,7 @@ Changes = dict[Node, dict[str, AttrValue | None]]
 @edit
 def set_attr(
     graph: Graph,
-    nodes: Selection | Iterable[str | Node],
+    nodes: Nodes,
     values: Pairs[str, str] = (),
     *,
     remove: Sequence[str] = (),
@@ -135,7 +135,7 @@ def _wanted(values: Iterable[tuple[str, str]], remove: Sequence[str]) -> list[_W
 _KINDS = f"the kinds are {', '.join(KINDS)}, and list(...) of each"
 
 
-def _nodes(graph: Graph, nodes: Selection | Iterable[str | Node]) -> list[Node]:
+def _nodes(graph: Graph, nodes: Nodes) -> list[Node]:
     """The nodes that are meant, each once."""
     if isinstance(nodes, Selection) and nodes == Selection(nodes=nodes.nodes):
         nodes = nodes.nodes  # for which no file need be indexed

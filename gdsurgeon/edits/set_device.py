@@ -16,7 +16,7 @@ from gdsurgeon.edits.naming import naming, of_selection
 from gdsurgeon.errors import EditError, NothingToDo, Remark, UsageError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
-from gdsurgeon.select import Selection, compiled, nodes_of
+from gdsurgeon.select import Nodes, Selection, compiled, nodes_of
 from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import first_lines, listed
 from gdsurgeon.wire.protos import FunctionDef, NodeDef
@@ -37,7 +37,7 @@ def set_device(
     clear: bool = False,
     pairs: Pairs[str, str] = (),
     device: str | None = None,
-    nodes: Selection | Iterable[str | Node] | None = None,
+    nodes: Nodes | None = None,
 ) -> EditResult:
     """Takes device strings away, replaces devices, or sets one.
 

@@ -450,7 +450,11 @@ class Graph:
 
     def _meant_input(self, item: object) -> Output:
         if isinstance(item, str):
-            return self.tensor(item)
+            try:
+                return self.tensor(item)
+            except GdsurgeonError as error:
+                error.function = "Graph.add"
+                raise
         raise ArgumentError("Graph.add", "inputs", "Output or str", found=item)
 
     def _meant_control(self, item: object) -> Node:

@@ -24,7 +24,7 @@ XLA = "_XlaMustCompile"
 
 def violations(
     comparison: Comparison,
-    selection: Selecting | Sequence[str],
+    nodes: Selecting | Sequence[str],
     name: str,
     inline: bool = False,
     xla: bool = False,
@@ -37,7 +37,7 @@ def violations(
     """See `gdsurgeon.specification.specify.violations`."""
     del rtol, atol  # of the proof
     before, after = comparison.before, comparison.after
-    names = selected(before, selection)
+    names = selected(before, nodes)
     edges = Edges.of(before, [n for n in names if not is_large(before[n])], keep)
     call = after.find(name)
     function = call.attr("f") if call is not None else None

@@ -15,6 +15,7 @@ from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.attr_names import COLOCATION_ATTR
 from gdsurgeon.ops.kinds import CALLS, CONTROL_FLOW, PLACEHOLDERS
 from gdsurgeon.specification.inlined_calls import Inlined, InlinedCalls, function_of
+from gdsurgeon.specification.selected import Selecting, selected
 from gdsurgeon.specification.sharing import calling_nodes, named_by_node
 
 _HANDS_ON = frozenset(("Identity", "IdentityN", "NoOp"))
@@ -23,6 +24,7 @@ _HANDS_ON = frozenset(("Identity", "IdentityN", "NoOp"))
 def violations(
     comparison: Comparison,
     functions: Sequence[str] = (),
+    nodes: Selecting | Sequence[str] | None = None,
     keep_names: bool = False,
     rtol: float | None = None,
     atol: float | None = None,
@@ -34,6 +36,9 @@ def violations(
     callers = {number for number, op in enumerate(table.op_names) if op in CALLS or op in before.functions}
     found = [before[table.names[row]] for row, number in enumerate(table.ops) if number in callers] if callers else []
     chosen = [node for node in found if not functions or function_of(node)[0] in functions]
+    if nodes is not None:
+        names = set(selected(before, nodes))
+        chosen = [node for node in chosen if node.name in names]
     calls = InlinedCalls(before, chosen, keep_names=keep_names)
     made = {
         name

@@ -21,7 +21,7 @@ from gdsurgeon.specification.selected import Selecting, selected
 
 def violations(
     comparison: Comparison,
-    selection: Selecting | Iterable[str],
+    nodes: Selecting | Iterable[str],
     bypass: bool = False,
     bypass_input: int | None = None,
     dangling: str | None = None,
@@ -29,7 +29,7 @@ def violations(
     **_: object,
 ) -> Iterator[str]:
     """See `gdsurgeon.specification.specify.violations`."""
-    names = selected(comparison.before, selection)
+    names = selected(comparison.before, nodes)
     before, after, facts = comparison.before, comparison.after, comparison.facts
     if orphans:
         yield from _kept_orphans(comparison, names)

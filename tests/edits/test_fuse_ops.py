@@ -273,7 +273,7 @@ DEFAULT = node("d", "PlaceholderWithDefault", ["k"], dtype=FLOAT, shape=(2,))
 def test_what_cannot_be_fused(
     records: list[bytes], chosen: str | list[str], options: dict[str, Any], code: str, facts: dict[str, Any]
 ) -> None:
-    refused(graph(*records), code, partial(fused, selection=chosen, **options), **facts)
+    refused(graph(*records), code, partial(fused, nodes=chosen, **options), **facts)
 
 
 def test_what_lies_on_the_path_is_fused_with_it() -> None:
@@ -282,9 +282,9 @@ def test_what_lies_on_the_path_is_fused_with_it() -> None:
 
 def test_nodes_of_another_graph_and_none() -> None:
     found, other = graph(*chain()), graph(*chain())
-    refused(found, "nothing-selected", partial(fuse_ops, selection=[], name="call"))
+    refused(found, "nothing-selected", partial(fuse_ops, nodes=[], name="call"))
     for nodes, node_ in (([other["neg"], other["mul"]], "neg"), ([found["neg"], other["mul"]], "mul")):
-        refused(found, "other-graph", partial(fuse_ops, selection=nodes, name="call"), other, node=node_)
+        refused(found, "other-graph", partial(fuse_ops, nodes=nodes, name="call"), other, node=node_)
 
 
 # -- size --------------------------------------------------------------------------------------------------
@@ -389,7 +389,7 @@ def test_bodies_that_do_not_fit(
     records: list[bytes], body: Graph, pairs: list[tuple[str, str]], code: str, facts: dict[str, Any]
 ) -> None:
     """What cannot be fused cannot come in with a body either."""
-    edit = partial(fused, selection=f"{GRADS}|^n$", body=body, mapped=pairs)
+    edit = partial(fused, nodes=f"{GRADS}|^n$", body=body, mapped=pairs)
     refused(graph(*records), code, edit, body, **facts)
 
 
@@ -497,5 +497,5 @@ def test_an_exit_without_consumers_may_have_a_result() -> None:
     found = graph(*while_loop(*IDLE, result="w/same"))
     account(found, fused(found, "^(w/|zero|start|three)", body=both))
     assert graphs.inputs(found)["w/Exit"] == ["call"]
-    edit = partial(fused, selection="^(w/|zero|start|three)", body=body, keep=["w/Exit"])
+    edit = partial(fused, nodes="^(w/|zero|start|three)", body=body, keep=["w/Exit"])
     refused(graph(*while_loop(*IDLE, result="w/same")), "ambiguous-pairs", edit, body)

@@ -167,7 +167,7 @@ def test_what_does_not_go_together(
 ) -> None:
     """Nodes inside and outside of a loop, of two loops, and of two branches; an output exists whatever is decided."""
     assert check(graph(*records)).faults == []
-    refused(graph(*records), code, partial(fused, selection=chosen, **options), **facts)
+    refused(graph(*records), code, partial(fused, nodes=chosen, **options), **facts)
 
 
 def test_branches_on_one_output_of_a_node_go_together() -> None:
@@ -312,7 +312,7 @@ def test_state_that_is_handed_in_and_out(chosen: list[str]) -> None:
     ]
     found = graph(*records)
     if "array" in chosen:
-        refused(found, "step-state", partial(fused, selection=chosen), node="array")
+        refused(found, "step-state", partial(fused, nodes=chosen), node="array")
         return
     fused(found, chosen)
     assert outcome(found, "y", "z", x=[1.0, 2.0]) == [[1.0, 2.0], [-1.0, -2.0]]

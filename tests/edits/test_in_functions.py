@@ -20,7 +20,7 @@ from gdsurgeon.edits.reroute import reroute
 from gdsurgeon.edits.set_device import set_device
 from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.select import Selection, select_nodes
+from gdsurgeon.select import Selection, selected_nodes
 
 
 def halving() -> Builder:
@@ -62,10 +62,10 @@ def test_a_rename_in_a_body() -> None:
 
 def test_a_selection_in_a_body_leaves_arguments_and_results_out() -> None:
     body = Body(halving().graph(), "body").graph
-    everything = [node.name for node in select_nodes(body, Selection(regexes=(".",)))]
+    everything = [node.name for node in selected_nodes(body, Selection(regexes=(".",)))]
     assert everything == ["one", "half", "add", "act", "mul", "unread"]
-    assert [n.name for n in select_nodes(body, Selection(forward=("v",)))] == ["act", "mul", "unread"]
-    assert [n.name for n in select_nodes(body, Selection(nodes=("v",)))] == ["v"]
+    assert [n.name for n in selected_nodes(body, Selection(forward=("v",)))] == ["act", "mul", "unread"]
+    assert [n.name for n in selected_nodes(body, Selection(nodes=("v",)))] == ["v"]
 
 
 def test_removal_in_a_body_keeps_the_library() -> None:

@@ -39,7 +39,7 @@ def test_bypass_inside_a_loop() -> None:
 @pytest.mark.parametrize("name", ["w/Enter", "w/Limit", "w/Merge", "w/Switch", "w/NextIteration"])
 def test_what_makes_a_loop_is_not_bypassed(name: str) -> None:
     """TensorFlow does not take what would be left, or waits for ever: the loop is named instead."""
-    edit = partial(remove, selection=named(name), bypass=True, bypass_input=0)
+    edit = partial(remove, nodes=named(name), bypass=True, bypass_input=0)
     refused(graph(*graphs.loop()), "crosses-loop", edit, node=name, loop="w")
 
 
@@ -48,7 +48,7 @@ def test_what_makes_a_loop_is_not_bypassed(name: str) -> None:
 )
 def test_a_placeholder_cannot_stand_inside_a_loop(name: str) -> None:
     """It would run outside of the frame in which it is read, which TensorFlow refuses."""
-    edit = partial(remove, selection=named(name), dangling="placeholder")
+    edit = partial(remove, nodes=named(name), dangling="placeholder")
     refused(graph(*graphs.loop()), "crosses-loop", edit, loop="w")
 
 
@@ -78,7 +78,7 @@ def conditional() -> list[bytes]:
 @pytest.mark.parametrize(("name", "user"), [("cond/switch_t", "cond/ten"), ("cond/switch_f", "cond/one")])
 def test_the_pivot_of_a_branch_stays(name: str, user: str, bypass: bool) -> None:
     """To wait for output 1 of a Switch is not to wait for the Switch: that runs whatever is decided."""
-    edit = partial(remove, selection=named(name), bypass=bypass, allow_outputs=True)
+    edit = partial(remove, nodes=named(name), bypass=bypass, allow_outputs=True)
     refused(graph(*conditional()), "leaves-branch", edit, node=user)
 
 
@@ -95,7 +95,7 @@ def summing() -> list[bytes]:
 @pytest.mark.parametrize("name", ["more", "less"])
 def test_a_merge_does_not_read_what_is_always_there(name: str, options: dict[str, Any]) -> None:
     """A constant that takes the place of a branch's result would be there whichever branch is taken."""
-    edit = partial(remove, selection=named(name), **options)
+    edit = partial(remove, nodes=named(name), **options)
     refused(graph(*summing()), "crosses-branch", edit, node="m", tensor=name)
 
 
@@ -196,5 +196,5 @@ def test_who_waits_for_a_removed_loop_does_not_wait_for_the_rounds_before() -> N
     found = graph(*records)
     assert check(found).faults == []
     around = Selection(forward=("w/Enter",))
-    edit = partial(remove, selection=around, bypass=True, bypass_input=1, allow_outputs=True)
+    edit = partial(remove, nodes=around, bypass=True, bypass_input=1, allow_outputs=True)
     refused(found, "leaves-loop", edit, node="w/one", loop="w")

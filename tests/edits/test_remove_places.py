@@ -231,7 +231,7 @@ def test_dangling_placeholder_of_an_old_producer(shape: tuple[int, ...]) -> None
 def test_dangling_placeholder_of_an_unknown_dtype_is_refused() -> None:
     found = graph(placeholder("x"), node("u", "MyOp", ["x"]), identity("y", "u"))
     for names in (["u"], ["x", "u"]):
-        edit = partial(remove, selection=named(*names), dangling="placeholder")
+        edit = partial(remove, nodes=named(*names), dangling="placeholder")
         refused(found, "unknown-dtype", edit, tensor="u", op="MyOp")
 
 

@@ -13,11 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 from support import graphs
+from support.expecting import account
 from support.graphs import FLOAT, const, graph, identity, node, placeholder
 
 import gdsurgeon as gds
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, Unchanged
+from gdsurgeon.errors import EditError, NothingToDo
 from gdsurgeon.graph.attrs import int_value
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
@@ -142,6 +144,24 @@ def called() -> tuple[gds.Graph, gds.Body]:
     return found, gds.Body(found, next(iter(found.functions)).signature.name)
 
 
+def test_calls_are_inlined_one_by_one() -> None:
+    taken = ["float32"]
+    body = graphs.define("f", {"a": FLOAT}, {"o": (FLOAT, "s:y:0")}, node("s", "Neg", ["a"], T=FLOAT))
+    calls = [graphs.call(name, "f", ["x"], taken, taken) for name in ("c", "d")]
+    found = graph(placeholder("x"), *calls, identity("y", "c"), identity("z", "d"), graphs.library(body))
+    result = gds.inline(found, nodes=["c", "x"])
+    account(found, result)
+    assert list(found.names()) == ["x", "d", "y", "z", "c/s"] and "f" in found.functions
+
+
+def test_nothing_selected_is_no_reason_to_pass_a_graph_on() -> None:
+    """An edit of a plugin that raises NothingToDo passes the model on; to select nothing is a mistake there."""
+    for selection in (gds.Selection(ops="Conv"), gds.Selection(regexes="w"), gds.Selection(ops="Mul", exclude=".")):
+        with pytest.raises(EditError) as caught:
+            gds.select_nodes(small(), selection)
+        assert not isinstance(caught.value, NothingToDo)
+
+
 def test_inputs_by_name() -> None:
     found = small()
     added = found.add("c", "Relu", ["y", "x:0"], ["^z"], attrs={"T": FLOAT})
@@ -177,7 +197,8 @@ def test_only_a_sound_graph_is_saved(make: Callable[[], gds.Graph], tmp_path: Pa
     found = make()
     with pytest.raises(gds.GdsurgeonError) as caught:
         found.save(tmp_path / "m.pb")
-    assert caught.value.code == "unsound-graph" and caught.value.function == "save" and not list(tmp_path.iterdir())
+    assert (caught.value.code, caught.value.function) == ("unsound-graph", "Graph.save")
+    assert not list(tmp_path.iterdir())
     assert gds.check(found).fault_count
     found.save(tmp_path / "m.pb", check=False)
     assert (tmp_path / "m.pb").read_bytes() == found.to_bytes()

@@ -14,11 +14,11 @@ from support.expecting import check_graph
 from support.graphs import FLOAT, INT32, X, add, const, graph, identity, neg, node, placeholder, scalar, unary
 
 
-def fused(found: Graph, selection: str | Sequence[str], name: str = "call", **options: Any) -> EditResult:
+def fused(found: Graph, nodes: str | Sequence[str], name: str = "call", **options: Any) -> EditResult:
     """Fuses the nodes whose names match, or those of the names."""
-    if isinstance(selection, str):
-        return fuse_ops(found, Selection(regexes=(selection,)), name, **options)
-    return fuse_ops(found, Selection(nodes=tuple(selection)), name, **options)
+    if isinstance(nodes, str):
+        return fuse_ops(found, Selection(regexes=(nodes,)), name, **options)
+    return fuse_ops(found, Selection(nodes=tuple(nodes)), name, **options)
 
 
 def check_calls(found: Graph, *records: bytes) -> None:

@@ -9,13 +9,13 @@ import pytest
 
 from gdsurgeon.errors import GdsurgeonError
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.select import Selection, select_nodes
+from gdsurgeon.select import Selection, selected_nodes
 from support.desk import check_error
 from support.graphs import FLOAT, INT32, add, const, graph, identity, node
 
 
 def names(found: Graph, **selection: Any) -> list[str]:
-    return [n.name for n in select_nodes(found, Selection(**selection))]
+    return [n.name for n in selected_nodes(found, Selection(**selection))]
 
 
 def picked(records: list[bytes], **selection: Any) -> list[str]:
@@ -25,7 +25,7 @@ def picked(records: list[bytes], **selection: Any) -> list[str]:
 def refused(records: list[bytes], code: str, facts: Mapping[str, Any] | None = None, **selection: Any) -> None:
     found = graph(*records)
     with pytest.raises(GdsurgeonError) as caught:
-        select_nodes(found, Selection(**selection))
+        selected_nodes(found, Selection(**selection))
     check_error(caught.value, code, facts or {})
     assert not found.is_changed
 
