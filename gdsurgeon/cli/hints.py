@@ -92,6 +92,8 @@ HINTS: Mapping[str, str] = {
     "give-attr": "{key}=VALUE sets it",
     "give-others": "--feed NAME=VALUE or --feeds FILE.npz give others",
     "install-tensorflow": "pip install 'gdsurgeon[tensorflow]' installs TensorFlow",
+    "import-frozen": "freeze both models and import one into the other; to-savedmodel --init NODE --asset TENSOR=FILE "
+    "then makes a model that initializes its tables",
     "inline-first": "gdsurgeon inline MODEL brings out what is inside functions",
     "keep-constants": "--keep REGEX has constants stay as they are, --keep-strings strings and small constants",
     "keep-others": "gdsurgeon slim {model} --signature KEY -o OUT keeps other signatures alone",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.analysis.traversal.walks import members
@@ -79,7 +79,7 @@ def freeze(
     intent.changed += [name for name in (*nodes, *groups) if name in graph]
     intent.functions.changed = [name for name in functions if name in graph.functions]
     if initialisers:
-        result.notes.append(_run_first(graph, serving, initialisers))
+        result.notes.append(run_first([node.name for node in initialisers], _files(graph, serving)))
     if not outputs:
         result.told += _names(graph, serving, signatures)
     if weights is not None:
@@ -222,14 +222,17 @@ def _initialisers(graph: Graph, serving: Serving, kept: Sequence[Node]) -> tuple
     return found, [node.name for node in changed]
 
 
-def _run_first(graph: Graph, serving: Serving, initialisers: Sequence[Node]) -> Remark:
-    """That INITIALISERS have to run first, with the files that tables are made of: a GraphDef has no place for them."""
+def _files(graph: Graph, serving: Serving) -> dict[str, str]:
+    """Returns the files that a loader feeds to initialise tables, by the tensors of GRAPH."""
     feeds = serving.initialising.feeds if serving.initialising is not None else {}
-    fed = {tensor: path for tensor, path in feeds.items() if graph.find(tensor.partition(":")[0]) is not None}
-    names = [node.name for node in initialisers]
-    text = f"run {', '.join(map(quoted, names))} before the graph, to initialize its tables"
+    return {tensor: path for tensor, path in feeds.items() if graph.find(tensor.partition(":")[0]) is not None}
+
+
+def run_first(initialisers: Sequence[str], fed: Mapping[str, str]) -> Remark:
+    """Returns a note that nodes have to run first, FED with files: a GraphDef has no place for initialisers."""
+    text = f"run {', '.join(map(quoted, initialisers))} before the graph, to initialize its tables"
     files = "".join(f", and feed {quoted(tensor)} with the path of {printable(path)}" for tensor, path in fed.items())
-    return Remark(text + files, "run-before", nodes=names, feeds=fed)
+    return Remark(text + files, "run-before", nodes=list(initialisers), feeds=dict(fed))
 
 
 def _now(graph: Graph, end: Output) -> Output:

@@ -11,7 +11,7 @@ from gdsurgeon.edits.claims import EditResult, SameOutputs, SamePart, SameTensor
 from gdsurgeon.edits.copying.copy_in import plan_copy
 from gdsurgeon.edits.copying.node_copy import NodeCopy
 from gdsurgeon.edits.copying.parts import check_fits, check_outside_of_loops, no_placeholder
-from gdsurgeon.edits.freeze import freeze
+from gdsurgeon.edits.freeze import freeze, run_first
 from gdsurgeon.edits.naming import naming, of_olds, of_tensors
 from gdsurgeon.edits.signatures import told
 from gdsurgeon.errors import EditError, NothingToDo, Remark, printable, quoted
@@ -19,8 +19,8 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import UniqueNames, parse_tensor, scope_prefix
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.served import serving_of
-from gdsurgeon.graph.serving import Served
-from gdsurgeon.ops.kinds import PLACEHOLDERS, UNSET_PLACEHOLDERS
+from gdsurgeon.graph.serving import Restoring, Served
+from gdsurgeon.ops.kinds import PLACEHOLDERS, UNSET_PLACEHOLDERS, is_table
 from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import Entry
 from gdsurgeon.wire.write import ChunkSource
@@ -50,8 +50,8 @@ def import_graph(
         connect: (tensor of GRAPH, placeholder of OTHER): what read the placeholder reads the tensor.
 
     Raises:
-        EditError: the scope is in use, no such tensor or placeholder, types differ, or OTHER cannot be frozen; GRAPH is
-            as it was.
+        EditError: the scope is in use, no such tensor or placeholder, types differ, OTHER cannot be frozen, or it has
+            tables and GRAPH is part of a model; GRAPH is as it was.
     """
     prefix = scope_prefix(scope)
     if prefix and any(name.startswith(prefix) or name == prefix[:-1] for name in graph.names()):
@@ -59,6 +59,7 @@ def import_graph(
     if other is graph:
         other = graph.pristine()
     part = _frozen(other)
+    initialising = _initialising(graph, other, part)
     warnings: list[str] = []
     replace: dict[Node, Output] = {}
     for tensor, placeholder in pairs_of(connect):
@@ -84,6 +85,9 @@ def import_graph(
     claims = (*((SameOutputs(),) if has_outputs else ()), *((SameTensors(read),) if read else ()), claim)
     result = EditResult(intent, claims, warnings, copied.notes(part))
     result.decided["part"] = part
+    if initialising is not None:
+        feeds = {copied.output(part.tensor(text)).name: path for text, path in initialising.feeds.items()}
+        result.notes.append(run_first([copied.nodes[part[name]].name for name in initialising.targets], feeds))
     if part is not other:
         frozen = [name for name in other.serving.variables if name in part] if other.serving is not None else []
         result.told.append(Entry("frozen", f"{len(frozen):,} variables of {other.source_name}"))
@@ -103,6 +107,24 @@ def _frozen(other: Graph) -> Graph:
     except NothingToDo:
         return other
     return Graph(ChunkSource(resolved_chunks(copy.chunks()), other.source_name))
+
+
+def _initialising(graph: Graph, other: Graph, part: Graph) -> Restoring | None:
+    """Returns the run of a loader that initialises the tables in PART of OTHER; None if there are none.
+
+    Raises:
+        EditError: GRAPH is part of a model, whose loaders would not run it.
+    """
+    theirs = serving_of(other)
+    table = next((node for node in part.nodes() if is_table(node.op)), None)
+    if theirs is None or theirs.initialising is None or table is None:
+        return None
+    if graph.serving is not None:
+        line = f"{quoted(table.name)} of {printable(other.source_name)} is a table, which no loader would initialize"
+        raise EditError(line, code="not-initialized", advice="import-frozen", facts={"node": table.name})
+    targets = tuple(name for name in theirs.initialising.targets if name in part)
+    feeds = {text: path for text, path in theirs.initialising.feeds.items() if text.partition(":")[0] in part}
+    return Restoring(feeds, targets)
 
 
 def _add_signatures(

@@ -11,6 +11,7 @@ from support.desk import Desk
 from support.graphs import FLOAT, add, const, graph_bytes, identity, node, placeholder
 from support.meta_graphs import meta_graph, put, read
 from support.renaming import QUICK
+from support.shipped import Shipped
 
 from gdsurgeon.container.load import load
 from gdsurgeon.edits.import_graph import import_graph
@@ -56,6 +57,22 @@ def test_signatures_and_values(
     for way in loaders.ALL:
         assert way(tf, str(desk.folder / "out"), key, {"x": X}) == {"y": expected.tolist()}, way
         assert way(tf, str(desk.folder / "out"), "serving_default", {"x": X}) == {"y": (X * W).tolist()}, way
+
+
+@pytest.mark.tensorflow
+def test_tables_that_a_loader_initialises(desk: Desk, tf: Any, saved_models: Shipped) -> None:
+    """A model with a table is imported into a GraphDef, of which a model can be made, but not into a model."""
+    other, recorded = saved_models.path("table1"), saved_models.recorded("table1")
+    desk.refused(4, "not-initialized", "import", "model", other, "--prefix", "o", "-o", "out")
+    assert desk.run("import", "model.pb", other, "--prefix", "o", *QUICK, "-o", "out.pb").code == 0
+    notes = [note for note in import_graph(load("model.pb"), load(other), scope="o").notes if isinstance(note, Remark)]
+    (note,) = [note for note in notes if note.code == "run-before"]
+    (init,), ((tensor, path),) = note.facts["nodes"], note.facts["feeds"].items()  # type: ignore[union-attr, misc]
+    run = ("--init", str(init), "--asset", f"{tensor}={path}")
+    made = desk.run("to-savedmodel", "out.pb", "--inputs=words=o/words", "--outputs=e=o/out", *run, *QUICK, "-o", "out")
+    assert made.code == 0, made.err
+    for way in loaders.ALL:
+        assert way(tf, "out", "serving_default", recorded.inputs)["e"] == recorded.outputs["e"].tolist()
 
 
 @pytest.mark.parametrize("gone", [("sparse", "ragged"), ("sparse",)])
