@@ -91,7 +91,7 @@ HINTS: Mapping[str, str] = {
     "get-engine": "pip install {package}, or --run-in WHEEL|DIR, which is made for this Python",
     "give-attr": "{key}=VALUE sets it",
     "give-others": "--feed NAME=VALUE or --feeds FILE.npz give others",
-    "install-tensorflow": "pip install 'gdsurgeon[tensorflow]' installs TensorFlow",
+    "install-tensorflow": "pip install 'gdsurgeon[tensorflow]' installs TensorFlow and NumPy",
     "import-frozen": "freeze both models and import one into the other; to-savedmodel --init NODE --asset TENSOR=FILE "
     "then makes a model that initializes its tables",
     "inline-first": "gdsurgeon inline MODEL brings out what is inside functions",
