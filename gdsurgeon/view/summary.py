@@ -257,6 +257,8 @@ def equality(proof: Proof) -> str:
         return "equal except for signs of zeros" if proof.of_largest and not proof.is_exact else "bit-identical"
     bounds = {"rtol": proof.rtol, "atol": proof.atol}
     allowed = ", ".join(f"{name} {bound:g}" for name, bound in bounds.items() if bound)
+    if proof.rtol == proof.atol:
+        allowed = f"rtol and atol {proof.rtol:g}"
     if not proof.largest_difference:
         return f"equal (allowed: {allowed})"
     return f"within {allowed} ({largest(proof.largest_difference)})"
@@ -268,8 +270,8 @@ def largest(difference: float) -> str:
 
 
 def of_largest(tolerance: float, found: float) -> str:
-    """``within 0.001 of the largest element of each tensor (found 2e-05)``."""
-    return f"within {tolerance:g} of the largest element of each tensor (found {found:.2g})"
+    """``within 0.001 of the largest element (found 2e-05)``: of each tensor."""
+    return f"within {tolerance:g} of the largest element (found {found:.2g})"
 
 
 def optimized(found: Deployed) -> str:

@@ -110,7 +110,7 @@ def test_names_a_scope_and_zeros(there: Desk) -> None:
     assert "  gradient saliency  of x" in ran.err and "  zeros    no gradient reaches: z" in ran.err
     seen = json.loads(there.run("inspect", "out.pb", "--json").out)
     assert {tensor["name"] for tensor in seen["outputs"]} == {"saliency", "nothing", "other"}
-    assert "'y' can still be fetched" in ran.err
+    assert "it can still be fetched" in ran.err
     names = there.run("select", "out.pb", "--scope", "backward").out.decode().split()
     assert names and all(name.startswith("backward/") for name in names)
 

@@ -35,7 +35,7 @@ from gdsurgeon.text import and_more, named, told_apart
 from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.write import read_chunks
 
-STATEMENT = "edited(x) == original(x), gradients == tf.gradients of the original"
+STATEMENT = "edited(x) == original(x), gradients == tf.gradients"
 DEPLOYED = "deployed"
 _NO_SYMBOLIC_GRADIENT = "No gradient defined for op: "
 """What TensorFlow says when it runs a SymbolicGradient of a function that holds such an op."""
