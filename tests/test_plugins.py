@@ -155,7 +155,7 @@ def test_a_command_of_ours_does_not_look_at_packages() -> None:
 def test_the_page_tells_what_is_public() -> None:
     from gdsurgeon import plugin
 
-    told = PAGE.split("## What an edit promises")[1]
+    told = PAGE.split("## Claims")[1]
     own = {"Claim", "Command", "GdsurgeonError", "InputError", "Intent", "Request", "ValidationError"}
     assert [name for name in plugin.__all__ if f"`{name}" not in told and name not in own] == ["printable", "quoted"]
     assert all(hasattr(plugin, name) for name in plugin.__all__)
