@@ -25,7 +25,7 @@ try:
     from gdsurgeon.cli.main import run
 except Exception as _error:  # too little of something, or an installation that is not whole
     _want = exhausted(_error)
-    _said = _want or f"internal fault ({type(_error).__name__}: {printable(str(_error))})"
+    _said = _want or f"internal error ({type(_error).__name__}: {printable(str(_error))})"
     os.write(2, f"Error: {_said}\n".encode())
     os._exit(OutputError.exit_code if _want else INTERNAL_FAULT)
 

@@ -45,9 +45,9 @@ def test_an_error_for_machines() -> None:
 def test_advice_is_told_as_the_command_calls_its_options() -> None:
     error = InputError("broken", hint="look", advice=("do-without-running", "repair"))
     assert hint_of(error, "rename") == (
-        "look; --validate structure does without running it; --validate none lets an edit through that repairs it"
+        "look; --validate structure does not run it; --validate none allows an edit that repairs it"
     )
-    assert hint_of(error, "validate") == "look; --validate structure does without running it"
+    assert hint_of(error, "validate") == "look; --validate structure does not run it"
     assert hint_of(InputError("broken", advice="repair"), "validate") is None
 
 
@@ -61,7 +61,7 @@ def test_a_name_in_a_message_is_cut_in_the_middle(length: int, shown: int) -> No
 
 def test_an_argument_of_another_package_is_called_what_it_is() -> None:
     error = EditError("no", advice="map-name", facts={"argument": "theirs", "form": "A=B"})
-    assert hint_of(error) == "theirs A=B names it where the names differ"
+    assert hint_of(error) == "name it with theirs A=B"
 
 
 def test_every_advice_has_words_and_all_words_are_used() -> None:

@@ -53,7 +53,7 @@ def distribution(folder: Path, entry_points: str) -> None:
 @pytest.mark.usefixtures("on_path")
 def test_the_help_lists_it(desk: Desk) -> None:
     text = desk.run("--help").out.decode()
-    assert "\nOf other packages:\n  strip-checks        Take ops out of a graph that only check values." in text
+    assert "\nFrom other packages:\n  strip-checks        Take ops out of a graph that only check values." in text
     ran = desk.run("help", "strip-checks")
     assert ran == desk.run("strip-checks", "--help")
     assert ran.out.startswith(b"Usage: gdsurgeon strip-checks [OPTIONS] MODEL") and b"\nSelection:\n" in ran.out
@@ -119,7 +119,7 @@ def test_a_package_that_is_broken_spoils_nothing_else(desk: Desk, monkeypatch: p
         ("sys.exit(256 + 9)", 9, ""),
         ("sys.exit('no\\nway')", 70, "Error: no\\nway\n"),
         ("raise click.ClickException('no way')", 2, "Error: no way\n"),
-        ("raise RuntimeError('no way')", 70, "Error: internal fault (RuntimeError: no way)\n"),
+        ("raise RuntimeError('no way')", 70, "Error: internal error (RuntimeError: no way)\n"),
         ("raise click.Abort", 130, "Interrupted\n"),
     ],
 )

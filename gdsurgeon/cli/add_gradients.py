@@ -97,12 +97,12 @@ def _check(has_sources: bool, scope: str | None) -> None:
     """Raises UsageError where options come to nothing."""
     if not has_sources:
         raise UsageError(
-            "gradients with respect to what? --xs TENSOR,... or --weights",
+            "--xs or --weights is missing: the tensors with respect to which gradients are computed",
             code="missing-option",
             facts={"option": "--xs"},
         )
     if scope is not None and not scope.strip("/"):
-        raise UsageError("--prefix names nothing", code="bad-value", facts={"option": "--prefix"})
+        raise UsageError("--prefix is empty", code="bad-value", facts={"option": "--prefix"})
 
 
 def _differentiator(request: Request) -> Differentiator:
@@ -127,20 +127,20 @@ def _kept(checkpoints: tuple[str, ...], budget: float | None, threads: int | Non
 
     if budget is not None and checkpoints:
         raise UsageError(
-            "--budget chooses the checkpoints: give one or the other",
+            "--budget chooses the checkpoints: give --budget or --checkpoints, not both",
             code="conflicting-options",
             facts={"option": "--budget"},
         )
     if threads is not None and budget is None and checkpoints in ((), ("none",)):
         raise UsageError(
-            "--threads is for a plan: --checkpoints or --budget asks for one",
+            "--threads needs --checkpoints or --budget",
             code="missing-option",
             facts={"option": "--threads"},
         )
     kept = names_in(checkpoints, "--checkpoints") or ["none"]
     if len(kept) > 1 and set(kept) & set(MODES):
         raise UsageError(
-            f"--checkpoints takes one of {', '.join(MODES)}, or tensors",
+            f"--checkpoints expects one of {', '.join(MODES)}, or tensors",
             code="bad-value",
             facts={"option": "--checkpoints"},
         )

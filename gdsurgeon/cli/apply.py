@@ -25,7 +25,7 @@ class _Apply(Command):
             return super().parse_args(ctx, args)
         except click.MissingParameter as error:
             missing = (
-                "SCRIPT is missing: apply --check SCRIPT says what is wrong with it"
+                "SCRIPT is missing: apply --check SCRIPT"
                 if is_checked
                 else "MODEL and SCRIPT are missing: apply MODEL SCRIPT"
             )
@@ -66,10 +66,10 @@ def command(
     from gdsurgeon.cli.terminal import terminal
 
     if script is None and not check:
-        raise UsageError("apply takes a MODEL and a SCRIPT; with --check a SCRIPT alone", code="missing-argument")
+        raise UsageError("apply expects MODEL and SCRIPT, or --check SCRIPT", code="missing-argument")
     path = request.model if script is None else script
     if path == "-" and request.model == "-" and script is not None:
-        raise UsageError("MODEL and SCRIPT cannot both come from standard input", code="conflicting-options")
+        raise UsageError("only one of MODEL and SCRIPT can be read from standard input", code="conflicting-options")
     edits = ScriptEdits(path, request, context)
     given = Variables(variables)
     try:
@@ -79,7 +79,7 @@ def command(
         raise
     if check:
         count = len({instruction.called for instruction in instructions})
-        terminal.summary([f"{edits.name}  {count} edit{'s' * (count != 1)}, nothing wrong"])
+        terminal.summary([f"{edits.name}  {count} edit{'s' * (count != 1)}, no faults"])
         return
     request.prove_each = prove_each
     try:

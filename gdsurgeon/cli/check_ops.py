@@ -182,8 +182,7 @@ def _verdict(checked: CheckedOps, model: str) -> GdsurgeonError | None:
             return None
         what = named([output.name for output in wrong], 3)
         return ValidationError(
-            f"{checked.run.called} loads {name} and gives something else: "
-            f"{what} {'differs' if len(wrong) == 1 else 'differ'}",
+            f"outputs of {name} in {checked.run.called} differ from TensorFlow's: {what}",
             code="engine-differs",
             details=tuple(f"{printable(output.name)}: {told(output)}" for output in wrong),
             facts=facts,

@@ -75,9 +75,7 @@ def command(
     wanted = pairs(renames, file)
     edits = bool(wanted or scopes or patterns or drops or values)
     if listing + verifying + edits > 1:
-        raise UsageError(
-            "--list, --verify and edits are apart from each other: give one of them", code="conflicting-options"
-        )
+        raise UsageError("give only one of --list, --verify and edits", code="conflicting-options")
     if not edits:
         if out is not None or in_place or backup is not None or dry_run or require_change:
             raise UsageError(

@@ -84,7 +84,7 @@ class Commands(click.Group):
             groups.setdefault(entry.group, []).append((name, entry.help))
         found = plugins()
         if found:
-            groups["Of other packages"] = [(name, short_help(plugin)) for name, plugin in found.items()]
+            groups["From other packages"] = [(name, short_help(plugin)) for name, plugin in found.items()]
         widest = max(len(name) for records in groups.values() for name, _ in records)
         for heading, records in groups.items():
             with formatter.section(heading):

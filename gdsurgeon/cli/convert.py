@@ -38,7 +38,7 @@ def command(model: str, as_json: bool, verbose: bool, form: str | None, out: str
 
     if as_json and (model if out is None else out) in STANDARD_OUTPUT:
         raise UsageError(
-            "--json and the result cannot both go to standard output",
+            "--json and the result cannot both be written to standard output",
             code="conflicting-options",
             facts={"option": "--json"},
         )

@@ -78,9 +78,7 @@ def command(
     """
     del verbose  # see `terminal`
     if sum((as_json, stat, markdown, textconv)) > 1:
-        raise UsageError(
-            "--json, --stat, --markdown and --textconv are four ways to answer", code="conflicting-options"
-        )
+        raise UsageError("give only one of --json, --stat, --markdown and --textconv", code="conflicting-options")
     ignore = _ignored(ignored)
     if textconv:
         _print_text(model, others, function, wanted)
@@ -108,10 +106,12 @@ def command(
 def _check_outputs(out: str | None, mapping: str | None, models: list[str], *, is_answered: bool) -> None:
     """Refuses outputs that replace one of MODELS, or of which two would stand on standard output."""
     if out == "-":
-        raise UsageError("-o names a file: standard output has the answer", code="bad-value", facts={"option": "-o"})
+        raise UsageError(
+            "-o expects a file: the answer is printed to standard output", code="bad-value", facts={"option": "-o"}
+        )
     if mapping in STANDARD_OUTPUT and is_answered:
         raise UsageError(
-            "--map-file - prints the pairs alone: it goes with none of --json, --stat and --markdown",
+            "--map-file - prints only the pairs: leave out --json, --stat and --markdown",
             code="conflicting-options",
             facts={"option": "--map-file"},
         )
@@ -125,17 +125,15 @@ def _check_outputs(out: str | None, mapping: str | None, models: list[str], *, i
 def _second(model: str, others: tuple[str, ...]) -> str:
     """The model that MODEL is compared with."""
     if not others:
-        raise UsageError(
-            "diff takes two models, and OTHER is missing", code="missing-argument", facts={"name": "OTHER"}
-        )
+        raise UsageError("diff expects two models: OTHER is missing", code="missing-argument", facts={"name": "OTHER"})
     if len(others) > 1:
         raise UsageError(
-            f"diff takes two models, and there is {quoted(others[1])}, too",
+            f"diff expects two models, got a third: {quoted(others[1])}",
             code="extra-argument",
             facts={"value": others[1]},
         )
     if model in STANDARD_INPUT and others[0] in STANDARD_INPUT:
-        raise UsageError("both models cannot come from standard input", code="conflicting-options")
+        raise UsageError("only one of the models can be read from standard input", code="conflicting-options")
     return others[0]
 
 
@@ -146,7 +144,7 @@ def _ignored(texts: tuple[str, ...]) -> frozenset[str]:
     unknown = sorted(found.difference(IGNORABLE))
     if unknown:
         raise UsageError(
-            f"--ignore {printable(unknown[0])}: it is one of {', '.join(IGNORABLE)}",
+            f"--ignore {printable(unknown[0])}: expected one of {', '.join(IGNORABLE)}",
             code="bad-value",
             facts={"option": "--ignore", "value": unknown[0]},
         )
@@ -173,7 +171,7 @@ def _print_text(model: str, others: tuple[str, ...], function: str | None, wante
     from gdsurgeon.view.textconv import lines
 
     if others:
-        raise UsageError("--textconv prints one model", code="conflicting-options", facts={"option": "--textconv"})
+        raise UsageError("--textconv expects one model", code="conflicting-options", facts={"option": "--textconv"})
     terminal.answer("\n".join(lines(opened(model, function, wanted).graph)))
 
 
@@ -185,7 +183,7 @@ def _answer_to_git(path: str, rest: tuple[str, ...], wanted: Wanted, ignore: fro
         return f"* {printable(path)} is unmerged"
     if len(rest) not in GIT_ARGUMENTS:
         raise UsageError(
-            "--git is for git, which calls a diff driver with 7 arguments, or 9",
+            "--git expects the 7 or 9 arguments with which git calls a diff driver",
             code="wrong-count",
             facts={"option": "--git"},
         )

@@ -87,7 +87,7 @@ def _read(value: str, request: Request) -> object:
 
 
 def _given_twice(name: str) -> UsageError:
-    return UsageError(f"{printable(name)} is given two values", code="given-twice", facts={"node": name})
+    return UsageError(f"{printable(name)} has two values", code="given-twice", facts={"node": name})
 
 
 def _together(values: dict[str, object], path: str | None) -> dict[str, object]:

@@ -63,7 +63,7 @@ def command(
     required(selection)
     if mapped and body is None:
         raise UsageError(
-            "--map pairs tensors with nodes of a body: --with BODY gives one",
+            "--map needs --with BODY",
             code="missing-option",
             facts={"option": "--with"},
         )

@@ -54,7 +54,7 @@ def command(
     """
     if top is not None and not (with_sizes or with_strings):
         raise UsageError(
-            "--top says how many of --sizes or --strings, and neither is given",
+            "--top needs --sizes or --strings",
             code="missing-option",
             facts={"option": "--top"},
         )

@@ -78,10 +78,10 @@ class ClosedOutput(io.TextIOBase):
     """Stands for a standard output that was closed before the program began: writing to it is an error."""
 
     def write(self, _text: str) -> int:
-        raise OSError(errno.EBADF, "it is closed")
+        raise OSError(errno.EBADF, "the file is closed")
 
     def fileno(self) -> int:
-        raise OSError(errno.EBADF, "it is closed")
+        raise OSError(errno.EBADF, "the file is closed")
 
 
 def run() -> NoReturn:
@@ -178,8 +178,8 @@ def _fault(error: BaseException) -> int:
     if want:
         terminal.say(f"Error: {want}")
         return OutputError.exit_code
-    terminal.say(f"Error: internal fault ({type(error).__name__}: {printable(str(error))})")
-    terminal.say("Hint: please report it, with what --debug shows")
+    terminal.say(f"Error: internal error ({type(error).__name__}: {printable(str(error))})")
+    terminal.say("Hint: please report it with the output of --debug")
     return INTERNAL_FAULT
 
 

@@ -35,7 +35,7 @@ class PartOptions(NamedTuple):
         """RESULT, which claims besides what the part is held against; of steps a note says that nothing is known."""
         if self.against is None:
             if self.steps is not None:
-                text = "the proof does not check what the steps compute: --against FILE.npz compares that with values"
+                text = "the proof does not check the steps; --against FILE.npz compares their results with yours"
                 result.notes.append(Remark(text, "steps-not-checked"))
             return result
         from gdsurgeon.edits.against import against
@@ -90,7 +90,7 @@ def part_of(
             part = load_part(path, request)
         except InputError as error:
             if error.hint is None and not os.path.exists(path) and _are_steps(path):
-                error.hint = f"--steps {shlex.quote(printable(path))} has one built"
+                error.hint = f"--steps {shlex.quote(printable(path))} builds a graph from steps"
             raise
         return lambda model, *where: part
     from gdsurgeon.steps.book import files_read, written
@@ -113,7 +113,7 @@ def check_not_mapped(called: str, own: PartOptions, mapped: Sequence[str]) -> No
     """Raises UsageError where names of a graph are MAPPED that is built of steps, and has the names of the model."""
     if mapped and own.steps is not None:
         raise UsageError(
-            f"--map goes with {called}: what --steps has built has the names that it needs",
+            f"--map needs {called}: a graph built from --steps already has the right names",
             code="conflicting-options",
             facts={"option": "--map"},
         )
@@ -132,25 +132,25 @@ def _check_agree(
     """Raises UsageError where what is said of the graph contradicts itself."""
     if path is not None and own.steps is not None:
         raise UsageError(
-            f"{printable(path)} is a graph, and --steps has one built: one or the other is meant",
+            f"give {printable(path)} or --steps, not both",
             code="conflicting-options",
             facts={"option": "--steps"},
         )
     if path is None and own.steps is None:
         raise UsageError(
-            f"{called} is missing, a graph, or --steps, which has one built",
+            f"{called} is missing: give a graph, or --steps to build one",
             code="missing-argument",
             facts={"name": called},
         )
     for name, value in {"emit": own.emit, **others}.items():
         if value is not None and own.steps is None:
-            raise UsageError(f"--{name} goes with --steps", code="missing-option", facts={"option": "--steps"})
+            raise UsageError(f"--{name} needs --steps", code="missing-option", facts={"option": "--steps"})
     for name, tolerance in {"rtol": own.rtol, "atol": own.atol}.items():
         if tolerance is not None and own.against is None:
-            raise UsageError(f"--{name} goes with --against", code="missing-option", facts={"option": "--against"})
+            raise UsageError(f"--{name} needs --against", code="missing-option", facts={"option": "--against"})
     if own.against is not None and request.level != "run":
         raise UsageError(
-            f"--against has something run, and --validate {request.level} does not",
+            f"--against needs --validate run, not {request.level}",
             code="conflicting-options",
             facts={"option": "--against"},
         )
@@ -168,13 +168,15 @@ def _check_emitted(request: Request, emit: str) -> None:
 
     if current_script() is not None:
         raise UsageError(
-            "--emit writes a file beside the result: a line of a script writes none",
+            "--emit cannot be used in a script, whose lines write no files",
             code="not-in-a-script",
             facts={"option": "--emit"},
         )
     if emit in STANDARD_OUTPUT:
         raise UsageError(
-            "--emit names a file: standard output is the edited model's", code="bad-value", facts={"option": "--emit"}
+            "--emit expects a file: the edited model is written to standard output",
+            code="bad-value",
+            facts={"option": "--emit"},
         )
     out = output_path(
         request.model, request.out, in_place=request.in_place, backup=request.backup, dry_run=request.dry_run

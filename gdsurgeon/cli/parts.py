@@ -21,7 +21,7 @@ def load_part(path: str, request: Request) -> Graph:
         UsageError: both graphs would come from standard input.
     """
     if path == "-" and request.model == "-":
-        raise UsageError("both graphs cannot come from standard input", code="conflicting-options")
+        raise UsageError("only one of the graphs can be read from standard input", code="conflicting-options")
     request.others += (path,)
     reads = map(os.path.abspath, reads_of(path))
     request.settings = request.settings._replace(reads=(*request.settings.reads, *reads))

@@ -36,7 +36,7 @@ def command(request: Request, dtype: str | None, keep: str, least: int, toleranc
     """
     if dtype is None:
         raise UsageError(
-            "what to store weights as is missing: --dtype float16, bfloat16 or int8",
+            "--dtype is missing: float16, bfloat16 or int8",
             code="missing-option",
             facts={"option": "--dtype"},
         )

@@ -53,9 +53,9 @@ def command(
 
     required(selection)
     if bypass_input is not None and not bypass:
-        raise UsageError("--bypass-input goes with --bypass", code="missing-option", facts={"option": "--bypass"})
+        raise UsageError("--bypass-input needs --bypass", code="missing-option", facts={"option": "--bypass"})
     if bypass and dangling is not None:
-        raise UsageError("--bypass and --dangling exclude each other", code="conflicting-options")
+        raise UsageError("give --bypass or --dangling, not both", code="conflicting-options")
     run_edit(
         "remove",
         request,

@@ -77,7 +77,7 @@ def _check(request: Request, *, as_json: bool) -> None:
             code="not-mendable",
             facts={"nodes": [fault.node for fault in left if fault.node]},
         )
-    entries = [("fault", fault.told) for fault in faults] or [("faults", "none that is known here")]
+    entries = [("fault", fault.told) for fault in faults] or [("faults", "none found")]
     described = [fault._asdict() for fault in faults]
     answer.give(entries, error, is_to_do=bool(faults), as_json=as_json, faults=described)
 

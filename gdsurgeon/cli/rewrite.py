@@ -74,15 +74,15 @@ def command(
     """
     if (rule is None) == (not sources):
         if rule is None:
-            raise UsageError("a rule is missing: 'PATTERN -> REPLACEMENT', or --rules", code="missing-argument")
-        raise UsageError("a rule is given, and --rules: rules of both go into one file", code="conflicting-options")
+            raise UsageError("the rule is missing: give 'PATTERN -> REPLACEMENT', or --rules", code="missing-argument")
+        raise UsageError("give a rule or --rules, not both: add the rule to the file", code="conflicting-options")
     if only_list and only_check:
         raise UsageError("give --list or --check, not both", code="conflicting-options", facts={"option": "--check"})
     refuse_options(request, only_check=only_list or only_check, as_json=as_json, option=LISTING[only_list])
     with _hinting(rule):
         rules = _rules(rule, sources, only_list or body is not None)
     if rule is not None and body is not None and rules[0].replacement is not None:
-        message = "--with BODY takes the place of what matches: give the pattern alone, without '->'"
+        message = "--with BODY replaces the matches: give only the pattern, without '->'"
         raise UsageError(message, code="conflicting-options")
     if only_list:
         with _hinting(rule):

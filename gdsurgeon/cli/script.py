@@ -50,7 +50,7 @@ def read_script(text: str, variables: Mapping[str, str]) -> list[ScriptLine | Fa
     out: list[ScriptLine | Fault] = []
     for number, joined, not_last in _logical_lines(text):
         if not_last:
-            what = "a blank stands behind the backslash: as the last character it continues the line"
+            what = "there is a space after the backslash: a backslash continues the line only as the last character"
             out.append(Fault(not_last, UsageError(what, code="bad-script", facts={"value": "\\"})))
             continue
         try:
@@ -138,14 +138,14 @@ def _words(line: str, variables: Mapping[str, str]) -> tuple[list[Word], int]:
         else:
             if char in TYPOGRAPHIC and not is_word:
                 raise UsageError(
-                    f"a typographic quote {char}: ' and \" are quotes", code="bad-script", facts={"value": char}
+                    f"{char} is a typographic quote: use ' or \"", code="bad-script", facts={"value": char}
                 )
             taken, is_word = char, True
         if taken or kind == "value":
             word.append(Part(taken, kind))
     if quote:
         raise UsageError(
-            f'a quote {quote} is not closed: the line ends; between " and " a backslash at its end continues it',
+            f"the quote {quote} is not closed; within double quotes, a backslash at the end continues the line",
             code="bad-script",
             facts={"value": quote},
         )
@@ -159,14 +159,12 @@ def _variable(line: str, at: int, variables: Mapping[str, str]) -> tuple[str, in
         UsageError: there is no such variable.
     """
     if line[at : at + 1] == "(":
-        raise UsageError(
-            "$(...) runs nothing: --var VAR=VALUE gives $VAR a value", code="bad-script", facts={"value": "$("}
-        )
+        raise UsageError("$(...) is not run: set $VAR with --var VAR=VALUE", code="bad-script", facts={"value": "$("})
     if line[at : at + 1] == "{":
         end = line.find("}", at)
         name, after = line[at + 1 : end], end + 1
         if end < 0 or VARIABLE.fullmatch(name) is None:
-            raise UsageError("${...} names no variable", code="bad-script", facts={"value": "${"})
+            raise UsageError("${...} is not the name of a variable", code="bad-script", facts={"value": "${"})
     else:
         found = VARIABLE.match(line, at)
         if found is None:

@@ -51,7 +51,7 @@ class ScriptEdits:
     def __init__(self, path: str, request: Request, context: click.Context) -> None:
         self.name = STANDARD_INPUT_NAME if path in STANDARD_INPUT else path
         self._has_model = context.params["script"] is not None
-        self._hint = "MODEL comes first, then SCRIPT" if self._has_model else "--check takes a SCRIPT"
+        self._hint = "give MODEL first, then SCRIPT" if self._has_model else "--check expects a SCRIPT"
         self._path = path
         self._folder = os.getcwd() if path in STANDARD_INPUT else os.path.dirname(os.path.abspath(path))
         self._request = request
@@ -98,7 +98,7 @@ class ScriptEdits:
             faults[0].details = (*faults[0].details, *others)
             raise faults[0]
         if not out:
-            raise UsageError(f"{printable(self.name)} holds no edit", code="no-edit", facts={"file": self.name})
+            raise UsageError(f"{printable(self.name)} contains no edit", code="no-edit", facts={"file": self.name})
         return out
 
     def inherited(self, request: Request) -> Request:
@@ -125,12 +125,12 @@ class ScriptEdits:
         if earlier and earlier[-1].form in ENDS and not self._is_ended:
             self._is_ended = True  # said once, of however many lines
             raise UsageError(
-                f"what {earlier[-1].called} makes is not edited further: that line has to be the last",
+                f"{earlier[-1].called} must be the last line: its result cannot be edited",
                 code="not-the-last-line",
             )
         if self._reads_input and not STANDARD_INPUT.isdisjoint(line.words):
             raise UsageError(
-                f"standard input is read already: by {printable(self._reads_input)}", code="conflicting-options"
+                f"standard input is already read by {printable(self._reads_input)}", code="conflicting-options"
             )
         self._taken.clear()
         manners = terminal.quiet, terminal.colour, terminal.debug
@@ -140,9 +140,7 @@ class ScriptEdits:
         finally:  # parsing a line has them as it says, or by default
             terminal.quiet, terminal.colour, terminal.debug = manners
         if not self._taken:
-            raise UsageError(
-                f"{quoted(line.words[0])} has made no edit", code="not-an-edit", facts={"name": line.words[0]}
-            )
+            raise UsageError(f"{quoted(line.words[0])} made no edit", code="not-an-edit", facts={"name": line.words[0]})
         ((request, edits),) = self._taken
         if not STANDARD_INPUT.isdisjoint(request.others):
             self._reads_input = called
@@ -167,7 +165,7 @@ class ScriptEdits:
             command = group.command.get_command(group, name)
             if command is None or not getattr(command.callback, "edits", False) or name == "apply":
                 raise UsageError(
-                    f"{quoted(name)} is no edit: a script holds edits, a line each",
+                    f"{quoted(name)} is not an edit: each line of a script is an edit",
                     code="not-an-edit",
                     facts={"name": name},
                 )
@@ -179,7 +177,7 @@ class ScriptEdits:
         except click.NoSuchOption as error:
             if error.option_name in self._context.help_option_names:
                 raise UsageError(
-                    f"{quoted(name)} is asked for help: gdsurgeon help {printable(name)}",
+                    f"help cannot be used in a script: gdsurgeon help {printable(name)}",
                     code="not-in-a-script",
                     facts={"option": error.option_name},
                 ) from error
@@ -187,7 +185,7 @@ class ScriptEdits:
         except (click.ClickException, UsageError) as error:
             if arguments and self._is_model(arguments[0]):
                 raise UsageError(
-                    f"a line is written without MODEL: leave {quoted(arguments[0])} out",
+                    f"lines are written without MODEL: leave out {quoted(arguments[0])}",
                     code="model-in-a-script",
                     facts={"value": arguments[0]},
                 ) from error
@@ -228,13 +226,13 @@ def _check_own(command: click.Command, context: click.Context) -> None:
         if name in _of_the_whole() and source is click.core.ParameterSource.COMMANDLINE:
             option = max(parameter.opts, key=len)
             raise UsageError(
-                Line("{option} is for the whole script: apply takes it, and no line", option=option),
+                Line("{option} is an option of apply, not of a line", option=option),
                 code="not-in-a-script",
                 facts={"option": option},
             )
         if name in ("only_check", "only_list") and source is click.core.ParameterSource.COMMANDLINE:
             raise UsageError(
-                f"{max(parameter.opts, key=len)} makes no edit: a script holds edits, a line each",
+                f"{max(parameter.opts, key=len)} makes no edit: each line of a script is an edit",
                 code="not-in-a-script",
                 facts={"option": max(parameter.opts, key=len)},
             )

@@ -25,13 +25,13 @@ def read_text(path: str, hint: str) -> str:
     """
     name = printable(STANDARD_INPUT_NAME if path in STANDARD_INPUT else path)
     if path not in STANDARD_INPUT and os.path.isdir(path):
-        raise InputError(f"{name} is no script: it is a folder", hint=hint, code="is-a-folder", facts={"file": path})
+        raise InputError(f"{name} is not a script: it is a folder", hint=hint, code="is-a-folder", facts={"file": path})
     with closing(open_source(path)) as source:
         data = source.read(0, source.size)
     what = _other_than_text(data)
     if what:
         raise InputError(
-            f"{name} is no script: it is {what}", hint=hint, code="not-a-script", facts={"file": path, "found": what}
+            f"{name} is not a script: it is {what}", hint=hint, code="not-a-script", facts={"file": path, "found": what}
         )
     return data.decode("utf-8-sig")
 
@@ -40,10 +40,10 @@ def _other_than_text(data: bytes) -> str:
     """What DATA is that is no text in UTF-8, or the text of a model; '' where it may be a script."""
     head = data[: sniff.HEAD]
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return "UTF-16 text, and a script is UTF-8"
+        return "UTF-16 text, but a script must be UTF-8"
     kind = sniff.kind_of_text(head)
     if kind:
-        return f"a {kind} as text"
+        return f"a {kind} in text form"
     try:
         data.decode()
         is_text = sniff.is_text(head)
@@ -65,5 +65,5 @@ def check_names_edits(name: str, lines: Sequence[ScriptLine | Fault], commands: 
     if 2 * sum(bool(near_miss(word, commands)) for word in words) >= len(words):
         return  # slips
     begins = quoted(shortened(words[0], 30))
-    line = f"{printable(name)} is no script: no line of it begins with a command, the first with {begins}"
+    line = f"{printable(name)} is not a script: no line begins with a command (the first begins with {begins})"
     raise InputError(line, hint=hint, code="not-a-script", facts={"file": name})

@@ -33,13 +33,13 @@ class Variables(Mapping[str, str]):
             if VARIABLE.fullmatch(name) is None:
                 rule = "letters, digits and _, no digit first" + (", without $" if name.startswith("$") else "")
                 raise UsageError(
-                    f"--var {quoted(text)}: {quoted(name)} names no variable ({rule})",
+                    f"--var {quoted(text)}: {quoted(name)} is not the name of a variable ({rule})",
                     code="bad-name",
                     facts={"option": "--var", "name": name},
                 )
             if name in self._given:
                 raise UsageError(
-                    f"--var gives {quoted(name)} twice", code="given-twice", facts={"option": "--var", "name": name}
+                    f"--var sets {quoted(name)} twice", code="given-twice", facts={"option": "--var", "name": name}
                 )
             self._given[name] = value
 
@@ -65,10 +65,10 @@ class Variables(Mapping[str, str]):
         for name in self._given:
             if name not in self._used:
                 named = NAMED.findall(text)
-                why = ": between ' and ', behind a backslash and in comments it stands for itself"
+                why = ": it is not replaced between single quotes, after a backslash and in comments"
                 near = nearest(name, dict.fromkeys(named))
                 more = why if near == name else suggestion(near)
-                line = f"--var {printable(name)}: {printable(called)} uses no ${printable(name)}"
+                line = f"--var {printable(name)}: {printable(called)} does not use ${printable(name)}"
                 raise UsageError(
                     f"{line}{'.' if more.startswith(' ') else ''}{more}".rstrip("."),
                     code="unused-variable",

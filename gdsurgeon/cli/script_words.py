@@ -49,28 +49,24 @@ def check_is_edit(words: Sequence[Word]) -> None:
         joins, redirects = _JOINS.search(word), _REDIRECTS.match(word)
         if joins is not None and any(before.startswith("--steps") for before in bare[:place]):
             raise UsageError(
-                "what --steps takes stands between quotes: --steps 'STEP | STEP'",
+                "put the value of --steps between quotes: --steps 'STEP | STEP'",
                 code="bad-script",
                 facts={"option": "--steps"},
             )
         if joins is not None:
             next_line = "write the next edit on a line of its own, without 'gdsurgeon' and MODEL"
             raise UsageError(
-                f"{quoted(joins[0])} joins no edits: {next_line}", code="bad-script", facts={"value": joins[0]}
+                f"{quoted(joins[0])} cannot join edits: {next_line}", code="bad-script", facts={"value": joins[0]}
             )
         if redirects is not None:
-            does = "reads no file" if redirects[1] == "<" else "writes no file: -o OUT of apply does"
+            does = "cannot read a file" if redirects[1] == "<" else "cannot write a file: use -o OUT of apply"
             raise UsageError(f"{quoted(redirects[0])} {does}", code="bad-script", facts={"value": redirects[0]})
         if word.startswith("~/"):
-            raise UsageError(
-                "'~' stands for itself: $HOME/... is in your folder", code="bad-script", facts={"value": "~"}
-            )
+            raise UsageError("'~' is not replaced: use $HOME", code="bad-script", facts={"value": "~"})
         if "`" in word:
-            raise UsageError(
-                "`...` runs nothing: --var VAR=VALUE gives $VAR a value", code="bad-script", facts={"value": "`"}
-            )
+            raise UsageError("`...` is not run: set $VAR with --var VAR=VALUE", code="bad-script", facts={"value": "`"})
     if bare[-1] == "&":
-        raise UsageError("'&' puts no edit into the background: leave it out", code="bad-script", facts={"value": "&"})
+        raise UsageError("an edit cannot run in the background: leave out '&'", code="bad-script", facts={"value": "&"})
 
 
 def _check_begins(bare: Sequence[str]) -> None:
@@ -82,7 +78,7 @@ def _check_begins(bare: Sequence[str]) -> None:
     assigns = _ASSIGNS.match(bare[1] if bare[0] == "export" and bare[1:] else bare[0])
     if assigns is not None:
         raise UsageError(
-            f"a line sets no variable: --var {assigns[1]}=VALUE of apply does, or the environment",
+            f"a line cannot set a variable: use apply --var {assigns[1]}=VALUE, or the environment",
             code="bad-script",
             facts={"value": assigns[0]},
         )
@@ -135,5 +131,5 @@ def _between_quotes(text: str) -> str:
         if quote not in text:
             return f"{quote}{text}{quote}"
     raise UsageError(
-        f"{quoted(shortened(text, 40))} holds quotes of both kinds, and no text of steps can", code="bad-script"
+        f"{quoted(shortened(text, 40))} contains both kinds of quotes, which a text in steps cannot", code="bad-script"
     )

@@ -44,7 +44,9 @@ def selection_options(command: F, *, by_position: bool = True) -> F:
         take = options.pop
         nodes, file = (*chosen, *take("nodes")), take("file")
         if file == "-" and "-" in (options.get("model"), getattr(options.get("request"), "model", None)):
-            raise UsageError("MODEL and --nodes cannot both come from standard input", code="conflicting-options")
+            raise UsageError(
+                "only one of MODEL and --nodes can be read from standard input", code="conflicting-options"
+            )
         selection = Selection(
             nodes=(*nodes, *(_names(file) if file is not None else ())),
             regexes=take("regexes"),
@@ -90,7 +92,7 @@ def _names(file: str) -> list[str]:
     names = [line.partition(":")[0] for line in lines_of(file, "--nodes", sys.stdin if file == "-" else None) if line]
     if not names:  # a pipe that has found nothing does not mean everything
         raise EditError(
-            f"{'standard input' if file == '-' else printable(file)} names no node",
+            f"{'standard input' if file == '-' else printable(file)} contains no names",
             code="nothing-selected",
             facts={"file": file},
         )

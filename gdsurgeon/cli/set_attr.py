@@ -52,7 +52,7 @@ def command(request: Request, selection: Selection, words: tuple[str, ...], remo
     values = once(_value(word) for word in words if "=" in word)
     wanted = replace(selection, nodes=(*nodes, *selection.nodes))
     if not values and not remove:
-        raise UsageError("nothing to set: give KEY=VALUE or --unset KEY", code="missing-argument")
+        raise UsageError("nothing to do: give KEY=VALUE or --unset KEY", code="missing-argument")
     required(wanted)
     run_edit("set-attr", request, lambda graph: set_attr(graph, wanted, values, remove=remove))
 

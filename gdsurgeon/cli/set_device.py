@@ -44,7 +44,7 @@ def command(request: Request, selection: Selection, clear: bool, mapped: tuple[s
 
     if (clear, bool(mapped), placed is not None).count(True) != 1:
         code = "conflicting-options" if clear or mapped or placed is not None else "missing-option"
-        raise UsageError("give --clear, --replace OLD=NEW or --assign DEVICE, and only one of them", code=code)
+        raise UsageError("give exactly one of --clear, --replace OLD=NEW and --assign DEVICE", code=code)
     if placed is not None:
         required(selection)
     request.tolerates = "bad-device"

@@ -52,7 +52,7 @@ def command(request: Request, inputs: tuple[str, ...], fix_batch: bool, no_batch
         except EditError as error:
             raise UsageError(error.message, code=error.code, facts=error.facts) from error
     if not wanted:
-        raise UsageError("nothing to set: give INPUT=SHAPE or --map-file FILE", code="missing-argument")
+        raise UsageError("nothing to do: give INPUT=SHAPE or --map-file FILE", code="missing-argument")
     run_edit(
         "set-shape",
         request,

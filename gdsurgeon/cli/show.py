@@ -61,8 +61,8 @@ def command(
     del verbose
     if not names and selection.names_nothing:
         raise UsageError(
-            "no nodes are named, and none are selected",
-            hint="NODE ..., or --select REGEX, --op TYPE, --scope SCOPE; gdsurgeon view MODEL shows what there is",
+            "no nodes are named or selected",
+            hint="NODE ..., or --select REGEX, --op TYPE, --scope SCOPE; gdsurgeon view MODEL shows the nodes",
             code="nothing-selected",
         )
     from gdsurgeon.analysis.checks.check import broken, check
@@ -145,27 +145,27 @@ def _save(model: str, path: str, shown: list[Node], *, as_json: bool) -> None:
 
     if as_json and path in STANDARD_OUTPUT:
         raise UsageError(
-            "--json and --save - would both write to standard output",
+            "--json and --save - cannot both write to standard output",
             code="conflicting-options",
             facts={"option": "--save"},
         )
     check_replaces_nothing([("--save", path)], [model])
     if len(shown) != 1:
         raise EditError(
-            f"--save writes one value, and {len(shown):,} nodes are meant",
+            f"--save expects one node, got {len(shown):,}",
             code="wrong-count",
             facts={"option": "--save", "count": len(shown)},
         )
     value = value_of(shown[0])
     if value is None:
         raise EditError(
-            f"{quoted(shown[0].name)} is {quoted(shown[0].op)}, which has no value in the files",
+            f"{quoted(shown[0].name)} is {quoted(shown[0].op)}, whose value is not in the files",
             code="value-unknown",
             facts={"node": shown[0].name, "op": shown[0].op},
         )
     with OutputFile(path) as output:
         if output.is_terminal():
-            raise UsageError("a .npy file is binary and the output is a terminal", code="is-a-terminal")
+            raise UsageError("a binary .npy file cannot be written to a terminal", code="is-a-terminal")
         terminal.is_settled = lambda: output.has_appeared
         output.stage(value.npy())
         output.publish()

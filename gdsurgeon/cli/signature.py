@@ -45,7 +45,7 @@ def command(
     from gdsurgeon.edits.change_signatures import change_signatures
 
     if not (renamed or removed or inputs or outputs):
-        message = "--rename, --delete, --inputs or --outputs says what is to change; inspect lists signatures"
+        message = "nothing to do: give --rename, --delete, --inputs or --outputs (inspect lists signatures)"
         raise UsageError(message, code="missing-option")
     names = [pair(text, "--rename") for text in renamed]
     taken, given = signature_entries(inputs, "--inputs"), signature_entries(outputs, "--outputs")

@@ -70,7 +70,7 @@ def command(
 
     if tolerance is not None and not fold_bn:
         raise UsageError(
-            "--tolerance is of --fold-bn: all else is bit-identical",
+            "--tolerance needs --fold-bn: other passes are bit-identical",
             code="missing-option",
             facts={"option": "--fold-bn"},
         )
@@ -117,7 +117,7 @@ def _check_more_than_checks(wanted: Sequence[str], without: Sequence[str], keeps
     """Raises UsageError where checks stay, and of WANTED passes, but for those WITHOUT, nothing but these is left."""
     if keeps_checks and {*wanted} - {*without} == {"checks"}:
         raise UsageError(
-            "nothing is left to be done: --passes checks and --keep-checks cancel out",
+            "nothing to do: --passes checks and --keep-checks exclude each other",
             code="conflicting-options",
             facts={"option": "--keep-checks"},
         )

@@ -80,7 +80,7 @@ def unnamed(tensors: Sequence[ListedTensor], option: str) -> list[str]:
     for tensor, name in tensors:
         if name:
             raise UsageError(
-                f"{option} {quoted(f'{name}={tensor}')}: this command gives no names; write {quoted(tensor)}",
+                f"{option} {quoted(f'{name}={tensor}')}: this command does not accept NAME=; write {quoted(tensor)}",
                 code="bad-value",
                 facts={"option": option, "value": f"{name}={tensor}", "near": tensor},
             )
@@ -110,7 +110,7 @@ def named_edit(request: Request, edit: Edit, tensors: Sequence[ListedTensor]) ->
         for tensor, name in pairs:
             if ":" in tensor:
                 raise EditError(
-                    f"{quoted(tensor)} has no name of its own, because its node has several outputs: "
+                    f"{quoted(tensor)} cannot be renamed, because its node has several outputs: "
                     f"insert an Identity named {quoted(name)} first",
                     code="bad-tensor-name",
                     facts={"tensor": tensor, "name": name},

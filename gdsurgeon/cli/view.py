@@ -77,7 +77,7 @@ def command(
 
     if as_json and (out is not None or form is not None):
         raise UsageError(
-            "--json prints the tree: it goes with neither -o nor --format",
+            "--json prints the tree: leave out -o and --format",
             code="conflicting-options",
             facts={"option": "--json"},
         )
@@ -87,7 +87,7 @@ def command(
     chosen = _form(out, form) if out is not None or form is not None else None
     if chosen == "html" and (scope is not None or depth is not None):
         raise UsageError(
-            "a page shows the whole model: --scope and --depth go with the tree and the other pictures",
+            "an HTML page shows the whole model: --scope and --depth are for the tree and the other pictures",
             code="conflicting-options",
         )
     if out is not None:
@@ -107,7 +107,7 @@ def command(
 
         with OutputFile(out or "-") as output:
             if findings.fault_count and out is not None and os.path.lexists(out) and not output.is_stream:
-                findings.warnings.append(f"{printable(out)} is left as it was: only a sound graph replaces a file")
+                findings.warnings.append(f"{printable(out)} is not replaced, because the graph has faults")
             else:
                 output.stage([drawn(chosen, outlines, head, depth).encode("utf-8", "backslashreplace")])
                 terminal.clear()
@@ -123,7 +123,7 @@ def _form(out: str | None, form: str | None) -> str:
     if form is None and by_name not in FORMS:
         names = ", ".join(f".{name}" for name in FORMS)
         raise UsageError(
-            f"-o {printable(out or '')}: a picture is called {names}, or --format says what it is",
+            f"-o {printable(out or '')}: expected the suffix {names}, or --format",
             code="bad-value",
             facts={"option": "-o", "value": out},
         )

@@ -174,7 +174,7 @@ def test_json_and_the_result_cannot_share_standard_output(files: Desk) -> None:
     for words in (("m.pb", "-o", "-"), ("-",)):
         ran = files.run("convert", *words, "--json", data=MODEL)
         assert ran.code == 2
-        check_said(ran, "--json and the result cannot both go to standard output")
+        check_said(ran, "--json and the result cannot both be written to standard output")
 
 
 def test_a_mistake_keeps_the_output_from_appearing(files: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -144,7 +144,7 @@ def test_exports_under_other_names_are_compared_by_running(desk: Desk) -> None:
     (desk.folder / "b.pb").write_bytes(export("b"))
     failed = desk.run("validate", "a.pb", "b.pb")
     assert failed.code == 5
-    assert "gdsurgeon diff a.pb b.pb tells what changed" in failed.err
+    assert "gdsurgeon diff a.pb b.pb shows what changed" in failed.err
     assert desk.run("diff", "a.pb", "b.pb", "--map-file", "pairs.txt").code == 1
     ran = desk.run("validate", "a.pb", "b.pb", "--map-file", "pairs.txt")
     assert ran.code == 0, ran.err

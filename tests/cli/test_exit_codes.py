@@ -10,7 +10,7 @@ from gdsurgeon import errors
 from gdsurgeon.cli import main as main_module
 from gdsurgeon.container import load
 
-FAULT = "Error: internal fault (RuntimeError: no\\nway)\n"
+FAULT = "Error: internal error (RuntimeError: no\\nway)\n"
 RAISES = "def raising(*_): raise RuntimeError('no\\nway')\n"
 
 
@@ -32,7 +32,7 @@ def test_an_exception_is_a_fault_of_ours(
     monkeypatch.setattr(load, "open_model", raising)
     ran = desk.run(*arguments)
     assert (ran.code, ran.out) == (70, b"")
-    assert ran.err == FAULT + "Hint: please report it, with what --debug shows\n"
+    assert ran.err == FAULT + "Hint: please report it with the output of --debug\n"
 
 
 @pytest.mark.parametrize("place", ["main.forget", "main._have_signals_raise", "main.terminal.error"])

@@ -1,4 +1,4 @@
-"""Edits that find nothing to do: the graph is passed on as it is, with a note; --require-change refuses."""
+"""Edits that find nothing to do: the output is the unchanged graph, with a note; --require-change refuses."""
 
 from __future__ import annotations
 

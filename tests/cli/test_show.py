@@ -52,7 +52,7 @@ def shown(desk: Desk) -> Any:
     def show(*words: str, model: str = "m.pb", code: int = 0) -> list[str]:
         ran = desk.run("show", model, *words)
         assert ran.code == code, ran.err
-        assert "Traceback" not in ran.err and "internal fault" not in ran.err
+        assert "Traceback" not in ran.err and "internal error" not in ran.err
         return ran.out.decode().splitlines()
 
     return show
@@ -145,15 +145,15 @@ def test_nodes_that_are_selected(shown: Any) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        ([], 2, "no nodes are named, and none are selected"),
+        ([], 2, "no nodes are named or selected"),
         (["hh"], 4, "has no node 'hh' (7 nodes)"),
         (["axes"], 4, "Did you mean 'axis'?"),
         (["s:2"], 4, "'s:2': node 's' (Split) has 2 outputs"),
         (["a:b:c"], 4, "is not a tensor name"),
         (["--op", "Konst"], 4, "matched 0 nodes"),
         (["h", "--in", "F"], 4, "has no function 'F'"),
-        (["h", "--save", "h.npy"], 4, "'h' is 'MatMul', which has no value in the files"),
-        (["w", "axis", "--save", "h.npy"], 4, "writes one value, and 2 nodes are meant"),
+        (["h", "--save", "h.npy"], 4, "'h' is 'MatMul', whose value is not in the files"),
+        (["w", "axis", "--save", "h.npy"], 4, "expects one node, got 2"),
         (["w", "--save", "m.pb"], 2, "would replace m.pb"),
         (["w", "--save", "m.pb/w.npy"], 6, "m.pb/w.npy"),
         (["w", "--save", "-", "--json"], 2, "both write to standard output"),
@@ -268,7 +268,7 @@ def test_a_broken_graph(desk: Desk, records: list[bytes], word: str, lines: list
     desk.put("m.pb", graph_bytes(*records))
     ran = desk.run("show", "m.pb", word)
     assert ran.code == (0 if b"Whatever" in b"".join(records) else 3)
-    assert "Traceback" not in ran.err and "internal fault" not in ran.err
+    assert "Traceback" not in ran.err and "internal error" not in ran.err
     shown = ran.out.decode().splitlines()
     assert [line for line in lines if line not in shown] == [], ran.out.decode()
 
@@ -353,4 +353,4 @@ def test_of_a_variable_without_a_checkpoint_there_is_no_value(desk: Desk) -> Non
     assert one(desk, "w", model="sm")["value"] is None
     ran = desk.run("show", "sm", "w", "--save", "w.npy")
     assert ran.code == 4
-    check_said(ran, "'w' is 'VariableV2', which has no value in the files")
+    check_said(ran, "'w' is 'VariableV2', whose value is not in the files")

@@ -266,7 +266,7 @@ def test_a_pipe_into_which_nothing_is_written(desk: Desk) -> None:
     desk.put("model.pb", HEAVY)
     ran = shell(desk, "$g rename model.pb y=q --validate none -q | $g inspect -")
     assert ran.code == 0
-    check_said(ran, "Error: inspect: <stdin> is empty", "Hint: what stands in front of the pipe", "-o -")
+    check_said(ran, "Error: inspect: <stdin> is empty", "Hint: the command before the pipe", "-o -")
 
 
 def test_outside_of_a_pipe_nothing_is_said_of_the_command(desk: Desk) -> None:

@@ -182,5 +182,5 @@ def test_files_of_a_validation_appear_whole_or_not_at_all(
             assert ran.code == 0
             return
         assert ran.code in (0, 3, 6), (at, ran)
-        assert "internal fault" not in ran.err
+        assert "internal error" not in ran.err
     pytest.fail("it never comes to an end")

@@ -213,9 +213,9 @@ def test_a_picture_is_written_by_its_name_or_as_asked(view: View, tmp_path: Path
 @pytest.mark.parametrize(
     "options, text",
     [
-        (["-o", "picture.png"], "-o picture.png: a picture is called .html, .svg"),
-        (["-o", "-"], "-o -: a picture is called .html, .svg"),
-        (["-o", "x.html", "--depth", "2"], "a page shows the whole model"),
+        (["-o", "picture.png"], "-o picture.png: expected the suffix .html, .svg"),
+        (["-o", "-"], "-o -: expected the suffix .html, .svg"),
+        (["-o", "x.html", "--depth", "2"], "an HTML page shows the whole model"),
         (["-o", "x.svg", "--json"], "--json prints the tree"),
         (["--depth", "0"], "0 is not in the range"),
         (["--format", "gif"], "'gif' is not one of"),

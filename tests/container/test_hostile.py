@@ -125,7 +125,7 @@ def test_names_of_nodes_that_are_not_there(desk: Desk) -> None:
         before = desk.files()
         ran = desk.run(*arguments, *(() if arguments[0] == "inspect" else QUICK))
         assert ran.code in (0, 3, 4), ran
-        assert "internal fault" not in ran.err
+        assert "internal error" not in ran.err
         assert ran.code == 0 or desk.files() == before
 
 

@@ -69,7 +69,7 @@ def test_an_unfeedable_dtype_is_said() -> None:
     with pytest.raises(NotValidatedError) as caught:
         spec_of(m.graph())
     assert caught.value.message == "no feed can be generated for 'x': its dtype is resource"
-    assert hint_of(caught.value) == "no option supplies such a value; --validate load or structure do without"
+    assert hint_of(caught.value) == "no option can supply such a value; use --validate load or structure"
 
 
 def test_a_feed_of_many_gigabytes_is_not_made() -> None:

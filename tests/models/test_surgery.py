@@ -66,7 +66,7 @@ class Surgeon:
         code = exit_code([command, str(FOLDER / model), *options, "-o", str(out), "--report", str(report),
                           "--samples", "1", "--timeout", "60"])  # fmt: skip
         said = self._read().err
-        assert "Traceback" not in said and "internal fault" not in said, said
+        assert "Traceback" not in said and "internal error" not in said, said
         assert out.exists() == (code == 0) and report.exists() == (code in (0, 3, 4, 5, 7)), said
         return Ran(code, said, json.loads(report.read_text()) if code == 0 else {}, out)
 

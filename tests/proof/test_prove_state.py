@@ -55,7 +55,7 @@ def test_what_depends_on_chance_alone_is_not_passed(tmp_path: Path) -> None:
     error = refused(tmp_path, random_in_a_function(seedless=True), lambda g: gds.rename(g, [("y", "z")]))
     assert error.exit_code == 7
     assert error.code == "nothing-comparable"
-    assert hint_of(error) == "--validate structure does without running it"
+    assert hint_of(error) == "--validate structure does not run it"
 
 
 def test_what_depends_on_chance_is_said_beside_what_was_compared(tmp_path: Path) -> None:

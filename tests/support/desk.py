@@ -275,7 +275,7 @@ def check_failed(ran: Ran, exit_code: int, code: str, **facts: Any) -> None:
 def check_said(ran: Ran, *words: str) -> None:
     """One line of error that holds WORDS (details and a hint count in), and no traceback."""
     assert "Traceback" not in ran.err, ran.err
-    assert "internal fault" not in ran.err, ran.err
+    assert "internal error" not in ran.err, ran.err
     assert len(ran.errors) == 1, ran.err
     said = ran.err[ran.err.index("Error: ") :]
     for line in said.splitlines()[1:]:

@@ -160,7 +160,7 @@ def test_all_of_it_is_told(desk: Desk) -> None:
         "  problems for all loaders",
         "    model/assets/words.txt is missing; a table is filled from it",
         "  problems for tf.saved_model.load, Keras' TFSMLayer",
-        "      gdsurgeon slim model -o OUT writes it for all loaders",
+        "      gdsurgeon slim model -o OUT writes a SavedModel for all loaders",
     ):
         assert line in said.splitlines(), said
     told = json.loads(desk.run("inspect", "model", "--json").out)
