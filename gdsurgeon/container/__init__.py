@@ -1,1 +1,1 @@
-"""The forms in which models are shipped: what stands around a graph, as spans of its file."""
+"""The file formats of models: the parts outside the graph, as spans of the file."""

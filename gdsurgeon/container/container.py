@@ -23,7 +23,7 @@ from gdsurgeon.wire.write import Chunk, SourceSpan, size_of
 MOST_NAMED = 20
 """Sets of tags that a message names."""
 MOST_GRAPHS = 1000
-"""MetaGraphs of a SavedModel, each of which is looked into."""
+"""The maximum number of MetaGraphs of a SavedModel that are read."""
 META_GRAPHS = 2
 """Field number of the MetaGraphDefs in a SavedModel."""
 
@@ -32,7 +32,7 @@ class Container(Protocol):
     """What is around a graph.
 
     Attributes:
-        kind: what it is called.
+        kind: the name of the kind.
         meta: the MetaGraph.
         checkpoint: the prefix of its checkpoint; '' where it has none.
         files: the state of the folder that it is; None where it is a file.
@@ -54,7 +54,7 @@ class Container(Protocol):
         """The MetaGraph in SOURCE, the file as it is written."""
 
     def reopened(self, source: Source) -> Container:
-        """The same with SOURCE in the place of its file."""
+        """Returns the same container with `source` instead of its file."""
 
 
 class SavedModel:
@@ -107,7 +107,7 @@ class SavedModel:
         return MetaGraph(source, place.value, place.end)
 
     def reopened(self, source: Source) -> SavedModel:
-        """The same with SOURCE in the place of its file."""
+        """Returns the same container with `source` instead of its file."""
         return SavedModel(self.folder, source, self._wanted, self.files)
 
 
@@ -148,7 +148,7 @@ class MetaGraphFile:
         return MetaGraph(source, 0, source.size)
 
     def reopened(self, source: Source) -> MetaGraphFile:
-        """The same with SOURCE in the place of its file."""
+        """Returns the same container with `source` instead of its file."""
         return MetaGraphFile(self._path, source, self._wanted)
 
 

@@ -1,4 +1,4 @@
-"""The collections of a MetaGraph where an edit has copied a scope: what lists the originals lists the copies, too."""
+"""Extends the collections of a MetaGraph after an edit has copied a scope: copies are listed with their originals."""
 
 from __future__ import annotations
 
@@ -86,7 +86,9 @@ def _runners(entries: Iterable[bytes], spell: Spell) -> Iterator[bytes]:
 
 
 def _with_contexts(key: str, entries: Iterable[bytes], copied: Copied, spell: Spell) -> Iterator[bytes]:
-    """ENTRIES, contexts of loops or conditionals, and those of the copies; what is copied inside of one is in it."""
+    """Yields `entries`, contexts of loops or conditionals, and those of the copies; copies inside a context are added
+    to it.
+    """
     for entry in entries:
         found = entry_of(key, message(CONTEXTS[key]), entry)
         copy = _copy(found, copied, spell)

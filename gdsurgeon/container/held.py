@@ -46,7 +46,7 @@ class Unlike(Exception):
 
 
 def held_by(graph: Graph, served: Served, function: SignatureFunction) -> dict[str, int]:
-    """The nodes of GRAPH that compute SERVED, held against those of FUNCTION, which computes it, too.
+    """Compares the nodes of `graph` that compute `served` with those of `function`, which computes the same.
 
     Returns:
         The nodes whose values the function captures, and the objects that it gets them from.

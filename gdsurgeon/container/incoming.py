@@ -19,8 +19,8 @@ class _Arrival:
 
     Attributes:
         stream: that standard input.
-        room: the folder for what is unpacked; None where nobody has asked for it, or none can be made.
-        model: the folder of the model; '' where none has come as a tar stream, None where nobody has looked.
+        room: the folder for unpacked files; None if it was not needed yet, or cannot be made.
+        model: the folder of the model; '' if standard input is not a tar stream, None if not examined yet.
     """
 
     def __init__(self) -> None:

@@ -1,6 +1,6 @@
 """What leads on from a path that is no model, and has to do with one: a part of it, a folder that holds some.
 
-And from a checkpoint that is another model's.
+The same for a checkpoint that belongs to a different model.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _checkpoint(path: str) -> str:
 
 
 def _folder(path: str) -> InputError:
-    """What is said of a folder that is none of a SavedModel."""
+    """Returns the error for a folder that is not a SavedModel."""
     name = printable(path)
     try:
         there = sorted(os.listdir(path))

@@ -31,7 +31,7 @@ class Model(NamedTuple):
 def load(path: StrPath) -> Graph:
     """The graph in the file or folder PATH (``-``: standard input).
 
-    It is a GraphDef in binary or text form, or that of a SavedModel or a MetaGraph, of which it is a part.
+    It is a GraphDef in binary or text form, or the GraphDef inside a SavedModel or a MetaGraph.
 
     Raises:
         InputError: it cannot be read, or is something else; the message says what.

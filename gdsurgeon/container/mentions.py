@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Entry = TypeVar("Entry", bound="Message")
 Spell = Callable[[str], "str | None"]
-"""What a node, a tensor or ``^node`` is called now; None: it is gone."""
+"""Returns the new name of a node, a tensor or ``^node``; None if it was removed."""
 
 CONTEXTS: Mapping[str, Literal["tensorflow.WhileContextDef", "tensorflow.CondContextDef"]] = {
     "while_context": "tensorflow.WhileContextDef",
@@ -36,11 +36,11 @@ _VARIABLE = ("variable_name", "initial_value_name", "initializer_name", "snapsho
 def respell(part: MetaGraphDef, spell: Spell, *, needs_saver: bool = True) -> bool:
     """Has PART, a MetaGraphDef or some fields of one, name nodes as SPELL does; returns whether it has changed.
 
-    What is gone leaves lists of names, and the variables that are listed. A saver whose nodes are gone goes as well
-    unless PART NEEDS a SAVER: import_meta_graph makes one for the variables that are listed.
+    Removed nodes are left out of lists of names and of variables. A saver whose nodes were removed is removed as well
+    unless `needs_saver`: import_meta_graph makes one for the listed variables.
 
     Raises:
-        EditError: a signature, the saver, an asset or an object needs a node that is gone.
+        EditError: a signature, the saver, an asset or an object needs a removed node.
         InputError: a collection is corrupt.
     """
     before = part.SerializeToString(deterministic=True)
@@ -109,7 +109,10 @@ def _respell_collection(key: str, collection: CollectionDef, spell: Spell) -> No
 
 
 def entry_of(key: str, kind: type[Entry], data: bytes) -> Entry:
-    """DATA, of the collection KEY, as a message of KIND. Raises InputError: it is none."""
+    """Returns `data`, of the collection `key`, as a message of `kind`.
+
+    Raises InputError: it is not such a message.
+    """
     try:
         return kind.FromString(data)
     except decode_error():
@@ -122,7 +125,7 @@ def _left(names: Iterable[str], spell: Spell) -> Iterator[str]:
 
 
 def respelt_entry(key: str, entry: bytes, spell: Spell) -> bytes | None:
-    """An entry of a collection of messages; None where what it describes is gone."""
+    """Returns an entry of a collection of messages with new names; None if its subject was removed."""
     if key in CONTEXTS:
         context = entry_of(key, message(CONTEXTS[key]), entry)
         return context.SerializeToString(deterministic=True) if respell_context(context, spell) else None
@@ -137,7 +140,7 @@ def respelt_entry(key: str, entry: bytes, spell: Spell) -> bytes | None:
 
 
 def _respelt(entry: Message, fields: Iterable[str], spell: Spell) -> bytes | None:
-    """ENTRY, with FIELDS as SPELL names nodes; None where one of these is gone."""
+    """Returns `entry` with the new names of nodes in `fields`; None if one of them was removed."""
     for field in fields:
         text = getattr(entry, field)
         if text:
@@ -167,8 +170,8 @@ def _unknown(found: VariableDef) -> bool:
 def respell_context(context: ContextDef, spell: Spell) -> bool:
     """Has a context name nodes as SPELL does; returns whether the nodes that it cannot do without are there.
 
-    Nodes are named in single fields, in lists, and in a map. Loaders of TensorFlow 1 refuse a context that names a node
-    that is gone: it leaves the lists and the map, and a nested context that cannot do without it is dropped.
+    Nodes are named in single fields, in lists, and in a map. Loaders of TensorFlow 1 refuse a context that names a
+    removed node: the node is removed from the lists and the map, and a nested context that requires it is dropped.
     """
     if any(getattr(context, field, "") and spell(getattr(context, field)) is None for field in _CONTEXT):
         return False

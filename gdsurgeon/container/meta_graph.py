@@ -1,4 +1,4 @@
-"""A MetaGraphDef as spans: its graph, and what stands around that; what was not edited is copied."""
+"""A MetaGraphDef as spans: its graph, and its other parts; unedited parts are copied."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ _SIGNATURES = 5
 _OBJECTS = 7
 """Field number of the object graph, by which tf.saved_model.load finds everything."""
 MOST_AROUND = 1 << 30
-"""Bytes beside the graph: they are parsed at once."""
+"""The maximum size in bytes of the parts outside the graph, which are parsed at once."""
 
 
 class Objects(NamedTuple):
-    """The objects of a model that take the place of those that it has.
+    """The new objects of a model.
 
     Attributes:
         graph: the objects.
         added: functions that they need, for the library.
-        dropped: names of functions of the library that nobody needs any longer.
+        dropped: names of library functions that are no longer needed.
     """
 
     graph: SavedObjectGraph
@@ -46,7 +46,7 @@ class Objects(NamedTuple):
 
 
 class Around(NamedTuple):
-    """What is written around a graph in the place of what was there.
+    """The new parts of a MetaGraph outside its graph.
 
     Attributes:
         signatures: by key; None: those that are there.
@@ -73,7 +73,7 @@ class MetaGraph:
 
     Attributes:
         graph: its graph, over a part of SOURCE.
-        held: what `held_nodes` says of it; None until somebody asks.
+        held: the result of `held_nodes`; None until it is needed.
 
     Raises:
         InputError: it is corrupt, or has no graph.
@@ -135,7 +135,7 @@ class MetaGraph:
         """The message as it is now: what names nodes of the graph has followed these.
 
         Raises:
-            EditError: what cannot do without a node that is gone names it.
+            EditError: a part requires a removed node.
         """
         if not self.graph.is_changed and around == AS_IT_IS:
             return [SourceSpan(self._source, self._start, self._end)]
@@ -173,7 +173,7 @@ class MetaGraph:
         return part.object_graph_def
 
     def members_lost(self) -> dict[str, int]:
-        """How many members of each collection are gone with the nodes that they name, where any are."""
+        """Returns the number of members that each collection loses because their nodes were removed."""
         part = message("tensorflow.MetaGraphDef")()
         for key, collection in self.around.collection_def.items():
             part.collection_def[key].CopyFrom(collection)
@@ -197,7 +197,7 @@ class MetaGraph:
 
 
 def _replacements(signatures: Mapping[str, SignatureDef], around: Around) -> bytes:
-    """SIGNATURES, objects and saver as fields; without objects what a loader runs first is said as TensorFlow 1 did."""
+    """Returns signatures, objects and saver as fields; without objects, initialization is as in TensorFlow 1."""
     added = message("tensorflow.MetaGraphDef")()
     if around.saver is not None:
         added.CopyFrom(around.saver)

@@ -59,7 +59,7 @@ class ObjectGraph:
 
     @property
     def callables(self) -> list[str]:
-        """What the model calls its own functions, beside its signatures."""
+        """Returns the names of the model's functions other than its signatures."""
         root = self.proto.nodes[0].children if self.proto.nodes else ()
         return [child.local_name for child in root if self._at(child.node_id).WhichOneof("kind") == "function"]
 
@@ -79,7 +79,7 @@ class ObjectGraph:
         return list(known[name].bound_inputs) if name in known else []
 
     def held(self, calls: Iterable[Node]) -> dict[str, int]:
-        """The objects that nodes stand for: what CALLS of concrete functions pass in their places."""
+        """Returns the objects that nodes stand for, from the arguments of `calls` of concrete functions."""
         out: dict[str, int] = {}
         for node in calls:
             called = node.attr("f")
@@ -94,7 +94,7 @@ class ObjectGraph:
         return self._at(place).constant.operation
 
     def _at(self, place: int) -> SavedObject:
-        """The object at PLACE. Raises InputError: there is none."""
+        """Returns the object number `place`. Raises InputError: it does not exist."""
         if not 0 <= place < len(self.proto.nodes):
             count = len(self.proto.nodes)
             line = (
@@ -129,7 +129,7 @@ class ObjectGraph:
         self._forget_unnamed()
 
     def _map(self) -> SavedObject:
-        """The object whose children are the signatures; one that no object names where there is none."""
+        """Returns the object whose children are the signatures; a new object if there is none."""
         for item in self.proto.nodes:
             if item.user_object.identifier == SIGNATURE_MAP:
                 return item

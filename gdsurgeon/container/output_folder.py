@@ -33,15 +33,15 @@ REPLACED = frozenset((GRAPH_FILE, TEXT_FILE, FINGERPRINT))
 
 
 class OutputFolder(Closing):
-    """Where a SavedModel is written: staged beside its target, perhaps proven, then published by a rename.
+    """The output of a SavedModel: staged next to its target, proven if requested, then published by a rename.
 
-    What the model has beside its graph (checkpoint, assets, ...) is linked, or copied where links are not possible. An
-    earlier SavedModel of that name is exchanged for the new one in one step. No other folder is replaced, or added to.
+    The model's other files (checkpoint, assets, ...) are hard-linked, or copied if links are not possible. An earlier
+    SavedModel of the same name is exchanged for the new one in one step. No other folder is replaced or extended.
 
     Use as a context manager, as `OutputFile`.
 
     Attributes:
-        beside: further files that it is to hold, by their paths in it: files that there are, or what is written.
+        beside: further files, by their paths in the folder: existing files, or content to write.
 
     Args:
         path: the output.
@@ -110,7 +110,7 @@ class OutputFolder(Closing):
         return graph_file
 
     def _superseded(self) -> set[str]:
-        """The files of the model's checkpoint, where it is to hold another."""
+        """Returns the files of the model's checkpoint if a different checkpoint replaces it."""
         if index_path(CHECKPOINT) not in self.beside:
             return set()
         folder, name = os.path.split(CHECKPOINT)
@@ -210,7 +210,7 @@ class FolderBackup:
     name before has it again. To enter it does nothing, so that a signal that comes there leaves nothing.
 
     Args:
-        folder: what is kept.
+        folder: the folder to keep.
         backup: its other name.
         output: the output.
     """

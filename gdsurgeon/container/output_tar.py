@@ -23,12 +23,12 @@ File = tuple[str, list[Chunk] | None]
 class OutputTar(Closing):
     """Standard output, to which a SavedModel is written as a tar stream of what is in its folder.
 
-    Where somebody has to read it first it is staged as a folder in that for temporary files.
+    If the result must be read first, it is staged in a folder for temporary files.
 
     Use as a context manager, as `OutputFile`.
 
     Attributes:
-        beside: as of `OutputFolder`.
+        beside: see `OutputFolder`.
 
     Args:
         model: the folder that is edited; '' where a new one is made.
@@ -55,7 +55,7 @@ class OutputTar(Closing):
         return self._stream.is_terminal()
 
     def close(self) -> None:
-        """The folder in which it is put together is gone."""
+        """Removes the staging folder."""
         self._stack.close()
 
     def stage(self, chunks: Iterable[Chunk]) -> str:
@@ -73,7 +73,7 @@ class OutputTar(Closing):
         return graph_file
 
     def publish(self) -> None:
-        """Streams what is staged. Raises OutputError, or BrokenPipeError: the reader is gone."""
+        """Streams the staged files. Raises OutputError, or BrokenPipeError: the reader has closed the stream."""
         self._stream.stream(packed(_listed(self._staged, None)))
 
     def stream(self, chunks: Iterable[Chunk]) -> None:

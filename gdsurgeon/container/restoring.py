@@ -27,7 +27,7 @@ from gdsurgeon.wire.protos import FunctionDef, MetaGraphDef, NodeDef
 INIT_COLLECTIONS = (MAIN_OP, "legacy_init_op")
 RESTORE = "RestoreV2"
 _TEXTS = {"Restore": (1,), "RestoreSlice": (1, 2), RESTORE: (1, 2)}
-"""Ops that read a checkpoint, and where they are told which tensors, and which slices of them."""
+"""Ops that read a checkpoint, with the inputs that name the tensors and their slices."""
 _PASSED_ON = IDENTITY | {"Reshape", "Cast"}
 
 
@@ -40,7 +40,9 @@ def restoring(model: MetaGraph, checkpoint: str) -> Restoring | None:
 
 
 def initialising(model: MetaGraph, assets: str) -> Restoring | None:
-    """The run by which a loader initialises MODEL, whose assets are in the folder ASSETS; None: there is none."""
+    """Returns the run by which a loader initializes `model`, whose assets are in the folder `assets`; None if there is
+    none.
+    """
     around = model.around
     present = [key for key in INIT_COLLECTIONS if key in around.collection_def]  # to ask for a missing one adds it
     targets = [name for key in present for name in around.collection_def[key].node_list.value]

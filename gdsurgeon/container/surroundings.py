@@ -93,7 +93,7 @@ def surroundings(meta: MetaGraph, folder: str = "") -> Surroundings:
 
     Args:
         meta: as it is in its file.
-        folder: of the SavedModel that it is part of; its files are read, too. '' if the files do not matter.
+        folder: of the SavedModel that it is part of; its files are read as well. '' if the files do not matter.
 
     Returns:
         The values by place, in a fixed order. The first string of a place is one of ``tags``, ``meta info``,
@@ -172,7 +172,7 @@ def _assets(around: MetaGraphDef, files: Mapping[str, Value] | None) -> Iterator
 
 
 def _files(folder: str) -> dict[str, Value]:
-    """The size and the SHA-256 of each file in FOLDER besides the graph and the checkpoint."""
+    """Returns the size and the SHA-256 of each file in `folder`, except the graph and the checkpoint."""
     out: dict[str, Value] = {}
     try:
         with Folder(folder) as opened:

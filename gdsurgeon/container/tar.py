@@ -14,7 +14,7 @@ from gdsurgeon.wire.write import Chunk, size_of
 
 MAGIC_AT, MAGIC = 257, b"ustar"
 BLOCK = 512
-"""Bytes of a header; what a file holds is filled up to a multiple of them."""
+"""The size in bytes of a header; the content of a file is padded to a multiple of it."""
 MOST_MEMBERS = 100_000
 """Files and folders of an archive."""
 LONGEST_NAME, LONGEST_PART = 1024, 255
@@ -148,7 +148,7 @@ def unpack(read: Callable[[int], bytes], folder: str, name: str) -> None:
     Args:
         read: returns the next bytes of it, at most so many as it is asked for; none at its end.
         folder: gets nothing that would not lie in it, and neither links nor devices.
-        name: what the stream is called in messages.
+        name: the name of the stream in messages.
 
     Raises:
         InputError: it is broken, cut short or too long, or holds something else than files and folders.

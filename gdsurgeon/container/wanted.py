@@ -10,7 +10,7 @@ class Wanted(NamedTuple):
 
     Attributes:
         tags: of the MetaGraph; () where there is one alone, or one to serve.
-        signatures: keys of those that are looked at; () for all.
+        signatures: keys of the selected signatures; () for all.
         checkpoint: prefix of the checkpoint; '' for the model's own.
     """
 

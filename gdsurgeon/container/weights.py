@@ -1,4 +1,4 @@
-"""The variables of a model as a GraphDef of constants: what stands around the values, and spans of the checkpoint."""
+"""The variables of a model as a GraphDef of constants: their values are spans of the checkpoint."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ def strings_value(texts: Sequence[str]) -> AttrValue:
 
 
 def said_by_inputs(definition: OpDef, sources: Sequence[int]) -> dict[str, AttrValue]:
-    """The attrs that say how many inputs there are, and of which dtypes; none where the number cannot be right."""
+    """Returns the attrs that the number and dtypes of inputs determine; none if the number cannot be right."""
     several = [arg for arg in definition.inputs if arg.number_attr or arg.list_attr]
     counts = {arg.number_attr or arg.list_attr for arg in several}
     left = len(sources) - (len(definition.inputs) - len(several))

@@ -59,8 +59,8 @@ class Body:
         values: AttrValues for the attrs of the function, as a call gives them; with them there is nothing to commit.
         lenient: whether to read as much as can be read: of an op that is not known the outputs are taken to be those
             that are read, and an attr that the call lacks is empty.
-        shapes: of the arguments, as calls give them, in the place of what the function states; of those that are
-            missing nothing is known.
+        shapes: of the arguments, as calls pass them, instead of those that the function states; missing ones are
+            unknown.
 
     Attributes:
         graph: the body. It shares the library with the owner. Nodes have the names that they have in the function.
@@ -106,7 +106,7 @@ class Body:
         self._retyped: dict[Node, tuple[int, Shape]] = {}
 
     def retype(self, end: Node, dtype: int, shape: Shape = None) -> None:
-        """Has an argument or a result be of another dtype, as calls will have it, too.
+        """Changes the dtype of an argument or a result; calls must be changed likewise.
 
         Args:
             end: the argument or the result.

@@ -49,7 +49,7 @@ class Rows:
     @overload
     def get(self, name: str, default: int) -> int: ...
     def get(self, name: str, default: int | None = None) -> int | None:
-        """The row of NAME, or DEFAULT where there is none."""
+        """Returns the row of `name`, or `default` if there is none."""
         if self._apart:
             self._looked += len(self._parts)
             if self._looked > self._PAYS * self._apart:
@@ -94,7 +94,7 @@ class Near(dict[str, int]):
     Attributes:
         odd: the inputs that are not plainly a name so far. The k-th has the number ``_ODD + k``, a control input
             ``_ODD_CONTROL + k``: the highest byte tells one from the other, and both from a row and from `END`.
-        far: the rows of what was read of those before.
+        far: the rows of the records that were read for them.
     """
 
     def __init__(self, rows: Rows, names: dict[str, int]) -> None:
@@ -158,7 +158,7 @@ def places(column: array[int], value: int) -> Iterator[int]:
 
 
 def close_together(rows: Iterable[int], starts: Sequence[int], ends: Sequence[int]) -> Iterator[list[int]]:
-    """ROWS in groups that are read at once: small records that lie close together, upwards; a large one is by itself.
+    """Yields `rows` in groups that are read at once: small records close together, ascending; a large one separately.
 
     Args:
         rows: in any order.

@@ -97,7 +97,10 @@ def _has_texts(buf: Buffer, start: int, end: int, count: int) -> bool:
 
 
 def packed_strings(data: bytes, count: int) -> list[bytes]:
-    """The COUNT strings of a tensor's content, their lengths first. Raises WireError: there are others."""
+    """Returns the `count` strings of a tensor's content, which begins with their lengths.
+
+    Raises WireError: wrong count.
+    """
     lengths: list[int] = []
     pos = 0
     while len(lengths) < count:
@@ -144,7 +147,7 @@ def _dims(buf: Buffer, start: int, end: int) -> tuple[int, ...] | None:
 
 
 def constant_header(node: Node) -> TensorHeader | None:
-    """The header of a Const's value, whatever its size; None where there is none or it is corrupt."""
+    """Returns the header of a Const's value, whatever its size; None if it is missing or corrupt."""
     if node.record is None or "value" not in node.header.attrs or "value" in node._attrs:
         data = node.attr_bytes("value")
         return None if data is None else header_of(data)
@@ -174,7 +177,7 @@ def _tensor_in_attr(buf: Buffer, start: int, end: int) -> tuple[int, int] | None
 
 
 def constant_span(node: Node) -> SourceSpan | None:
-    """The bytes of the TensorProto that is a Const's value; None where there is none or it is corrupt."""
+    """Returns the bytes of the TensorProto in a Const's value; None if it is missing or corrupt."""
     record = node.record
     try:
         if record is None or "value" not in node.header.attrs or "value" in node.changed_attrs:

@@ -1,4 +1,4 @@
-"""The function library: carried through by span, decoded when somebody looks, extended by whole functions."""
+"""The function library: copied by span, decoded on demand, extended by whole functions."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ MOST_FUNCTIONS = 100_000
 
 
 class FunctionLibrary:
-    """The functions of a graph. What was not changed is written by copying its bytes.
+    """The functions of a graph. Unchanged functions are written by copying their bytes.
 
     Args:
         source: the graph's source.
@@ -108,7 +108,7 @@ class FunctionLibrary:
     def reachable(self, names: Iterable[str], *, gradients: bool = False) -> list[str]:
         """Those of NAMES that the library has, and the functions that they call, directly or not, each once.
 
-        With GRADIENTS, also the functions that are registered as gradients of any of these.
+        With `gradients`, also the functions that are registered as gradients of any of them.
         """
         registered: dict[str, list[str]] = {}
         for gradient in self.gradients() if gradients else ():
@@ -136,7 +136,7 @@ class FunctionLibrary:
         return [*self._gradients.values(), *self._new_gradients.values()]
 
     def other_fields(self) -> bytes:
-        """What the file has in its library beside functions and GradientDefs, serialised."""
+        """Returns the fields of the library other than functions and GradientDefs, serialized."""
         out: list[bytes] = []
         for span in self._spans:
             data = self._source.read(span.value, span.end - span.value)
@@ -312,7 +312,7 @@ class Nodes(NamedTuple):
     Attributes:
         names: one for each node.
         inputs: for each node its inputs as they are spelt.
-        forms: what nodes have beside names, inputs and debug info, serialised, each once.
+        forms: the serialized fields of nodes other than names, inputs and debug info, each once.
         form_of: for each node the index of its form.
     """
 

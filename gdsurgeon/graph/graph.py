@@ -34,8 +34,8 @@ T = TypeVar("T")
 class Graph:
     """A GraphDef that can be changed.
 
-    Loading reads nothing but the beginning of the file. A node is made when it is asked for, by name, by an input
-    that leads to it, or by iteration; what was never touched is written by copying its bytes.
+    Loading reads only the beginning of the file. A node is made on demand: by name, by an input that leads to it, or
+    by iteration. Untouched nodes are written by copying their bytes.
 
     Args:
         source: the bytes, a binary GraphDef.
@@ -182,7 +182,7 @@ class Graph:
         return list(self.names())
 
     def __getitem__(self, name: str) -> Node:
-        """The node NAME. Raises EditError where there is none; see `missing`."""
+        """Returns the node `name`. Raises EditError if there is no such node; see `missing`."""
         given: object = name
         if not isinstance(given, str):
             raise ArgumentError("Graph", "name", "str", found=given)
@@ -214,7 +214,7 @@ class Graph:
         return node if node.exists else None
 
     def base_node(self, name: str) -> Node:
-        """The node that is called NAME in the file; one that does not exist where there is none."""
+        """Returns the node with the name `name` in the file; a missing node if there is no such node."""
         node = self._nodes.get(name)
         if node is None:
             node = Node(self, name, UNLOCATED, base_name=name)
@@ -520,7 +520,7 @@ class Graph:
             self._overlay.drop(node)
 
     def _users_besides(self, node: Node, going: Container[Node], names: set[str | None]) -> list[Node]:
-        """The users of NODE, but for some of those that are GOING, whose names in the file are NAMES.
+        """Yields the users of `node`, without some that are `going`, whose names in the file are `names`.
 
         Of many nodes that go, most are read by others that go.
         """
@@ -702,7 +702,7 @@ class Graph:
         return self.is_edited or self.functions.is_changed
 
     def touched(self) -> list[Node]:
-        """The nodes that are to be written anew or were added."""
+        """Returns the nodes that were added or must be encoded again."""
         return [*self._overlay.touched, *self._overlay.added]
 
     def removed(self) -> list[Node]:
@@ -732,7 +732,7 @@ class Graph:
             UsageError: the graph is a part of a SavedModel or MetaGraph.
             OutputError: it cannot be written.
 
-            What was at PATH is as it was then.
+            If it fails, the earlier file at `path` is unchanged.
         """
         path = os.fspath(path)
         if self._serving is not None and not self._stands_alone:

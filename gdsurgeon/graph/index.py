@@ -83,7 +83,7 @@ class Table:
         offsets: where each row's edges begin; one more at the end.
         odd_edges: the places in `edges` of all but what plainly reads an output 0, ascending.
         unresolved: the inputs that name no node, as they are spelt.
-        unread: the rows of which no data input reads an output.
+        unread: the rows whose outputs no data input reads.
         layout: see `Layout`.
     """
 
@@ -203,7 +203,7 @@ class Table:
         return None if min(out.edges, default=0) < 0 else out  # something reads a node that is gone
 
     def _splice_edges(self, table: Table, part: Copied, moved: Sequence[int]) -> None:
-        """Adds the edges of the rows PART of TABLE, of which each is the row that MOVED says."""
+        """Adds the edges of the rows `part` of `table`; `moved` maps them to their new rows."""
         first, last = table.offsets[part.first], table.offsets[part.last]
         shift, bits, mask = len(self.edges) - first, self.PORT_BITS, (1 << self.PORT_BITS) - 1
         self.edges.extend([moved[code >> bits] << bits | code & mask for code in table.edges[first:last]])
@@ -308,7 +308,7 @@ class Table:
                 self._set_edge(i, row << self.PORT_BITS)
 
     def _add_odd(self, at: int, text: str, code: int | None) -> None:
-        """Notes the edge at AT, spelt as TEXT, with its CODE; where there is none, it is left for the end."""
+        """Records the edge at `at`, spelled `text`, with its `code`; without a code, it is resolved at the end."""
         self.odd_edges.append(at)
         if code is None:
             self._pending.append((at, text))
@@ -380,7 +380,7 @@ class Table:
         return bytes(self._kinds[self.offsets[first] + first : self.offsets[last] + last])
 
     def plain_reads(self) -> array[int]:
-        """For each edge the row of which it plainly reads output 0; of the odd ones 0."""
+        """Returns for each edge the row whose output 0 it reads plainly; 0 for irregular edges."""
         data, room = little_endian(self.edges), self.PORT_BITS // 8
         rows = bytearray(len(data) // 2)
         for i in range(room):
@@ -392,7 +392,7 @@ class Table:
 
     @cached_property
     def missing(self) -> dict[str, list[int]]:
-        """The rows whose inputs name a node that there is not, by that name."""
+        """Returns the rows with inputs from missing nodes, by the name of the missing node."""
         out: dict[str, list[int]] = {}
         for at in self.odd_edges if self.unresolved else ():
             code = self.edges[at]
@@ -443,7 +443,7 @@ class Table:
 
     @cached_property
     def colocations(self) -> dict[str, list[int]]:
-        """For each name the rows that are colocated with it; whoever has read all attrs anyway may set this."""
+        """Returns for each name the rows that are colocated with it; code that reads all attrs anyway may set this."""
         out: dict[str, list[int]] = {}
         row = 0
         for item in scanned(self.source):

@@ -1,7 +1,7 @@
 """The journal of a graph: what every change has replaced, so that changes can be taken back, and made again.
 
-Changes are noted while an edit runs. If the edit raises, they are taken back: the graph is as it was. What was noted of
-edits that succeeded is kept, so that the graph can be shown as it was between two of them.
+Changes are recorded while an edit runs. If the edit raises, they are undone, and the graph is as before. Records of
+successful edits are kept, so that the graph can be shown in its state between two edits.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Journal:
 
     Attributes:
         depth: how many edits run, one inside the other; 0: nothing is noted.
-        rewinds: how often changes were taken back or made again: what was derived from a graph is outdated then.
+        rewinds: how often changes were undone or redone: data derived from the graph is outdated then.
         order_kept: the dict whose order an entry of the running edit can restore, or None; see `reordered`.
     """
 

@@ -40,10 +40,10 @@ def no_node(name: str, became: str, called: str, count: int, known: Iterable[str
 
     Args:
         name: of the node.
-        became: what an edit before has made of it; '' where that is nothing.
-        called: what the graph is called.
+        became: what an earlier edit did with the node; '' if nothing.
+        called: the name of the graph.
         count: of its nodes.
-        known: names that it may be a slip for.
+        known: names that may be suggested for a typo.
     """
     if became:
         facts = {"node": name, "reason": became}
@@ -58,7 +58,7 @@ def no_node(name: str, became: str, called: str, count: int, known: Iterable[str
 
 
 def parse_input(text: str) -> InputRef | None:
-    """``^node``, ``node`` or ``node:index`` taken apart, or None where TEXT is none of them."""
+    """Parses ``^node``, ``node`` or ``node:index``; None if `text` is none of them."""
     if text[:1] == "^":
         return InputRef(text[1:], CONTROL) if len(text) > 1 and ":" not in text else None
     node, colon, index = text.rpartition(":")
@@ -150,6 +150,6 @@ def free_scope(names: Iterable[str], scope: str) -> str:
 
 
 def plain_tensor(text: str) -> str:
-    """A tensor without a needless ``:0``; what is none stays as it is."""
+    """Returns a tensor name without a redundant ``:0``; any other text is unchanged."""
     found = parse_input(text)
     return text if found is None else format_input(*found)

@@ -1,4 +1,4 @@
-"""Nodes and their outputs: handles on records, decoded when somebody looks, and what has been changed of them."""
+"""Nodes and their outputs: handles on records that are decoded on demand, with recorded changes."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class Output(Handle):
 
 
 class Unlocated(Enum):
-    """The record of a node that nobody has asked for yet."""
+    """Marks the record of a node that was not yet located."""
 
     UNLOCATED = 0
 
@@ -228,7 +228,7 @@ class Node(Handle):
             self._header = None
 
     def become_copy(self, original: Node) -> None:
-        """Takes over the header, op, device and attrs of a node of which this is a copy. Only the graph calls this."""
+        """Copies the header, op, device and attrs of `original` to this node. Called only by the graph."""
         self._header, self._attrs = original._header, dict(original._attrs)
         self._op_override, self._device_override = original._op_override, original._device_override
 
@@ -364,7 +364,7 @@ class Node(Handle):
         return self.record.source.read(self.record.body + start, end - start)
 
     def attr_size(self, key: str) -> int:
-        """Bytes of the serialised AttrValue of attr KEY; 0 where there is none."""
+        """Returns the size in bytes of the serialized AttrValue of the attr `key`; 0 if there is none."""
         if key in self._attrs:
             return len(self._attrs[key] or b"")
         start, end = self.header.attrs.get(key, (0, 0)) if self.record is not None else (0, 0)
@@ -403,12 +403,12 @@ class Node(Handle):
         return definition.attrs[key].default if definition is not None and key in definition.attrs else value
 
     def text_attr(self, key: str) -> str:
-        """The value of a string attr; '' where there is none."""
+        """Returns the value of a string attr; '' if there is none."""
         value = self.plain_attr(key)
         return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else ""
 
     def ints_attr(self, key: str) -> list[int]:
-        """The value of an attr that is a list of ints; [] where there is none."""
+        """Returns the value of an attr that is a list of ints; [] if there is none."""
         value = self.attr(key)
         return [] if value is None else list(value.list.i)
 
@@ -509,7 +509,7 @@ _guard(Node, ("_graph", "_name", "_base_name", "_op_override", "_device_override
 
 
 def check_output(output: Output) -> None:
-    """Raises EditError where the node is not there, or has no such output as far as is known."""
+    """Raises EditError if the node does not exist, or is known not to have such an output."""
     node = output.node
     if not node.exists:
         raise EditError(f"the graph has no node {quoted(node.name)}", code="no-such-node", facts={"node": node.name})

@@ -21,12 +21,12 @@ class Overlay:
         current: added and renamed nodes, by their names now.
         left: names in the file whose nodes are renamed or removed, as keys.
         respelt: the names now of the renamed, by those in the file.
-        touched: nodes of the file that are to be encoded again, in the order in which they were touched.
-        removed: nodes of the file that are gone.
+        touched: nodes of the file that must be encoded again, in the order of their changes.
+        removed: removed nodes of the file.
         added: other nodes, in order, each with the node of the file that it follows; None: at the end.
         users: for a node those that read it, or wait for it, or have done so.
         colocated: likewise those that are colocated with it.
-        versions: what the file says of versions now, a serialised VersionDef; None: what it said.
+        versions: the new versions of the file, a serialized VersionDef; None if unchanged.
     """
 
     def __init__(self, journal: Journal) -> None:

@@ -48,11 +48,11 @@ class Record(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """What a pass over the file has seen beside the nodes' content.
+    """Data about the file outside the content of its nodes, collected in one pass.
 
     Attributes:
         node_count: node records.
-        end_of_nodes: the offset after the last node record; 0 where there is none.
+        end_of_nodes: the offset after the last node record; 0 if there are no nodes.
         others: the top-level fields that are not nodes.
     """
 
@@ -88,8 +88,8 @@ class Batch(NamedTuple):
         run: their records.
         names: one for each node.
         inputs: those of all nodes as they are spelt, with an empty one after each node (as a node's own may be).
-        forms: what nodes have beside names and inputs, serialised, each once; none at all where it was not asked for.
-        ops: the op of each form; where those were not asked for, the ops that there are, each once.
+        forms: the serialized fields of nodes other than names and inputs, each once; empty if not requested.
+        ops: the op of each form; if forms were not requested, the ops that occur, each once.
         form_of: for each node the index of its form.
     """
 
@@ -112,7 +112,7 @@ Item = Batch | Record | Field
 
 
 def batches(source: Source, *, forms: bool = False) -> Iterator[Item]:
-    """Everything in the file, in its order: nodes in batches as far as they are regular, and one by one where not.
+    """Yields the whole file in order: regular nodes in batches, irregular ones one by one.
 
     A regular node has one name, with which an input can name it, and one op; with FORMS also nothing that protobuf
     cannot read, and outside its attrs nothing that it does not know.
@@ -229,4 +229,6 @@ def input_kind(text: str) -> bytes:
 
 _MARK, _OP_MARK = b"\x0a\x00\x1a\x00", b"\x12\x00"
 _APART = b"\xfa\xff\xff\xff\x0f\x0bend of node"
-"""A field of the highest number: what was put between nodes is as often found again, unless a node holds it as well."""
+"""A field with the highest number: data between nodes is found again as often as it was put there, unless a node holds
+it as well.
+"""

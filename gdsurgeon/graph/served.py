@@ -74,10 +74,10 @@ def _open(graph: Graph, inputs: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def tensor_now(graph: Graph, text: str) -> str | None:
-    """What the model calls TEXT, a node, a tensor or ``^node`` of the file, now that GRAPH is edited; None: it is gone.
+    """Returns the present name of `text`, a node, a tensor or ``^node`` of the file; None if it was removed.
 
-    It follows the node to its new name. Where an edit has put another node under the old name it stays with the name:
-    that is what is served in its place.
+    The name follows the node to its new name. If an edit has put a different node under the old name, the name
+    remains, because the model's signatures return that node instead.
     """
     control, name = text[:1] == "^", text.removeprefix("^")
     node, _, port = name.partition(":")

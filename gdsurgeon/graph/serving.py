@@ -19,7 +19,7 @@ PREDICT = "tensorflow/serving/predict"
 """The method of a signature that takes tensors by name and gives tensors by name."""
 
 INIT = "__saved_model_init_op"
-"""The key of a signature that nobody calls: what it gives has a loader run once."""
+"""The key of a signature that callers do not use: loaders run its output once."""
 
 
 class Served(NamedTuple):
@@ -71,7 +71,7 @@ class Saver(NamedTuple):
         file_name: the tensor that is fed with the checkpoint's prefix.
         restore: the node that is run to restore.
         save: the tensor that is fetched to save.
-        variables: what is restored and saved.
+        variables: the restored and saved variables.
     """
 
     file_name: str
@@ -86,13 +86,13 @@ that it must have and the device of its constant. Raises EditError where one has
 
 
 class Copied(NamedTuple):
-    """A scope of the graph that an edit has copied: what stands around the graph follows.
+    """A scope that an edit has copied; the parts of the model outside the graph must follow.
 
     Attributes:
         source, target: the scopes of the originals and of the copies, each with a slash at the end.
         nodes: the copy of each node.
         frames: what while loops are called in the copy, by their names.
-        keys: the keys that a checkpoint is to have, and for each the key of the tensor that it is to hold.
+        keys: the new keys of the checkpoint, each with the key of the tensor to store.
     """
 
     source: str
@@ -102,7 +102,7 @@ class Copied(NamedTuple):
     keys: Mapping[str, str]
 
     def spelt(self, text: str) -> str:
-        """What TEXT, a name in the scope or beside it, is in the copy."""
+        """Returns the name in the copy for `text`, a name in the scope or outside."""
         return self.target + text.removeprefix(self.source)
 
 
@@ -110,15 +110,15 @@ class Serving(NamedTuple):
     """How a graph is served. All names are those of the file.
 
     Attributes:
-        kind: what the model is: a SavedModel, a MetaGraph.
+        kind: the kind of the model: a SavedModel, a MetaGraph.
         checkpoint: the prefix of its checkpoint; '' where it has none.
         signatures: by key.
-        meant: the keys of those that are looked at; none: all that somebody calls.
-        restoring: the run that restores its checkpoint; None where there is none.
+        meant: the keys of the selected signatures; empty for all called ones.
+        restoring: the run that restores its checkpoint; None if there is none.
         initialising: the run by which a loader initialises tables and more, after that; None: none.
         keys: where the checkpoint has the values of variables, by their nodes.
-        apart: those of these nodes that RESTORING does not restore: only who reads the model's objects does.
-        saver: what an edit has put there, in an edited graph, to restore all of KEYS: RESTORING is no longer there.
+        apart: the nodes that `restoring` does not restore: only readers of the model's objects do.
+        saver: in an edited graph, the saver that an edit has added to restore all of `keys`; it replaces `restoring`.
         before: the same as the file has it, where an edit has changed how the graph is served.
         weights: makes constants of variables; None where there is no checkpoint.
         copies: scopes that edits have copied, in order.
@@ -153,7 +153,7 @@ class Serving(NamedTuple):
 
     @property
     def adds_keys(self) -> bool:
-        """Whether variables were copied that are to be restored from its checkpoint."""
+        """Returns whether variables were copied that the checkpoint must restore."""
         return bool(self.checkpoint) and any(copied.keys for copied in self.copies)
 
     @property
@@ -186,13 +186,13 @@ class Serving(NamedTuple):
 
     @property
     def called(self) -> dict[str, Served]:
-        """The signatures that somebody calls, or those of them that are meant."""
+        """Returns the signatures for callers, or the selected ones."""
         keys = self.meant or [key for key in self.signatures if key != INIT]
         return {key: self.signatures[key] for key in keys if key in self.signatures}
 
 
 def no_signature(key: str, signatures: Collection[str]) -> Remark:
-    """That there is no signature KEY, with the one that may be meant, or else those that there are."""
+    """Returns the remark that there is no signature `key`, with a suggestion, or the existing keys."""
     called = sorted(other for other in signatures if other != INIT)
     near = nearest(key, called)
     there = "" if near or not called else f" Its signatures are: {named(called)}."

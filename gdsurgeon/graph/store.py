@@ -37,7 +37,7 @@ class Finder(Protocol):
         """Whether there is a node NAME, where `record` can tell."""
 
     def record(self, name: str) -> Record | None:
-        """The record of the node NAME, or None where there is none."""
+        """Returns the record of the node `name`, or None if there is none."""
 
     def users(self, name: str) -> Iterable[str]:
         """The nodes that may have NAME as input or control input, whether or not there is a node of that name."""
@@ -122,7 +122,7 @@ class Store:
 
     Args:
         source: the bytes, a binary GraphDef.
-        finder: finds what it can tell of without an index, where there is one.
+        finder: finds nodes without an index, as far as it can.
         index: makes the index of all nodes; or None, where they have to be read for it.
     """
 
@@ -197,7 +197,7 @@ class Store:
         return record
 
     def records(self, names: Iterable[str]) -> list[Record | None]:
-        """What `record` gives for each of NAMES, of which many lie close together.
+        """Returns the result of `record` for each of `names`; efficient if many are close together.
 
         Raises:
             InputError: several nodes have one of the names.

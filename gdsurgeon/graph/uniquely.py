@@ -12,11 +12,11 @@ from gdsurgeon.wire.write import read_chunks
 
 
 def uniquely_named(graph: Graph) -> Graph:
-    """GRAPH where each node has a name of its own; else one in which it has, and whose `mended` says how.
+    """Returns `graph` if all names are unique; else a graph with unique names, whose `mended` lists the changes.
 
-    Of nodes that are the same, word for word, the first stays. Others are given new names; a node that reads one of
-    them reads the last that stands before it, or the first of all where none does: files have nodes behind what they
-    read. TensorFlow takes no such file, so that nobody can say what it meant.
+    Of equal nodes, byte for byte, the first is kept. Others get new names. A node with such an input reads the last
+    one before it, or the first of all if there is none before it, because files have nodes after their inputs.
+    TensorFlow refuses such a file, so its meaning is not defined.
     """
     names = graph.store.names
     if len({*names}) == len(names) or graph.serving is not None:

@@ -19,11 +19,11 @@ from gdsurgeon.wire.scan import VERSIONS
 from gdsurgeon.wire.write import Chunk, SourceSpan, read_chunks
 
 Replacement = tuple[int, int, list[Chunk]]
-"""(start, end, what comes instead) of a stretch of a source that is not copied."""
+"""(start, end, replacement) of a stretch of a source that is not copied."""
 
 
 def spliced(store: Store, replacements: Iterable[Replacement]) -> list[Chunk]:
-    """The file of STORE with REPLACEMENTS in the place of some of its stretches."""
+    """Returns the file of `store` with `replacements` for some of its stretches."""
     source = store.source
     out: list[Chunk] = []
     pos = 0
@@ -45,13 +45,13 @@ def replaced_nodes(
     added: Mapping[Node, Node | None],
     records: dict[Node, list[Chunk]],
 ) -> list[Replacement]:
-    """What comes in the place of nodes, and after them.
+    """Returns the replacements for changed nodes, and the nodes added after them.
 
     Args:
         store: the file.
         touched, removed: nodes of the file.
         added: other nodes, each with the node of the file that it follows; None: it comes at the end.
-        records: what of these was encoded before; what is missing is added.
+        records: nodes that were already encoded; missing ones are added.
     """
 
     def record(node: Node) -> list[Chunk]:
@@ -80,7 +80,7 @@ def replaced_nodes(
 
 
 def replaced_beside(store: Store, functions: FunctionLibrary, versions: bytes | None) -> list[Replacement]:
-    """What comes in the place of the function library, and of the versions, which are VERSIONS now; None: they stay."""
+    """Returns the replacements for the function library and the versions, now `versions`; None if unchanged."""
     out: list[Replacement] = []
     end = store.layout.end_of_nodes
     if functions.is_changed:

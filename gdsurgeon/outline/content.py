@@ -34,7 +34,7 @@ class Content(Data):
     """What there is to see of a graph, or of the body of a function: a row a node, in each column.
 
     Attributes:
-        title: what the graph is called.
+        title: the name of the graph.
         names: of the nodes.
         ops: of the nodes.
         inputs: the data inputs of each: the row of a node and the index of its output; one that leads nowhere is not
@@ -44,13 +44,13 @@ class Content(Data):
         attrs: key and value, as people write them, but for `PLUMBING`.
         devices: where each asks to run, '' for anywhere.
         calls: the functions that each calls.
-        parameters: how many numbers each holds that training may have set: elements of floating-point and 8-bit
-            constants, and of variables; where there are signatures, of those that they reach.
+        parameters: the number of trainable elements of each node: elements of floating-point and 8-bit constants, and
+            of variables; with signatures, only of nodes that they need.
         flops: what each computes; see `outline.flops`.
         order: the rows, producers first.
-        is_weight: whether the node is a constant, a variable, or only passes one of these on, and is read: a picture
-            says it in the node that reads it.
-        faults: what is wrong with a node, by its row.
+        is_weight: whether the node is a constant or a variable, or only forwards one, and has consumers: a picture
+            shows it in its consumer.
+        faults: the fault of a node, by its row.
         value: gives the value of a small constant as text, by its row; '' of every other node. It is read when asked.
         statistics: the same of a large constant: what its numbers are like.
     """
@@ -271,7 +271,7 @@ def _mark(content: Content, faults: Iterable[Remark]) -> None:
 
 
 def depth_first(content: Content) -> list[int]:
-    """The rows in the order of a walk from what is read by nobody, depth first, each behind what it reads.
+    """Returns the rows in depth-first order from the nodes without consumers; each row comes after its inputs.
 
     So what belongs together stays together, and weights stand before what reads them. Edges that close a loop are left
     out; on an illegal cycle one edge is.

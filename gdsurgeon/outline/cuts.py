@@ -1,4 +1,4 @@
-"""Blocks where names say nothing: stretches between cut tensors, of which equal ones follow one another.
+"""Blocks for graphs without meaningful names: repeated equal stretches between cut tensors.
 
 A cut tensor is the only one through which what comes before reaches what comes after. Stretches of nodes between two of
 them are numbered by their structure, and where a row of such numbers repeats, each repetition is a group.

@@ -14,7 +14,8 @@ Sizes = Sequence[int]
 
 
 def flops(op: str, node: Node, shapes: Shapes) -> int:
-    """How many floating-point operations NODE takes; 0 for ops of which that is not counted, or too little is known.
+    """Returns the number of floating-point operations of `node`; 0 for ops that are not counted, or with unknown
+    shapes.
 
     A dim that is not known (a batch, mostly) counts as one.
     """

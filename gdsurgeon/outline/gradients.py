@@ -1,4 +1,4 @@
-"""Where the nodes of gradients are shown: apart, as their names say, or beside what they are gradients of."""
+"""The place of gradient nodes: in their own scopes, or next to their forward nodes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SCOPE = re.compile(r"gradients(_[0-9]+)?|gradient_tape")
 def beside(names: Sequence[str]) -> list[str]:
     """Where NAMES are to lie: ``gradients/net/conv/Relu_grad/ReluGrad`` at ``net/conv/Relu_grad/ReluGrad``.
 
-    What has no counterpart among the other nodes stays where it is.
+    Nodes without a counterpart among the forward nodes are not moved.
     """
     parts = [name.split("/") for name in names]
     begins = [next((i for i, part in enumerate(found[:-1], 1) if _SCOPE.fullmatch(part)), 0) for found in parts]

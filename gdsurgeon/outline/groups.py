@@ -74,7 +74,7 @@ def _adopt(parent: Scope, item: Item) -> None:
 
 
 def dissolve_cycles(root: Scope, content: Content) -> None:
-    """Dissolves each group that a path of the graph leaves and enters again; what was in it goes to its parent."""
+    """Dissolves each group that a path of the graph leaves and enters again; its nodes go to its parent."""
     place = content.places()
     level = _outermost_groups([root])
     while level:

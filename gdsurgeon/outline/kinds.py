@@ -35,7 +35,7 @@ class Kinds:
         return self._numbers.setdefault(key, len(self._numbers))
 
     def labels(self, content: Content) -> list[int]:
-        """For each node the number of what it is by itself: its op and settings."""
+        """Returns for each node a number for its op and settings."""
         return [self._label(content, row) for row in range(len(content))]
 
     def _label(self, content: Content, row: int) -> int:

@@ -43,8 +43,8 @@ class Outlines:
 
     Args:
         graph: whose functions are meant; left as it is.
-        content: what is seen of it.
-        beside: have gradients lie beside what they are of; see `gradients.beside`.
+        content: the content to show.
+        beside: show gradients next to their forward nodes; see `gradients.beside`.
 
     Attributes:
         main: the outline of the graph.
@@ -158,7 +158,7 @@ class Outlines:
 
 
 def set_outputs(outline: Outline) -> None:
-    """Sets what each scope gives: the last of the tensors in it that are read outside, or by nobody."""
+    """Sets the output of each scope: its last tensor that outside nodes read, or that has no consumers."""
     content = outline.content
     depth: dict[Scope | None, int] = {None: -1}
     for scope in outline.root.walk():

@@ -10,7 +10,7 @@ class Scope:
 
     Attributes:
         name: the last part of its path; of a group what the names in it have in common, with a star.
-        parent: what it lies in; None for the root.
+        parent: the outer scope; None for the root.
         scopes: those that lie in it.
         rows: the nodes that lie in it and in none of its scopes.
         is_group: whether it is no scope but a group.
@@ -19,7 +19,7 @@ class Scope:
         faults: how many of them something is wrong with.
         drawn: how many of them are no weights.
         parameters: how many numbers they hold that training may have set, those in functions included.
-        flops: what they compute, functions included.
+        flops: the floating-point operations of its nodes, functions included.
         first: where its first node that is no weight stands in the order of the graph.
         output: dtype and shape of what it gives; '' where it gives nothing.
     """
@@ -90,7 +90,7 @@ def scope_tree(names: Sequence[str]) -> Scope:
 
 
 def _enter(path: str, known: dict[str, Scope]) -> None:
-    """Makes the scope PATH and those that it lies in, where there are none."""
+    """Makes the scope `path` and its outer scopes if they do not exist."""
     missing: list[str] = []
     while path not in known:
         missing.append(path)

@@ -29,7 +29,7 @@ class Values:
         self._left = MOST_SUMMED
 
     def header(self, row: int) -> TensorHeader | None:
-        """The header of the constant in a row; None where there is none, or it is corrupt."""
+        """Returns the header of the constant in a row; None if it is missing or corrupt."""
         if row in self._constants and row not in self._headers:
             try:
                 self._headers[row] = constant_header(self._constants[row])

@@ -18,11 +18,11 @@ class Item(Data):
 
     Attributes:
         outline: of the graph, or the body, that it lies in.
-        name: what it is called beside its siblings. A scope that holds nothing but another stands with that for one:
+        name: its name among its siblings. A scope with only one inner scope is joined with that scope:
             ``FeatureExtractor/MobilenetV2``.
         scope: the scope; None for a node.
         row: the node; -1 for a scope. A scope in which one node is no weight is that node.
-        items: what is seen in it, a call's body included, in the order of the graph; None where it is closed.
+        items: its visible items, including the function of a call, in the order of the graph; None if it is closed.
     """
 
     outline: Outline
@@ -81,7 +81,7 @@ class Item(Data):
 
 
 DEEPEST = 16
-"""Levels that are opened at most where nobody says how many."""
+"""The maximum number of levels that are opened by default."""
 MOST = 100_000
 """Nodes and scopes that are shown at most, unless the model has more: functions that each call the next one twice would
 be shown more often than there is memory for."""

@@ -80,7 +80,7 @@ def _form(output: EngineOutput) -> str:
 
 
 def as_json(checked: CheckedOps, helps: Mapping[str, str], error: Mapping[str, Json] | None) -> dict[str, Json]:
-    """All of it for machines; HELPS: what helps, by op; ERROR: what it came to, if something is wrong."""
+    """Returns the whole result as JSON; `helps`: advice by op; `error`: the error of the run, if any."""
     return {
         "model": checked.graph.source_name,
         "engine": checked.engine.name,

@@ -1,4 +1,4 @@
-"""What a person reads of a checkpoint: its tensors, what was verified, what was changed."""
+"""The printed lines about a checkpoint: its tensors, the verification, the changes."""
 
 from __future__ import annotations
 

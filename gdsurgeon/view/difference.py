@@ -24,7 +24,7 @@ LONGEST_NAME = 60
 LONGEST_PATH = 46
 """The same of the path of a model, behind which its size stands."""
 MOST_LINES = 8
-"""Lines for each kind of difference; of the others the number is said."""
+"""The maximum number of lines for each kind of difference; the others are counted."""
 ARROW = "->"
 
 
@@ -283,7 +283,7 @@ def _functions(difference: Difference) -> Iterator[str]:
 
 
 def notes(difference: Difference) -> dict[int, str]:
-    """What is to be said of nodes of B, by row: what differs about them."""
+    """Returns the notes for nodes of B, by row: their differences."""
     out: dict[int, list[str]] = defaultdict(list)
     for i, j in difference.renamed:
         out[j].append(f"was {printable(difference.names(i, j)[0])}")

@@ -91,7 +91,7 @@ def _change(difference: Difference, change: Change) -> dict[str, Json]:
 
 
 def _detail(detail: Detail) -> dict[str, Json]:
-    """A detail; `now` only where the name before is another node's name after."""
+    """Returns a detail; `now` only if the name before belongs to a different node after."""
     out: dict[str, Json] = detail._asdict()
     return out if detail.now else {key: value for key, value in out.items() if key != "now"}
 

@@ -1,4 +1,4 @@
-"""What a command that changes nothing has found in a model, for people: what was looked at, and a line for each."""
+"""The printed lines of a command that changes nothing: the model, and one line for each finding."""
 
 from __future__ import annotations
 

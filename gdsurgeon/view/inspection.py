@@ -53,9 +53,8 @@ class Inspection:
     """What is known of a graph without running it.
 
     Attributes:
-        op_usage, sizes, functions, strings: None where nobody has asked for them.
-        contents, troubles: of what is shipped: what is beside the graph; what loaders would trip over, each with what
-            repairs it.
+        op_usage, sizes, functions, strings: None if not requested.
+        contents, troubles: for a model: its parts outside the graph; the problems of loaders, each with its repair.
         most: places with strings that are shown to people.
         whole: whether people are shown all inputs, outputs and variables, and each node of a saver.
     """
@@ -155,7 +154,7 @@ def _tensor_lines(inspection: Inspection, tensors: Sequence[TensorInfo], most: i
 
 
 def _rows(cells: Sequence[Sequence[str]], most: int) -> list[str]:
-    """The cells as a table of which the first `most` rows are shown: the columns are as wide as these need."""
+    """Returns the first `most` rows as a table; the columns are as wide as these rows need."""
     return [*columns(cells[:most], widest=WIDEST_NAME), *("" for _ in cells[most:])] if cells else []
 
 
@@ -310,7 +309,7 @@ def _shortened(text: str) -> str:
 
 
 def as_json(inspection: Inspection) -> dict[str, Json]:
-    """For machines; what nobody has asked for is not there."""
+    """Returns the result as JSON, without parts that were not requested."""
     graph = inspection.graph
     out = {
         "file": graph.source_name,

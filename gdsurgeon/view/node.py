@@ -32,7 +32,7 @@ MOST_FIRST = 8
 MOST_VALUES = 10_000_000
 """Elements of a value that are printed."""
 WIDTH = 80
-"""Columns that lines are kept within, as far as names allow."""
+"""The maximum number of columns of a line, if names allow."""
 
 
 @dataclass
@@ -40,9 +40,9 @@ class ShownNode:
     """A node to be shown.
 
     Attributes:
-        facts: what is known of it.
+        facts: the facts about the node.
         marked: indices of the outputs that were asked for by name.
-        faults: what is wrong with it.
+        faults: the faults of the node.
         is_whole: whether all of its value is printed.
     """
 
@@ -56,7 +56,7 @@ class ShownNode:
 
 
 def lines(shown: ShownNode) -> Iterator[str]:
-    """A node for people: what it is, what it reads and gives, its attrs, its value."""
+    """Yields the lines about a node: its inputs and outputs, its attrs, its value."""
     facts = shown.facts
     node = facts.node
     head = f"{printable(node.name)}  {printable(node.op)}"
@@ -152,7 +152,7 @@ def _attr_lines(node: Node) -> Iterator[str]:
 
 
 def _wrapped(text: str, room: int) -> list[str]:
-    """A list as lines of no more than ROOM characters, as far as its items allow."""
+    """Returns a list as lines of at most `room` characters, if its items allow."""
     out = [""]
     for part in text.split(",") if text.startswith("[") else [text]:
         if out[-1] and len(out[-1]) + len(part) + 1 > room:
@@ -296,7 +296,7 @@ def check_printable(value: ConstantValues) -> None:
 
 
 def as_json(shown: ShownNode) -> dict[str, Json]:
-    """A node for machines: all readers, and elements as JSON has them; what is unknown is null."""
+    """Returns a node as JSON, with all consumers and elements; unknown facts are null."""
     facts = shown.facts
     node = facts.node
     return {

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 ENOUGH = 45
-"""Lines that a tree has at most, if it can, where nobody says how deep it is to be."""
+"""The maximum number of lines of a tree, if possible, when no depth is given."""
 LEAST_FOR_NAMES = 20
-"""Columns that names have at least, if need be at the cost of what stands beside them."""
+"""The minimum number of columns for names; other columns are left out if needed."""
 USUAL_WIDTH = 80
 """Columns that a tree takes on a terminal that has them; more it takes only for long names."""
 
@@ -31,7 +31,7 @@ class Limits(NamedTuple):
 
     Attributes:
         alone: nodes in a row that have a line each; more are counted by op.
-        beside: lines beside each other.
+        beside: lines next to each other.
     """
 
     alone: int
@@ -39,7 +39,7 @@ class Limits(NamedTuple):
 
 
 SCREEN, PAGE, ALL = Limits(2, ENOUGH), Limits(20, 200), Limits(sys.maxsize, sys.maxsize)
-"""Where nobody says how deep the tree is to be, where somebody does, and where somebody asks for all of it."""
+"""The depth of the tree by default, with a given depth, and with a request for everything."""
 
 
 class Branch(NamedTuple):
@@ -48,7 +48,7 @@ class Branch(NamedTuple):
     Attributes:
         items: scopes of the same structure, or nodes, one after the other.
         inner: the lines of what is seen in the first of them.
-        is_rest: whether it stands for all that is not shown beside what is.
+        is_rest: whether it stands for all hidden lines.
     """
 
     items: Sequence[Item]
@@ -93,7 +93,7 @@ def count(lines: Sequence[Branch]) -> int:
 def table(head: Item, lines: Sequence[Branch], *, width: int, colour: bool, ascii_only: bool) -> str:
     """The tree of LINES below HEAD as a table that is at most WIDTH columns wide.
 
-    Columns for which there is no room beside the names are left out, the last ones first.
+    Columns that do not fit next to the names are left out, the last ones first.
     """
     from rich.console import Console
     from rich.table import Table
@@ -166,7 +166,7 @@ def _ops(items: Sequence[Item], width: int) -> str:
 
 
 def _differing(first: str, last: str) -> str:
-    """LAST without the words with which FIRST begins, too: ``block4_*`` beside ``conv3_block2_*``."""
+    """Returns `last` without the words that `first` also begins with: ``block4_*`` next to ``conv3_block2_*``."""
     begin = first[: next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))]
     return last[max(begin.rfind("_"), begin.rfind("/")) + 1 :]
 

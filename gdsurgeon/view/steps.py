@@ -27,7 +27,7 @@ def listed(steps: Sequence[Step]) -> Iterator[str]:
 
 
 def explained(step: Step) -> Iterator[str]:
-    """All that there is to know of STEP."""
+    """Yields the complete help of `step`."""
     yield from textwrap.wrap(step.usage, WIDTH, subsequent_indent=" " * 4)
     yield f"  {step.summary}"
     if step.explanation:

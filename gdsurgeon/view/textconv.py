@@ -25,8 +25,8 @@ LONGEST = 200
 def lines(graph: Graph) -> Iterator[str]:
     """The nodes of GRAPH, then those of its functions: ``name = Op(input, ...) attr=...``, in the order of their names.
 
-    Of a large constant there is its shape and a digest. What follows from the rest is left out: shapes that an exporter
-    has noted, attrs that are as the op has them by default.
+    A large constant is shown by its shape and a digest. Redundant facts are left out: shapes recorded by an exporter,
+    attrs with default values.
     """
     yield from _nodes(graph, "")
     for name in sorted(function.signature.name for function in graph.functions):
