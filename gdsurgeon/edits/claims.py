@@ -69,6 +69,7 @@ class SameOutputs(Claim):
         idle: random nodes of the graph before of which it does not matter what they draw: nothing is left to chance
             that depends on these alone.
         as_graphs: whether the comparison of the graphs shows the claim where nothing of it can be compared by running.
+        finite: tensors of the graph before; if one of them is infinite or NaN, nothing is claimed.
     """
 
     rtol: float = 0.0
@@ -83,6 +84,7 @@ class SameOutputs(Claim):
     deployed: bool = False
     idle: tuple[str, ...] = ()
     as_graphs: bool = False
+    finite: tuple[str, ...] = ()
 
 
 class SameShapes(Claim):

@@ -76,7 +76,7 @@ def compat(graph: Graph, target: str, *, rtol: float | None = None, atol: float 
     if not graph.is_changed:
         raise NothingToDo(f"nothing would change: TensorFlow {wanted.name} can already load the graph")
     relative, absolute = (work.tolerance if given is None else given for given in (rtol, atol))
-    outputs = SameOutputs(relative, absolute, as_written=bool(work.bodies) or work.lowered)
+    outputs = SameOutputs(relative, absolute, as_written=bool(work.bodies) or work.lowered, finite=work.finite)
     return work.result((outputs, *work.claims_of_sites(relative)))
 
 
@@ -310,6 +310,11 @@ class _Work:
         found.sort(key=lambda each: each[0])
         for allowed in sorted({each[1] for each in found}):
             yield from claims_apart([site for _, its, site in found if its == allowed], allowed, MOST_GROUPS)
+
+    @property
+    def finite(self) -> tuple[str, ...]:
+        """The tensors that must be finite for the older forms to return the same."""
+        return tuple(read[rule.finite] for read, rule in self._sites.values() if rule.finite is not None)
 
     def result(self, claims: tuple[Claim, ...]) -> EditResult:
         """What was done, and what is claimed of it."""

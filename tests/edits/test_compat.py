@@ -338,3 +338,16 @@ def test_older_forms_give_the_same_bit_for_bit() -> None:
         "BatchMatMulV3", "NotEqual", "TensorArrayV3", "DisableCopyOnRead", "StatelessCase", "GatherV2",
         "MatrixBandPart", *ELSEWHERE,
     }  # fmt: skip
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("least", [0.0, np.nan])
+def test_boxes_that_are_not_finite_show_nothing(desk: Desk, least: float) -> None:
+    """Both versions select the same of finite boxes only."""
+    desk.put("m.pb", graphs.graph_bytes(*NMS, node("y", "NonMaxSuppressionV3", ["x", "s", "n", "t", "t"], T=FLOAT)))
+    np.savez("feeds.npz", x=np.float32([[least] * 4, *[[0, 0, 1, 1]] * 4]), s=np.float32([0.9, 0.8, 0.7, 0.6, 0.1]))
+    command = ("compat", "m.pb", "--for", "1.4", "--feeds", "feeds.npz", "-o", "out.pb")
+    if np.isfinite(least):
+        assert desk.run(*command).code == 0
+    else:
+        desk.refused(7, "not-finite", *command, tensors=["x"])

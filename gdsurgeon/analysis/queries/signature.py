@@ -101,11 +101,12 @@ def _output_nodes(graph: Graph) -> list[Node]:
     found = [topology.node(n) for n in unread if topology.op(n) not in _NOT_SERVED]
     served = [node for node in found if node.output_dtypes is None or node.output_dtypes]
     if served or len(topology.with_ops(PLACEHOLDERS | {"Const"})) < sum(1 for _ in topology.numbers()):
-        return [node for node in served if _can_be_fetched(graph, node)] or served
+        return [node for node in served if can_be_fetched(graph, node)] or served
     return [topology.node(n) for n in unread if topology.op(n) == "Const"]
 
 
-def _can_be_fetched(graph: Graph, node: Node) -> bool:
+def can_be_fetched(graph: Graph, node: Node) -> bool:
+    """Returns whether a session can fetch the outputs of `node`: values that each run computes once."""
     types = node.output_dtypes
     if types and all(base_dtype(dtype) in (RESOURCE, VARIANT) for dtype in types):
         return False

@@ -65,5 +65,7 @@ RULES = (
     Rule(
         "NonMaxSuppressionV4", "NonMaxSuppressionV3", "no padding, only output 0 is used, thresholds are float32", _nms
     ),
-    Rule("NonMaxSuppressionV3", "NonMaxSuppressionV2, then those above the threshold", "finite boxes", _nms_v3),
+    Rule(
+        "NonMaxSuppressionV3", "NonMaxSuppressionV2, then those above the threshold", "finite boxes", _nms_v3, finite=0
+    ),
 )

@@ -139,7 +139,7 @@ def _bicubic(site: Site) -> str | None:
 
 _HALF = "without half_pixel_centers"
 RULES = (
-    Rule("ResizeBilinear", "the sum of four pixels", "finite pixels", _bilinear),
+    Rule("ResizeBilinear", "the sum of four pixels", "finite pixels", _bilinear, finite=0),
     Rule("ResizeNearestNeighbor", "GatherV2 of rows and columns", "", _nearest),
     Rule("ResizeBicubic", _HALF, "half_pixel_centers is false", _bicubic),
 )

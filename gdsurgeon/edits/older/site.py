@@ -43,6 +43,7 @@ class Rule(NamedTuple):
     where: str
     apply: Callable[[Site], str | None]
     tolerance: float = 0.0
+    finite: int | None = None
 
 
 class Places:

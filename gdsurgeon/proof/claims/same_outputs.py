@@ -7,10 +7,12 @@ from dataclasses import replace
 from functools import partial
 
 from gdsurgeon.analysis.queries.ranked import chosen_from
-from gdsurgeon.analysis.queries.signature import output_nodes
+from gdsurgeon.analysis.queries.signature import can_be_fetched, output_nodes
 from gdsurgeon.edits.claims import SameOutputs, SameSites, SameTensors
-from gdsurgeon.errors import NotValidatedError, quoted
+from gdsurgeon.errors import GdsurgeonError, NotValidatedError, quoted
+from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import parse_tensor
+from gdsurgeon.ops.dtypes import FLOATING
 from gdsurgeon.proof.claims.other_attrs import OtherAttrs, as_written, load_with, of_one_seed
 from gdsurgeon.proof.claims.side_by_side import (
     counterpart_pairs,
@@ -24,8 +26,9 @@ from gdsurgeon.proof.claims.side_by_side import (
 from gdsurgeon.proof.claims.substituted import tensors_given_trial
 from gdsurgeon.proof.claims.unchanged import alone_trial
 from gdsurgeon.proof.plan import FetchPlan, Skipped, plan_with
+from gdsurgeon.proof.proof import DiffersError
 from gdsurgeon.proof.subject import Subject
-from gdsurgeon.proof.trial import DO_WITHOUT, ORIGINAL, Trial, TrialContext, both_load, nodes_of
+from gdsurgeon.proof.trial import DO_WITHOUT, ORIGINAL, Trial, TrialContext, TrialState, both_load, nodes_of
 from gdsurgeon.text import listed
 
 
@@ -38,6 +41,8 @@ def same_outputs_trial(context: TrialContext, claim: SameOutputs) -> Trial:
     trial = within_tolerance(context, side_by_side_trial(context, plan, claim, inside, _sites(context, claim, inside)))
     if not claim.judged:
         return replace(trial, judged=False, steady=None, conditions=[])
+    if claim.finite:
+        trial.accuse = partial(_outside_domain, context, claim)
     if claim.even_alone:
         trial.otherwise = partial(alone_trial, context)
     seeds = of_one_seed(context.change.after) if plan.random else []
@@ -63,6 +68,48 @@ def _seeded_trial(
     trial.warnings = [f"{names}: random; both graphs run with the same seed"]
     trial.accuse = lambda *_: NotValidatedError(why, code="nothing-comparable", advice=DO_WITHOUT)
     return replace(trial, steady=None, planned=None)
+
+
+def _outside_domain(
+    context: TrialContext, claim: SameOutputs, state: TrialState, differs: DiffersError, _wrong: Sequence[str]
+) -> GdsurgeonError:
+    """Returns the error for outputs that differ: nothing is shown if CLAIM does not hold for the values that were fed.
+
+    Tensors inside loops cannot be fetched; the tensors that they are computed from stand for them.
+    """
+    names = _fetchable(context.change.before, claim.finite)
+    executor = context.executor
+    executor.wait(executor.run(state.subject(ORIGINAL).key, _DOMAIN, state.fed[ORIGINAL], names))
+    found = zip(names, executor.statistics(_DOMAIN), strict=True)
+    bad = [name for name, values in found if values.nan or values.infinite]
+    executor.drop(_DOMAIN)
+    if not bad:
+        return differs
+    text = f"outputs differ, but {listed(map(quoted, bad), 3)} is not finite for these inputs, where nothing is claimed"
+    return NotValidatedError(
+        text, code="not-finite", facts={"tensors": bad}, details=differs.details, advice=("give-others", DO_WITHOUT)
+    )
+
+
+_DOMAIN = "values that must be finite"
+
+
+def _fetchable(graph: Graph, tensors: Sequence[str]) -> list[str]:
+    """Returns the floating-point tensors, among TENSORS and what they are computed from, that are fetched first."""
+    pending = dict.fromkeys(graph.tensor(name) for name in tensors if parse_tensor(name).node in graph)
+    found: list[str] = []
+    for tensor in (queue := list(pending)):  # grows during the loop
+        is_array = tensor.node.op.startswith("TensorArray")  # it holds values that are computed elsewhere
+        if not is_array and tensor.dtype in FLOATING and can_be_fetched(graph, tensor.node):
+            found.append(tensor.name)
+        else:
+            more = [read for read in tensor.node.inputs if read not in pending]
+            pending |= dict.fromkeys(more)
+            queue += more
+    return found[:MOST_FETCHED]
+
+
+MOST_FETCHED = 100
 
 
 def _sites(context: TrialContext, claim: SameOutputs, inside: Collection[str]) -> set[str]:
