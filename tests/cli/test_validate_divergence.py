@@ -204,7 +204,7 @@ def test_a_part_that_is_left_out_is_missed(bench: Bench, surgery: Path) -> None:
     for arguments, words in (
         ((CLASSIFIER, served), ("float32", "string")),
         ((CLASSIFIER, labelled, "--post", LOOKUP), ("float32", "string")),
-        ((CLASSIFIER, labelled, "--pre", DECODE), ("classes: int64 against string",)),
+        ((CLASSIFIER, labelled, "--pre", DECODE), ("classes: ", "int64", "string")),
         ((served, CLASSIFIER, "--pre", DECODE), ("string", "float32")),
     ):
         ran = bench.run(*arguments)
