@@ -14,7 +14,7 @@ from gdsurgeon.text import counted
 from gdsurgeon.wire.protos import AttrValue
 
 AttrChanges = Mapping[Node, Mapping[str, AttrValue | None]]
-"""For each node the AttrValues that it is to get, by key; None takes the attr away."""
+"""For each node its new AttrValues, by key; None removes the attr."""
 
 
 def misfits(changes: AttrChanges) -> list[Remark]:

@@ -85,9 +85,9 @@ def _count(runs: tuple[Run, ...] | None) -> int:
 
 
 class AttrChecks:
-    """`check_attrs` of many nodes: of those that are alike it is remembered what there is to say.
+    """`check_attrs` for many nodes: the findings of equal nodes are computed once.
 
-    What a string attr holds is all the same, unless the op allows some texts only.
+    The content of a string attr is ignored, unless the op allows only some texts.
     """
 
     _LARGE = 512
@@ -146,7 +146,7 @@ def check_values(definition: OpDef, attrs: Mapping[str, bytes]) -> list[Remark]:
 
 
 class _Check:
-    """Gathers what is to be said of the attrs of a node of an op."""
+    """Collects the findings about the attrs of a node."""
 
     def __init__(self, definition: OpDef | None, op: str, *, in_function: bool = False) -> None:
         self._definition = definition
@@ -207,7 +207,7 @@ class _Check:
             self._fault(fault)
 
     def findings(self, keys: Iterable[str]) -> AttrFindings:
-        """What has come up; KEYS are the attrs that there are, those that cannot be read included."""
+        """Returns the findings; `keys` are the present attrs, including unreadable ones."""
         definition = self._definition
         if definition is None:
             return self._told()
@@ -255,7 +255,7 @@ class _Check:
         return wanted
 
     def _compare_dtypes(self) -> None:
-        """Whether a Const is of the dtype of its tensor, where both are said here."""
+        """Checks that the dtype attr of a Const equals the dtype of its tensor, if both are stated."""
         if {"value", "dtype"} & (self._faulty | self._open):
             return
         said, is_ = self._values["dtype"].type, self._tensors["value"].dtype
@@ -293,11 +293,11 @@ def _tensor_header(buf: Buffer, start: int, end: int) -> TensorHeader | None:
 
 
 _CHECKED = ("type", "shape", "list")
-"""What an AttrValue holds that may be nothing that there is."""
+"""Kinds of AttrValues that may hold an invalid value."""
 
 
 def _misfits(op: str, wanted: AttrDef, value: AttrValue, which: str | None) -> Iterator[Remark]:
-    """Whether a value, which holds WHICH, is of the kind that the op wants, and one of those that there are."""
+    """Yields a finding if a value, of kind `which`, does not have the required kind, or is not valid."""
     kinds = kinds_in(value)
     # Old files have no value where the list is empty.
     is_empty_list = wanted.kind.startswith("list(") and kinds in ((), ("list()",))
@@ -343,7 +343,7 @@ def _dtypes_in(value: AttrValue, which: str | None) -> Iterable[int]:
 
 
 def _impossible(key: str, value: AttrValue, which: str | None) -> Iterator[Remark]:
-    """DataTypes that are none, and shapes that cannot be."""
+    """Yields findings about DataTypes that do not exist, and invalid shapes."""
     for dtype in _dtypes_in(value, which):
         if not dtypes.is_dtype(dtype):
             text = f"attr {quoted(key)} is DataType {dtype}, which does not exist"
@@ -364,7 +364,7 @@ def _wrong_shape(shape: TensorShapeProto) -> str:
 
 
 def _has_too_many_elements(dims: Iterable[int]) -> bool:
-    """Whether their product overflows on the way to its end; what follows an unknown dimension is not counted."""
+    """Returns whether the product of the dims overflows; dims after an unknown one are not counted."""
     elements = 1
     for size in dims:
         elements *= size

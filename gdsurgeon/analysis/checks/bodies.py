@@ -28,7 +28,7 @@ Tensors = tuple[Run, ...] | None
 
 
 class Kind(NamedTuple):
-    """What is to be said of all nodes that are alike but for their names and inputs.
+    """The findings about all nodes that are equal except for their names and inputs.
 
     Attributes:
         op: their op.
@@ -80,7 +80,7 @@ class Body:
 
     Attributes:
         names: of the nodes.
-        kinds: those that there are.
+        kinds: the known kinds.
     """
 
     def __init__(self, function: FunctionDef, kinds: Kinds) -> None:
@@ -114,7 +114,7 @@ class Body:
             yield Remark(text, "cycle", function=self._name)
 
     def _suspects(self) -> Sequence[int]:
-        """The nodes of which something may be wrong, ascending.
+        """Returns the nodes that may have a fault, ascending.
 
         Of the others the name is legal and there but once, the attrs are as they should be, and what they read is what
         their op takes, and stands before them: none before the first suspect is on a cycle.
@@ -243,7 +243,7 @@ class Body:
 
 
 class _Read(dict[str, bytes]):
-    """What inputs of BODY read, by how they are spelt, and as far as there is such a tensor by now."""
+    """The tensors that inputs of `body` read, by spelling, if such a tensor exists."""
 
     def __init__(self, body: Body) -> None:
         super().__init__()
@@ -267,7 +267,7 @@ def _is_valid(name: str) -> bool:
 
 @lru_cache
 def _bytes(tensors: Tensors) -> bytes | None:
-    """The DataTypes of TENSORS, a byte each; None where they are not known, or many, or one is none."""
+    """Returns the DataTypes of `tensors`, one byte each; None if they are unknown, too many, or invalid."""
     if tensors is None or sum(count for _, count in tensors) > _MANY:
         return None
     return bytes(_listed(tensors)) if all(map(is_dtype, dict(tensors))) else None

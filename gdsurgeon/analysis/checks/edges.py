@@ -1,4 +1,4 @@
-"""Checks the edges: inputs that name no node, outputs that there are not, and the number of inputs."""
+"""Checks the edges: inputs from missing nodes, missing outputs, and the number of inputs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Tensors(Protocol):
 def check_edges(table: Table, tensors: Tensors, findings: Findings) -> None:
     """Notes what is wrong with the inputs of the nodes of TABLE.
 
-    The columns say which rows to look at; what is wrong with one is then found out input by input.
+    The columns tell which rows may have a fault; such a row is then checked input by input.
     """
     miscounted = tensors.miscounted
     given = _given(table, tensors)
@@ -69,7 +69,7 @@ def _given(table: Table, tensors: Tensors) -> bytearray:
 
 
 _AT_ONCE = 1 << 14
-"""Inputs of which the dtypes are looked up by one call."""
+"""The number of inputs whose dtypes one call looks up."""
 
 
 def _at(runs: Sequence[Run], port: int) -> int:

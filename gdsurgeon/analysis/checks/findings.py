@@ -10,7 +10,7 @@ from gdsurgeon.text import and_more
 from gdsurgeon.values import Data
 
 MOST_FAULTS = 100
-"""Faults of which the text is made; beyond, they are counted."""
+"""The maximum number of faults with a text; further ones are only counted."""
 
 
 @dataclass(eq=False, repr=False)
@@ -20,7 +20,7 @@ class Findings(Data):
     Attributes:
         faults: what makes the graph unusable, a line each.
         counts: how many there are, by their codes; `faults` holds the first `MOST_FAULTS`.
-        warnings: what is odd and does no harm.
+        warnings: harmless irregularities.
         reordered: rows of nodes whose control inputs stand before data inputs: TensorFlow refuses that, and
             writing the node anew puts it right.
         dangling_colocations: rows of nodes that are colocated with a node that is not there; likewise.

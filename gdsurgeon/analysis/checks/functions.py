@@ -1,4 +1,4 @@
-"""Checks the function library: what a loader would crash on, recursion first of all."""
+"""Checks the function library for faults that crash a loader, such as recursion."""
 
 from __future__ import annotations
 

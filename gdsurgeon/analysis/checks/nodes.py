@@ -146,7 +146,7 @@ class NodePass:
             self.misnamed.append(row)
 
     def _sort_out(self, row: int, name: str, op: str, look: _Look) -> None:
-        """Puts down what is to be said of ROW; of an op that may be a function's, sentences are made later."""
+        """Records the findings about `row`; for an op that may be a function, texts are made later."""
         found = look.found
         for other in dict.fromkeys(found.colocated):
             self.colocated.setdefault(other, []).append(row)
@@ -240,7 +240,7 @@ def _is_readable(record: Record) -> bool:
 
 
 def _all_valid(names: Sequence[str]) -> bool:
-    """Whether plainly all NAMES, of which none is empty, are legal; False where that takes a closer look at each."""
+    """Returns whether all `names`, none of them empty, are obviously legal; False if each must be checked."""
     joined = "\n".join(["", *names]).encode("utf-8", "surrogatepass")
     return joined.translate(None, _NAME_BYTES) == b"\n" * len(names) and not search(rb"\n[_/-]", joined)
 

@@ -1,4 +1,4 @@
-"""What keeps old graphs from being loaded or run, as far as it is of a few kinds and seen without TensorFlow."""
+"""Known faults that keep old graphs from being loaded or run, found without TensorFlow."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ WITHOUT_REFERENCES = {
     "ScatterNdSub": "TensorScatterSub",
     "ScatterNdUpdate": "TensorScatterUpdate",
 }
-"""Ops that want a variable, and what gives the same where a value stands in its place, as it does in a frozen graph."""
+"""Ops that require a variable, with the equivalent op for a value, as in a frozen graph."""
 _UPDATES = re.compile("^(Resource)?(Sparse)?Apply[A-Z]|^(Resource)?Scatter[A-Z]")
-"""Ops that change a variable, those of training mostly. Where nobody reads what they give, none of it is lost."""
+"""Ops that change a variable, mostly for training. If their outputs are unused, they can be removed without loss."""
 
 
 class Ailment(NamedTuple):
@@ -49,8 +49,8 @@ class Ailment(NamedTuple):
         kind: ``reference``, ``colocation``, ``table`` or ``name``.
         node: its name.
         text: in words.
-        becomes: the op that the node is to be; '' where it is mended otherwise, or not.
-        is_mendable: whether it can be mended.
+        becomes: the replacement op of the node; '' if it is repaired differently, or not at all.
+        is_mendable: whether it can be repaired.
     """
 
     kind: str
@@ -61,12 +61,12 @@ class Ailment(NamedTuple):
 
 
 def ailments(graph: Graph) -> list[Ailment]:
-    """All that is known here; names that several nodes have are told apart before, see `uniquely_named`."""
+    """Returns all known faults; nodes with the same name were renamed before, see `uniquely_named`."""
     return [*_references(graph), *_colocations(graph), *_tables(graph)]
 
 
 def _references(graph: Graph) -> Iterator[Ailment]:
-    """Nodes that want a variable and read a value; what reads these, too, for they give values then."""
+    """Yields nodes that require a variable but read a value, and their consumers, which then also read values."""
     plain: set[Node] = set()  # nodes that are going to give values
     pending = [node for node in graph.nodes() if _wants_variable(node)]
     waiting = dict.fromkeys(pending)

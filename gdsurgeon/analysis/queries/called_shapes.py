@@ -1,4 +1,4 @@
-"""The shapes of what functions are called with, as far as all their calls agree on them."""
+"""The shapes of function arguments, if all calls agree on them."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.kinds import CALLED, LOWERED, WHILES
 
 _HAND_OVER = LOWERED & CALLED.keys()
-"""Ops of which the inputs are the arguments of what they call, as they are; BatchFunction makes others of them."""
+"""Ops that pass their inputs unchanged as arguments; BatchFunction changes them."""
 
 
 def called_shapes(graph: Graph, *, use_stated: bool = True, others: Collection[str] = ()) -> dict[str, list[Shape]]:
     """The shapes of the arguments of each function that is called, from the graph inwards, by its name.
 
-    What a loop hands on from one turn to the next counts as a call. Where too little is known of the calls of a
-    function it has no shapes at all. The shapes of a function only become less sure while calls are found, so that
-    this comes to an end.
+    The values that a loop passes from one iteration to the next count as a call. If too little is known about the
+    calls of a function, it has no shapes. While calls are found, the shapes of a function only become less exact, so
+    the search ends.
 
     Args:
         graph: with its library.
-        use_stated: take what attrs state, and what a function states of its arguments where its calls say nothing, and
-            read functions as far as they can be; else what is said here is so in any run.
-        others: functions that somebody else may call, too, with what they take.
+        use_stated: use shapes stated in attrs, and those that a function states for its arguments if its calls do not,
+            and read functions as far as possible; otherwise the result holds for every run.
+        others: functions that may have further callers, with their arguments.
     """
     calls = _Calls(graph, use_stated)
     for name in others:
@@ -51,8 +51,8 @@ class _Calls:
     """The calls that have been found.
 
     Attributes:
-        found: the shapes of the arguments of functions, as far as all calls so far agree on them.
-        pending: the functions that are to be looked into, some of them again.
+        found: the shapes of function arguments on which all calls so far agree.
+        pending: the functions to examine, some of them again.
     """
 
     def __init__(self, graph: Graph, use_stated: bool) -> None:

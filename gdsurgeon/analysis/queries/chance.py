@@ -29,7 +29,7 @@ class _Search:
         self._known: dict[tuple[str, _Arguments], bool] = {}
 
     def drawing(self, graph: Graph, known: Mapping[int, bool], depth: int) -> list[int]:
-        """Those of GRAPH, where the predicates KNOWN are decided by whoever calls it."""
+        """Returns the random nodes of `graph`; `known` holds the conditions whose value its caller determines."""
         topology = topology_of(graph)
         ops = {op: is_random(op) for op in topology.ops() if is_random(op) or may_call(graph, op)}
         found = topology.with_ops(ops)

@@ -51,7 +51,7 @@ class ConstantSizes:
 def constant_sizes(graph: Graph, most: int = 10) -> ConstantSizes:
     """The constants of GRAPH as it is now, those inside functions included; MOST of them are described.
 
-    Only the headers of these are read.
+    Only the headers of these constants are read.
     """
     topology = topology_of(graph)
     count = total = 0

@@ -50,8 +50,8 @@ class ValueStatistics(NamedTuple):
         count: how many there are.
         zeros: how many are 0, False or empty.
         nan, infinite: how many are NaN (a complex one where a part is), or infinite and not NaN.
-        minimum, maximum: of the finite ones; None where there is none, of complex numbers and strings.
-        mean, std: of the finite ones, as numbers of 64 bits, STD that of the population; None where there is none.
+        minimum, maximum: of the finite elements; None if there are none, and for complex numbers and strings.
+        mean, std: of the finite elements, in 64 bits, `std` of the population; None if there are none.
     """
 
     count: int  # type: ignore[assignment]  # a tuple's own count() is of no use here
@@ -70,7 +70,7 @@ class ConstantValues:
     Attributes:
         dtype: of its elements.
         shape: its dims.
-        stored: how many elements are stored one by one; the others are as the last of these, or 0.
+        stored: the number of stored elements; all others equal the last one, or 0.
     """
 
     def __init__(self, dtype: DType, shape: tuple[int, ...], data: ChunkSource | list[bytes]) -> None:
@@ -169,7 +169,7 @@ class ConstantValues:
 
     @cached_property
     def statistics(self) -> ValueStatistics:
-        """What the elements are like; linear in those that are stored, of which a block is in memory at a time."""
+        """Returns statistics of the elements; linear in the stored ones, with one block in memory at a time."""
         filled = self.count - self.stored
         if isinstance(self._data, list):
             return ValueStatistics(self.count, self._data.count(b"") + (filled if not self._filler else 0))

@@ -43,9 +43,9 @@ def is_device(text: str) -> bool:
 
 
 def parse_device(text: str) -> Device | None:
-    """The parts of a device string, ``/gpu:0`` being the same as ``/device:GPU:0``; None where it is none.
+    """Returns the parts of a device string, with ``/gpu:0`` equal to ``/device:GPU:0``; None if it is invalid.
 
-    What is written ``*`` is not stated. The grammar is that of TensorFlow's device_name_utils.cc.
+    A part ``*`` counts as not stated. The grammar is that of TensorFlow's device_name_utils.cc.
     """
     out: dict[str, str] = {}
     pos = 0

@@ -1,4 +1,4 @@
-"""The functions of a graph: what they take and give, who calls them, and which of them nobody uses."""
+"""The functions of a graph: their arguments and results, their callers, and whether they are used."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class FunctionSummary:
         inputs, outputs: (name, type) of each argument; a type is that of a tensor (``float32``), an attr that holds it
             (``T``), several of one (``N * float32``), or a list of them (``Tin...``).
         node_count: nodes in its body.
-        is_stateful: whether it is said to be.
+        is_stateful: whether it is marked as stateful.
         calls: functions that its nodes call or pass on, each once.
         node_callers: nodes of the graph that call it or pass it on.
         function_callers: functions that do.
-        gradient_of: functions whose gradient it is said to be.
+        gradient_of: functions for which it is registered as the gradient.
         is_used: whether a node of the graph reaches it, directly or through other functions.
     """
 

@@ -10,7 +10,7 @@ from gdsurgeon.ops.kinds import IN_PLACE
 
 
 def written_into(graph: Graph, topology: Topology) -> list[int]:
-    """The nodes that somebody writes into: what an op that does so reads first, what a call takes that comes to one.
+    """Returns the nodes whose output is written in place: first inputs of such ops, and arguments that lead to them.
 
     Of a function's body also its results, where anybody does so in the graph or in its library: who calls it may.
 
@@ -30,7 +30,7 @@ def written_into(graph: Graph, topology: Topology) -> list[int]:
 
 
 def in_written_memory(graph: Graph, topology: Topology) -> set[int]:
-    """The nodes whose outputs may be in memory that somebody writes into: all that may be handed on to him as it is."""
+    """Returns the nodes whose outputs may share memory that is written in place, because it is forwarded."""
     pending = written_into(graph, topology)
     seen = set(pending)
     while pending:

@@ -11,7 +11,7 @@ MOST_NODES = 50_000
 
 
 def inferred_signature(graph: Graph, stated: Signature) -> Signature:
-    """STATED, the signature of GRAPH, with inferred shapes in the place of those that are not known.
+    """Returns `stated`, the signature of `graph`, with inferred shapes for unknown ones.
 
     In a graph of more than `MOST_NODES` they stay unknown.
     """

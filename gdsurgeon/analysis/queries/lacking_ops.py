@@ -1,4 +1,4 @@
-"""Which ops of a graph an engine lacks, in the functions that its nodes come to call, too."""
+"""The ops of a graph that an engine lacks, including those in called functions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class LackingOp:
 
     Attributes:
         nodes: how many nodes there are of it, in functions too.
-        first: some of these, those of the graph before those of functions.
+        first: some of these nodes, those of the graph before those of functions.
         is_select: whether the engine takes it as an op of TensorFlow that is linked into the program.
     """
 
@@ -75,7 +75,7 @@ def lacking_ops(graph: Graph, engine: Engine) -> OpsOfGraph:
 
 
 def _is_lacking(graph: Graph, engine: Engine, op: str) -> bool:
-    """Whether ENGINE has not got OP itself; a function of the graph is none of its ops."""
+    """Returns whether `engine` lacks `op`; functions of the graph are not ops."""
     return op not in graph.functions and engine.ops.get(op, SELECT) == SELECT
 
 

@@ -1,8 +1,8 @@
-"""What loaders of a model would trip over, as far as that can be seen without loading it, and what repairs it.
+"""Problems that loaders of a model would have, found without loading it, with their repairs.
 
-Loaders of TensorFlow 1, servers and the C API restore a model by its restore op, and run the nodes that signatures
-name; tf.saved_model.load and Keras' TFSMLayer restore it by its objects, where it has any, and run their functions.
-Source: what TensorFlow 2.21 does with models in which each of these things is wrong.
+Loaders of TensorFlow 1, servers and the C API restore a model by its restore op, and run the nodes of its signatures.
+tf.saved_model.load and Keras' TFSMLayer restore it by its objects, if any, and run their functions. Source: the
+behavior of TensorFlow 2.21 for models with each of these problems.
 """
 
 from __future__ import annotations

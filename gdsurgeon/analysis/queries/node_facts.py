@@ -1,4 +1,4 @@
-"""What there is to know of a node without running it: what it reads, who reads it, shapes, devices, functions."""
+"""All facts about a node without running it: inputs, consumers, shapes, devices, functions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.ops.op_defs import Arg, arg_count
 
 MOST_ELEMENTS = 8
-"""Elements of a constant that is told with what reads it."""
+"""The maximum number of elements of a constant that is shown with its consumers."""
 MOST_OUTPUTS = 1 << 16
 """Outputs that are listed: a count beyond any real node's is a fault of the file."""
 
@@ -32,9 +32,9 @@ class InputFacts:
 
     Attributes:
         name: of the tensor, as the file has it where it is no tensor's name.
-        op: of the node that gives it; '' where there is none.
+        op: of the node that computes it; '' if there is none.
         dtype, shape: 0 and None where they are not known.
-        argument: what the op calls the input; '' where that is not known.
+        argument: the op's name for the input; '' if unknown.
         is_there: whether there is such a tensor.
         elements: all of them, where it is a constant of no more than `MOST_ELEMENTS`; else None.
     """
@@ -63,7 +63,7 @@ class OutputFacts:
     Attributes:
         index: of the output.
         dtype, shape: 0 and None where they are not known.
-        argument: what the op calls it; '' where that is not known.
+        argument: the op's name for the output; '' if unknown.
         is_there: whether the op has it: a broken graph may read more than that.
         readers: who reads it, in the order of the file.
         served: what callers of the model's signatures call it, as ``KEY/name``.
@@ -86,10 +86,10 @@ class NodeFacts:
         node: itself.
         end: ``argument`` or ``result``, where it stands for one of the function whose body it is in; else ''.
         inputs, outputs: in order.
-        controls: what it waits for: names, and the nodes, None where there is none of that name.
+        controls: its control inputs: names, and the nodes, or None if missing.
         waiting: the nodes that wait for it.
-        colocated: the names of the nodes that it is to be with, and whether they are there.
-        companions: the nodes that are to be with it.
+        colocated: the names of the nodes that it is colocated with, and whether they exist.
+        companions: the nodes that are colocated with it.
         functions: those that it calls or passes on, and how many nodes each has; None: the library has it not.
     """
 
@@ -118,7 +118,7 @@ def node_facts(graph: Graph, nodes: Iterable[Node]) -> list[NodeFacts]:
 
 
 def inferred_shape(output: Output, shapes: Shapes) -> Shape:
-    """The shape of a tensor as far as it is stated, or else as it is inferred."""
+    """Returns the stated shape of a tensor, or else the inferred one."""
     stated = stated_shape(output)
     return shapes.shape(output) if stated is None else stated
 

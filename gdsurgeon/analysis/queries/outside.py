@@ -1,8 +1,8 @@
 """By which op a node reaches files, networks, other processes or Python: itself, or in functions that it has run.
 
-Which functions these are is taken widely, for TensorFlow comes to them by many ways: what an attr names, at any depth,
-also for a callee to take as its own attr; gradient functions of what is called; other implementations of the same
-interface, which the optimiser puts in a function's place; and functions that are named in a string.
+The set of such functions is a safe superset, because TensorFlow finds functions in many ways: names in attrs, at any
+    depth, also passed to a function as its attr; gradient functions of called ones; other implementations of the same
+    interface, which the optimizer substitutes; and names in strings.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Outside:
 
     Args:
         graph: the graph.
-        trusts_unknown: whether ops that are not in the table count as reaching nothing: somebody vouches for them.
+        trusts_unknown: whether unknown ops count as harmless, because the user vouches for them.
     """
 
     def __init__(self, graph: Graph, trusts_unknown: bool) -> None:

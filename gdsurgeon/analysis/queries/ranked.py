@@ -66,7 +66,7 @@ def reordered(graph: Graph, nodes: Iterable[str] = (), *, picks: bool = False) -
 
     Args:
         graph: the graph.
-        nodes: the names of nodes that are compared beside its outputs.
+        nodes: the names of nodes that are compared in addition to the outputs.
         picks: whether an ArgMax counts as a NonMaxSuppression or a TopK does.
     """
     chooses = PICKS if picks else CHOOSES

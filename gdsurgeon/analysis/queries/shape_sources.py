@@ -1,9 +1,9 @@
 """Which constants shapes follow from, or whether a graph runs at all: axes, sizes, counts, branches.
 
-An input that takes whole numbers alone by the signature of its op is one of these (axes, the shape of a Reshape,
-paddings, indices), and what control flow reads is, the names of features in tf.Examples and of tensors in checkpoints,
-and a few inputs more that are named here. What leads to them leads to shapes, as far as it is arithmetic: what comes
-out of a convolution, a product or a look-up is data.
+An input that is always integer by the signature of its op decides about shapes (axes, the shape of a Reshape,
+paddings, indices). So do inputs of control flow, the names of features in tf.Examples and of tensors in checkpoints,
+and a few more inputs listed here. Tensors from which they are computed by arithmetic lead to shapes as well; results
+of a convolution, a product or a look-up are data.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ _DECIDING = {
     "Range": (0, 1, 2),
     **dict.fromkeys(CASES | IFS, (0,)),
 }
-"""Inputs that decide, beside those that take whole numbers alone."""
+"""Deciding inputs in addition to those that are always integers."""
 _DIVISIONS = frozenset(("Div", "FloorDiv", "FloorMod", "Mod", "TruncateDiv", "TruncateMod"))
 """Ops that TensorFlow does not run on whole numbers where input 1 is 0."""
 
 
 class Reader(NamedTuple):
-    """A node of a graph or of a function, as far as it matters here.
+    """A node of a graph or of a function, reduced to the needed facts.
 
     Attributes:
         name: of the node.

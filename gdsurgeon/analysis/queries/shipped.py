@@ -1,4 +1,4 @@
-"""What a model holds beside its graph: variables and what gives them values, assets, collections."""
+"""The parts of a model outside its graph: variables and the sources of their values, assets, collections."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class ShippedVariable(NamedTuple):
     Attributes:
         name: of its node.
         dtype, shape: as the node states them, or the checkpoint; None where neither knows the shape.
-        key: where the checkpoint has, or is to have, its value; None: nowhere.
+        key: the key of its value in the checkpoint; None if it has none.
         by: how it gets its value: `BY_NODES` and so on.
-        signatures: keys of those that need it.
+        signatures: keys of the signatures that need it.
     """
 
     name: str
@@ -51,11 +51,11 @@ class Asset(NamedTuple):
 
 
 class Contents(NamedTuple):
-    """What a model holds beside its graph.
+    """The parts of a model outside its graph.
 
     Attributes:
         collections: how many entries each has.
-        checkpoint: its checkpoint, opened; None where there is none that can be read.
+        checkpoint: its open checkpoint; None if none can be read.
         unreadable: why that is so, where there should be one.
         signatures: how many are called.
     """
@@ -69,7 +69,7 @@ class Contents(NamedTuple):
 
 
 def contents(container: Container) -> Contents:
-    """What CONTAINER holds beside its graph, as it is in its files. Raises InputError: it is corrupt."""
+    """Returns the parts of `container` outside its graph, as in its files. Raises InputError: it is corrupt."""
     graph, serving = container.graph.pristine(), container.graph.serving or Serving()
     checkpoint, unreadable = _opened(container.checkpoint)
     collections = container.meta.around.collection_def.items()
@@ -135,5 +135,5 @@ def _shape(node: Node, key: Key | None, checkpoint: Checkpoint | None) -> Shape:
 
 
 def called_keys(serving: Serving) -> list[str]:
-    """The keys of all signatures that somebody calls, whichever are looked at."""
+    """Returns the keys of all signatures for callers, whichever are selected."""
     return [key for key in serving.signatures if key != INIT]

@@ -1,4 +1,4 @@
-"""What nodes do besides computing, what runs inside the functions that they call, and whether chance repeats."""
+"""Side effects of nodes, including the functions that they call, and whether random values repeat."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class TensorInfo(NamedTuple):
         return typed(self.dtype, self.shape)
 
     def as_json(self) -> dict[str, Json]:
-        """For reports; what is unknown is null."""
+        """Returns the signature as JSON for reports; unknown facts are null."""
         shape = None if self.shape is None else [None if dim < 0 else dim for dim in self.shape]
         dtype = dtype_name(base_dtype(self.dtype)) if self.dtype else None
         return {"name": self.name, "dtype": dtype, "shape": shape, "op": self.op}
@@ -79,13 +79,13 @@ def _named(graph: Graph, side: str) -> dict[Node, None] | None:
 
 
 def output_nodes(graph: Graph) -> list[Node]:
-    """The nodes that give something and whose outputs nobody reads: what a frozen graph is there for.
+    """Returns the output nodes: nodes with outputs but without consumers.
 
-    Constants and placeholders that nobody reads are not outputs, unless constants are all that there is beside inputs;
-    nor is what has no output (NoOp, Assert). Where there are others, nor is what nobody could fetch (resources and
-    variants, what lies in a while loop or in a branch that may not be taken), nor the join of a conditional that is
-    there to be waited for. The outputs of a function's body are its results; those of a model that has signatures are
-    what these give.
+    Unused constants and placeholders are not outputs, unless the graph has only constants and inputs; nor are nodes
+    without outputs (NoOp, Assert). If there are other outputs, nodes that cannot be fetched are not outputs either
+    (resources and variants, nodes in a while loop or in a branch that may not be taken), nor the join of a conditional
+    that serves only control dependencies. The outputs of a function's body are its results; those of a model with
+    signatures are the outputs of the signatures.
     """
     if graph.is_body:
         return [node for node in graph.ends if node.inputs]

@@ -1,4 +1,4 @@
-"""Which nodes must not run twice: what they give, or do, is another thing the second time."""
+"""Nodes that must not run twice, because their result or effect differs the second time."""
 
 from __future__ import annotations
 

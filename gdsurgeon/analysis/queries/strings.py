@@ -1,7 +1,7 @@
 """Strings that are baked into a graph: in constants, in attrs and in its debug info, file paths above all.
 
-A frozen graph can carry what nobody meant to publish: the names of training images in a string constant, the path of a
-vocabulary in a shared name, the source files of whoever built it in the debug info.
+A frozen graph can contain data that should not be published: the names of training images in a string constant, the
+    path of a vocabulary in a shared name, source files of the author in the debug info.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ def _beginning(buf: Buffer, start: int, end: int) -> bytes:
 
 
 def _add_attr(found: Strings, items: Iterable[bytes]) -> None:
-    """Adds what is worth it of a node's own strings; what is binary there is a serialised message."""
+    """Adds the relevant strings of a node's own attrs; binary ones there are serialized messages."""
     if found.attr == COLOCATION_ATTR:
         return
     for data in items:

@@ -70,10 +70,11 @@ def _is_called_as_slot(topology: Topology, number: int) -> bool:
 
 
 def needing(topology: Topology, starts: Iterable[int], inside: bytearray, but: set[int]) -> set[int]:
-    """The nodes INSIDE that are of no use without the variables STARTS: those, what depends on them, what serves these.
+    """Returns the nodes `inside` that are useless without the variables `starts`: those, and nodes that depend on or
+    serve them.
 
-    What assigns to them their first values is among the answer, and not what waits for that. BUT: nodes beyond which
-    nobody looks.
+    Nodes that assign their first values are included, but not nodes that only depend on that. `but`: nodes where the
+    search stops.
     """
     variables = list(starts)
     first = {user for number in variables for user in assignments(topology, number)}

@@ -1,4 +1,6 @@
-"""What a release of TensorFlow does not know of a graph: ops, attrs, values, types, versions; in functions, too."""
+"""The parts of a graph, functions included, that a release of TensorFlow does not know: ops, attrs, values, types,
+versions.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ class Unknown(NamedTuple):
             that it needs), ``default`` (another is taken where the node has none), ``inputs``, ``outputs``,
             ``dims`` (it is given more).
         key: the attr, or ''.
-        text: what is wrong, in words; the same for nodes of which the same is wrong.
+        text: the problem in words; equal for nodes with the same problem.
     """
 
     function: str
@@ -74,7 +76,7 @@ def unknown_version(graph: Graph, release: Release) -> str:
 
 
 def told(found: list[Unknown]) -> list[str]:
-    """FOUND in lines, one for what is wrong in the same way, with the nodes of which it is."""
+    """Returns one line for each problem, with the nodes that have it."""
     groups: dict[str, list[Unknown]] = {}
     for unknown in found:
         groups.setdefault(unknown.text, []).append(unknown)
@@ -182,7 +184,7 @@ class _Look:
             yield "inputs", "", f"{node.op} requires {counted(wanted, 'input')}, but has {len(node.inputs)}"
 
     def _types(self, node: Node, attr: AttrDef) -> Iterator[tuple[str, str, str]]:
-        """DataTypes of which the release has never heard."""
+        """Yields DataTypes that the release does not know."""
         data = node.attr_bytes(attr.name) or b""
         if len(data) == 2 and data[0] == _TYPE and data[1] <= self._release.last_dtype:
             return  # as nearly all of them

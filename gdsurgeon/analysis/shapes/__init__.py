@@ -1,1 +1,1 @@
-"""Shapes without running: what a graph states, and what follows from it."""
+"""Shapes without running: stated and inferred ones."""

@@ -36,7 +36,7 @@ def reshaped(shape: Shape, target: Value, stated: Shape = None) -> Shape:
 
     Args:
         target: the second input's value, in which -1 stands for what is left.
-        stated: what is known of the answer where the value is not.
+        stated: the known shape if the value is unknown.
 
     Raises:
         Misfit: the elements do not fit.
@@ -141,7 +141,10 @@ def _concat(call: Call) -> Sequence[Shape]:
 
 
 def _joined(shapes: Sequence[Shape], shown: Sequence[Shape], how: str) -> tuple[int, ...]:
-    """What SHAPES, one of which at least is known, have in common. Raises Misfit, in the words of SHOWN."""
+    """Returns the joined shape of `shapes`, at least one of which is known.
+
+    Raises Misfit, with the shapes `shown`.
+    """
     try:
         return merge_all(shapes) or ()
     except Misfit:

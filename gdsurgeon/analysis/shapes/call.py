@@ -12,7 +12,7 @@ from gdsurgeon.ops.dtypes import INT32, INT64, base_dtype
 from gdsurgeon.wire.messages import decode_error
 
 UNKNOWN = -1
-"""A dim of which nothing is known."""
+"""An unknown dim."""
 
 Value = tuple["int | None", ...] | None
 """The elements of an integer tensor in row-major order, None for an unknown one; None where even their number is."""
@@ -29,7 +29,7 @@ class Misfit(Exception):
     """The inputs of a node contradict each other or its attrs: TensorFlow would not load or not run it.
 
     Attributes:
-        shapes: what is known of its outputs all the same.
+        shapes: the shapes of its outputs that are known nevertheless.
     """
 
     def __init__(self, text: str, shapes: Sequence[Shape] = ()) -> None:
@@ -137,7 +137,7 @@ class Call:
         return UNKNOWN if value is None else value
 
     def dims(self, index: int) -> Shape:
-        """The shape that a data input holds as its value; what is unknown of it, or below 0, is an unknown dim."""
+        """Returns the shape that a data input holds as its value; unknown or negative numbers become unknown dims."""
         value = self.value(index)
         if value is not None:
             return tuple(UNKNOWN if item is None or item < 0 else item for item in value)
@@ -193,7 +193,7 @@ def count(shape: Shape) -> int | None:
 
 
 def known_product(dims: Iterable[int]) -> int:
-    """The product of those of DIMS that are known."""
+    """Returns the product of the known `dims`."""
     return prod(dim for dim in dims if dim >= 0)
 
 
@@ -205,14 +205,14 @@ def axis_of(axis: int, rank: int) -> int:
 
 
 def merge_dims(a: int, b: int) -> int:
-    """One dim of which two things are said. Raises Misfit where they differ."""
+    """Returns the dim that satisfies both statements. Raises Misfit if they differ."""
     if a >= 0 and b >= 0 and a != b:
         raise Misfit(f"{a} and {b} differ")
     return a if a >= 0 else b
 
 
 def merge(a: Shape, b: Shape) -> Shape:
-    """One shape of which two things are said. Raises Misfit where they differ."""
+    """Returns the shape that satisfies both statements. Raises Misfit if they differ."""
     if a is None or b is None:
         return b if a is None else a
     if len(a) != len(b) or any(x >= 0 and y >= 0 and x != y for x, y in zip(a, b, strict=True)):
@@ -221,7 +221,7 @@ def merge(a: Shape, b: Shape) -> Shape:
 
 
 def merge_all(shapes: Iterable[Shape]) -> Shape:
-    """One shape of which several things are said. Raises Misfit where they differ."""
+    """Returns the shape that satisfies all statements. Raises Misfit if they differ."""
     out: Shape = None
     for shape in shapes:
         out = merge(out, shape)
@@ -229,7 +229,7 @@ def merge_all(shapes: Iterable[Shape]) -> Shape:
 
 
 def agreed(shapes: Sequence[Shape]) -> Shape:
-    """What several shapes, of which a tensor has one, have in common."""
+    """Returns the common facts of several shapes; a tensor has one of them."""
     known = [shape for shape in shapes if shape is not None]
     if not known or len(known) < len(shapes) or len({len(shape) for shape in known}) > 1:
         return None
@@ -255,7 +255,7 @@ def broadcast(a: Shape, b: Shape) -> Shape:
 
 
 Rule = Callable[[Call], Sequence[Shape]]
-"""States the shapes of a node's outputs; of those that are missing at the end nothing is known. Raises Misfit."""
+"""Returns the shapes of a node's outputs; missing ones at the end are unknown. Raises Misfit."""
 
 RULES: dict[str, Rule] = {}
 """The rule of each op."""

@@ -1,4 +1,4 @@
-"""Whether a graph takes other input shapes: the baked constants that do not fit, and Reshapes that can be mended."""
+"""Whether a graph accepts different input shapes: constants that do not fit, and Reshapes that can be fixed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Fit(NamedTuple):
     Attributes:
         tried: the shape of each input at which it was tried.
         misfits: the nodes that do not take it, a line each; its facts name the node and the op.
-        fixes: the Reshapes of which only the batch does not fit.
+        fixes: the Reshapes in which only the batch size does not fit.
         warnings: what runs and is perhaps not what was meant, a line each.
     """
 
@@ -48,8 +48,8 @@ class Fit(NamedTuple):
 def trial_shape(old: Shape, new: Shape) -> Shape:
     """A shape that NEW allows: a dim that becomes unknown gets a multiple of its old size; one that was unknown stays.
 
-    What fits at that size and the old one has no constant in its way. Where nothing was said of the input, a batch is
-    tried that is not 1.
+    If the graph fits at that size and at the old one, no constant prevents it. If the input shape was unknown, a batch
+    size other than 1 is tried.
     """
     if old is None and new and new[0] < 0:
         return (BATCH, *new[1:])
@@ -65,8 +65,8 @@ def trial_shape(old: Shape, new: Shape) -> Shape:
 def fit(graph: Graph, old: Mapping[Node, Shape], new: Mapping[Node, Shape]) -> Fit:
     """Infers the shapes with OLD and with NEW input shapes and compares what becomes of the constants.
 
-    A node that contradicts itself already with the old shapes is not told again. What is inside functions and what
-    comes round v1 while loops is not looked at. Linear in the size of the graph.
+    A node that has a conflict already with the old shapes is not reported again. Functions, and values that return in
+    v1 while loops, are not followed. Linear in the size of the graph.
     """
     tried = {node: trial_shape(old[node], shape) for node, shape in new.items()}
     stated = infer_shapes(graph)
@@ -93,7 +93,7 @@ class _Found(NamedTuple):
 def _fit(
     graph: Graph, base: Shapes, before: Shapes, old: Mapping[Node, Shape], new: dict[Node, Shape], is_open: bool
 ) -> _Found:
-    """What does not fit with the input shapes NEW, and did with OLD; BEFORE is what was inferred of these."""
+    """Returns the conflicts with the input shapes `new` that did not exist with `old`; `before`: from `old`."""
     fitting = _Fitting(before, [(old[node], shape) for node, shape in new.items()], is_open)
     given = {node.output: shape for node, shape in new.items()}
     after = infer_shapes(graph, given, settle=fitting.settle, base=base)
@@ -153,7 +153,7 @@ def _shown(node: Node) -> str:
 
 
 class _Fitting:
-    """Looks at each node as its new shapes are inferred. What does not fit is told once: those behind it see it mended.
+    """Examines each node as its new shapes are inferred. A conflict is reported once: later nodes see it as fixed.
 
     Args:
         before: the shapes as they were.

@@ -24,7 +24,8 @@ from gdsurgeon.ops.attr_names import STATED_SHAPES
 _REGISTERED = (array_rules, math_rules, window_rules)  # importing them fills RULES
 _LARGEST = (1 << 63) - 1
 _UNSAID = (InputError, ArithmeticError, LookupError, TypeError, ValueError)
-"""What rules raise for inputs of which too little is known, and for a broken node, whose attrs can be of any kind."""
+"""Exceptions that rules raise if too little is known about inputs, or if the attrs of a corrupt node have any kind.
+"""
 
 
 class Conflict(NamedTuple):
@@ -35,8 +36,9 @@ class Conflict(NamedTuple):
 
 
 Settle = Callable[[Call, Sequence[Shape], "str | None"], "tuple[Sequence[Shape], str | None]"]
-"""Called for each node that has a rule, with what that states of its outputs and (or None) why its inputs do not fit;
-what it returns counts instead."""
+"""Called for each node with a rule, with the shapes that the rule returns and the conflict of its inputs or None; its
+result is used instead.
+"""
 
 
 class Shapes:
@@ -80,19 +82,19 @@ def infer_shapes(
     base: Shapes | None = None,
     wanted: Iterable[Output] | None = None,
 ) -> Shapes:
-    """Infers the shapes of all tensors, and the values of those with which shapes are computed.
+    """Infers the shapes of all tensors, and the values of those that shapes are computed from.
 
     One walk in topological order, linear in nodes and edges; weights are not read. An op without a rule gives
     unknown shapes, and so does what comes round a v1 while loop.
 
     Args:
         graph: left as it is.
-        given: shapes that tensors are to have, whatever gives them: to try other inputs out.
+        given: shapes that tensors should have, to try different inputs.
         use_stated: take ``_output_shapes`` attrs for ops without a rule; never for what depends on a tensor that is
             given, where they are stale.
         settle: may correct what is inferred of a node before it is used.
-        base: what was inferred of the same graph, as it still is, with other shapes for the same tensors: it is taken
-            over for all that does not depend on a given tensor, with its conflicts left out.
+        base: the result for the same, unchanged graph with other given shapes for the same tensors: it is reused for
+            everything that does not depend on a given tensor, without its conflicts.
         wanted: the tensors that are asked for: the walk leaves out what they do not depend on.
     """
     return Inference(graph, dict(given or {}), use_stated, settle, base).run(wanted)
@@ -153,7 +155,7 @@ class Inference:
         self.found._order = order
 
     def known_of(self, number: int) -> Known:
-        """The shapes of what a node gives, and the values, as far as they were inferred."""
+        """Returns the inferred shapes and values of a node's outputs."""
         return self.found._shapes.get(number, ()), self.found._values.get(number, ())
 
     def take_back(self, number: int) -> Known:

@@ -1,4 +1,4 @@
-"""Shapes that are inferred when somebody asks for them, and kept up while a graph is edited."""
+"""Shapes that are inferred on demand, and updated while a graph is edited."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gdsurgeon.ops.kinds import MERGE
 class KeptShapes:
     """The shapes of the tensors of a graph, as `infer_shapes` gives them without what attrs state.
 
-    What nobody asks for is not inferred, and after an edit no more than that has changed.
+    Only requested shapes are inferred, and after an edit only those that may have changed.
 
     Args:
         topology: of the graph.
@@ -42,7 +42,7 @@ class KeptShapes:
     def keep_up(
         self, topology: Topology, order: Sequence[int], places: Sequence[int], edited: Iterable[int]
     ) -> list[int]:
-        """Has these be the shapes of the graph as it is now; returns the nodes of which something else is known.
+        """Updates the shapes after an edit; returns the nodes with changed shapes.
 
         Args:
             topology: of the graph as it is now, with the same numbers for the same nodes.
@@ -64,7 +64,7 @@ class KeptShapes:
         return found
 
     def _ask(self, number: int) -> None:
-        """Infers a node, and what it depends on, where that has not been done; what is behind a cycle stays unknown."""
+        """Infers a node and its inputs if needed; nodes after a cycle stay unknown."""
         if self._is_known[number] or self._places[number] < 0:
             return
         pending = [number]
@@ -80,7 +80,7 @@ class KeptShapes:
                 self._infer(number)
 
     def _infer(self, number: int) -> None:
-        """Infers a node; what comes round a loop is not known where the loop begins."""
+        """Infers a node; values that return in a loop are unknown at the start of the loop."""
         is_head = self._topology.op(number) in MERGE
         above = self._topology.data_producers(number) if is_head else ()
         held = {n: self._inference.take_back(n) for n in above if self._places[n] >= self._places[number]}

@@ -28,14 +28,14 @@ def stated_shape(output: Output) -> Shape:
 
 
 def compatible(a: Shape, b: Shape) -> bool:
-    """Whether one tensor can have both shapes; what is unknown fits all."""
+    """Returns whether one tensor can have both shapes; an unknown shape fits all."""
     if a is None or b is None:
         return True
     return len(a) == len(b) and all(x == y or x < 0 or y < 0 for x, y in zip(a, b, strict=True))
 
 
 def may_be_one(a: Output, b: Output) -> bool:
-    """Whether one tensor can stand for the other, as far as their dtypes and stated shapes are known."""
+    """Returns whether one tensor can replace the other, by their known dtypes and stated shapes."""
     return not mismatch(a, b)
 
 

@@ -1,4 +1,4 @@
-"""The values of small integer tensors, as far as they are known: what shapes are computed with inside a graph."""
+"""The known values of small integer tensors, from which shapes are computed inside a graph."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gdsurgeon.ops.dtypes import INT32, INT64
 from gdsurgeon.ops.kinds import PASSES_ON, RESHAPES
 
 ValueRule = Callable[[Call], Sequence[Value]]
-"""States the values of a node's outputs; of those that are missing at the end nothing is known.
+"""Returns the values of a node's outputs; missing ones at the end are unknown.
 
 It is called when the shapes of the outputs are known, and states nothing of what is no int32 or int64.
 """
@@ -96,7 +96,7 @@ _BINARY: dict[str, Callable[[int, int], int | None]] = {
 
 
 KEEPS_DTYPE = PASSES_ON | RESHAPES | _BINARY.keys()
-"""Ops of which an only output has the dtype of the first input."""
+"""Ops whose only output has the dtype of the first input."""
 
 
 @_rule(" ".join(_BINARY))

@@ -69,7 +69,7 @@ def _convolution(call: Call) -> Sequence[Shape]:
 
 
 def _fit(channels: int, inside: int, outside: int) -> bool:
-    """Whether a filter for INSIDE channels takes CHANNELS: in groups, to each of which as many outputs belong."""
+    """Returns whether a filter for `inside` channels fits `channels`: in groups with equally many outputs."""
     if not inside or channels % inside:
         return channels == inside
     groups = channels // inside

@@ -1,4 +1,4 @@
-"""Nodes that are to be looked at, in an order, while what is found says which others are to be looked at, too."""
+"""A worklist: nodes to visit in order, while each visit can add more nodes."""
 
 from __future__ import annotations
 

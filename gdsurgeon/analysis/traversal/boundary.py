@@ -18,7 +18,7 @@ class Boundary(Data):
 
     Attributes:
         inputs: tensors from outside that the nodes read, in the order of first use.
-        outputs: tensors of the nodes that somebody outside reads, or that nobody reads at all.
+        outputs: tensors of the nodes that outside nodes read, or that have no consumers.
         inside: tensors of the nodes that the nodes themselves read.
         outer_uses: for each of `outputs`, the places outside where it is read.
         controls_in: nodes outside that the nodes wait for.
@@ -37,8 +37,8 @@ class Boundary(Data):
 def boundary(nodes: Iterable[Node], topology: Topology | None = None) -> Boundary:
     """The boundary of NODES, which are of one graph, in their order. Linear in their edges and those of their users.
 
-    An output of which the op does not say that it exists (an unknown op) is taken to be one where somebody reads it.
-    TOPOLOGY is that of the graph as it is, where the caller has it.
+    For an unknown op, an output counts as existing if it has a consumer. `topology` is that of the present graph, if
+    the caller has it.
     """
     members = list(dict.fromkeys(nodes))
     return _BoundaryWalk(topology or topology_of(graph_of(members[0])), members).run() if members else Boundary()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def components(successors: Sequence[Sequence[int]]) -> list[list[int]]:
-    """The nodes in sets, each of which reach each other; linear in nodes and edges (Tarjan, 1972), without recursion.
+    """Returns the strongly connected components; linear in nodes and edges (Tarjan, 1972), without recursion.
 
     Args:
         successors: for each node the nodes that its edges lead to.

@@ -49,8 +49,8 @@ Sides = frozenset[Side]
 def control_flow(topology: Topology) -> ControlFlow:
     """Walks the graph in topological order, loops cut where they close. Linear but for the depth of conditionals.
 
-    A node runs if all sides that its inputs come from are taken. A Merge wants one of its inputs only: what they have
-    in common has to be taken, of the rest it is believed that they cover all cases.
+    A node runs if all sides of its inputs are taken. A Merge requires only one of its inputs: their common sides must
+    be taken, and the others are assumed to cover all cases.
     """
     size = topology.size
     frames, branches = [0] * size, [0] * size
@@ -90,7 +90,7 @@ def _control_flow(graph: Graph) -> ControlFlow:
 
 
 def _side(topology: Topology, producer: int, port: int, depth: int) -> Sides:
-    """What has to be taken for an output of a node, beside what has to be for the node."""
+    """Returns the sides that must be taken for an output of a node, in addition to those of the node."""
     if port < 0 or topology.op(producer) not in SWITCH:
         return frozenset()
     return frozenset((Side(_predicate(topology, producer), port, depth),))

@@ -1,4 +1,4 @@
-"""Topological order, and the cycle where there is none."""
+"""Topological order, or a cycle if there is no such order."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def levels(topology: Topology, inside: bytearray | None = None) -> list[list[int
 
 
 def find_cycle(topology: Topology) -> list[int]:
-    """A cycle outside v1 while loops as node numbers, each reading the one before; [] where there is none."""
+    """Returns a cycle outside v1 while loops as node numbers, each reading the one before; [] if there is no cycle."""
     order = topological_order(topology)
     if len(order) == topology.size - len(topology.gone):
         return []
@@ -123,7 +123,8 @@ def _walk_back(topology: Topology, unordered: bytearray) -> list[int]:
 
 
 def has_forward_edges(topology: Topology) -> bool:
-    """Whether an input comes from a later row of the file, loops aside: without that there is no cycle.
+    """Returns whether an input comes from a later row of the file, except in loops: without such inputs there is no
+    cycle.
 
     Only for a graph that has not been edited.
     """

@@ -74,7 +74,7 @@ class Topology:
         return self._ops.get(number) or self.table.op(number)
 
     def op_of_each(self) -> list[str]:
-        """The op of each node, the nodes that are gone among them."""
+        """Returns the op of each node, including removed nodes."""
         names = self.table.op_names
         out = [names[i] for i in self.table.ops] + [node.op for node in self._added]
         for number, op in self._ops.items():
@@ -162,7 +162,7 @@ class Topology:
         self._consumers.clear()
 
     def reads_missing(self, number: int) -> bool:
-        """Whether an input of a node names a node that there is not."""
+        """Returns whether an input of a node names a missing node."""
         return min(self.inputs(number), default=0) < 0
 
     def producers(self, number: int) -> list[int]:
@@ -221,7 +221,7 @@ class Topology:
         return out
 
     def unread(self) -> list[int]:
-        """The nodes of which nobody reads an output as data."""
+        """Returns the nodes whose outputs no node reads as data."""
         table = self.table
         others = self.gone | self._codes.keys()
         before = {row for number in others if number < self.rows for row in self._data(table.inputs(number))}
@@ -232,7 +232,7 @@ class Topology:
         return sorted((table.unread | perhaps | set(range(self.rows, self.size))) - now - self.gone)
 
     def _read_by_rest(self, rows: set[int], others: Container[int]) -> set[int]:
-        """Those of ROWS that a row of the table reads that is none of OTHERS."""
+        """Returns the `rows` that are read by a row of the table which is not in `others`."""
         bits, control = Table.PORT_BITS, Table.CONTROL_PORT
         pairs = zip(self.table.edges, self.table.readers(), strict=True)
         return {
@@ -243,7 +243,7 @@ class Topology:
 
     @staticmethod
     def _data(codes: Iterable[int]) -> Iterator[int]:
-        """The numbers of the nodes of which CODES read an output."""
+        """Yields the numbers of the nodes whose outputs `codes` stand for."""
         bits, control = Table.PORT_BITS, Table.CONTROL_PORT
         return (code >> bits for code in codes if code >= 0 and code & control != control)
 
