@@ -6,7 +6,7 @@ import os
 MEMORY = "GDSURGEON_MEMORY"
 """Environment: MiB that TensorFlow's process may take; a quarter of that is what an archive of feeds may unfold to."""
 OUT_OF_MEMORY = "out of memory"
-_PART = 0.75  # of what the machine has, where nobody says
+_PART = 0.75  # of the machine's memory, by default
 _EXHAUSTED = (errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN)
 _WORDS = {
     "too many open files": "too many open files",

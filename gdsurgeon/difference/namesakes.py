@@ -67,7 +67,7 @@ def shorter(one: Matching, other: Matching) -> Matching:
                 first = near
         if first != FREE:
             concerned.append((i, first))
-    less: dict[int, int] = defaultdict(int)  # by place: what OTHER leaves to report less what ONE does
+    less: dict[int, int] = defaultdict(int)  # by place: the number of reports with OTHER minus that with ONE
     for i, near in concerned:
         less[places.root(near)] += _weight(other, i) - _weight(one, i)
     for j in range(b.size):

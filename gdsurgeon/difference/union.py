@@ -42,7 +42,7 @@ def union(difference: Difference, before: Content, after: Content) -> Union:
         attrs=after.attrs + [before.attrs[i] for i in removed],
         devices=after.devices + [before.devices[i] for i in removed],
         calls=after.calls + [tuple(f for f in before.calls[i] if f in difference.b.functions) for i in removed],
-        parameters=after.parameters + [0] * len(removed),  # what is gone does not count
+        parameters=after.parameters + [0] * len(removed),  # removed nodes do not count
         flops=after.flops + [0] * len(removed),
         order=[],
         is_weight=after.is_weight + bytearray(before.is_weight[i] for i in removed),

@@ -68,7 +68,7 @@ def _placed(box: Box) -> _Placed:
 def _draw(placed: _Placed, at: Point, colours: Mapping[int, str], parts: list[str]) -> None:
     """Appends what is in a box whose inside begins AT."""
     x, y = at
-    labelled: set[tuple[int, str]] = set()  # what several read is said once
+    labelled: set[tuple[int, str]] = set()  # shared facts are stated once
     for edge, line in zip(placed.box.edges, placed.layout.lines, strict=True):
         points = [(x + px, y + py) for px, py in line]
         kind = "" if edge.tensors else ' class="c"'

@@ -136,7 +136,7 @@ class Archive(Closing):
             entries = [entry.removesuffix(".npy") for entry in self._zip.namelist() if entry.endswith(".npy")]
         except OSError as error:
             raise self._unreadable(reason(error)) from error
-        except Exception as error:  # the zip reader has many ways to say that a file is none of its own
+        except Exception as error:  # the zip reader raises many kinds of errors for a wrong file
             raise self._unreadable("it is not a valid .npz archive") from error
         self._entries = frozenset(entries)
         self.keys = [key for key in entries if not self._belongs_to_another(key)]

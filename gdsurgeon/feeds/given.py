@@ -152,7 +152,7 @@ def array_file(what: str, path: str) -> object:
     except OSError as error:
         facts = {"file": path, "reason": reason(error)}
         raise UsageError(f"{what} cannot be read: {reason(error)}", code="unreadable", facts=facts) from error
-    except Exception as error:  # numpy has many ways to say that a file is none of its own
+    except Exception as error:  # NumPy raises many kinds of errors for a wrong file
         message = f"{what} cannot be read: it is not a valid .npy file"
         raise UsageError(message, code="wrong-format", facts={"file": path}) from error
     if not isinstance(found, np.ndarray):

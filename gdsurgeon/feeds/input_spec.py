@@ -86,7 +86,7 @@ def input_spec(node: Node) -> InputSpec:
     if content is None:
         content = string_content(start) if dtype == dtypes.STRING else number_content(start, dtype)
     shapes = tuple(candidate_shapes(node))
-    if dtype == dtypes.STRING:  # a text is a recording or a picture: nobody has a million of them in one tensor
+    if dtype == dtypes.STRING:  # a string is a recording or an image: one tensor does not hold a million of them
         shapes = tuple(shape for shape in shapes if prod(shape) <= MOST_TEXTS) or shapes[:1]
     if node.op in UNSET_PLACEHOLDERS:
         return InputSpec(node.name, dtype, placeholder_shape(node), shapes, content)

@@ -71,7 +71,7 @@ def with_shapes(definition: GraphDef, shapes: Mapping[str, tuple[int, ...]], oth
             node.attr["shape"].CopyFrom(shape_value(shapes[node.name]))
             del node.input[:]
         elif node.op == "PlaceholderWithDefault":
-            node.op = "Identity"  # of the value that it has if nobody gives it another
+            node.op = "Identity"  # of its default value
             node.attr["T"].CopyFrom(node.attr["dtype"])
             del node.attr["dtype"], node.attr["shape"]
         elif node.attr["shape"].HasField("shape") and not node.attr["shape"].shape.unknown_rank:

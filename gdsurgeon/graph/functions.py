@@ -29,7 +29,7 @@ class _Entry:
         self.function = function
         self.place = place
         self.changed = place is None
-        self.calls: tuple[str, ...] | None = None  # what it calls, when somebody has asked
+        self.calls: tuple[str, ...] | None = None  # the functions that it calls, once requested
 
     def copy(self) -> _Entry:
         out = _Entry(self.function, self.place)

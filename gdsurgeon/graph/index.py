@@ -200,7 +200,7 @@ class Table:
         out.unread = set(rows.values()).difference([c >> self.PORT_BITS for c in out.edges if c & mask != mask])
         out._has_forward = any(map(ge, [code >> self.PORT_BITS for code in out.edges], out.readers()))
         out.layout = layout
-        return None if min(out.edges, default=0) < 0 else out  # something reads a node that is gone
+        return None if min(out.edges, default=0) < 0 else out  # an input from a removed node
 
     def _splice_edges(self, table: Table, part: Copied, moved: Sequence[int]) -> None:
         """Adds the edges of the rows `part` of `table`; `moved` maps them to their new rows."""

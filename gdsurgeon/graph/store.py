@@ -221,7 +221,7 @@ class Store:
         search = self._search
         return search if search is not None and search.has_users(name) else self._index
 
-    # -- what is beside the nodes --------------------------------------------------------------------------
+    # -- outside the nodes ---------------------------------------------------------------------------------
 
     @property
     def layout(self) -> Layout:

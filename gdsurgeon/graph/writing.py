@@ -27,7 +27,7 @@ def spliced(store: Store, replacements: Iterable[Replacement]) -> list[Chunk]:
     source = store.source
     out: list[Chunk] = []
     pos = 0
-    # By where they begin; what is added at a place comes after what ends there (same start, no length: stable).
+    # By start; additions at a place come after a stretch that ends there (same start, no length: stable).
     for start, end, chunks in sorted(replacements, key=lambda change: (change[0], change[1])):
         if start > pos:
             out.append(SourceSpan(source, pos, start))

@@ -158,7 +158,7 @@ def connect(sgv0: object, sgv1: object, disconnect_first: bool = False) -> tuple
     slots = planned(pairs, may_change_inputs(b), swap=False)
     if disconnect_first:
         members = set(b.nodes)
-        for output, read in pairs:  # what is connected already is to be so afterwards
+        for output, read in pairs:  # present connections must remain
             for use in graph_of(output.node).uses(output) if output == read else ():
                 if use.node in members:
                     slots.setdefault(use.node, {}).setdefault(use.slot, output)

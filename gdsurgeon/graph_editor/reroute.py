@@ -228,7 +228,7 @@ def _reroute_ios(sgv0: object, sgv1: object, *, swap: bool) -> tuple[SubGraphVie
     read = change(outputs, may_change_outputs(a, b))
     place: dict[Output, Output] = {}
     if swap:
-        # Where one of the two reads the other, that one is where it was itself; what goes through goes through there.
+        # If one of the two reads the other, it takes its place; tensors that pass through pass through there.
         through = {*a.passthroughs, *b.passthroughs}
         place = {old: new for new, old in _both_ways(outputs) if old not in through}
         reading = _substituted(reading, place)

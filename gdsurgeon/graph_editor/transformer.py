@@ -118,7 +118,7 @@ class TransformerInfo:
         return transform_tree(tree, one)
 
 
-# Handlers: what a transformer does with each thing that it comes upon.
+# Handlers: the actions of a transformer for each kind of object.
 
 
 def copy_op_handler(

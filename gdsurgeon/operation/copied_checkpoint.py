@@ -122,7 +122,7 @@ class CopiedCheckpoint(Closing):
             raise OutputError(f"{printable(prefix)} cannot be written: {reason(error)}") from error
         serving = self._graph.serving
         assert serving is not None and serving.restoring is not None
-        if serving.saver is not None:  # what there was before restores the original from where it was
+        if serving.saver is not None:  # the earlier content before restores the original from where it was
             self._graph.serving = serving._replace(checkpoint=prefix)
             return self._folder
         feeds = dict.fromkeys(serving.restoring.feeds, prefix)

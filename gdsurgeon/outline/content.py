@@ -128,7 +128,7 @@ class _Reader:
         self._graph = graph
         self._top = topology_of(graph)
         self._shapes = infer_shapes(graph)
-        # Many nodes have the same op and attrs: what follows from these is computed and kept once.
+        # Many nodes have the same op and attrs: facts that follow from these are computed once.
         self._texts: dict[bytes, str] = {}
         self._functions: dict[bytes, tuple[str, ...]] = {}
         self._settled: dict[object, _Settled] = {}
@@ -315,7 +315,7 @@ def find_weights(content: Content) -> None:
             flags[row] = all(flags[source] for source, _ in inputs)
     read = {source for inputs in content.inputs for source, _ in inputs}
     for row in range(len(content)):
-        flags[row] = flags[row] and row in read  # what nobody reads is an output: no node has it in itself
+        flags[row] = flags[row] and row in read  # without consumers it is an output, not an inner value
 
 
 _PASSES = VARIABLE_READS | ENTER | RESHAPES | {"Cast", "Dequantize"}

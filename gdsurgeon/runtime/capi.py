@@ -118,7 +118,7 @@ class CApiGraph(LoadedGraph):
         session, self._session = self._session, None
         graph, self._graph = self._graph, None
         if session:
-            # Nothing can be done about a session that does not close, and the memory is to be freed anyway.
+            # Nothing can be done about a session that does not close, and its memory must be freed anyway.
             with contextlib.suppress(TensorFlowError):
                 library.check(library.TF_CloseSession, session)
             with contextlib.suppress(TensorFlowError):

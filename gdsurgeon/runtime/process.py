@@ -51,7 +51,7 @@ def environment(verbose: bool, cpu_only: bool, runtime: str | None = None, *, on
         onednn: use the kernels of oneDNN.
     """
     out = {name: value for name, value in os.environ.items() if name in PASSED or name.startswith(PASSED_PREFIXES)}
-    # The working folder is not among the places of modules. If it is gone, Python 3.13.0 cannot import NumPy.
+    # The working folder is not on the module path: if it was removed, Python 3.13.0 could not import NumPy.
     out["PYTHONSAFEPATH"] = "1"
     if memory_budget() >= _ROOMY and not is_memory_limited():
         out.setdefault("GLIBC_TUNABLES", _ALLOCATION)

@@ -64,7 +64,7 @@ class Lock(Closing):
 
             fcntl.flock(self._fd, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except ImportError:
-            pass  # a system without such locks, as a file system may be: what is replaced meanwhile is noticed
+            pass  # a file system without such locks: a replacement in the meantime is noticed
         except OSError as error:
             return error.errno not in _BUSY
         return True
@@ -75,7 +75,7 @@ class Lock(Closing):
             try:
                 os.close(self._fd)
             except OSError:
-                pass  # it was only read; the descriptor is gone all the same
+                pass  # it was only read; the descriptor is closed anyway
             self._fd = -1
 
 

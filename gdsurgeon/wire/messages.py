@@ -45,7 +45,7 @@ def _pool() -> DescriptorPool:
     upb = _upb()
     if upb is None:
         from google.protobuf import descriptor_pool as upb
-    # A pool of its own: the classes live beside those of an imported TensorFlow without a clash.
+    # A separate pool, so that the classes do not clash with those of an imported TensorFlow.
     pool: DescriptorPool = upb.DescriptorPool()
     _add_files(pool, "graphdef.fds")
     return pool

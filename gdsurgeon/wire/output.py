@@ -298,7 +298,7 @@ class Earlier:
         self._output = output
         self._path = resolved(path) if path is not None and path not in STANDARD_OUTPUT else ""
         self._kept = temporary_name(self._path)
-        self._is_known = False  # what there was
+        self._is_known = False  # the earlier content
         self._absent: list[str] = []
 
     def __enter__(self) -> Earlier:
@@ -310,7 +310,7 @@ class Earlier:
             if self._path and stat.S_ISREG(os.stat(self._path).st_mode):
                 link_or_copy(self._path, self._kept)
             elif self._path:
-                self._path = ""  # a stream: what was written is written
+                self._path = ""  # a stream: written bytes cannot be taken back
         except FileNotFoundError:
             self._absent = absent_folders(self._path, self._path)
         except OSError as error:
@@ -325,7 +325,7 @@ class Earlier:
                 self._put_back()
             os.unlink(self._kept)
         except OSError:
-            pass  # there is none: it has been put back, or nothing was kept
+            pass  # it does not exist: it was put back, or nothing was kept
 
     def _put_back(self) -> None:
         if not os.path.lexists(self._kept):

@@ -294,7 +294,7 @@ def _spooled(read: Callable[[int], bytes], name: str) -> Source:
         taken = 0
         while chunk := read(_PIECE):
             if not taken and not chunk[0]:
-                return BytesSource(chunk, name)  # no graph begins with a zero: whoever parses it says so
+                return BytesSource(chunk, name)  # no graph begins with a zero: the parser reports it
             taken += len(chunk)
             if taken > LONGEST_STREAM:
                 raise endless(name, "name a file instead")

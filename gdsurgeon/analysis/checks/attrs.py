@@ -194,7 +194,7 @@ class _Check:
         wanted = self._wanted(key)
         faults: Iterable[Remark] = ()
         if wanted is None:
-            if self._definition is None and which in _CHECKED:  # what an op does not know nobody reads
+            if self._definition is None and which in _CHECKED:  # attrs unknown to an op are not read
                 faults = _impossible(key, value, which)
         elif which == "placeholder":
             self._open.add(key)

@@ -47,7 +47,7 @@ class _Search:
         if node.op in IFS and arguments and arguments[0] is not None:
             taken = node.attr(attrs[not arguments[0]])
             names = [taken.func.name] if taken is not None else names
-        # What a loop passes on is another thing in each round.
+        # The values that a loop forwards differ in each iteration.
         passed = () if node.op in WHILES else tuple(arguments[first:])
         return any(self._function_draws(topology.graph, name, passed, depth) for name in names)
 

@@ -129,7 +129,7 @@ def _shape(node: Node, key: Key | None, checkpoint: Checkpoint | None) -> Shape:
     stated = node.attr("shape")
     shape = shape_of(stated.shape) if stated is not None else None
     if shape is None and key is not None and not key.slice and checkpoint is not None and key.tensor in checkpoint:
-        with suppress(InputError):  # which its reader will tell of
+        with suppress(InputError):  # which its reader will report
             return checkpoint.tensor(key.tensor).shape
     return shape
 

@@ -443,7 +443,7 @@ rules(
             (call.size(2), *call.known(0)[len(call.known(1)) :])
         ],
         "NonMaxSuppressionWithOverlaps": lambda _: [(UNKNOWN,)],
-        # Arrays of tensors: a handle, of which nothing is stated, and a flow.
+        # TensorArrays: a handle without a stated shape, and a flow.
         "TensorArrayV3": lambda _: [None, ()],
         "TensorArrayWriteV3 TensorArrayScatterV3 TensorArraySplitV3": lambda _: [()],
     }

@@ -117,7 +117,7 @@ def _joined(first: _Found, second: _Found) -> _Found:
     misfits = {node: text for node, text in second.misfits.items() if node not in known}
     fixes = {node: item for node, item in second.fixes.items() if node not in known}
     for node, item in list(fixes.items()):
-        if -1 in item.old:  # what would stand in its place follows from a size that was only tried
+        if -1 in item.old:  # its replacement would depend on a size that was only tried
             misfits[node] = baked_batch(item.old, item.got)
             del fixes[node]
     return _Found(
@@ -246,7 +246,7 @@ class _Fitting:
     ) -> tuple[Sequence[Shape], str | None]:
         rest = list(target[1:])
         total, rows = count(new), lead * known_product(_dims(rest))
-        # What stands in the place of a -1 must not follow from a size that is only tried.
+        # The replacement of a -1 must not depend on a size that is only tried.
         is_definite = not self.is_open or new[1:] == old[1:]
         if rest.count(-1) == 1 and None not in rest and total is not None and rows and not total % rows and is_definite:
             rest[rest.index(-1)] = total // rows

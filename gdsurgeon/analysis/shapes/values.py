@@ -40,7 +40,7 @@ def fitting(value: Value, shape: Shape, dtype: int) -> Value:
         return None
     if value is None:
         elements = count(shape)
-        # Elements of which nothing is known: their number alone says something.
+        # Unknown elements: only their number is known.
         return (None,) * elements if elements is not None and elements <= MOST_ELEMENTS else None
     if len(value) > MOST_ELEMENTS or count(shape) not in (None, len(value)):
         return None

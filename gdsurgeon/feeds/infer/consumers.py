@@ -22,7 +22,7 @@ MOST_CALLS = 20
 """Calls inside calls that are followed."""
 
 _PASSES_ON = PASSES_ON | {"ReadVariableOp"}
-# The ops of which each output is a part of the input, and not only the first.
+# Ops whose outputs are all parts of the input, not only the first output.
 _MANY = SWITCH | {"Split", "SplitV", "Unpack"}
 
 
@@ -232,7 +232,7 @@ class _Walk:
         self.goes_on = goes_on
         self.passing = passing
         self.calls: dict[tuple[Hashable, str], Call] = {}
-        self.opened: set[str] = set()  # functions of which all nodes have been looked at
+        self.opened: set[str] = set()  # functions whose nodes were all examined
         self.queue: list[tuple[Callable[[], Iterator[tuple[Place, int]]], int, Step | None]] = [
             (_readers(start.place, start.port), 0, None)
         ]

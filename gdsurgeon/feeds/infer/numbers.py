@@ -218,7 +218,7 @@ def _highest_at(step: Step) -> int:
     return 255 if mean > 50 else 1 if 0.3 <= mean <= 0.7 else 0
 
 
-# By op the data input with the constant that says something: what is taken away, or what is divided by.
+# By op the data input with the informative constant: the subtrahend or the divisor.
 _CONSTANTS = {
     "Sub": 1, "Add": 1, "AddV2": 1, "BiasAdd": 1, "RealDiv": 1, "Div": 1, "Mul": 1,
     **dict.fromkeys(FUSED_BATCH_NORMS, 3), "BatchNormWithGlobalNormalization": 1,

@@ -78,7 +78,9 @@ def _content_for(step: Step, depth: int) -> Content | None:
         return None
     if op in _IMAGES:
         kind, made = _IMAGES[op]
-        if kind == "jpeg" and depth:  # nobody but TensorFlow encodes those here, and what is inside a text is not its
+        if (
+            kind == "jpeg" and depth
+        ):  # only TensorFlow can encode those, and a string inside a string is not encoded by it
             if op in _JPEG_ONLY:
                 return Content("none", f"{for_step('JPEG images inside another text', step)}, cannot be generated")
             kind, made = "png", "PNG images"

@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from gdsurgeon.ops import dtypes
 
-# Floats by the bits of a word, two of which make a complex number: random ones under the mask, the rest fixed, so that
+# Floats by the bits of a word, two for a complex number: random ones under the mask, the rest fixed, so that
 # all are positive and below 1.
 _FLOAT_BITS: dict[int, tuple[int, int]] = {
     **dict.fromkeys((dtypes.FLOAT32, dtypes.COMPLEX64), (0x017FFFFF, 0x3E000000)),
@@ -19,7 +19,7 @@ _FLOAT_BITS: dict[int, tuple[int, int]] = {
     **dict.fromkeys((dtypes.FLOAT8_E5M2, dtypes.FLOAT8_E5M2FNUZ), (0x03, 0x38)),
     **dict.fromkeys((dtypes.FLOAT8_E4M3FN, dtypes.FLOAT8_E4M3FNUZ, dtypes.FLOAT8_E4M3B11FNUZ), (0x07, 0x30)),
 }  # fmt: skip
-# The same for the usual ones of either sign, some above 1: what is cut off below 0 or above 6 shows.
+# The same for common positive and negative ones, some above 1, which shows a cut below 0 or above 6.
 _WIDE_BITS: dict[int, tuple[int, int]] = {
     dtypes.FLOAT32: (0x81FFFFFF, 0x40000000), dtypes.FLOAT64: (0x801FFFFFFFFFFFFF, 0x3FE0000000000000),
     dtypes.FLOAT16: (0x87FF, 0x3800), dtypes.BFLOAT16: (0x80FF, 0x3F00),

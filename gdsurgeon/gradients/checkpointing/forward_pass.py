@@ -106,10 +106,10 @@ def forward_pass(
     varies = _varying(step, order, set(constant), chance=False)
     before = closure(targets, step.producers)
     if not any(varies[target] for target in targets):
-        # What is drawn is the data, and no mask beside some.
+        # The random values are the data, not a mask for other data.
         varies = _varying(step, order, set(constant), chance=True)
     if not any(varies[target] for target in targets):
-        # All of it is computed from constants: they are the data, and not weights beside some.
+        # Everything is computed from constants: they are the data, not weights.
         varies = [not flag and step.ops[number] not in SOURCES for number, flag in enumerate(flags)]
     out.is_constant = [not flag for flag in varies]
     for number in order:

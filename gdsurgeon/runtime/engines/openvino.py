@@ -16,7 +16,7 @@ from gdsurgeon.runtime.engines.engine import EngineGraph, EngineRuntime, refuse,
 from gdsurgeon.runtime.process import unnamed_file
 from gdsurgeon.runtime.tensor import Tensor, from_numpy
 
-# It reports to its makers when it is imported, and cannot be where it may not write into somebody's home.
+# It sends usage data when it is imported, and fails if it cannot write into the home folder.
 cast(dict[str, object], sys.modules)["openvino_telemetry"] = None
 import openvino  # noqa: E402
 from openvino.frontend import FrontEndManager  # noqa: E402
@@ -90,7 +90,7 @@ class OpenVinoGraph(EngineGraph):
     def _compile(self, feeds: Mapping[str, Tensor], fetches: Sequence[str]) -> None:
         unranked = {name for given in self._model.inputs if given.partial_shape.rank.is_dynamic for name in given.names}
         shapes = {spelt(name): list(value.shape) for name, value in feeds.items() if spelt(name) in unranked}
-        if shapes:  # it runs nothing without, and whoever deploys such a model says them
+        if shapes:  # it does not run without them, and users of such a model give them
             self._model.reshape(shapes)
         known = {name for output in self._model.outputs for name in output.names}
         missing = [spelt(name) for name in fetches if spelt(name) not in known]

@@ -78,7 +78,7 @@ class TfLiteGraph(EngineGraph):
 
     def _interpret(self, model: bytes, feeds: Mapping[str, Tensor], count: int) -> list[Tensor]:
         interpreter = self._tf.lite.Interpreter(model_content=model)
-        # By the order in which they were named: what they are called has been changed.
+        # By the order in which they were named, because their names were changed.
         given, results = interpreter.get_input_details(), interpreter.get_output_details()
         interpreter.allocate_tensors()
         by_name = {detail["name"].partition(":")[0]: detail for detail in given}
