@@ -53,7 +53,9 @@ def command(
     from gdsurgeon.edits.insert import insert
     from gdsurgeon.steps import inserted
 
-    body, names = (None, words) if own.steps is not None else (words[0] if words else None, words[1:])
+    body, names = (words[0] if words else None, words[1:])
+    if own.steps is not None and tensor is None:
+        body, names = None, words
     selection = replace(selection, nodes=(*names, *selection.nodes))
     if selection.names_nothing and tensor is None:
         raise UsageError("give --at TENSOR, or name or select nodes", code="missing-option", facts={"option": "--at"})
