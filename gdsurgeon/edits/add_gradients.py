@@ -111,9 +111,8 @@ def _added(graph: Graph, made: BackwardPass, plan: Checkpoints, thrifty: _Thrift
     result = EditResult(graft(graph, thrifty.definition), warnings=warnings)
     result.told = told_of(made, thrifty.early, thrifty.found, plan)
     result.facts = {"gradients": journal_of(made, thrifty.early, thrifty.found)}
-    result.notes = [f"{quoted(y.name)} is not an output any more, because its gradient uses it; it can still "
-"be fetched"
-                    for y in served if graph.users(y)]  # fmt: skip
+    text = "is not an output any more, because its gradient uses it; it can still be fetched"
+    result.notes = [f"{quoted(y.name)} {text}" for y in served if graph.users(y)]
     return result
 
 

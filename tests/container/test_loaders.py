@@ -228,7 +228,7 @@ def test_signatures_that_share_what_they_change(desk: Desk, loaded: Any, saved_m
     """Each is asked of the model as it is loaded."""
     added = ("--outputs", "again:n=counted/n", "--outputs", "more:n=counted/n")
     report = desk.report("signature", saved_models.path("several"), *added, "-o", "out")
-    assert report["proof"]["served"].endswith("again, more")
+    assert report["proof"]["loader"].endswith("again, more")
     check_served(loaded, "out", saved_models.recorded("several", "counted"), "more")
 
 
@@ -268,7 +268,7 @@ def test_tensorflow_is_asked(desk: Desk, loaded: Any, saved_models: Shipped, mon
     """A function that is not what the graph does is found by its nodes; where nobody looks there, by running it."""
     desk.put("pre.pb", placeholder("raw", INT32) + node("used", "Bitcast", ["raw"], T=INT32, type=FLOAT))
     edit = ("add-preprocessing", saved_models.path("dense"), "pre.pb", "--map", f"{KEY}/x=raw,used", "-o", "out")
-    assert desk.report(*edit)["proof"]["served"].endswith(KEY)
+    assert desk.report(*edit)["proof"]["loader"].endswith(KEY)
     shutil.rmtree("out")
 
     def negated(*args: Any) -> signature.MadeSignature:

@@ -279,7 +279,7 @@ def test_refusals(
         (["y"], ["x", "w"], {"names": ["a"]}, "wrong-count", {"name": "names", "expected": 2, "found": 1}),
         (["y", "z"], ["x"], {"grad_ys": ["g"]}, "wrong-count", {"name": "grad_ys", "expected": 2, "found": 1}),
         (["y"], ["x"], {"unconnected": "none"}, "bad-value", {"name": "unconnected", "value": "none"}),
-        (["y"], ["x"], {"budget": 0}, "bad-value", {"name": "budget", "value": "0"}),
+        (["y"], ["x"], {"budget": 0}, "bad-value", {"name": "budget", "value": "0.0"}),
         (["y"], ["x"], {"budget": -1.0}, "bad-value", {"name": "budget", "value": "-1.0"}),
         (["y"], ["x"], {"budget": float("nan")}, "bad-value", {"name": "budget", "value": "nan"}),
         (["y"], ["x"], {"budget": 1.0, "checkpoints": "speed"}, "conflicting-options", {}),

@@ -357,7 +357,7 @@ def test_nothing_to_do_and_no_such_pass(desk: Desk) -> None:
     desk.put("m.pb", graphs.graph_bytes(*RELU))
     ran = desk.run("simplify", "m.pb", "-o", "n.pb", "--validate", "structure", "--report", "report.json")
     assert json.loads(desk.files()["report.json"])["edit"]["passes"]["identities"] == 1
-    assert "Identity  1  ->  0" in ran.err
+    assert "Identity 1 -> 0" in ran.err
 
 
 @given(random_graphs())

@@ -138,7 +138,7 @@ def test_an_array_that_is_written_inside_is_found_behind_all_that_passes_it_on(o
         node("s/handle", op, ["array"], T=graphs.dtype(20)),
         node("s/write", "TensorArrayWriteV3", ["s/handle"], T=FLOAT),
     )
-    with pytest.raises(EditError, match="the array that it reads or writes"):
+    with pytest.raises(EditError, match="the TensorArray that it reads or writes"):
         clone_scope(m, "s", "t")
 
 

@@ -147,7 +147,7 @@ def test_the_served_value_has_another_dtype(tmp_path: Path) -> None:
     (tmp_path / "out.pb").unlink()
     error = refused(tmp_path, model(), wrong)
     assert error.exit_code == 5
-    assert error.details[0] == "y: string against float32"
+    assert error.details[0] == "y: dtypes string and float32"
 
 
 def test_a_reference_that_is_not_followed_does_not_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

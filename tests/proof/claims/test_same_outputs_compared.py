@@ -119,7 +119,7 @@ def test_a_tolerance_is_none_for_integers_texts_and_what_is_no_number(executor: 
 def test_other_shapes_and_dtypes_are_never_equal(executor: Executor) -> None:
     loose = {"rtol": 1e9, "atol": 1e9}
     error = caught(executor, numbers(), claiming(spoilt(renaming, value("one", [[1.0, 1.0]])), **loose))
-    assert (error.exit_code, error.details) == (5, ("served: shape [2] against [1,2]",))
+    assert (error.exit_code, error.details) == (5, ("served: shapes [2] and [1,2]",))
 
 
 def test_nan_equals_nan(executor: Executor) -> None:
