@@ -629,7 +629,7 @@ class Graph:
         else:
             out = Graph(self.source, text=self.text, file_bytes=self.file_bytes, functions=self._borrowed)
             out.store = self.store
-        out.serving = self.serving
+        out.serving = None if self._stands_alone else self.serving
         return out
 
     def copy(self) -> Graph:
