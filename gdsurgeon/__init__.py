@@ -32,4 +32,4 @@ else:
         return getattr(import_module(f"gdsurgeon.{home}"), name) if home else import_module(f"gdsurgeon.{name}")
 
     def __dir__() -> list[str]:
-        return sorted({*globals(), *__getattr__("__all__")})
+        return sorted([*__getattr__("__all__"), *(name for name in globals() if name.startswith("__"))])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
@@ -188,3 +189,15 @@ def abbreviated(count: int) -> str:
             return f"{value:.0f}{unit}" if not unit or value >= 99.95 else f"{value:.1f}{unit}"
         value /= 1000
     return f"{value:,.0f}P"
+
+
+def spelt_value(value: object) -> str:
+    """VALUE, such as True, 3 or [1, 2], as the command line has it: ``true``, ``3``, ``[1, 2]``; a text is itself.
+
+    Raises:
+        TypeError: it is nothing of the kind.
+    """
+    if isinstance(value, str):
+        return value
+    as_list = getattr(value, "tolist", None)
+    return json.dumps(as_list() if as_list is not None else value)

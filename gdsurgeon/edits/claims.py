@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from gdsurgeon.comparison.intent import Intent
-from gdsurgeon.errors import Json
+from gdsurgeon.errors import Json, UsageError, quoted
 from gdsurgeon.specification.asked import Asked
 from gdsurgeon.text import Entry
 from gdsurgeon.values import Data
@@ -347,3 +347,15 @@ class EditResult(Data):
         counts |= {"functions": len(self.inside), "warnings": len(self.warnings)}
         told = ", ".join(f"{key} {count:,}" for key, count in counts.items() if count)
         return f"<EditResult{edit}: {told or 'nothing changed'}>"
+
+
+def checked_result(result: object, edit: Callable[..., object]) -> EditResult:
+    """RESULT, which EDIT has returned. Raises UsageError: it is none."""
+    if isinstance(result, EditResult):
+        return result
+    name = getattr(edit, "__name__", "the edit")
+    raise UsageError(
+        f"the edit {quoted(name)} returned {type(result).__name__}: an edit returns an EditResult, as gds.rename does",
+        code="bad-type",
+        facts={"function": name, "expected": "EditResult", "found": type(result).__name__},
+    )

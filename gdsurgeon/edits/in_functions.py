@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from gdsurgeon.arguments import public
 from gdsurgeon.comparison.facts import FunctionChanges
 from gdsurgeon.comparison.intent import Intent
-from gdsurgeon.edits.claims import Claim, EditResult, SameOutputs, SameSites, Unchanged
+from gdsurgeon.edits.claims import Claim, EditResult, SameOutputs, SameSites, Unchanged, checked_result
 from gdsurgeon.errors import EditError, NothingToDo
 from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.graph import Graph
@@ -36,7 +36,7 @@ def in_functions(graph: Graph, names: Sequence[str], edit: Callable[[Graph], Edi
     idle: list[NothingToDo] = []
     for body in bodies:
         try:
-            results[body.name] = edit(body.graph)
+            results[body.name] = checked_result(edit(body.graph), edit)
         except NothingToDo as error:
             idle.append(error)
     if not results:

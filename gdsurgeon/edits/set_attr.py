@@ -14,7 +14,17 @@ from gdsurgeon.edits.attr_from_text import attr_from_text
 from gdsurgeon.edits.change_op import change_op
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.naming import naming, of_selection
-from gdsurgeon.errors import EditError, InputError, Json, NothingToDo, Remark, UsageError, printable, quoted
+from gdsurgeon.errors import (
+    ArgumentError,
+    EditError,
+    InputError,
+    Json,
+    NothingToDo,
+    Remark,
+    UsageError,
+    printable,
+    quoted,
+)
 from gdsurgeon.graph.attrs import kind_of
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
@@ -22,7 +32,7 @@ from gdsurgeon.ops.attr_names import COLOCATION_ATTR
 from gdsurgeon.ops.op_defs import OpDef
 from gdsurgeon.select import Nodes, Selection, nodes_of
 from gdsurgeon.specification.asked import edit
-from gdsurgeon.text import first_lines, nearest, suggestion
+from gdsurgeon.text import first_lines, nearest, spelt_value, suggestion
 from gdsurgeon.wire.protos import AttrValue
 
 OP = "op"
@@ -40,7 +50,7 @@ Changes = dict[Node, dict[str, AttrValue | None]]
 def set_attr(
     graph: Graph,
     nodes: Nodes,
-    values: Pairs[str, str] = (),
+    values: Pairs[str, object] = (),
     *,
     remove: Sequence[str] = (),
 ) -> EditResult:
@@ -57,7 +67,8 @@ def set_attr(
     Args:
         graph: changed in place.
         nodes: which nodes: a selection, or names or nodes of this graph.
-        values: (KEY or KEY:KIND, text); ``("op", OP)`` for an op that TensorFlow knows, or a function of GRAPH.
+        values: (KEY or KEY:KIND, a text, number, bool or list); ``("op", OP)`` for an op that TensorFlow knows, or a
+            function of GRAPH.
         remove: keys of attrs to take away, from those of the nodes that have them. Removing ``_class`` takes the
             colocations of the nodes away.
 
@@ -67,7 +78,7 @@ def set_attr(
             required attr would be missing, nothing would change, or an input would no longer fit what it reads; the
             graph is as it was.
     """
-    pairs = pairs_of(values)
+    pairs = [(key, _text(key, value)) for key, value in pairs_of(values)]
     op = [text for key, text in pairs if key == OP]
     if op:
         if remove:
@@ -95,6 +106,14 @@ def set_attr(
             graph.set_attr(node, key, data)
     intent = Intent(changed=[node.name for node in changes])
     return EditResult(intent, warnings=list(plan.warnings), notes=notes)
+
+
+def _text(key: str, value: object) -> str:
+    """VALUE for the attr KEY as text. Raises ArgumentError."""
+    try:
+        return spelt_value(value)
+    except TypeError:
+        raise ArgumentError("set_attr", f"values[{key!r}]", "a text, number, bool or list", found=value) from None
 
 
 class _WantedAttr(NamedTuple):

@@ -311,15 +311,15 @@ class Graph:
     def set_reads(self, node: Node, inputs: Iterable[Output], controls: Iterable[Node]) -> None:
         """Gives NODE these data inputs, and these control inputs."""
         data, waits = tuple(inputs), tuple(controls)
-        node.assign(self._journal, "inputs", data)
-        node.assign(self._journal, "controls", waits)
+        node.assign(self._journal, "_inputs", data)
+        node.assign(self._journal, "_controls", waits)
         self._overlay.note_users(node, (*(output.node for output in data), *waits))
         self._overlay.touch(node)
 
     def set_colocated(self, node: Node, others: Iterable[Node]) -> None:
         """Colocates NODE with OTHERS."""
         new = tuple(others)
-        node.assign(self._journal, "colocated", new)
+        node.assign(self._journal, "_colocated", new)
         self._overlay.note_colocated(node, new)
         self._overlay.touch(node)
 
@@ -337,12 +337,12 @@ class Graph:
 
     def set_op(self, node: Node, op: str) -> None:
         """Makes NODE another op. Its attrs and inputs are the caller's to put right."""
-        node.assign(self._journal, "op_override", op)
+        node.assign(self._journal, "_op_override", op)
         self._overlay.touch(node)
 
     def set_device(self, node: Node, device: str) -> None:
         """Sets the device string of NODE."""
-        node.assign(self._journal, "device_override", device)
+        node.assign(self._journal, "_device_override", device)
         self._overlay.touch(node)
 
     def set_versions(self, versions: bytes) -> None:
@@ -364,7 +364,7 @@ class Graph:
         for node in names:
             self._overlay.forget_name(node)
         for node, name in names.items():
-            node.assign(self._journal, "name", name)
+            node.assign(self._journal, "_name", name)
             self._overlay.learn_name(node)
         for node in names:
             self._adopt(node)
@@ -440,8 +440,8 @@ class Graph:
             if not isinstance(value, bytes):
                 raise ArgumentError("Graph.add", "attrs", "bytes (serialised AttrValues)", found=value)
         node = Node(self, name, None, base_name=None)
-        node.assign(self._journal, "op_override", op)
-        node.assign(self._journal, "device_override", device)
+        node.assign(self._journal, "_op_override", op)
+        node.assign(self._journal, "_device_override", device)
         for key, value in (attrs or {}).items():
             node.assign_attr(self._journal, key, value)
         self._enter(node, after)
@@ -472,8 +472,8 @@ class Graph:
         """
         node = Node(self, name, original.record, base_name=None)
         node.become_copy(original)
-        for key in ("inputs", "controls", "colocated"):
-            node.assign(self._journal, key, ())
+        for slot in ("_inputs", "_controls", "_colocated"):
+            node.assign(self._journal, slot, ())
         self._enter(node, after)
         return node
 

@@ -448,9 +448,9 @@ class Node(Handle):
         if other._colocated is not None:
             self._colocated = tuple(map(same, other._colocated))
 
-    def assign(self, journal: Journal, key: str, value: object) -> None:
+    def assign(self, journal: Journal, slot: str, value: object) -> None:
         """Sets the name, inputs, controls, colocated nodes, op or device. Only the graph calls this."""
-        journal.set_attribute(self, f"_{key}", value)
+        journal.set_attribute(self, slot, value)
 
     def assign_attr(self, journal: Journal, key: str, value: bytes | None) -> None:
         """Sets or (None) removes an attr. Only the graph calls this."""

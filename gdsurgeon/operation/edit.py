@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from gdsurgeon.comparison.intent import Intent
@@ -155,6 +156,9 @@ class Outcome(Data):
     steps: Sequence[Step] = ()
     has_appeared: Callable[[], bool] = lambda: False
     is_mended: bool = False
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**vars(self), "has_appeared": partial(bool, self.has_appeared())}  # a copy needs no open file
 
     def __repr__(self) -> str:
         done = self.idle or repr(self.result)

@@ -8,14 +8,13 @@ from functools import partial
 from typing import Literal, NamedTuple
 
 from gdsurgeon.container.load import Model
-from gdsurgeon.edits.claims import EditResult, on_purpose
+from gdsurgeon.edits.claims import EditResult, checked_result, on_purpose
 from gdsurgeon.errors import (
     EditError,
     GdsurgeonError,
     Line,
     NothingToDo,
     Remark,
-    UsageError,
     ValidationError,
     printable,
     quoted,
@@ -69,7 +68,7 @@ class Instruction(NamedTuple):
 
                 result = in_functions(graph, self.functions, self.edit)
             else:
-                result = _checked(self.edit(graph), self.edit)
+                result = checked_result(self.edit(graph), self.edit)
             if self.changes_values:
                 result.claims = on_purpose(result.claims)
             if check:
@@ -78,18 +77,6 @@ class Instruction(NamedTuple):
             error.place_at(self.called)
             raise
         return result
-
-
-def _checked(result: object, edit: Edit) -> EditResult:
-    """RESULT, which EDIT has returned. Raises UsageError: it is none."""
-    if isinstance(result, EditResult):
-        return result
-    name = getattr(edit, "__name__", "the edit")
-    raise UsageError(
-        f"the edit {quoted(name)} returned {type(result).__name__}: an edit returns an EditResult, as gds.rename does",
-        code="bad-type",
-        facts={"function": name, "expected": "EditResult", "found": type(result).__name__},
-    )
 
 
 def _check_result(graph: Graph, result: EditResult) -> None:

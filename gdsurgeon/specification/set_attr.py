@@ -14,18 +14,19 @@ from gdsurgeon.errors import quoted
 from gdsurgeon.graph.attrs import attr_value
 from gdsurgeon.ops.dtypes import dtype_name
 from gdsurgeon.specification.selected import Selecting, selected
+from gdsurgeon.text import spelt_value
 from gdsurgeon.wire.protos import AttrValue, TensorShapeProto
 
 
 def violations(
     comparison: Comparison,
     nodes: Selecting | Iterable[str],
-    values: Iterable[tuple[str, str]] = (),
+    values: Iterable[tuple[str, object]] = (),
     remove: Sequence[str] = (),
 ) -> Iterator[str]:
     """See `gdsurgeon.specification.specify.violations`."""
     names = selected(comparison.before, nodes)
-    given = dict(values)
+    given = {key: spelt_value(value) for key, value in values}
     if "op" in given:
         yield from _of_new_op(comparison, names, given.pop("op"), given)
         return

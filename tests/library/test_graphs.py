@@ -66,6 +66,8 @@ def outcomes(tmp_path: Path) -> list[object]:
 def test_what_a_cell_shows_is_short(tmp_path: Path) -> None:
     for shown in outcomes(tmp_path):
         text = repr(shown)
+        if not isinstance(shown, (gds.Node, list, type(gds.boundary([])))):
+            assert type(pickle.loads(pickle.dumps(shown))) is type(shown)
         assert len(text) < 1500 and "\n" not in text, type(shown)
 
 
@@ -124,6 +126,10 @@ TRAPS: dict[str, tuple[Callable[[gds.Graph], object], str]] = {
     "a body that is pickled": (lambda g: pickle.dumps(called()[1].graph), "not-picklable"),
     "a pattern without $": (lambda g: list(gds.matches(g, "Mul(x, k)")), "bad-rule"),
     "a path that is no path": (lambda g: g.save(3), "bad-type"),  # type: ignore[arg-type]
+    "an edit of a function that returns nothing": (
+        lambda g: gds.in_functions(called()[0], called()[1].name, lambda g: None),  # type: ignore
+        "bad-type",
+    ),
     "an edit that returns nothing": (lambda g: gds.apply(g, [lambda g: None]), "bad-type"),  # type: ignore
 }  # fmt: skip
 
