@@ -18,15 +18,13 @@ from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.kinds import CONTROL_FLOW, MERGE
 from gdsurgeon.select import one_node
 from gdsurgeon.specification.asked import edit
-from gdsurgeon.text import first_lines, named
+from gdsurgeon.text import named
 
 Edge = tuple[str | Node, str | Node]
 """(node, what it waits for), names or nodes; the latter may be written with its ``^``."""
 
 ALL_OF_THEM = "*"
 """In place of what a node waits for: everything that it waits for."""
-
-MOST_NOTES = 8
 
 
 @public
@@ -259,15 +257,14 @@ def _notes(added: Edges, removed: Edges) -> list[str]:
         for node, befores in removed.items()
         for source in befores
     ]
-    return [*first_lines(out, MOST_NOTES, "more control edges")]
+    return out
 
 
 def _unread(graph: Graph, removed: Edges) -> list[str]:
     """Who runs no longer unless it is asked for."""
     sources = dict.fromkeys(source for befores in removed.values() for source in befores)
     idle = [source.name for source in sources if source.exists and not graph.users(source)]
-    out = [
+    return [
         Remark(f"{printable(name)} has no consumers and no control outputs any more", "unused", node=name)
         for name in idle
     ]
-    return [*first_lines(out, MOST_NOTES, "other nodes without consumers")]

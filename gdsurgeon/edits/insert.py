@@ -22,9 +22,7 @@ from gdsurgeon.graph.names import scope_prefix
 from gdsurgeon.graph.node import Node, Output, Use
 from gdsurgeon.select import Selection, nodes_of
 from gdsurgeon.specification.asked import edit
-from gdsurgeon.text import Entry, counted, first_lines
-
-MOST_NOTES = 5
+from gdsurgeon.text import Entry, counted
 
 
 class _Site(NamedTuple):
@@ -103,7 +101,7 @@ def insert(
         notes += copied.notes(site.body)
     statement = equation([f"{printable(old)} := {printable(new)}" for old, new in given.items()])
     outputs = unrenamed_outputs(graph)
-    result = EditResult(intent, warnings=warnings, notes=[*first_lines(notes, MOST_NOTES)] if not is_one else notes)
+    result = EditResult(intent, warnings=warnings, notes=notes)
     result.decided["bodies"] = [site.body for site in sites]
     if is_one:
         result.claims = (SameTensors(tuple(given)), *parts, SameGiven(given, outputs, statement))

@@ -37,7 +37,6 @@ from gdsurgeon.wire.protos import AttrValue
 
 OP = "op"
 """The key that stands for the op of a node. ``op:KIND`` is an attr of that name."""
-MOST_NOTES = 8
 MOST_DETAILS = 10
 
 Changes = dict[Node, dict[str, AttrValue | None]]
@@ -281,15 +280,14 @@ def _notes(changes: Changes, selected: int) -> list[str]:
             present = _present(node, key)
             names.setdefault(what, []).append(node.name)
             before.setdefault(what, {})["nothing" if present is None else format_attr(present)] = None
-    lines: list[Remark] = []
+    out: list[str] = []
     for (key, new), who in names.items():
         old = list(before[key, new])
         was = old[0] if len(old) == 1 else f"{len(old):,} different values"
         was = "" if was == "nothing" else f" (was {was})"
         where = quoted(who[0]) if len(who) == 1 else f"{len(who):,} nodes"
         text = f"{key} removed" if new is None else f"{key} = {new}"
-        lines.append(Remark(f"{text}{was}: {where}", "attr-set", attr=key, value=new, old=old, nodes=who))
-    out = [*first_lines(lines, MOST_NOTES, "other changes")]
+        out.append(Remark(f"{text}{was}: {where}", "attr-set", attr=key, value=new, old=old, nodes=who))
     if kept := selected - len(changes):
         out.append(Remark(f"{kept:,} of the {selected:,} nodes are unchanged", "unchanged", count=kept))
     return out

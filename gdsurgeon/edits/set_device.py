@@ -18,10 +18,9 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
 from gdsurgeon.select import Nodes, Selection, compiled, nodes_of
 from gdsurgeon.specification.asked import edit
-from gdsurgeon.text import first_lines, listed
+from gdsurgeon.text import listed
 from gdsurgeon.wire.protos import FunctionDef, NodeDef
 
-MOST_NOTES = 8
 MOST_DEVICES = 8
 
 Change = Callable[[str], str]
@@ -244,7 +243,7 @@ def _notes(placed: _Placed, changed: dict[Node, str], functions: Sequence[Functi
     inner = Counter(
         {(old, change(old)): n for old, n in placed.inner_counts.items() if functions and _differ(old, change(old))}
     )
-    out = []
+    out: list[str] = []
     total = outer + inner
     for (old, new), count in total.most_common():
         inside = inner[old, new]
@@ -253,4 +252,4 @@ def _notes(placed: _Placed, changed: dict[Node, str], functions: Sequence[Functi
         nodes = f"{count:,} node{'' if count == 1 else 's'}{where}"
         text = f"{printable(old) or 'no device'}  ->  {printable(new) or 'no device'}: {nodes}"
         out.append(Remark(text, "device-set", old=old, new=new, count=count, inside=inside))
-    return [*first_lines(out, MOST_NOTES, "other devices")]
+    return out

@@ -213,7 +213,7 @@ def _notes(stale: Sequence[Node], fixes: Sequence[Fix]) -> list[str]:
         names = named([node.name for node in stale], MOST_SHOWN)
         text = f"{STATED_SHAPES} removed from {counted(len(stale), 'node')}: {names}"
         out.append(Remark(text, "shapes-removed", nodes=[node.name for node in stale]))
-    return [*out, *first_lines(fixes, MOST_SHOWN, "more Reshapes", _reshaped)]
+    return [*out, *map(_reshaped, fixes)]
 
 
 def _reshaped(fix: Fix) -> Remark:

@@ -232,8 +232,6 @@ def test_many_nodes_are_noted_in_a_line() -> None:
     names = [*(f"y{i}" for i in range(9)), "z"]
     noted(result.notes[0], "_b", "true", ["nothing"], names)
     noted(result.notes[1], "_a", None, [*"012345678"], names[:-1])
-    result = set_attr(found, ["y0"], [(f"_{i}:int", "1") for i in range(20)])
-    assert len(result.notes) == 9 and "12" in result.notes[-1]
 
 
 @pytest.mark.parametrize(
