@@ -1,4 +1,4 @@
-"""Finds commands by name: those of the registry, and those that other packages add."""
+"""Finds commands by name: those of the registry and of plugins."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SYNONYMS = {
 
 
 class Commands(click.Group):
-    """Loads a command's module when it is called: a command's imports are its own."""
+    """The group of all commands. The module of a command is imported when the command is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         from gdsurgeon.cli.plugins import plugins

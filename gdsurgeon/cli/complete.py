@@ -1,4 +1,4 @@
-"""What can stand at a place of the command line, for a shell that completes it."""
+"""Completions of arguments and option values."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ if TYPE_CHECKING:
     Completer: TypeAlias = Callable[[click.Context, click.Parameter, str], Completions]
 
 MOST_NODES = 40_000
-"""Of a graph that is looked into, and with `LARGEST_TEXT` what keeps an answer within some 150 ms."""
+"""Maximum nodes of a graph that is read. With `LARGEST_TEXT`, it keeps the time of an answer under about 150 ms."""
 
 LARGEST_TEXT = 1 << 18
-"""Bytes of a text graph that is parsed for its names."""
+"""Maximum bytes of a text graph that is read."""
 
 MOST_LISTED = 100
-"""Names that are listed whole; where there are more, the scopes that they are in are listed first."""
+"""Maximum number of names in an answer; if there are more, their scopes are listed instead."""
 
 
 def files(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> Completions:
-    """Paths: the shell knows them."""
+    """Returns paths, which the shell completes."""
     from click.shell_completion import CompletionItem
 
     return [CompletionItem(incomplete, type="file")]
 
 
 def commands(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> Completions:
-    """The topics of `gdsurgeon help`: the names of commands, and ``options``."""
+    """Returns the topics of `gdsurgeon help`: the names of commands, and ``options``."""
     from gdsurgeon.cli.plugins import plugins
     from gdsurgeon.registry import COMMANDS
 
@@ -42,7 +42,7 @@ def commands(_context: click.Context, _parameter: click.Parameter, incomplete: s
 
 
 def steps(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> Completions:
-    """Names of steps, behind those that are written already."""
+    """Returns names of steps, after the steps that are already typed."""
     from gdsurgeon.steps.book import book
 
     before, bar, name = incomplete.rpartition("|")
@@ -51,23 +51,23 @@ def steps(_context: click.Context, _parameter: click.Parameter, incomplete: str)
 
 
 def nodes(context: click.Context, parameter: click.Parameter, incomplete: str) -> Completions:
-    """Names of nodes of MODEL, which are those of their first outputs too."""
+    """Returns names of nodes of MODEL, which also name their first outputs."""
     graph = _model(context, parameter)
     return [] if graph is None else _in_scopes(graph.names(), incomplete)
 
 
 def placeholders(context: click.Context, parameter: click.Parameter, incomplete: str) -> Completions:
-    """Names of MODEL's placeholders."""
+    """Returns names of placeholders of MODEL."""
     return _of_ops(context, parameter, incomplete, "Placeholder")
 
 
 def inputs_and_constants(context: click.Context, parameter: click.Parameter, incomplete: str) -> Completions:
-    """Names of MODEL's placeholders and constants."""
+    """Returns names of placeholders and constants of MODEL."""
     return _of_ops(context, parameter, incomplete, "Placeholder", "Const")
 
 
 def ops(context: click.Context, parameter: click.Parameter, incomplete: str) -> Completions:
-    """Op types of MODEL."""
+    """Returns op types of MODEL."""
     graph = _model(context, parameter)
     from gdsurgeon.analysis.queries.op_usage import op_counts
 
@@ -75,7 +75,7 @@ def ops(context: click.Context, parameter: click.Parameter, incomplete: str) -> 
 
 
 def scopes(context: click.Context, parameter: click.Parameter, incomplete: str) -> Completions:
-    """Name scopes of MODEL, the outer ones before those that are in them."""
+    """Returns name scopes of MODEL, outer scopes first."""
     graph = _model(context, parameter)
     if graph is None:
         return []
@@ -84,7 +84,7 @@ def scopes(context: click.Context, parameter: click.Parameter, incomplete: str) 
 
 
 def functions(context: click.Context, parameter: click.Parameter, incomplete: str) -> Completions:
-    """Names of the functions in MODEL's library."""
+    """Returns names of the functions in MODEL's library."""
     graph = _model(context, parameter)
     if graph is None:
         return []
@@ -92,7 +92,7 @@ def functions(context: click.Context, parameter: click.Parameter, incomplete: st
 
 
 def checkpoint_keys(context: click.Context, _parameter: click.Parameter, incomplete: str) -> Completions:
-    """Keys of the tensors in the checkpoint that the command line names."""
+    """Returns keys of tensors in the checkpoint of the command line."""
     path = _named(context)
     if path is None:
         return []
@@ -103,7 +103,7 @@ def checkpoint_keys(context: click.Context, _parameter: click.Parameter, incompl
 
 
 def listed(completer: Completer) -> Completer:
-    """What COMPLETER has, in a list with commas between."""
+    """Returns a completer for a comma-separated list of the items of COMPLETER."""
 
     def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> Completions:
         before, comma, last = incomplete.rpartition(",")
@@ -113,7 +113,7 @@ def listed(completer: Completer) -> Completer:
 
 
 def paired(old: Completer, new: Completer | None = None) -> Completer:
-    """A pair ``OLD=NEW``: what OLD and NEW have, each on its side of the ``=``."""
+    """Returns a completer for pairs ``OLD=NEW``, with the items of OLD on the left and those of NEW on the right."""
 
     def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> Completions:
         before, equals, after = incomplete.partition("=")
@@ -125,7 +125,7 @@ def paired(old: Completer, new: Completer | None = None) -> Completer:
 
 
 def control(context: click.Context, parameter: click.Parameter, incomplete: str) -> Completions:
-    """A control input, ``^node``."""
+    """Returns control inputs, ``^node``."""
     return ["^" + text for text in _texts(nodes(context, parameter, incomplete.removeprefix("^")))]
 
 
@@ -143,7 +143,7 @@ def _of_ops(context: click.Context, parameter: click.Parameter, incomplete: str,
 
 
 def _in_scopes(names: Iterable[str], incomplete: str) -> list[str]:
-    """The NAMES that begin with INCOMPLETE; where they are many, the scopes behind it stand for what is in them."""
+    """Returns the NAMES that begin with INCOMPLETE; if they are too many, their next scopes instead."""
     found = sorted(name for name in names if name.startswith(incomplete))
     if len(found) <= MOST_LISTED:
         return found
@@ -153,19 +153,19 @@ def _in_scopes(names: Iterable[str], incomplete: str) -> list[str]:
 
 
 def _has_more(name: str, incomplete: str) -> bool:
-    """Whether NAME goes on in a scope behind INCOMPLETE."""
+    """Returns whether NAME begins with INCOMPLETE and continues with a scope."""
     return name.startswith(incomplete) and "/" in name[len(incomplete) :]
 
 
 def _named(context: click.Context) -> str | None:
-    """The path that the command line names as MODEL."""
-    # Behind an option that lacks its value click leaves arguments where they are.
+    """Returns the path of MODEL on the command line, or None."""
+    # After an option without its value, click does not parse the arguments.
     path = context.params.get("model") or next(iter(context.args), None)
     return os.path.expanduser(path) if isinstance(path, str) else None
 
 
 def _model(context: click.Context, parameter: click.Parameter) -> Graph | None:
-    """The graph that the command line names as MODEL, or the body that it says; none where it takes long to look."""
+    """Returns the graph of MODEL, or of the function of --in; None if MODEL is too large to read it quickly."""
     path = _named(context)
     if path is None or not os.path.isfile(path):
         return None

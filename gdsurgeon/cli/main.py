@@ -1,4 +1,4 @@
-"""The entry point: finds the command, and turns every way to fail into its exit code."""
+"""The entry point: runs the command and returns an exit code for every kind of failure."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def main(context: click.Context) -> None:
 
 
 class Terminated(BaseException):
-    """A signal that ends the program."""
+    """Raised by a signal that ends the program."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -68,14 +68,14 @@ class Terminated(BaseException):
 
 def _terminate(number: int, _frame: FrameType | None) -> None:
     if terminal.is_settled():
-        return  # the output has appeared: what is left takes no time
+        return  # the output has appeared: the process ends at once
     if number == signal.SIGINT:
         raise KeyboardInterrupt
     raise Terminated(number)
 
 
 class ClosedOutput(io.TextIOBase):
-    """Stands for a standard output that was closed before the program began: writing to it is an error."""
+    """Replaces a standard output that was closed before the program started. Writing to it raises OSError."""
 
     def write(self, _text: str) -> int:
         raise OSError(errno.EBADF, "the file is closed")
@@ -86,24 +86,24 @@ class ClosedOutput(io.TextIOBase):
 
 def run() -> NoReturn:
     """Runs the command line and ends the process."""
-    # No cycles worth collecting are made, and looking for them among a million nodes takes longer than the edit.
+    # Few reference cycles are created, and searching a million nodes for them takes longer than the edit.
     gc.disable()
     _open_standard_descriptors()
     try:
         _have_signals_raise()
         code = exit_code(sys.argv[1:]) if "_GDSURGEON_COMPLETE" not in os.environ else _answer_shell()
-    except KeyboardInterrupt:  # a second one, while the first was dealt with
+    except KeyboardInterrupt:  # a second interrupt, during the cleanup of the first
         code = 130
     except Terminated as ended:
         code = 128 + ended.number
-    except BaseException as error:  # in what tells of another, or cleans up after it
+    except BaseException as error:  # an error in the code that reports errors or cleans up
         code = _fault(error)
-    # What is left needs no cleaning up, and freeing a million nodes takes time.
+    # Nothing else needs cleanup, and freeing a million nodes takes time.
     os._exit(code)
 
 
 def _have_signals_raise() -> None:
-    """Has a signal that ends the process end it by an exception, so that everything is cleaned up on the way."""
+    """Makes signals that end the process raise an exception, so that all cleanup code runs."""
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         if hasattr(signal, name) and signal.getsignal(getattr(signal, name)) != signal.SIG_IGN:
             signal.signal(getattr(signal, name), _terminate)
@@ -111,11 +111,11 @@ def _have_signals_raise() -> None:
 
 
 _SOON = 0.001
-"""Seconds after which a signal that came to nothing is raised again: whatever kept it from being heard is over then."""
+"""Seconds after which a signal is raised again whose exception Python discarded."""
 
 
 def _not_raised(unraisable: sys.UnraisableHookArgs) -> None:
-    """Raises a signal anew that has come inside a destructor or the like, out of which Python lets no exception."""
+    """Raises a signal again that arrived inside a destructor, where Python discards exceptions."""
     error = unraisable.exc_value
     if isinstance(error, (KeyboardInterrupt, Terminated)) and hasattr(signal, "setitimer"):
         number = error.number if isinstance(error, Terminated) else signal.SIGINT
@@ -132,18 +132,18 @@ def _answer_shell() -> int:
 
 
 def _open_standard_descriptors() -> None:
-    """Sees to it that no file that is opened becomes standard output because that was closed."""
+    """Opens the closed ones of the standard descriptors, so that no other file gets their numbers."""
     for fd in (0, 1, 2):
         try:
             os.fstat(fd)
         except OSError:
-            os.open(os.devnull, os.O_RDONLY)  # takes the lowest free number; cannot be written to
+            os.open(os.devnull, os.O_RDONLY)  # gets the lowest free number; cannot be written to
     if sys.stdout is None:
         sys.stdout = ClosedOutput()
 
 
 def exit_code(arguments: list[str]) -> int:
-    """Runs the command line ARGUMENTS; what goes wrong is said on standard error."""
+    """Runs the command line ARGUMENTS and returns its exit code. Errors are printed to standard error."""
     try:
         code = _exit_code(arguments)
         sys.stdout.flush()
@@ -164,7 +164,7 @@ def exit_code(arguments: list[str]) -> int:
         if terminal.debug:
             show_traceback()
         if isinstance(error, OSError) and error.filename is None and not exhausted(error):
-            # Whatever is read or staged says so itself: what is left is standard output.
+            # Errors of all other files have names, so the error is in standard output.
             terminal.say(f"Error: <stdout> cannot be written: {reason(error)}")
             return OutputError.exit_code
         return _fault(error)
@@ -173,7 +173,7 @@ def exit_code(arguments: list[str]) -> int:
 
 
 def _fault(error: BaseException) -> int:
-    """Says what ERROR is that nobody has foreseen, or what there was not enough of; returns its exit code."""
+    """Prints the unexpected error ERROR, or the resource that is exhausted, and returns the exit code."""
     want = exhausted(error)
     if want:
         terminal.say(f"Error: {want}")
@@ -184,7 +184,7 @@ def _fault(error: BaseException) -> int:
 
 
 def _signal_behind(error: BaseException) -> BaseException | None:
-    """The signal that was on its way to end the process when cleaning up has failed, or None."""
+    """Returns the signal that was ending the process when cleanup failed, or None."""
     behind = error.__context__
     while behind is not None and not isinstance(behind, (KeyboardInterrupt, Terminated)):
         behind = behind.__context__
@@ -192,7 +192,7 @@ def _signal_behind(error: BaseException) -> BaseException | None:
 
 
 def _ended(signalled: BaseException) -> int:
-    """Says that the process was interrupted, where that is what has ended it; returns its exit code."""
+    """Returns the exit code for a signal; prints a line if it is an interrupt."""
     if isinstance(signalled, Terminated):
         return 128 + signalled.number
     terminal.say("Interrupted")
@@ -200,7 +200,7 @@ def _ended(signalled: BaseException) -> int:
 
 
 def show_traceback() -> None:
-    """Shows the exception that is being handled, whole."""
+    """Prints the traceback of the current exception."""
     import traceback
 
     traceback.print_exc()
@@ -208,7 +208,7 @@ def show_traceback() -> None:
 
 def _exit_code(arguments: list[str]) -> int:
     try:
-        # Not `main.main()`: that turns a closed pipe into exit code 1.
+        # `main.main()` would return exit code 1 for a closed pipe.
         with main.make_context("gdsurgeon", arguments) as context:
             main.invoke(context)
     except click.exceptions.Exit as ended:
@@ -226,7 +226,7 @@ def _exit_code(arguments: list[str]) -> int:
 
 
 def _left(ended: SystemExit) -> int:
-    """The exit code of a command of another package that leaves by `sys.exit`; a text is what is wrong."""
+    """Returns the exit code of a plugin command that calls `sys.exit`. A text argument is printed as an error."""
     if ended.code is None or isinstance(ended.code, int):
         return (ended.code or 0) & 0xFF
     terminal.say(f"Error: {printable(str(ended.code))}")

@@ -1,4 +1,4 @@
-"""What a command is at, in the last line of a terminal, for those who have waited for a second."""
+"""Shows the progress of a command in the last line of a terminal, after one second."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
     from gdsurgeon.proof.progress import Event
 
 PATIENCE = 1.0
-"""Seconds in which nothing is shown: most commands are done by then, and never load what draws."""
+"""Seconds before the line appears. Most commands end before, and never import the code that draws."""
 INTERVAL = 0.25
-"""Seconds after which the line is drawn anew."""
+"""Seconds between updates of the line."""
 
 
 class ProgressLine:
-    """Shows what goes on from `PATIENCE` on, and for how long it has; as a context manager.
+    """A context manager that shows the current event and its time after `PATIENCE` seconds.
 
-    A thread of its own draws: no signal interrupts it, so that the line is whole or gone.
+    A separate thread draws the line. Signals do not interrupt this thread, so the line is always complete.
 
     Args:
-        command: tells what goes on until an event says more.
-        is_watched: tells whether anything is to be drawn, asked when it would be.
+        command: returns the name of the command, which is shown before the first event.
+        is_watched: returns whether the line should be drawn; called before each update.
     """
 
     def __init__(self, command: Callable[[], str], is_watched: Callable[[], bool]) -> None:
@@ -44,14 +44,14 @@ class ProgressLine:
         self.clear()
 
     def __call__(self, event: Event) -> None:
-        """Notes what begins; where something was said meanwhile, the line appears again under it, in its time."""
+        """Shows a new event. After other output, the line appears again below it."""
         sample = f" sample {event.sample} of {event.samples}" if event.sample else ""
         self._doing = f"{event.step}{sample}"
         if self._over is None:
             self._start()
 
     def clear(self) -> None:
-        """Erases the line: something else is to be written."""
+        """Erases the line before other output."""
         if self._over is not None:
             self._over.set()
         if self._drawing is not None:
@@ -71,7 +71,7 @@ class ProgressLine:
         from rich.text import Text
 
         class SteadyConsole(Console):
-            """One whose cursor is seen: what is killed, or stopped by Ctrl-Z, could not show it again."""
+            """A console that does not hide the cursor: a killed or stopped process could not show it again."""
 
             def show_cursor(self, show: bool = True) -> bool:
                 return False
@@ -93,4 +93,4 @@ class ProgressLine:
                 while not over.wait(INTERVAL):
                     live.refresh()
         except (OSError, MemoryError):
-            pass  # the terminal is gone, or there is room for nothing: the command goes on
+            pass  # the terminal is closed or too small: the command continues

@@ -1,4 +1,4 @@
-"""A script of edits: a line of the command line on each line, without MODEL; comments, quotes, variables."""
+"""Parses a script of edits: each line is a command line without MODEL, with comments, quotes and variables."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from gdsurgeon.errors import UsageError, quoted
 from gdsurgeon.text import nearest, suggestion
 
 _ESCAPED_IN_QUOTES = '"\\$`\n'
-"""What a backslash takes its meaning from between double quotes; before all else it stands for itself."""
+"""The characters that a backslash escapes within double quotes; before others it is a plain character."""
 
 TYPOGRAPHIC = "“”„‘’‚«»"
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-"""What a variable is called."""
+"""The name of a variable."""
 
 
 class ScriptLine(NamedTuple):
-    """A line, with those that continue it.
+    """A line of a script, with its continuation lines.
 
     Attributes:
-        number: of the first of them, from 1.
-        text: as it is written, without what continues it and comments.
-        words: as a shell would have them.
+        number: the number of the first line, from 1.
+        text: the text of the line, without backslashes of continuation and comments.
+        words: the words of the line, split as a shell does.
     """
 
     number: int
@@ -40,12 +40,12 @@ class Fault(NamedTuple):
 
 
 def read_script(text: str, variables: Mapping[str, str]) -> list[ScriptLine | Fault]:
-    """The lines of the script TEXT that hold words, in which VARIABLES have their values.
+    """Returns the non-empty lines of the script TEXT with the values of VARIABLES, and the faults.
 
-    The rules are those of a POSIX shell, as far as they go: ``#`` begins a comment, a backslash at the end of a line
-    joins the next one, quotes keep words together, ``$NAME`` and ``${NAME}`` stand for a variable but between single
-    quotes. The value of a variable is one word, or a part of it, whatever it holds; among the arguments of a step it is
-    one argument. What would have a shell do more than run a command is a fault.
+    The rules are a part of those of a POSIX shell: ``#`` starts a comment, a backslash at the end of a line joins the
+    next line, quotes keep words together, and ``$NAME`` and ``${NAME}`` are replaced by the value of a variable, except
+    within single quotes. A value is never split into words; among the arguments of a step it is one argument. Pipes,
+    redirections and other shell features are faults.
     """
     out: list[ScriptLine | Fault] = []
     for number, joined, not_last in _logical_lines(text):
@@ -70,7 +70,8 @@ def read_script(text: str, variables: Mapping[str, str]) -> list[ScriptLine | Fa
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str, int]]:
-    """Lines with those that continue them, the number of the first, and of one that a blank keeps from being last."""
+    """Yields each line joined with its continuation lines, its first number, and the number of a line in which a space
+    follows the last backslash, or 0."""
     held, first, not_last = "", 0, 0
     for number, line in enumerate(text.split("\n"), 1):
         first = first or number
@@ -87,7 +88,7 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str, int]]:
 
 
 def _is_continued(line: str) -> bool:
-    """Whether the backslash at the end of LINE joins the next one: it does not in a comment, nor between ' and '."""
+    """Returns whether the backslash at the end of LINE joins the next line: not in a comment or single quotes."""
     quote, is_word, at = "", False, 0
     while at < len(line):
         char = line[at]
@@ -107,7 +108,7 @@ def _is_continued(line: str) -> bool:
 
 
 def _words(line: str, variables: Mapping[str, str]) -> tuple[list[Word], int]:
-    """The words of LINE, and where a comment begins, or the line ends. Raises UsageError."""
+    """Returns the words of LINE and the position of its comment or end. Raises UsageError."""
     words: list[Word] = []
     word: list[Part] = []
     is_word, quote, at = False, "", 0
@@ -153,10 +154,10 @@ def _words(line: str, variables: Mapping[str, str]) -> tuple[list[Word], int]:
 
 
 def _variable(line: str, at: int, variables: Mapping[str, str]) -> tuple[str, int]:
-    """What stands for the variable that is named in LINE from AT, behind a ``$``, and where it goes on.
+    """Returns the value of the variable whose name starts at AT, after a ``$`` in LINE, and the position after it.
 
     Raises:
-        UsageError: there is no such variable.
+        UsageError: the variable is not set.
     """
     if line[at : at + 1] == "(":
         raise UsageError("$(...) is not run: set $VAR with --var VAR=VALUE", code="bad-script", facts={"value": "$("})

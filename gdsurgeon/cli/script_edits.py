@@ -1,4 +1,4 @@
-"""The edits of a script: its lines, each handed to the command that it names, which says what it would do."""
+"""Reads the edits of a script: the command of each line returns its edit instead of running it."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ if TYPE_CHECKING:
     from gdsurgeon.operation.edit import Request
 
 ENDS = ("saved_model", "slim")
-"""Forms of which nothing is edited further."""
+"""Forms of a result that later lines cannot edit."""
 
 MOST_FAULTS = 20
-"""Lines that are told of those with which something is wrong, behind the first."""
+"""Maximum number of further faulty lines that are printed."""
 
 _OWN = frozenset(("model", "require_change", "changes_values"))
-"""Of the options that all edits share those that a line may have."""
+"""The common options that a line may have."""
 
 
 class ScriptEdits:
-    """The edits of a script, as the commands that its lines name hand them over.
+    """Collects the edits of a script.
 
     Args:
-        path: of the script; ``-`` for standard input.
-        request: of the whole; it learns what the lines read and make.
-        context: of the command that applies the script.
+        path: the path of the script; ``-`` for standard input.
+        request: the request of the whole script; the files and forms of the lines are added to it.
+        context: the click context of the command `apply`.
     """
 
     def __init__(self, path: str, request: Request, context: click.Context) -> None:
@@ -63,12 +63,12 @@ class ScriptEdits:
             _have_found(request)
 
     def read(self, variables: Variables) -> list[Instruction]:
-        """The instructions of the script, in which VARIABLES have their values.
+        """Returns the instructions of the script, with the values of VARIABLES.
 
         Raises:
-            GdsurgeonError: the first line with which something is wrong says so; the details are the others.
+            GdsurgeonError: lines have faults; the error is that of the first, the details are those of the others.
             InputError: the script cannot be read.
-            UsageError: it holds no edit.
+            UsageError: the script contains no edit.
         """
         text = read_text(self._path, self._hint)
         if self._path not in STANDARD_INPUT:
@@ -102,7 +102,7 @@ class ScriptEdits:
         return out
 
     def inherited(self, request: Request) -> Request:
-        """The request of a line, which says REQUEST: it is that of the whole, but for what is the line's own."""
+        """Returns the request of a line: that of the script, with the options of the line from REQUEST."""
         return replace(
             self._request,
             require_change=request.require_change or self._request.require_change,
@@ -115,15 +115,15 @@ class ScriptEdits:
         )
 
     def take(self, request: Request, edits: Sequence[Instruction]) -> None:
-        """Notes what the command of a line would do."""
+        """Adds the edits of a line."""
         self._taken.append((request, edits))
 
     def _instructions(self, line: ScriptLine | Fault, called: str, earlier: Sequence[Instruction]) -> list[Instruction]:
-        """The instructions that LINE is. Raises GdsurgeonError."""
+        """Returns the instructions of LINE. Raises GdsurgeonError."""
         if isinstance(line, Fault):
             raise line.error
         if earlier and earlier[-1].form in ENDS and not self._is_ended:
-            self._is_ended = True  # said once, of however many lines
+            self._is_ended = True  # reported once, for any number of lines
             raise UsageError(
                 f"{earlier[-1].called} must be the last line: its result cannot be edited",
                 code="not-the-last-line",
@@ -137,7 +137,7 @@ class ScriptEdits:
         try:
             with inside(self._folder):
                 self._run(line)
-        finally:  # parsing a line has them as it says, or by default
+        finally:  # parsing a line sets them to its options, or the defaults
             terminal.quiet, terminal.colour, terminal.debug = manners
         if not self._taken:
             raise UsageError(f"{quoted(line.words[0])} made no edit", code="not-an-edit", facts={"name": line.words[0]})
@@ -157,7 +157,7 @@ class ScriptEdits:
         ]
 
     def _run(self, line: ScriptLine) -> None:
-        """Has the command that LINE names hand over its edit."""
+        """Runs the command of LINE, which adds its edit."""
         name, *arguments = line.words
         group = self._context.parent
         assert group is not None and isinstance(group.command, click.Group)
@@ -194,12 +194,12 @@ class ScriptEdits:
             raise usage_error(error) from error
 
     def _is_model(self, word: str) -> bool:
-        """Whether WORD names the model that the script is applied to."""
+        """Returns whether WORD is the path of MODEL."""
         model = self._request.model
         return word not in STANDARD_INPUT and self._has_model and word in (model, os.path.basename(model))
 
     def _told(self, edit: Edit, line: ScriptLine) -> Callable[[Graph], EditResult]:
-        """EDIT, whose result tells that it is LINE; it is made where the script is."""
+        """Returns EDIT such that it runs in the folder of the script, and its result names LINE."""
 
         def telling(graph: Graph) -> EditResult:
             with inside(self._folder):
@@ -211,7 +211,7 @@ class ScriptEdits:
 
 
 def _have_found(request: Request) -> None:
-    """Has REQUEST find the files around its model, such as a checkpoint, wherever an edit asks for them."""
+    """Makes the paths of REQUEST absolute, so that its files are found from any folder."""
     if saved_model_at(request.model) or meta_of(request.model).endswith(".meta"):
         request.model = os.path.abspath(request.model)
     if request.wanted.checkpoint:
@@ -219,7 +219,7 @@ def _have_found(request: Request) -> None:
 
 
 def _check_own(command: click.Command, context: click.Context) -> None:
-    """Raises UsageError where the line of CONTEXT has an option that says something of the whole."""
+    """Raises UsageError if the line of CONTEXT has an option of the whole script."""
     for parameter in command.params:
         name = parameter.name or ""
         source = context.get_parameter_source(name)
@@ -240,7 +240,7 @@ def _check_own(command: click.Command, context: click.Context) -> None:
 
 @functools.cache
 def _of_the_whole() -> frozenset[str]:
-    """The names of the options that all edits share, but for those that a line may have."""
+    """Returns the parameters of the common options that a line must not have."""
 
     def nothing() -> None:
         """Takes the options."""
@@ -251,7 +251,7 @@ def _of_the_whole() -> frozenset[str]:
 
 @contextmanager
 def inside(folder: str) -> Iterator[None]:
-    """Has relative paths be those of FOLDER."""
+    """Makes FOLDER the current folder while the context is active."""
     before = os.getcwd()
     os.chdir(folder)
     try:

@@ -1,4 +1,4 @@
-"""The file of a script: read as text, or refused with what it is in its place."""
+"""Reads the file of a script, or refuses it with the kind of file that it is."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from gdsurgeon.wire import sniff
 from gdsurgeon.wire.source import STANDARD_INPUT, STANDARD_INPUT_NAME, open_source
 
 FEWEST = 3
-"""Lines of a file that is held to be something else where none of them names a command."""
+"""Minimum lines of a file that is refused if no line begins with a command."""
 
 
 def read_text(path: str, hint: str) -> str:
-    """What is in the script PATH; ``-`` is standard input.
+    """Returns the text of the script PATH; ``-`` is standard input.
 
     Raises:
-        InputError: it cannot be read, or is no text, or a model; HINT is what helps then.
+        InputError: the file cannot be read, is not text, or is a model; the error has the hint HINT.
     """
     name = printable(STANDARD_INPUT_NAME if path in STANDARD_INPUT else path)
     if path not in STANDARD_INPUT and os.path.isdir(path):
@@ -37,7 +37,7 @@ def read_text(path: str, hint: str) -> str:
 
 
 def _other_than_text(data: bytes) -> str:
-    """What DATA is that is no text in UTF-8, or the text of a model; '' where it may be a script."""
+    """Returns what DATA is if it is not UTF-8 text or is a model as text; '' if it may be a script."""
     head = data[: sniff.HEAD]
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
         return "UTF-16 text, but a script must be UTF-8"
@@ -58,12 +58,12 @@ def _other_than_text(data: bytes) -> str:
 
 
 def check_names_edits(name: str, lines: Sequence[ScriptLine | Fault], commands: AbstractSet[str], hint: str) -> None:
-    """Raises InputError where no line of a script called NAME begins with one of COMMANDS, few nearly: HINT helps."""
+    """Raises InputError if no line begins with one of COMMANDS, and less than half of the lines have a typo of one."""
     words = [line.words[0] for line in lines if isinstance(line, ScriptLine)]
     if len(lines) < FEWEST or not words or not commands.isdisjoint(words):
         return
     if 2 * sum(bool(near_miss(word, commands)) for word in words) >= len(words):
-        return  # slips
+        return  # typos
     begins = quoted(shortened(words[0], 30))
     line = f"{printable(name)} is not a script: no line begins with a command (the first begins with {begins})"
     raise InputError(line, hint=hint, code="not-a-script", facts={"file": name})

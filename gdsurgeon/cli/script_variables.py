@@ -1,4 +1,4 @@
-"""The variables of a script: those of --var, and of the environment."""
+"""The variables of a script: those of --var and of the environment."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from gdsurgeon.errors import UsageError, printable, quoted
 from gdsurgeon.text import nearest, suggestion
 
 NAMED = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)")
-"""What names a variable in a text."""
+"""A reference to a variable in a text."""
 
 
 class Variables(Mapping[str, str]):
-    """What a script's variables hold, which notes those that are asked for.
+    """The values of a script's variables; notes which of them are used.
 
     Args:
-        given: pairs ``VAR=VALUE``; the rest is in the environment.
+        given: pairs ``VAR=VALUE``; the other variables are those of the environment.
 
     Raises:
-        UsageError: one of them is no pair, names no variable, or one that another gives.
+        UsageError: an argument is not a pair, has an invalid name, or sets a variable twice.
     """
 
     def __init__(self, given: Sequence[str]) -> None:
@@ -57,11 +57,11 @@ class Variables(Mapping[str, str]):
         return len({*self._given, *os.environ})
 
     def are_left_in(self, words: Iterable[str]) -> bool:
-        """Whether WORDS name one of them as it is named where it is to be replaced."""
+        """Returns whether WORDS still contain a reference to one of the variables."""
         return any(name in self for word in words for name in NAMED.findall(word))
 
     def check_used(self, called: str, text: str) -> None:
-        """Raises UsageError where the script TEXT, which is CALLED so and was read, has used none of a name."""
+        """Raises UsageError if the script TEXT, whose name is CALLED, does not use one of the given variables."""
         for name in self._given:
             if name not in self._used:
                 named = NAMED.findall(text)

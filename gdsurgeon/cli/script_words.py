@@ -1,4 +1,4 @@
-"""The words of a line of a script: what a shell would take for more, and what a value comes to among steps."""
+"""The words of a line of a script: refuses shell features, and quotes values inside the text of steps."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class Part(NamedTuple):
     """A part of a word.
 
     Attributes:
-        text: what it stands for.
-        kind: ``bare``, ``quoted`` (or behind a backslash), or the ``value`` of a variable.
+        text: the text, without quotes.
+        kind: ``bare``, ``quoted`` (or after a backslash), or the ``value`` of a variable.
     """
 
     text: str
@@ -26,7 +26,7 @@ Word = tuple[Part, ...]
 
 
 def spelt(word: Word) -> str:
-    """What WORD is."""
+    """Returns the text of WORD."""
     return "".join(part.text for part in word)
 
 
@@ -36,11 +36,11 @@ _JOINS = re.compile(r";|&&|\|\||^\|&?$|\|(?=(?:\S*/)?gdsurgeon$)")
 _REDIRECTS = re.compile(r"[0-9&]?(>>?|<)")
 _ASSIGNS = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=")
 _QUOTED = "\0"
-"""Stands for what is quoted, or comes of a variable."""
+"""Replaces quoted text and values of variables."""
 
 
 def check_is_edit(words: Sequence[Word]) -> None:
-    """Raises UsageError where the WORDS of a line would have a shell do more than run a command, or run gdsurgeon."""
+    """Raises UsageError if the WORDS of a line use a shell feature or call gdsurgeon."""
     bare = ["".join(part.text if part.kind == "bare" else _QUOTED for part in word) for word in words]
     if not bare:
         return
@@ -70,7 +70,7 @@ def check_is_edit(words: Sequence[Word]) -> None:
 
 
 def _check_begins(bare: Sequence[str]) -> None:
-    """Raises UsageError where a line, of which BARE are the words, calls gdsurgeon or sets a variable."""
+    """Raises UsageError if the line with the words BARE calls gdsurgeon or sets a variable."""
     calls = 1 if bare[0].rpartition("/")[2] == "gdsurgeon" else 3 if bare[1:3] == ["-m", "gdsurgeon"] else 0
     if calls:
         edit = f": {quoted(f'{bare[calls]} ...')}" if bare[calls:] and _QUOTED not in bare[calls] else ""
@@ -87,17 +87,17 @@ def _check_begins(bare: Sequence[str]) -> None:
 # -- steps -------------------------------------------------------------------------------------------------------
 
 _VALUE = "\ud800"
-"""Stands for a value: no text that was UTF-8 holds it."""
+"""Replaces a value; UTF-8 text cannot contain it."""
 _TOKEN = re.compile(r"""'[^']*'|"[^"]*"|['"].*|[()]|[\s,\[\]|=]+|[^\s,()\[\]|='"]+""", re.DOTALL)
 
 
 def steps_text(word: Word) -> str:
-    """WORD, a text of steps, in which the value of a variable that stands in parentheses is one value.
+    """Returns WORD, a text of steps, in which the value of a variable in parentheses is a single value.
 
-    It is put between quotes where it would be taken apart. Elsewhere it may be steps itself.
+    The value is quoted if the language of steps would split it. Outside parentheses, a value may contain steps.
 
     Raises:
-        UsageError: a value holds quotes of both kinds, which no text of steps can.
+        UsageError: a value contains both kinds of quotes, which the language of steps cannot represent.
     """
     values = iter([part.text for part in word if part.kind == "value"])
     out: list[str] = []
@@ -115,7 +115,7 @@ def steps_text(word: Word) -> str:
 
 
 def _is_one_value(text: str) -> bool:
-    """Whether TEXT is one value to the language of steps, a number, a word, a list or a text in quotes."""
+    """Returns whether TEXT is a single value in the language of steps: a number, a word, a list or a quoted text."""
     from gdsurgeon.steps.parse import parse
 
     try:

@@ -1,4 +1,4 @@
-"""How shells ask for completions, and the scripts that have them ask."""
+"""Answers requests of shells for completions, and makes the scripts that send the requests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gdsurgeon.errors import INTERNAL_FAULT, UsageError
 PROGRAM = "gdsurgeon"
 
 COMPLETE = "_GDSURGEON_COMPLETE"
-"""The variable in which a shell asks."""
+"""The environment variable of a request."""
 
 _BASH = """\
 _gdsurgeon_completion() {
@@ -41,17 +41,17 @@ complete -o nosort -F _gdsurgeon_completion %(prog_name)s
 
 
 class Bash(ShellComplete):
-    """Bash, with words that hold ``=`` and ``:``.
+    """Completion in bash, for words that contain ``=`` and ``:``.
 
-    Click's own class goes by COMP_WORDS, which bash has cut at those; this one cuts the line itself, and leaves out of
-    its answers what bash takes for earlier words.
+    Click's class uses COMP_WORDS, which bash splits at these characters. This class splits the line itself, and its
+    answers leave out the part that bash treats as earlier words.
     """
 
     name: ClassVar[str] = "bash"
     source_template: ClassVar[str] = _BASH
 
     def get_completion_args(self) -> tuple[list[str], str]:
-        # A letter more, and the last word is the one that the cursor is in or would begin.
+        # With one more letter, the last word is the one at the cursor.
         words = split_arg_string(os.environ["GDSURGEON_LINE"] + "x")
         self._typed = words[-1][:-1]
         return words[1:-1], self._typed
@@ -68,7 +68,7 @@ class Bash(ShellComplete):
 
 
 def _is_quoted(line: str) -> bool:
-    """Whether the end of LINE is in quotes, of which bash takes the whole for one word."""
+    """Returns whether the end of LINE is within quotes, which bash treats as one word."""
     try:
         shlex.split(line.rstrip("\\"))
     except ValueError:
@@ -80,16 +80,16 @@ add_completion_class(Bash)
 
 
 def script(shell: str) -> str:
-    """The script that has SHELL (bash, zsh, fish) complete the command line."""
+    """Returns the script that completes the command line in SHELL (bash, zsh, fish)."""
     kind = get_completion_class(shell)
     assert kind is not None
     return kind(click.Command(PROGRAM), {}, PROGRAM, COMPLETE).source()
 
 
 def answer(program: click.Command) -> int:
-    """Answers the shell that asks in the environment; gives the exit code. What goes wrong has no completions."""
+    """Answers the request in the environment and returns the exit code. After an error there are no completions."""
     try:
         failed = shell_complete(program, {}, PROGRAM, COMPLETE, os.environ[COMPLETE])
-    except Exception:  # there is nobody to tell: the user is in the middle of a line
+    except Exception:  # an error message would disturb the line that the user is typing
         return INTERNAL_FAULT
     return UsageError.exit_code if failed else 0

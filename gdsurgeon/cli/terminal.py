@@ -1,4 +1,4 @@
-"""Standard error for people: colour only on a terminal, errors as one line."""
+"""Output on the terminal: messages on standard error, answers on standard output."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from gdsurgeon.text import Entry
 
 MOST_WARNINGS = 2
-"""Warnings that are shown one by one."""
+"""Number of warnings that are printed without -v."""
 MOST_DETAILS = 21
-"""Details of an error that are shown."""
+"""Number of details of an error that are printed without -v."""
 LONGEST_LINE = 4_000
-"""Characters of an error, a detail or a warning; what TensorFlow says may hold names of any length."""
+"""Maximum characters of an error, a detail or a warning; TensorFlow's messages may contain long names."""
 _STYLES = {
     "error": partial(click.style, fg="red", bold=True),
     "hint": partial(click.style, fg="cyan"),
@@ -40,7 +40,7 @@ _STYLES = {
 
 
 class Terminal:
-    """What is said on standard error. `colour` is ``auto``, ``always`` or ``never``."""
+    """Prints messages to standard error. `colour` is ``auto``, ``always`` or ``never``."""
 
     def __init__(self) -> None:
         self.colour = "auto"
@@ -55,18 +55,18 @@ class Terminal:
         self._line: ProgressLine | None = None  # that stands below what was said
 
     def styled(self, text: str, style: str) -> str:
-        """TEXT in a colour, where colours are shown."""
+        """Returns TEXT in the colour of STYLE, if standard error has colours."""
         return _STYLES[style](text) if self.colours(sys.stderr) else text
 
     def colours(self, stream: TextIO | None) -> bool:
-        """Whether what is written to STREAM has colours."""
+        """Returns whether output to STREAM has colours."""
         if self.colour != "auto":
             return self.colour == "always"
         is_plain = "NO_COLOR" in os.environ or os.environ.get("TERM") in ("dumb", "unknown")
         return not is_plain and stream is not None and stream.isatty()
 
     def say(self, line: str) -> None:
-        """A line on standard error; nothing happens where that is closed."""
+        """Prints a line to standard error; does nothing if it is closed."""
         self.clear()
         try:
             if sys.stderr is not None:
@@ -75,7 +75,7 @@ class Terminal:
             pass  # there is nobody left to tell
 
     def answer(self, text: str) -> None:
-        """Prints TEXT on standard output: what a query was for."""
+        """Prints TEXT, the answer of a query, to standard output."""
         self.has_answered = True
         self.clear()
         click.echo(text, color=True)  # as it is: an escape sequence may be part of a name
@@ -85,18 +85,18 @@ class Terminal:
         self.answer("\n".join(lines if self.verbose else map(fitted, lines)))
 
     def answer_json(self, value: object) -> None:
-        """Prints VALUE as JSON: the answer for programs."""
+        """Prints VALUE as JSON to standard output."""
         import json
 
         self.answer(json.dumps(value, indent=2))
 
     def settle(self, has_appeared: Callable[[], bool]) -> None:
-        """All is proven, and the output will appear; HAS_APPEARED says whether it has."""
+        """Notes that the output is about to appear. HAS_APPEARED returns whether it has appeared."""
         self.is_settled = has_appeared
         self.clear()  # the output may be this terminal
 
     def stand_in_pipe(self, model: str, *, is_data: bool) -> None:
-        """Has errors name the command and MODEL where it reads from a pipe, or its data (IS_DATA) go into one."""
+        """Makes errors name the command and MODEL if MODEL, or the output with IS_DATA, is a pipe."""
         from gdsurgeon.wire.source import STANDARD_INPUT, STANDARD_INPUT_NAME
 
         is_read = model in STANDARD_INPUT
@@ -104,13 +104,13 @@ class Terminal:
             self.piped = STANDARD_INPUT_NAME if is_read else printable(model)
 
     def is_watched(self) -> bool:
-        """Whether somebody sees standard error as it is written, and wants to see what goes on."""
+        """Returns whether standard error is a terminal on which progress may be shown."""
         is_screen = sys.stderr is not None and sys.stderr.isatty() and self.colours(sys.stderr)
         return is_screen and not self.quiet and not self.verbose  # TensorFlow's log goes there by itself
 
     @contextmanager
     def progress(self) -> Iterator[None]:
-        """Whoever watches is told, meanwhile, which command it is, and what `tell` is told."""
+        """Shows the command and the events of `tell` while the context is active, if standard error is a terminal."""
         if not self.is_watched():
             yield
             return
@@ -124,17 +124,17 @@ class Terminal:
                 self._line = None
 
     def tell(self, event: Event) -> None:
-        """What begins now."""
+        """Shows the event EVENT."""
         if self._line is not None:
             self._line(event)
 
     def clear(self) -> None:
-        """Has nothing stand in the last line of the terminal: something is to be written there."""
+        """Clears the progress line before other output."""
         if self._line is not None:
             self._line.clear()
 
     def error(self, error: GdsurgeonError) -> None:
-        """One line for the error; details and a hint, where there are some, under it."""
+        """Prints the error in one line, followed by its details and its hint."""
         from gdsurgeon.cli.hints import hint_of, worded
 
         self.warn(dict.fromkeys(error.warnings))
@@ -152,7 +152,7 @@ class Terminal:
             self.say(f"{self.styled('Hint:', 'hint')} {hint}")
 
     def warn(self, warnings: Iterable[str]) -> None:
-        """Warnings, a line each; of more than two the first and their number, unless all is to be shown."""
+        """Prints each warning in one line; without -v, only the first of more than two and their number."""
         from gdsurgeon.cli.hints import worded
 
         lines = [worded(warning) for warning in warnings]
@@ -168,7 +168,7 @@ class Terminal:
         self._remarks += min(len(lines), MOST_WARNINGS)
 
     def note(self, line: str) -> None:
-        """What is no fault, and what somebody who expected more should know."""
+        """Prints a note: information that is not a warning."""
         self._remarks += 1
         self.say(f"{self.styled('Note:', 'hint')} {line if self.verbose else fitted(line, WIDTH - len('Note: '))}")
 
