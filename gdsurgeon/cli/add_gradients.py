@@ -94,7 +94,7 @@ def command(
 
 
 def _check(has_sources: bool, scope: str | None) -> None:
-    """Raises UsageError where options come to nothing."""
+    """Raises UsageError if --xs and --weights are missing, or the scope is empty."""
     if not has_sources:
         raise UsageError(
             "--xs or --weights is missing: the tensors with respect to which gradients are computed",
@@ -122,7 +122,7 @@ def _shapes(request: Request, graph: Graph) -> dict[str, tuple[int, ...]]:
 
 
 def _kept(checkpoints: tuple[str, ...], budget: float | None, threads: int | None) -> list[str]:
-    """What --checkpoints asks for. Raises UsageError where the options for plans contradict each other."""
+    """Returns the values of --checkpoints. Raises UsageError if the options for plans conflict."""
     from gdsurgeon.gradients.checkpointing.rewrite import MODES
 
     if budget is not None and checkpoints:

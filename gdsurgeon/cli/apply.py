@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class _Apply(Command):
-    """Says what is missing where no argument is given: with --check that is SCRIPT."""
+    """Names the missing arguments: with --check only SCRIPT."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         is_checked = "--check" in args

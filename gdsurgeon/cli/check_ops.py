@@ -25,7 +25,7 @@ ENGINES = ("opencv", "openvino", "tfjs", "tflite")
 
 
 def _names(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """The values of --for."""
+    """Returns the values of --for."""
     from gdsurgeon.ops.releases import releases
 
     names = (*ENGINES, *(f"tf{release.name}" for release in releases()))
@@ -81,7 +81,7 @@ def command(model: str, engine: str | None, as_json: bool, **options: Any) -> No
 
 
 def _request(model: str, engine: str, options: dict[str, Any]) -> CheckOpsRequest:
-    """What the OPTIONS of the command ask for."""
+    """Returns the request of the OPTIONS."""
     from gdsurgeon.operation.check_ops import CheckOpsRequest
 
     run = None
@@ -167,7 +167,7 @@ def _check_release(model: str, wanted: Wanted, name: str, *, as_json: bool) -> N
 
 
 def _verdict(checked: CheckedOps, model: str) -> GdsurgeonError | None:
-    """The error that it comes to; None where the engine has all, or gives the same."""
+    """Returns the error of the command; None if no op is lacking and the outputs agree."""
     from gdsurgeon.text import counted, named
 
     name = printable(checked.graph.source_name)
@@ -200,7 +200,7 @@ def _verdict(checked: CheckedOps, model: str) -> GdsurgeonError | None:
 
 
 def _helps(checked: CheckedOps) -> dict[str, str]:
-    """What helps against what is lacking, in words, by op."""
+    """Returns the hint for each lacking op."""
     from gdsurgeon.cli.hints import HINTS
 
     return {lacking.op: HINTS[found.code].format_map(found.facts) for lacking, found in checked.helps() if found}

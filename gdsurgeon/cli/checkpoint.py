@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 MOST_FAULTS = 100
-"""Faults that are listed."""
+"""Maximum number of faults that are listed."""
 
 
 @click.command("checkpoint", cls=Command)
@@ -105,7 +105,7 @@ def command(
 
 
 def _file(text: str) -> tuple[str, str]:
-    """The key and the file of ``KEY=@FILE.npy``."""
+    """Returns the key and the file of ``KEY=@FILE.npy``."""
     key, at, path = text.partition("=@")
     if not key or not at or not path.endswith(".npy"):
         raise UsageError(
@@ -152,7 +152,7 @@ def _verify(checkpoint: Checkpoint, as_json: bool) -> None:
 
 
 class _Told:
-    """Tells the terminal how many bytes were read."""
+    """Shows the number of bytes that were read."""
 
     def __init__(self) -> None:
         self._nbytes = 0

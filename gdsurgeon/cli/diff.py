@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from gdsurgeon.difference.difference import Difference
 
 DIFFERENT = 1
-"""The exit code where something differs."""
+"""The exit code if the models differ."""
 GIT_ARGUMENTS = (6, 8)
-"""What git gives an external driver beside the path: the old file, its hash and mode, the new one, its hash and mode;
-and where the path was renamed, the new path and how alike they are."""
+"""The numbers of git's arguments after the path: the old file, its hash and mode, the new file, its hash and mode; and
+after a rename also the new path and the similarity."""
 
 
 @click.command("diff", cls=Command)
@@ -104,7 +104,7 @@ def command(
 
 
 def _check_outputs(out: str | None, mapping: str | None, models: list[str], *, is_answered: bool) -> None:
-    """Refuses outputs that replace one of MODELS, or of which two would stand on standard output."""
+    """Raises UsageError if an output would replace one of MODELS, or if two outputs are standard output."""
     if out == "-":
         raise UsageError(
             "-o expects a file: the answer is printed to standard output", code="bad-value", facts={"option": "-o"}
@@ -123,7 +123,7 @@ def _check_outputs(out: str | None, mapping: str | None, models: list[str], *, i
 
 
 def _second(model: str, others: tuple[str, ...]) -> str:
-    """The model that MODEL is compared with."""
+    """Returns the path of OTHER."""
     if not others:
         raise UsageError("diff expects two models: OTHER is missing", code="missing-argument", facts={"name": "OTHER"})
     if len(others) > 1:
@@ -176,7 +176,7 @@ def _print_text(model: str, others: tuple[str, ...], function: str | None, wante
 
 
 def _answer_to_git(path: str, rest: tuple[str, ...], wanted: Wanted, ignore: frozenset[str]) -> str:
-    """The difference between the two files that git names for PATH; what is wrong with them is the answer, too."""
+    """Prints the difference of the two files that git passes for PATH, or the error if one cannot be read."""
     from gdsurgeon.difference.compare import diff
 
     if not rest:
@@ -200,7 +200,7 @@ def _answer_to_git(path: str, rest: tuple[str, ...], wanted: Wanted, ignore: fro
 
 
 def _page(found: Difference) -> str:
-    """A page that shows both graphs as one, with marks on what differs."""
+    """Returns an HTML page that shows both graphs as one and marks the differences."""
     from gdsurgeon.difference.union import union
     from gdsurgeon.drawing.page import page
     from gdsurgeon.outline.content import content_of

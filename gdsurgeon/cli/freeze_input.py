@@ -91,7 +91,7 @@ def _given_twice(name: str) -> UsageError:
 
 
 def _together(values: dict[str, object], path: str | None) -> dict[str, object]:
-    """VALUES, and those in the archive at PATH."""
+    """Returns VALUES and the values in the archive at PATH."""
     arrays = _arrays(path) if path is not None else {}
     arrays = {name.removesuffix(":0"): array for name, array in arrays.items()}
     twice = [name for name in arrays if name in values]
@@ -101,7 +101,7 @@ def _together(values: dict[str, object], path: str | None) -> dict[str, object]:
 
 
 def _arrays(path: str) -> dict[str, object]:
-    """The arrays in an .npz archive, by the node's name."""
+    """Returns the arrays in an .npz archive, by the node's name."""
     from gdsurgeon.feeds.archive import load
     from gdsurgeon.runtime.tensor import Tensor
 

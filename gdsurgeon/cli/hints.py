@@ -1,4 +1,4 @@
-"""The command line's words: below it an error says what helps by a code, and names arguments of the library."""
+"""The words of the command line for errors of the library, which name hints by codes and arguments by their names."""
 
 from __future__ import annotations
 
@@ -158,18 +158,18 @@ HINTS: Mapping[str, str] = {
     "not-loaded": "--no-v2-check skips tf.saved_model.load",
     "without-objects": "--as-v1 writes a SavedModel without objects, which all loaders run as a graph",
 }
-"""By the code of the advice. In braces are facts of the error; --validate is the option that says how far to go."""
+"""The hints by the codes of advice. Names in braces are facts of the error."""
 
 NOT_THERE = {"convert": frozenset(("replace-model",)), "validate": frozenset(("repair",))}
-"""Advice that would have somebody use an option that the command has not."""
+"""Advice with an option that the command does not have."""
 
 
 WITHOUT_LEVEL = frozenset(("check-ops",))
-"""Commands that run a model and have no option that says how far to go."""
+"""Commands that run a model and have no option --validate."""
 
 
 def hint_of(error: GdsurgeonError, command: str = "") -> str | None:
-    """The second line of ERROR, as COMMAND says it; None where there is nothing to say."""
+    """Returns the hint of ERROR for COMMAND, or None."""
     argument = str(error.facts.get("argument", "names"))
     words = {"option": OPTIONS.get(argument, argument), **error.facts}
     codes = [code for code in error.advice if code not in NOT_THERE.get(command, ())]
@@ -180,19 +180,19 @@ def hint_of(error: GdsurgeonError, command: str = "") -> str | None:
 
 
 def worded(line: str) -> str:
-    """LINE as the command line says it."""
+    """Returns LINE with the options of the command line."""
     return line.naming(OPTIONS) if isinstance(line, Line) else line
 
 
 def word_proof(proof: Proof) -> None:
-    """Has PROOF give its reasons as the command line says them."""
+    """Replaces arguments of the library by options in the reasons of PROOF."""
     proof.skipped = [(name, worded(reason)) for name, reason in proof.skipped]
     for output in proof.outputs:
         output.reason = worded(output.reason)
 
 
 def error_json(error: GdsurgeonError, command: str = "") -> dict[str, Json]:
-    """ERROR for machines; the fact `option` is an option of the command line."""
+    """Returns ERROR for JSON; the fact `option` is an option of the command line."""
     option = error.facts.get("option")
     return {
         "code": error.code,

@@ -86,7 +86,7 @@ def command(
 
 
 def _ask(found: Inspection, *, with_ops: bool, with_sizes: bool, with_functions: bool, with_strings: bool) -> None:
-    """Has FOUND hold what is asked for besides; only what answers that is loaded."""
+    """Adds the requested parts to FOUND; only modules for these are imported."""
     if with_ops:
         from gdsurgeon.analysis.queries.op_usage import op_usage
 
@@ -106,7 +106,7 @@ def _ask(found: Inspection, *, with_ops: bool, with_sizes: bool, with_functions:
 
 
 def _shipped(container: Container) -> tuple[Contents, list[tuple[Trouble, str]]]:
-    """What CONTAINER holds beside its graph, and what loaders would trip over, each with what repairs it."""
+    """Returns the contents of CONTAINER other than the graph, and the problems for loaders with their fixes."""
     from gdsurgeon.analysis.queries.loading import troubles
     from gdsurgeon.analysis.queries.shipped import contents
 

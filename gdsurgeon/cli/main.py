@@ -132,7 +132,7 @@ def _answer_shell() -> int:
 
 
 def _open_standard_descriptors() -> None:
-    """Opens the closed ones of the standard descriptors, so that no other file gets their numbers."""
+    """Opens closed standard descriptors, so that no other file gets their numbers."""
     for fd in (0, 1, 2):
         try:
             os.fstat(fd)

@@ -1,4 +1,4 @@
-"""The graph that a command adds: a file, or built of --steps; what it is held against, and where it is written."""
+"""The graph that a command adds: a file, or built from --steps; its reference values, and the file of --emit."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ F = TypeVar("F", bound=Callable[..., object])
 
 
 class PartOptions(NamedTuple):
-    """What --steps, --emit, --against, --rtol and --atol say."""
+    """The values of --steps, --emit, --against, --rtol and --atol."""
 
     steps: str | None
     emit: str | None
@@ -32,7 +32,7 @@ class PartOptions(NamedTuple):
     atol: float | None
 
     def held(self, result: EditResult) -> EditResult:
-        """RESULT, which claims besides what the part is held against; of steps a note says that nothing is known."""
+        """Returns RESULT with the claim of --against, or with a note that the proof does not check the steps."""
         if self.against is None:
             if self.steps is not None:
                 text = "the proof does not check the steps; --against FILE.npz compares their results with yours"
@@ -45,7 +45,7 @@ class PartOptions(NamedTuple):
 
 
 def part_options(command: F) -> F:
-    """The options of a command that adds a graph, which may be built of steps; they arrive as `own`."""
+    """Adds the options of a command that adds a graph, which may be built from steps; they arrive as `own`."""
 
     @functools.wraps(command)
     def wrapper(**options: Any) -> object:
@@ -70,14 +70,15 @@ def part_of(
     build: Callable[..., Graph],
     **others: str | None,
 ) -> Callable[..., Graph]:
-    """Gives for a model the graph that goes with it: the one at PATH, or what BUILD makes of steps.
+    """Returns a function of a model that returns the graph to add: that at PATH, or that of BUILD for the steps.
 
-    What it is called with besides the model, BUILD gets besides the steps and the model. CALLED is what the help calls
-    PATH; OTHERS are options that go with steps alone.
+    BUILD gets the steps, the model and the other arguments of the function. CALLED is the name of PATH in the help;
+    OTHERS are options that need --steps.
 
     Raises:
-        UsageError: neither or both are given, or an option without another; the steps are not in the language.
-        InputError: the graph cannot be read, or is broken.
+        UsageError: PATH and steps, or neither, are given; an option lacks the option that it needs; the steps have a
+            syntax error.
+        InputError: the graph cannot be read, or is not sound.
     """
     _check_agree(request, called, path, own, others)
     if own.against is not None:
@@ -110,7 +111,7 @@ def part_of(
 
 
 def check_not_mapped(called: str, own: PartOptions, mapped: Sequence[str]) -> None:
-    """Raises UsageError where names of a graph are MAPPED that is built of steps, and has the names of the model."""
+    """Raises UsageError if names are MAPPED in a graph that is built from steps and has the names of the model."""
     if mapped and own.steps is not None:
         raise UsageError(
             f"--map needs {called}: a graph built from --steps already has the right names",
@@ -120,7 +121,7 @@ def check_not_mapped(called: str, own: PartOptions, mapped: Sequence[str]) -> No
 
 
 def _are_steps(text: str) -> bool:
-    """Whether TEXT begins with a step of the book, as what stands behind --steps does."""
+    """Returns whether TEXT begins with the name of a step, like a value of --steps."""
     from gdsurgeon.steps.book import book
 
     return text.partition("|")[0].partition("(")[0].strip() in book()
@@ -129,7 +130,7 @@ def _are_steps(text: str) -> bool:
 def _check_agree(
     request: Request, called: str, path: str | None, own: PartOptions, others: dict[str, str | None]
 ) -> None:
-    """Raises UsageError where what is said of the graph contradicts itself."""
+    """Raises UsageError if options of the graph conflict."""
     if path is not None and own.steps is not None:
         raise UsageError(
             f"give {printable(path)} or --steps, not both",
@@ -162,7 +163,7 @@ def _check_agree(
 
 
 def _check_emitted(request: Request, emit: str) -> None:
-    """Raises UsageError where the file would replace another, OutputError where it cannot be written."""
+    """Raises UsageError if the file of --emit would replace an input or output, OutputError if it cannot be written."""
     from gdsurgeon.operation.paths import check_replaces_nothing, output_path
     from gdsurgeon.wire.output import STANDARD_OUTPUT, OutputFile
 

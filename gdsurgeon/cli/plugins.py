@@ -18,7 +18,7 @@ GROUP = "gdsurgeon.commands"
 
 
 def plugins() -> dict[str, EntryPoint]:
-    """The commands of other packages by name, in alphabetical order; none has a name that is ours."""
+    """Returns the commands of other packages by name, in alphabetical order, except those with names of our commands."""
     if not _is_mentioned():
         return {}
     from importlib.metadata import entry_points
@@ -28,7 +28,7 @@ def plugins() -> dict[str, EntryPoint]:
 
 
 def _is_mentioned() -> bool:
-    """Whether a package that is installed mentions the group: to import importlib.metadata takes 50 ms."""
+    """Returns whether an installed package mentions the group. Importing importlib.metadata takes 50 ms."""
     for folder in sys.path:
         try:
             names = os.listdir(folder or ".")
@@ -48,10 +48,10 @@ def _is_mentioned() -> bool:
 
 
 def load(plugin: EntryPoint) -> click.Command:
-    """The command of another package.
+    """Returns the command of a plugin.
 
     Raises:
-        UsageError: it cannot be imported, or is no click command.
+        UsageError: the plugin cannot be imported, or is not a click command.
     """
     try:
         found = plugin.load()
@@ -72,7 +72,7 @@ def load(plugin: EntryPoint) -> click.Command:
 
 
 def short_help(plugin: EntryPoint) -> str:
-    """A line for the list of commands; of a command that cannot be loaded, that it cannot."""
+    """Returns a line for the list of commands, or the error if the plugin cannot be loaded."""
     try:
         return load(plugin).get_short_help_str(limit=80)
     except UsageError as error:

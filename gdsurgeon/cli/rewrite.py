@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from gdsurgeon.patterns.terms import Rule
 
 LISTING = {True: "--list", False: "--check"}
-"""The options with which nothing is written."""
+"""The options that write nothing."""
 
 
 @click.command("rewrite", cls=Command)
@@ -108,12 +108,12 @@ def command(
 
 
 _EMPTY = re.compile(r"[(,]\s*[,):]|->\s*$")
-"""What is left of a rule where the shell has put nothing in the place of $x: an argument, or a side, that is empty."""
+"""An empty argument or side of a rule: the shell has replaced $x by nothing."""
 
 
 @contextmanager
 def _hinting(rule: str | None) -> Iterator[None]:
-    """Has an error say how a RULE of the command line is quoted, where it looks as if the shell had read it first."""
+    """Adds a hint about quotes to errors of a RULE in which the shell seems to have replaced variables."""
     try:
         yield
     except GdsurgeonError as error:
@@ -123,7 +123,7 @@ def _hinting(rule: str | None) -> Iterator[None]:
 
 
 def _is_robbed(rule: str | None) -> bool:
-    """Whether a RULE looks as if the shell had put something in the place of its variables."""
+    """Returns whether the shell seems to have replaced variables of RULE."""
     return rule is not None and "$" not in rule and _EMPTY.search(rule) is not None
 
 

@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from gdsurgeon.operation.sequence import Edit, Instruction
 
 REPORTED = (3, 4, 5, 7)
-"""Exit codes of what is wrong with the model, the edit or the result: a report says so."""
+"""Exit codes of errors in the model, the edit or the result, for which a report is written."""
 
 
 def run_edit(command: str, request: Request, edit: Edit | Sequence[Instruction]) -> None:
-    """Applies EDIT, or several, as REQUEST says, and tells what has been done.
+    """Applies EDIT, or several edits, according to REQUEST, and prints the summary.
 
-    As a line of a script it is only handed over.
+    In a line of a script, the edit is only added to the script.
 
     Raises:
-        GdsurgeonError: see `gdsurgeon.operation.edit.operate`; where the result differs from what the edit claims,
-            the report says how.
+        GdsurgeonError: see `gdsurgeon.operation.edit.operate`; if the result differs from the claims of the edit, the
+            report contains the difference.
     """
     from gdsurgeon.operation.edit import operate
     from gdsurgeon.wire.output import OutputFile
@@ -66,10 +66,9 @@ def run_edit(command: str, request: Request, edit: Edit | Sequence[Instruction])
 
 
 def report_failure(request: Request, command: str, error: GdsurgeonError, *, of_script: bool = False) -> None:
-    """Writes the report of an edit that has come to nothing, unless that is done or would replace what is read.
+    """Writes the report of an edit that failed, unless it is already written or would replace an input.
 
-    A mistake in the use is that of the command line, and the report's name may be part of it: it is told in a report
-    where it is OF_SCRIPT alone.
+    A usage error gets a report only if it is OF_SCRIPT, because the path of the report may be a part of the error.
     """
     if request.report is None or (error.exit_code not in REPORTED and not of_script):
         return
@@ -96,7 +95,7 @@ def report_failure(request: Request, command: str, error: GdsurgeonError, *, of_
 
 
 def _is_clear_where(request: Request) -> bool:
-    """Whether nothing is wrong with where REQUEST has things written: what else is wrong a report may tell."""
+    """Returns whether the output paths of REQUEST are valid, so that a report of other errors can be written."""
     from gdsurgeon.operation.paths import check_apart, output_path
 
     try:

@@ -70,8 +70,7 @@ def read_script(text: str, variables: Mapping[str, str]) -> list[ScriptLine | Fa
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str, int]]:
-    """Yields each line joined with its continuation lines, its first number, and the number of a line in which a space
-    follows the last backslash, or 0."""
+    """Yields the number of each line, the line with its continuations, and the number of a faulty backslash, or 0."""
     held, first, not_last = "", 0, 0
     for number, line in enumerate(text.split("\n"), 1):
         first = first or number

@@ -103,7 +103,7 @@ def _shown(graph: Graph, names: tuple[str, ...], selection: Selection, findings:
 
 
 def _named(graph: Graph, text: str) -> tuple[Node, int | None]:
-    """The node that TEXT names, and which output of it; None: none in particular."""
+    """Returns the node that TEXT names, and the index of its output if TEXT is a tensor, else None."""
     from gdsurgeon.graph.served import tensor_meant
 
     found = graph.find(text)
@@ -138,7 +138,7 @@ def _answer(graph: Graph, shown: list[ShownNode], findings: Findings, *, as_json
 
 
 def _save(model: str, path: str, shown: list[Node], *, as_json: bool) -> None:
-    """Writes the value of the one node that is SHOWN to PATH, whole or not at all."""
+    """Writes the value of the only node in SHOWN to PATH, completely or not at all."""
     from gdsurgeon.analysis.queries.constant_values import value_of
     from gdsurgeon.operation.paths import check_replaces_nothing
     from gdsurgeon.wire.output import STANDARD_OUTPUT, OutputFile

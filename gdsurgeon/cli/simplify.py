@@ -103,7 +103,7 @@ def command(
 
 
 def _shapes(request: Request, graph: Graph) -> list[tuple[str, Shape]]:
-    """The inputs that are to take one shape alone. Raises UsageError where there is no such input."""
+    """Returns the fixed shapes of inputs. Raises UsageError if an input does not exist."""
     from gdsurgeon.analysis.queries.signature import input_nodes
     from gdsurgeon.feeds.given import as_meant, check_names
     from gdsurgeon.feeds.overrides import Overrides
@@ -114,7 +114,7 @@ def _shapes(request: Request, graph: Graph) -> list[tuple[str, Shape]]:
 
 
 def _check_more_than_checks(wanted: Sequence[str], without: Sequence[str], keeps_checks: bool) -> None:
-    """Raises UsageError where checks stay, and of WANTED passes, but for those WITHOUT, nothing but these is left."""
+    """Raises UsageError if checks are kept and the only pass in WANTED but not in WITHOUT is that of checks."""
     if keeps_checks and {*wanted} - {*without} == {"checks"}:
         raise UsageError(
             "nothing to do: --passes checks and --keep-checks exclude each other",
@@ -124,7 +124,7 @@ def _check_more_than_checks(wanted: Sequence[str], without: Sequence[str], keeps
 
 
 def _evaluator(request: Request) -> Evaluator:
-    """What computes constants, until the command ends: in a script the edit is made when all lines are read."""
+    """Returns the evaluator of constants, which lives until the command ends: a script runs its edits last."""
     from gdsurgeon.runtime.evaluator import Evaluator
 
     settings = request.settings

@@ -88,7 +88,7 @@ def unnamed(tensors: Sequence[ListedTensor], option: str) -> list[str]:
 
 
 def named_edit(request: Request, edit: Edit, tensors: Sequence[ListedTensor]) -> list[Instruction]:
-    """EDIT as REQUEST asks for it, then the renaming of those TENSORS that get a name."""
+    """Returns EDIT as an instruction of REQUEST, and a second one that renames the TENSORS that have a new name."""
     from gdsurgeon.edits.claims import SameGiven
     from gdsurgeon.edits.rename import rename
     from gdsurgeon.operation.sequence import Instruction

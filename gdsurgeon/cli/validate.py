@@ -76,7 +76,7 @@ def command(context: click.Context, /, model: str, other: str | None, as_json: b
 
 
 def _request(model: str, other: str | None, as_json: bool, options: Mapping[str, Any]) -> ValidateRequest:
-    """What the OPTIONS of the command ask for."""
+    """Returns the request of the OPTIONS."""
     from gdsurgeon.cli.parts import mappings
     from gdsurgeon.operation.validate_request import ValidateRequest
 
@@ -115,7 +115,7 @@ def _request(model: str, other: str | None, as_json: bool, options: Mapping[str,
 
 
 def _show(verdict: Verdict, as_json: bool, error: GdsurgeonError | None) -> None:
-    """The verdict: JSON on standard output, or lines for people."""
+    """Prints the verdict, as JSON or as lines."""
     from gdsurgeon.cli.hints import error_json, word_proof, worded
     from gdsurgeon.view.verdict import verdict_json, verdict_summary
 

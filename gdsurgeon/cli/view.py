@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from gdsurgeon.outline.visible import Item
 
 FORMS = ("html", "svg", "dot", "md")
-"""The forms of pictures, by which files that hold them end."""
+"""The forms of pictures, which are also suffixes of files."""
 PIPED_WIDTH = 80
-"""Columns where nobody says how wide the terminal is."""
+"""Columns of the output if it is not a terminal."""
 
 
 @click.command("view", cls=Command)
@@ -118,7 +118,7 @@ def command(
 
 
 def _form(out: str | None, form: str | None) -> str:
-    """The form that a picture has: what --format says, or the name of the file."""
+    """Returns the form of a picture: that of --format, or the suffix of the file."""
     by_name = os.path.splitext(out or "")[1][1:].lower()
     if form is None and by_name not in FORMS:
         names = ", ".join(f".{name}" for name in FORMS)
@@ -133,9 +133,9 @@ def _form(out: str | None, form: str | None) -> str:
 def _tree(
     outlines: Outlines, head: Item, depth: int | None, savers: Sequence[str], *, as_json: bool, whole: bool
 ) -> str:
-    """The scopes in HEAD as a tree for a person or as JSON, DEPTH levels or as many as fit a screen.
+    """Returns the scopes in HEAD as a tree or as JSON, with DEPTH levels or as many as fit the screen.
 
-    With a DEPTH more is shown beside each other; all of it, and the scopes of SAVERS opened, if it is to be the WHOLE.
+    With a DEPTH, more scopes of a level are shown; with WHOLE all of them, and the scopes of SAVERS are opened.
     """
     from gdsurgeon.outline.visible import fitting, within
     from gdsurgeon.view import outline as view
