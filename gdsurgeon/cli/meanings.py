@@ -11,7 +11,7 @@ F = TypeVar("F", bound=Callable[..., object])
 
 
 class Meaning(NamedTuple):
-    """What an option name means in every command.
+    """The meaning of an option name in every command.
 
     Attributes:
         text: the help, unless a command has one of its own.

@@ -18,7 +18,7 @@ GROUP = "gdsurgeon.commands"
 
 
 def plugins() -> dict[str, EntryPoint]:
-    """Returns the commands of other packages by name, in alphabetical order, except those with names of our commands."""
+    """Returns the commands of other packages by name, in alphabetical order, except those with our names."""
     if not _is_mentioned():
         return {}
     from importlib.metadata import entry_points

@@ -42,7 +42,7 @@ class Fault(NamedTuple):
 def read_script(text: str, variables: Mapping[str, str]) -> list[ScriptLine | Fault]:
     """Returns the non-empty lines of the script TEXT with the values of VARIABLES, and the faults.
 
-    The rules are a part of those of a POSIX shell: ``#`` starts a comment, a backslash at the end of a line joins the
+    The syntax is a subset of that of a POSIX shell: ``#`` starts a comment, a backslash at the end of a line joins the
     next line, quotes keep words together, and ``$NAME`` and ``${NAME}`` are replaced by the value of a variable, except
     within single quotes. A value is never split into words; among the arguments of a step it is one argument. Pipes,
     redirections and other shell features are faults.

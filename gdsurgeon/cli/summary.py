@@ -22,7 +22,7 @@ MANY = 8
 """Entries of one label that are shown if the number of lines has no bound."""
 
 LONG_NAMES = (60, 40, 28)
-"""Characters to which long names are shortened, as far as the width of a line requires."""
+"""Characters to which long names are shortened, if the width of a line requires it."""
 
 PROVEN = "proven"
 
@@ -114,7 +114,7 @@ def _shortest(entry: Entry, room: int) -> str:
 
 
 def common_scope(names: Sequence[str]) -> str:
-    """The innermost scope that contains all `names`, with its slash; '' if there is none or a name has spaces."""
+    """The innermost scope that contains all `names`, with its slash; '' if no scope does or a name has spaces."""
     if any(" " in name for name in names):
         return ""
     first, last = (name.split("/")[:-1] for name in (min(names), max(names)))

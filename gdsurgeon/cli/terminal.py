@@ -48,11 +48,13 @@ class Terminal:
         self.quiet = False
         self.verbose = False
         self.command = ""
-        self.is_settled: Callable[[], bool] = lambda: False  # whether the output has appeared: a signal comes too late
-        self.piped = ""  # MODEL, where the command stands in a pipe
+        self.is_settled: Callable[[], bool] = lambda: (
+            False
+        )  # returns whether the output has appeared, after which signals are ignored
+        self.piped = ""  # MODEL, if the command is part of a pipe
         self.has_answered = False
         self._remarks = 0  # lines of warnings and notes
-        self._line: ProgressLine | None = None  # that stands below what was said
+        self._line: ProgressLine | None = None  # the progress line, below all other lines
 
     def styled(self, text: str, style: str) -> str:
         """Returns TEXT in the colour of STYLE, if standard error has colours."""
@@ -72,13 +74,13 @@ class Terminal:
             if sys.stderr is not None:
                 print(line, file=sys.stderr)
         except OSError:
-            pass  # there is nobody left to tell
+            pass  # standard error is closed
 
     def answer(self, text: str) -> None:
         """Prints TEXT, the answer of a query, to standard output."""
         self.has_answered = True
         self.clear()
-        click.echo(text, color=True)  # as it is: an escape sequence may be part of a name
+        click.echo(text, color=True)  # unchanged: an escape sequence may be part of a name
 
     def answer_lines(self, lines: Iterable[str]) -> None:
         """Prints lines as the answer of a query; names that make a line too long are shortened unless all is wanted."""
@@ -106,7 +108,7 @@ class Terminal:
     def is_watched(self) -> bool:
         """Returns whether standard error is a terminal on which progress may be shown."""
         is_screen = sys.stderr is not None and sys.stderr.isatty() and self.colours(sys.stderr)
-        return is_screen and not self.quiet and not self.verbose  # TensorFlow's log goes there by itself
+        return is_screen and not self.quiet and not self.verbose  # TensorFlow writes its log there
 
     @contextmanager
     def progress(self) -> Iterator[None]:
