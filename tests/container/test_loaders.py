@@ -25,6 +25,8 @@ from gdsurgeon.container.objects import SIGNATURE_MAP
 from gdsurgeon.edits.functions import signature
 from gdsurgeon.operation import objects, surroundings
 from gdsurgeon.ops.kinds import is_table
+from gdsurgeon.proof.served import Loader
+from gdsurgeon.runtime.signatures import Served
 from gdsurgeon.wire.messages import message
 
 pytestmark = [pytest.mark.tensorflow]
@@ -339,3 +341,25 @@ def test_a_function_declares_what_its_signature_does(
         patch.setattr(container_objects, part, wrong)
         desk.refused(5, "unsound-graph", *edit)
     ran(desk, *edit)
+
+
+@pytest.mark.parametrize(("refusing", "code"), [(("after",), 5), (("before", "after"), 7), (("once",), 0)])
+def test_what_the_original_refuses_is_no_fault(
+    desk: Desk, saved_models: Shipped, monkeypatch: pytest.MonkeyPatch, refusing: tuple[str, ...], code: int
+) -> None:
+    """Other inputs are tried if the original refuses the same call."""
+    ask, model, calls = Loader.ask, saved_models.path("dense"), []
+
+    def refused(self: Loader, folder: str, asked: Any) -> Served:
+        answers = ask(self, folder, asked)
+        calls.extend(call.inputs for call in asked)
+        is_refused = ("before" if folder == model else "after") in refusing or ("once" in refusing and len(calls) < 3)
+        return Served([], refused="no") if asked and is_refused else answers
+
+    monkeypatch.setattr(Loader, "ask", refused)
+    edit = ("add-postprocessing", model, "--steps", "clip(0, 6)", "-o", "out")
+    if code:
+        desk.refused(code, "does-not-run" if code == 5 else "unfeedable", *edit, signature=KEY)
+    else:
+        ran(desk, *edit)
+    assert len(calls) == {5: 2, 7: 6, 0: 3}[code]
