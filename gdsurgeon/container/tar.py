@@ -121,7 +121,7 @@ class _Archive:
             end = at + self._number(digits, 10)
             key, equals, value = data[at + len(digits) + 1 : end - 1].partition(b"=")
             if not blank or not equals or data[end - 1 : end] != b"\n":
-                raise self.corrupt("a header is no list of records")
+                raise self.corrupt("a header is not a list of records")
             out[os.fsdecode(key)] = value
             at = end
         return out
@@ -133,7 +133,7 @@ class _Archive:
                 return int(text, base)
         except ValueError:
             pass
-        raise self.corrupt("a header holds no number")
+        raise self.corrupt("a header has a field that is not a number")
 
     def corrupt(self, what: str) -> InputError:
         return corrupt_file(self.name, f"{what}, and it is a tar archive", reason=what)

@@ -121,7 +121,7 @@ def served_by_objects(
                 return ""
     except (NotReadable, Refused, GdsurgeonError):
         return ""  # tf.saved_model.load says why, or that it is fine
-    return f"gives the same for {named(sorted(keys), 3)}" if keys else "loads it"
+    return f"returns the same for {named(sorted(keys), 3)}" if keys else "loads it"
 
 
 def _runs(

@@ -153,7 +153,7 @@ def many_outputs(count: int) -> Proof:
         )
     proof.skipped = [(f"{LONG}{i}", "inside a while loop") for i in range(count)]
     proof.deployed = Deployed(1e-4, 1e-6)
-    proof.served, proof.released = f"gives the same for {LONG}", f"TensorFlow 2.4: the same for {LONG}"
+    proof.served, proof.released = f"returns the same for {LONG}", f"TensorFlow 2.4: the same for {LONG}"
     return proof
 
 

@@ -66,4 +66,8 @@ def _order(labels: str, wanted: str) -> list[int]:
     return [labels.index(label) for label in wanted]
 
 
-RULES = (Rule("Einsum", "Transpose and BatchMatMul", "one label is summed, and one is of each operand alone", _einsum),)
+RULES = (
+    Rule(
+        "Einsum", "Transpose and BatchMatMul", "one label is summed, and each operand has one label of its own", _einsum
+    ),
+)

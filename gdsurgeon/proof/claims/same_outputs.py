@@ -85,7 +85,7 @@ def _outside_domain(
     executor.drop(_DOMAIN)
     if not bad:
         return differs
-    text = f"outputs differ, but {listed(map(quoted, bad), 3)} is not finite for these inputs, where nothing is claimed"
+    text = f"outputs differ, but {listed(map(quoted, bad), 3)} is not finite for these inputs"
     return NotValidatedError(
         text, code="not-finite", facts={"tensors": bad}, details=differs.details, advice=("give-others", DO_WITHOUT)
     )
