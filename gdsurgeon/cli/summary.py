@@ -54,7 +54,7 @@ def first(entries: Sequence[Entry]) -> list[tuple[str, str]]:
 def brief(entries: Sequence[Entry], height: int = HEIGHT) -> list[tuple[str, str]]:
     """The entries as at most `height` lines (label, text), entries of one label in one line if there is no room.
 
-    The proof is never left out. If other labels are, the last line names them.
+    The proof and measured differences are never left out. If other labels are, the last line names them.
     """
     groups: dict[str, list[Entry]] = {}
     for entry in entries:
@@ -65,7 +65,7 @@ def brief(entries: Sequence[Entry], height: int = HEIGHT) -> list[tuple[str, str
     spare = height - sum(map(len, lines.values()))
     left_out = []
     if spare < 0:
-        others = [label for label in reversed(groups) if label not in (*FIRST_LEFT_OUT, PROVEN)]
+        others = [label for label in reversed(groups) if label not in (*FIRST_LEFT_OUT, PROVEN, "measured")]
         left_out = [*(label for label in FIRST_LEFT_OUT if label in groups), *others][: 1 - spare]
         lines = {label: group for label, group in lines.items() if label not in left_out}
         lines["more"] = [("more", fitted(f"-v also shows {', '.join(left_out)}", _room("more")))]

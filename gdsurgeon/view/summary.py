@@ -144,15 +144,15 @@ def proof_entries(proof: Proof) -> Iterator[Entry]:
         yield Entry("random", chance(proof))
     if proof.memory is not None:
         yield Entry("measured", f"{size(proof.memory.edited)} at most, of a budget of {size(proof.memory.budget)}")
-    where = f"({proof.where}, {proof.seconds:.1f} s)"
-    if proof.pieces:
-        yield Entry("proven", f"{len(proof.pieces)} parts, each compared with the result of the part before {where}")
+    parts = f"{len(proof.pieces)} proofs, " if proof.pieces else ""
+    where = f" ({parts}{proof.where}, {proof.seconds:.1f} s)"
     for called, piece in [(p.called, p.proof) for p in proof.pieces] or [("", proof)]:
         place = f"{called}: " if proof.pieces else ""
         measured = piece.compared if not piece.judged else [output for output in piece.outputs if output.moved]
         yield from (Entry("measured", place + _measured(output)) for output in measured)
         first, *others = _shown(piece)
-        yield Entry("proven", f"{place}{first}{'' if place else f' {where}'}")
+        yield Entry("proven", f"{place}{first}{where}")
+        where = ""
         yield from (Entry("proven", f"{place}{line}") for line in others)
     if proof.deployed is not None:
         yield Entry("optimized", optimized(proof.deployed))
@@ -173,7 +173,7 @@ def _shown(proof: Proof) -> list[str]:
     counts = f"{compared_counts(proof)}, {input_sets(proof)}"
     by_graphs = [f"{equation}, by comparing the graphs only ({why})" for equation, why in proof.as_graphs.items()]
     if proof.compared and not proof.judged:
-        return [f"the result loads and runs: {counts}, differences measured but not judged"]
+        return [f"the result runs: {counts}, differences measured but not judged"]
     if proof.compared:
         first, *others = [*proof.claims, *by_graphs]
         return [f"{first}: {counts}, {equality(proof)}", *others]
@@ -181,9 +181,9 @@ def _shown(proof: Proof) -> list[str]:
         return by_graphs
     moved = [output for output in proof.outputs if output.moved is not None and not output.inside]
     if moved:
-        return [f"the result loads and runs: {counted(len(moved), 'output')} measured, {input_sets(proof)}"]
+        return [f"the result runs: {counted(len(moved), 'output')} measured, {input_sets(proof)}"]
     reasons = listed(dict.fromkeys(o.reason for o in proof.outputs), 2)
-    return [f"the result loads and runs: {counted(len(proof.outputs), 'output')}, none compared ({reasons})"]
+    return [f"the result runs: {counted(len(proof.outputs), 'output')}, none compared ({reasons})"]
 
 
 def _loaded_elsewhere(proof: Proof) -> Iterator[Entry]:
