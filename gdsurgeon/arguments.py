@@ -48,8 +48,8 @@ def _origin(hint: Hint) -> Hint:
 def public(function: F) -> F:
     """Checks the arguments of FUNCTION, and brings them into the form that its annotations describe.
 
-    If the function raises, a graph that is an argument of it is as it was before the call. Errors of the library get
-    the name of the function.
+    If the function raises an exception, its first argument that is a graph is restored. Errors of the library get the
+    name of the function.
 
     Raises:
         ArgumentError: an argument is missing, unknown or of the wrong type.
@@ -290,7 +290,7 @@ def _fit_named_tuple(kind: Hint) -> _Fit:
 
 
 def _fit_mapping(hint: Hint, key: Hint, item: Hint) -> _Fit:
-    """A mapping, or pairs of which each key is given once."""
+    """A mapping, or pairs with different keys."""
     keys, items, expected = _fit(key), _fit(item), described(hint)
 
     def fit(value: object) -> object:

@@ -78,7 +78,10 @@ class Graph:
 
     @property
     def serving(self) -> Serving | None:
-        """What the model around it says, by the names of the file; see `gdsurgeon.graph.served.serving_of`."""
+        """The signatures of the model and how it is restored, with the names of the file; None for a GraphDef.
+
+        See `gdsurgeon.graph.served.serving_of`.
+        """
         return self._serving
 
     @serving.setter

@@ -90,7 +90,7 @@ class Journal:
                 self.rewind(mark.entries)
                 self.end(mark)
                 return
-            except KeyboardInterrupt:  # what is half done is done again
+            except KeyboardInterrupt:  # a step that was half done is repeated
                 continue
 
     def rewind(self, mark: int) -> list[Entry]:

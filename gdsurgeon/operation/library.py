@@ -60,7 +60,7 @@ def operate(
         changes_values: the edit changes values on purpose: the proof measures how far the outputs that it reaches are
             from what they were, and requires only the others to be the same.
         level: how far to prove the result: ``none``, ``structure``, ``load`` or ``run``.
-        functions: library functions to whose bodies the edit is applied, in the place of the graph.
+        functions: library functions to whose bodies the edit is applied, instead of to the graph.
         feeds: values for inputs, see `Feeds`.
         archive: an .npz file with values for inputs.
         shapes: full shapes of inputs whose values are made up.
@@ -105,8 +105,8 @@ class Applied(NamedTuple):
     """Edits that were made of a graph, one after the other; see `apply`.
 
     Attributes:
-        graph: what they have made. `Graph.save` writes it, unproven.
-        steps: each edit that has done something, with the graphs before and after it and its result.
+        graph: the edited graph. `Graph.save` writes it without a proof.
+        steps: the edits that changed something, each with the graphs before and after it and its result.
     """
 
     graph: Graph
@@ -170,7 +170,7 @@ def prove(
     Args:
         before: the graph before the edits, such as the file loaded again, or a copy from then.
         after: the graph after them.
-        results: what the edit returned; what each of several edits returned, in order; or what `apply` returned.
+        results: the result of the edit, the results of several edits in order, or the return value of `apply`.
         level: ``load`` or ``run``.
         feeds, archive, shapes, settings, progress: as for `operate`.
 

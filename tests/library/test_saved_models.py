@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 from support.shipped import Shipped
 
 import gdsurgeon as gds
 
-pytestmark = pytest.mark.tensorflow
 
-
+@pytest.mark.tensorflow
 def test_a_saved_model_is_frozen_as_by_the_command(saved_models: Shipped, tmp_path: Path) -> None:
     path = saved_models.path("resource")
     graph = gds.load(path)
@@ -35,14 +33,3 @@ def test_a_saved_model_is_frozen_as_by_the_command(saved_models: Shipped, tmp_pa
     gds.operate(path, together, out=tmp_path / "both.pb", level="structure")
     assert (tmp_path / "both.pb").read_bytes() == (tmp_path / "saved.pb").read_bytes()
     gds.operate(path, lambda g: gds.set_device(g, clear=True), out=tmp_path / "folder", level="structure")
-
-
-def test_feeds_as_arrays(tmp_path: Path) -> None:
-    before = gds.load(Path(__file__).parents[2] / "fixtures" / "classifier.pb")
-    graph = before.copy()
-    result = gds.rename(graph, {"image": "picture"})
-    images = np.random.default_rng(0).random((2, 64, 64, 3))  # float64
-    proof = gds.prove(before, graph, result, feeds={"image": images})
-    assert proof.samples == 1 and len(repr(proof)) < 500
-    with pytest.raises(gds.GdsurgeonError):
-        gds.prove(before, graph, result, feeds={"image": np.array(["a"])})

@@ -88,9 +88,11 @@ def test_the_steps_are_told(model: str, tmp_path: Path) -> None:
 def test_an_edit_is_proven_in_memory(model: str) -> None:
     graph = gds.load(model)
     result = renamed(graph)
-    proof = gds.prove(graph.pristine(), graph, result, feeds={"x": np.array([1.5, 2.0], np.float32)})
+    proof = gds.prove(graph.pristine(), graph, result, feeds={"x": np.array([1.5, 2.0])})
     assert (proof.outputs[0].value, proof.compared, proof.samples) == ("[3, 4]", proof.outputs, 1)
     assert gds.prove(graph.pristine(), graph, result, level="load").level == "load"
+    with pytest.raises(UsageError):
+        gds.prove(graph.pristine(), graph, result, feeds={"x": np.array(["a"])})
 
 
 @pytest.mark.tensorflow
