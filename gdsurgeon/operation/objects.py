@@ -11,11 +11,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from gdsurgeon.analysis.queries.function_usage import used_functions
+from gdsurgeon.container.container import Container
 from gdsurgeon.container.held import held_nodes
 from gdsurgeon.container.meta_graph import MetaGraph, Objects
 from gdsurgeon.container.objects import ObjectGraph, SignatureFunction
+from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.functions.signature import signature_function
-from gdsurgeon.errors import EditError, printable, quoted
+from gdsurgeon.errors import EditError, InputError, Json, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.served import node_now, serving_of
@@ -66,6 +68,36 @@ def objects_after(
     objects.set_signatures(definitions, keys, made)
     replaced = {was[key].name for key in was if key in made or key not in keys}
     return Objects(objects.proto, added, sorted(replaced - objects.functions - used_functions(graph)))
+
+
+def check_functions(meta: MetaGraph) -> None:
+    """Raises InputError if the objects of META name functions that its graph did not have when it was read."""
+    functions = meta.graph.pristine().functions
+    missing = sorted(name for name in ObjectGraph(meta.around.object_graph_def).functions if name not in functions)
+    if missing:
+        name = meta.graph.source_name
+        line = f"{printable(name)} is corrupt: its objects use the function {quoted(missing[0])}, which does not exist"
+        facts: dict[str, Json] = {"file": name, "function": missing[0], "count": len(missing)}
+        raise InputError(line, code="no-such-function", facts=facts, advice="without-objects")
+
+
+def check_restorable(container: Container, result: EditResult) -> None:
+    """Raises EditError where RESULT has added variables, which the checkpoint of CONTAINER has no values for.
+
+    Those that are copies of others have the values of these, see `gdsurgeon.operation.surroundings.copies_faults`.
+    """
+    graph = container.graph
+    scopes = graph.serving.copies if graph.serving is not None else ()
+    copies = {copy for copied in scopes for copy in copied.nodes.values()}
+    added = [node for name in result.intent.added if (node := graph.find(name)) is not None]
+    new = [node.name for node in added if is_variable(node.op) and node not in copies]
+    if new:
+        raise EditError(
+            f"the model would have {counted(len(new), 'variable')} ({named(new, 3)}) without values: neither "
+            "its checkpoint nor an initializer has them",
+            hint="freeze the model first: its variables become constants, which are copied",
+            code="not-restored",
+        )
 
 
 def check_no_new_variables(graph: Graph) -> None:

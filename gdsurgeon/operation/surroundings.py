@@ -9,13 +9,19 @@ from contextlib import closing
 
 from gdsurgeon.analysis.checks.surroundings import faults
 from gdsurgeon.container.container import Container, SavedModel, only_graph
+from gdsurgeon.container.held import Unlike, held_by, held_nodes
 from gdsurgeon.container.load import open_model
 from gdsurgeon.container.meta_graph import MetaGraph
+from gdsurgeon.container.objects import ObjectGraph
+from gdsurgeon.container.restoring import restored_keys
 from gdsurgeon.container.surroundings import Surroundings, surroundings
 from gdsurgeon.edits.claims import EditResult
-from gdsurgeon.errors import Remark, ValidationError
+from gdsurgeon.errors import EditError, InputError, Remark, ValidationError, quoted
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.operation.visible import copies_faults, wrong_functions
+from gdsurgeon.graph.node import Node
+from gdsurgeon.graph.served import node_now
+from gdsurgeon.graph.serving import INIT
+from gdsurgeon.ops.kinds import is_variable
 from gdsurgeon.specification.surroundings import Around, unchanged, wrong_surroundings
 from gdsurgeon.wire.source import Source, open_source
 from gdsurgeon.wire.write import Chunk, ChunkSource
@@ -113,6 +119,64 @@ class SurroundingsCheck:
                 code="unsound-graph",
                 facts={"faults": [fault.as_json() for fault in new[:MOST]]},
             )
+
+
+def wrong_functions(meta: MetaGraph, written: MetaGraph, touched: Collection[str]) -> Iterator[Remark]:
+    """What is wrong with the functions, as they are WRITTEN, that compute the signatures TOUCHED of META.
+
+    Each of them is compared with the nodes of its signature, one by one.
+    """
+    if not touched:
+        return  # the objects are as they were, and may be corrupt
+    objects = ObjectGraph(written.around.object_graph_def)
+    known = {now: place for name, place in held_nodes(meta).items() if (now := node_now(meta.graph, name)) is not None}
+    for key in touched:
+        function = objects.signatures.get(key)
+        if key == INIT or key not in written.signatures:
+            continue
+        if function is None:
+            yield Remark(f"the objects have no signature {quoted(key)}", "no-such-signature", signature=key)
+            continue
+        try:
+            held = held_by(written.graph, written.signatures[key], function)
+        except (Unlike, EditError, InputError) as unlike:
+            text = f"the function of the signature {quoted(key)} differs: {unlike}"
+            yield Remark(text, "wrong-function", signature=key)
+            continue
+        for node, place in held.items():
+            if known.get(node, place) != place or (node not in known and objects.constant(place) != node):
+                text = f"the function of the signature {quoted(key)} gets {quoted(node)} from a different object"
+                yield Remark(text, "wrong-function", signature=key, node=node)
+
+
+def copies_faults(container: Container, written: MetaGraph) -> Iterator[Remark]:
+    """What is wrong with the variables that were copied, as they are WRITTEN of CONTAINER, a line each.
+
+    Each is restored where its original is, from a key of its own, which is to hold the same.
+    """
+    serving = container.graph.serving
+    if serving is None or not serving.copies:
+        return
+    before = (serving.before or serving).keys
+    after = restored_keys(written)
+    for copied in serving.copies:
+        for node, copy in copied.nodes.items():
+            if not is_variable(node.op):
+                continue
+            old, new = before.get(node.base_name or ""), after.get(copy.name)
+            if old is None or _is_shared(node, copy):
+                continue
+            if new is None or new.slice != old.slice or copied.keys.get(new.tensor) != old.tensor:
+                key = new.tensor if new is not None else None
+                source = "from nothing" if key is None else f"from {quoted(key)}"
+                text = f"{quoted(copy.name)} is restored {source}, but {quoted(node.name)} from {quoted(old.tensor)}"
+                yield Remark(text, "wrong-key", variable=copy.name, key=key, original=node.name, expected=old.tensor)
+
+
+def _is_shared(node: Node, copy: Node) -> bool:
+    """Whether both are one variable by the name that they share."""
+    name = node.text_attr("shared_name")
+    return bool(name) and name == copy.text_attr("shared_name")
 
 
 def _places(found: Iterable[Remark]) -> Iterator[Fault]:

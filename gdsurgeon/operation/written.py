@@ -107,11 +107,16 @@ def _made(model: Model, result: EditResult, output: Output, graph: list[Chunk], 
 def _in_container(container: Container, result: EditResult, *, as_v1: bool) -> Written:
     """What is written of a model that is more than its graph."""
     from gdsurgeon.container.meta_graph import Around
-    from gdsurgeon.operation.objects import check_no_new_variables, objects_after, unseen
+    from gdsurgeon.operation.objects import (
+        check_functions,
+        check_no_new_variables,
+        check_restorable,
+        objects_after,
+        unseen,
+    )
     from gdsurgeon.operation.saver_around import saver_around
     from gdsurgeon.operation.signatures import definitions, touched_signatures
     from gdsurgeon.operation.surroundings import SurroundingsCheck
-    from gdsurgeon.operation.visible import check_functions, check_restorable
 
     meta = container.meta
     if meta.has_objects and not as_v1:
