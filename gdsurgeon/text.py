@@ -98,7 +98,7 @@ def columns(
 
     Args:
         rows: the cells, row by row.
-        indent: what stands before each line.
+        indent: text before each line.
         right: the columns that are set to the right.
         widest: characters that a column is padded to at most; after a longer cell the next begins where it ends. 0 for
             no limit.
@@ -142,7 +142,7 @@ def shortened(text: str, most: int) -> str:
 
 
 def or_nothing(names: Iterable[str]) -> str:
-    """NAMES in quotes, all of them, or that there is none."""
+    """All names in quotes, or ``nothing``."""
     return ", ".join(map(quoted, names)) or "nothing"
 
 

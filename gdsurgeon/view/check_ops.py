@@ -48,7 +48,7 @@ def lines(checked: CheckedOps, helps: Mapping[str, str], *, whole: bool = False)
 
 
 def _list(checked: CheckedOps, helps: Mapping[str, str], *, whole: bool) -> Iterator[tuple[str, str]]:
-    """What the list says."""
+    """The ops that the list of the engine lacks."""
     lacking, called = checked.found.lacking, checked.engine.called
     yield "ops", f"{called} lacks {counted(len(lacking), 'op')}" if lacking else f"{called} has all of them"
     for each in lacking:

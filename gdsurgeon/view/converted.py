@@ -1,4 +1,4 @@
-"""What a person reads of a conversion."""
+"""The summary of a conversion, as text and as JSON."""
 
 from __future__ import annotations
 

@@ -213,7 +213,7 @@ def _rewired(difference: Difference) -> Iterator[str]:
 
 
 def _before(detail: Detail) -> str:
-    """What was read, and what that is called now if another node has its name."""
+    """The tensor that was read, with its present name if a different node has the old one."""
     return shown(detail.before) + (f" (now {shown(detail.now)})" if detail.now else "")
 
 

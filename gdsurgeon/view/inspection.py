@@ -50,7 +50,7 @@ WIDEST_PLACE = 48
 
 @dataclass
 class Inspection:
-    """What is known of a graph without running it.
+    """Facts about a graph that need no run.
 
     Attributes:
         op_usage, sizes, functions, strings: None if not requested.

@@ -124,7 +124,7 @@ def tensor_entries(intent: Intent) -> Iterator[Entry]:
 
 
 def proof_entries(proof: Proof) -> Iterator[Entry]:
-    """What was run, what it returned, and what that proves."""
+    """The inputs and outputs of the runs, and the equations that they prove."""
     unproven = {
         "none": "nothing: the result was neither checked nor run",
         "unchanged": "the graph is unchanged: not run",
@@ -169,7 +169,7 @@ def _outputs(earlier: Sequence[Piece], last: Proof) -> Iterator[Entry]:
 
 
 def _shown(proof: Proof) -> list[str]:
-    """What was shown, an equation a line; how many tensors were compared, and how, is in the first."""
+    """The proven equations. The first line also has the number of tensors and input sets, and their closeness."""
     counts = f"{compared_counts(proof)}, {input_sets(proof)}"
     by_graphs = [f"{equation}, by comparing the graphs only ({why})" for equation, why in proof.as_graphs.items()]
     if proof.compared and not proof.judged:

@@ -1,4 +1,4 @@
-"""What a validation has found, for people and as JSON."""
+"""The result of a validation, as text and as JSON."""
 
 from __future__ import annotations
 
