@@ -36,7 +36,7 @@ class Line(str):
 
 
 class _Words(dict[str, str]):
-    """What fills in a template: what is not in it is the name of an argument, which OPTIONS may call otherwise."""
+    """The values of a template. A missing key is the name of an argument, for which OPTIONS may have another name."""
 
     def __init__(self, facts: Mapping[str, str], options: Mapping[str, str]) -> None:
         super().__init__({k: v.naming(options) if isinstance(v, Line) else v for k, v in facts.items()})
@@ -51,7 +51,7 @@ class Remark(str):
 
     Attributes:
         code: a short name of what the line says; it stays the same when the words change.
-        facts: what the line is about, by name: a node, a tensor, ...
+        facts: the subjects of the line by name: a node, a tensor, ...
     """
 
     code: str
@@ -81,16 +81,16 @@ class GdsurgeonError(Exception):
     """Base of all errors meant for a person: one line, and perhaps what helps.
 
     Attributes:
-        exit_code: what the command line exits with.
+        exit_code: the exit code of the command line.
         message: the line itself, without ``Error:`` in front; a `Line` where it names arguments.
-        code: a short name of what is wrong, which stays the same where the words change; that of the class, unless
-            whoever raises it knows a narrower one.
+        code: a short name of the fault, which stays the same if the words change. The class has a default; the place
+            that raises the error may give a more specific one.
         advice: codes of what helps. The command line has the words, in which its options are named
             (`gdsurgeon.cli.hints`); the facts fill them in.
-        facts: what the message is about, by name: a file, a node, ...
+        facts: the subjects of the message by name: a file, a node, ...
         hint: a second line that names no options, or None.
         details: further facts, one a line (the faults of a broken graph, the largest nodes, ...).
-        warnings: what there was to say before it came to this, a line each.
+        warnings: the warnings that came before the error, a line each.
         function: the public function of the library that raised it; '' if it was raised elsewhere.
     """
 

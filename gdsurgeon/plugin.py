@@ -1,7 +1,7 @@
-"""What another package needs to add an edit to the command line; docs/plugins.md shows one.
+"""The functions with which another package adds an edit to the command line; docs/plugins.md shows an example.
 
-What it needs to change a graph is the library (``import gdsurgeon``). What is here and there is public: it changes only
-with a new version, and CHANGELOG.md says so.
+A plugin changes a graph with the library (``import gdsurgeon``). Everything in both is public: it changes only
+with a new version, and CHANGELOG.md lists the changes.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ def lacked_at_end(status: int | None, log: str, resident: int, kills: int) -> st
 
     Args:
         status: its exit code, or minus the number of a signal.
-        log: what it printed.
+        log: the output of the process.
         resident: bytes of memory that it used at most.
         kills: how many processes the kernel has killed for want of memory since this one started.
     """

@@ -31,23 +31,23 @@ Boundary = tuple[tuple[str, ...], tuple[str, ...]]
 
 @dataclass(frozen=True)
 class Selection:
-    """What is selected: the union of all that is named, less what is excluded.
+    """A selection of nodes: the union of all fields, minus the nodes that `exclude` matches.
 
     Attributes:
         nodes: names of nodes.
         regexes: regular expressions, searched in the names of nodes (not anchored).
         ops: op types.
-        scopes: name scopes, taken literally, with or without a slash at the end; the node named exactly like a scope
-            belongs to it.
-        between: pairs (IN tensors, OUT tensors): the nodes on the paths from IN to OUT, OUT's own included, those
-            that give IN not.
-        forward: nodes or tensors: they and all that depends on them.
-        backward: nodes or tensors: they and all that they depend on.
-        exclude: regular expressions; nodes whose names match are not selected. Without anything else that is named,
-            all the others are.
-        control: whether `between`, `forward` and `backward` follow control edges too.
-        constants: whether constants, and what is computed from constants alone, are selected with the nodes that read
-            them where nobody else does.
+        scopes: name scopes, taken literally, with or without a slash at the end; a node with exactly the name of a
+            scope belongs to the scope.
+        between: pairs (IN tensors, OUT tensors): the nodes on the paths from IN to OUT. The nodes of OUT are
+            selected, the nodes of IN are not.
+        forward: nodes or tensors: these nodes and all nodes that depend on them.
+        backward: nodes or tensors: these nodes and all nodes that they depend on.
+        exclude: regular expressions; nodes whose names match are not selected. If all other fields are empty, all
+            other nodes are selected.
+        control: whether `between`, `forward` and `backward` also follow control edges.
+        constants: whether constants, and nodes computed only from constants, are selected with the nodes that read
+            them, if no other node reads them.
     """
 
     nodes: tuple[str, ...] = ()
@@ -66,17 +66,17 @@ class Selection:
 
     @property
     def names_nothing(self) -> bool:
-        """Whether it says nothing of which nodes are meant."""
+        """Whether the selection is empty: it neither selects nor excludes a node."""
         return not (self.names_something or self.exclude)
 
     @property
     def names_something(self) -> bool:
-        """Whether it says of some nodes that they are meant, and not only which are not."""
+        """Whether a field other than `exclude` selects nodes."""
         walks = self.between or self.forward or self.backward
         return bool(self.nodes or self.regexes or self.ops or self.scopes or walks)
 
     def renamed(self, tensor: Callable[[str], str], node: Callable[[str], str]) -> Selection:
-        """The same with other names: TENSOR and NODE say for one what it is called."""
+        """The same selection with other names: TENSOR and NODE return the new name for an old one."""
         between = tuple((tuple(map(tensor, start)), tuple(map(tensor, end))) for start, end in self.between)
         forward, backward = (tuple(map(tensor, names)) for names in (self.forward, self.backward))
         own = tuple(map(node, self.nodes))
@@ -89,7 +89,7 @@ def select_nodes(graph: Graph, selection: Selection) -> list[Node]:
 
     A tensor of a signature is named ``KEY/name``.
 
-    What stands for the arguments and results of a function, in the body of one, is selected only by its name.
+    The nodes that stand for the arguments and results of a function, in its body, are selected only by name.
 
     Raises:
         EditError: a name, scope, op, pattern or walk means no node, or nothing is left after the exclusion.
@@ -125,16 +125,16 @@ class NodeList(list[Node]):
 
 
 def meant(graph: Graph, selection: Selection) -> Selection:
-    """SELECTION with the names of GRAPH in the place of ``KEY/name``."""
+    """SELECTION with ``KEY/name`` replaced by the names of GRAPH."""
     tensor = partial(tensor_meant, graph)
     return selection.renamed(tensor, lambda text: node_of(tensor, text))
 
 
 def nodes_of(graph: Graph, selection: Nodes) -> list[Node]:
-    """The nodes that a selection means, or those that are given, by their names or themselves, each once.
+    """The nodes of a selection, or of a list of nodes and names, each once.
 
     Raises:
-        EditError: see `select_nodes`; or one of them is not in GRAPH, or there is none.
+        EditError: see `select_nodes`; or a node is not in GRAPH, or no node is selected.
         NothingToDo: see `selected_nodes`.
     """
     if isinstance(selection, Selection):
@@ -148,7 +148,7 @@ def nodes_of(graph: Graph, selection: Nodes) -> list[Node]:
 
 
 def one_node(graph: Graph, item: str | Node) -> Node:
-    """The node that is meant, by its name or itself. Raises EditError where it is none of GRAPH."""
+    """The node of GRAPH that ITEM is or names. Raises EditError if GRAPH does not have it."""
     if isinstance(item, str):
         return graph[item]
     if graph.find(item.name) is not item:
@@ -295,7 +295,7 @@ BAD_PATTERN = (re.error, RecursionError, OverflowError)
 
 
 def compiled(pattern: str) -> re.Pattern[str]:
-    """PATTERN as a regular expression. Raises UsageError where it is none."""
+    """PATTERN as a regular expression. Raises UsageError if it is not one."""
     try:
         return re.compile(pattern)
     except BAD_PATTERN as error:

@@ -1,1 +1,1 @@
-"""What the inputs of a graph are fed: what was given, and what is made."""
+"""The values of the inputs of a graph for a run: the user's, and generated ones."""

@@ -74,7 +74,7 @@ def _write(archive: zipfile.ZipFile, key: str, array: Array) -> None:
 
 
 def _arrays(tensor: Tensor) -> list[tuple[str, Array]]:
-    """The entries that hold TENSOR: what is appended to its key, and an array."""
+    """The entries that hold TENSOR: a suffix of its key, and an array."""
     import numpy as np
 
     if isinstance(tensor.data, list):
@@ -101,8 +101,8 @@ def _text_arrays(texts: list[bytes], shape: tuple[int, ...]) -> list[tuple[str, 
 def load(path: str, what: str = "the feeds") -> list[dict[str, Tensor | Array]]:
     """The values in the .npz file PATH by input name, one mapping for each sample; at least one mapping.
 
-    A value is a Tensor, or a numpy array where that can be none as it is: of a dtype that TensorFlow does not have, or
-    of raw words of which the file does not say what they are.
+    A value is a Tensor, or a numpy array if it cannot be a Tensor without change: TensorFlow does not have its dtype,
+    or it has raw words and the file does not give their dtype.
 
     Raises:
         UsageError: the file cannot be read.
@@ -122,7 +122,7 @@ class Archive(Closing):
     """The values in the .npz file PATH; each is read when it is asked for. Use as a context manager.
 
     Attributes:
-        keys: what the values are called.
+        keys: the names of the values.
 
     Raises:
         UsageError: the file cannot be read, or is no archive.
@@ -207,7 +207,7 @@ class Archive(Closing):
 
 
 def _texts(array: Array, lengths: Array) -> Tensor:
-    """Texts of which the lengths are known. Raises ValueError where they do not fit."""
+    """Texts of known lengths. Raises ValueError if the lengths do not fit the data."""
     sizes = [int(size) for size in lengths.reshape(-1)]
     if array.dtype.kind == "S":
         width = array.dtype.itemsize
@@ -246,5 +246,5 @@ def of_dtype(value: object, dtype: int) -> Tensor:
 
 
 def first_line(error: Exception) -> str:
-    """What an error of somebody else's says, in a line."""
+    """The first line of the message of an error from another library."""
     return printable(str(error).split("\n")[0]) or type(error).__name__

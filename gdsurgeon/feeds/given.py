@@ -26,7 +26,7 @@ def check_names(overrides: Overrides, known: Iterable[str]) -> None:
     """Sees to it that what the user feeds is there to be fed.
 
     Raises:
-        UsageError: a name is none of KNOWN, or an archive has none of them.
+        UsageError: a name is not in KNOWN, or an archive has no name that is.
     """
     names = list(known)
     for name in overrides.names():
@@ -44,7 +44,7 @@ def check_names(overrides: Overrides, known: Iterable[str]) -> None:
 
 
 def as_meant(overrides: Overrides, graph: Graph) -> Overrides:
-    """OVERRIDES with the names of GRAPH in the place of ``KEY/name``, as which an archive may have values, too."""
+    """OVERRIDES with ``KEY/name`` replaced by the names of GRAPH; the keys of an archive may have that form, too."""
     serving = serving_of(graph)
     if serving is None:
         return overrides
@@ -60,13 +60,14 @@ def as_meant(overrides: Overrides, graph: Graph) -> Overrides:
 def given_feeds(name: str, dtype: int, stated: Shape, overrides: Overrides) -> tuple[Tensor, ...]:
     """The user's values for the placeholder NAME, one for each sample; empty where there is none.
 
-    In an archive the value of sample k, from 1 on, is called ``NAME@k``; of those that are left out the first is taken.
+    In an archive the value of sample k, from 1 on, has the key ``NAME@k``; a sample without a value gets the first
+    one.
 
     Args:
         name: the placeholder.
         dtype: its DataType.
-        stated: its shape, as far as it says.
-        overrides: what the user says.
+        stated: its shape, as far as the graph states it.
+        overrides: the user's values and shapes.
 
     Raises:
         UsageError: a value cannot be read.

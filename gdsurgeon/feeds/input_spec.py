@@ -51,9 +51,9 @@ class InputSpec(NamedTuple):
         dtype: DataType.
         stated: the shape that the placeholder states.
         shapes: full shapes to try, likeliest first.
-        content: what goes in.
-        given: the values that the user has supplied, one for each sample; empty where there is none. A sample beyond
-            them takes the first.
+        content: the kind of the values.
+        given: the user's values, one for each sample; empty if the user gave none. A later sample gets the first
+            value.
         has_default: whether it has a value of its own where it is not fed.
         default: that, where it is a small constant.
     """
@@ -97,7 +97,7 @@ def input_spec(node: Node) -> InputSpec:
 
 
 def narrowed(spec: InputSpec, most: int) -> InputSpec:
-    """SPEC with whole numbers below MOST in the place of numbers of which nothing else is known."""
+    """SPEC with whole numbers below MOST, if nothing is known about its numbers."""
     content, is_number = spec.content, spec.dtype in dtypes.FLOATING or dtypes.DTYPES[spec.dtype].is_integer
     if spec.given or not is_number or content.kind not in ("number", "index"):
         return spec
@@ -172,11 +172,11 @@ def make_feed(
     """A value for the input in SHAPE, by SEED; an image of the height and width of PICTURE, where that is given.
 
     Args:
-        spec: how it is fed; what is given is taken as it is.
+        spec: how to feed the input; the user's values are used unchanged.
         shape: the full shape.
         seed: of what is made by chance.
         picture: height and width in pixels.
-        wide: floats of either sign, and whole settings one larger, for feeds that are to be unlike the others.
+        wide: floats of either sign, and whole settings larger by one, for feeds that should differ from the others.
         sample: its number: of given values which one, and of a condition which side.
 
     Raises:

@@ -20,10 +20,10 @@ class Overrides(Data):
     """What a user says of feeds, by the placeholder's name.
 
     Attributes:
-        values: texts, of which one that begins with ``@`` names a file; or arrays.
+        values: texts, where one that begins with ``@`` names a file; or arrays.
         archive: an .npz file with values.
         shapes: full shapes.
-        archive_keys: what a placeholder is called in the archive, where that is not its own name.
+        archive_keys: the name of a placeholder in the archive, if it is not its own name.
     """
 
     values: dict[str, object] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class Overrides(Data):
         )
 
     def only(self, names: Collection[str]) -> Overrides:
-        """What is said of NAMES."""
+        """The overrides of NAMES only."""
         return Overrides(
             {n: v for n, v in self.values.items() if n in names},
             self.archive,

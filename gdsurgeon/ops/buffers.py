@@ -20,7 +20,7 @@ IN_PLACE = frozenset((
     "SigmoidGrad", "Sign", "Sin", "Softmax", "Softplus", "SoftplusGrad", "Softsign", "SoftsignGrad", "Sqrt",
     "SqrtGrad", "Square", "SquaredDifference", "Sub", "Tanh", "TanhGrad", "Xdivy", "Xlogy", "ZerosLike", "OnesLike",
 ))  # fmt: skip
-"""Ops whose kernels take over the buffer of an input of the size of their output, where nobody else needs it."""
+"""Ops whose kernels reuse the buffer of an input that has the size of their output and no other reader."""
 
 HEAVY = (kinds.CONVOLUTIONS | kinds.PRODUCTS) - frozenset(
     "Conv2DBackpropFilter Conv3DBackpropFilterV2 DepthwiseConv2dNativeBackpropFilter".split()
@@ -49,14 +49,13 @@ _OWN = (
         "UnsortedSegmentSum",
     ))
 )  # fmt: skip
-"""Ops whose outputs have buffers of their own, or such as nobody else has any more."""
+"""Ops whose outputs have their own buffers, or buffers that nothing else reads any more."""
 
 
 def may_have(op: str, given: int, made: Iterable[int]) -> bool:
     """Whether one of the outputs of a node may have the buffer of an input.
 
-    Of an op of which nothing is known it may: some kernels give a view of what they read, such as a slice along the
-    first dimension.
+    An unknown op may pass one on: some kernels return a view of an input, such as a slice along the first dimension.
 
     Args:
         op: the node's.

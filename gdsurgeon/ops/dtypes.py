@@ -1,4 +1,4 @@
-"""TensorFlow's element types: everything that is said of one of them stands with it."""
+"""TensorFlow's element types, with all properties of each."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class DType(int):
         kind: 'f' floating point, 'c' complex, 'i' signed, 'u' unsigned integer, 'b' bool, 'O' string, '' opaque
             (resource and variant: never outside a session).
         size: bytes of an element in memory, where int4 and its like take one; 0 where that is not fixed.
-        field: the field of a TensorProto that holds elements one by one; '' where there is none.
+        field: the field of a TensorProto that holds elements one by one; '' if none does.
         code: how `struct` unpacks an element as the Python value that it is; '' where Python has no such value.
     """
 
@@ -71,7 +71,7 @@ class DType(int):
 
     @property
     def numpy(self) -> str:
-        """The name of the type of numpy or ml_dtypes that has the same words; '' where there is none."""
+        """The name of the type of numpy or ml_dtypes with the same memory layout; '' if neither has one."""
         return "object" if self.kind == "O" else self.name.removeprefix("q") if self.kind else ""
 
 

@@ -16,7 +16,7 @@ from gdsurgeon.ops.op_defs import op_def
 UNSET_PLACEHOLDERS = frozenset(("Placeholder", "PlaceholderV2"))
 """Inputs that a run must be given."""
 PLACEHOLDERS = UNSET_PLACEHOLDERS | {"PlaceholderWithDefault"}
-"""Inputs: what a run may be given."""
+"""Ops of inputs: a run can feed them."""
 
 READS_SHAPE = frozenset(("Shape", "ShapeN", "Size", "Rank"))
 """Ops that want no more of a tensor than its shape."""
@@ -31,7 +31,7 @@ NEXT_ITERATION = frozenset(("NextIteration", "RefNextIteration"))
 """Where a value goes back to the beginning of a loop."""
 LOOP_COND = "LoopCond"
 LOOPS = ENTER | EXIT | NEXT_ITERATION | {LOOP_COND}
-"""Ops that there are in while loops only."""
+"""Ops that occur only in while loops."""
 CONTROL_FLOW = LOOPS | SWITCH | MERGE
 
 # Ops that pass on what they read.
@@ -96,7 +96,7 @@ TENSOR_ARRAYS = frozenset(("TensorArray", "TensorArrayV2", "TensorArrayV3"))
 TENSOR_ARRAY_READERS = frozenset(
     f"TensorArray{what}{version}" for what in ("Read", "Gather", "Concat") for version in ("", "V2", "V3")
 ) | {"TensorArrayPack"}
-"""Ops that take tensors out of a TensorArray, which clears it unless it is told otherwise."""
+"""Ops that read tensors from a TensorArray, and by default clear it."""
 OF_A_STEP = TENSOR_ARRAYS | {"Stack", "StackV2", "TemporaryVariable"}
 """Ops that make something which lives for one step."""
 
@@ -154,8 +154,8 @@ _SEED_FOR_OTHERS = frozenset(
 def is_random(op: str) -> bool:
     """Whether the op gives other values each time unless it is seeded.
 
-    That is what a stateful op with a seed does, but for the gradients of one, and for what makes a queue. Others draw
-    from a generator that is a resource, from the clock, or have a seed that counts only where they are told so.
+    That holds for stateful ops with a seed, except for those that compute a gradient or make a queue. Other ops draw
+    from a generator that is a resource, from the clock, or use their seed only if an attr or input says so.
     """
     if op in _DRAWS_WITHOUT_SEED:
         return True
@@ -165,7 +165,7 @@ def is_random(op: str) -> bool:
 
 
 IN_PLACE = frozenset(("InplaceAdd", "InplaceSub", "InplaceUpdate", "_ParallelConcatUpdate"))
-"""Ops that write into the tensor that is their input 0, whoever else reads it."""
+"""Ops that write into the tensor that is their input 0, even if other nodes read it."""
 
 
 def hides_state(op: str) -> bool:
@@ -204,11 +204,11 @@ COMMUTATIVE = SUMS | frozenset(
     BitwiseAnd BitwiseOr BitwiseXor Equal LogicalAnd LogicalOr Maximum Minimum Mul NotEqual SquaredDifference
     """.split()
 )
-"""Ops of two inputs, of which either may come first."""
+"""Ops of two inputs whose order does not matter."""
 
 # Attrs by which this package marks nodes.
 
 MARK = "_checkpoint"
 """Attr of a node whose outputs the checkpoints ``collection`` keep."""
 RECOMPUTED = "_recomputed"
-"""Attr of the nodes that wait until a segment is to be computed again."""
+"""Attr of the nodes that wait until a segment is computed again."""

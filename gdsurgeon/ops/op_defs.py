@@ -96,7 +96,7 @@ def op_def(name: str) -> OpDef | None:
 
 
 def definition(name: str, row: Mapping[str, Any]) -> OpDef:
-    """The signature of the op NAME of which a table has ROW; see `scripts/make_tensorflow_tables.py`."""
+    """The signature of the op NAME, from its ROW in a table; see `scripts/make_tensorflow_tables.py`."""
     allowed, minima = row.get("t", {}), row.get("m", {})
     attrs = (_attr(allowed.get(item[0], ()), minima.get(item[0]), *item) for item in row.get("a", ()))
     return OpDef(

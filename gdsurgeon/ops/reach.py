@@ -1,7 +1,8 @@
 """What an op reaches outside of the graph: files, networks, other processes, Python. From a table kept as package data.
 
-The table has every op of the TensorFlow that it was made from, with what somebody found who looked at it: what is not
-in it was not looked at, and counts as reaching. It is made and checked by ``scripts/make_reach_table.py``.
+The table has every op of the TensorFlow release that it was made from, with the result of a review by a person. An op
+that is not in the table was not reviewed, and counts as reaching. `scripts/make_reach_table.py` makes and checks the
+table.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ def is_pure(op: str, attrs: Mapping[str, object]) -> bool:
     """Whether a node of OP reaches nothing outside of the graph, whatever the functions do that it calls.
 
     Args:
-        op: its op; library functions are none.
+        op: its op; not a library function.
         attrs: the plain values of its attrs. One that is absent has its default, which is harmless; one that is
             there without a plain value, for it is taken from the function's caller, is not.
     """

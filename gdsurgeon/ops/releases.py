@@ -62,7 +62,7 @@ class Release(NamedTuple):
 MATRICES_ONLY = {"LogSoftmax": "1.10", "Softmax": "1.10"}
 """Ops that take tensors of two dims only, up to a release: their kernels say so when they run, and no table does."""
 ONE_GROUP = {"Conv2D": "2.4"}
-"""The same of convolutions of several groups, of which each sees a part of the channels."""
+"""The same for convolutions of several groups, where each group reads a part of the channels."""
 
 OTHERWISE = dict.fromkeys(
     ("MaxPoolGradGradWithArgmax", "MaxPoolGradWithArgmax", "MaxPoolWithArgmax"), "include_batch_in_index"

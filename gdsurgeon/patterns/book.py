@@ -32,7 +32,7 @@ class Page(NamedTuple):
 
 
 def in_book(name: str) -> list[Rule]:
-    """The rules of a page. Raises UsageError: there is none of that name."""
+    """The rules of a page. Raises UsageError: no page has that name."""
     page = BOOK.get(name)
     if page is None:
         near = nearest(name, BOOK)

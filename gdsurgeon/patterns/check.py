@@ -1,4 +1,4 @@
-"""What a rule must be beside well spelt: names are bound before they are used, and each result can be found."""
+"""Checks of a rule after its syntax: names are bound before they are used, and each result can be found."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def rule_of(text: str, *, name: str = "", place: str = "column ", only_pattern: 
     """The rule in TEXT, checked.
 
     Raises:
-        UsageError: it is none, or uses what it does not bind; the line says at which column.
+        UsageError: the text is not a rule, or uses a name that it does not bind; the message gives the column.
     """
     sides = parse_rule(text, place, only_pattern=only_pattern)
     pattern = _Checker(text, place).pattern(sides.pattern)
@@ -45,7 +45,7 @@ def replacement_of(rule: Rule, text: str) -> tuple[Term, ...]:
 
 
 def bound_by(pattern: Sequence[Term]) -> Bound:
-    """What every match of PATTERN binds; what an optional node reads beside its first input it may not."""
+    """The names that every match of PATTERN binds. Only the first input of an optional node counts."""
     tensors: set[str] = set()
     attrs: set[str] = set()
     labels: set[str] = set()

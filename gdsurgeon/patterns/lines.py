@@ -16,7 +16,7 @@ def rules_in_text(lines: Sequence[str], called: str, *, only_patterns: bool = Fa
     """The rules in LINES: a rule a line, with a name and a colon in front or without; comments begin with ``#``.
 
     Raises:
-        UsageError: a line is no rule, or there is none; a line is named ``FILE:LINE:COLUMN``.
+        UsageError: a line is not a rule, or the text has no rule; the message names a line as ``FILE:LINE:COLUMN``.
     """
     out: list[Rule] = []
     names: set[str] = set()

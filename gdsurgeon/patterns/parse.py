@@ -53,7 +53,7 @@ def parse_rule(text: str, place: str = "column ", *, only_pattern: bool = False)
 
     Args:
         text: ``PATTERN -> REPLACEMENT``.
-        place: what stands in front of the column in errors.
+        place: the text in front of the column in errors.
         only_pattern: whether there may be a pattern alone.
 
     Raises:

@@ -25,8 +25,8 @@ def rules_in(source: str, *, only_patterns: bool = False) -> list[Rule]:
 
     Raises:
         InputError: there is no such file, or it is no text.
-        UsageError: there is no such rule in the book, a line is no rule, or there is none; a line is named
-            ``FILE:LINE:COLUMN``.
+        UsageError: the book has no such rule, a line is not a rule, or the text has no rule; the message names a line
+            as ``FILE:LINE:COLUMN``.
     """
     if source.startswith(BUILTIN):
         return in_book(source.removeprefix(BUILTIN))

@@ -1,4 +1,4 @@
-"""What a rule is made of: terms, each of which stands for a tensor."""
+"""The terms of a rule. Each term stands for a tensor."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ AttrLiteral: TypeAlias = "Scalar | DTypeName | list[Scalar | DTypeName]"
 
 @dataclass(frozen=True)
 class DTypeName:
-    """A dtype, in the place of a value of an attr."""
+    """A dtype, as the value of an attr."""
 
     number: int
 
 
 @dataclass(frozen=True)
 class AttrVariable:
-    """``$name`` in the place of a value of an attr."""
+    """``$name`` as the value of an attr."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class AttrOf:
-    """``label.key`` in the place of a value of an attr: what that node has."""
+    """``label.key`` as the value of an attr: the value of the labelled node."""
 
     label: str
     key: str
@@ -98,7 +98,7 @@ class Value:
 
 @dataclass(frozen=True, eq=False)
 class Ref:
-    """``label`` or ``label:1``: what a node gives that has been described before."""
+    """``label`` or ``label:1``: an output of a node that has been described before."""
 
     label: str
     port: int
@@ -110,14 +110,14 @@ class Op:
     """A node, and which of its outputs is meant.
 
     Attributes:
-        ops: what it may be; () for any op.
+        ops: the ops that match; () for any op.
         label: a name for it, or ''.
-        attrs: what its attrs have to be, or are to be.
+        attrs: in a pattern the required attrs, in a replacement the attrs of the new node.
         like: in a replacement the label of a node whose attrs it takes over, or ''.
         same: in a replacement the label of a node whose op and attrs it takes over, or ''; then there are no `ops`.
         inputs: its data inputs; None: whichever.
         rest: whether there may be more.
-        optional: whether it may be missing, so that its first input stands in its place.
+        optional: whether the node may be missing; its first input then replaces it.
         port: the output.
         column: where it stands.
     """
@@ -146,14 +146,14 @@ class Rule:
     """A pattern, and what takes its place.
 
     Attributes:
-        name: by which it is told.
-        pattern: a term for each result, the first of which is an `Op`.
-        replacement: as many terms; None: there is none, the rule only finds.
+        name: the name of the rule.
+        pattern: a term for each result; the first is an `Op`.
+        replacement: a term for each result; None for a rule that only finds.
         text: the rule as it is written.
         place: where that is, in front of a column: ``FILE:LINE:``, or ``column ``.
         make: where there is no replacement: says for a match what takes its place, or None to leave it.
-        keeps_shapes: whether a match stays, too, where a constant that goes with it may have made a result larger, and
-            shapes are not known so far that it has not.
+        keeps_shapes: whether a match is kept if broadcasting with a constant could have enlarged a result and the
+            known shapes do not rule that out.
         alike: dims that have to be known, and to be the same.
     """
 

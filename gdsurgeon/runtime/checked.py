@@ -1,4 +1,4 @@
-"""The one interface behind which TensorFlow is used; what it leaves unchecked about a run is checked here."""
+"""The only interface to TensorFlow in the package; it checks the parts of a run that TensorFlow does not check."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def parse_name(name: str) -> TensorName:
     """('node', 1) of 'node:1'; output 0 where none is named.
 
     Raises:
-        TensorFlowError: what follows the colon is no output number.
+        TensorFlowError: the text after the colon is not an output number.
     """
     node, colon, index = name.rpartition(":")
     if not colon:

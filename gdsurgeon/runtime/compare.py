@@ -55,7 +55,7 @@ class Comparison:
 def compare(a: Tensor, b: Tensor, rtol: float = 0.0, atol: float = 0.0, channels: int | None = None) -> Comparison:
     """Compare A with B; the order does not matter. O(n), and no numpy where the bytes are the same.
 
-    CHANNELS: the axis along which the channels of floats are, where these are to be looked at one by one.
+    CHANNELS: the axis of the channels of floats, to compare each channel by itself.
     """
     count = a.count
     if a.dtype != b.dtype:
@@ -150,7 +150,7 @@ def _channel_part(a: Tensor, b: Tensor, channels: int) -> float:
 
 
 def _by_channel(tensor: Tensor, channels: int) -> Iterator[Array]:
-    """Blocks of TENSOR's elements: what comes before the channel, the channel, what comes after it."""
+    """Blocks of TENSOR's elements with three axes: the axes before the channel, the channel, the axes after it."""
     count, inner = tensor.shape[channels], prod(tensor.shape[channels:][1:])
     array = tensor.numpy().reshape(-1, count, inner)
     width = max(1, min(inner, _ELEMENTS // max(1, count)))
@@ -161,12 +161,12 @@ def _by_channel(tensor: Tensor, channels: int) -> Iterator[Array]:
 
 
 def _largest(array: Array) -> float:
-    """The largest finite magnitude in ARRAY; 0 where there is none."""
+    """The largest finite magnitude in ARRAY; 0 if it has no finite element."""
     return float(_magnitudes(array).max(initial=0.0))
 
 
 def _magnitudes(array: Array) -> Array:
-    """How large the elements of ARRAY are, 0 in the place of what is not finite."""
+    """The magnitudes of the elements of ARRAY, with 0 for those that are not finite."""
     import numpy as np
 
     out = np.abs(array)
@@ -175,7 +175,7 @@ def _magnitudes(array: Array) -> Array:
 
 
 def _is_nan(tensor: Tensor) -> bool:
-    """Whether there are elements and all are NaN. Where the first one is none, that is all that is looked at."""
+    """Whether the tensor has elements and all are NaN. If the first is not NaN, the others are not read."""
     assert isinstance(tensor.data, memoryview)
     code = DTYPES[tensor.dtype].code
     if not tensor.count or (code and not isnan(unpack_from(code, tensor.data)[0])):

@@ -153,7 +153,7 @@ def package_folder() -> str:
     """The folder of the installed package tensorflow, which is not imported.
 
     Raises:
-        TensorFlowMissing: there is none.
+        TensorFlowMissing: TensorFlow is not installed.
     """
     from importlib.util import find_spec
 
@@ -192,7 +192,7 @@ def load_release(folder: str) -> Library:
     """Load the C API of a release whose libraries lie in FOLDER, wherever in it; see `gdsurgeon.runtime.released`.
 
     Raises:
-        LibraryUnusable: there is none, or it does not load.
+        LibraryUnusable: the library is missing, or does not load.
     """
     paths = sorted(os.path.join(place, name) for place, _, names in os.walk(folder, followlinks=True) for name in names)
     found = [
@@ -264,7 +264,7 @@ def _shared_objects(folder: str) -> list[str]:
 
 
 def _is_shared_object(name: str) -> bool:
-    """Whether NAME is libx.so, libx.so.2 or, on other systems, what they call it."""
+    """Whether NAME is the name of a shared library: libx.so, libx.so.2, or the form of another system."""
     if sys.platform == "win32":
         return name.endswith(".dll")
     stem, _, version = name.rpartition(".so")

@@ -1,4 +1,4 @@
-"""What another engine has given, held against what TensorFlow has: in the same numbers, whatever shape they come in."""
+"""Comparison of the numbers of a different engine with TensorFlow's, whatever their shapes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Likeness(NamedTuple):
         comparison: of the numbers.
         form: how they came: `AS_IT_IS`, `CHANNELS_FIRST` (and were turned), `OTHER_SHAPE` (of as many elements).
         shape: as which they came.
-        largest: the largest magnitude of a number of TensorFlow's that is finite; None where there is none.
+        largest: the largest finite magnitude of TensorFlow's numbers; None if no number is finite.
     """
 
     comparison: Comparison

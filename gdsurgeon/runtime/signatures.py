@@ -27,13 +27,13 @@ class SignatureCall(NamedTuple):
 
 
 class Served(NamedTuple):
-    """What a loaded model has answered.
+    """The results of calls of a loaded model.
 
     Attributes:
-        outputs: of each call, by their names.
-        not_loaded: why it was not loaded; '' where it was.
+        outputs: the outputs of each call by name.
+        not_loaded: why the model was not loaded; '' if it was.
         loader: the loader that did not load it.
-        refused: why the call after the last of these was refused; '' where none was.
+        refused: why the call after the last of these was refused; '' if no call was.
     """
 
     outputs: list[dict[str, Tensor]]
@@ -49,15 +49,15 @@ def call_signatures(
     to_array: Callable[[Tensor], Array],
     from_array: Callable[[Array, int], Tensor],
 ) -> Served:
-    """Loads the SavedModel in FOLDER and calls its signatures in turn; what it keeps goes from call to call.
+    """Loads the SavedModel in FOLDER and calls its signatures in turn; the state of variables lasts from call to call.
 
-    The loader of TensorFlow 1, which also reads the collections, has to load it, too.
+    The loader of TensorFlow 1, which also reads the collections, must load it as well.
 
     Args:
         tf: the package.
         folder: of the model.
         calls: may be none, to see whether it loads.
-        to_array, from_array: between our tensors and its; the second takes a DataType, too.
+        to_array, from_array: convert our tensors to its tensors and back; the second also gets a DataType.
     """
     # The functions are run as they are written, as graphs are by sessions here.
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})

@@ -1,4 +1,4 @@
-"""Tensors as dtype, shape and bytes: no numpy until somebody asks for an array."""
+"""Tensors as dtype, shape and bytes, without numpy unless a caller asks for an array."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from gdsurgeon.ops.kinds import CALLED, PASSES_ON, SWITCH, is_variable
 from gdsurgeon.wire.protos import AttrValue
 
 MOST_NODES = 5000
-"""Nodes that are looked at: what an input is for shows near it."""
+"""The number of nodes to look at: the use of an input shows near it."""
 MOST_CALLS = 20
 """Calls inside calls that are followed."""
 
@@ -287,7 +287,7 @@ class _Walk:
             self._open(step, depth)
 
     def _open(self, step: Step, depth: int) -> None:
-        """Goes into the functions that a step names, of which it is not known how they are called."""
+        """Goes into the functions that a step names, where it is not known how they are called."""
         definition = step.place.node.op_def
         if definition is not None and not definition.takes_functions:
             return
@@ -298,7 +298,7 @@ class _Walk:
                     self.queue.append((_all(Call(step.place, body, -1, False, depth)), step.depth, step))
 
     def _body(self, name: str, values: Mapping[str, AttrValue]) -> Body | None:
-        """The function NAME with VALUES for its attrs; None where there is none, or it cannot be read."""
+        """The function NAME with VALUES for its attrs; None if it is missing or cannot be read."""
         known = self.graph.derived(_bodies)
         key = name, tuple(sorted((key, value.SerializeToString()) for key, value in values.items()))
         if key not in known:

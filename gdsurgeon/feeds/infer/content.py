@@ -1,4 +1,4 @@
-"""What goes into an input, as far as the graph says: the words in which the modules that make feeds speak."""
+"""The kinds of content of an input, as far as the graph shows them; the modules that make feeds use them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Content(NamedTuple):
             ``setting`` (the `choices` in their order, the last again and again); of texts: ``jpeg``, ``png``, ``bmp``,
             ``wav``, ``example``, ``sequence``, ``json``, ``base64``, ``compressed``, ``raw``, ``tensor``, ``csv``,
             ``digits`` or ``text``; of both ``choice`` (one of `choices` by the seed) and ``none`` (cannot be made).
-        made: what is fed and why, in a few words; for ``none`` what would be needed.
+        made: the generated value and the reason, in a few words; for ``none`` the value that the user has to give.
         bound: for whole numbers, one more than the largest; 0 where nothing limits it.
         choices: values that mean something.
         grows: whether a setting may as well be one larger.
@@ -49,7 +49,7 @@ class Feature(NamedTuple):
         key: its name.
         dtype: float32, int64 or string; of a field any.
         length: values, in each step of a list.
-        content: what they are.
+        content: the kind of the values.
         is_list: whether it is a feature list of a tf.SequenceExample.
     """
 

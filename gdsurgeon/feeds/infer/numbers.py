@@ -106,12 +106,12 @@ def number_values(
 
 
 def chance_setting(dtype: int, seed: int) -> bytes:
-    """A float that is a setting of which nothing is known."""
+    """A float for a setting of unknown use."""
     return packed_floats(dtype, [round(random.Random(seed).uniform(0.25, 0.75), 3)])
 
 
 def packed_numbers(dtype: int, values: Sequence[float]) -> bytes | list[bytes]:
-    """VALUES as the data of a tensor of DTYPE; what is too large for it, or too small, is its largest or smallest."""
+    """VALUES as the data of a tensor of DTYPE; a value out of its range becomes its largest or smallest value."""
     if dtype in dtypes.FLOATING:
         return packed_floats(dtype, values)
     if dtype in INTEGERS:

@@ -20,7 +20,7 @@ from gdsurgeon.text import listed
 MOST_WRAPPINGS = 4
 """Texts inside texts that are followed."""
 MOST_KEYS = 1000
-"""Keys of a table of which one is chosen."""
+"""The number of keys of a table to choose from."""
 MOST_VALUES = 1 << 24
 """Elements of a tensor inside a text, at most."""
 
@@ -130,7 +130,9 @@ def _too_much(what: str, step: Step) -> Content:
 
 
 class _Group(NamedTuple):
-    """Features of a parser that are told in one way, with as many outputs for each; `values` is the first's place."""
+    """Features of a parser that are described in one way, with the same number of outputs for each; `values` is the
+    first's place.
+    """
 
     keys: list[bytes]
     types: list[int]

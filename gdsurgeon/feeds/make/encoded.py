@@ -171,7 +171,7 @@ ENCODER_INPUT, ENCODER_OUTPUT = "pixels", "jpeg"
 
 
 def jpeg_encoder() -> bytes:
-    """A GraphDef that makes a JPEG of pixels: TensorFlow brings the codec, so nobody else has to."""
+    """A GraphDef that encodes pixels as JPEG with TensorFlow's own codec, so no other library is needed."""
     dtype = type_value(UINT8).SerializeToString()
     placeholder = encode_node(ENCODER_INPUT, "Placeholder", (), "", {"dtype": dtype})
     encode = encode_node(ENCODER_OUTPUT, "EncodeJpeg", (ENCODER_INPUT,), "", {})

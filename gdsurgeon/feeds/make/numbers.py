@@ -69,7 +69,7 @@ def numbers(dtype: int, count: int, bound: int, seed: int, *, wide: bool = False
 
 
 def numbers_of_all_sizes(dtype: int, count: int, seed: int, *, large: bool = False) -> bytes:
-    """COUNT floats of DTYPE (float16, 32 or 64) of either sign, by turns between 2 and 32 and between 1/8 and 2.
+    """COUNT floats of DTYPE (float16, 32 or 64) of either sign, alternately between 2 and 32 and between 1/8 and 2.
 
     LARGE: these times 2 to the power of 20, but for float16.
     """
@@ -80,7 +80,7 @@ def numbers_of_all_sizes(dtype: int, count: int, seed: int, *, large: bool = Fal
 
 
 def _patterned(chance: random.Random, count: int, size: int, mask: int, *fixed: int) -> bytes:
-    """COUNT words of SIZE bytes, random under MASK, and with the bits of each of FIXED by turns.
+    """COUNT words of SIZE bytes: random bits under MASK, combined with each of FIXED in turn.
 
     By arithmetic on long integers, which is fast.
     """
@@ -94,7 +94,7 @@ def _patterned(chance: random.Random, count: int, size: int, mask: int, *fixed: 
 
 @lru_cache(maxsize=32)
 def _repeated(size: int, *words: int) -> int:
-    """WORDS of SIZE bytes, by turns, for as long as a block is."""
+    """WORDS of SIZE bytes, in turn, for the length of a block."""
     pattern = b"".join(word.to_bytes(size, "little") for word in words)
     return int.from_bytes(pattern * (_BLOCK // len(pattern)), "little")
 

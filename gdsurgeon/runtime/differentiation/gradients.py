@@ -32,12 +32,12 @@ _graphs = itertools.count()
 
 
 class Derivation(NamedTuple):
-    """What is to be differentiated.
+    """A request for gradients: the outputs to differentiate, and the tensors to differentiate by.
 
     Attributes:
-        ys: tensors (``node`` or ``node:1``), whose sum it is.
-        xs: tensors with respect to which.
-        grad_ys: the gradient that comes in for each of YS; none at all: ones.
+        ys: tensors (``node`` or ``node:1``), whose sum is differentiated.
+        xs: tensors to differentiate by.
+        grad_ys: the incoming gradient of each of YS; () for ones.
         scope: the name scope for the new nodes.
         own: by the reverse walk, where all function calls on the way have gradient functions; else (and where they
             do not) by `tf.compat.v1.gradients`.

@@ -53,7 +53,7 @@ class GraphOperation(Protocol):
 
 
 class PythonDevice(Protocol):
-    """What Session.list_devices tells of a device."""
+    """The properties of a device from Session.list_devices."""
 
     name: str
     device_type: str
@@ -100,7 +100,7 @@ class Modules:
         self._zeros_like = control_flow_state.ZerosLike
 
     def zeros_like(self, output: GraphTensor) -> GraphTensor | None:
-        """Zeros in the place of a gradient that there is not; None where the tensor cannot have one."""
+        """Zeros for a gradient that does not exist; None if the tensor cannot have one."""
         return self._zeros_like(output.op, output.value_index) if self._has_zeros(output) else None
 
     def add(self, gradients: Sequence[GraphTensor]) -> GraphTensor:

@@ -24,7 +24,7 @@ TAKES_NONE: Mapping[str, frozenset[int]] = {
     "FusedBatchNormV2": frozenset((1, 2, 3, 4)),
     "FusedBatchNormV3": frozenset((1, 2, 3, 4, 5)),
 }
-"""Outputs of ops whose gradient functions take None for a gradient that there is not; others are given zeros."""
+"""Outputs of ops whose gradient functions accept None for a gradient that does not exist; others get zeros."""
 
 
 class NoGradient(NamedTuple):
@@ -112,7 +112,7 @@ class ReverseWalk:
     """One backward pass.
 
     Args:
-        modules: what is used of TensorFlow, see `gdsurgeon.runtime.differentiation.modules.Modules`.
+        modules: the parts of TensorFlow in use, see `gdsurgeon.runtime.differentiation.modules.Modules`.
         between: what to walk over.
         xs: the sources.
         missing: names of the operations without a gradient function.
@@ -187,7 +187,7 @@ class ReverseWalk:
         return gradients
 
     def _sum(self, output: GraphTensor) -> GraphTensor | None:
-        """The gradient of an output of which all partial gradients have come; None where none has."""
+        """The gradient of an output after all its partial gradients have come; None if there are none."""
         partial = self._partial.pop(output.ref(), None)
         if not partial:
             return None

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class NodeFacts(NamedTuple):
-    """A node: its op, what it reads, and its attr ``data_format``, '' where it has none."""
+    """A node: its op, its inputs, and its attr ``data_format``, '' if it has none."""
 
     op: str
     inputs: tuple[str, ...]
@@ -18,7 +18,7 @@ def nodes_of(graph_def: bytes) -> dict[str, NodeFacts]:
     """The nodes of a serialised GraphDef by name. O(n) in its bytes; tensors are not looked into.
 
     Raises:
-        ValueError: it is none.
+        ValueError: GRAPH_DEF is not a GraphDef.
     """
     return dict(_node(data) for number, data in _fields(memoryview(graph_def)) if number == 1)
 
