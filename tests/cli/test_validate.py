@@ -144,7 +144,7 @@ def test_whatever_has_no_partner_fails(bench: Bench) -> None:
     bench.put(m=scaled(), other=scaled(x="picture", y="result"))
     ran = bench.run("m.pb", "other.pb")
     check_failed(ran, 5, "no-partner")
-    assert all(word in ran.err for word in ("'y'", "'result'", "--map OLD=NEW"))
+    assert all(word in ran.err for word in ("'y'", "'result'", "--map"))
     check_failed(bench.run("m.pb", "other.pb", "--map", "y=result"), 5, "no-partner")
     assert bench.verdict("m.pb", "other.pb", "--map", "y=result", "--map", "x=picture")["proof"]["compared"] == 1
     bench.desk.put("pairs.txt", b"# pairs\ny=result\n\nx=picture\n")
