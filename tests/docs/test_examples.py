@@ -36,7 +36,7 @@ class Reader:
         }
         code, printed = work[step.kind](step)
         refused = any(line.startswith("Error:") for line in step.expected)
-        differs = code == 1 and step.text.startswith("gdsurgeon diff ")
+        differs = code == 1 and (step.text.startswith("gdsurgeon diff ") or step.text.endswith(" --check"))
         as_said = (code != 0) == refused or differs or step.text.endswith("; echo $?")
         assert as_said, f"{step.where}: exit code {code}\n{step.text}\n{printed}"
         lines = {masked(line) for line in printed.splitlines()}
