@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 FEW = 3
-"""Inputs or outputs that are all shown."""
+"""Inputs or outputs among which none of a saver is looked for."""
 
 
 def summary(outcome: Outcome) -> tuple[str, list[Entry]]:
@@ -72,18 +72,17 @@ def _interface(
     if same:
         yield Entry(label, f"{len(same):,} unchanged" if len(same) > 1 else "", same)
     if aside:
-        count = f"{len(aside):,} assignments of variables and tensors of savers"
+        count = f"{counted(len(aside), 'assignment')} of variables or tensors of savers"
         yield Entry(label, count, [f"{info.name} {info.spelt}" for info in aside])
 
 
 def _aside(tensors: Sequence[TensorInfo], outcome: Outcome) -> dict[TensorInfo, None]:
-    """Inputs or outputs that only initialize or save variables, as `inspect` counts them; none of few."""
-    if len(tensors) <= FEW or not outcome.steps:
-        return {}
+    """Inputs or outputs that only initialize or save variables, as `inspect` counts them; none if all do."""
     from gdsurgeon.analysis.queries.saver_scopes import saver_of, saver_scopes
 
-    scopes = saver_scopes(outcome.steps[-1].after)
-    return dict.fromkeys(info for info in tensors if info.op in ASSIGNMENTS or saver_of(info.name, scopes))
+    scopes = saver_scopes(outcome.steps[-1].after) if outcome.steps and len(tensors) > FEW else []
+    found = dict.fromkeys(info for info in tensors if info.op in ASSIGNMENTS or saver_of(info.name, scopes))
+    return found if len(found) < len(tensors) else {}
 
 
 def _intent(outcome: Outcome) -> Iterator[Entry]:
