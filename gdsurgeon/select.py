@@ -50,19 +50,22 @@ class Selection:
             them, if no other node reads them.
     """
 
-    nodes: tuple[str, ...] = ()
-    regexes: tuple[str, ...] = ()
-    ops: tuple[str, ...] = ()
-    scopes: tuple[str, ...] = ()
-    between: tuple[Boundary, ...] = ()
-    forward: tuple[str, ...] = ()
-    backward: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
+    nodes: Sequence[str] = ()
+    regexes: Sequence[str] = ()
+    ops: Sequence[str] = ()
+    scopes: Sequence[str] = ()
+    between: Sequence[tuple[Sequence[str], Sequence[str]]] = ()
+    forward: Sequence[str] = ()
+    backward: Sequence[str] = ()
+    exclude: Sequence[str] = ()
     control: bool = False
     constants: bool = False
 
     def __post_init__(self) -> None:
         fit_fields(self)
+        for key, value in vars(self).items():
+            if isinstance(value, (list, tuple)):
+                object.__setattr__(self, key, _frozen(value))
 
     @property
     def names_nothing(self) -> bool:
@@ -81,6 +84,11 @@ class Selection:
         forward, backward = (tuple(map(tensor, names)) for names in (self.forward, self.backward))
         own = tuple(map(node, self.nodes))
         return replace(self, nodes=own, between=between, forward=forward, backward=backward)
+
+
+def _frozen(items: Iterable[object]) -> tuple[object, ...]:
+    """ITEMS as tuples, at each level."""
+    return tuple(_frozen(item) if isinstance(item, (list, tuple)) else item for item in items)
 
 
 @public
