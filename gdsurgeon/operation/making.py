@@ -15,12 +15,12 @@ from gdsurgeon.graph.attrs import Shape, shape_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Output
-from gdsurgeon.graph.serving import Saver, Served, Serving
+from gdsurgeon.graph.serving import SavedVariable, Saver, Served, Serving
 from gdsurgeon.ops.dtypes import base_dtype
 from gdsurgeon.ops.op_defs import table_version
 from gdsurgeon.wire.fields import LEN, VARINT, encode_varint
 from gdsurgeon.wire.messages import message
-from gdsurgeon.wire.protos import MetaGraphDef, SignatureDef, TensorInfo
+from gdsurgeon.wire.protos import MetaGraphDef, SignatureDef, TensorInfo, VariableDef
 from gdsurgeon.wire.write import Chunk, size_of
 
 TAG = "serve"
@@ -51,7 +51,8 @@ def _around(graph: Graph) -> MetaGraphDef:
     put_initialising(around, serving)
     if serving.saver is not None:
         put_saver(around, serving.saver)
-        _put_trained(around, serving.saver)
+        for saved in serving.saver.variables:
+            put_variable(around, saved, is_resource=True, is_trained=True)
     return around
 
 
@@ -63,19 +64,22 @@ def put_saver(around: MetaGraphDef, saver: Saver) -> None:
     around.saver_def.version = _V2
 
 
-def _put_trained(around: MetaGraphDef, saver: Saver) -> None:
-    """Lists the variables of SAVER, which are resources and can be trained."""
-    for saved in saver.variables:
-        entry = message("tensorflow.VariableDef")(
-            variable_name=spelt(saved.variable),
-            initializer_name=saved.assign,
-            initial_value_name=spelt(saved.value),
-            snapshot_name=spelt(saved.read),
-            is_resource=True,
-            trainable=True,
-        )
-        for collection in ("variables", "trainable_variables"):
-            around.collection_def[collection].bytes_list.value.append(entry.SerializeToString(deterministic=True))
+VARIABLES, TRAINED = "variables", "trainable_variables"
+"""Collections of TensorFlow 1."""
+
+
+def put_variable(
+    around: MetaGraphDef, saved: SavedVariable, *, is_resource: bool, is_trained: bool, known: VariableDef | None = None
+) -> None:
+    """Has AROUND list a variable that its saver restores, with what is KNOWN of it besides."""
+    entry = message("tensorflow.VariableDef")()
+    if known is not None:
+        entry.CopyFrom(known)
+    entry.variable_name, entry.initializer_name = spelt(saved.variable), saved.assign
+    entry.initial_value_name, entry.snapshot_name = spelt(saved.value), spelt(saved.read)
+    entry.is_resource, entry.trainable = is_resource, is_trained
+    for collection in (VARIABLES, TRAINED)[: 1 + is_trained]:
+        around.collection_def[collection].bytes_list.value.append(entry.SerializeToString(deterministic=True))
 
 
 def put_initialising(around: MetaGraphDef, serving: Serving) -> None:

@@ -8,13 +8,10 @@ from gdsurgeon.container.meta_graph import MetaGraph
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.served import tensor_now
 from gdsurgeon.graph.serving import Saver
-from gdsurgeon.operation.making import put_saver, spelt
+from gdsurgeon.operation.making import TRAINED, VARIABLES, put_saver, put_variable, spelt
 from gdsurgeon.ops.kinds import RESOURCE_VARIABLES
 from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.protos import MetaGraphDef
-
-VARIABLES, TRAINED = "variables", "trainable_variables"
-"""Collections of TensorFlow 1."""
 
 
 def saver_around(meta: MetaGraph) -> MetaGraphDef | None:
@@ -48,15 +45,9 @@ def put_variables(new: MetaGraphDef, saver: Saver, meta: MetaGraph) -> None:
     for saved in saver.variables:
         original = originals.get(saved.variable, saved.variable)
         name, node = spelt(original), meta.graph[original]
-        entry = message("tensorflow.VariableDef")()
-        if name in known:
-            entry.CopyFrom(known[name])
-        entry.trainable = name in trained or (node.text_attr("shared_name") or original) in trained
-        entry.variable_name, entry.initializer_name = spelt(saved.variable), saved.assign
-        entry.initial_value_name, entry.snapshot_name = spelt(saved.value), spelt(saved.read)
-        entry.is_resource = node.op in RESOURCE_VARIABLES
-        for collection in (VARIABLES, TRAINED)[: 1 + entry.trainable]:
-            new.collection_def[collection].bytes_list.value.append(entry.SerializeToString(deterministic=True))
+        is_trained = name in trained or (node.text_attr("shared_name") or original) in trained
+        is_resource = node.op in RESOURCE_VARIABLES
+        put_variable(new, saved, is_resource=is_resource, is_trained=is_trained, known=known.get(name))
 
 
 def _originals(graph: Graph) -> dict[str, str]:
