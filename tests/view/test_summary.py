@@ -227,24 +227,6 @@ def test_what_an_input_read_is_called_as_the_model_had_it() -> None:
     assert [entry.names for entry in tensor_entries(intent) if entry.label == "rewired"] == [["y input 0: x  ->  new"]]
 
 
-def test_outputs_that_were_not_compared_for_chance_are_not_said_to_be_downstream() -> None:
-    proof = Proof(
-        "run", ["a = b"], samples=1, device="CPU", outputs=[OutputProof("y", "y", 1, (), "1", None, "random: noise")]
-    )
-    label, text = entries(proof)[-1]
-    assert label == "proven" and "random: noise" in text and "downstream of the edit" not in text
-
-
-def test_an_output_of_an_unknown_shape_and_a_long_value() -> None:
-    proof = Proof(
-        "run", ["a = b"], samples=1, device="GPU:0", outputs=[OutputProof("y", "z", 22, (2, 3), "[1, 2, ...]", EQUAL)]
-    )
-    assert entries(proof) == [
-        ("returned", "z  uint32 [2,3] = [1, 2, ...]"),
-        ("proven", "a = b: 1 output, 1 input set, bit-identical (GPU:0, 0.0 s)"),
-    ]
-
-
 # -- the report ------------------------------------------------------------------------------------------------
 
 
