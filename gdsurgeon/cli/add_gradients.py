@@ -48,9 +48,9 @@ def command(
 ) -> None:
     """Add nodes that compute gradients.
 
-    The gradient functions are TensorFlow's. With --checkpoints or --budget, the backward pass keeps a part of the
-    forward pass in memory and computes the rest again. This takes less memory and more time. The plan is made for
-    the input shapes that --shape gives.
+    The gradient functions are those of TensorFlow. With --checkpoints or --budget, only a part of the tensors of the
+    forward pass is kept in memory; the backward pass computes the other tensors again. Such gradients need less memory
+    and more time. The tensors are chosen for the input shapes that --shape gives.
 
     Proof: the gradients are bit-identical to those of tf.gradients on MODEL, and the outputs of MODEL do not
     change.

@@ -22,21 +22,24 @@ if TYPE_CHECKING:
 @edit_options
 @click.argument("post", required=False, shell_complete=files)
 @part_options
-@known_option("--at", "name", shell_complete=nodes, help="With --steps: the output, if MODEL has several.")
+@known_option(
+    "--at", "name", shell_complete=nodes, help="With --steps: the output to postprocess, if MODEL has several."
+)
 @known_option(
     "--map",
     "mapped",
     shell_complete=paired(nodes),
-    help="OUTPUT=RAW,RESULT: an output of MODEL; placeholder and result of POST.",
+    help="OUTPUT=RAW,RESULT: an output of MODEL, and the placeholder and result of POST for it.",
 )
 def command(request: Request, own: PartOptions, post: str | None, name: str | None, mapped: tuple[str, ...]) -> None:
     """Add a graph after the outputs of a model.
 
-    The graph is POST, or is built from --steps. Each Placeholder X of POST has the name of an output of MODEL, and
-    POST must contain a node X_postprocessed. The result returns X_postprocessed under the name X. The original
-    value stays available as X_raw, and consumers of X inside MODEL do not change.
+    The graph is read from POST, or built from --steps. Each Placeholder of POST must have the name of an output of
+    MODEL. For a Placeholder X, POST must also contain a node X_postprocessed. The result returns X_postprocessed under
+    the name X. The original value of X is available as X_raw. Consumers of X inside MODEL still read the original
+    value.
 
-    Proof: the outputs of the result are those of POST on the outputs of MODEL.
+    Proof: the result returns what POST returns for the outputs of MODEL.
 
     \b
     Examples:

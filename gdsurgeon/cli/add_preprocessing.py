@@ -20,13 +20,15 @@ if TYPE_CHECKING:
 @edit_options
 @click.argument("pre", required=False, shell_complete=files)
 @part_options
-@known_option("--at", "name", shell_complete=placeholders, help="With --steps: the input, if MODEL has several.")
+@known_option(
+    "--at", "name", shell_complete=placeholders, help="With --steps: the input to preprocess, if MODEL has several."
+)
 @known_option("--raw")
 @known_option(
     "--map",
     "mapped",
     shell_complete=paired(placeholders),
-    help="INPUT=RAW,RESULT: an input of MODEL; placeholder and result of PRE.",
+    help="INPUT=RAW,RESULT: an input of MODEL, and the placeholder and result of PRE for it.",
 )
 def command(
     request: Request,
@@ -38,11 +40,12 @@ def command(
 ) -> None:
     """Add a graph before the inputs of a model.
 
-    The graph is PRE, or is built from --steps. Each Placeholder P of PRE has the name of a Placeholder of MODEL,
-    and PRE must contain a node P_preprocessed. The consumers of P in MODEL read P_preprocessed instead. P keeps its
-    name and gets the dtype and shape that it has in PRE.
+    The graph is read from PRE, or built from --steps. Each Placeholder of PRE must have the name of a Placeholder of
+    MODEL. For a Placeholder P, PRE must also contain a node P_preprocessed. In MODEL, the consumers of P then read
+    P_preprocessed instead of P. P keeps its name and gets its dtype and shape from PRE.
 
-    Proof: the outputs for raw inputs are those of MODEL for the outputs of PRE.
+    Proof: PRE computes the inputs of MODEL from raw inputs. For these raw inputs, the result returns what MODEL
+    returns.
 
     \b
     Examples:

@@ -49,12 +49,11 @@ def command(
 ) -> None:
     """Apply the edits of a script, with one proof and one write.
 
-    A line of SCRIPT is a command line without 'gdsurgeon' and MODEL, such as 'rename x=image'. '#' starts a
-    comment. A backslash at the end continues a line. $VAR is an environment variable or a variable of --var. Paths
-    are relative to SCRIPT; '-' reads SCRIPT from standard input. A script can read and write files: trust it like a
-    program.
+    A line of SCRIPT is a command line without 'gdsurgeon' and MODEL, such as 'rename x=image'. '#' starts a comment. A
+    backslash at the end continues a line. $VAR is an environment variable or a variable of --var. Paths are relative to
+    SCRIPT; '-' reads SCRIPT from standard input. A script can read and write files, so run only scripts that you trust.
 
-    Proof: all edits together do what they promise.
+    Proof: one proof checks the claims of all edits together.
 
     \b
     Example:

@@ -43,9 +43,9 @@ def _names(_context: click.Context, _parameter: click.Parameter, incomplete: str
 def command(model: str, engine: str | None, as_json: bool, **options: Any) -> None:
     """List ops that an engine or an older TensorFlow lacks.
 
-    For an engine, the ops of MODEL and of its functions are looked up in a list made from a release of the engine. The
-    list does not cover attrs, dtypes and shapes. With --run, the engine runs MODEL in its own process on generated or
-    given inputs, and its outputs are compared with TensorFlow's.
+    For an engine, the ops of MODEL and its functions are compared with a list of ops that a release of the engine
+    supports. The list does not cover attrs, dtypes and shapes. With --run, the engine runs MODEL in a separate process
+    on generated or given inputs. The outputs of the engine are compared with the outputs of TensorFlow.
 
     For a TensorFlow release such as tf1.15, ops, attrs, values and dtypes are checked.
 

@@ -59,9 +59,9 @@ def command(
 ) -> None:
     """List, verify or edit the tensors of a checkpoint.
 
-    The checkpoint is PREFIX.index with PREFIX.data-*, or a V1 file. Changing keys does not read or copy tensors:
-    the shards are linked. All edits happen at once and use the keys of PREFIX. The object graph of
-    tf.train.Checkpoint is updated.
+    The checkpoint is PREFIX.index with PREFIX.data-*, or a V1 file. A change of keys does not read or copy tensors: the
+    new checkpoint gets hard links to the shards. All edits are made in one step. Each edit names the key that a tensor
+    has in PREFIX, not its new key. The object graph of tf.train.Checkpoint is updated.
 
     Proof: the new checkpoint is read back, and its tensors are identical.
 

@@ -43,12 +43,13 @@ def command(
 ) -> None:
     """Copy a name scope, with its own weights.
 
-    All nodes of scope SRC are copied to scope DST. Inside, the copy uses its own nodes; outside inputs are shared
-    unless --map changes them. The copy has its own while loops, tables, queues, variables and initialisers. In a
-    SavedModel or MetaGraph, the saver, the collections and the checkpoint are updated.
+    All nodes of scope SRC are copied to scope DST. The copied nodes read each other. Tensors from outside SRC are not
+    copied: the copy reads the same tensors as SRC, unless --map gives it different ones. The copy has its own while
+    loops, tables, queues, variables and initialisers. In a SavedModel or MetaGraph, the saver, the collections and the
+    checkpoint are updated.
 
-    Proof: the copy returns what SRC returns for the same inputs, and the other outputs are bit-identical. A change
-    of the variables of one does not change the outputs of the other.
+    Proof: the copy returns what SRC returns for the same inputs, and the other outputs are bit-identical. If the
+    variables of SRC change, the outputs of the copy do not change, and vice versa.
 
     \b
     Example:

@@ -31,12 +31,13 @@ def command(
 ) -> None:
     """Convert a model for an older TensorFlow.
 
-    Newer ops and attrs are replaced by older equivalents, also inside functions. If an op has none, all such ops are
-    listed and nothing is written. check-ops --for lists what a release does not support.
+    Newer ops and attrs are replaced by older equivalents, also inside functions. If the model has ops without an older
+    equivalent, the command lists all of them and writes nothing. check-ops --for lists everything that a release does
+    not support.
 
-    The outputs of the result are compared with those of MODEL: they are bit-identical, differ only by the rounding of
-    the older ops, or stay within --rtol and --atol. Each node is checked against the op definitions of the release.
-    With --run-in, that TensorFlow itself runs the result on the same inputs, in its own process.
+    Proof: the outputs of the result are bit-identical to those of MODEL, differ only by the rounding of the older ops,
+    or differ by at most --rtol and --atol. Each node is checked against the op definitions of the release. With
+    --run-in, the older TensorFlow also runs the result on the same inputs, in a separate process.
 
     \b
     Example:

@@ -12,8 +12,8 @@ from gdsurgeon.cli.command import Command
 def command(shell: str) -> None:
     """Print the shell script that completes commands.
 
-    It completes commands, options, their values and files. If the command line names a model that is not too large,
-    it also completes the names of nodes, ops, scopes and functions.
+    The script completes commands, options, values of options, and files. If the command line names a model that is not
+    too large, the script also completes the names of nodes, ops, scopes and functions.
 
     \b
     Examples:

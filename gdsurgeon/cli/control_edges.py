@@ -32,8 +32,9 @@ if TYPE_CHECKING:
 def command(request: Request, selection: Selection, add: tuple[str, ...], remove: tuple[str, ...]) -> None:
     """Add and remove control edges.
 
-    NODE=^BEFORE is an edge of one node: NODE runs only after BEFORE. ^BEFORE means this edge of each of the named and
-    selected nodes. All edges change at once. Every output stays bit-identical.
+    NODE=^BEFORE is a control edge from BEFORE to NODE: NODE runs only after BEFORE. ^BEFORE, without NODE, means
+    control edges from BEFORE to all named and selected nodes. All edges are changed in one step. Every output stays
+    bit-identical.
 
     \b
     Examples:

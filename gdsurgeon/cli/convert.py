@@ -19,11 +19,11 @@ from gdsurgeon.errors import UsageError
 def command(model: str, as_json: bool, verbose: bool, form: str | None, out: str | None, dry_run: bool) -> None:
     """Convert a model file between binary and text.
 
-    Nothing else changes. MODEL is a GraphDef, a MetaGraph or the folder of a SavedModel, which is written as a
-    folder. Without --format, the suffix of OUT decides; if it does not, binary becomes text and text becomes
-    binary.
+    Only the format changes. MODEL is a GraphDef, a MetaGraph or the folder of a SavedModel. If MODEL is a folder, the
+    result is also a folder. Without --format, the suffix of OUT selects the format. If OUT has no known suffix, binary
+    becomes text and text becomes binary.
 
-    Proof: the result is read back and is the same message, field by field.
+    Proof: the result is read back, and every field has the same value as in MODEL.
 
     \b
     Examples:

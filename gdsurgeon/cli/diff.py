@@ -64,8 +64,8 @@ def command(
     """Show what changed between two models.
 
     Nodes are matched by what they compute and how they are wired, not by name. So models that were exported again,
-    retrained or extended can be compared. The command reports nodes that changed, were added, removed or renamed.
-    Nothing is run.
+    retrained or extended can be compared. The command lists the nodes that were changed, added, removed or renamed. It
+    does not run the models.
 
     Exit code 0: no difference; 1: a difference; higher codes: errors.
 

@@ -19,14 +19,16 @@ if TYPE_CHECKING:
 
 @click.command("extract", cls=Command)
 @edit_options
-@tensor_lists(inputs="Cut at these tensors; they become placeholders.", outputs="Keep what computes these tensors.")
+@tensor_lists(
+    inputs="Cut at these tensors; they become placeholders.", outputs="Keep the nodes that compute these tensors."
+)
 def command(request: Request, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> None:
     """Keep the part of a model between inputs and outputs.
 
-    Tensors of --inputs become placeholders with their dtype, shape and name. Nodes that --outputs do not need are
-    removed.
+    The tensors of --inputs become placeholders with the same dtype, shape and name. Nodes that the tensors of --outputs
+    do not need are removed.
 
-    Proof: the part returns what MODEL returns when those tensors have the same values.
+    Proof: the part returns what MODEL returns when the tensors of --inputs have the same values in MODEL.
 
     \b
     Example:

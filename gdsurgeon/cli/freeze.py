@@ -21,13 +21,14 @@ if TYPE_CHECKING:
 @partial(edit_options, without=("as_v1", "no_v2_check"))
 @tensor_lists(
     inputs="With --outputs: cut at these tensors; they become placeholders.",
-    outputs="Freeze what computes these tensors, and ignore the signatures.",
+    outputs="Freeze the nodes that compute these tensors; ignore the signatures.",
 )
 def command(request: Request, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> None:
     """Convert a SavedModel or MetaGraph to a frozen GraphDef.
 
-    Variables become constants with the values of the checkpoint. Only the nodes that the outputs need are kept: the
-    outputs of --signature, of serving_default, of the only signature, or --outputs. Functions are kept.
+    Variables become constants with the values of the checkpoint. Only the nodes that the outputs need are kept. Choose
+    the outputs with --signature or --outputs. Without these options, the signature serving_default is used, or the only
+    signature. Functions are kept.
 
     Proof: the outputs are bit-identical to those of the restored model.
 

@@ -33,9 +33,11 @@ def command(
 ) -> None:
     """Replace inputs by constants of the same name.
 
-    Constants get a new value. VALUE is a number, true or false, a text, a list in brackets, or @FILE.npy.
+    If NODE is a constant, its value is replaced. VALUE is a number, true or false, a text, a list in brackets, or
+    @FILE.npy.
 
-    The outputs of the result are bit-identical to those of MODEL with the same values as inputs.
+    Proof: the outputs of the result are bit-identical to the outputs of MODEL when the nodes have the same values in
+    MODEL.
 
     \b
     Examples:

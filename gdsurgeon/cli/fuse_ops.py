@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     "--map",
     "mapped",
     shell_complete=paired(nodes),
-    help="A tensor at the boundary of the selection, and its node in BODY.",
+    help="Pair a tensor at the boundary of the selection with its node in BODY.",
 )
 @known_option("--expose", "keep", shell_complete=nodes)
 def command(
@@ -47,10 +47,10 @@ def command(
 ) -> None:
     """Replace the selected nodes by one call of a function.
 
-    TensorFlow does not inline the function when it runs the graph, unless --inline allows it. Outputs of the graph
-    keep their names.
+    TensorFlow does not inline the function when it runs the graph, unless --inline is given. Outputs of the graph keep
+    their names.
 
-    Proof: all outputs are bit-identical, with --xla within a tolerance.
+    Proof: all outputs are bit-identical. With --xla, they may differ within a tolerance.
 
     \b
     Example:

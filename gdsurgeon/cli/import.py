@@ -26,9 +26,10 @@ def command(request: Request, other: str, scope: str, mapped: tuple[str, ...]) -
     """Add the graph of a second model to a model.
 
     With --map, consumers of a placeholder of OTHER read a tensor of MODEL instead. If OTHER is a SavedModel, its
-    variables become constants. If MODEL is also a SavedModel, it gets the signatures of OTHER.
+    variables become constants. If both models are SavedModels, the result also has the signatures of OTHER.
 
-    Proof: the outputs of MODEL are bit-identical, and those of OTHER are what OTHER returns for the same values.
+    Proof: the outputs of MODEL are bit-identical. The outputs of OTHER equal what OTHER returns in a separate run for
+    the same input values.
 
     \b
     Example:

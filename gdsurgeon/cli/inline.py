@@ -25,8 +25,8 @@ def command(
 ) -> None:
     """Replace calls of functions by the nodes of the functions.
 
-    Nested calls are also replaced. The new nodes are named CALL/NAME. Loops and conditionals (While, If) keep their
-    functions. Functions that are no longer used are removed.
+    Nested calls are also replaced. The new nodes are named CALL/NAME. Loops and conditionals (While, If) still call
+    their functions. Functions that are no longer used are removed.
 
     Proof: all outputs are bit-identical.
 

@@ -35,12 +35,12 @@ def command(
 ) -> None:
     """Insert a graph at a tensor.
 
-    BODY has one input and one output, or is built from --steps. Consumers of the tensor read the output of BODY
-    instead. If nodes are named or selected instead of --at, the first output of each node gets a copy of BODY,
-    under the name of the node.
+    BODY is a graph with one input and one output; --steps builds this graph from steps. Consumers of the tensor read
+    the output of BODY instead of the tensor. Give the tensor with --at, or name or select nodes. In the second case, a
+    copy of BODY is inserted at the first output of each node, under the name of the node.
 
-    Proof: BODY returns what it returns on its own, and the outputs are those of MODEL when the tensor has that
-    value.
+    Proof: BODY returns the same values inside the result and in a separate run. The outputs of the result equal the
+    outputs of MODEL when the tensor has the value that BODY returns.
 
     \b
     Examples:

@@ -44,7 +44,8 @@ def command(
 ) -> None:
     """Show the inputs, outputs, ops and problems of a model.
 
-    A graph with structural faults is also shown; the faults are printed to standard error, and the exit code is 3.
+    If the graph has structural faults, the command also shows the graph. It prints the faults to standard error and
+    ends with exit code 3.
 
     \b
     Examples:

@@ -45,11 +45,11 @@ def _print_version(context: click.Context, _parameter: click.Parameter, value: b
 def main(context: click.Context) -> None:
     """Edit a TensorFlow GraphDef, prove the edit, then write it.
 
-    MODEL is a GraphDef, binary or text; the folder of a SavedModel; a .meta file, or the prefix of its checkpoint; or
-    '-' for standard input, where a folder is a tar stream. Without -o, the result is written next to MODEL, with
-    .edited in its name. Data is printed to standard output; messages are printed to standard error.
+    MODEL is a GraphDef (binary or text), the folder of a SavedModel, a .meta file, or the prefix of its checkpoint. '-'
+    reads MODEL from standard input; the folder of a SavedModel is then a tar stream. Without -o, the result is written
+    next to MODEL, with .edited in its name. Data is printed to standard output; messages are printed to standard error.
 
-    COMMAND --help shows the options of a command, and gdsurgeon help options the common ones.
+    COMMAND --help shows the options of a command. 'gdsurgeon help options' shows the options that most commands have.
 
     \b
     Exit codes: 0 done, 2 usage error, 3 bad input, 4 edit refused, 5 validation failed,

@@ -24,10 +24,11 @@ if TYPE_CHECKING:
 def command(request: Request, dtype: str | None, keep: str, least: int, tolerance: float | None) -> None:
     """Quantize weights to float16, bfloat16 or per-channel int8.
 
-    A Cast, or for int8 a Cast and a Mul with a scale for each channel, restores the constant under its name, so
-    that its consumers do not change. The summary lists the largest errors of constants, and --report all of them.
-    It also lists the differences of the outputs and of the inputs of Softmax, NonMaxSuppression and TopK. With
-    --tolerance, larger differences of outputs fail.
+    Each constant is stored in the smaller dtype. A Cast converts it back to its dtype; for int8, a Mul then applies a
+    scale for each channel. The last of these nodes has the name of the constant, so its consumers do not change. The
+    summary lists the largest errors of constants; --report lists all errors. The summary also lists the differences of
+    the outputs and of the inputs of Softmax, NonMaxSuppression and TopK. With --tolerance, the command fails if an
+    output differs by more.
 
     \b
     Examples:

@@ -38,10 +38,11 @@ def command(
 ) -> None:
     """Remove nodes.
 
-    If other nodes read a removed node, the command fails, unless --bypass or --dangling gives these nodes a
-    different input. Control edges and colocations are updated.
+    If remaining nodes read a removed node, they need a different input: use --bypass or --dangling. Without these
+    options, the command fails. Control edges and colocations are updated.
 
-    Proof: the remaining outputs are those of MODEL with the same replacements.
+    Proof: in MODEL, the removed tensors get the values that replace them in the result. Then both graphs return the
+    same remaining outputs.
 
     \b
     Examples:

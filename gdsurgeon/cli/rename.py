@@ -33,9 +33,10 @@ def command(
 ) -> None:
     """Rename nodes, scopes, or nodes that match a pattern.
 
-    Inputs, control inputs and colocations are updated. All renames happen at once, so a=b b=a exchanges two names.
+    Inputs, control inputs and colocations get the new names. All renames are made in one step, so a=b b=a exchanges two
+    names.
 
-    Proof: every output is bit-identical to its counterpart under the old name.
+    Proof: every output is bit-identical to the output of MODEL that has the old name.
 
     \b
     Example:

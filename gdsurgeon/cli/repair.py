@@ -25,10 +25,11 @@ if TYPE_CHECKING:
 def command(request: Request, only_check: bool, as_json: bool) -> None:
     """Fix what keeps TensorFlow from loading a graph.
 
-    Fix variable ops left in a frozen graph (RefSwitch, Assign, ReadVariableOp, ...), colocation with missing nodes,
-    and duplicate node names. Tables without an initialiser and ops that TensorFlow does not know are listed.
+    The command fixes variable ops that remain in a frozen graph (RefSwitch, Assign, ReadVariableOp, ...), colocation
+    with missing nodes, and duplicate node names. It only lists tables without an initialiser and ops that TensorFlow
+    does not know.
 
-    Proof: the result runs, and if MODEL also runs, the outputs are bit-identical.
+    Proof: the result runs. If MODEL also runs, the outputs are bit-identical.
 
     \b
     Examples:

@@ -35,8 +35,8 @@ def command(
 ) -> None:
     """Make the consumers of tensor OLD read tensor NEW.
 
-    A tensor is written node or node:1. Control inputs do not change. Nodes that NEW depends on keep reading OLD,
-    which avoids a cycle.
+    Write a tensor as node or node:1. Control inputs do not change. Nodes that NEW depends on still read OLD, so that
+    the graph gets no cycle.
 
     \b
     Example:

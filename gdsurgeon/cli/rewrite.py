@@ -40,10 +40,10 @@ LISTING = {True: "--list", False: "--check"}
     "--with",
     "body",
     shell_complete=files,
-    help="Graph that replaces each match; its placeholders are named like variables.",
+    help="Graph that replaces each match; its Placeholder x gets the tensor $x.",
 )
 @known_option("--limit")
-@known_option("--list", "only_list", help="List the matches and why some are skipped; write nothing.")
+@known_option("--list", "only_list", help="List the matches, and the reasons for skipped ones; write nothing.")
 @check_option
 @tensor_tolerance(" (default 1e-4)")
 def command(
@@ -59,12 +59,12 @@ def command(
 ) -> None:
     """Replace nodes that match a pattern.
 
-    $x is any tensor, $c:const a constant, 0.5 a constant of that value, Op{attr=value}(...) a node. A match is
-    skipped, with the reason, if an inner node is used elsewhere, if it crosses a loop or branch, or if an output
-    name would be lost.
+    In a pattern, $x matches any tensor, $c:const matches a constant, 0.5 matches a constant with the value 0.5, and
+    Op{attr=value}(...) matches a node. A match is skipped if one of its inner nodes is used elsewhere, if the match
+    crosses a loop or branch, or if an output name would be lost. The command prints the reason.
 
-    Proof: the outputs and the results of each match are compared, relative to the largest element of the tensor.
-    Each match is also run in isolation on positive and negative numbers.
+    Proof: the outputs and the results of each match are compared. The allowed difference is relative to the largest
+    element of the tensor. Each match is also run in isolation on positive and negative numbers.
 
     \b
     Examples:

@@ -38,8 +38,8 @@ def command(
 ) -> None:
     """Print the names of selected nodes.
 
-    The result is the union of all options, without the nodes of --exclude. Without options, all nodes are printed.
-    On a terminal, control characters in names are escaped; in a pipe or a file, names are exact.
+    A node is selected if at least one option selects it and no --exclude matches it. Without options, the command
+    prints all nodes. On a terminal, control characters in names are escaped; in a pipe or a file, names are exact.
 
     \b
     Example:

@@ -31,11 +31,13 @@ def command(request: Request, selection: Selection, words: tuple[str, ...], remo
     """Set attrs of nodes, or change their op.
 
     VALUE has the type that the op declares for the attr: an int, a float, true or false, a dtype (float32 or DT_FLOAT),
-    a shape (?,224,3; [] is a scalar, ... an unknown rank), a string, a function name, or a list with commas ([] is the
-    empty list). For an attr that the op does not declare, give the type: _note:string=..., '_sizes:list(int)=1,2'.
+    a shape such as ?,224,3, a string, a function name, or a list with commas ([] is the empty list). For a shape, '?'
+    is an unknown dimension, '[]' is a scalar, and '...' is a shape of unknown rank. If the op does not declare the
+    attr, add the type to KEY: _note:string=text, '_sizes:list(int)=1,2'.
 
-    op=NEWOP changes the op. The nodes keep their names, inputs and the attrs that NEWOP also has; the other pairs
-    KEY=VALUE are attrs of NEWOP. A value or an op that does not fit the inputs or the consumers of a node is refused.
+    op=NEWOP changes the op. The nodes keep their names, their inputs and the attrs that NEWOP also has. The other pairs
+    KEY=VALUE set attrs of NEWOP. The command fails if a value or NEWOP does not fit the inputs or the consumers of a
+    node.
 
     \b
     Examples:

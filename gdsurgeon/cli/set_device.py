@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 def command(request: Request, selection: Selection, clear: bool, mapped: tuple[str, ...], placed: str | None) -> None:
     """Change or clear the device of nodes.
 
-    --clear and --replace change all nodes, also inside functions, or only the named and selected nodes. --op also
-    selects nodes inside functions. /gpu:0 means /device:GPU:0 and matches as a part of
-    /job:worker/task:0/device:GPU:0, whose other parts are kept; /gpu:* is any GPU. --device is not the device of
-    nodes, but where the proof runs.
+    If nodes are named or selected, --clear and --replace change only these nodes. If not, they change all nodes, also
+    inside functions. --op also selects nodes inside functions. /gpu:0 means /device:GPU:0, and /gpu:* means any GPU.
+    OLD can be a part of a device: /gpu:0 matches /job:worker/task:0/device:GPU:0, and the other parts are kept. The
+    option --device does not change nodes; it sets the device that runs the proof.
 
     \b
     Examples:

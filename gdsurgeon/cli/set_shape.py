@@ -26,13 +26,15 @@ if TYPE_CHECKING:
 def command(request: Request, inputs: tuple[str, ...], fix_batch: bool, no_batch_check: bool, file: str | None) -> None:
     """Set the shapes of inputs.
 
-    SHAPE is a list of dimensions such as 8,224,224,3. ? is an unknown dimension, [] a scalar, ... an unknown rank.
+    SHAPE is a list of dimensions, such as 8,224,224,3. Write '?' for an unknown dimension, '[]' for a scalar, and '...'
+    for an unknown rank.
 
-    If constants do not fit the new shape, such as the batch size in the shape of a Reshape, they are listed and
-    nothing is written. --fix-batch changes each Reshape whose only misfit is the batch size.
+    If constants do not fit the new shape, such as the batch size in the shape of a Reshape, the command lists these
+    constants and writes nothing. If only the batch size of a Reshape does not fit, --fix-batch makes the Reshape accept
+    any batch size.
 
-    Proof: the outputs are those of MODEL. If the batch size grows or becomes unknown, each row of a batch must
-    return what MODEL returns for this row only.
+    Proof: the outputs equal those of MODEL. If the batch size grows or becomes unknown, each row of a batch must also
+    return what MODEL returns when it gets only this row.
 
     \b
     Examples:

@@ -46,9 +46,9 @@ def command(
 ) -> None:
     """Show the details of nodes.
 
-    The details are inputs with dtypes and shapes, consumers of each output, attrs, device, control edges and
-    functions, and the first elements and statistics of constants and restored variables. NODE may be a tensor
-    (node:1), or KEY/name of a signature.
+    The command prints the inputs of a node with dtypes and shapes, the consumers of each output, the attrs, the device,
+    the control edges and the functions. For constants and restored variables, it also prints the first elements and
+    statistics. NODE can also be a tensor (node:1), or KEY/NAME for an input or output of the signature KEY.
 
     A graph with structural faults is also shown; the faults are printed to standard error, and the exit code is 3.
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @known_option("--rename", "renamed", help="Rename a signature (KEY=NEW), or its input or output (KEY/NAME=NEW).")
 @known_option("--delete", "removed")
 @tensor_lists(
-    inputs="Add these inputs to a signature (KEY:NAME: to another than serving_default).",
+    inputs="Add these inputs to serving_default, or, with KEY:NAME=TENSOR, to signature KEY.",
     outputs="Add these outputs to a signature.",
 )
 def command(
@@ -33,8 +33,8 @@ def command(
 ) -> None:
     """Rename, remove and add signatures.
 
-    MODEL is a SavedModel or a MetaGraph. Signatures, their inputs and their outputs can be changed. The graph does
-    not change. The functions with which TensorFlow 2 serves the signatures are updated.
+    MODEL is a SavedModel or a MetaGraph. Signatures, their inputs and their outputs can be changed. The graph does not
+    change. The functions that TensorFlow 2 calls for the signatures are updated.
 
     \b
     Examples:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @known_option("--skip")
 @known_option("--keep-checks")
 @known_option("--max-growth", default=0, show_default=True)
-@known_option("--for", "engine", help="Write constants as this engine expects them: opencv.")
+@known_option("--for", "engine", help="Write constants in the form that this engine expects: opencv.")
 @known_option("--fold-bn")
 @tensor_tolerance(" (--fold-bn; default 1e-3)")
 def command(
@@ -50,12 +50,12 @@ def command(
 ) -> None:
     """Remove redundant nodes; outputs stay bit-identical.
 
-    These passes are repeated until nothing changes: inline, unread, control-edges, conditions, checks,
-    stop-gradients, identities, neutral, pairs, equal-nodes, same-shape, dropout, shapes, constants, bodies,
-    functions. Inputs and outputs keep their names. --shape fixes the shape of an input.
+    These passes are repeated until nothing changes: inline, unread, control-edges, conditions, checks, stop-gradients,
+    identities, neutral, pairs, equal-nodes, same-shape, dropout, shapes, constants, bodies, functions. Inputs and
+    outputs keep their names. --shape gives an input a fixed shape.
 
-    With --fold-bn, batch norms, paddings and dilations are folded into convolutions and matrix products. Outputs
-    agree up to rounding; every folded layer is also checked in isolation.
+    With --fold-bn, batch norms, paddings and dilations are folded into convolutions and matrix products. The outputs
+    then agree up to rounding, and every folded layer is also checked in isolation.
 
     \b
     Examples:

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 def command(request: Request) -> None:
     """Write a SavedModel with only what its signatures need.
 
-    The result has the nodes, functions, variables with their values, and assets that --signature KEY or all
-    signatures need. All loaders can restore it: it does not contain or need the Python objects of MODEL.
+    The result has only the nodes, functions, variables (with their values) and assets that the signatures need. With
+    --signature KEY, only this signature is kept. All loaders can restore the result, because it neither contains nor
+    needs the Python objects of MODEL.
 
     Proof: every signature returns bit-identical outputs.
 

@@ -16,8 +16,8 @@ from gdsurgeon.cli.terminal import terminal
 def command(name: str | None, as_json: bool) -> None:
     """List the steps for preprocessing and postprocessing.
 
-    With NAME, explain this step. add-preprocessing, add-postprocessing and insert build a graph from steps: --steps
-    'STEP | STEP(argument, key=value)'.
+    With NAME, the command explains this step. The commands add-preprocessing, add-postprocessing and insert build a
+    graph from steps: --steps 'STEP | STEP(argument, key=value)'.
 
     \b
     Examples:

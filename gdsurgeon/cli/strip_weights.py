@@ -22,9 +22,9 @@ def command(request: Request, keep_strings: bool, keep: str) -> None:
     """Remove the weights, for example to share the graph.
 
     The result loads, runs and keeps all shapes. Every constant, also inside functions, becomes a single 0, False or
-    empty string, except small constants that determine shapes: axes, sizes, paddings, counts.
+    empty string. Small constants that determine shapes do not change: axes, sizes, paddings and counts.
 
-    Proof: each output keeps its dtype and shape, and the graphs have the same ops, wiring and attrs.
+    Proof: each output keeps its dtype and shape. The result has the same ops, wiring and attrs as MODEL.
 
     \b
     Examples:

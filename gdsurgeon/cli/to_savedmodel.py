@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.command("to-savedmodel", cls=Command)
 @partial(edit_options, without=("as_v1", "checkpoint"))
 @tensor_lists(
-    inputs="Inputs of a signature; KEY:NAME= of signature KEY.  [default: all placeholders]",
+    inputs="Inputs of a signature. KEY:NAME=TENSOR is an input of signature KEY.  [default: all placeholders]",
     outputs="Outputs of a signature.  [default: all outputs]",
 )
 @known_option("--init", shell_complete=nodes)
@@ -36,9 +36,9 @@ def command(
 ) -> None:
     """Convert a frozen GraphDef to a SavedModel.
 
-    The SavedModel has the given signatures and works with servers and loaders of TensorFlow 1 and 2. KEY is the key
-    of a signature [default: serving_default]. The graph does not change, except that the constants of --unfreeze
-    become variables with a checkpoint.
+    The SavedModel works with servers and loaders of TensorFlow 1 and 2. --inputs and --outputs define its signatures.
+    KEY is the key of a signature [default: serving_default]. The graph does not change, except that the constants of
+    --unfreeze become variables with a checkpoint.
 
     Proof: the signatures return what MODEL returns.
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @click.argument("model", shell_complete=files)
 @click.argument("other", shell_complete=files, required=False)
 @level_option(["structure", "load", "run"], "Level of the validation.")
-@known_option("--map", "mapped", shell_complete=paired(nodes), help="LEFT in MODEL is called RIGHT in OTHER.")
+@known_option("--map", "mapped", shell_complete=paired(nodes), help="LEFT of MODEL has the name RIGHT in OTHER.")
 @known_option("--map-file", shell_complete=files)
 @tensor_lists(outputs="Compare these tensors of MODEL; NAME is the tensor's name in OTHER.")
 @known_option("--pre", shell_complete=files)
@@ -48,9 +48,10 @@ if TYPE_CHECKING:
 def command(context: click.Context, /, model: str, other: str | None, as_json: bool, **options: Any) -> None:
     """Check that a model loads and runs, or compare two models.
 
-    Outputs are paired by name; an output without a partner is a failure. The graphs are run as written, and then as
-    TensorFlow optimizes them (Grappler). Differences that do not show in the outputs are listed; replaced nodes are
-    also run in isolation on random inputs. With two devices (--device cpu,gpu), MODEL is compared with itself.
+    Outputs are paired by name. If an output has no partner, the validation fails. The graphs are run without
+    optimization, and then again with TensorFlow's optimizer (Grappler). Differences that do not show in the outputs are
+    listed. Replaced nodes are also run in isolation on random inputs. With two devices (--device cpu,gpu), MODEL on one
+    device is compared with MODEL on the other device.
 
     \b
     Examples:

@@ -59,7 +59,8 @@ def command(
 ) -> None:
     """Draw the scopes of a graph as a tree or a picture.
 
-    Neighbours of the same structure are shown as one line. Without --depth, the tree is as deep as fits the screen.
+    Neighbouring scopes with the same structure share one line. Without --depth, the tree shows as many levels as fit on
+    the screen.
 
     \b
     Examples:
