@@ -305,15 +305,21 @@ class Graph:
 
     def set_inputs(self, node: Node, inputs: Iterable[Output]) -> None:
         """Gives NODE these data inputs. Control inputs stay."""
+        _check_node(node, "Graph.set_inputs")
         self.set_reads(node, inputs, node.controls)
 
     def set_controls(self, node: Node, controls: Iterable[Node]) -> None:
         """Gives NODE these control inputs, each once. Data inputs stay."""
+        _check_node(node, "Graph.set_controls")
         self.set_reads(node, node.inputs, dict.fromkeys(controls))
 
     def set_reads(self, node: Node, inputs: Iterable[Output], controls: Iterable[Node]) -> None:
         """Gives NODE these data inputs, and these control inputs."""
-        data, waits = tuple(inputs), tuple(controls)
+        _check_node(node, "Graph.set_reads")
+        data = tuple(item if type(item) is Output else self._meant_input(item, "Graph.set_inputs") for item in inputs)
+        waits = tuple(
+            item if type(item) is Node else self._meant_control(item, "Graph.set_controls") for item in controls
+        )
         node.assign(self._journal, "_inputs", data)
         node.assign(self._journal, "_controls", waits)
         self._overlay.note_users(node, (*(output.node for output in data), *waits))
@@ -322,6 +328,8 @@ class Graph:
     def set_colocated(self, node: Node, others: Iterable[Node]) -> None:
         """Colocates NODE with OTHERS."""
         new = tuple(others)
+        for item in (node, *new):
+            _check_node(item, "Graph.set_colocated")
         node.assign(self._journal, "_colocated", new)
         self._overlay.note_colocated(node, new)
         self._overlay.touch(node)
@@ -335,16 +343,21 @@ class Graph:
         if type(value) not in (bytes, type(None)):
             expected = "bytes (a serialised AttrValue) or None; gds.set_attr accepts plain values"
             raise ArgumentError("Graph.set_attr", "value", expected, found=value)
+        _check_node(node, "Graph.set_attr")
         node.assign_attr(self._journal, key, value)
         self._overlay.touch(node)
 
     def set_op(self, node: Node, op: str) -> None:
         """Makes NODE another op. Its attrs and inputs are the caller's to put right."""
+        _check_node(node, "Graph.set_op")
+        _check_text(op, "Graph.set_op", "op")
         node.assign(self._journal, "_op_override", op)
         self._overlay.touch(node)
 
     def set_device(self, node: Node, device: str) -> None:
         """Sets the device string of NODE."""
+        _check_node(node, "Graph.set_device")
+        _check_text(device, "Graph.set_device", "device")
         node.assign(self._journal, "_device_override", device)
         self._overlay.touch(node)
 
@@ -442,6 +455,8 @@ class Graph:
         for value in (attrs or {}).values():
             if not isinstance(value, bytes):
                 raise ArgumentError("Graph.add", "attrs", "bytes (serialised AttrValues)", found=value)
+        for key, text in (("name", name), ("op", op), ("device", device)):
+            _check_text(text, "Graph.add", key)
         node = Node(self, name, None, base_name=None)
         node.assign(self._journal, "_op_override", op)
         node.assign(self._journal, "_device_override", device)
@@ -451,19 +466,19 @@ class Graph:
         self.set_reads(node, reads, dict.fromkeys(waits))
         return node
 
-    def _meant_input(self, item: object) -> Output:
+    def _meant_input(self, item: object, function: str = "Graph.add") -> Output:
         if isinstance(item, str):
             try:
                 return self.tensor(item)
             except GdsurgeonError as error:
-                error.function = "Graph.add"
+                error.function = function
                 raise
-        raise ArgumentError("Graph.add", "inputs", "Output or str", found=item)
+        raise ArgumentError(function, "inputs", "Output or str", found=item)
 
-    def _meant_control(self, item: object) -> Node:
+    def _meant_control(self, item: object, function: str = "Graph.add") -> Node:
         if isinstance(item, str):
             return self[item.removeprefix("^")]
-        raise ArgumentError("Graph.add", "controls", "Node or str", found=item)
+        raise ArgumentError(function, "controls", "Node or str", found=item)
 
     def add_copy(self, name: str, original: Node, *, after: Node | None = None) -> Node:
         """Adds a copy of ORIGINAL, of this graph or another, without inputs; its weights are copied by span.
@@ -763,6 +778,16 @@ class Graph:
         import gdsurgeon  # an arrow that points up, as in `save`
 
         return f'<iframe srcdoc="{escape(gdsurgeon.picture(self))}" style="width:100%;height:640px;border:0"></iframe>'
+
+
+def _check_node(node: object, function: str) -> None:
+    if type(node) is not Node:
+        raise ArgumentError(function, "node", "Node", found=node)
+
+
+def _check_text(text: object, function: str, argument: str) -> None:
+    if not isinstance(text, str):
+        raise ArgumentError(function, argument, "str", found=text)
 
 
 class Savepoint(NamedTuple):

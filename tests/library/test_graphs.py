@@ -108,6 +108,10 @@ TRAPS: dict[str, tuple[Callable[[gds.Graph], object], str]] = {
     "a control input that is none": (lambda g: g.add("c", "Relu", (), [3]), "bad-type"),  # type: ignore[list-item]
     "an attr that is not serialised": (lambda g: g.add("c", "Relu", attrs={"T": 1}), "bad-type"),  # type: ignore[dict-item]
     "a value that is not serialised": (lambda g: g.set_attr(g["y"], "T", [1]), "bad-type"),  # type: ignore[arg-type]
+    "inputs of a node that are none": (lambda g: g.set_inputs(g["y"], ["x", 3]), "bad-type"),  # type: ignore[list-item]
+    "a name for a node": (lambda g: g.set_controls("y", ()), "bad-type"),  # type: ignore[arg-type]
+    "a device that is no text": (lambda g: g.set_device(g["y"], 3), "bad-type"),  # type: ignore[arg-type]
+    "an op that is no text": (lambda g: g.add("c", 3), "bad-type"),  # type: ignore[arg-type]
     "a key that is no name": (lambda g: g[3], "bad-type"),  # type: ignore[index]
     "a node of another graph": (lambda g: gds.remove(g, [small()["x"]]), "other-graph"),
     "a node that is pickled": (lambda g: pickle.dumps(g["x"]), "not-picklable"),
