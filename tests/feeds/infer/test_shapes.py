@@ -293,7 +293,7 @@ def test_where_no_shape_fits_that_is_said_with_the_option_that_helps(tmp_path: P
         operated(tmp_path, m, lambda g: gds.rename(g, [("y", "z")]))
     assert caught.value.exit_code == 7
     assert caught.value.message.startswith(f"{tmp_path / 'model.pb'} does not run on generated feeds (x [")
-    assert hint_of(caught.value) is not None and hint_of(caught.value).startswith("--shape NAME=1,2,3")
+    assert "--shape NAME=1,2,3" in (hint_of(caught.value) or "")
     proof = operated(
         tmp_path, m, lambda g: gds.rename(g, [("y", "z")]), overrides=Overrides(shapes={"x": (4, 17)})
     ).proof
