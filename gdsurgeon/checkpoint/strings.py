@@ -41,7 +41,7 @@ def _decoded(data: bytes, count: int) -> tuple[list[bytes], int]:
     crc, middle = _crc_of_lengths(lengths), data[at : at + 4]
     at += 4
     if at + sum(lengths) != len(data):
-        raise WireError("the strings do not fill the bytes of their tensor", at)
+        raise WireError("the size of the strings differs from the size of their tensor", at)
     if middle != struct.pack("<I", mask(crc)):
         raise WireError("the checksum of the string lengths is wrong", at)
     masked = mask(extend(extend(crc, middle), data[at:]))
@@ -78,5 +78,5 @@ def checksum_of_variants(data: bytes, count: int) -> int:
             raise WireError("the checksum of a variant is wrong", end)
         crc = extend(crc, data[end:at])
     if at != len(data):
-        raise WireError("the variants do not fill the bytes of their tensor", at)
+        raise WireError("the size of the variants differs from the size of their tensor", at)
     return mask(crc)

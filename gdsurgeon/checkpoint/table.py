@@ -154,7 +154,7 @@ class Table:
         self.check(self._filters)
         footer = _footer(_encode(self._filters), _encode(self._index))
         if self.source.size != at + _FOOTER or self.source.read(at, _FOOTER) != footer:
-            raise self._corrupt(f"its last bytes, from offset {at:,} on, are not what a table ends with")
+            raise self._corrupt(f"its last bytes, from offset {at:,} on, are not the end of a table")
 
     def _compression(self, block: Block) -> int:
         self._check_bounds(block)

@@ -116,7 +116,7 @@ def _check_options(engine: str | None, options: dict[str, Any]) -> None:
                 raise UsageError(f"{option} needs --run", code="missing-option", facts={"option": option})
     elif engine not in ENGINES:
         raise UsageError(
-            f"--run is for engines; compat --for {engine} --run-in WHEEL runs the converted model in that TensorFlow",
+            f"--run is for engines; compat --for {engine} --run-in WHEEL runs the converted model in this release",
             code="conflicting-options",
             facts={"option": "--run"},
         )

@@ -159,7 +159,11 @@ def _variable(line: str, at: int, variables: Mapping[str, str]) -> tuple[str, in
         UsageError: the variable is not set.
     """
     if line[at : at + 1] == "(":
-        raise UsageError("$(...) is not run: set $VAR with --var VAR=VALUE", code="bad-script", facts={"value": "$("})
+        raise UsageError(
+            "a command in $(...) is not run: use a variable $VAR, and set it with --var VAR=VALUE",
+            code="bad-script",
+            facts={"value": "$("},
+        )
     if line[at : at + 1] == "{":
         end = line.find("}", at)
         name, after = line[at + 1 : end], end + 1

@@ -86,7 +86,9 @@ class ScriptEdits:
             except GdsurgeonError as error:
                 error.place_at(called)
                 if isinstance(line, ScriptLine) and variables.are_left_in(line.words):
-                    error.hint = error.hint or "between ' and ' $VAR stands for itself: \" and \" have its value"
+                    error.hint = (
+                        error.hint or "single quotes keep $VAR as it is; double quotes replace $VAR by its value"
+                    )
                 faults.append(error)
         terminal.command = "apply"
         try:

@@ -64,7 +64,11 @@ def check_is_edit(words: Sequence[Word]) -> None:
         if word.startswith("~/"):
             raise UsageError("'~' is not replaced: use $HOME", code="bad-script", facts={"value": "~"})
         if "`" in word:
-            raise UsageError("`...` is not run: set $VAR with --var VAR=VALUE", code="bad-script", facts={"value": "`"})
+            raise UsageError(
+                "a command in `...` is not run: use a variable $VAR, and set it with --var VAR=VALUE",
+                code="bad-script",
+                facts={"value": "`"},
+            )
     if bare[-1] == "&":
         raise UsageError("an edit cannot run in the background: leave out '&'", code="bad-script", facts={"value": "&"})
 

@@ -69,7 +69,7 @@ def held_by(graph: Graph, served: Served, function: SignatureFunction) -> dict[s
         if place is not None and place >= len(inputs):
             bound = function.bound[place - len(inputs)]
             if held.setdefault(mine.node.name, bound) != bound:
-                raise Unlike(f"{quoted(mine.node.name)} stands for two different objects")
+                raise Unlike(f"{quoted(mine.node.name)} refers to two different objects")
         elif place is not None or mine in inputs:
             if place is None or mine != inputs[place]:
                 raise Unlike(f"{quoted(mine.name)} is not argument {place} of the function")

@@ -276,7 +276,13 @@ def _initialised(copied: NodeCopy, assigned: Sequence[Node]) -> list[str]:
         return []
     cloned = f"; the {len(assigned):,} nodes of their initializers are cloned as well" if assigned else ""
     names = [copied.nodes[node].name for node in found]
-    return [Remark(f"run first, to initialize the clone: {named(names, 4, quoted)}{cloned}", "run-before", nodes=names)]
+    return [
+        Remark(
+            f"to initialize the clone, run these nodes first: {named(names, 4, quoted)}{cloned}",
+            "run-before",
+            nodes=names,
+        )
+    ]
 
 
 def _notes(copied: NodeCopy, shared: set[Node], *others: Outside | LeftOut | Beside) -> list[str]:

@@ -146,7 +146,7 @@ def _waited_for(
     one = len(names) == 1
     yield Remark(
         f"{counted(len(names), 'node')} ({named(names, 3)}) {'stays' if one else 'stay'} only because of "
-        f"control dependencies, such as that of {quoted(topology.name(user))} on "
+        f"control dependencies, for example because {quoted(topology.name(user))} runs after "
         f"{quoted(topology.name(producer))}",
         "only-waited-for",
         nodes=names,

@@ -250,7 +250,9 @@ def _place_of(topology: Topology, outputs: Sequence[Output], edges: Boundary, ex
     ids = [topology.id_of(node) for node in exported]
     places = {(frames.of[number], flow.sides[number]) for number in ids}
     if len(places) > 1:
-        message = "the outputs of the selection are in different loops or branches; select these as a whole"
+        message = (
+            "the outputs of the selection are in different loops or branches; select these loops or branches completely"
+        )
         raise EditError(message, code="crosses-branch", facts={"nodes": [topology.name(number) for number in ids]})
     place = _CallSite(frames, flow, *places.pop())
     for tensor in edges.inputs:
@@ -277,7 +279,7 @@ def _outputs(
     for name in keep:
         node = topology.graph[name]
         if node not in chosen:
-            message = f"{quoted(name)} is to keep its name, but is not among the selected nodes"
+            message = f"{quoted(name)} must keep its name, but is not among the selected nodes"
             raise EditError(message, code="not-selected", facts={"node": name})
         wanted.add(node)
     read = {output.node for output in edges.inside} | {o.node for o, uses in edges.outer_uses.items() if uses}

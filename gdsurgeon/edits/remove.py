@@ -373,8 +373,8 @@ def _check_control_flow(
                 loop = frames.names[own[0]] if own[0] >= 0 else None
                 where = "a branch of a conditional" if loop is None else f"the while loop {quoted(loop)}"
                 raise EditError(
-                    f"{quoted(user.name)} would no longer run in {where}: the edit would remove its last edge "
-                    "from there",
+                    f"{quoted(user.name)} would no longer run in {where}: the edit would remove the last edge "
+                    f"that makes this node a part of {'the branch' if loop is None else 'the loop'}",
                     code="leaves-branch" if loop is None else "leaves-loop",
                     facts={"node": user.name, "loop": loop},
                 )
@@ -391,7 +391,7 @@ def _check_merge(user: Node, members: dict[Node, None], place: dict[Output, Outp
         if output.node in members and (new.node in members or sides(new) != sides(output)):
             raise EditError(
                 f"{quoted(user.name)} (Merge) uses {quoted(output.name)} from one branch, but the replacement "
-                "runs in any case",
+                "runs for both branches",
                 code="crosses-branch",
                 facts={"node": user.name, "tensor": output.name},
             )

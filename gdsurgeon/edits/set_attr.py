@@ -82,7 +82,7 @@ def set_attr(
     if op:
         if remove:
             raise UsageError(
-                "a new op keeps no attr that it does not have: remove no attrs with op=",
+                "op= already removes the attrs that the new op does not have: do not give attrs to remove",
                 code="conflicting-options",
                 facts={"attr": list(remove)},
             )
@@ -135,7 +135,7 @@ def _wanted(values: Iterable[tuple[str, str]], remove: Sequence[str]) -> list[_W
             )
         if key == COLOCATION_ATTR:
             raise EditError(
-                f"{quoted(COLOCATION_ATTR)} cannot be set: colocations follow the names of nodes",
+                f"{quoted(COLOCATION_ATTR)} cannot be set: colocations are updated when nodes are renamed",
                 code="not-text",
                 advice="remove-attr",
                 facts={"key": COLOCATION_ATTR},
@@ -298,7 +298,7 @@ def _check_fit(changes: Changes) -> None:
     found = misfits(changes)
     if not found:
         return
-    hint = "select nodes that must change together at once"
+    hint = "select all nodes that must change together"
     if len(found) == 1:
         raise EditError(found[0], code=found[0].code, facts=found[0].facts, hint=hint)
     raise EditError(

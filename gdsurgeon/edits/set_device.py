@@ -220,7 +220,7 @@ class _Mapping:
             for part in {*(wanted or {}), *new, *(("id",) if "type" in {*(wanted or {}), *new} else ())}:
                 if given.setdefault(part, new.get(part)) != new.get(part):
                     raise EditError(
-                        f"two of the pairs give different new devices for {quoted(device)}",
+                        f"two pairs give different new devices for {quoted(device)}",
                         code="given-twice",
                         facts={"device": device},
                     )

@@ -80,7 +80,7 @@ def resolved(graph: Graph, key: str, served: Served) -> Served:
         if above[number] and node.output not in starts.values():
             line = f"the outputs of the signature {quoted(key)} depend on {quoted(node.name)}"
             facts = {"signature": key, "node": node.name}
-            raise EditError(f"{line}, which is not one of its inputs", code="no-such-input", facts=facts)
+            raise EditError(f"{line}, which is not an input of the signature", code="no-such-input", facts=facts)
     return Served(
         {name: tensor.name for name, tensor in starts.items()},
         {name: tensor.name for name, tensor in ends.items()},

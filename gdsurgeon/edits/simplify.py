@@ -461,10 +461,8 @@ def _refusals(names: Sequence[str]) -> list[Remark]:
     """That the Reshapes NAMES are gone, which some inputs did not pass."""
     if not names:
         return []
-    text = (
-        f"{counted(len(names), 'Reshape')} removed that would refuse some inputs ({named(names, 3)}): a constant that"
-    )
-    text += " follows from the shape is now returned for these inputs as well"
+    text = f"{counted(len(names), 'Reshape')} removed that would fail for some inputs ({named(names, 3)}): for these"
+    text += " inputs, a constant that follows from the shape is now returned"
     return [Remark(text, "checks-removed", ops={"Reshape": len(names)}, nodes=list(names))]
 
 

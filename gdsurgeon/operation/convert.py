@@ -215,7 +215,7 @@ def _output(out: str, folder: str, *, is_text: bool) -> Output:
         return OutputFile(out)
     if out in STANDARD_OUTPUT:
         raise UsageError(
-            "a SavedModel is converted into a folder: name one, or name the file in it to convert only that file",
+            "a SavedModel is converted into a folder: name a folder, or convert only a file of the SavedModel",
             code="bad-value",
             facts={"option": "out"},
         )
@@ -244,8 +244,8 @@ def _check_same(read: _Read, staged: str, *, is_text: bool) -> None:
         before, after = read.message(), read._replace(source=source, is_text=is_text).message()
         if _spelt(before) != _spelt(after):
             raise ValidationError(
-                f"the result, read back, differs from {printable(read.source.name)}: text has only one NaN, "
-                "without its bits",
+                f"the result, read back, differs from {printable(read.source.name)}: text stores every NaN "
+                "as the same value",
                 details=tuple(_differing(before, after)),
                 code="differs",
             )

@@ -219,8 +219,8 @@ def _prefix(file: Output, checkpoint: CopiedCheckpoint, in_place: bool) -> str:
         return checkpoint.checkpoint.prefix
     if file.is_stream or not file.name.endswith(SUFFIX):
         raise UsageError(
-            f"{printable(file.name)} cannot be the output: the checkpoint with the keys of the cloned "
-            f"variables needs a file named NAME{SUFFIX} next to it",
+            f"{printable(file.name)} cannot be the output: it must be named NAME{SUFFIX}. The checkpoint with "
+            "the keys of the cloned variables is then written next to it, under NAME",
             code="bad-name",
             facts={"file": file.name, "expected": f"NAME{SUFFIX}"},
         )

@@ -211,7 +211,7 @@ def _steps(before: Graph, after: Graph, results: EditResult | Applied | Sequence
     states = after.states(given)
     if states is None and len(given) > 1:
         raise UsageError(
-            "these are not the results of the last edits of the graph, in their order",
+            "the given results must be those of the last edits of the graph, in the order of the edits",
             code="other-graph",
             facts={"argument": "results", "count": len(given)},
             hint="give the result of each edit since BEFORE; gds.apply makes edits that are functions of your own",

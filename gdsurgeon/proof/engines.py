@@ -310,7 +310,7 @@ def told(output: EngineOutput) -> str:
     if not output.max_abs:
         return "the same"
     if not isfinite(output.max_abs):
-        return "one is a number where the other is NaN or infinite"
+        return "one is a number, and the other is NaN or infinite"
     part = f" ({output.relative:.1e} of the largest element)" if output.relative not in (None, inf) else ""
     return f"largest difference {output.max_abs:.1e}{part}"
 

@@ -47,14 +47,14 @@ class Tensor:
             if dtype != STRING:
                 raise TypeError(f"a tensor of {kind.name} is made from bytes, not from a list")
             if len(data) != count:
-                raise ValueError(f"{len(data)} strings do not fill the shape {list(self.shape)}")
+                raise ValueError(f"{len(data)} strings do not match the shape {list(self.shape)}")
             self.data = data
             return
         if dtype == STRING:
             raise TypeError("a tensor of strings is made from a list of bytes")
         view = memoryview(data)
         if view.nbytes != count * kind.size:
-            raise ValueError(f"{view.nbytes} bytes do not fill {kind.name} of shape {list(self.shape)}")
+            raise ValueError(f"{view.nbytes} bytes do not match {kind.name} of shape {list(self.shape)}")
         # cast() refuses views without elements.
         self.data = view.cast("B") if view.nbytes else memoryview(b"")
 
@@ -117,7 +117,7 @@ def from_numpy(array: object, dtype: int | None = None) -> Tensor:
     if number is None or number not in DTYPES:
         raise TypeError(f"TensorFlow has no element type {array.dtype.name}")
     if DTYPES[number].size != array.dtype.itemsize:
-        raise TypeError(f"{array.dtype.name} elements cannot stand for {dtype_name(number)}")
+        raise TypeError(f"{array.dtype.name} elements cannot be stored as {dtype_name(number)}")
     words = array.reshape(-1).view(np.uint8).data if array.size else b""
     return Tensor(number, array.shape, words)
 

@@ -28,7 +28,9 @@ class Chain:
         self.steps = steps
         for place, written in enumerate(steps):
             if side and side not in written.step.sides:
-                raise EditError(f"{self.name(place)}: it must be used {written.step.sides[0]} a model, not {side} it")
+                raise EditError(
+                    f"{self.name(place)}: this step is for use {written.step.sides[0]} a model, not {side} a model"
+                )
 
     def name(self, place: int) -> str:
         """What the step at PLACE is called in a message: with its place where there are several of the name."""

@@ -136,7 +136,7 @@ def _first(found: Iterable[str], most: int) -> Iterator[str]:
     rows = list(found)
     yield from rows[:most]
     if len(rows) > most:
-        yield Line("    and {more} more ({verbose} and {as_json} have all)", more=f"{len(rows) - most:,}")
+        yield Line("    and {more} more ({verbose} and {as_json} print all)", more=f"{len(rows) - most:,}")
 
 
 def _tensor_lines(inspection: Inspection, tensors: Sequence[TensorInfo], most: int) -> Iterator[str]:

@@ -225,7 +225,7 @@ def _nowhere(node: Node) -> str:
     """That the value of a variable is not there."""
     if not isinstance(node.graph, Graph) or node.graph.serving is None:
         return "  no value  the file has no value of this variable"
-    return Line("  no value  a variable has its value in a checkpoint: name it with {checkpoint}")
+    return Line("  no value  the value of a variable is in its checkpoint: name the checkpoint with {checkpoint}")
 
 
 def _statistics(value: ConstantValues) -> Iterator[tuple[str, str]]:

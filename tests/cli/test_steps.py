@@ -118,8 +118,8 @@ def test_inputs_and_outputs_that_are_not_meant(there: Desk) -> None:
     assert "no node 'imag'" in said("add-preprocessing", "--at", "imag")
     assert said("add-preprocessing", "--at", "y") == (
         "Error: 'y' of model.pb is a Relu, not a Placeholder\n"
-        "Hint: gdsurgeon extract model.pb --inputs y --outputs ... -o OUT makes it an input; a script of apply can do "
-        "this and add the steps\n"
+        "Hint: gdsurgeon extract model.pb --inputs y --outputs ... -o OUT makes the tensor an input; a script of apply "
+        "can do this and add the steps\n"
     )
     assert "Did you mean" not in said("add-preprocessing", "--at", "nothing")
 

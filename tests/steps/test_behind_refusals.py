@@ -189,7 +189,7 @@ def test_elsewhere_results_have_no_place() -> None:
         inserted("nms(boxes, yxyx)", model(), "y")
     with pytest.raises(EditError, match="from-letterbox: requires two outputs of a model"):
         inserted("from-letterbox(boxes, yxyx)", model(), "y")
-    with pytest.raises(EditError, match="softmax: it must be used behind a model, not in front of it"):
+    with pytest.raises(EditError, match="softmax: this step is for use behind a model, not in front of a model"):
         preprocessing("softmax", model())
 
 

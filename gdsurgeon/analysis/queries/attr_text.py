@@ -29,7 +29,7 @@ _WANTED = {
     "float": "a float",
     "bool": "a bool: true or false",
     "type": "a type such as float32 or DT_FLOAT",
-    "shape": "a shape such as ?,224,3 ([] is a scalar, ... an unknown rank)",
+    "shape": "a shape such as ?,224,3 ([] is a scalar, '...' is an unknown rank)",
     "string": "a string",
     "func": "the name of a function",
 }

@@ -169,7 +169,7 @@ def _unpack(call: Call) -> Sequence[Shape]:
     at = axis_of(call.number("axis"), len(shape))
     part = shape[:at] + shape[at + 1 :]
     if shape[at] not in (UNKNOWN, number):
-        raise Misfit(f"it unpacks {format_shape(shape)} into {number}", [part] * number)
+        raise Misfit(f"it unpacks {format_shape(shape)} into {number} tensors", [part] * number)
     return [part] * number
 
 
@@ -183,7 +183,7 @@ def _split(call: Call) -> Sequence[Shape]:
     at = axis_of(axis, len(shape))
     dim = shape[at]
     if dim >= 0 and dim % number:
-        raise Misfit(f"it splits {format_shape(shape)} into {number} along axis {at}")
+        raise Misfit(f"it splits {format_shape(shape)} into {number} parts along axis {at}")
     return [(*shape[:at], dim // number if dim >= 0 else UNKNOWN, *shape[at + 1 :])] * number
 
 
@@ -231,7 +231,7 @@ def _pad(call: Call) -> Sequence[Shape]:
     if pads is None:
         return [(UNKNOWN,) * len(shape)]
     if len(pads) != 2 * len(shape):
-        raise Misfit(f"{format_shape(shape)} is padded in {len(pads) // 2} dimensions")
+        raise Misfit(f"its paddings are for {len(pads) // 2} dimensions, but its input is {format_shape(shape)}")
     out: list[int] = []
     for i, dim in enumerate(shape):
         before, after = pads[2 * i : 2 * i + 2]
@@ -264,7 +264,9 @@ def _slice(call: Call) -> Sequence[Shape]:
             fits = fits and (dim < 0 or (begin or 0) + size <= dim)
             out.append(size)
     if not fits:
-        raise Misfit(f"it cuts {format_target(sizes)} from {format_target(begins)} on out of {format_shape(shape)}")
+        raise Misfit(
+            f"its slice of size {format_target(sizes)} at {format_target(begins)} is not inside {format_shape(shape)}"
+        )
     return [tuple(out)]
 
 
@@ -278,7 +280,8 @@ def _strided_slice(call: Call) -> Sequence[Shape]:
             out.append(1)
             continue
         if at >= len(shape):
-            raise Misfit(f"it cuts {len([x for x in spec if x != 'new'])} dimensions of {format_shape(shape)}")
+            count = len([x for x in spec if x != "new"])
+            raise Misfit(f"its slice has {count} dimensions, but its input is {format_shape(shape)}")
         if isinstance(item, slice):
             out.append(_interval(shape[at], item))
         elif isinstance(item, int) and shape[at] >= 0 and not -shape[at] <= item < shape[at]:

@@ -147,7 +147,7 @@ def _bias_add(call: Call) -> Sequence[Shape]:
         return [shape]
     at = 1 if first else axis_of(-1, len(shape))
     if shape[at] >= 0 and channels >= 0 and shape[at] != channels:
-        raise Misfit(f"it adds {channels} biases to {format_shape(shape)}", [shape])
+        raise Misfit(f"its {channels} biases do not fit the channels of {format_shape(shape)}", [shape])
     return [(*shape[:at], merge_dims(shape[at], channels), *shape[at + 1 :])]
 
 
@@ -209,7 +209,7 @@ def _fused_batch_norm(call: Call) -> Sequence[Shape]:
     for index in range(1, 3 if call.attr("is_training") else 5):
         (found,) = call.ranked(index, 1)
         if channels >= 0 and found >= 0 and channels != found:
-            raise Misfit(f"it has {found} scales for the channels of {format_shape(shape)}", [shape])
+            raise Misfit(f"its {found} scales do not fit the channels of {format_shape(shape)}", [shape])
         channels = merge_dims(channels, found)
     return [(*shape[:at], channels, *shape[at + 1 :]), *([(channels,)] * 4)]
 

@@ -179,7 +179,7 @@ def _space_and_depth(call: Call) -> Sequence[Shape]:
         block = 1 if axis == 0 else size * size if axis == at else size
         grows = (axis == at) == to_depth
         if dim >= 0 and not grows and dim % block:
-            raise Misfit(f"blocks of {size} of {format_shape(shape)}")
+            raise Misfit(f"{format_shape(shape)} cannot be divided into blocks of {size}")
         out.append(UNKNOWN if dim < 0 else dim * block if grows else dim // block)
     return [tuple(out)]
 

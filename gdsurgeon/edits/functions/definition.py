@@ -52,7 +52,7 @@ def why_not_in_function(node: Node) -> Remark | None:
     if definition is None:
         return Remark("the op is unknown in this version of TensorFlow", "no-such-op")
     if node.op in CONTROL_FLOW:
-        return Remark("it is version 1 control flow, which a function cannot hold", "control-flow")
+        return Remark("it is version 1 control flow, which a function cannot contain", "control-flow")
     if node.op in PLACEHOLDERS:
         return Remark("it is an input of the graph", "is-input")
     if any(dtype > REF for dtype in (*(node.output_dtypes or ()), *(node.input_dtypes or ()))):

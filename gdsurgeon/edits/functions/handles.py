@@ -200,8 +200,8 @@ class Handles:
                 taken = inner.held.get(argument.output)
                 if taken is not None and slot not in place.read.get(node, {}):
                     raise EditError(
-                        f"{quoted(node.name)}{place.called} calls {quoted(name)} with a different handle than "
-                        f"that of {quoted(taken.variable)}; one argument cannot be both a value and a handle",
+                        f"{quoted(node.name)}{place.called} calls {quoted(name)} with a handle that is not "
+                        f"the handle of {quoted(taken.variable)}; one argument cannot be both a value and a handle",
                         code="needs-handle",
                         facts={"node": node.name, "function": name, "variable": taken.variable},
                     )

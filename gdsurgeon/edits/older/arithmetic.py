@@ -53,7 +53,7 @@ def _batch_mat_mul(site: Site) -> str:
 def _batch_norm(site: Site) -> str:
     if any(index > 4 for index in site.reads()):
         return Remark(
-            "its output 5, which only gradients use, is used: remove the gradients with extract", "output-read"
+            "its output 5, which exists only for gradients, is used: remove the gradients with extract", "output-read"
         )
     return site.become("FusedBatchNormV2")
 

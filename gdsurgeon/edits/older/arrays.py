@@ -27,7 +27,7 @@ def _gather(site: Site) -> str | None:
     if not isinstance(count, int) or count == 0:
         return None
     if along is None or along.values != [count]:
-        return Remark("only gathering along the axis batch_dims, a constant, has an older equivalent", "other-axis")
+        return Remark("it has an older equivalent only if its axis is a constant that equals batch_dims", "other-axis")
     dtype, kind = site.dtype(0), site.dtype(1)
     whole = shape_of(site, params, "shape")
     ends = {name: site.ints(name, [number]) for name, number in (("begin", 0), ("dims", count), ("next", count),

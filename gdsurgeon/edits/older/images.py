@@ -26,7 +26,7 @@ def _nms(site: Site) -> str:
             return Remark("it changes scores (soft_nms_sigma is not a constant 0)", "lowers-scores")
     if (site.reads() | site.returns()) - {0}:
         return Remark(
-            "more than its first output is used: compute the scores with GatherV2 and the count with Size",
+            "not only its first output is used: compute the scores with GatherV2 and the count with Size",
             "output-read",
         )
     return site.become("NonMaxSuppressionV3", inputs[:5], drop=_MORE)
@@ -36,7 +36,7 @@ def _nms_v3(site: Site) -> str:
     """The boxes of V2, without those whose score is not above the threshold: they are made the last, NaN ones, too."""
     site.note(
         "NonMaxSuppressionV2 treats boxes with infinite or NaN coordinates differently; for finite boxes it "
-        "selects the same"
+        "selects the same boxes"
     )
     boxes, scores, most, overlap, threshold = site.node.inputs
     dtype = base_dtype(scores.dtype)

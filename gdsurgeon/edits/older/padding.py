@@ -40,7 +40,7 @@ def _largest(site: Site) -> str | None:
     dtype = DTYPES.get(site.dtype(0))
     if dtype is None or not dtype.code:
         return Remark(
-            f"it is {dtype_name(site.dtype(0))}, whose least value is unknown: add a Cast before it",
+            f"it is {dtype_name(site.dtype(0))}, whose smallest value is unknown: add a Cast before it",
             "unsupported-dtype",
             dtype=dtype_name(site.dtype(0)),
         )

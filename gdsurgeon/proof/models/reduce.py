@@ -81,8 +81,8 @@ def reduced(search: DivergenceSearch, guilty: Guilty) -> Reduced:
             break
         given |= wider
     raise NotValidatedError(
-        f"no subgraph around {quoted(guilty.node)} differs in isolation, so nothing was reduced: the whole "
-        "graphs are needed",
+        f"no subgraph around {quoted(guilty.node)} differs in isolation, so nothing was reduced: only the "
+        "whole graphs show the difference",
         code="not-reduced",
     )
 

@@ -56,7 +56,7 @@ def _fields(data: memoryview) -> Iterator[tuple[int, memoryview]]:
         elif kind == 2:
             size, place = _varint(data, place)
             if size > len(data) - place:
-                raise ValueError("a field is longer than what it is in")
+                raise ValueError("a field is longer than the message that contains it")
             yield tag >> 3, data[place : place + size]
             place += size
         else:
@@ -67,7 +67,7 @@ def _varint(data: memoryview, place: int) -> tuple[int, int]:
     number = shift = 0
     while True:
         if place >= len(data):
-            raise ValueError("it ends within a number")
+            raise ValueError("the data ends inside a number")
         byte = data[place]
         number |= (byte & 127) << shift
         place += 1
