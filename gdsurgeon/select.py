@@ -282,7 +282,8 @@ def matching_ends() -> Iterator[None]:
         raise EditError(
             f"a regular expression took longer than {PATIENCE} s",
             code="timed-out",
-            hint="avoid a repetition inside a repetition, such as (a+)+: it takes very long on names that do not match",
+            hint="avoid a repetition inside a repetition, such as (a+)+: such a pattern takes very "
+            "long on names that do not match",
         )
 
     try:

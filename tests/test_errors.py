@@ -45,7 +45,7 @@ def test_an_error_for_machines() -> None:
 def test_advice_is_told_as_the_command_calls_its_options() -> None:
     error = InputError("broken", hint="look", advice=("do-without-running", "repair"))
     assert hint_of(error, "rename") == (
-        "look; --validate structure does not run it; --validate none allows an edit that repairs it"
+        "look; --validate structure does not run it; --validate none allows an edit that repairs the graph"
     )
     assert hint_of(error, "validate") == "look; --validate structure does not run it"
     assert hint_of(InputError("broken", advice="repair"), "validate") is None

@@ -81,7 +81,8 @@ HINTS: Mapping[str, str] = {
     "do-without-running": "--validate structure does not run it",
     "do-without-tensorflow": "--validate structure does not need TensorFlow",
     "export-keras": "keras.saving.load_model({file!r}, compile=False).export('DIR') writes a SavedModel to DIR",
-    "feed": "--feed NAME=VALUE, --feeds FILE.npz or --shape NAME=1,2,3 set it; --validate structure runs nothing",
+    "feed": "--feed NAME=VALUE, --feeds FILE.npz or --shape NAME=1,2,3 set the input; "
+    "--validate structure runs nothing",
     "fix-batch": "--fix-batch makes each Reshape accept any batch size",
     "free-scope": "without --prefix, a free name such as gradients_1 is used",
     "freeze-first": "gdsurgeon freeze {model} -o OUT converts them to constants",
@@ -132,7 +133,7 @@ HINTS: Mapping[str, str] = {
     "remove-attr": "--unset {key} removes them",
     "remove-signature": "gdsurgeon signature {model} --delete {key} -o OUT removes it",
     "rename-keys": "checkpoint {prefix} --rename OLD=NEW renames tensors to the names that the model expects",
-    "repair": "--validate none allows an edit that repairs it",
+    "repair": "--validate none allows an edit that repairs the graph",
     "repair-first": "start the script with the line repair",
     "replace-model": "-i replaces MODEL",
     "replace-path": "-o PATH replaces PATH",

@@ -35,7 +35,7 @@ class PartOptions(NamedTuple):
         """Returns RESULT with the claim of --against, or with a note that the proof does not check the steps."""
         if self.against is None:
             if self.steps is not None:
-                text = "the proof does not check the steps; --against FILE.npz compares their results with yours"
+                text = "the proof does not check the steps; --against FILE.npz compares their results with your values"
                 result.notes.append(Remark(text, "steps-not-checked"))
             return result
         from gdsurgeon.edits.against import against
@@ -169,7 +169,7 @@ def _check_emitted(request: Request, emit: str) -> None:
 
     if current_script() is not None:
         raise UsageError(
-            "--emit cannot be used in a script, whose lines write no files",
+            "--emit cannot be used in a script: the lines of a script write no files",
             code="not-in-a-script",
             facts={"option": "--emit"},
         )

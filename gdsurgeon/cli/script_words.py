@@ -135,5 +135,6 @@ def _between_quotes(text: str) -> str:
         if quote not in text:
             return f"{quote}{text}{quote}"
     raise UsageError(
-        f"{quoted(shortened(text, 40))} contains both kinds of quotes, which a text in steps cannot", code="bad-script"
+        f"{quoted(shortened(text, 40))} contains both kinds of quotes, but a text in steps can contain only one kind",
+        code="bad-script",
     )

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.command("to-savedmodel", cls=Command)
 @partial(edit_options, without=("as_v1", "checkpoint"))
 @tensor_lists(
-    inputs="Inputs of a signature. KEY:NAME=TENSOR is an input of signature KEY.  [default: all placeholders]",
+    inputs="Inputs of a signature; KEY:NAME=TENSOR selects signature KEY.  [default: all placeholders]",
     outputs="Outputs of a signature.  [default: all outputs]",
 )
 @known_option("--init", shell_complete=nodes)

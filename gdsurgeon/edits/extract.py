@@ -173,7 +173,8 @@ def _check(topology: Topology, starts: Sequence[Output], ends: Sequence[Output])
     for output in starts:
         if output.node.op not in PLACEHOLDERS and flow.of_tensor(topology.id_of(output.node), output.index):
             raise EditError(
-                f"{quoted(output.name)} is in a branch of a conditional: a placeholder there would always have a value",
+                f"{quoted(output.name)} is in a branch of a conditional: a placeholder in "
+                "a branch would always have a value",
                 code="crosses-branch",
                 facts={"tensor": output.name, "end": "input"},
             )

@@ -105,7 +105,7 @@ def _served(graph: Graph, serving: Serving, keys: Sequence[str]) -> tuple[list[O
             if hit is not None:
                 raise EditError(
                     f"{quoted(hit.name)} is an input of the signature {quoted(key)}, but {quoted(other)} "
-                    "computes it: freeze them separately",
+                    "computes it: freeze the signatures separately",
                     code="is-computed",
                     facts={"signature": key, "tensor": hit.name, "other": other},
                 )

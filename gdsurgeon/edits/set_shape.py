@@ -164,7 +164,7 @@ def _changed(graph: Graph, wanted: Mapping[Node, Shape]) -> dict[Node, Shape]:
             raise EditError(
                 f"{quoted(node.name)} cannot become a scalar: the producer version of "
                 f"{printable(graph.source_name)} is {graph.store.producer}, and before "
-                f"{SCALAR_MEANS_UNKNOWN_BEFORE} this shape meant an unknown shape",
+                f"{SCALAR_MEANS_UNKNOWN_BEFORE} the shape [] meant an unknown shape",
                 code="old-producer",
                 facts={"node": node.name, "expected": SCALAR_MEANS_UNKNOWN_BEFORE, "found": graph.store.producer},
             )

@@ -73,7 +73,7 @@ class Handle:
 
     def __reduce__(self) -> NoReturn:
         raise EditError(
-            f"a {type(self).__name__} cannot be pickled: it is a part of its graph, which can be",
+            f"a {type(self).__name__} cannot be pickled: pickle its graph instead",
             code="not-picklable",
             facts={"value": repr(self)},
         )

@@ -112,7 +112,7 @@ def check_request(request: ValidateRequest) -> None:
             )
     if request.devices and request.other is not None:
         raise UsageError(
-            "two devices compare a model with itself: give only one MODEL, or only one device",
+            "with two devices, a model is compared with itself: give only one MODEL, or only one device",
             code="conflicting-options",
             facts={"option": "devices"},
         )

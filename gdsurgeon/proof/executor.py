@@ -207,7 +207,7 @@ class Executor(Closing):
         if key in self._barred:
             reason, advice = self._barred[key][:2]
             name = printable(self.called.get(key, key))
-            line = Line("loading {graph} may already run it: {reason}", graph=name, reason=reason)
+            line = Line("loading {graph} may already run nodes: {reason}", graph=name, reason=reason)
             raise NotValidatedError(line, code="reaches-outside", advice=(advice, "do-without-running"))
         self._wait(self._loads[key])
 
@@ -363,7 +363,7 @@ class Executor(Closing):
             if _lacks_memory(error):
                 reason = printable(first_line(error.message))
                 raise NotValidatedError(
-                    f"TensorFlow needs more memory than it may use: {reason}",
+                    f"TensorFlow needs more memory than it is allowed to use: {reason}",
                     code="out-of-memory",
                     facts={"limit": memory_budget(), "reason": reason},
                     advice=("more-memory", "do-without-running"),

@@ -153,7 +153,7 @@ def test_what_loading_would_evaluate_is_not_loaded(bench: Bench, level: str, tmp
     assert ran.code == 7
     check_said(
         ran,
-        "loading m.pb may already run it: 'r' (ReadFile) reads or writes outside the graph",
+        "loading m.pb may already run nodes: 'r' (ReadFile) reads or writes outside the graph",
     )
     (tmp_path / SECRET).write_text(CONTENT)
     assert bench.run("m.pb", "--level", level, "--allow-ops").code == 0

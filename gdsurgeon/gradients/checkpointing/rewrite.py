@@ -245,8 +245,8 @@ def _of_no_use(names: Sequence[str]) -> EditError:
     """The error for tensors that are there in any case, or that nothing is computed from."""
     what, they = ("it", "it is") if len(names) == 1 else ("them", "they are")
     return EditError(
-        f"{', '.join(map(quoted, names[:8]))} cannot be used as a checkpoint: {they} kept in any case, or no "
-        f"tensor that gradients read is recomputed from {what}",
+        f"{', '.join(map(quoted, names[:8]))} cannot be used as a checkpoint: {they} always kept, or the "
+        f"gradients need no tensor that is recomputed from {what}",
         code="no-use",
         facts={"tensors": [*names]},
     )
