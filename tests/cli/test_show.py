@@ -234,7 +234,7 @@ def test_long_lists_are_wrapped_and_callers_have_lines_of_their_own(desk: Desk, 
     meta_graphs.put(desk.folder / "sm", values=False)
     lines = shown("y", model="sm")
     assert lines[lines.index("      called  ragged/r/0") + 1] == "      called  serving_default/y"
-    assert shown("w", model="sm")[-1].endswith("in a checkpoint: name it with --checkpoint")
+    assert shown("w", model="sm")[-1].endswith("name the checkpoint with --checkpoint")
     desk.put("v.pb", graph_bytes(node("v", "VariableV2", dtype=FLOAT, shape=(2,))))
     assert shown("v", model="v.pb")[-1] == "  no value  the file has no value of this variable"
 
