@@ -71,7 +71,7 @@ def public(function: F) -> F:
                     arguments[key] = fit(value)
                 except _Unfit as unfit:
                     raise ArgumentError(name, key, str(unfit), found=value) from None
-        graph = next((value for value in arguments.values() if hasattr(value, "savepoint")), None)
+        graph = next((value for value in arguments.values() if getattr(value, "keeps_journal", False)), None)
         try:
             if graph is None:
                 return function(*bound.args, **bound.kwargs)

@@ -44,6 +44,7 @@ class Graph:
         functions: the library of another graph, for the body of one of its functions; None: the file's own.
 
     Attributes:
+        keeps_journal: whether changes are noted, so that public functions can take them back after an error.
         ends: the nodes that stand for the arguments and results of a function, in order, where this is the body of one.
         owner: the graph in whose library that function is; None: this is no body.
         became: says what edits before have made of a node, by the name that it had; '' where they made nothing of it.
@@ -61,6 +62,7 @@ class Graph:
         self.file_bytes = source.size if file_bytes is None else file_bytes
         self.store = Store(source)
         self._nodes: dict[str, Node] = {}  # by the name in the file
+        self.keeps_journal = True
         self._journal = Journal() if functions is None else functions.journal
         self._overlay = Overlay(self._journal)
         self._edits: list[DoneEdit] = []

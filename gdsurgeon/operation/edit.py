@@ -481,6 +481,7 @@ def _loaded(request: Request, output: Output) -> tuple[Model, bool]:
     output.files = model.container.files if model.container is not None else None
     if request.mends:
         model = model._replace(graph=uniquely_named(model.graph))
+    model.graph.keeps_journal = False  # after an error, the graph is not used again
     is_graph = request.form == "graph" or (request.form == "model" and model.container is None)
     text = is_graph and _is_text(request, model.graph, output)
     if not text and not request.dry_run:

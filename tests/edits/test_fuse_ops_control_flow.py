@@ -333,7 +333,7 @@ def test_large_constants_stay_outside() -> None:
     assert graphs.inputs(found) == {"x": [], "weights": [], "call": ["x", "weights"], "y": ["call"]}
     assert [note.as_json() for note in result.notes] == [{"code": "stays-outside", "count": 1}]
     assert run(found, "y", x=[1.0, 2.0]) == [[40_000.0, 60_000.0]]
-    refused(graph(*records), "nothing-left", partial(fused, selection=["weights"]))
+    refused(graph(*records), "nothing-left", partial(fused, nodes=["weights"]))
 
 
 # -- colocation --------------------------------------------------------------------------------------------

@@ -365,7 +365,7 @@ def test_the_json_has_what_was_asked_for(fixtures: Path, capsys: pytest.CaptureF
 
 def test_top_belongs_to_something(fixtures: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(["inspect", "tiny.pbtxt", "--top", "3"]) == 2
-    assert "--top says how many of --sizes or --strings" in capsys.readouterr().err
+    assert "--top needs --sizes or --strings" in capsys.readouterr().err
     assert exit_code(["inspect", "tiny.pbtxt", "--sizes", "--top", "0"]) == 2
 
 
