@@ -21,7 +21,7 @@ FEW = 3
 MANY = 8
 """Entries of one label that are shown if the number of lines has no bound."""
 
-LONG_NAMES = (60, 40, 28, 18)
+LONG_NAMES = (60, 40, 28, 18, 14)
 """Characters to which long names are shortened, if the width of a line requires it."""
 
 PROVEN = "proven"
