@@ -131,9 +131,9 @@ def reached_after(context: TrialContext) -> AbstractSet[str]:
     return depending_on(context.change.after, names)
 
 
-def something_compared(proof: Proof) -> None:
-    """Raises NotValidatedError where nothing was compared; a pass has to rest on something."""
-    if not any(not o.inside or (o.site and not proof.of_largest) for o in proof.compared):
+def something_compared(proof: Proof, *, by_sites: bool = True) -> None:
+    """Raises NotValidatedError if nothing was compared. Inner tensors at sites count if BY_SITES is true."""
+    if not any(not o.inside or (o.site and by_sites) for o in proof.compared):
         found = dict.fromkeys(o.reason for o in proof.outputs if o.reason)
         reasons = joined("; ", found or ["no output has a counterpart that can be run"])
         text = Line("nothing could be compared: {reasons}", reasons=reasons)
