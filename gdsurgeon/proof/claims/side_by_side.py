@@ -131,9 +131,13 @@ def reached_after(context: TrialContext) -> AbstractSet[str]:
     return depending_on(context.change.after, names)
 
 
-def something_compared(proof: Proof, *, by_sites: bool = True) -> None:
-    """Raises NotValidatedError if nothing was compared. Inner tensors at sites count if BY_SITES is true."""
-    if not any(not o.inside or (o.site and by_sites) for o in proof.compared):
+def something_compared(proof: Proof, *, by_sites: bool | None = None) -> None:
+    """Raises NotValidatedError if nothing was compared.
+
+    Inner tensors at sites count if `by_sites` is true; None: unless differences are parts of the largest element.
+    """
+    sites = not proof.of_largest if by_sites is None else by_sites
+    if not any(not o.inside or (o.site and sites) for o in proof.compared):
         found = dict.fromkeys(o.reason for o in proof.outputs if o.reason)
         reasons = joined("; ", found or ["no output has a counterpart that can be run"])
         text = Line("nothing could be compared: {reasons}", reasons=reasons)
