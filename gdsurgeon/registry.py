@@ -218,7 +218,7 @@ COMMANDS = {
     ),
     "apply": Entry(
         "Many edits",
-        "Apply the edits of a script, with one proof and one write.",
+        "Apply the edits of a script, then prove and write the result once.",
         "cli.apply",
         "operation.library.apply",
     ),

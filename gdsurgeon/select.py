@@ -176,7 +176,10 @@ def own_nodes(graph: Graph, nodes: Iterable[str | Node]) -> list[Node]:
 def selected(topology: Topology, selection: Selection) -> bytearray:
     """For each node of TOPOLOGY whether SELECTION means it; see `select_nodes`. Linear in nodes and edges."""
     if selection.names_nothing:
-        raise EditError("nothing is selected: name nodes, scopes, ops, patterns or walks", code="nothing-selected")
+        raise EditError(
+            "nothing is selected: select nodes by name, scope, op, pattern or connection to other nodes",
+            code="nothing-selected",
+        )
     flags = _named(topology, selection) if selection.names_something else topology.flags(topology.numbers())
     if selection.constants:
         _add_constants(topology, flags)

@@ -50,7 +50,7 @@ def command(
 
     The gradient functions are those of TensorFlow. With --checkpoints or --budget, only a part of the tensors of the
     forward pass is kept in memory; the backward pass computes the other tensors again. Such gradients need less memory
-    and more time. The tensors are chosen for the input shapes that --shape gives.
+    and more time. The choice of tensors depends on the input shapes; --shape sets these shapes.
 
     Proof: the gradients are bit-identical to those of tf.gradients on MODEL, and the outputs of MODEL do not
     change.

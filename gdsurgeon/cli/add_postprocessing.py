@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     "--map",
     "mapped",
     shell_complete=paired(nodes),
-    help="OUTPUT=RAW,RESULT: an output of MODEL, and the placeholder and result of POST for it.",
+    help="OUTPUT=RAW,RESULT: pair OUTPUT of MODEL with the placeholder RAW and the node RESULT of POST.",
 )
 def command(request: Request, own: PartOptions, post: str | None, name: str | None, mapped: tuple[str, ...]) -> None:
     """Add a graph after the outputs of a model.

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     "--map",
     "mapped",
     shell_complete=paired(placeholders),
-    help="INPUT=RAW,RESULT: an input of MODEL, and the placeholder and result of PRE for it.",
+    help="INPUT=RAW,RESULT: pair INPUT of MODEL with the placeholder RAW and the node RESULT of PRE.",
 )
 def command(
     request: Request,
@@ -44,8 +44,8 @@ def command(
     MODEL. For a Placeholder P, PRE must also contain a node P_preprocessed. In MODEL, the consumers of P then read
     P_preprocessed instead of P. P keeps its name and gets its dtype and shape from PRE.
 
-    Proof: PRE computes the inputs of MODEL from raw inputs. For these raw inputs, the result returns what MODEL
-    returns.
+    Proof: PRE computes inputs of MODEL from raw inputs. On the raw inputs, the result returns the same values as MODEL
+    on the inputs that PRE computes.
 
     \b
     Examples:

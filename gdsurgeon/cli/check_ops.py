@@ -36,7 +36,11 @@ def _names(_context: click.Context, _parameter: click.Parameter, incomplete: str
 @click.argument("model", shell_complete=files)
 @known_option("--for", "engine", shell_complete=_names)
 @known_option("--run")
-@known_option("--run-in", shell_complete=files, help="With --run: the engine, if it is not installed.")
+@known_option(
+    "--run-in",
+    shell_complete=files,
+    help="With --run: run the engine in this wheel or folder, if the engine is not installed.",
+)
 @tensor_lists(outputs="With --run: compare these tensors.")
 @tolerance_options
 @validate_options

@@ -35,9 +35,10 @@ def command(
     equivalent, the command lists all of them and writes nothing. check-ops --for lists everything that a release does
     not support.
 
-    Proof: the outputs of the result are bit-identical to those of MODEL, differ only by the rounding of the older ops,
-    or differ by at most --rtol and --atol. Each node is checked against the op definitions of the release. With
-    --run-in, the older TensorFlow also runs the result on the same inputs, in a separate process.
+    Proof: the outputs of the result are bit-identical to the outputs of MODEL. If older ops round differently, the
+    outputs can differ by this rounding. --rtol and --atol allow other differences. Each node is checked against the op
+    definitions of the release. With --run-in, the older TensorFlow also runs the result on the same inputs, in a
+    separate process.
 
     \b
     Example:

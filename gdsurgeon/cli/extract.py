@@ -40,7 +40,7 @@ def command(request: Request, inputs: tuple[str, ...], outputs: tuple[str, ...])
     starts, ends = tensors_in(inputs, "--inputs"), tensors_in(outputs, "--outputs")
     if not ends:
         raise UsageError(
-            "--outputs is missing: the tensors that the part computes",
+            "--outputs is missing: give the tensors that the result must compute",
             code="missing-option",
             facts={"option": "--outputs"},
         )

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     "--map",
     "mapped",
     shell_complete=paired(nodes),
-    help="Pair a tensor at the boundary of the selection with its node in BODY.",
+    help="Pair a tensor at the boundary of the selection with a node of BODY.",
 )
 @known_option("--expose", "keep", shell_complete=nodes)
 def command(

@@ -36,11 +36,12 @@ def command(
     """Insert a graph at a tensor.
 
     BODY is a graph with one input and one output; --steps builds this graph from steps. Consumers of the tensor read
-    the output of BODY instead of the tensor. Give the tensor with --at, or name or select nodes. In the second case, a
-    copy of BODY is inserted at the first output of each node, under the name of the node.
+    the output of BODY instead of the tensor. Choose the tensor with --at, or choose nodes by NODE or by the options
+    that select nodes. For nodes, a copy of BODY is inserted at the first output of each node, under the name of the
+    node.
 
-    Proof: BODY returns the same values inside the result and in a separate run. The outputs of the result equal the
-    outputs of MODEL when the tensor has the value that BODY returns.
+    Proof: BODY returns the same values inside the result and in a separate run. In MODEL, the value that
+    BODY returns also replaces the value of the tensor. The outputs of MODEL then equal the outputs of the result.
 
     \b
     Examples:

@@ -44,7 +44,7 @@ def command(
 ) -> None:
     """Show the inputs, outputs, ops and problems of a model.
 
-    If the graph has structural faults, the command also shows the graph. It prints the faults to standard error and
+    The command also shows a graph that has structural faults. In this case it prints the faults to standard error and
     ends with exit code 3.
 
     \b

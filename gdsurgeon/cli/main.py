@@ -53,7 +53,7 @@ def main(context: click.Context) -> None:
 
     \b
     Exit codes: 0 done, 2 usage error, 3 bad input, 4 edit refused, 5 validation failed,
-    6 cannot write, 7 cannot be validated here, 70 internal error.
+    6 cannot write, 7 cannot validate on this machine, 70 internal error.
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())

@@ -78,7 +78,7 @@ MEANINGS = {
     "--bypass": _flag("Connect consumers of a removed node to its input."),
     "--bypass-input": _one("N", "With --bypass: the input to use, counted from 0.", click.IntRange(0)),
     "--changes-values": _flag("Measure the outputs that the edit changes; the other outputs must stay equal."),
-    "--check": _flag("Only check. Exit code: 0 nothing to do, 1 something to do, 4 impossible."),
+    "--check": _flag("Only check. Exit code: 0 nothing to do, 1 something to do, 4 edit refused."),
     "--checkpoint": _reads("PREFIX", "Read the values of variables from this checkpoint."),
     "--checkpoints": _many(
         "none|speed|memory|collection|TENSOR,...",
@@ -115,8 +115,10 @@ MEANINGS = {
     "--gradients": _choice(
         "Show gradient nodes in separate scopes, or together with forward nodes.", "separate", "together"
     ),
-    "--ignore": _many("WHAT,...", "Ignore differences of names, weights (values that training changes) or shapes."),
-    "--in": _many("FUNCTION", "Edit the body of this library function; names are names in the body."),
+    "--ignore": _many("WHAT,...", "Ignore differences of names, weights (values that change in training) or shapes."),
+    "--in": _many(
+        "FUNCTION", "Edit the body of this library function; names in options then refer to nodes of the body."
+    ),
     "--in-place": _flag("Replace MODEL."),
     "--init": _many("NODE", "Node that loaders run first, for example a table initializer."),
     "--inline": _flag("Allow TensorFlow to inline the function."),
@@ -125,7 +127,7 @@ MEANINGS = {
     "--keep": _one("REGEX", "Do not change constants whose names match."),
     "--keep-checks": _flag("Keep Assert and CheckNumerics."),
     "--keep-names": _flag("Keep the names that the nodes have in the function, if they are free."),
-    "--keep-strings": _flag("Keep strings, and other constants of at most 64 elements."),
+    "--keep-strings": _flag("Keep all strings. Also keep other constants of at most 64 elements."),
     "--level": _LEVEL,
     "--limit": _one("N", "Replace at most N matches.", click.IntRange(1)),
     "--list": _flag("Print a list, and write nothing."),
@@ -156,9 +158,11 @@ MEANINGS = {
     "--outputs": _many("[NAME=]TENSOR,...", "Output tensors, with their names in the result."),
     "--passes": _many("PASS,...", "Run only these passes."),
     "--post": _reads("POST", "Graph to run after MODEL: OTHER(x) == POST(MODEL(x))."),
-    "--post-map": _many("OUTPUT=RAW,RESULT", "An output of MODEL, and the placeholder and result of POST for it."),
+    "--post-map": _many(
+        "OUTPUT=RAW,RESULT", "Pair OUTPUT of MODEL with the placeholder RAW and the node RESULT of POST."
+    ),
     "--pre": _reads("PRE", "Graph to run before MODEL: OTHER(x) == MODEL(PRE(x))."),
-    "--pre-map": _many("INPUT=RAW,RESULT", "An input of MODEL, and the placeholder and result of PRE for it."),
+    "--pre-map": _many("INPUT=RAW,RESULT", "Pair INPUT of MODEL with the placeholder RAW and the node RESULT of PRE."),
     "--prefix": _one("SCOPE", "Put the new nodes under this name scope."),
     "--profile": _flag("Measure the time of a run, and list the slowest nodes."),
     "--prove-each": _flag("Prove each line separately."),
@@ -203,7 +207,7 @@ MEANINGS = {
     "--top": _one("N", "Print at most N entries of --sizes and of --strings.  [default: 10]", click.IntRange(1)),
     "--toposort": _flag("Print the nodes in topological order, one level per line."),
     "--unconnected": _choice("If --ys do not depend on a tensor of --xs: fail, or return zeros.", "error", "zero"),
-    "--unfreeze": _one("REGEX", "Turn floating-point constants whose names match into variables."),
+    "--unfreeze": _one("REGEX", "Replace floating-point constants by variables if their names match."),
     "--unique": _flag("If DST exists, use DST_1, DST_2, ... instead."),
     "--unset": _many("KEY", "Remove the attr KEY."),
     "--validate": _LEVEL,

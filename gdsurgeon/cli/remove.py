@@ -41,8 +41,8 @@ def command(
     If remaining nodes read a removed node, they need a different input: use --bypass or --dangling. Without these
     options, the command fails. Control edges and colocations are updated.
 
-    Proof: in MODEL, the removed tensors get the values that replace them in the result. Then both graphs return the
-    same remaining outputs.
+    Proof: the result computes a new value for each removed tensor. MODEL runs with these values in place of the removed
+    tensors. Both graphs then return the same remaining outputs.
 
     \b
     Examples:

@@ -26,8 +26,8 @@ def command(request: Request, only_check: bool, as_json: bool) -> None:
     """Fix what keeps TensorFlow from loading a graph.
 
     The command fixes variable ops that remain in a frozen graph (RefSwitch, Assign, ReadVariableOp, ...), colocation
-    with missing nodes, and duplicate node names. It only lists tables without an initialiser and ops that TensorFlow
-    does not know.
+    with missing nodes, and duplicate node names. The command does not fix two other faults, but lists them: ops that
+    TensorFlow does not know, and tables that have no initialiser.
 
     Proof: the result runs. If MODEL also runs, the outputs are bit-identical.
 

@@ -179,7 +179,7 @@ class ScriptEdits:
         except click.NoSuchOption as error:
             if error.option_name in self._context.help_option_names:
                 raise UsageError(
-                    f"help cannot be used in a script: gdsurgeon help {printable(name)}",
+                    f"options that show help cannot be used in a script: run 'gdsurgeon help {printable(name)}'",
                     code="not-in-a-script",
                     facts={"option": error.option_name},
                 ) from error

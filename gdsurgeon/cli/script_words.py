@@ -54,9 +54,11 @@ def check_is_edit(words: Sequence[Word]) -> None:
                 facts={"option": "--steps"},
             )
         if joins is not None:
-            next_line = "write the next edit on a line of its own, without 'gdsurgeon' and MODEL"
+            next_line = "write the next edit on a separate line, without 'gdsurgeon' and MODEL"
             raise UsageError(
-                f"{quoted(joins[0])} cannot join edits: {next_line}", code="bad-script", facts={"value": joins[0]}
+                f"{quoted(joins[0])} cannot be used in a script: {next_line}",
+                code="bad-script",
+                facts={"value": joins[0]},
             )
         if redirects is not None:
             does = "cannot read a file" if redirects[1] == "<" else "cannot write a file: use -o OUT of apply"

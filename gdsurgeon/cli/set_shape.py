@@ -29,12 +29,12 @@ def command(request: Request, inputs: tuple[str, ...], fix_batch: bool, no_batch
     SHAPE is a list of dimensions, such as 8,224,224,3. Write '?' for an unknown dimension, '[]' for a scalar, and '...'
     for an unknown rank.
 
-    If constants do not fit the new shape, such as the batch size in the shape of a Reshape, the command lists these
-    constants and writes nothing. If only the batch size of a Reshape does not fit, --fix-batch makes the Reshape accept
-    any batch size.
+    The new shape can conflict with constants, such as the batch size in the shape of a Reshape. The command then lists
+    these constants and writes nothing. If only the batch size of a Reshape does not fit, --fix-batch makes the Reshape
+    accept any batch size.
 
-    Proof: the outputs equal those of MODEL. If the batch size grows or becomes unknown, each row of a batch must also
-    return what MODEL returns when it gets only this row.
+    Proof: the outputs equal those of MODEL. If the batch size grows or becomes unknown, the result must also return the
+    same values for each row of a batch as MODEL returns for this row in isolation.
 
     \b
     Examples:

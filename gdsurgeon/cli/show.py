@@ -50,7 +50,8 @@ def command(
     the control edges and the functions. For constants and restored variables, it also prints the first elements and
     statistics. NODE can also be a tensor (node:1), or KEY/NAME for an input or output of the signature KEY.
 
-    A graph with structural faults is also shown; the faults are printed to standard error, and the exit code is 3.
+    If the graph has structural faults, the command still shows the nodes. It prints the faults to standard error and
+    ends with exit code 3.
 
     \b
     Examples:

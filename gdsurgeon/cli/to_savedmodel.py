@@ -37,8 +37,8 @@ def command(
     """Convert a frozen GraphDef to a SavedModel.
 
     The SavedModel works with servers and loaders of TensorFlow 1 and 2. --inputs and --outputs define its signatures.
-    KEY is the key of a signature [default: serving_default]. The graph does not change, except that the constants of
-    --unfreeze become variables with a checkpoint.
+    In these options, KEY is the key of a signature [default: serving_default]. The graph does not change, except that
+    the constants of --unfreeze become variables with a checkpoint.
 
     Proof: the signatures return what MODEL returns.
 

@@ -99,7 +99,9 @@ def _unseen(graph: Graph, post: Graph, bindings: Sequence[Binding], intent: Inte
     results = {binding.result.node for binding in bindings}
     besides = [intent.copied[n.name] for n in output_nodes(post) if n not in results and n.name in intent.copied]
     return [
-        Remark(f"no signature returns {quoted(name)}; use signature to add it to one", "not-served", name=name)
+        Remark(
+            f"no signature returns {quoted(name)}; the command signature can add this output", "not-served", name=name
+        )
         for name in besides
     ]
 

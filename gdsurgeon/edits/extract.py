@@ -181,7 +181,8 @@ def _check(topology: Topology, starts: Sequence[Output], ends: Sequence[Output])
     for output in ends:
         if output not in starts and flow.of_tensor(topology.id_of(output.node), output.index):
             raise EditError(
-                f"{quoted(output.name)} cannot be an output: it is in a branch of a conditional that may not be taken",
+                f"{quoted(output.name)} cannot be an output: it is in a branch of a conditional, "
+                "and a branch does not always run",
                 code="crosses-branch",
                 facts={"tensor": output.name, "end": "output"},
             )

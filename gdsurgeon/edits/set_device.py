@@ -60,7 +60,7 @@ def set_device(
     if (clear, bool(pairs), device is not None).count(True) != 1:
         raise EditError("give exactly one: clear, a mapping of devices, or a device", code="conflicting-options")
     if device is not None and nodes is None:
-        raise EditError("no nodes are selected to set the device of", code="nothing-selected")
+        raise EditError("no nodes are selected: select the nodes that get the device", code="nothing-selected")
     inner = _Inner(graph, nodes)
     targets = None if nodes is None else inner.beside(graph, nodes)
     placed = _Placed(graph, targets, inner)

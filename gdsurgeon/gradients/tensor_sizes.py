@@ -83,16 +83,21 @@ def tensor_sizes(
         names = ", ".join(map(quoted, is_open[:3]))
         warnings.append(
             Line(
-                "the plan assumes size 1 for the open dimensions of {names}; set other sizes with {shapes}", names=names
+                "the tensors to keep are chosen with size 1 for the open dimensions of {names}; "
+                "set other sizes with {shapes}",
+                names=names,
             )
         )
     if shapeless and unknown:
         names = ", ".join(map(quoted, shapeless[:3]))
-        line = "the plan knows no shape of {names} or of tensors computed from it; set shapes with {shapes}"
+        line = (
+            "the tensors to keep are chosen without the shapes of {names} and of tensors computed from {names}; "
+            "set shapes with {shapes}"
+        )
         warnings.append(Line(line, names=names))
     elif unknown:
         count = f"{len(unknown):,} tensors" if len(unknown) > 1 else "a tensor"
-        text = f"the plan assumes no memory for {count} of unknown size: {quoted(unknown[0])}"
+        text = f"the tensors to keep are chosen as if {count} of unknown size used no memory: {quoted(unknown[0])}"
         warnings.append(Remark(text, "size-unknown", node=unknown[0], count=len(unknown)))
     warnings += _not_counted(definition)
     has_batch = any((signatures[name][0].shape or (1,))[0] > 1 for name in stated)

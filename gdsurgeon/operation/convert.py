@@ -215,7 +215,7 @@ def _output(out: str, folder: str, *, is_text: bool) -> Output:
         return OutputFile(out)
     if out in STANDARD_OUTPUT:
         raise UsageError(
-            "a SavedModel is converted into a folder: name a folder, or convert only a file of the SavedModel",
+            "a SavedModel is converted to a folder: write to a folder, or convert only a file of the SavedModel",
             code="bad-value",
             facts={"option": "out"},
         )

@@ -157,7 +157,8 @@ def _held_now(graph: Graph, held: Mapping[str, int]) -> dict[Node, int]:
             out[graph[now]] = place
             if graph[now].op != "Const" and not is_as_before(graph, graph[now]):  # the object is what the Const holds
                 raise EditError(
-                    f"{_UNSEEN}it creates {quoted(now)} ({printable(graph[now].op)}) again from the model's objects",
+                    f"{_UNSEEN}the edit changes {quoted(now)} ({printable(graph[now].op)}), "
+                    "but the loader creates this node from the model's objects",
                     advice=_ADVICE,
                     code="not-served",
                     facts={"node": now},

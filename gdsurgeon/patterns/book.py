@@ -37,7 +37,7 @@ def in_book(name: str) -> list[Rule]:
     if page is None:
         near = nearest(name, BOOK)
         raise UsageError(
-            f"the book has no rule {quoted(name)}; its rules are {', '.join(BOOK)}.{suggestion(near)}",
+            f"the built-in rule {quoted(name)} does not exist; choose one of {', '.join(BOOK)}.{suggestion(near)}",
             code="no-such-rule",
             facts={"name": name, "near": near},
         )

@@ -162,9 +162,14 @@ def run_in_engine(executor: Executor, graph: Graph, overrides: Overrides, reques
         text = Line(line, package=PACKAGES[request.engine], **facts)
         raise UsageError(text, code="wrong-format", facts=facts) from missing
     except TensorFlowMissing as missing:
-        where = f" as {printable(request.place)}" if request.place is not None else ""
+        where = f" from {printable(request.place)}" if request.place is not None else ""
         raise NotValidatedError(
-            Line("{title} cannot be run here{where}: {why}", title=title, where=where, why=printable(str(missing))),
+            Line(
+                "{title} cannot run on this machine{where}: {why}",
+                title=title,
+                where=where,
+                why=printable(str(missing)),
+            ),
             code="no-engine",
             advice="get-engine",
             facts={"package": PACKAGES[request.engine]},

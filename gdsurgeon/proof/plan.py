@@ -371,7 +371,7 @@ class Planner:
         if self.flow.frames[number]:
             return Obstacle("inside a while loop", no_value=True)
         if self.flow.branches[number]:
-            return Obstacle("in a branch that may not be taken", no_value=True)
+            return Obstacle("in a branch that does not always run", no_value=True)
         found = self.top.node(number).output_dtypes
         if found is None:
             op = quoted(self.top.op(number))

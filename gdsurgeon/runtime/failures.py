@@ -222,7 +222,7 @@ def error_of(
     if isinstance(failure, FileUnreadable):
         return InputError(printable(message), code=code, facts=facts)
     if isinstance(failure, TensorFlowMissing):
-        message += ": the result cannot be run here"
+        message += ": the result cannot run on this machine"
     if failure.says_nothing and not (has_libraries and code in ("crashed", "timed-out")):
         if code == "out-of-memory":
             return NotValidatedError(message, code=code, facts=facts, advice=("more-memory", "do-without-tensorflow"))

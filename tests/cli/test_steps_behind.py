@@ -84,7 +84,7 @@ def test_callers_of_a_signature_are_told_what_it_does_not_give(there: Desk) -> N
     assert made.code == 0, made.err
     ran = there.run("add-postprocessing", "m", "--steps", STEPS, "-o", "out", *QUICK)
     assert ran.code == 0, ran.err
-    assert "  note     no signature returns 'logits_scores'; use signature to add it to one\n" in ran.err
+    assert "  note     no signature returns 'logits_scores'; the command signature can add this output\n" in ran.err
     assert "no signature returns 'logits'" not in ran.err
     ran = there.run("signature", "out", "--outputs", "scores=logits_scores", "-o", "both", *QUICK)
     assert ran.code == 0 and "scores = logits_scores" in ran.err, ran.err

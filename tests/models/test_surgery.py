@@ -206,7 +206,7 @@ REFUSALS = (
     "it is v1 control flow",
     "it is an input of the graph",
     "it has a reference as input or output",
-    "its state may be shared with other nodes",
+    "other nodes can share the state of this node",
     "while loop",
     "different branches of a conditional",
     "holds nothing but large constants",

@@ -114,7 +114,7 @@ LINES = [
     node("content", "ReadFile", ["first"]), node("lines", "ExpandDims", ["content", "zero"], T=STRING, Tdim=INT32),
 ]  # fmt: skip
 
-IN_LOOP, IN_BRANCH = "inside a while loop", "in a branch that may not be taken"
+IN_LOOP, IN_BRANCH = "inside a while loop", "in a branch that does not always run"
 NO_FETCH, OUTSIDE = "a resource or variant, which cannot be fetched", "reads or writes outside the graph (ReadFile)"
 PLANS: dict[str, tuple[list[bytes], str, list[list[str]], dict[str, str]]] = {
     "in a loop": ([LOOP], "y square fixed", [["y"]], {"square": IN_LOOP, "fixed": IN_LOOP}),

@@ -215,7 +215,7 @@ class Body:
             is_there, tensors = self._named(target)
             if not is_there:
                 yield Remark(
-                    f"{ret} names {quoted(target)}, which the function does not have", "no-such-tensor", **facts
+                    f"{ret} refers to {quoted(target)}, which does not exist in the function", "no-such-tensor", **facts
                 )
             wanted = stated.get(key)
             if tensors is not None and wanted is not None and not _fit(tensors, wanted):
@@ -224,8 +224,8 @@ class Body:
         for key, target in sorted(function.control_ret.items()):
             if target not in self._inside:
                 text = (
-                    f"control_ret {quoted(key)} of {self._where} names {quoted(target)}, which the "
-                    "function does not have"
+                    f"control_ret {quoted(key)} of {self._where} refers to {quoted(target)}, which does "
+                    "not exist in the function"
                 )
                 yield Remark(text, "no-such-node", function=self._name, output=key, node=target)
 

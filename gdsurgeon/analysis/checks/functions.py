@@ -41,7 +41,7 @@ def check_functions(library: FunctionLibrary, findings: Findings) -> None:
     for gradient in library.gradients():
         for callee in (gradient.function_name, gradient.gradient_func):
             if callee not in counts and op_def(callee) is None:
-                text = f"a gradient entry names the function {quoted(callee)}, which the library does not have"
+                text = f"a gradient entry refers to the function {quoted(callee)}, which does not exist in the library"
                 findings.fault(text, "no-such-function", name=callee)
     for path in recursions(calls):
         told = " -> ".join(map(quoted, path))

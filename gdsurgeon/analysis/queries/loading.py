@@ -66,7 +66,7 @@ def _of_signatures(container: Container) -> Iterator[Trouble]:
     for key, served in serving.called.items():
         for tensor in served.tensors:
             if tensor.partition(":")[0] not in graph:
-                what = f"the signature {quoted(key)} names {quoted(tensor)}, which the graph does not have"
+                what = f"the signature {quoted(key)} refers to {quoted(tensor)}, which does not exist in the graph"
                 yield Trouble(ALL, what, advice="remove-signature", facts={**_facts(container), "key": printable(key)})
 
 

@@ -74,7 +74,7 @@ def _squeeze(call: Call) -> Sequence[Shape]:
     gone = {axis_of(axis, len(shape)) for axis in axes} or {i for i, dim in enumerate(shape) if dim == 1}
     out = tuple(dim for i, dim in enumerate(shape) if i not in gone)
     if any(shape[axis] > 1 or shape[axis] == 0 for axis in gone):
-        raise Misfit(f"it drops axes {sorted(gone)} of {format_shape(shape)}, which are not all 1", [out])
+        raise Misfit(f"axes {sorted(gone)} of {format_shape(shape)} cannot be dropped: they must have size 1", [out])
     return [out]
 
 

@@ -209,7 +209,7 @@ def _fused_batch_norm(call: Call) -> Sequence[Shape]:
     for index in range(1, 3 if call.attr("is_training") else 5):
         (found,) = call.ranked(index, 1)
         if channels >= 0 and found >= 0 and channels != found:
-            raise Misfit(f"its {found} scales do not fit the channels of {format_shape(shape)}", [shape])
+            raise Misfit(f"{found} scales do not fit {channels} channels of {format_shape(shape)}", [shape])
         channels = merge_dims(channels, found)
     return [(*shape[:at], channels, *shape[at + 1 :]), *([(channels,)] * 4)]
 

@@ -60,7 +60,7 @@ def why_not_in_function(node: Node) -> Remark | None:
     if node.op in OF_A_STEP:
         return Remark("its state lives for one step, and each call of a function is a separate step", "step-state")
     if definition.is_stateful and "shared_name" in definition.attrs:
-        return Remark("its state may be shared with other nodes", "shared-state")
+        return Remark("other nodes can share the state of this node", "shared-state")
     return None
 
 

@@ -129,7 +129,7 @@ class Ground:
         if written is None:
             return None
         name = top.name(written)
-        return Remark(f"{quoted(name)} may be changed in place", "written-in-place", node=name)
+        return Remark(f"an op can change the value of {quoted(name)} in place", "written-in-place", node=name)
 
     def _why_elsewhere(self, place: Place, members: set[int]) -> Remark | None:
         if self._flow is None:

@@ -163,7 +163,9 @@ def _begun(part: Subject, unserved: Sequence[Skipped] = ()) -> Subject:
     """PART, which begins to be loaded; it can be run whole, and UNSERVED, what it takes and is not run, is nothing."""
     name = printable(part.graph.source_name)
     for output, reason, *_ in (*unserved, *part.plan.skipped):
-        line = Line("{output} of {part} cannot be run here: {reason}", output=quoted(output), part=name, reason=reason)
+        line = Line(
+            "the proof cannot compute {output} of {part}: {reason}", output=quoted(output), part=name, reason=reason
+        )
         raise NotValidatedError(line, code="nothing-comparable", advice=DO_WITHOUT)
     if part.plan.random or part.plan.draws:
         raise NotValidatedError(

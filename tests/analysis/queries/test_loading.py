@@ -98,7 +98,7 @@ def other_signatures(meta: Any) -> None:
         (
             a_signature_of_nothing,
             ALL,
-            "'serving_default' names 'gone', which the graph does not have",
+            "'serving_default' refers to 'gone', which does not exist in the graph",
             "remove-signature",
         ),
         (
