@@ -218,7 +218,7 @@ COMMANDS = {
     ),
     "apply": Entry(
         "Many edits",
-        "Apply the edits of a script, then prove and write the result once.",
+        "Apply a script of edits; prove and write the result once.",
         "cli.apply",
         "operation.library.apply",
     ),

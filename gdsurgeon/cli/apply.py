@@ -47,7 +47,7 @@ def command(
     check: bool,
     prove_each: bool,
 ) -> None:
-    """Apply the edits of a script, then prove and write the result once.
+    """Apply a script of edits; prove and write the result once.
 
     A line of SCRIPT is a command line without 'gdsurgeon' and MODEL, such as 'rename x=image'. '#' starts a comment. A
     backslash at the end continues a line. $VAR is an environment variable or a variable of --var. Paths are relative to
