@@ -383,6 +383,6 @@ def nothing_to_run(subject: Subject, name: str) -> NotValidatedError:
     """The error for a graph of which no output can be run."""
     reasons = list(dict.fromkeys(s.reason for s in subject.plan.skipped))
     why = joined("; ", reasons[:3]) if reasons else "no output has a value that can be fetched"
-    line = Line("no output of {name} can be run here: {why}", name=name, why=why)
+    line = Line("no output of {name} can be computed by the proof: {why}", name=name, why=why)
     advice = sorted({s.advice for s in subject.plan.skipped if s.advice}, reverse=True)
     return NotValidatedError(line, code="nothing-comparable", advice=(*advice, DO_WITHOUT))

@@ -203,7 +203,7 @@ def test_what_reads_or_fills_an_array_that_is_not_cloned_with_it(surgeon: Surgeo
 
 REFUSALS = (
     "a path leaves it and comes back",
-    "it is v1 control flow",
+    "it is version 1 control flow",
     "it is an input of the graph",
     "it has a reference as input or output",
     "other nodes can share the state of this node",
