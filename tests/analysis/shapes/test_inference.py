@@ -59,7 +59,7 @@ class TestRules:
             ("Reshape", [(2, 4), [-1, 3]], {}, "[2,4] reshaped to [-1,3]"),
             ("Reshape", [(-1, 5), [3, 3]], {}, "[?,5] reshaped to [3,3]"),
             ("ConcatV2", [(2, 4), (3, 4), 1], {}, "it joins [2,4], [3,4] along axis 1"),
-            ("Squeeze", [(2, 4)], {"squeeze_dims": [0]}, "it drops axes [0] of [2,4]"),
+            ("Squeeze", [(2, 4)], {"squeeze_dims": [0]}, "axes [0] of [2,4] cannot be dropped"),
             ("Split", [1, (2, 5)], {"num_split": 2}, "it splits [2,5] into 2 parts along axis 1"),
             ("Unpack", [(2, 5)], {"num": 3}, "it unpacks [2,5] into 3 tensors"),
             ("Conv2D", [(1, 8, 8, 4), (3, 3, 3, 2)], {"strides": [1, 1, 1, 1], "padding": "SAME"}, "3 channels"),
