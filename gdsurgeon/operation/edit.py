@@ -189,14 +189,7 @@ def operate(
     """
     started = time.monotonic()
     request = replace(request, model=saved_model_at(request.model) or meta_of(request.model))
-    out = output_path(
-        request.model,
-        request.out,
-        in_place=request.in_place,
-        backup=request.backup,
-        dry_run=request.dry_run,
-        becomes=request.becomes,
-    )
+    out = _path_of(request)
     check_apart(out, request.backup, request.report, request.model, request.others)
 
     def publishing(outcome: Outcome) -> None:
@@ -224,15 +217,7 @@ def operate(
         def reformed(form: ModelForm) -> tuple[Request, Output]:
             """The request, and where the output is written, if the edits have made a model of another FORM."""
             asked = replace(request, form=form, becomes=_BECOMES[form])
-            name = output_path(
-                request.model,
-                request.out,
-                in_place=request.in_place,
-                backup=request.backup,
-                dry_run=request.dry_run,
-                becomes=asked.becomes,
-            )
-            made = stack.enter_context(_output(asked, name))
+            made = stack.enter_context(_output(asked, _path_of(asked)))
             made.files, made.replaces = output.files, output.replaces
             return asked, made
 
@@ -241,6 +226,18 @@ def operate(
 
 _BECOMES = {"graph": ".frozen.pb", "saved_model": ".saved_model", "slim": ".slim"}
 """What replaces the suffix of the model's name if an edit makes a model of another form and no output is named."""
+
+
+def _path_of(request: Request) -> str:
+    """The path of the output of REQUEST. Raises: see `output_path`."""
+    return output_path(
+        request.model,
+        request.out,
+        in_place=request.in_place,
+        backup=request.backup,
+        dry_run=request.dry_run,
+        becomes=request.becomes,
+    )
 
 
 def _is_replaced(request: Request) -> bool:

@@ -121,7 +121,9 @@ def served_by_objects(
                 return ""
     except (NotReadable, Refused, GdsurgeonError):
         return ""  # tf.saved_model.load says why, or that it is fine
-    return f"returns the same for {named(sorted(keys), 3)}" if keys else "loads it"
+    if not keys:
+        return "was not started: no function of a signature changed, and the functions of the objects exist"
+    return f"was not started: the functions that it would call return the same for {named(sorted(keys), 3)}"
 
 
 def _runs(
