@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from gdsurgeon.edits.clone_scope import clone_scope as clone_scope
     from gdsurgeon.edits.compat import compat as compat
     from gdsurgeon.edits.control_edges import control_edges as control_edges
-    from gdsurgeon.edits.copying.copy_in import copy_in as copy_in
-    from gdsurgeon.edits.copying.copy_nodes import copy_nodes as copy_nodes
     from gdsurgeon.edits.extract import extract as extract
     from gdsurgeon.edits.freeze import freeze as freeze
     from gdsurgeon.edits.freeze_input import freeze_input as freeze_input
@@ -38,6 +36,8 @@ if TYPE_CHECKING:
     from gdsurgeon.edits.in_functions import in_functions as in_functions
     from gdsurgeon.edits.inline import inline as inline
     from gdsurgeon.edits.insert import insert as insert
+    from gdsurgeon.edits.node_copies import copy_in as copy_in
+    from gdsurgeon.edits.node_copies import copy_nodes as copy_nodes
     from gdsurgeon.edits.quantize import quantize as quantize
     from gdsurgeon.edits.remove import remove as remove
     from gdsurgeon.edits.rename import rename as rename
@@ -249,8 +249,8 @@ _OTHERS = (
     "graph.body.Body",
     "analysis.traversal.boundary.boundary",
     "edits.claims.EditResult",
-    "edits.copying.copy_in.copy_in",
-    "edits.copying.copy_nodes.copy_nodes",
+    "edits.node_copies.copy_in",
+    "edits.node_copies.copy_nodes",
     "checkpoint.open.open_checkpoint",
     "errors.GdsurgeonError",
     "graph.graph.Graph",

@@ -50,7 +50,7 @@ def command(request: Request, own: PartOptions, post: str | None, name: str | No
     from gdsurgeon.cli.parts import mappings
     from gdsurgeon.cli.run_edit import run_edit
     from gdsurgeon.edits.add_postprocessing import SUFFIX, add_postprocessing
-    from gdsurgeon.edits.copying.parts import Mapped
+    from gdsurgeon.edits.parts import Mapped
     from gdsurgeon.steps import postprocessing
     from gdsurgeon.steps.build import output_meant
 

@@ -7,7 +7,7 @@ import os
 from gdsurgeon.analysis.checks.check import require_sound
 from gdsurgeon.cli.options import pair
 from gdsurgeon.container.load import load, reads_of
-from gdsurgeon.edits.copying.parts import Mapped
+from gdsurgeon.edits.parts import Mapped
 from gdsurgeon.errors import UsageError, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.operation.edit import Request

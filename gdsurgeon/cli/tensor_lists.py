@@ -11,8 +11,8 @@ from gdsurgeon.cli.options import names_in
 from gdsurgeon.errors import EditError, UsageError, quoted
 
 if TYPE_CHECKING:
+    from gdsurgeon.edits.change_signatures import Named
     from gdsurgeon.edits.claims import EditResult
-    from gdsurgeon.edits.signatures import Named
     from gdsurgeon.graph.graph import Graph
     from gdsurgeon.operation.edit import Request
     from gdsurgeon.operation.sequence import Edit, Instruction
@@ -61,7 +61,7 @@ def signature_entries(texts: tuple[str, ...], option: str) -> list[Named]:
     Raises:
         UsageError: see `tensors_in`.
     """
-    from gdsurgeon.edits.signatures import DEFAULT_KEY, Named
+    from gdsurgeon.edits.change_signatures import DEFAULT_KEY, Named
 
     out: list[Named] = []
     for tensor, name in tensors_in(texts, option):

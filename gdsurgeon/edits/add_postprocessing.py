@@ -9,10 +9,10 @@ from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.arguments import public
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, Interface, Postprocessed
-from gdsurgeon.edits.copying.copy_in import plan_copy
-from gdsurgeon.edits.copying.parts import Binding, Mapped, bind, check_fits
-from gdsurgeon.edits.copying.replacing import hand_on
 from gdsurgeon.edits.naming import naming, of_field, of_tensors
+from gdsurgeon.edits.node_copies import plan_copy
+from gdsurgeon.edits.parts import Binding, Mapped, bind, check_fits
+from gdsurgeon.edits.replacing import hand_on
 from gdsurgeon.errors import EditError, Remark, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, check_typed

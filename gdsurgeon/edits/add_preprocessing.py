@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from gdsurgeon.arguments import public
 from gdsurgeon.comparison.facts import Rewired
 from gdsurgeon.edits.claims import EditResult, Interface, Preprocessed
-from gdsurgeon.edits.copying.copy_in import copy_in
-from gdsurgeon.edits.copying.parts import Binding, Mapped, bind, check_fits, no_placeholder
-from gdsurgeon.edits.copying.replacing import remove_unread
 from gdsurgeon.edits.naming import naming, of_field, of_nodes
+from gdsurgeon.edits.node_copies import copy_in
+from gdsurgeon.edits.parts import Binding, Mapped, bind, check_fits, no_placeholder
+from gdsurgeon.edits.replacing import remove_unread
 from gdsurgeon.errors import EditError, Remark, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Use

@@ -1,22 +1,22 @@
-"""set-attr op=NEWOP: the nodes get a new op, and keep the inputs and attrs that fit it."""
+"""set-attr op=NEWOP: changes the op of nodes, which keep the inputs and attrs that fit the new op."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from gdsurgeon.analysis.queries.attr_text import is_kind, parse_attr
 from gdsurgeon.comparison.intent import Intent
-from gdsurgeon.edits.attr_from_text import attr_from_text
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.errors import EditError, InputError, Json, NothingToDo, printable, quoted
-from gdsurgeon.graph.attrs import Plain, kind_of, plain, said_by_inputs
+from gdsurgeon.graph.attrs import Plain, functions_in, kind_of, plain, said_by_inputs
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, same_dtype
 from gdsurgeon.ops.attr_names import STATED_SHAPES
 from gdsurgeon.ops.dtypes import base_dtype, dtype_name
 from gdsurgeon.ops.kinds import CONTROL_FLOW
 from gdsurgeon.ops.op_defs import AttrDef, OpDef, arg_dtypes, op_names
-from gdsurgeon.text import Entry, counted, listed, nearest, suggestion
+from gdsurgeon.text import Entry, counted, is_utf8, listed, nearest, suggestion
 from gdsurgeon.wire.protos import AttrValue
 
 Attrs = Mapping[str, AttrValue]
@@ -220,3 +220,35 @@ def _notes(
     if swapped < selected:
         out.append(f"{selected - swapped:,} of the {selected:,} nodes are unchanged")
     return out
+
+
+def attr_from_text(graph: Graph, op: str, key: str, kind: str, text: str) -> AttrValue:
+    """Returns the AttrValue of `kind` for attr `key` of `op`, parsed from `text`.
+
+    Raises:
+        EditError: the text is not a value of that kind, or names a function that the graph does not have.
+    """
+    where = f"attr {quoted(key)} of {printable(op)}"
+    facts: dict[str, Json] = {"op": op, "attr": key, "expected": kind}
+    if not is_kind(kind):
+        is_content = (op, key) == ("Const", "value")
+        advice = "freeze-input" if is_content else ()
+        raise EditError(
+            f"{where} has kind {kind}, which cannot be written as text", code="not-text", facts=facts, advice=advice
+        )
+    if not is_utf8(text) and "func" in kind:
+        line = f"{where} has kind {kind}: {quoted(text)} is not UTF-8 text"
+        raise EditError(line, code="bad-value", facts=facts | {"value": text})
+    try:
+        value = parse_attr(kind, text)
+    except EditError as error:
+        line = f"{where} has kind {kind}: {error.message}"
+        raise EditError(line, code=error.code, facts=error.facts | facts) from None
+    for func in functions_in(value):
+        if func.name not in graph.functions:
+            names = [function.signature.name for function in graph.functions]
+            has = f"{printable(graph.source_name)} has no function {quoted(func.name)} ({len(names):,})"
+            near = nearest(func.name, names)
+            found = {"function": func.name, "near": near}
+            raise EditError(f"{has}.{suggestion(near)}", code="no-such-function", facts=facts | found)
+    return value

@@ -12,12 +12,9 @@ from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.arguments import Pairs, pairs_of, public
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs
-from gdsurgeon.edits.cloning.beside import Beside
-from gdsurgeon.edits.cloning.left_out import LeftOut, left_out
-from gdsurgeon.edits.cloning.outside import Outside, variables_outside
-from gdsurgeon.edits.copying.copy_nodes import plan_copy_nodes
-from gdsurgeon.edits.copying.node_copy import NodeCopy
+from gdsurgeon.edits.cloning import Beside, LeftOut, Outside, left_out, variables_outside
 from gdsurgeon.edits.naming import naming, of_tensors
+from gdsurgeon.edits.node_copies import NodeCopy, plan_copy_nodes
 from gdsurgeon.edits.reroute import check_can_replace
 from gdsurgeon.errors import EditError, Line, Remark, UsageError, quoted
 from gdsurgeon.graph.graph import Graph

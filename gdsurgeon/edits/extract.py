@@ -12,10 +12,9 @@ from gdsurgeon.arguments import public
 from gdsurgeon.comparison.facts import Rewired
 from gdsurgeon.comparison.intent import Altered, Intent
 from gdsurgeon.edits.claims import EditResult, SameGiven, equation
-from gdsurgeon.edits.copying.placeholders import add_placeholder, known_shapes
-from gdsurgeon.edits.copying.replacing import drop_colocations
-from gdsurgeon.edits.functions.unused import drop_unused_functions
+from gdsurgeon.edits.functions import drop_unused_functions
 from gdsurgeon.edits.naming import naming, of_tensors
+from gdsurgeon.edits.replacing import add_placeholder, drop_colocations, known_shapes
 from gdsurgeon.errors import EditError, NothingToDo, Remark, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import check_name

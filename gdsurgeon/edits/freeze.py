@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.analysis.traversal.walks import members
 from gdsurgeon.arguments import public
+from gdsurgeon.edits.change_signatures import DEFAULT_KEY, signature_of
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.extract import cut_down, needed
-from gdsurgeon.edits.functions.handles import Handles, Held
+from gdsurgeon.edits.handles import Handles, Held
 from gdsurgeon.edits.naming import naming, of_tensors
-from gdsurgeon.edits.signatures import DEFAULT_KEY, signature_of
 from gdsurgeon.errors import EditError, Line, Remark, printable, quoted
 from gdsurgeon.graph.attrs import format_shape, shape_of
 from gdsurgeon.graph.constants import constant_header

@@ -8,9 +8,8 @@ from gdsurgeon.analysis.shapes.stated import compatible
 from gdsurgeon.arguments import Pairs, pairs_of, public
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameGiven, equation
-from gdsurgeon.edits.copying.outputs import unrenamed_outputs
-from gdsurgeon.edits.copying.replacing import remove_unread
 from gdsurgeon.edits.naming import naming, of_nodes, of_olds
+from gdsurgeon.edits.replacing import remove_unread, unrenamed_outputs
 from gdsurgeon.errors import EditError, Remark, printable, quoted
 from gdsurgeon.graph.attrs import Shape, format_shape, type_value
 from gdsurgeon.graph.constants import constant_header, raw_value, tensor_value

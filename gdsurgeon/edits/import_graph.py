@@ -7,13 +7,12 @@ from collections.abc import Collection, Mapping
 from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.arguments import Pairs, pairs_of, public
+from gdsurgeon.edits.change_signatures import told
 from gdsurgeon.edits.claims import EditResult, SameOutputs, SamePart, SameTensors
-from gdsurgeon.edits.copying.copy_in import plan_copy
-from gdsurgeon.edits.copying.node_copy import NodeCopy
-from gdsurgeon.edits.copying.parts import check_fits, check_outside_of_loops, no_placeholder
 from gdsurgeon.edits.freeze import freeze, run_first
 from gdsurgeon.edits.naming import naming, of_olds, of_tensors
-from gdsurgeon.edits.signatures import told
+from gdsurgeon.edits.node_copies import NodeCopy, plan_copy
+from gdsurgeon.edits.parts import check_fits, check_outside_of_loops, no_placeholder
 from gdsurgeon.errors import EditError, NothingToDo, Remark, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import UniqueNames, parse_tensor, scope_prefix

@@ -11,11 +11,10 @@ from gdsurgeon.arguments import public
 from gdsurgeon.comparison.facts import Rewired
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameGiven, SamePart, SameTensors, equation
-from gdsurgeon.edits.copying.copy_in import plan_copy
-from gdsurgeon.edits.copying.node_copy import NodeCopy
-from gdsurgeon.edits.copying.outputs import unrenamed_outputs
-from gdsurgeon.edits.copying.parts import check_fits, check_outside_of_loops
 from gdsurgeon.edits.naming import naming, of_sites
+from gdsurgeon.edits.node_copies import NodeCopy, plan_copy
+from gdsurgeon.edits.parts import check_fits, check_outside_of_loops
+from gdsurgeon.edits.replacing import unrenamed_outputs
 from gdsurgeon.errors import EditError, Remark, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import scope_prefix

@@ -17,8 +17,8 @@ from gdsurgeon.arguments import public
 from gdsurgeon.comparison.facts import FunctionChanges
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameOutputs
-from gdsurgeon.edits.keeping import Keeping
 from gdsurgeon.edits.smaller import Smaller, as_half, as_whole_numbers
+from gdsurgeon.edits.strip_weights import Keeping
 from gdsurgeon.errors import EditError, InputError, Json, NothingToDo, Remark, UsageError, quoted
 from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.body import Body

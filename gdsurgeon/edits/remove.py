@@ -14,11 +14,9 @@ from gdsurgeon.arguments import public
 from gdsurgeon.comparison.facts import Rewired
 from gdsurgeon.comparison.intent import Altered, Intent
 from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs, SameTensors, equation
-from gdsurgeon.edits.copying.outputs import unrenamed_outputs
-from gdsurgeon.edits.copying.placeholders import add_placeholder, known_shapes
-from gdsurgeon.edits.copying.replacing import drop_colocations, remove_unread
-from gdsurgeon.edits.functions.unused import drop_unused_functions
+from gdsurgeon.edits.functions import drop_unused_functions
 from gdsurgeon.edits.naming import naming, of_selection
+from gdsurgeon.edits.replacing import add_placeholder, drop_colocations, known_shapes, remove_unread, unrenamed_outputs
 from gdsurgeon.errors import EditError, Json, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import check_name

@@ -10,8 +10,7 @@ from gdsurgeon.analysis.checks.attr_fit import misfits
 from gdsurgeon.analysis.queries.attr_text import KINDS, format_attr, is_kind
 from gdsurgeon.arguments import Pairs, pairs_of, public
 from gdsurgeon.comparison.intent import Intent
-from gdsurgeon.edits.attr_from_text import attr_from_text
-from gdsurgeon.edits.change_op import change_op
+from gdsurgeon.edits.change_op import attr_from_text, change_op
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.naming import naming, of_selection
 from gdsurgeon.errors import (

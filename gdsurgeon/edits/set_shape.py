@@ -15,8 +15,8 @@ from gdsurgeon.arguments import Pairs, pairs_of, public
 from gdsurgeon.comparison.facts import Rewired
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import Claim, EditResult, RowByRow, SameGiven, SameOutputs, Unchanged, equation
-from gdsurgeon.edits.copying.outputs import unrenamed_outputs
 from gdsurgeon.edits.naming import naming, of_nodes, of_olds
+from gdsurgeon.edits.replacing import unrenamed_outputs
 from gdsurgeon.errors import EditError, NothingToDo, Remark, printable, quoted
 from gdsurgeon.graph.attrs import Shape, format_shape, shape_value, type_value
 from gdsurgeon.graph.constants import raw_value

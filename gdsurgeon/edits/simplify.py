@@ -12,7 +12,7 @@ from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.arguments import Pairs, pairs_of, public
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import Claim, EditResult, SameGiven, SameOutputs, Stage, equation
-from gdsurgeon.edits.functions.unused import drop_unused_functions
+from gdsurgeon.edits.functions import drop_unused_functions
 from gdsurgeon.edits.naming import naming, of_nodes, of_olds, of_tensors
 from gdsurgeon.edits.simplifying.bodies import in_bodies
 from gdsurgeon.edits.simplifying.conditions import conditions

@@ -8,11 +8,11 @@ from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.analysis.traversal.walks import members
 from gdsurgeon.arguments import public
 from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.edits.change_signatures import pairs, signature_of, told
 from gdsurgeon.edits.claims import EditResult, SameGiven, equation
-from gdsurgeon.edits.copying.replacing import drop_colocations
-from gdsurgeon.edits.copying.saver import add_restoring, add_saving, restored_once, saver_in
-from gdsurgeon.edits.functions.unused import drop_unused_functions
-from gdsurgeon.edits.signatures import pairs, signature_of, told
+from gdsurgeon.edits.functions import drop_unused_functions
+from gdsurgeon.edits.replacing import drop_colocations
+from gdsurgeon.edits.saver import add_restoring, add_saving, restored_once, saver_in
 from gdsurgeon.errors import EditError, Line, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import free_scope

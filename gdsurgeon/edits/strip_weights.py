@@ -1,4 +1,4 @@
-"""strip-weights: a graph without its weights, that loads, runs and has every shape."""
+"""strip-weights: removes the weights of a graph, which still loads, runs and has every shape."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from gdsurgeon.arguments import public
 from gdsurgeon.comparison.facts import FunctionChanges
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameShapes
-from gdsurgeon.edits.keeping import Keeping
-from gdsurgeon.errors import EditError, Json, NothingToDo, printable
+from gdsurgeon.errors import EditError, Json, NothingToDo, printable, quoted
 from gdsurgeon.graph.constants import TensorHeader, constant_header, header_of, raw_value, tensor_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops.dtypes import BOOL, DTYPES, STRING
 from gdsurgeon.ops.kinds import TABLE_INITIALIZERS, is_variable
+from gdsurgeon.select import compiled
 from gdsurgeon.specification.asked import edit
-from gdsurgeon.text import Entry, counted, named, size
+from gdsurgeon.text import Entry, counted, named, nearest, size, suggestion
 from gdsurgeon.wire.protos import FunctionDef
 
 MOST_WHOLE = 1024
@@ -188,3 +188,33 @@ def _told(rule: _Rule) -> Iterator[Entry]:
     for kept, why in ((rule.for_shapes, "used to compute shapes"), (rule.keep.found, "selected by the pattern")):
         if kept:
             yield Entry("kept", f"{counted(len(kept), 'constant')} {why}", list(kept))
+
+
+class Keeping:
+    """The constants whose names a pattern is found in.
+
+    Attributes:
+        found: those that were asked for and are held.
+
+    Raises:
+        UsageError: the text is no pattern.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._others: list[str] = []
+        self.found: list[str] = []
+        self._pattern = compiled(text) if text else None
+
+    def holds(self, name: str) -> bool:
+        """Whether the constant NAME is to be left as it is."""
+        is_held = self._pattern is not None and self._pattern.search(name) is not None
+        (self.found if is_held else self._others).append(name)
+        return is_held
+
+    def check_found(self) -> None:
+        """Raises EditError where there is a pattern and no constant that was asked for is held."""
+        if self._pattern is not None and not self.found:
+            near = nearest(self._text, self._others)
+            message = f"no constant matches {quoted(self._text)}.{suggestion(near)}"
+            raise EditError(message, code="nothing-matched", facts={"value": self._text, "near": near})

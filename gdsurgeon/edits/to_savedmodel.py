@@ -10,9 +10,9 @@ from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.analysis.traversal.walks import members
 from gdsurgeon.arguments import public
 from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.edits.change_signatures import Named, pairs, resolved, told, with_added
 from gdsurgeon.edits.claims import EditResult, SameGiven, equation
 from gdsurgeon.edits.naming import naming, of_field, of_nodes, of_tensors
-from gdsurgeon.edits.signatures import Named, pairs, resolved, told, with_added
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Output

@@ -12,7 +12,7 @@ from gdsurgeon.checkpoint.bundle import index_path, shard_path
 from gdsurgeon.checkpoint.write import Item, build_bundle
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.container.files import CHECKPOINT
-from gdsurgeon.edits.copying.saver import add_restoring, add_saving, saver_in
+from gdsurgeon.edits.saver import add_restoring, add_saving, saver_in
 from gdsurgeon.errors import EditError, InputError, quoted
 from gdsurgeon.graph.attrs import bytes_value, shape_value, type_value
 from gdsurgeon.graph.graph import Graph

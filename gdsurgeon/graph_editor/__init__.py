@@ -30,7 +30,7 @@ Where the older libraries raise a ValueError, an error is raised that is both a 
 | reroute_ts(ts0, ts1): ts0 takes the place of ts1  | `gds.reroute(graph, [(old, new)])`: note the order              |
 | can_modify, cannot_modify                         | `only=`, `exclude=` of `gds.reroute`                            |
 | OpMatcher, matcher; TreeExpr                      | `gds.NodeMatcher`; `gds.TreeExpr`                               |
-| copy inside a graph                               | `edits.copying.copy_nodes`, `edits.clone_scope.clone_scope`     |
+| copy inside a graph                               | `edits.node_copies.copy_nodes`, `gds.clone_scope`               |
 | copy of a whole graph into another                | `gds.copy_in`                                                   |
 | ControlOutputs                                    | `Graph.users`, `Node.controls`                                  |
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from gdsurgeon.edits.copying.placeholders import known_shapes
+from gdsurgeon.edits.replacing import known_shapes
 from gdsurgeon.graph.graph import graph_of
 from gdsurgeon.graph.node import Output, check_typed
 from gdsurgeon.graph_editor.control_outputs import ControlOutputs

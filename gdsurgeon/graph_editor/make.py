@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gdsurgeon.edits.copying.placeholders import add_placeholder, known_shapes
+from gdsurgeon.edits.replacing import add_placeholder, known_shapes
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.graph import Graph, graph_of

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from gdsurgeon.analysis.traversal.topology import topology_of
-from gdsurgeon.edits.copying.copy_nodes import plan_copy_nodes
-from gdsurgeon.edits.copying.fresh_names import (
+from gdsurgeon.edits.functions import plan_function_merge, respell_functions
+from gdsurgeon.edits.node_copies import (
     fresh_frame_names,
     fresh_shared_names,
     has_nameless_variables,
     nameless_variables,
+    plan_copy_nodes,
     respelt_attrs,
 )
-from gdsurgeon.edits.functions.merge import plan_function_merge, respell_functions
 from gdsurgeon.graph.attrs import string_value
 from gdsurgeon.graph.graph import Graph, graph_of
 from gdsurgeon.graph.node import Node, Output

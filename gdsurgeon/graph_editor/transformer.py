@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from gdsurgeon.analysis.shapes.stated import stated_shape
-from gdsurgeon.edits.copying.placeholders import known_shapes
+from gdsurgeon.edits.replacing import known_shapes
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.graph import Graph, graph_of

@@ -16,7 +16,7 @@ from gdsurgeon.container.held import held_nodes
 from gdsurgeon.container.meta_graph import MetaGraph, Objects
 from gdsurgeon.container.objects import ObjectGraph, SignatureFunction
 from gdsurgeon.edits.claims import EditResult
-from gdsurgeon.edits.functions.signature import signature_function
+from gdsurgeon.edits.functions import signature_function
 from gdsurgeon.errors import EditError, InputError, Json, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node

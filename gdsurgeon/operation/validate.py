@@ -19,7 +19,7 @@ from gdsurgeon.container.container import Container
 from gdsurgeon.container.load import open_model, reads_of
 from gdsurgeon.container.wanted import Wanted
 from gdsurgeon.edits.claims import EditResult, Interface, Postprocessed, Preprocessed
-from gdsurgeon.edits.copying.parts import Mapped, bind
+from gdsurgeon.edits.parts import Mapped, bind
 from gdsurgeon.errors import (
     EditError,
     GdsurgeonError,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from gdsurgeon.container.wanted import ALL, Wanted
-from gdsurgeon.edits.copying.parts import Mapped
+from gdsurgeon.edits.parts import Mapped
 from gdsurgeon.errors import Line, UsageError, joined
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.operation.paths import check_replaces_nothing

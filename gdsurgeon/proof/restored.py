@@ -18,7 +18,7 @@ def restoring_runs(graph: Graph) -> list[Restoring]:
         return []
     if not _apart(graph):
         return serving.runs
-    from gdsurgeon.edits.copying.saver import FILE_NAME, RESTORE
+    from gdsurgeon.edits.saver import FILE_NAME, RESTORE
 
     scope = _scope(graph)
     by_objects = Restoring({f"{scope}/{FILE_NAME}": serving.checkpoint}, (f"{scope}/{RESTORE}",))
@@ -31,7 +31,7 @@ def with_restoring(graph: Graph, data: bytes) -> bytes:
     keys = _apart(graph)
     if not keys:
         return data
-    from gdsurgeon.edits.copying.saver import add_restoring
+    from gdsurgeon.edits.saver import add_restoring
 
     out = from_bytes(data, graph.source_name)
     add_restoring(out, {out[name]: key for name, key in keys.items() if name in out}, _scope(graph))

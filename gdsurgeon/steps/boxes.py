@@ -6,7 +6,7 @@ from math import inf
 from typing import NamedTuple
 
 from gdsurgeon.analysis.shapes.stated import compatible
-from gdsurgeon.edits.functions.definition import make_function, name_function
+from gdsurgeon.edits.functions import make_function, name_function
 from gdsurgeon.errors import printable
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.graph import graph_of

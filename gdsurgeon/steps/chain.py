@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gdsurgeon.edits.functions.definition import make_function, name_function
+from gdsurgeon.edits.functions import make_function, name_function
 from gdsurgeon.errors import EditError
 from gdsurgeon.graph.graph import graph_of
 from gdsurgeon.graph.node import Output

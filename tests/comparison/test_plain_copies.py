@@ -15,7 +15,7 @@ from gdsurgeon.comparison.compare import compare_written
 from gdsurgeon.comparison.copies import differing_copies
 from gdsurgeon.comparison.intent import Copies, Intent
 from gdsurgeon.comparison.plain_copies import plain_copies
-from gdsurgeon.edits.copying.copy_nodes import copy_nodes
+from gdsurgeon.edits.node_copies import copy_nodes
 from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.graph import Graph
 

@@ -14,7 +14,7 @@ from support.meta_graphs import put, serving
 from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.edits.add_postprocessing import add_postprocessing
 from gdsurgeon.edits.claims import Interface, Postprocessed
-from gdsurgeon.edits.copying.parts import Mapped
+from gdsurgeon.edits.parts import Mapped
 from gdsurgeon.errors import GdsurgeonError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes

@@ -30,7 +30,7 @@ from support.graphs import (
 from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.edits.add_preprocessing import add_preprocessing
 from gdsurgeon.edits.claims import Preprocessed
-from gdsurgeon.edits.copying.parts import Mapped
+from gdsurgeon.edits.parts import Mapped
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 

@@ -34,9 +34,7 @@ from support.graphs import (
 from support.running import outcome, run
 from support.v1_control_flow import LOOP, while_loop
 
-from gdsurgeon.edits.copying.copy_in import copy_in
-from gdsurgeon.edits.copying.copy_nodes import copy_nodes, plan_copy_nodes
-from gdsurgeon.edits.copying.node_copy import NodeCopy
+from gdsurgeon.edits.node_copies import NodeCopy, copy_in, copy_nodes, plan_copy_nodes
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.wire.write import SourceSpan

@@ -12,7 +12,7 @@ from support.meta_graphs import put, serving
 from support.paths import FIXTURES
 
 import gdsurgeon as gds
-from gdsurgeon.edits.signatures import Named
+from gdsurgeon.edits.change_signatures import Named
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.serving import PREDICT, Served, Serving
 from gdsurgeon.wire.messages import message

@@ -6,7 +6,7 @@ import pytest
 from support.expecting import refused
 from support.graphs import FLOAT, INT32, add, graph, identity, node, placeholder, scalar
 
-from gdsurgeon.edits.functions.signature import signature_function
+from gdsurgeon.edits.functions import signature_function
 from gdsurgeon.graph.serving import Served
 
 

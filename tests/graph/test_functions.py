@@ -12,7 +12,7 @@ from support.drawing import pick_some
 from support.expecting import refused
 from support.graphs import FLOAT, const, func, function, graph, library, node
 
-from gdsurgeon.edits.functions.merge import plan_function_merge
+from gdsurgeon.edits.functions import plan_function_merge
 from gdsurgeon.errors import InputError
 from gdsurgeon.graph.functions import FunctionLibrary, called_functions
 from gdsurgeon.graph.graph import Graph

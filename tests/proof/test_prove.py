@@ -305,7 +305,7 @@ def test_an_added_graph_with_several_ends(tmp_path: Path) -> None:
     p.const("axis", 1, "int32")
     p.node("halves", "Split", ["axis", "a"], T="float32", num_split=2)
     p.node("negative", "Neg", ["raw"], T="float32")
-    from gdsurgeon.edits.copying.parts import Mapped
+    from gdsurgeon.edits.parts import Mapped
 
     mapped = [Mapped("a", "a", "halves:1"), Mapped("b", "raw", "negative")]
     edit: Edit = lambda g: gds.add_preprocessing(g, p.graph("pre.pb"), mapped=mapped)  # noqa: E731
@@ -330,7 +330,7 @@ def test_a_feed_for_a_mapped_input_goes_by_the_name_of_the_input(how: str, tmp_p
     p.node("square", "Square", ["raw"], T="float32")
     np.savez(tmp_path / "feeds.npz", a=np.array([[3.0, 4.0]], "float32"))
     overrides = Overrides({"a": "[[3, 4]]"}) if how == "feed" else Overrides(archive=str(tmp_path / "feeds.npz"))
-    from gdsurgeon.edits.copying.parts import Mapped
+    from gdsurgeon.edits.parts import Mapped
 
     proof = operated(
         tmp_path,

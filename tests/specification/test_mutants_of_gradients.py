@@ -23,9 +23,7 @@ OPTIONS = {
 }
 
 
-@pytest.mark.parametrize(
-    "module", ["edits.add_gradients", "edits.copying.graft", "gradients.backward_pass", "gradients.request"]
-)
+@pytest.mark.parametrize("module", ["edits.add_gradients", "gradients.backward_pass", "gradients.request"])
 def test_mistakes_are_caught(module: str, differentiator: Differentiator, tmp_path: Path) -> None:
     cases = {}
     for name, options in OPTIONS.items():

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gdsurgeon.analysis.queries.signature import output_nodes
-from gdsurgeon.edits.functions.definition import check_fusible, make_function, name_function
+from gdsurgeon.edits.functions import check_fusible, make_function, name_function
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Output

@@ -9,7 +9,7 @@ from gdsurgeon.analysis.queries.side_effects import only_computes
 from gdsurgeon.comparison.facts import Rewired
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import Site
-from gdsurgeon.edits.copying.replacing import drop_colocations
+from gdsurgeon.edits.replacing import drop_colocations
 from gdsurgeon.edits.rewriting.planning import New, NewOutput, Replacement
 from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.graph import Graph

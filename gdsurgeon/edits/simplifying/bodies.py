@@ -12,7 +12,7 @@ from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.comparison.facts import FunctionChanges
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult
-from gdsurgeon.edits.functions.definition import XLA_MUST_COMPILE
+from gdsurgeon.edits.functions import XLA_MUST_COMPILE
 from gdsurgeon.edits.simplifying.draft import CHECKS, Draft
 from gdsurgeon.edits.simplifying.inlining import STANDS_FOR
 from gdsurgeon.edits.simplifying.roots import lasting

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.comparison.facts import Rewired
 from gdsurgeon.comparison.intent import Intent
-from gdsurgeon.edits.copying.replacing import drop_colocations
+from gdsurgeon.edits.replacing import drop_colocations
 from gdsurgeon.edits.simplifying.draft import BITS, CONTROL, Draft
 from gdsurgeon.edits.simplifying.folding import Folding
 from gdsurgeon.edits.simplifying.literal import constant_attrs

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gdsurgeon.edits.claims import Claim, EditResult, SameGiven, SameOutputs, Stage, equation
-from gdsurgeon.edits.copying.outputs import unrenamed_outputs
+from gdsurgeon.edits.replacing import unrenamed_outputs
 from gdsurgeon.edits.set_shape import set_shape
 from gdsurgeon.errors import EditError, quoted
 from gdsurgeon.graph.attrs import Shape, format_shape

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from gdsurgeon.analysis.queries.function_usage import functions_of
 from gdsurgeon.analysis.queries.side_effects import ops_in_functions
 from gdsurgeon.analysis.shapes.kept import KeptShapes
-from gdsurgeon.edits.functions.definition import NO_OPTIMIZER_OF_ITS_OWN
+from gdsurgeon.edits.functions import NO_OPTIMIZER_OF_ITS_OWN
 from gdsurgeon.edits.simplifying.draft import BITS, Draft
 from gdsurgeon.edits.simplifying.literal import constant_record, constant_size, whole_numbers
 from gdsurgeon.graph.graph import Graph

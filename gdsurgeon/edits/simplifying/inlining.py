@@ -9,9 +9,8 @@ from typing import cast
 from gdsurgeon.analysis.traversal.control_flow import control_flow
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs, Stage
-from gdsurgeon.edits.functions.calls import bodies, call_of, inner_nodes, is_call
-from gdsurgeon.edits.functions.definition import XLA_MUST_COMPILE
-from gdsurgeon.edits.inline import inline
+from gdsurgeon.edits.functions import XLA_MUST_COMPILE
+from gdsurgeon.edits.inline import bodies, call_of, inline, inner_nodes, is_call
 from gdsurgeon.errors import EditError, Json
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node

@@ -10,7 +10,7 @@ from gdsurgeon.analysis.traversal.control_flow import ControlFlow, control_flow_
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import Site
-from gdsurgeon.edits.copying.replacing import remove_unread
+from gdsurgeon.edits.replacing import remove_unread
 from gdsurgeon.errors import Remark
 from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.constants import raw_value, tensor_value

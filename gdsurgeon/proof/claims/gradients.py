@@ -10,8 +10,8 @@ from functools import partial
 
 from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.edits.add_gradients import graft
 from gdsurgeon.edits.claims import EditResult, Gradients, SameOutputs
-from gdsurgeon.edits.copying.graft import graft
 from gdsurgeon.errors import EditError, GdsurgeonError, Line, NotValidatedError, ValidationError, printable, quoted
 from gdsurgeon.gradients.skeleton import skeleton
 from gdsurgeon.graph.graph import Graph

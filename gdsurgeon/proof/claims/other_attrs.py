@@ -8,7 +8,7 @@ from typing import NamedTuple
 from gdsurgeon.analysis.queries.op_usage import op_usage
 from gdsurgeon.analysis.queries.side_effects import DETERMINISTIC
 from gdsurgeon.analysis.traversal.topology import topology_of
-from gdsurgeon.edits.functions.definition import NO_OPTIMIZER_OF_ITS_OWN
+from gdsurgeon.edits.functions import NO_OPTIMIZER_OF_ITS_OWN
 from gdsurgeon.graph.attrs import bool_value, bytes_value, int_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from gdsurgeon.edits.claims import SamePart
-from gdsurgeon.edits.copying.placeholders import known_shapes
+from gdsurgeon.edits.replacing import known_shapes
 from gdsurgeon.errors import printable
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.names import format_input, parse_tensor

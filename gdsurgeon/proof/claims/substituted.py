@@ -15,7 +15,7 @@ from gdsurgeon.analysis.traversal.decisions import deciding_nodes
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.analysis.traversal.walks import depending_on, members
 from gdsurgeon.edits.claims import SameGiven, SamePart, SameTensors
-from gdsurgeon.edits.copying.placeholders import add_placeholder
+from gdsurgeon.edits.replacing import add_placeholder
 from gdsurgeon.errors import (
     EditError,
     GdsurgeonError,

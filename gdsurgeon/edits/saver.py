@@ -1,4 +1,4 @@
-"""Nodes that restore variables from a checkpoint, and such as save them, as the Saver of TensorFlow 1 makes them.
+"""Nodes that restore variables from a checkpoint, and nodes that save them, as the Saver of TensorFlow 1 builds them.
 
 Source: the graph that tf.compat.v1.train.Saver builds (tensorflow/python/training/saver.py).
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from gdsurgeon.container.restoring import name_at_run_time
-from gdsurgeon.edits.copying.placeholders import add_placeholder
+from gdsurgeon.edits.replacing import add_placeholder
 from gdsurgeon.graph.attrs import type_value, types_value
 from gdsurgeon.graph.constants import tensor_value
 from gdsurgeon.graph.graph import Graph

@@ -1,4 +1,4 @@
-"""What add-preprocessing and add-postprocessing have in common: the graph that is added, and its bindings."""
+"""Binds the placeholders and results of an added graph to the tensors of a model."""
 
 from __future__ import annotations
 

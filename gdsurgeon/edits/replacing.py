@@ -1,14 +1,36 @@
-"""What edits that take nodes away leave in their place: nodes that hand tensors on, no colocations with what went."""
+"""Parts that edits put in place of nodes: placeholders, Identity nodes, and clean-up after nodes are removed."""
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
 
-from gdsurgeon.graph.attrs import type_value, types_value
+from gdsurgeon.analysis.queries.signature import output_nodes
+from gdsurgeon.analysis.shapes.inference import infer_shapes
+from gdsurgeon.analysis.shapes.stated import stated_shape
+from gdsurgeon.graph.attrs import Shape, shape_value, type_value, types_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.graph.placeholders import SCALAR_MEANS_UNKNOWN_BEFORE
 from gdsurgeon.ops.dtypes import base_dtype
 from gdsurgeon.ops.kinds import PLACEHOLDERS
+
+
+def known_shapes(graph: Graph, outputs: Iterable[Output]) -> dict[Output, Shape]:
+    """The shapes of OUTPUTS, stated or inferred; the inference looks at the whole graph, so it runs if it must."""
+    out = {output: stated_shape(output) for output in outputs}
+    unknown = [output for output, shape in out.items() if shape is None]
+    if unknown:
+        shapes = infer_shapes(graph, wanted=unknown)
+        out = {output: shape if shape is not None else shapes.shape(output) for output, shape in out.items()}
+    return out
+
+
+def add_placeholder(graph: Graph, name: str, dtype: int, shape: Shape, *, after: Node | None = None) -> Node:
+    """Adds a Placeholder. In a graph of a producer that had no unknown shapes a scalar is written as one, too."""
+    attrs = {"dtype": type_value(base_dtype(dtype)).SerializeToString()}
+    if shape is not None or graph.store.producer >= SCALAR_MEANS_UNKNOWN_BEFORE:
+        attrs["shape"] = shape_value(shape).SerializeToString()
+    return graph.add(name, "Placeholder", attrs=attrs, after=after)
 
 
 def hand_on(
@@ -56,3 +78,9 @@ def drop_colocations(graph: Graph, nodes: Iterable[Node]) -> dict[Node, Node]:
     for other in found:
         graph.set_colocated(other, [kept for kept in other.colocated if kept not in gone])
     return found
+
+
+def unrenamed_outputs(graph: Graph) -> tuple[tuple[str, str], ...]:
+    """The outputs of the edited GRAPH that the graph before had as tensors of the same names."""
+    kept = (node for node in output_nodes(graph) if node.base_name == node.name)
+    return tuple((output.name, output.name) for node in kept for output in node.outputs)

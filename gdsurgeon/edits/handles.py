@@ -1,4 +1,4 @@
-"""Where the handles of variables go, through a graph and the functions that it calls, and values in their place."""
+"""Replaces the handles of variables by values, in a graph and in the functions that the graph calls."""
 
 from __future__ import annotations
 

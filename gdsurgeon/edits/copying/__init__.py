@@ -1,1 +1,0 @@
-"""What edits share that copy nodes: fresh names, placeholders, second graphs."""

@@ -1,1 +1,0 @@
-"""What edits share that make, copy, merge or drop library functions."""
