@@ -22,7 +22,7 @@ from support.shipped import Recorded, Shipped
 from gdsurgeon.container import objects as container_objects
 from gdsurgeon.container.load import open_model
 from gdsurgeon.container.objects import SIGNATURE_MAP
-from gdsurgeon.edits.functions import signature
+from gdsurgeon.edits import functions
 from gdsurgeon.operation import objects, surroundings
 from gdsurgeon.ops.kinds import is_table
 from gdsurgeon.proof.served import Loader
@@ -273,8 +273,8 @@ def test_tensorflow_is_asked(desk: Desk, loaded: Any, saved_models: Shipped, mon
     assert desk.report(*edit)["proof"]["loader"].endswith(KEY)
     shutil.rmtree("out")
 
-    def negated(*args: Any) -> signature.MadeSignature:
-        made = signature.signature_function(*args)
+    def negated(*args: Any) -> functions.MadeSignature:
+        made = functions.signature_function(*args)
         (output,) = made.function.ret
         made.function.node_def.add(name="wrong", op="Neg", input=[made.function.ret[output]]).attr["T"].type = 1
         made.function.ret[output] = "wrong:y:0"

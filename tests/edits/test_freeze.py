@@ -20,8 +20,8 @@ import gdsurgeon as gds
 from gdsurgeon.container import weights
 from gdsurgeon.container.load import open_model
 from gdsurgeon.container.restoring import Key
+from gdsurgeon.edits import handles
 from gdsurgeon.edits.freeze import freeze
-from gdsurgeon.edits.functions import handles
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.serving import Served
