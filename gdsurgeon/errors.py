@@ -87,7 +87,7 @@ class GdsurgeonError(Exception):
             that raises the error may give a more specific one.
         advice: codes of what helps. The command line has the words, in which its options are named
             (`gdsurgeon.cli.hints`); the facts fill them in.
-        facts: the subjects of the message by name: a file, a node, ...
+        facts: the subjects of the message by name: a file, a node, ... They are given as a mapping or as keywords.
         hint: a second line that names no options, or None.
         details: further facts, one a line (the faults of a broken graph, the largest nodes, ...).
         warnings: the warnings that came before the error, a line each.
@@ -107,12 +107,13 @@ class GdsurgeonError(Exception):
         facts: Mapping[str, Json] | None = None,
         hint: str | None = None,
         details: tuple[str, ...] = (),
+        **subjects: Json,
     ) -> None:
         super().__init__(message)
         self.message = message
         self.code = code or self.code
         self.advice = (advice,) if isinstance(advice, str) else advice
-        self.facts = dict(facts or {})
+        self.facts = {**(facts or {}), **subjects}
         self.hint = hint
         self.details = details
         self.warnings: tuple[str, ...] = ()

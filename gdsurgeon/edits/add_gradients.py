@@ -138,7 +138,7 @@ def _checkpoints(checkpoints: str | Sequence[str], budget: float | None, threads
     tensors = (checkpoints,) if isinstance(checkpoints, str) else tuple(checkpoints)
     if not tensors:
         message = f"checkpoints must be {', '.join(MODES)} or names of tensors"
-        raise UsageError(message, code="missing-argument", facts={"name": "checkpoints"})
+        raise UsageError(message, code="missing-argument", name="checkpoints")
     return Checkpoints("", tensors, nbytes, threads)
 
 
@@ -274,4 +274,4 @@ def _become(graph: Graph, node: Node, definition: NodeDef) -> None:
             graph.set_attr(node, key, None)
     for key, value in definition.attr.items():
         if key != COLOCATION_ATTR and node.attr(key) != value:
-            graph.set_attr(node, key, value.SerializeToString())
+            graph.set_attr(node, key, value)

@@ -112,7 +112,7 @@ def _check_served(graph: Graph, post: Graph, binding: Binding, warnings: list[st
     where = f"{quoted(node.name)} of {printable(graph.source_name)} ({_op(node)})"
     if node.op in PLACEHOLDERS:
         message = f"{where} is an input of the model; postprocessing is added after an output"
-        raise EditError(message, code="is-input", facts={"node": node.name})
+        raise EditError(message, code="is-input", node=node.name)
     if not (outputs is None or outputs):
         message = f"{where} has no output; postprocessing needs a node with an output"
         raise EditError(message, code="wrong-count", facts={"node": node.name, "expected": 1, "found": 0})

@@ -53,7 +53,7 @@ def add_preprocessing(graph: Graph, pre: Graph, *, mapped: Sequence[Mapped] = ()
         uses[binding] = graph.uses(node.output)
         if not uses[binding]:
             message = f"nothing would change: {quoted(node.name)} of {printable(graph.source_name)} has no consumers"
-            raise EditError(message, code="no-consumers", facts={"tensor": node.name})
+            raise EditError(message, code="no-consumers", tensor=node.name)
     last = max((b.node for b in bindings), key=lambda node: node.record.start if node.record else 0)
     copied = copy_in(graph, pre, replace={b.placeholder: b.node.output for b in bindings}, after=last)
     intent = copied.intent()

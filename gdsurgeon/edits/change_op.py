@@ -69,7 +69,7 @@ def _given(graph: Graph, definition: OpDef, values: Sequence[tuple[str, str]]) -
             message = f"{definition.name} has no attr {quoted(key)}.{suggestion(near)}"
             raise EditError(message, code="no-such-attr", facts={"op": definition.name, "attr": key, "near": near})
         if key in out:
-            raise EditError(f"attr {quoted(key)} is given more than once", code="given-twice", facts={"attr": key})
+            raise EditError(f"attr {quoted(key)} is given more than once", code="given-twice", attr=key)
         out[key] = attr_from_text(graph, definition.name, key, definition.attrs[key].kind, text)
     return out
 

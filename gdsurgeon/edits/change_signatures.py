@@ -46,7 +46,7 @@ def change_signatures(
     """
     if graph.serving is None:
         message = f"{printable(graph.source_name)} is a plain GraphDef, which has no signatures"
-        raise EditError(message, code="wrong-format", facts={"file": graph.source_name})
+        raise EditError(message, code="wrong-format", file=graph.source_name)
     before = dict(graph.serving.signatures)
     after = dict(before)
     for item in removed:
@@ -106,7 +106,7 @@ def _rename(signatures: dict[str, Served], old: str, new: str) -> None:
     if not name:
         if new in signatures:
             message = f"the signature {quoted(new)} exists already"
-            raise EditError(message, code="name-taken", facts={"signature": new})
+            raise EditError(message, code="name-taken", signature=new)
         if not new:
             message = f"the new name of the signature {quoted(key)} is empty"
             raise EditError(message, code="bad-name", facts={"signature": key, "name": new})
@@ -172,7 +172,7 @@ def resolved(graph: Graph, key: str, served: Served) -> Served:
     """
     if not served.outputs:
         message = f"the signature {quoted(key)} has no outputs: name at least one"
-        raise EditError(message, code="no-such-output", facts={"signature": key})
+        raise EditError(message, code="no-such-output", signature=key)
     starts = {name: _dense(graph, tensor, "fed") for name, tensor in served.inputs.items()}
     ends = {name: _dense(graph, tensor, "fetched") for name, tensor in served.outputs.items()}
     for tensor in starts.values():
@@ -204,7 +204,7 @@ def _dense(graph: Graph, text: str, done: str) -> Output:
     is_reference = tensor.dtype > REF and done == "fed" and tensor.node.op not in VARIABLES
     if is_reference or base_dtype(tensor.dtype) in (RESOURCE, VARIANT):
         message = f"{quoted(tensor.name)} is a reference, a resource or a variant, which cannot be {done}"
-        raise EditError(message, code="unfeedable", facts={"tensor": tensor.name})
+        raise EditError(message, code="unfeedable", tensor=tensor.name)
     return tensor
 
 

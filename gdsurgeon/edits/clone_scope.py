@@ -134,13 +134,11 @@ def _free_scope(graph: Graph, source: str, target: str, unique: bool) -> str:
     if not scope_prefix(target):
         raise UsageError("the name of the clone's scope is empty", code="bad-name")
     if scope_prefix(target) == scope_prefix(source):
-        raise UsageError(f"{quoted(source)} cannot be cloned onto itself", code="bad-name", facts={"name": source})
+        raise UsageError(f"{quoted(source)} cannot be cloned onto itself", code="bad-name", name=source)
     stem = scope_prefix(target)[:-1]
     free = free_scope(graph.names(), stem)
     if free != stem and not unique:
-        raise EditError(
-            f"the scope {quoted(stem)} is in use", code="name-taken", advice="unique-scope", facts={"name": stem}
-        )
+        raise EditError(f"the scope {quoted(stem)} is in use", code="name-taken", advice="unique-scope", name=stem)
     return free + "/"
 
 
@@ -169,11 +167,11 @@ def _shared(topology: Topology, nodes: Sequence[Node], patterns: Sequence[str]) 
             found = [node for node in nodes if search(node.name)]
         if not found:
             line = Line("{share} {pattern} matched 0 nodes of the scope", pattern=quoted(pattern))
-            raise EditError(line, code="nothing-matched", facts={"value": pattern})
+            raise EditError(line, code="nothing-matched", value=pattern)
         for node in found:
             if not constant[topology.id_of(node)]:
                 message = f"{quoted(node.name)} cannot be shared: it does not depend only on constants"
-                raise EditError(message, code="not-a-constant", facts={"node": node.name})
+                raise EditError(message, code="not-a-constant", node=node.name)
         out.update(found)
     return out
 
@@ -189,7 +187,7 @@ def _without(nodes: Sequence[Node], others: Container[Node], source: str) -> lis
     cloned = [node for node in nodes if node not in others]
     if not cloned:
         message = f"nothing would be cloned: every node in {quoted(source)} is shared or left out"
-        raise EditError(message, code="nothing-left", facts={"name": source})
+        raise EditError(message, code="nothing-left", name=source)
     _check_arrays(cloned)
     return cloned
 
@@ -223,10 +221,10 @@ def _replacements(
         old, new = (graph.output(item) for item in pair)
         if old in out:
             message = f"{quoted(old.name)} is replaced twice, by different tensors"
-            raise EditError(message, code="given-twice", facts={"tensor": old.name})
+            raise EditError(message, code="given-twice", tensor=old.name)
         if old not in read:
             message = f"no node in the scope uses {quoted(old.name)}"
-            raise EditError(message, code="no-consumers", facts={"tensor": old.name})
+            raise EditError(message, code="no-consumers", tensor=old.name)
         check_can_replace(old, new)
         if not old.dtype or not new.dtype:
             text = f"the dtype of {quoted(old.name)} or {quoted(new.name)} is unknown, so they were not compared"

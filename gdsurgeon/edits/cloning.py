@@ -331,7 +331,7 @@ def _check_constants(grown: Iterable[Growth]) -> None:
                     f"{quoted(node.name)} holds the tensor names of several savers that save different "
                     "tensors; it cannot be extended"
                 )
-                raise EditError(message, code="outside-uses", facts={"node": node.name})
+                raise EditError(message, code="outside-uses", node=node.name)
     for node, known in readers.items():
         other = next((user for user in known for user in _users(user, node) if user not in known), None)
         if other is not None:
@@ -350,9 +350,9 @@ def grow(graph: Graph, grown: Iterable[Growth]) -> list[Node]:
         op = growth.op
         value = op.attr(growth.attr)
         dtypes = [*(value.list.type if value is not None else ()), *(base_dtype(p.held.dtype) for p in growth.places)]
-        graph.set_attr(op, growth.attr, types_value(dtypes).SerializeToString())
+        graph.set_attr(op, growth.attr, types_value(dtypes))
         for node, values in growth.texts.items():
-            graph.set_attr(node, "value", tensor_value(STRING, (len(values),), values).SerializeToString())
+            graph.set_attr(node, "value", tensor_value(STRING, (len(values),), values))
         for node in (op, *growth.texts):
             if node.has_attr(STATED_SHAPES):
                 graph.set_attr(node, STATED_SHAPES, None)

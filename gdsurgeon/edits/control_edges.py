@@ -95,7 +95,7 @@ def _node(graph: Graph, name: str | Node, *, is_before: bool = False) -> Node:
         name = name.removeprefix("^") if is_before else name
         if name.startswith("^") or ":" in name:
             message = f"{quoted(name)} is not a node name: node names have no :index and no ^"
-            raise EditError(message, code="no-such-node", facts={"node": name})
+            raise EditError(message, code="no-such-node", node=name)
     return one_node(graph, name)
 
 

@@ -117,7 +117,7 @@ def _unneeded(topology: Topology, starts: Sequence[Output], kept: bytearray) -> 
     out = [output for output in starts if (topology.id_of(output.node), output.index) not in read]
     if out and len(out) == len(starts):
         message = f"{quoted(out[0].name)} cannot be an input of the part: no output depends on it"
-        raise EditError(message, code="not-needed", facts={"tensor": out[0].name})
+        raise EditError(message, code="not-needed", tensor=out[0].name)
     return out
 
 

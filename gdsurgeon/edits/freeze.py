@@ -52,7 +52,7 @@ def freeze(
             f"{printable(graph.source_name)} is already a frozen GraphDef; freeze expects a SavedModel, or a "
             ".meta file with its checkpoint",
             code="wrong-format",
-            facts={"file": graph.source_name},
+            file=graph.source_name,
         )
     if outputs:
         starts, ends = _tensors(graph, inputs), _tensors(graph, outputs)
@@ -121,10 +121,10 @@ def _default(graph: Graph, serving: Serving) -> str:
     name = printable(graph.source_name)
     if not keys:
         line = Line("{model} has no signatures; use {outputs} to name the tensors to freeze", model=name)
-        raise EditError(line, code="no-such-signature", facts={"signatures": []})
+        raise EditError(line, code="no-such-signature", signatures=[])
     there = ", ".join(map(quoted, keys))
     line = Line("{model} has several signatures; select one with {signatures} ({there})", model=name, there=there)
-    raise EditError(line, code="ambiguous-signature", facts={"signatures": keys})
+    raise EditError(line, code="ambiguous-signature", signatures=keys)
 
 
 def _names(graph: Graph, serving: Serving, keys: Sequence[str]) -> Iterator[Entry]:

@@ -53,7 +53,7 @@ def freeze_input(graph: Graph, values: Pairs[str, object]) -> EditResult:
     frozen = [_frozen(_taking(graph, name), value) for name, value in pairs_of(values)]
     doubled = [item.node.name for item in frozen if sum(other.node is item.node for other in frozen) > 1]
     if doubled:
-        raise EditError(f"{quoted(doubled[0])} has two values", code="given-twice", facts={"node": doubled[0]})
+        raise EditError(f"{quoted(doubled[0])} has two values", code="given-twice", node=doubled[0])
     defaults = [read.node for item in frozen for read in item.node.inputs]
     for node, value, dtype in frozen:
         graph.set_op(node, "Const")
@@ -61,7 +61,7 @@ def freeze_input(graph: Graph, values: Pairs[str, object]) -> EditResult:
         for key in ("shape", STATED_SHAPES):
             if node.has_attr(key):
                 graph.set_attr(node, key, None)
-        graph.set_attr(node, "dtype", type_value(dtype).SerializeToString())
+        graph.set_attr(node, "dtype", type_value(dtype))
         graph.set_attr(node, "value", value)
     intent = Intent(changed=[item.node.name for item in frozen])
     intent.removed = remove_unread(graph, defaults)  # they would pass for outputs

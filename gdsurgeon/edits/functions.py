@@ -210,7 +210,7 @@ def signature_function(graph: Graph, key: str, served: Served, held: Collection[
     outputs = {name: graph.tensor(text) for name, text in sorted(served.outputs.items())}
     if len(set(inputs.values())) < len(inputs):
         message = f"two inputs of the signature {quoted(key)} are the same tensor, which is not possible for a function"
-        raise EditError(message, code="given-twice", facts={"signature": key})
+        raise EditError(message, code="given-twice", signature=key)
     found = _between(topology_of(graph), inputs.values(), outputs.values(), held)
     members = [node for node in found if not is_large_constant(node)]
     for node in members:
@@ -356,7 +356,7 @@ def respell_functions(graph: Graph, node: Node, renamed: Mapping[str, str]) -> N
             continue
         value = node.attr(key)
         if value is not None and respell_value(value, renamed):
-            graph.set_attr(node, key, value.SerializeToString(deterministic=True))
+            graph.set_attr(node, key, value)
 
 
 def plan_function_copies(library: FunctionLibrary, nodes: Iterable[Node], shared: Mapping[str, str]) -> FunctionMerge:

@@ -195,7 +195,7 @@ def _checked(topology: Topology, nodes: list[Node], name: str, keep: Sequence[st
     holder = topology.graph.find(name)
     if holder in kept and not _is_first(holder, outputs):
         message = f"the call cannot be named {quoted(name)}: the node of this name is an output and keeps it"
-        raise EditError(message, code="name-taken", facts={"name": name})
+        raise EditError(message, code="name-taken", name=name)
     for output in (*edges.inputs, *outputs):
         check_typed(output)
     return _Fusion(members, edges, outputs, kept, place, notes)
@@ -229,7 +229,7 @@ def _check_control_flow(topology: Topology, members: Sequence[Node], exported: C
     if len(found) > 1:
         loop = min(frames.names[frame] for frame in found if frame >= 0)
         message = f"the selection is partly inside the while loop {quoted(loop)} and partly outside"
-        raise EditError(message, code="crosses-loop", facts={"loop": loop})
+        raise EditError(message, code="crosses-loop", loop=loop)
     inner = max((flow.sides[number] for number in ids), key=len)
     for node, number in zip(members, ids, strict=True):
         sides = flow.sides[number]
@@ -239,7 +239,7 @@ def _check_control_flow(topology: Topology, members: Sequence[Node], exported: C
                 f"{quoted(node.name)} and {quoted(other.name)} cannot become one call: they are in different "
                 "branches of a conditional",
                 code="crosses-branch",
-                facts={"nodes": [node.name, other.name]},
+                nodes=[node.name, other.name],
             )
     return _CallSite(frames, flow, found.pop(), inner)
 
@@ -256,7 +256,7 @@ def _place_of(topology: Topology, outputs: Sequence[Output], edges: Boundary, ex
         message = (
             "the outputs of the selection are in different loops or branches; select these loops or branches completely"
         )
-        raise EditError(message, code="crosses-branch", facts={"nodes": [topology.name(number) for number in ids]})
+        raise EditError(message, code="crosses-branch", nodes=[topology.name(number) for number in ids])
     place = _CallSite(frames, flow, *places.pop())
     for tensor in edges.inputs:
         number = topology.id_of(tensor.node)
@@ -264,12 +264,12 @@ def _place_of(topology: Topology, outputs: Sequence[Output], edges: Boundary, ex
             raise EditError(
                 f"the input {quoted(tensor.name)} of the selection is in a loop or branch that is only partly selected",
                 code="crosses-branch",
-                facts={"tensor": tensor.name},
+                tensor=tensor.name,
             )
     shared = next((tensor for tensor in outputs if tensor.dtype > REF), None)
     if shared is not None:
         message = f"{quoted(shared.name)} is a reference to shared state and cannot be replaced"
-        raise EditError(message, code="is-reference", facts={"tensor": shared.name})
+        raise EditError(message, code="is-reference", tensor=shared.name)
     return place
 
 
@@ -283,7 +283,7 @@ def _outputs(
         node = topology.graph[name]
         if node not in chosen:
             message = f"{quoted(name)} must keep its name, but is not among the selected nodes"
-            raise EditError(message, code="not-selected", facts={"node": name})
+            raise EditError(message, code="not-selected", node=name)
         wanted.add(node)
     read = {output.node for output in edges.inside} | {o.node for o, uses in edges.outer_uses.items() if uses}
     kept = [node for node in members if node in wanted or (node not in read and _is_end(topology, node))]
@@ -601,7 +601,7 @@ class _BoundaryMap:
             raise EditError(
                 f"{printable(self.body.source_name)} does not compute {_named(missing)}",
                 code="no-result",
-                facts={"tensors": [output.name for output in missing]},
+                tensors=[output.name for output in missing],
                 advice="map-boundary",
             )
         return found

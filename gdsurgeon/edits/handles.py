@@ -276,7 +276,7 @@ def _functions(node: Node) -> list[str]:
 
 
 def _set(graph: Graph, node: Node, key: str, value: AttrValue) -> None:
-    graph.set_attr(node, key, value.SerializeToString(deterministic=True))
+    graph.set_attr(node, key, value)
 
 
 # -- ops that take a handle, and what takes a value in their place -------------------------------------------------

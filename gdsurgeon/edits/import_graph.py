@@ -54,7 +54,7 @@ def import_graph(
     """
     prefix = scope_prefix(scope)
     if prefix and any(name.startswith(prefix) or name == prefix[:-1] for name in graph.names()):
-        raise EditError(f"the scope {quoted(prefix[:-1])} is in use", code="name-taken", facts={"scope": prefix[:-1]})
+        raise EditError(f"the scope {quoted(prefix[:-1])} is in use", code="name-taken", scope=prefix[:-1])
     if other is graph:
         other = graph.pristine()
     part = _frozen(other)
@@ -65,7 +65,7 @@ def import_graph(
         node = _placeholder(part, placeholder)
         if node in replace:
             message = f"the placeholder {quoted(node.name)} is connected twice"
-            raise EditError(message, code="given-twice", facts={"placeholder": node.name})
+            raise EditError(message, code="given-twice", placeholder=node.name)
         replace[node] = graph.tensor(tensor)
         check_fits(replace[node], graph, node.output, part, warnings)
         check_outside_of_loops(graph, replace[node])
@@ -120,7 +120,7 @@ def _initialising(graph: Graph, other: Graph, part: Graph) -> Restoring | None:
         return None
     if graph.serving is not None:
         line = f"{quoted(table.name)} of {printable(other.source_name)} is a table, which no loader would initialize"
-        raise EditError(line, code="not-initialized", advice="import-frozen", facts={"node": table.name})
+        raise EditError(line, code="not-initialized", advice="import-frozen", node=table.name)
     targets = tuple(name for name in theirs.initialising.targets if name in part)
     feeds = {text: path for text, path in theirs.initialising.feeds.items() if text.partition(":")[0] in part}
     return Restoring(feeds, targets)

@@ -388,7 +388,7 @@ def _check_recursion(graph: Graph, names: Iterable[str]) -> None:
     library = graph.functions
     for path in recursions({name: library.calls(name) for name in library.reachable(names)}):
         message = f"recursive functions cannot be inlined: {' -> '.join(map(quoted, path))}"
-        raise EditError(message, code="recursion", facts={"functions": path})
+        raise EditError(message, code="recursion", functions=path)
 
 
 def body_key(call: FunctionCall) -> BodyKey:

@@ -49,7 +49,7 @@ class _Site(NamedTuple):
         taken = [name for name in names.values() if name in graph]
         if taken:
             message = f"the name {quoted(taken[0])} is taken; choose a different scope than {quoted(self.scope)}"
-            raise EditError(message, code="name-taken", facts={"name": taken[0]})
+            raise EditError(message, code="name-taken", name=taken[0])
         return plan_copy(graph, self.body, replace={self.placeholder: self.tensor}, names=names)
 
 
@@ -130,7 +130,7 @@ def _tensors(graph: Graph, wanted: str | Output | Selection | Iterable[str | Out
         raise EditError(
             "nothing would change: the selected nodes have no consumers",
             code="no-consumers",
-            facts={"tensors": [node.name for node in nodes[:10]]},
+            tensors=[node.name for node in nodes[:10]],
         )
     idle = [node.name for node in nodes if node.output not in found]
     return found, [
@@ -166,7 +166,7 @@ def _site(
         raise EditError(
             f"nothing would change: {quoted(tensor.name)} has no consumers",
             code="no-consumers",
-            facts={"tensor": tensor.name},
+            tensor=tensor.name,
             hint="add-postprocessing adds a graph after an output",
         )
     return _Site(tensor, uses, body, placeholder, result, scope)

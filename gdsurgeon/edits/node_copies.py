@@ -91,7 +91,7 @@ class NodeCopy(Data):
             spelt[SHARED_NAME] = self.nameless[node]
         _keep_meaning_of_shape(self.graph, node, copy)
         for key, text in spelt.items():
-            self.graph.set_attr(copy, key, string_value(text).SerializeToString())
+            self.graph.set_attr(copy, key, string_value(text))
 
     def output(self, original: Output) -> Output:
         """What a copy reads where its original reads ORIGINAL: a replacement, a copy, or the same."""
@@ -136,7 +136,7 @@ def _keep_meaning_of_shape(graph: Graph, node: Node, copy: Node) -> None:
     """What a producer wrote that spelt an unknown shape like a scalar is spelt as newer graphs do."""
     old, new = node.graph.store.producer, graph.store.producer
     if node.op == "Placeholder" and old < SCALAR_MEANS_UNKNOWN_BEFORE <= new and placeholder_shape(node) is None:
-        graph.set_attr(copy, "shape", shape_value(None).SerializeToString())
+        graph.set_attr(copy, "shape", shape_value(None))
 
 
 def frame_names(nodes: Iterable[Node]) -> set[str]:

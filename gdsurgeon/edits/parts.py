@@ -54,7 +54,7 @@ def bind(model: Graph, part: Graph, suffix: str, mapped: Sequence[Mapped]) -> li
     placeholders = [n for n in input_nodes(part) if n.op != "PlaceholderWithDefault" or n.name in by_raw]
     if not placeholders:
         message = f"{printable(part.source_name)} has no placeholder to connect"
-        raise EditError(message, code="no-such-input", facts={"file": part.source_name})
+        raise EditError(message, code="no-such-input", file=part.source_name)
     named = [by_raw[p.name].model if p.name in by_raw else p.name for p in placeholders]
     model.prefetch([*named, *part.names()])
     out: list[Binding] = []
@@ -78,7 +78,7 @@ def bind(model: Graph, part: Graph, suffix: str, mapped: Sequence[Mapped]) -> li
     if doubled:
         name = doubled.pop()
         message = f"two placeholders of {printable(part.source_name)} are connected to {quoted(name)}"
-        raise EditError(message, code="given-twice", facts={"node": name})
+        raise EditError(message, code="given-twice", node=name)
     return out
 
 
@@ -90,7 +90,7 @@ def _by_placeholder(part: Graph, mapped: Sequence[Mapped]) -> Mapping[str, Mappe
             raise no_placeholder(node)
         if node.name in out:
             message = f"the placeholder {quoted(item.raw)} is mapped twice"
-            raise EditError(message, code="given-twice", facts={"placeholder": node.name})
+            raise EditError(message, code="given-twice", placeholder=node.name)
         out[node.name] = item
     return out
 

@@ -109,7 +109,7 @@ def quantize(
     if not all_found:
         stays = "".join(f"; {note}" for note in work.notes())
         raise NothingToDo(
-            f"nothing would change: no constant would be smaller as {dtype}{stays}", facts={"stays": dict(work.stays)}
+            f"nothing would change: no constant would be smaller as {dtype}{stays}", stays=dict(work.stays)
         )
     also = _reached(graph, chosen_from(graph), [each.called for each in found] if not any(inside.values()) else None)
     except_for = reordered(graph) if also and tolerance is not None else {}

@@ -131,7 +131,7 @@ def _check_unread(read: Reads) -> None:
     raise EditError(
         message,
         code="has-consumers",
-        facts={"consumers": {o.name: list(dict.fromkeys(user.name for user, _ in read[o])) for o in read}},
+        consumers={o.name: list(dict.fromkeys(user.name for user, _ in read[o])) for o in read},
         details=first_lines(lines, 20) if len(lines) > 1 else (),
         advice="bypass",
     )
@@ -144,7 +144,7 @@ def _check_no_outputs(graph: Graph, members: dict[Node, None]) -> None:
         raise EditError(
             f"{names}: {'an output' if len(outputs) == 1 else 'outputs'} of the graph would be removed",
             code="is-output",
-            facts={"nodes": [node.name for node in outputs]},
+            nodes=[node.name for node in outputs],
             advice="allow-outputs",
         )
 
@@ -190,7 +190,7 @@ class _Bypass:
                 raise EditError(
                     f"{quoted(start.name)} cannot be bypassed: the removed nodes form a loop",
                     code="would-cycle",
-                    facts={"tensor": start.name},
+                    tensor=start.name,
                 )
             path[output] = output = self._input_of(output)
         end = self.found.get(output, output)

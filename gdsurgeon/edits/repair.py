@@ -51,7 +51,7 @@ def repair(graph: Graph, *, custom_ops: bool = False) -> EditResult:
         raise EditError(
             f"not all faults of {printable(graph.source_name)} can be repaired:",
             code="not-mendable",
-            facts={"nodes": [each.node for each in found if not each.is_mendable]},
+            nodes=[each.node for each in found if not each.is_mendable],
             details=tuple(faults),
         )
     if len(left) == len(found) and not graph.mended:
@@ -59,7 +59,7 @@ def repair(graph: Graph, *, custom_ops: bool = False) -> EditResult:
         raise NothingToDo(
             f"nothing would change: {why}" + "".join(f"; {text}" for text in left[:3]),
             code="not-mendable" if left else "nothing-to-do",
-            facts={"nodes": [each.node for each in found]},
+            nodes=[each.node for each in found],
         )
     left += _no_longer_changed(graph, found)
     _mend(graph, found)

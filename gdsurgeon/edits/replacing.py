@@ -49,7 +49,7 @@ def hand_on(
     if not types:
         return graph.add(name, "NoOp", controls=controls, after=after)
     op, value = ("Identity", type_value(types[0])) if len(types) == 1 else ("IdentityN", types_value(types))
-    return graph.add(name, op, tensors, controls, attrs={"T": value.SerializeToString()}, after=after)
+    return graph.add(name, op, tensors, controls, attrs={"T": value}, after=after)
 
 
 def remove_unread(graph: Graph, nodes: Iterable[Node], kept: Container[Node] = ()) -> list[str]:

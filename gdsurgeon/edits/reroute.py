@@ -57,7 +57,7 @@ def reroute(
     directed = resolved + ([(new, old) for old, new in resolved] if swap else [])
     if len({old for old, _ in directed}) != len(directed):
         twice = [old.name for old, count in Counter(old for old, _ in directed).items() if count > 1]
-        raise EditError("a tensor is rerouted to two different tensors", code="given-twice", facts={"tensors": twice})
+        raise EditError("a tensor is rerouted to two different tensors", code="given-twice", tensors=twice)
     warnings: list[str] = []
     for old, new in resolved:
         _check_types(old, new, warnings)
@@ -133,8 +133,8 @@ def _nothing_changed(
     names = ", ".join(map(quoted, tensors))
     if is_filtered:
         text = f"nothing would change: no consumer of {names} is selected"
-        return EditError(text, code="nothing-selected", facts={"tensors": tensors})
-    return EditError(f"nothing would change: {names} has no consumers", code="no-consumers", facts={"tensors": tensors})
+        return EditError(text, code="nothing-selected", tensors=tensors)
+    return EditError(f"nothing would change: {names} has no consumers", code="no-consumers", tensors=tensors)
 
 
 def check_acyclic(topology: Topology, slots: Mapping[Node, Mapping[int, Output]]) -> None:
@@ -156,7 +156,7 @@ def check_acyclic(topology: Topology, slots: Mapping[Node, Mapping[int, Output]]
         raise EditError(
             f"rerouting would make a cycle: {spelt_cycle(topology, cycle)}",
             code="would-cycle",
-            facts={"nodes": [topology.name(number) for number in cycle]},
+            nodes=[topology.name(number) for number in cycle],
         )
 
 

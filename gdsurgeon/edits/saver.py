@@ -96,8 +96,8 @@ def _places(graph: Graph, keys: Sequence[Key], scope: str) -> tuple[Node, Node]:
             f"{scope}/{name}",
             "Const",
             attrs={
-                "dtype": type_value(STRING).SerializeToString(),
-                "value": tensor_value(STRING, (len(held),), [text.encode() for text in held]).SerializeToString(),
+                "dtype": type_value(STRING),
+                "value": tensor_value(STRING, (len(held),), [text.encode() for text in held]),
             },
         )
         for name, held in texts.items()

@@ -83,10 +83,10 @@ def set_attr(
             raise UsageError(
                 "op= already removes the attrs that the new op does not have: do not give attrs to remove",
                 code="conflicting-options",
-                facts={"attr": list(remove)},
+                attr=list(remove),
             )
         if len(op) > 1:
-            raise EditError("two new ops are given", code="given-twice", facts={"attr": OP})
+            raise EditError("two new ops are given", code="given-twice", attr=OP)
         return change_op(graph, nodes_of(graph, nodes), op[0], [pair for pair in pairs if pair[0] != OP])
     wanted = _wanted(pairs, remove)
     targets = _nodes(graph, nodes)
@@ -127,23 +127,21 @@ def _wanted(values: Iterable[tuple[str, str]], remove: Sequence[str]) -> list[_W
     for name, text in values:
         key, _, kind = name.partition(":")
         if not key or key.encode(errors="ignore").decode() != key:
-            raise EditError(f"{quoted(name)} is not a valid attr name", code="bad-name", facts={"name": name})
+            raise EditError(f"{quoted(name)} is not a valid attr name", code="bad-name", name=name)
         if kind and not is_kind(kind):
-            raise EditError(
-                f"{quoted(kind)} is not a kind of attr", code="no-such-kind", facts={"value": kind}, hint=_KINDS
-            )
+            raise EditError(f"{quoted(kind)} is not a kind of attr", code="no-such-kind", value=kind, hint=_KINDS)
         if key == COLOCATION_ATTR:
             raise EditError(
                 f"{quoted(COLOCATION_ATTR)} cannot be set: colocations are updated when nodes are renamed",
                 code="not-text",
                 advice="remove-attr",
-                facts={"key": COLOCATION_ATTR},
+                key=COLOCATION_ATTR,
             )
         out.append(_WantedAttr(key, kind, text))
     counts = Counter([wanted.key for wanted in out] + list(remove))
     for key, count in counts.items():
         if count > 1:
-            raise EditError(f"attr {quoted(key)} is given more than once", code="given-twice", facts={"attr": key})
+            raise EditError(f"attr {quoted(key)} is given more than once", code="given-twice", attr=key)
     if not counts:
         raise EditError("nothing would change: no attr is given", code="missing-argument")
     return out
@@ -303,7 +301,7 @@ def _check_fit(changes: Changes) -> None:
     raise EditError(
         f"{len(found):,} edges of the graph would not fit any more:",
         code="does-not-fit",
-        facts={"misfits": [each.as_json() for each in found]},
+        misfits=[each.as_json() for each in found],
         hint=hint,
         details=first_lines(found, MOST_DETAILS),
     )

@@ -76,7 +76,7 @@ def set_device(
         if device is not None and targets is not None:
             count = len(targets) + placed.inner_counts.total()
             line = f"nothing would change: each of the {count:,} nodes already has the device {quoted(device)}"
-        raise NothingToDo(line, facts={"devices": placed.all_counts})
+        raise NothingToDo(line, devices=placed.all_counts)
     notes = _notes(placed, changed, functions, change)
     for node, new in changed.items():
         graph.set_device(node, new)
@@ -99,9 +99,7 @@ def _device(text: str | None) -> Device:
     device = parse_device(_slashed(text))
     if device is None:
         forms = "/cpu:0, /device:GPU:1, /job:worker/task:0/gpu:0, ..."
-        raise UsageError(
-            f"{quoted(text)} is not a device; devices look like {forms}", code="bad-value", facts={"value": text}
-        )
+        raise UsageError(f"{quoted(text)} is not a device; devices look like {forms}", code="bad-value", value=text)
     return device
 
 
@@ -220,9 +218,7 @@ class _Mapping:
             for part in {*(wanted or {}), *new, *(("id",) if "type" in {*(wanted or {}), *new} else ())}:
                 if given.setdefault(part, new.get(part)) != new.get(part):
                     raise EditError(
-                        f"two pairs give different new devices for {quoted(device)}",
-                        code="given-twice",
-                        facts={"device": device},
+                        f"two pairs give different new devices for {quoted(device)}", code="given-twice", device=device
                     )
         if not given:
             return device

@@ -85,7 +85,7 @@ def set_shape(
 
     intent = Intent(changed=list(dict.fromkeys(node.name for node in (*new, *stale))))
     for node, shape in new.items():
-        graph.set_attr(node, "shape", shape_value(shape).SerializeToString(deterministic=True))
+        graph.set_attr(node, "shape", shape_value(shape))
     for node in stale:
         graph.set_attr(node, STATED_SHAPES, None)
     for item in plan:
@@ -147,7 +147,7 @@ def _wanted(graph: Graph, shapes: Iterable[tuple[str, Shape]]) -> dict[Node, Sha
             )
         if shape is not None and any(not -1 <= dim < 1 << 63 for dim in shape):
             line = f"{format_shape(shape)} is not a shape: {min(shape)} is not a valid size"
-            raise EditError(line, code="bad-value", facts={"shape": shape})
+            raise EditError(line, code="bad-value", shape=shape)
         if out.setdefault(node, shape) != shape:
             line = f"{quoted(node.name)} has two new shapes, {format_shape(out[node])} and {format_shape(shape)}"
             raise EditError(line, code="given-twice", facts={"node": node.name, "shapes": [out[node], shape]})

@@ -49,7 +49,7 @@ def slim(graph: Graph, *, signatures: Sequence[str] = ()) -> EditResult:
         raise EditError(
             f"{printable(graph.source_name)} is a plain GraphDef; slim expects a SavedModel or a .meta file",
             code="wrong-format",
-            facts={"file": graph.source_name},
+            file=graph.source_name,
         )
     if not serving.called:
         line = Line(
@@ -121,6 +121,6 @@ def _keys(serving: Serving, kept: Sequence[Node], topology: Topology, loading: b
             raise EditError(
                 f"the variable {quoted(node.name)}, needed by a signature, is neither restored nor initialized",
                 code="value-unknown",
-                facts={"node": node.name},
+                node=node.name,
             )
     return restored_once(kept, serving.keys)

@@ -76,7 +76,7 @@ def _check_frozen(graph: Graph) -> None:
                 f"the values of {counted(len(variables), 'variable')} are in a checkpoint: {named(variables, 3)}",
                 code="not-frozen",
                 advice="freeze-first",
-                facts={"model": printable(graph.source_name)},
+                model=printable(graph.source_name),
             )
 
 

@@ -94,7 +94,7 @@ def _check_constant(graph: Graph, served: Served) -> None:
     variable = next((topology.node(number) for number in members(above) if is_variable(topology.op(number))), None)
     if variable is not None:
         message = f"{quoted(variable.name)} is a variable, but {printable(graph.source_name)} does not hold its value"
-        raise EditError(message, code="is-variable", facts={"node": variable.name})
+        raise EditError(message, code="is-variable", node=variable.name)
 
 
 def _unfrozen(graph: Graph, pattern: str, serving: Serving, result: EditResult) -> Serving:
@@ -114,5 +114,5 @@ def _path_of(graph: Graph, asset: Asset) -> Output:
     tensor = graph.tensor(asset.tensor)
     if base_dtype(tensor.dtype) != STRING or tensor.node.op not in PLACEHOLDERS | {"Const"}:
         message = f"{quoted(tensor.name)} is not a constant or placeholder of a string, so no path can be fed to it"
-        raise EditError(message, code="unfeedable", facts={"tensor": tensor.name})
+        raise EditError(message, code="unfeedable", tensor=tensor.name)
     return tensor

@@ -125,5 +125,5 @@ def _item(node: Node) -> Item:
         raise EditError(error.message, code=error.code, facts=error.facts) from error
     if value.stored < value.count and value.nbytes > LARGEST_FILLED:
         message = f"the value of the constant {quoted(node.name)} is too large to be copied"
-        raise EditError(message, code="too-large", facts={"node": node.name})
+        raise EditError(message, code="too-large", node=node.name)
     return Item(node.name, value.dtype, value.shape, value.chunks())

@@ -139,7 +139,7 @@ def _unconnected(wanted: GradientRequest, lost: Sequence[Output]) -> EditError:
     return EditError(
         f"{they_do(wanted.ys)} not depend on {named(names, 10, quoted)} in a way that has a gradient",
         code="unconnected",
-        facts={"tensors": names},
+        tensors=names,
         advice="zeros",
     )
 
@@ -151,7 +151,7 @@ def _free_names(graph: Graph, wanted: GradientRequest, definition: GraphDef) -> 
     for number, name in enumerate(wanted.names):
         if number < wanted.given and name in taken:
             message = f"the name {quoted(name)} is taken by a node of the backward pass: choose a different name"
-            raise EditError(message, code="name-taken", facts={"name": name})
+            raise EditError(message, code="name-taken", name=name)
         yield unique(name)
 
 

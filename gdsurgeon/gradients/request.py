@@ -67,7 +67,7 @@ def wanted_gradients(
     _refuse_twice(targets, "ys")
     _refuse_twice(sources, "xs")
     if not targets:
-        raise UsageError("ys is empty: name at least one tensor", code="missing-argument", facts={"name": "ys"})
+        raise UsageError("ys is empty: name at least one tensor", code="missing-argument", name="ys")
     for what, items, others, wanted_ in (("grad_ys", given, "ys", targets), ("names", names, "xs", sources)):
         if items and len(items) != len(wanted_):
             message = f"{len(items)} {what} for {len(wanted_)} {others}: give one for each"
@@ -79,7 +79,7 @@ def wanted_gradients(
     if not sources and not further:
         if not weights:
             message = "xs is empty: name at least one tensor, or use weights"
-            raise UsageError(message, code="missing-argument", facts={"name": "xs"})
+            raise UsageError(message, code="missing-argument", name="xs")
         raise _without_weights(targets, read)
     scope = _scope(graph, scope)
     wanted = GradientRequest(
@@ -109,7 +109,7 @@ def tensors_named(graph: Graph, *lists: Sequence[str | Output]) -> list[tuple[Ou
         raise EditError(
             f"{len(errors)} tensors do not exist:",
             code="no-such-tensor",
-            facts={"errors": [{"code": error.code, **error.facts} for error in errors]},
+            errors=[{"code": error.code, **error.facts} for error in errors],
             details=tuple(error.message for error in errors),
         )
     if errors:
@@ -149,7 +149,7 @@ def _scope(graph: Graph, scope: str) -> str:
     prefixes = _prefixes(graph)
     if scope and wanted.lower() in prefixes:
         message = f"the scope {quoted(wanted)} is in use"
-        raise EditError(message, code="name-taken", advice="free-scope", facts={"name": wanted})
+        raise EditError(message, code="name-taken", advice="free-scope", name=wanted)
     return UniqueNames(lambda name: name.lower() in prefixes)(wanted)
 
 
@@ -169,7 +169,7 @@ def _names(graph: Graph, wanted: GradientRequest, names: Sequence[str]) -> Itera
     for name in names:
         check_name(name)
         if name in taken:
-            raise EditError(f"the name {quoted(name)} is given twice", code="given-twice", facts={"name": name})
+            raise EditError(f"the name {quoted(name)} is given twice", code="given-twice", name=name)
         graph.check_free(name)
         taken.add(name)
         yield name

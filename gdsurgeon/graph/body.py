@@ -126,7 +126,7 @@ class Body:
                 facts={"function": self.name, "node": end.name},
             )
         self._retyped[end] = dtype, shape
-        self.graph.set_attr(end, "dtype" if is_argument else "T", type_value(dtype).SerializeToString())
+        self.graph.set_attr(end, "dtype" if is_argument else "T", type_value(dtype))
 
     # -- back to a function ----------------------------------------------------------------------------------
 

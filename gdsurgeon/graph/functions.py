@@ -176,7 +176,7 @@ class FunctionLibrary:
                 raise InputError(
                     f"the function library of {printable(self._source.name)} is {what}",
                     code="too-deep" if nested else "corrupt",
-                    facts={"file": self._source.name},
+                    file=self._source.name,
                 ) from None
         return out
 

@@ -23,7 +23,7 @@ from gdsurgeon.ops.op_defs import OpDef
 from gdsurgeon.text import an, counted
 from gdsurgeon.wire.messages import decode_error, message
 from gdsurgeon.wire.output import OutputFile
-from gdsurgeon.wire.protos import GraphDef
+from gdsurgeon.wire.protos import AttrValue, GraphDef
 from gdsurgeon.wire.source import BytesSource, Source
 from gdsurgeon.wire.text import is_text_name, to_text
 from gdsurgeon.wire.write import Chunk, ChunkSource, read_chunks, resolved
@@ -272,7 +272,7 @@ class Graph:
             raise EditError(
                 f"{quoted(tensor.name)} belongs to a different graph, or was removed",
                 code="other-graph",
-                facts={"tensor": tensor.name},
+                tensor=tensor.name,
             )
         check_output(tensor)
         return tensor
@@ -336,21 +336,41 @@ class Graph:
         self._overlay.note_colocated(node, new)
         self._overlay.touch(node)
 
-    def set_attr(self, node: Node, key: str, value: bytes | None) -> None:
-        """Sets (a serialised AttrValue) or removes (None) an attr of NODE. `gds.set_attr` accepts plain values.
+    def set_attr(self, node: Node, key: str, value: bytes | AttrValue | None) -> None:
+        """Sets an attr of NODE to an AttrValue, serialised or not, or removes it (None).
+
+        `gds.set_attr` accepts plain values.
 
         Raises:
-            ArgumentError: the value is of another type.
+            ArgumentError: the value has a different type.
         """
-        if type(value) not in (bytes, type(None)):
-            expected = "bytes (a serialised AttrValue) or None; gds.set_attr accepts plain values"
-            raise ArgumentError("Graph.set_attr", "value", expected, found=value)
+        if value is not None:
+            value = _serialised(value, "Graph.set_attr", "value")
         _check_node(node, "Graph.set_attr")
         node.assign_attr(self._journal, key, value)
         self._overlay.touch(node)
 
+    def replace_op(
+        self,
+        node: Node,
+        op: str,
+        inputs: Iterable[Output] | None = None,
+        attrs: Mapping[str, bytes | AttrValue | None] | None = None,
+    ) -> None:
+        """Changes the op of NODE, and with it its data inputs (None: they stay) and the given attrs (None removes one).
+
+        Other attrs and the control inputs stay.
+        """
+        if node.op != op:
+            self.set_op(node, op)
+        if inputs is not None:
+            self.set_inputs(node, inputs)
+        for key, value in (attrs or {}).items():
+            if value is not None or node.has_attr(key):
+                self.set_attr(node, key, value)
+
     def set_op(self, node: Node, op: str) -> None:
-        """Makes NODE another op. Its attrs and inputs are the caller's to put right."""
+        """Changes the op of NODE. The caller corrects its attrs and inputs."""
         _check_node(node, "Graph.set_op")
         _check_text(op, "Graph.set_op", "op")
         node.assign(self._journal, "_op_override", op)
@@ -400,7 +420,8 @@ class Graph:
                 raise EditError(
                     f"{quoted(given[name].name)} and {quoted(node.name)} cannot both be renamed to {quoted(name)}",
                     code="given-twice",
-                    facts={"nodes": [given[name].name, node.name], "name": name},
+                    nodes=[given[name].name, node.name],
+                    name=name,
                 )
             given[name] = node
             self.check_free(name, names)
@@ -410,9 +431,7 @@ class Graph:
         holder = self.find(name)
         if holder is not None and holder not in besides:
             raise EditError(
-                f"the name {quoted(name)} is taken by {an(holder.op)} node",
-                code="name-taken",
-                facts={"name": name, "op": holder.op},
+                f"the name {quoted(name)} is taken by {an(holder.op)} node", code="name-taken", name=name, op=holder.op
             )
 
     def _adopt(self, node: Node) -> None:
@@ -436,11 +455,11 @@ class Graph:
         inputs: Iterable[Output | str] = (),
         controls: Iterable[Node | str] = (),
         *,
-        attrs: Mapping[str, bytes] | None = None,
+        attrs: Mapping[str, bytes | AttrValue] | None = None,
         device: str = "",
         after: Node | None = None,
     ) -> Node:
-        """Adds a node; ATTRS are serialised AttrValues; it is written after AFTER, or at the end.
+        """Adds a node; ATTRS are AttrValues, serialised or not; it is written after AFTER, or at the end.
 
         Inputs may be given by their names.
 
@@ -454,15 +473,13 @@ class Graph:
         waits = [item if type(item) is Node else self._meant_control(item) for item in _several(controls, Node)]
         if after is not None and not isinstance(after, Node):
             raise ArgumentError("Graph.add", "after", "Node or None", found=after)
-        for value in (attrs or {}).values():
-            if not isinstance(value, bytes):
-                raise ArgumentError("Graph.add", "attrs", "bytes (serialised AttrValues)", found=value)
+        values = {key: _serialised(value, "Graph.add", "attrs") for key, value in (attrs or {}).items()}
         for key, text in (("name", name), ("op", op), ("device", device)):
             _check_text(text, "Graph.add", key)
         node = Node(self, name, None, base_name=None)
         node.assign(self._journal, "_op_override", op)
         node.assign(self._journal, "_device_override", device)
-        for key, value in (attrs or {}).items():
+        for key, value in values.items():
             node.assign_attr(self._journal, key, value)
         self._enter(node, after)
         self.set_reads(node, reads, dict.fromkeys(waits))
@@ -500,9 +517,7 @@ class Graph:
     def _enter(self, node: Node, after: Node | None) -> None:
         check_name(node.name)
         if node.name in self:
-            raise EditError(
-                f"the name {quoted(node.name)} is already taken", code="name-taken", facts={"name": node.name}
-            )
+            raise EditError(f"the name {quoted(node.name)} is already taken", code="name-taken", name=node.name)
         self._overlay.enter(node, after)
 
     def remove(self, nodes: Iterable[Node]) -> None:
@@ -519,21 +534,23 @@ class Graph:
                 raise EditError(
                     f"the node {quoted(node.name)} cannot be removed: the graph has no node with this name",
                     code="no-such-node",
-                    facts={"node": node.name},
+                    node=node.name,
                 )
             for user in self._users_besides(node, going, names):
                 if user not in going:
                     raise EditError(
                         f"{quoted(node.name)} cannot be removed: {quoted(user.name)} uses it",
                         code="has-consumers",
-                        facts={"node": node.name, "consumers": [user.name]},
+                        node=node.name,
+                        consumers=[user.name],
                     )
             for user in self.colocated_with(node):
                 if user not in going:
                     raise EditError(
                         f"{quoted(node.name)} cannot be removed: {quoted(user.name)} is colocated with it",
                         code="has-colocated",
-                        facts={"node": node.name, "colocated": user.name},
+                        node=node.name,
+                        colocated=user.name,
                     )
         for node in going:
             _ = node.record  # found by its name in the file, which is about to be free
@@ -683,7 +700,7 @@ class Graph:
             raise EditError(
                 f"{printable(self.source_name)} cannot be pickled: the graph is {what}; load the file again",
                 code="not-picklable",
-                facts={"file": self.source_name},
+                file=self.source_name,
             )
         return _unpickled, (self.to_bytes(), self.source_name)
 
@@ -709,7 +726,7 @@ class Graph:
             return kind.FromString(self.to_bytes())
         except decode_error():
             line = f"{printable(self.source_name)} does not fit into a GraphDef message"
-            raise InputError(line, code="too-large", facts={"file": self.source_name}) from None
+            raise InputError(line, code="too-large", file=self.source_name) from None
 
     @property
     def is_edited(self) -> bool:
@@ -759,7 +776,8 @@ class Graph:
             raise UsageError(
                 f"the graph is a part of a {self._serving_kind}, {printable(self.source_name)}",
                 code="wrong-format",
-                facts={"file": self.source_name, "kind": self._serving_kind},
+                file=self.source_name,
+                kind=self._serving_kind,
                 hint="gds.operate(model, edit, out=PATH) writes all of it; gds.freeze makes one file of it",
             )
         if check:
@@ -785,6 +803,16 @@ class Graph:
 def _check_node(node: object, function: str) -> None:
     if type(node) is not Node:
         raise ArgumentError(function, "node", "Node", found=node)
+
+
+def _serialised(value: bytes | AttrValue, function: str, argument: str) -> bytes:
+    if type(value) is bytes:
+        return value
+    descriptor = getattr(value, "DESCRIPTOR", None)
+    if getattr(descriptor, "full_name", "") != "tensorflow.AttrValue":
+        expected = "an AttrValue, serialised or not; gds.set_attr accepts plain values"
+        raise ArgumentError(function, argument, expected, found=value)
+    return value.SerializeToString(deterministic=True)  # type: ignore[union-attr]
 
 
 def _check_text(text: object, function: str, argument: str) -> None:

@@ -32,7 +32,7 @@ def is_valid_name(name: str) -> bool:
 def check_name(name: str) -> None:
     """Raises EditError where TensorFlow would not take NAME for a node."""
     if not is_valid_name(name):
-        raise EditError(f"{quoted(name)} is not a legal node name ({NAME_RULE})", code="bad-name", facts={"name": name})
+        raise EditError(f"{quoted(name)} is not a legal node name ({NAME_RULE})", code="bad-name", name=name)
 
 
 def no_node(name: str, became: str, called: str, count: int, known: Iterable[str]) -> EditError:

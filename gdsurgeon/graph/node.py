@@ -75,7 +75,7 @@ class Handle:
         raise EditError(
             f"a {type(self).__name__} cannot be pickled: pickle its graph instead",
             code="not-picklable",
-            facts={"value": repr(self)},
+            value=repr(self),
         )
 
 
@@ -217,7 +217,7 @@ class Node(Handle):
                 raise InputError(
                     f"{quoted(self._graph.source_name)} has no node {quoted(self._name)}",
                     code="no-such-node",
-                    facts={"node": self._name},
+                    node=self._name,
                 )
             self._header = self.record.header()
         return self._header
@@ -512,7 +512,7 @@ def check_output(output: Output) -> None:
     """Raises EditError if the node does not exist, or is known not to have such an output."""
     node = output.node
     if not node.exists:
-        raise EditError(f"the graph has no node {quoted(node.name)}", code="no-such-node", facts={"node": node.name})
+        raise EditError(f"the graph has no node {quoted(node.name)}", code="no-such-node", node=node.name)
     dtypes = node.output_dtypes
     if dtypes is not None and output.index >= len(dtypes):
         count = counted(len(dtypes), "output")

@@ -190,9 +190,7 @@ class Store:
         record = finder.record(name)
         if record is not None and finder.is_ambiguous(name):
             raise InputError(
-                f"{quoted(self.name)} has several nodes named {quoted(name)}",
-                code="ambiguous-name",
-                facts={"node": name},
+                f"{quoted(self.name)} has several nodes named {quoted(name)}", code="ambiguous-name", node=name
             )
         return record
 

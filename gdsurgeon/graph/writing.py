@@ -106,7 +106,7 @@ def node_def(node: Node) -> NodeDef:
     try:
         return message("tensorflow.NodeDef").FromString(read_chunks(_chunks(node, _pieces(node))))
     except decode_error():
-        raise InputError(f"node {quoted(node.name)} is corrupt", code="corrupt", facts={"node": node.name}) from None
+        raise InputError(f"node {quoted(node.name)} is corrupt", code="corrupt", node=node.name) from None
 
 
 def _chunks(node: Node, pieces: Iterable[Piece]) -> list[Chunk]:

@@ -30,7 +30,7 @@ def require_numpy(what: str) -> None:
         raise NotValidatedError(
             f"NumPy is not installed, but {what} needs it",
             code="no-engine",
-            facts={"package": "numpy"},
+            package="numpy",
             advice="install-tensorflow",
         )
 

@@ -85,7 +85,7 @@ class Chain:
                 raise Unfit(f"{value.told} has no elements")
             return step.apply(build, value, **arguments)
         except Unfit as error:
-            raise EditError(f"{self.name(place)}: {error}", code="step-unfit", facts={"step": step.name}) from None
+            raise EditError(f"{self.name(place)}: {error}", code="step-unfit", step=step.name) from None
         finally:
             build.step = ""
 

@@ -82,4 +82,4 @@ class Lock(Closing):
 def changed_meanwhile(path: str) -> OutputError:
     """The error that `path`, which should be replaced, has changed since it was read."""
     line = f"{printable(path)} was changed by a different process during this run, and is not replaced"
-    return OutputError(line, code="file-changed", facts={"file": path}, hint="run the command again")
+    return OutputError(line, code="file-changed", file=path, hint="run the command again")

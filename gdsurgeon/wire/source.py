@@ -195,13 +195,13 @@ def corrupt(source: Source, error: WireError, start: int = 0) -> InputError:
 def changed(name: str, how: str = "changed") -> InputError:
     """The error that the file NAME has changed in the way that HOW says."""
     line = f"{printable(name)} {how} while it was being read"
-    return InputError(line, code="file-changed", facts={"file": name})
+    return InputError(line, code="file-changed", file=name)
 
 
 def endless(name: str, hint: str) -> InputError:
     """The error that the stream NAME is longer than a model can be."""
     line = f"{printable(name)} is longer than {LONGEST_STREAM >> 30} GiB, more than a model can have"
-    return InputError(line, code="too-large", facts={"file": name}, hint=hint)
+    return InputError(line, code="too-large", file=name, hint=hint)
 
 
 def corrupt_file(name: str, what: str, **facts: str | int) -> InputError:
@@ -226,7 +226,7 @@ def open_source(path: str) -> Source:
     if stat.S_ISDIR(mode):
         os.close(fd)
         line = f"{printable(path)} is a directory, not a GraphDef"
-        raise InputError(line, code="is-a-folder", facts={"file": path})
+        raise InputError(line, code="is-a-folder", file=path)
     if stat.S_ISREG(mode):
         return FileSource(fd, path)
     try:
@@ -272,14 +272,14 @@ def read_standard_input(size: int) -> bytes:
 def _standard_input() -> Source:
     name = STANDARD_INPUT_NAME
     if sys.stdin is None:
-        raise InputError("standard input is closed", code="unreadable", facts={"file": name})
+        raise InputError("standard input is closed", code="unreadable", file=name)
     fd = sys.stdin.fileno()
     if os.isatty(fd):
         line, hint = (
             "MODEL is '-', but standard input is a terminal",
             "pipe a GraphDef into the command, or name a file",
         )
-        raise UsageError(line, code="is-a-terminal", facts={"file": name}, hint=hint)
+        raise UsageError(line, code="is-a-terminal", file=name, hint=hint)
     held = len(_ahead.data) if _ahead.stream is sys.stdin else 0
     if stat.S_ISREG(os.fstat(fd).st_mode) and os.lseek(fd, 0, os.SEEK_CUR) == held:
         return FileSource(os.dup(fd), name)

@@ -42,7 +42,7 @@ def to_binary(text: bytes, name: str, kind: str = "GraphDef") -> bytes:
         data = bytes(graph.SerializeToString(deterministic=True))
     except UnicodeDecodeError as error:
         line = f"{printable(name)} is not a {kind}: neither binary nor UTF-8 text"
-        raise InputError(line, code="not-text", facts={"file": name}) from error
+        raise InputError(line, code="not-text", file=name) from error
     except (text_format.ParseError, ValueError) as error:
         said = f"line {error}" if isinstance(error, text_format.ParseError) else str(error)
         line = f"{printable(name)} is not a text {kind}: {printable(shortened(said, MOST_SAID))}"

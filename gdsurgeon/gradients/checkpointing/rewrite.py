@@ -220,7 +220,7 @@ def _given(graph: Graph, found: ForwardPass, wanted: Checkpoints) -> list[Tensor
             raise EditError(
                 f"the graph marks no tensor as a checkpoint: no node on the path has the attr {MARK}",
                 code="nothing-marked",
-                facts={"attr": MARK},
+                attr=MARK,
                 hint=f"gdsurgeon set-attr MODEL NODE {MARK}:bool=true marks a node",
             )
         return [(number, 0) for number in marked]
@@ -248,7 +248,7 @@ def _of_no_use(names: Sequence[str]) -> EditError:
         f"{', '.join(map(quoted, names[:8]))} cannot be used as a checkpoint: {they} always kept, or the "
         f"gradients need no tensor that is recomputed from {what}",
         code="no-use",
-        facts={"tensors": [*names]},
+        tensors=[*names],
     )
 
 
