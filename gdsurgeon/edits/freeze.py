@@ -1,4 +1,4 @@
-"""freeze: the variables that some outputs depend on become constants, with the values of the model's checkpoint."""
+"""freeze: replaces the variables that some outputs depend on by constants, with the values of the checkpoint."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gdsurgeon.arguments import public
 from gdsurgeon.edits.change_signatures import DEFAULT_KEY, signature_of
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.extract import cut_down, needed
-from gdsurgeon.edits.handles import Handles, Held
+from gdsurgeon.edits.handles import FrozenValue, HandleConversion
 from gdsurgeon.edits.naming import naming, of_tensors
 from gdsurgeon.errors import EditError, Line, Remark, printable, quoted
 from gdsurgeon.graph.attrs import format_shape, shape_of
@@ -30,21 +30,21 @@ from gdsurgeon.text import Entry, counted, size
 def freeze(
     graph: Graph, *, signatures: Sequence[str] = (), outputs: Sequence[str] = (), inputs: Sequence[str] = ()
 ) -> EditResult:
-    """Cuts GRAPH, that of a SavedModel or a MetaGraph, down to what OUTPUTS need, with constants for variables.
+    """Reduces the graph of a SavedModel or MetaGraph to what `outputs` need, with constants instead of variables.
 
-    A constant has the name of its variable, and its value is copied from the checkpoint when the graph is written.
-    Functions stay: what was handed a variable is handed its value.
+    A constant has the name of its variable. Its value is copied from the checkpoint when the graph is written.
+    Functions stay; their arguments become values instead of variables.
 
     Args:
         graph: changed in place.
-        signatures: keys of those that are frozen, where no OUTPUTS are named; none: ``serving_default``, or the one
-            that there is.
+        signatures: the keys of the signatures to freeze if `outputs` is empty. By default ``serving_default``, or
+            the only signature.
         outputs: tensors.
-        inputs: tensors at which to cut, where OUTPUTS are named; see `gdsurgeon.edits.extract.extract`.
+        inputs: tensors at which to cut, for `outputs`; see `gdsurgeon.edits.extract.extract`.
 
     Raises:
-        EditError: no such signature or tensor; a variable has no value in the checkpoint, or one that does not fit; or
-            something that the outputs depend on writes to a variable, or takes one in a way that a value does not do.
+        EditError: no such signature or tensor; a variable has no value in the checkpoint, or a value of a different
+            shape; a needed node writes to a variable, or needs its handle.
     """
     serving = serving_of(graph)
     if serving is None:
@@ -54,34 +54,37 @@ def freeze(
             code="wrong-format",
             file=graph.source_name,
         )
+    keys = () if outputs else tuple(signatures or (_default(graph, serving),))
     if outputs:
         starts, ends = _tensors(graph, inputs), _tensors(graph, outputs)
     else:
-        starts, ends = _served(graph, serving, signatures)
+        starts, ends = _served(graph, serving, keys)
     topology = topology_of(graph)
     kept = [topology.node(number) for number in members(needed(topology, starts, ends))]
     variables = [node for node in kept if is_variable(node.op)]
     weights = _weights(graph, serving, variables) if variables else None
-    handles = Handles(graph, kept)
+    handles = HandleConversion(graph, kept)
     for node in variables:
         assert weights is not None
-        handles.hold(node.output, _held(node, weights))
+        handles.convert_handle(node.output, _value(node, weights))
     handles.check()
 
     nodes, functions = handles.apply()
     constants = _put_constants(graph, kept, variables, weights) if weights is not None else []
     initialisers, groups = _initialisers(graph, serving, kept)
     graph.stand_alone()
-    result = cut_down(graph, starts, [_now(graph, end) for end in ends], initialisers)
+    ends = [graph[_file_name(end.node)].output if end.node.op in VARIABLES else end for end in ends]
+    result = cut_down(graph, starts, ends, initialisers)
     intent = result.intent
     intent.added += constants
     intent.removed = [name for name in intent.removed if name not in constants and name in graph.pristine()]
     intent.changed += [name for name in (*nodes, *groups) if name in graph]
     intent.functions.changed = [name for name in functions if name in graph.functions]
     if initialisers:
-        result.notes.append(run_first([node.name for node in initialisers], _files(graph, serving)))
-    if not outputs:
-        result.told += _names(graph, serving, signatures)
+        feeds = serving.initialising.feeds if serving.initialising is not None else {}
+        files = {tensor: path for tensor, path in feeds.items() if graph.find(tensor.partition(":")[0]) is not None}
+        result.notes.append(run_first([node.name for node in initialisers], files))
+    result.told += _names(serving, keys)
     if weights is not None:
         result.told.append(Entry("frozen", f"{counted(len(constants), 'variable')}, {size(weights.source.size)}"))
     return result
@@ -92,10 +95,10 @@ def _tensors(graph: Graph, texts: Iterable[str]) -> list[Output]:
 
 
 def _served(graph: Graph, serving: Serving, keys: Sequence[str]) -> tuple[list[Output], list[Output]]:
-    """The inputs and the outputs of the signatures KEYS."""
-    meant = [(key, signature_of(graph, serving, key)) for key in keys or [_default(graph, serving)]]
-    starts = {key: _tensors(graph, served.inputs.values()) for key, served in meant}
-    ends = {key: _tensors(graph, served.outputs.values()) for key, served in meant}
+    """Returns the inputs and the outputs of the signatures `keys`."""
+    found = {key: signature_of(graph, serving, key) for key in keys}
+    starts = {key: _tensors(graph, served.inputs.values()) for key, served in found.items()}
+    ends = {key: _tensors(graph, served.outputs.values()) for key, served in found.items()}
     topology = topology_of(graph)
     for key, tensors in starts.items():
         for other in starts:
@@ -109,12 +112,12 @@ def _served(graph: Graph, serving: Serving, keys: Sequence[str]) -> tuple[list[O
                     code="is-computed",
                     facts={"signature": key, "tensor": hit.name, "other": other},
                 )
-    unique: dict[Output, None] = dict.fromkeys(tensor for tensors in starts.values() for tensor in tensors)
+    unique = dict.fromkeys(tensor for tensors in starts.values() for tensor in tensors)
     return list(unique), list(dict.fromkeys(tensor for tensors in ends.values() for tensor in tensors))
 
 
 def _default(graph: Graph, serving: Serving) -> str:
-    """The signature that is meant where none is named."""
+    """Returns the key of the default signature."""
     keys = list(serving.called)
     if DEFAULT_KEY in keys or len(keys) == 1:
         return DEFAULT_KEY if DEFAULT_KEY in keys else keys[0]
@@ -127,9 +130,9 @@ def _default(graph: Graph, serving: Serving) -> str:
     raise EditError(line, code="ambiguous-signature", signatures=keys)
 
 
-def _names(graph: Graph, serving: Serving, keys: Sequence[str]) -> Iterator[Entry]:
-    """The names that the signatures have for tensors that are inputs and outputs now."""
-    for key in keys or [_default(graph, serving)]:
+def _names(serving: Serving, keys: Sequence[str]) -> Iterator[Entry]:
+    """Lists the tensors to which the signatures give different names."""
+    for key in keys:
         for side in (serving.signatures[key].inputs, serving.signatures[key].outputs):
             named = [f"{name} = {tensor}" for name, tensor in side.items() if name != tensor]
             if named:
@@ -137,7 +140,7 @@ def _names(graph: Graph, serving: Serving, keys: Sequence[str]) -> Iterator[Entr
 
 
 def _weights(graph: Graph, serving: Serving, variables: Sequence[Node]) -> Graph:
-    """The graph of the constants for VARIABLES."""
+    """Returns a graph of constants with the values of the variables."""
     if serving.weights is None:
         raise EditError(
             Line(
@@ -148,27 +151,22 @@ def _weights(graph: Graph, serving: Serving, variables: Sequence[Node]) -> Graph
             code="no-checkpoint",
             facts={"file": graph.source_name, "count": len(variables)},
         )
-    return Graph(serving.weights({_file_name(node): (_dtype(node), node.device) for node in variables}))
+    dtypes = {node: dtype if isinstance(dtype := node.plain_attr("dtype"), int) else 0 for node in variables}
+    return Graph(serving.weights({_file_name(node): (dtype, node.device) for node, dtype in dtypes.items()}))
 
 
 def _file_name(node: Node) -> str:
     return node.base_name or node.name
 
 
-def _dtype(node: Node) -> int:
-    value = node.plain_attr("dtype")
-    return value if isinstance(value, int) else 0
-
-
-def _held(node: Node, weights: Graph) -> Held:
-    """The value of a variable. Raises EditError where it has another shape than the variable states."""
-    constant = weights[_file_name(node)]
-    header = constant_header(constant)
+def _value(node: Node, weights: Graph) -> FrozenValue:
+    """Returns the value of a variable. Raises EditError if its shape differs from the stated shape."""
+    header = constant_header(weights[_file_name(node)])
     assert header is not None
     stated = node.attr("shape")
     shape = shape_of(stated.shape) if stated is not None else None
     dims = header.dims or ()
-    # VariableV2 of an unknown shape states that of a scalar in old graphs; what is written there is the checkpoint's.
+    # In old graphs, a VariableV2 of unknown shape states the shape of a scalar; the checkpoint has the shape then.
     if shape and (len(shape) != len(dims) or any(a not in (-1, b) for a, b in zip(shape, dims, strict=True))):
         raise EditError(
             f"the variable {quoted(node.name)} has the shape {format_shape(shape)}, but its value in the "
@@ -176,11 +174,11 @@ def _held(node: Node, weights: Graph) -> Held:
             code="shape-mismatch",
             facts={"variable": node.name, "expected": shape, "found": dims},
         )
-    return Held(node.name, header.dtype, dims)
+    return FrozenValue(node.name, header.dtype, dims)
 
 
 def _put_constants(graph: Graph, kept: Sequence[Node], variables: Sequence[Node], weights: Graph) -> list[str]:
-    """Gives each of VARIABLES a constant of its name, which those KEPT read; returns the names."""
+    """Adds a constant with the name of each variable, and connects it to the `kept` consumers. Returns the names."""
     names = {node: node.name for node in variables}
     unique = graph.unique_names()
     graph.rename({node: unique(f"{name}/variable") for node, name in names.items()})
@@ -196,9 +194,9 @@ def _put_constants(graph: Graph, kept: Sequence[Node], variables: Sequence[Node]
 
 
 def _initialisers(graph: Graph, serving: Serving, kept: Sequence[Node]) -> tuple[list[Node], list[str]]:
-    """Returns the nodes by which a loader initialises the tables among those KEPT, and the names of changed groups.
+    """Returns the nodes that a loader runs to initialise the `kept` tables, and the names of changed groups.
 
-    A group, a NoOp of other initialisers, no longer waits for initialisers of other things.
+    A group is a NoOp that depends on initialisers. It loses its control inputs that initialise other things.
     """
     tables = [node for node in kept if is_table(node.op)]
     topology = topology_of(graph)
@@ -222,21 +220,9 @@ def _initialisers(graph: Graph, serving: Serving, kept: Sequence[Node]) -> tuple
     return found, [node.name for node in changed]
 
 
-def _files(graph: Graph, serving: Serving) -> dict[str, str]:
-    """Returns the files that a loader feeds to initialise tables, by the tensors of GRAPH."""
-    feeds = serving.initialising.feeds if serving.initialising is not None else {}
-    return {tensor: path for tensor, path in feeds.items() if graph.find(tensor.partition(":")[0]) is not None}
-
-
 def run_first(initialisers: Sequence[str], fed: Mapping[str, str]) -> Remark:
-    """Returns a note that nodes have to run first, FED with files: a GraphDef has no place for initialisers."""
+    """Returns a note that the user runs `initialisers` first, and feeds them with files: a GraphDef has no place
+    for this information."""
     text = f"run {', '.join(map(quoted, initialisers))} before the graph, to initialize its tables"
     files = "".join(f", and feed {quoted(tensor)} with the path of {printable(path)}" for tensor, path in fed.items())
     return Remark(text + files, "run-before", nodes=list(initialisers), feeds=dict(fed))
-
-
-def _now(graph: Graph, end: Output) -> Output:
-    """An output, and the constant of one that was a variable."""
-    if end.node.op not in VARIABLES:
-        return end
-    return graph[_file_name(end.node)].output

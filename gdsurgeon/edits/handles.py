@@ -15,15 +15,14 @@ from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.attr_names import STATED_SHAPES
 from gdsurgeon.ops.dtypes import BOOL, INT32, RESOURCE
 from gdsurgeon.ops.kinds import CALLS, CASES, IFS, WHILES
-from gdsurgeon.wire.protos import AttrValue
 
 
-class Held(NamedTuple):
-    """The value that stands in the place of a variable's handle.
+class FrozenValue(NamedTuple):
+    """The value that replaces the handle of a variable.
 
     Attributes:
-        variable: the name of its node.
-        dtype, shape: of its value.
+        variable: the name of the variable's node.
+        dtype, shape: of the value.
     """
 
     variable: str
@@ -40,24 +39,26 @@ _WITHOUT_REF = {
     "RefSelect": "Select",
     "RefSwitch": "Switch",
 }
-"""What a reference is passed on by, and what passes a value on."""
+"""The ops that forward a reference, and the ops that forward a value."""
 
-_PASS_ON = frozenset(("Enter", "Exit", "Identity", "Merge", "NextIteration", "Switch"))
+_FORWARDING = frozenset(("Enter", "Exit", "Identity", "Merge", "NextIteration", "Switch"))
 _CHOICES = IFS | CASES
 _LIST = dict.fromkeys(CALLS | _CHOICES, "Tin") | dict.fromkeys(WHILES, "T")
-"""The attr that lists the dtypes of what is passed on to functions."""
+"""The attr that lists the dtypes of the arguments of functions."""
 _NOTES = ("_read_only_resource_inputs", "_handle_dtypes", "_handle_shapes")
+_WRITING = ("Assign", "Scatter", "ResourceScatter", "ResourceApply", "ResourceSparse", "Apply", "SparseApply")
+"""How the names of the ops begin that change a variable."""
 
 
 class _Place:
-    """A graph, or the body of a function, in which handles are."""
+    """A graph, or the body of a function, that uses handles."""
 
     def __init__(self, graph: Graph, body: Body | None, kept: frozenset[Node] | None) -> None:
         self.graph = graph
         self.body = body
         self.kept = kept
-        self.held: dict[Output, Held] = {}
-        self.read: dict[Node, dict[int, Held]] = {}
+        self.values: dict[Output, FrozenValue] = {}
+        self.read: dict[Node, dict[int, FrozenValue]] = {}
         self.callers: dict[tuple[_Place, Node], None] = {}
         self.returned: dict[int, None] = {}
 
@@ -68,16 +69,20 @@ class _Place:
 
     @property
     def called(self) -> str:
-        """What it is called in messages."""
+        """Where the place is, for messages."""
         return "" if self.function is None else f" in the function {quoted(self.function)}"
 
+    def nodes(self) -> Iterable[Node]:
+        """The nodes that matter."""
+        return (node for node in self.graph.nodes() if self.kept is None or node in self.kept)
 
-class Handles:
-    """The handles of variables that become values.
+
+class HandleConversion:
+    """Converts the consumers of handles, which become values.
 
     Args:
-        graph: where the variables are.
-        kept: those of its nodes that matter; others are about to go.
+        graph: the graph of the variables.
+        kept: its nodes that matter. The caller removes the other nodes later.
     """
 
     def __init__(self, graph: Graph, kept: Iterable[Node]) -> None:
@@ -85,252 +90,213 @@ class Handles:
         self._bodies: dict[str, _Place] = {}
         self._pending: list[tuple[_Place, Output]] = []
 
-    def hold(self, tensor: Output, held: Held) -> None:
-        """Says that TENSOR of the graph is a value from now on."""
-        self._hold(self._top, tensor, held)
+    def convert_handle(self, tensor: Output, value: FrozenValue) -> None:
+        """Marks a tensor of the graph as a value."""
+        self._mark(self._top, tensor, value)
 
     def check(self) -> None:
-        """Follows what is held.
+        """Follows the marked tensors to their consumers.
 
         Raises:
-            EditError: something writes to a variable, takes its handle and is not known here, or calls a function once
-                with a value and once with another handle.
+            EditError: a node writes to a variable; a node of an unknown op uses a handle; or the calls of a function
+                pass a value and a handle for one argument.
         """
         while self._pending:
             place, tensor = self._pending.pop()
             for node, slot in place.graph.uses(tensor):
                 if place.kept is None or node in place.kept:
-                    self._follow(place, node, slot, place.held[tensor])
+                    self._follow(place, node, slot, place.values[tensor])
         for place in (self._top, *self._bodies.values()):
-            for node in place.graph.nodes():
-                if place.kept is None or node in place.kept:
-                    self._check_call(place, node)
+            for node in place.nodes():
+                self._check_call(place, node)
 
     def apply(self) -> tuple[list[str], list[str]]:
-        """Has everything take values; returns the names of the nodes, and of the functions, that are others now."""
+        """Converts all consumers. Returns the names of the changed nodes, and of the changed functions."""
         for place in (*self._bodies.values(), self._top):
             for node, slots in place.read.items():
                 self._convert(place, node, slots)
         for place in self._bodies.values():
             assert place.body is not None
             for argument in place.body.arguments:
-                if (held := place.held.get(argument.output)) is not None:
-                    place.body.retype(argument, held.dtype, held.shape)
+                if (value := place.values.get(argument.output)) is not None:
+                    place.body.retype(argument, value.dtype, value.shape)
             place.body.commit()
         return [node.name for node in self._top.read if node.name in self._top.graph], list(self._bodies)
 
     # -- following ---------------------------------------------------------------------------------------------
 
-    def _hold(self, place: _Place, tensor: Output, held: Held) -> None:
-        if tensor not in place.held:
-            place.held[tensor] = held
+    def _mark(self, place: _Place, tensor: Output, value: FrozenValue) -> None:
+        if tensor not in place.values:
+            place.values[tensor] = value
             self._pending.append((place, tensor))
 
-    def _follow(self, place: _Place, node: Node, slot: int, held: Held) -> None:
-        """NODE reads in SLOT what is held."""
+    def _follow(self, place: _Place, node: Node, slot: int, value: FrozenValue) -> None:
+        """Notes that a node reads a value in `slot`, and marks the outputs that forward this value."""
         if slot in place.read.get(node, {}):
             return
-        passes = self._passes_on(place, node, slot, held)
-        if passes is None:
-            return  # it takes a value as it took a reference
-        place.read.setdefault(node, {})[slot] = held
-        for index in passes:
-            self._hold(place, Output(node, index), held)
+        forwarded = self._forwarded(place, node, slot, value)
+        if forwarded is None:
+            return  # the op accepts a value as well as a reference
+        place.read.setdefault(node, {})[slot] = value
+        for index in forwarded:
+            self._mark(place, Output(node, index), value)
 
-    def _passes_on(self, place: _Place, node: Node, slot: int, held: Held) -> Iterable[int] | None:
-        """The outputs of NODE that become values with what it reads in SLOT; None where nothing has to be done."""
+    def _forwarded(self, place: _Place, node: Node, slot: int, value: FrozenValue) -> Iterable[int] | None:
+        """Returns the outputs of a node that become values if `slot` does; None if the node need not change."""
         op = node.op
         if place.body is not None and node in place.body.results:
-            self._return(place, place.body.results.index(node), held)
+            index = place.body.results.index(node)
+            place.returned[index] = None
+            for caller, call in place.callers:
+                self._mark(caller, Output(call, index), value)
             return ()
         if op in _CONVERSIONS:
             return ()
-        if op in _WITHOUT_REF:
-            return (0, 1) if op == "RefSwitch" else (0,)
-        if op in _PASS_ON and _is_resource(node):
-            return (0, 1) if op == "Switch" else (0,)
+        if op in _WITHOUT_REF or (op in _FORWARDING and node.plain_attr("T") == RESOURCE):
+            return (0, 1) if op.endswith("Switch") else (0,)
         if op in _LIST or op in place.graph.functions:
-            return self._into_functions(place, node, slot, held)
-        if _takes_value(node, slot):
+            return self._into_functions(place, node, slot, value)
+        definition = node.op_def
+        if (
+            definition is not None
+            and node.inputs[slot].dtype != RESOURCE
+            and not any(argument.is_ref for argument in definition.inputs[: slot + 1])
+        ):
             return None
-        what = "writes to" if _writes(op) else "needs the handle of"
+        writes = op.startswith(_WRITING)
+        what, without = ("writes to", "") if writes else ("needs the handle of", " without a handle")
         raise EditError(
-            f"{quoted(node.name)} ({printable(op)}){place.called} {what} the variable "
-            f"{quoted(held.variable)}, which "
-            f"{'would become a constant' if _writes(op) else 'would become a constant without a handle'}",
-            code="is-written" if _writes(op) else "needs-handle",
-            facts={"node": node.name, "op": op, "function": place.function, "variable": held.variable},
+            f"{quoted(node.name)} ({printable(op)}){place.called} {what} the variable {quoted(value.variable)}, "
+            f"which would become a constant{without}",
+            code="is-written" if writes else "needs-handle",
+            facts={"node": node.name, "op": op, "function": place.function, "variable": value.variable},
         )
 
-    def _into_functions(self, place: _Place, node: Node, slot: int, held: Held) -> list[int]:
-        """Follows what is handed to functions; returns the outputs of the call by which it comes back."""
+    def _into_functions(self, place: _Place, node: Node, slot: int, value: FrozenValue) -> list[int]:
+        """Follows an argument of functions. Returns the outputs of the call that forward it."""
         at = _argument(node, slot)
         if at < 0:
             message = f"{quoted(node.name)}{place.called} uses the handle of a variable as its condition"
             raise EditError(message, code="needs-handle", facts={"node": node.name, "function": place.function})
         out = [at] if node.op in WHILES else []
         for name in _functions(node):
-            inner = self._body(name)
+            if name not in self._bodies:
+                body = Body(self._top.graph, name)
+                self._bodies[name] = _Place(body.graph, body, None)
+            inner = self._bodies[name]
             assert inner.body is not None
             inner.callers[place, node] = None
-            self._hold(inner, inner.body.arguments[at].output, held)
+            self._mark(inner, inner.body.arguments[at].output, value)
             out += inner.returned
         return list(dict.fromkeys(out))
 
-    def _return(self, inner: _Place, index: int, held: Held) -> None:
-        """A function returns what is held: what its calls give is held, too."""
-        inner.returned[index] = None
-        for place, node in inner.callers:
-            self._hold(place, Output(node, index), held)
-
-    def _body(self, name: str) -> _Place:
-        if name not in self._bodies:
-            body = Body(self._top.graph, name)
-            self._bodies[name] = _Place(body.graph, body, None)
-        return self._bodies[name]
-
     def _check_call(self, place: _Place, node: Node) -> None:
-        """Raises EditError where NODE hands a function something else where that takes a value now."""
+        """Raises EditError if a call passes a handle for an argument that has become a value."""
         for name in _functions(node):
             inner = self._bodies.get(name)
             if inner is None or inner.body is None:
                 continue
             for at, argument in enumerate(inner.body.arguments):
                 slot = at + (1 if node.op in _CHOICES else 0)
-                taken = inner.held.get(argument.output)
-                if taken is not None and slot not in place.read.get(node, {}):
+                expected = inner.values.get(argument.output)
+                if expected is not None and slot not in place.read.get(node, {}):
                     raise EditError(
                         f"{quoted(node.name)}{place.called} calls {quoted(name)} with a handle that is not "
-                        f"the handle of {quoted(taken.variable)}; one argument cannot be both a value and a handle",
+                        f"the handle of {quoted(expected.variable)}; one argument cannot be both a value and a handle",
                         code="needs-handle",
-                        facts={"node": node.name, "function": name, "variable": taken.variable},
+                        facts={"node": node.name, "function": name, "variable": expected.variable},
                     )
 
     # -- converting --------------------------------------------------------------------------------------------
 
-    def _convert(self, place: _Place, node: Node, slots: Mapping[int, Held]) -> None:
+    def _convert(self, place: _Place, node: Node, slots: Mapping[int, FrozenValue]) -> None:
         graph, op = place.graph, node.op
-        held = next(iter(slots.values()))
+        value = next(iter(slots.values()))
         if place.body is not None and node in place.body.results:
-            place.body.retype(node, held.dtype)
+            place.body.retype(node, value.dtype)
         elif op in _CONVERSIONS:
-            _CONVERSIONS[op](graph, node, held)
+            _CONVERSIONS[op](graph, node, value)
         elif op in _WITHOUT_REF:
             graph.set_op(node, _WITHOUT_REF[op])
-        elif op in _PASS_ON:
-            _set(graph, node, "T", type_value(held.dtype))
-            graph.set_attr(node, STATED_SHAPES, None)
+        elif op in _FORWARDING:
+            graph.replace_op(node, op, attrs={"T": type_value(value.dtype), STATED_SHAPES: None})
         elif op in _LIST:
             self._convert_call(place, node, slots)
         for key in _NOTES:
             if node.has_attr(key):
                 graph.set_attr(node, key, None)
 
-    def _convert_call(self, place: _Place, node: Node, slots: Mapping[int, Held]) -> None:
+    def _convert_call(self, place: _Place, node: Node, slots: Mapping[int, FrozenValue]) -> None:
         graph = place.graph
         dtypes = node.attr(_LIST[node.op])
         assert dtypes is not None
-        for slot, held in slots.items():
-            dtypes.list.type[_argument(node, slot)] = held.dtype
-        _set(graph, node, _LIST[node.op], dtypes)
+        for slot, value in slots.items():
+            dtypes.list.type[_argument(node, slot)] = value.dtype
+        graph.set_attr(node, _LIST[node.op], dtypes)
         if node.op not in WHILES:
-            if any(Output(node, index) in place.held for index in range(node.output_count or 0)):
+            if any(Output(node, index) in place.values for index in range(node.output_count or 0)):
                 graph.set_attr(node, STATED_SHAPES, None)
             return
         for key in ("output_shapes", STATED_SHAPES):
             shapes = node.attr(key)
             if shapes is not None and shapes.list.shape:
-                for slot, held in slots.items():
-                    shapes.list.shape[slot].CopyFrom(shape_value(held.shape).shape)
-                _set(graph, node, key, shapes)
-
-
-def _is_resource(node: Node) -> bool:
-    return node.plain_attr("T") == RESOURCE
-
-
-def _takes_value(node: Node, slot: int) -> bool:
-    """Whether an op that reads a reference would take a value there, too."""
-    definition = node.op_def
-    if definition is None or node.inputs[slot].dtype == RESOURCE:
-        return False
-    return not any(argument.is_ref for argument in definition.inputs[: slot + 1])
-
-
-def _writes(op: str) -> bool:
-    return op.startswith(
-        ("Assign", "Scatter", "ResourceScatter", "ResourceApply", "ResourceSparse", "Apply", "SparseApply")
-    )
+                for slot, value in slots.items():
+                    shapes.list.shape[slot].CopyFrom(shape_value(value.shape).shape)
+                graph.set_attr(node, key, shapes)
 
 
 def _argument(node: Node, slot: int) -> int:
-    """Which argument of the functions that NODE calls is what it reads in SLOT; -1: none."""
+    """Returns the index of the function argument that an input becomes; -1 for the condition of an If or Case."""
     return slot - 1 if node.op in _CHOICES else slot
 
 
 def _functions(node: Node) -> list[str]:
-    """The functions that NODE hands its inputs to."""
+    """Returns the functions that a node calls with its inputs as arguments."""
     if node.op in node.graph.functions:
         return [node.op]
     return functions_of(node) if node.op in _LIST else []
 
 
-def _set(graph: Graph, node: Node, key: str, value: AttrValue) -> None:
-    graph.set_attr(node, key, value)
+# -- ops that use a handle, and the ops that compute the same from a value -------------------------------------------
 
 
-# -- ops that take a handle, and what takes a value in their place -------------------------------------------------
+def _touch_users(graph: Graph, node: Node) -> None:
+    """Writes the users again: in a function body they contain the name of the output, which has changed."""
+    for user in graph.users(node):
+        graph.touch(user)
 
 
-def _read(graph: Graph, node: Node, held: Held) -> None:
-    graph.set_op(node, "Identity")
-    graph.set_attr(node, "dtype", None)
-    _set(graph, node, "T", type_value(held.dtype))
-    for reader in graph.users(node):
-        graph.touch(reader)  # in bodies it names the output, which is called otherwise
+def _read(graph: Graph, node: Node, value: FrozenValue) -> None:
+    graph.replace_op(node, "Identity", attrs={"dtype": None, "T": type_value(value.dtype)})
+    _touch_users(graph, node)
 
 
-def _gather(graph: Graph, node: Node, held: Held) -> None:
-    graph.set_op(node, "GatherV2")
+def _gather(graph: Graph, node: Node, value: FrozenValue) -> None:
     name = graph.unique_names()(f"{node.name}/axis")
-    attrs = {"dtype": type_value(INT32), "value": tensor_value(INT32, (), [0])}
-    encoded = {key: value.SerializeToString() for key, value in attrs.items()}
-    axis = graph.add(name, "Const", attrs=encoded, device=node.device, after=node)
-    graph.set_inputs(node, (*node.inputs[:2], axis.output))
-    for key in ("dtype", "validate_indices"):
-        graph.set_attr(node, key, None)
-    _set(graph, node, "Tparams", type_value(held.dtype))
-    _set(graph, node, "Taxis", type_value(INT32))
+    zero = {"dtype": type_value(INT32), "value": tensor_value(INT32, (), [0])}
+    axis = graph.add(name, "Const", attrs=zero, device=node.device, after=node)
+    attrs = {"dtype": None, "validate_indices": None, "Tparams": type_value(value.dtype), "Taxis": type_value(INT32)}
+    graph.replace_op(node, "GatherV2", (*node.inputs[:2], axis.output), attrs)
 
 
-def _gather_nd(graph: Graph, node: Node, held: Held) -> None:
-    graph.set_op(node, "GatherNd")
-    graph.set_attr(node, "dtype", None)
-    _set(graph, node, "Tparams", type_value(held.dtype))
+def _gather_nd(graph: Graph, node: Node, value: FrozenValue) -> None:
+    graph.replace_op(node, "GatherNd", attrs={"dtype": None, "Tparams": type_value(value.dtype)})
 
 
-def _shape(graph: Graph, node: Node, held: Held) -> None:
-    graph.set_op(node, "Shape")
-    _set(graph, node, "T", type_value(held.dtype))
+def _shape(graph: Graph, node: Node, value: FrozenValue) -> None:
+    graph.replace_op(node, "Shape", attrs={"T": type_value(value.dtype)})
 
 
-def _is_initialized(graph: Graph, node: Node, held: Held) -> None:
-    del held
-    graph.set_inputs(node, ())
-    graph.set_op(node, "Const")
-    _set(graph, node, "dtype", type_value(BOOL))
-    _set(graph, node, "value", tensor_value(BOOL, (), [True]))
-    for reader in graph.users(node):
-        graph.touch(reader)
+def _is_initialized(graph: Graph, node: Node, _value: FrozenValue) -> None:
+    graph.replace_op(node, "Const", (), {"dtype": type_value(BOOL), "value": tensor_value(BOOL, (), [True])})
+    _touch_users(graph, node)
 
 
-def _nothing(graph: Graph, node: Node, held: Held) -> None:
-    del held
-    graph.set_inputs(node, ())
-    graph.set_op(node, "NoOp")
+def _nothing(graph: Graph, node: Node, _value: FrozenValue) -> None:
+    graph.replace_op(node, "NoOp", ())
 
 
-_CONVERSIONS: Mapping[str, Callable[[Graph, Node, Held], None]] = {
+_CONVERSIONS: Mapping[str, Callable[[Graph, Node, FrozenValue], None]] = {
     "DisableCopyOnRead": _nothing,
     "ReadVariableOp": _read,
     "ResourceGather": _gather,
