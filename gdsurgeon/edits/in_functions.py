@@ -1,8 +1,8 @@
-"""Edits inside functions: what changes a graph changes the body of one."""
+"""Applies edits to the functions of a graph."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from gdsurgeon.arguments import public
 from gdsurgeon.comparison.facts import FunctionChanges
@@ -11,23 +11,35 @@ from gdsurgeon.edits.claims import Claim, EditResult, SameOutputs, SameSites, Un
 from gdsurgeon.errors import EditError, NothingToDo
 from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.wire.protos import FunctionDef
+
+
+def changed_functions(functions: Iterable[FunctionDef], change: Callable[[FunctionDef], bool]) -> list[FunctionDef]:
+    """Returns copies of the functions that `change` changes; it returns whether it has changed its argument."""
+    out: list[FunctionDef] = []
+    for function in functions:
+        copy = type(function)()
+        copy.CopyFrom(function)
+        if change(copy):
+            out.append(copy)
+    return out
 
 
 @public
 def in_functions(graph: Graph, names: Sequence[str], edit: Callable[[Graph], EditResult]) -> EditResult:
-    """Applies EDIT to the bodies of library functions, as it would be applied to a graph.
+    """Applies an edit to library functions as if each were a graph.
 
-    All calls of a function change with it. Its arguments and results can be renamed and not removed.
+    All calls of a function change with it. The arguments and results of a function can be renamed but not removed.
 
     Args:
-        graph: changed in place: its library.
-        names: of the functions, each once.
-        edit: is called with each body in turn; see `gdsurgeon.graph.body.Body`.
+        graph: changed in place.
+        names: the names of the functions.
+        edit: called with each function as a graph; see `gdsurgeon.graph.body.Body`.
 
     Raises:
-        EditError: there is no such function, its body cannot be made a graph, or EDIT refuses one; the graph is as it
-            was.
-        NothingToDo: EDIT finds nothing to do in any of them.
+        EditError: there is no such function, a function cannot be converted to a graph, or the edit raises an error.
+            The graph is unchanged.
+        NothingToDo: the edit raises NothingToDo for each function.
     """
     bodies = [Body(graph, name) for name in dict.fromkeys(names)]
     if not bodies:
@@ -57,9 +69,9 @@ def in_functions(graph: Graph, names: Sequence[str], edit: Callable[[Graph], Edi
 
 
 def _claim(claims: Sequence[Claim]) -> Claim:
-    """What follows for the whole graph from what is claimed of bodies: that no value changes, or nothing.
+    """Returns what the claims about functions imply for the graph: equal outputs, or nothing.
 
-    Sites in a body have no tensors that could be fetched.
+    The tensors of sites inside functions cannot be fetched.
     """
     same = [claim for claim in claims if isinstance(claim, SameOutputs)]
     if len(same) + sum(isinstance(claim, SameSites) for claim in claims) < len(claims):

@@ -1,14 +1,15 @@
-"""quantize: weights stored in fewer bytes, and made what they were when the graph runs."""
+"""quantize: stores weights in fewer bytes, and adds nodes that restore their dtype when the graph runs."""
 
 from __future__ import annotations
 
 import re
 import zlib
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Container, Iterator, Sequence
+from math import inf, isfinite, prod, sqrt
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gdsurgeon.analysis.queries.constant_values import values_of
+from gdsurgeon.analysis.queries.constant_values import BLOCK, ConstantValues, values_of
 from gdsurgeon.analysis.queries.function_usage import functions_of
 from gdsurgeon.analysis.queries.ranked import chosen_from, reordered
 from gdsurgeon.analysis.queries.shape_sources import shape_sources, shape_sources_of
@@ -17,8 +18,7 @@ from gdsurgeon.arguments import public
 from gdsurgeon.comparison.facts import FunctionChanges
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameOutputs
-from gdsurgeon.edits.smaller import Smaller, as_half, as_whole_numbers
-from gdsurgeon.edits.strip_weights import Keeping
+from gdsurgeon.edits.strip_weights import KeepPattern
 from gdsurgeon.errors import EditError, InputError, Json, NothingToDo, Remark, UsageError, quoted
 from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.body import Body
@@ -27,33 +27,60 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Use
 from gdsurgeon.ops.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT8, DType
 from gdsurgeon.ops.kinds import ASSIGNMENTS, ENTER, IDENTITY, PRODUCTS
-from gdsurgeon.ops.numpy_dtypes import require_numpy
+from gdsurgeon.ops.numpy_dtypes import numpy_dtype, require_numpy
 from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import Entry, counted, size
 from gdsurgeon.wire.write import Chunk, ChunkSource
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
 FORMS = {"float16": FLOAT16, "bfloat16": BFLOAT16, "int8": INT8}
-"""What weights can be stored as."""
+"""The dtypes in which weights can be stored."""
 LEAST = 64
-"""Elements that a constant has at least that is worth it."""
-SHOWN = 3
-"""Constants of the largest error that the summary names."""
+"""The default of the smallest number of elements of a constant that is quantized."""
 PIECE = 1 << 20
-_WANTS_CONSTANTS = re.compile("Quant|FakeQuant|^Assign|InitializeTable|LookupTableImport|^RandomShuffle")
-"""Ops whose inputs are constants to whoever reads the graph: ranges of quantised types, first values of variables."""
-_TURNED = (("transpose_a", "adj_x"), ("transpose_b", "adj_y"))
-"""The attrs of a product by which its inputs are turned."""
-_PASSING = ENTER | IDENTITY
+_READS_CONSTANTS = re.compile("Quant|FakeQuant|^Assign|InitializeTable|LookupTableImport|^RandomShuffle")
+"""Ops whose inputs must stay constants: ranges of quantized types, initial values of variables."""
+_TRANSPOSED = (("transpose_a", "adj_x"), ("transpose_b", "adj_y"))
+"""The attrs of a product that transpose its inputs."""
+_FORWARDING = ENTER | IDENTITY
 _RECORD = {FLOAT16: (120, 2), BFLOAT16: (120, 2), INT8: (260, 5)}
-"""Bytes that nodes take which are added, about: of their own, and times the length of a name."""
+"""The approximate size in bytes of the added nodes: a fixed part, and a factor for the length of the name."""
+_LARGEST = 127
+"""The largest int8 value that is used; the smallest one is its negative."""
+_ROUNDING = {FLOAT16: 2.0**-11, BFLOAT16: 2.0**-8}
+"""The largest relative rounding error of normal numbers."""
+
+
+class _Small(NamedTuple):
+    """A constant in fewer bytes.
+
+    Attributes:
+        dtype: the dtype of the elements.
+        content: the elements as they lie in memory.
+        scale: the factors of the elements, in the dtype of the constant, as they lie in memory; b"" without factors.
+        scale_shape: the shape of the factors.
+        error: the rounding errors.
+        problem: the reason why the form cannot replace the constant, or None.
+    """
+
+    dtype: DType
+    content: bytes
+    scale: bytes
+    scale_shape: tuple[int, ...]
+    error: _Error
+    problem: Remark | None
 
 
 class _Found(NamedTuple):
-    """A constant that is stored otherwise: its node, its name for people, its form, bytes before and now."""
+    """A quantized constant: its node, its name for users, its new form, its size in bytes before and after."""
 
     node: Node
     called: str
-    form: Smaller
+    form: _Small
     before: int
     now: int
 
@@ -63,46 +90,43 @@ class _Found(NamedTuple):
 def quantize(
     graph: Graph, dtype: str, *, keep: str = "", least: int = LEAST, tolerance: float | None = None
 ) -> EditResult:
-    """Stores weights in fewer bytes: as TO, from which a Cast, or a Cast and a Mul, makes what they were.
+    """Stores weights as `dtype`; a Cast, or a Cast and a Mul, restores their dtype.
 
-    The node that is left under the name of the constant is that Cast or Mul, so that readers are as they were. As
-    int8 those of rank 2 and more are stored, each channel with a scale of its own, by 127ths of its largest element.
+    The Cast or Mul has the name of the constant, so the consumers do not change. Only constants of rank 2 or more
+    become int8: each channel has a scale, which is 1/127 of its largest absolute value.
 
-    What shapes follow from stays, and what fills variables, tables and the ranges of quantised types; and what would
-    not be smaller for it. In functions, too.
+    These constants stay: shapes depend on them; they are initial values of variables, contents of tables, or ranges
+    of quantized types; or they would not become smaller. Functions are also changed.
 
     Args:
         graph: changed in place.
         dtype: ``float16``, ``bfloat16`` or ``int8``.
-        keep: a pattern; constants whose names it is found in stay.
-        least: elements that a constant has at least that is stored otherwise.
-        tolerance: the largest |a - b| of an output may be this part of its largest |a|; None: the differences are
-            measured, and nothing is claimed.
+        keep: a regular expression (searched); constants with matching names stay.
+        least: the smallest number of elements of a constant that is quantized.
+        tolerance: the largest allowed |a - b| of an output, relative to its largest |a|. None: the differences are
+            only measured.
 
     Raises:
-        UsageError: there is no such form, or KEEP is no pattern.
-        EditError: KEEP is found in no name, or constants overflow or underflow: all of them are named, and the
-            graph is as it was.
-        NothingToDo: nothing would be smaller.
+        UsageError: unknown dtype, or `keep` is not a valid regular expression.
+        EditError: `keep` matches no name, or constants overflow or underflow; all of these are listed. The graph is
+            unchanged.
+        NothingToDo: no constant would become smaller.
         NotValidatedError: NumPy is not installed.
     """
     if dtype not in FORMS:
         message = f"weights can be stored as {', '.join(FORMS)}, not as {quoted(dtype)}"
         raise UsageError(message, code="bad-value", facts={"value": dtype, "expected": list(FORMS)})
     require_numpy("quantizing")
-    work = _Work(FORMS[dtype], Keeping(keep), least)
+    work = _Work(FORMS[dtype], KeepPattern(keep), least)
     bodies = [] if graph.is_body else list(_bodies(graph, work))
     sources = shape_sources(graph)
     found = work.found_in(graph, sources)
-    deciding = _called_by(graph, sources) if bodies else frozenset()
-    inside = {
-        body.name: work.found_in(
-            body.graph,
-            shape_sources_of(graph.functions[body.name], graph, every=body.name in deciding),
-            f"{body.name}/",
-        )
-        for body in bodies
-    }
+    called = [name for node in sources for name in functions_of(graph[node])] if bodies else []
+    deciding = frozenset(graph.functions.reachable(called)) if bodies else frozenset()
+    inside: dict[str, list[_Found]] = {}
+    for body in bodies:
+        of_body = shape_sources_of(graph.functions[body.name], graph, every=body.name in deciding)
+        inside[body.name] = work.found_in(body.graph, of_body, f"{body.name}/")
     all_found = [*found, *(each for several in inside.values() for each in several)]
     work.keep.check_found()
     _check_fit(all_found, dtype)
@@ -111,24 +135,26 @@ def quantize(
         raise NothingToDo(
             f"nothing would change: no constant would be smaller as {dtype}{stays}", stays=dict(work.stays)
         )
-    also = _reached(graph, chosen_from(graph), [each.called for each in found] if not any(inside.values()) else None)
+    chosen = chosen_from(graph)
+    reached = chosen if any(inside.values()) else depending_on(graph, [each.called for each in found])
+    also = tuple(name for name in chosen if name in reached)
     except_for = reordered(graph) if also and tolerance is not None else {}
     for each in all_found:
-        _put(each)
+        _store(each)
     changed = {body.name: body for body in bodies if inside[body.name]}
     for body in changed.values():
         graph.functions.replace(body.function_def())
     intent = _intent(graph)
     intent.functions = FunctionChanges(changed=list(changed))
-    allowed = tolerance or 0.0
-    claim = SameOutputs(of_largest=allowed, except_for=except_for, also=also, judged=tolerance is not None)
+    claim = SameOutputs(of_largest=tolerance or 0.0, except_for=except_for, also=also, judged=tolerance is not None)
     sizes = _Sizes(*_packed(graph.pristine().chunks()), *_packed(graph.chunks()))
+    worst_first = sorted(all_found, key=lambda each: each.form.error.relative, reverse=True)
     return EditResult(
         intent,
         (claim,),
         notes=work.notes(),
-        told=list(_told(all_found, dtype, sizes)),
-        facts=_facts(all_found, dtype, sizes),
+        told=list(_told(worst_first, dtype, sizes)),
+        facts=_facts(worst_first, dtype, sizes),
         inside={name: (body.graph, EditResult(_intent(body.graph))) for name, body in changed.items()},
     )
 
@@ -145,36 +171,44 @@ _REASONS = {
 
 
 class _Work:
-    """Finds what is stored otherwise.
+    """Finds the constants to quantize.
 
     Attributes:
-        stays: how many constants of floats stay as they are, by the code of the reason; see `_REASONS`.
+        stays: the number of floating-point constants that stay, by the code of the reason; see `_REASONS`.
     """
 
-    def __init__(self, to: DType, keep: Keeping, least: int) -> None:
+    def __init__(self, to: DType, keep: KeepPattern, least: int) -> None:
         self.to = to
         self.keep = keep
         self.least = least
         self.stays: Counter[str] = Counter()
 
     def found_in(self, graph: Graph, sources: Container[str], prefix: str = "") -> list[_Found]:
-        """The constants of GRAPH that are stored otherwise.
+        """Returns the constants to quantize.
 
         Args:
             graph: the graph, or the body of a function.
-            sources: the names of nodes that shapes follow from.
-            prefix: what constants are called by before their names.
+            sources: the names of nodes that shapes depend on.
+            prefix: a prefix for the names of the constants in messages.
         """
         out = []
         for node in graph.nodes():
             header = constant_header(node) if node.op == "Const" else None
             called = prefix + node.name
-            is_kept = header is not None and self.keep.holds(called)
+            is_kept = header is not None and self.keep.matches(called)
             if header is None or header.dtype not in (FLOAT32, FLOAT64) or header.elements < max(self.least, 1):
                 continue
-            why = "kept" if is_kept else self._why_not(node, sources)
-            if not why:
-                each = self._smaller(node, called)
+            why = ""
+            if is_kept:
+                why = "kept"
+            elif node.name in sources:
+                why = "shape-source"
+            elif any(use.node.op in ASSIGNMENTS or _READS_CONSTANTS.search(use.node.op) for use in _consumers(node)):
+                why = "read-as-it-is"
+            elif self.to == INT8 and len(header.dims or ()) < 2:
+                why = "vector"
+            else:
+                each = self._quantized(node, called)
                 if each is not None and (each.form.problem or each.now < each.before):
                     out.append(each)
                     continue
@@ -183,45 +217,26 @@ class _Work:
         return out
 
     def notes(self) -> list[str]:
-        """How many constants stay, and why: a line for each reason."""
+        """Returns a line for each reason, with the number of constants that stay."""
         return [
             Remark(f"{counted(count, 'constant')} {_REASONS[why]}", why, count=count)
             for why, count in self.stays.items()
         ]
 
-    def _why_not(self, node: Node, sources: Container[str]) -> str:
-        header = constant_header(node)
-        if node.name in sources:
-            return "shape-source"
-        if any(use.node.op in ASSIGNMENTS or _WANTS_CONSTANTS.search(use.node.op) for use in _readers(node)):
-            return "read-as-it-is"
-        if self.to == INT8 and header is not None and len(header.dims or ()) < 2:
-            return "vector"
-        return ""
-
-    def _smaller(self, node: Node, called: str) -> _Found | None:
+    def _quantized(self, node: Node, called: str) -> _Found | None:
         try:
             values = values_of(node)
         except InputError:
             return None
-        form = (
-            as_whole_numbers(values, _channels(node, len(values.shape)))
-            if self.to == INT8
-            else as_half(values, self.to)
-        )
-        before = values.stored * values.dtype.size
+        is_int = self.to == INT8
+        form = as_int8(values, _channels(node, len(values.shape))) if is_int else as_half(values, self.to)
         own, names = _RECORD[self.to]
-        return _Found(node, called, form, before, len(form.content) + len(form.scale) + own + names * len(node.name))
-
-
-def _called_by(graph: Graph, names: Iterable[str]) -> frozenset[str]:
-    """The functions that the nodes NAMES come to call."""
-    called = [name for node in names for name in functions_of(graph[node])]
-    return frozenset(graph.functions.reachable(called))
+        now = len(form.content) + len(form.scale) + own + names * len(node.name)
+        return _Found(node, called, form, values.stored * values.dtype.size, now)
 
 
 def _bodies(graph: Graph, work: _Work) -> Iterator[Body]:
-    """The functions of the library as graphs; of those that cannot be it is said that they stay."""
+    """Yields the functions with constants as graphs, and counts those that cannot be converted to graphs."""
     for function in graph.functions:
         if any(node.op == "Const" for node in function.node_def):
             try:
@@ -230,13 +245,13 @@ def _bodies(graph: Graph, work: _Work) -> Iterator[Body]:
                 work.stays["typed-by-calls"] += 1
 
 
-def _readers(node: Node) -> Iterator[Use]:
-    """Where a constant is read, behind those that only pass it on."""
+def _consumers(node: Node) -> Iterator[Use]:
+    """Yields the uses of a constant, directly or after nodes that only forward it."""
     pending, seen = [node], {node}
     while pending:
         source = pending.pop()
         for user in source.graph.users(source):
-            if user.op not in _PASSING:
+            if user.op not in _FORWARDING:
                 yield from (Use(user, slot) for slot, read in enumerate(user.inputs) if read.node is source)
             elif user not in seen:
                 seen.add(user)
@@ -244,8 +259,8 @@ def _readers(node: Node) -> Iterator[Use]:
 
 
 def _channels(node: Node, rank: int) -> tuple[int, ...]:
-    """The axes along which each place has a scale of its own: those of the outputs of the first reader of NODE."""
-    for user, slot in _readers(node):
+    """Returns the axes of the channels that have a scale each: the output channels of the first known consumer."""
+    for user, slot in _consumers(node):
         if user.op == "DepthwiseConv2dNative" and rank == 4:
             return 2, 3
         if user.op in ("Conv2DBackpropInput", "Conv3DBackpropInputV2") and rank >= 4:
@@ -253,14 +268,14 @@ def _channels(node: Node, rank: int) -> tuple[int, ...]:
         if user.op in ("Gather", "GatherV2") and slot == 0:
             return (0,)
         if user.op in PRODUCTS and rank >= 2:
-            turned = any(user.setting(key) for key in _TURNED[min(slot, 1)])
-            last = rank - 1 if turned != (slot == 1) else rank - 2
+            transposed = any(user.setting(key) for key in _TRANSPOSED[min(slot, 1)])
+            last = rank - 1 if transposed != (slot == 1) else rank - 2
             return (*range(rank - 2), last)
     return (rank - 1,)
 
 
 def _check_fit(found: Sequence[_Found], to: str) -> None:
-    """Refuses what does not stand for what it was, all of it by name."""
+    """Raises EditError with all constants that cannot be stored in the new form."""
     unfit = [each for each in found if each.form.problem]
     if unfit:
         names = "|".join(re.escape(each.called) for each in unfit)
@@ -277,64 +292,152 @@ def _check_fit(found: Sequence[_Found], to: str) -> None:
         )
 
 
-def _put(found: _Found) -> None:
-    """Stores a constant as its form; its node becomes what makes it what it was."""
+def _store(found: _Found) -> None:
+    """Adds the new constants, and makes the node of the old constant the Cast or Mul that restores its value."""
     node, form = found.node, found.form
     graph = node.graph
     assert isinstance(graph, Graph)
-    wide, controls = node.output.dtype, node.controls
-    shape = values_of(node).shape
+    wide, controls, shape = node.output.dtype, node.controls, values_of(node).shape
+    unique = graph.unique_names()
 
     def constant(name: str, dtype: int, dims: Sequence[int], content: bytes) -> Node:
-        value = raw_value(dtype, dims, content).SerializeToString(deterministic=True)
-        attrs = {"dtype": type_value(dtype).SerializeToString(), "value": value}
-        return graph.add(
-            unique(f"{node.name}/{name}"), "Const", (), controls, attrs=attrs, device=node.device, after=node
-        )
+        attrs = {"dtype": type_value(dtype), "value": raw_value(dtype, dims, content)}
+        name = unique(f"{node.name}/{name}")
+        return graph.add(name, "Const", (), controls, attrs=attrs, device=node.device, after=node)
 
-    unique = graph.unique_names()
     small = constant("small", form.dtype, shape, form.content)
-    cast = {
-        "SrcT": type_value(form.dtype).SerializeToString(),
-        "DstT": type_value(wide).SerializeToString(),
-    }
-    graph.set_attr(node, "dtype", None)
-    graph.set_attr(node, "value", None)
+    cast = {"SrcT": type_value(form.dtype), "DstT": type_value(wide)}
+    for key in ("dtype", "value"):
+        graph.set_attr(node, key, None)
     graph.set_controls(node, [])
     if not form.scale:
-        _become(graph, node, "Cast", [small], cast)
+        graph.replace_op(node, "Cast", [small.output], cast)
         return
     scale = constant("scale", wide, form.scale_shape, form.scale)
     inner = graph.add(unique(f"{node.name}/cast"), "Cast", [small.output], attrs=cast, device=node.device, after=node)
-    _become(graph, node, "Mul", [inner, scale], {"T": type_value(wide).SerializeToString()})
-
-
-def _become(graph: Graph, node: Node, op: str, inputs: Sequence[Node], attrs: dict[str, bytes]) -> None:
-    graph.set_op(node, op)
-    graph.set_inputs(node, [each.output for each in inputs])
-    for key, value in attrs.items():
-        graph.set_attr(node, key, value)
+    graph.replace_op(node, "Mul", [inner.output, scale.output], {"T": type_value(wide)})
 
 
 def _intent(graph: Graph) -> Intent:
-    """What was done to the nodes of a graph."""
     return Intent(
         added=[node.name for node in graph.touched() if node.base_name is None],
         changed=[node.name for node in graph.touched() if node.base_name is not None],
     )
 
 
-def _reached(graph: Graph, nodes: Sequence[str], stored: Sequence[str] | None) -> tuple[str, ...]:
-    """Those of NODES that depend on constants that are STORED otherwise; None: on whichever."""
-    reached = depending_on(graph, stored) if stored is not None else frozenset(nodes)
-    return tuple(name for name in nodes if name in reached)
+# -- the new forms -----------------------------------------------------------------------------------------
 
 
-# -- what is told ----------------------------------------------------------------------------------------------
+class _Error(NamedTuple):
+    """The rounding errors of a form.
+
+    Attributes:
+        largest: the largest absolute difference of an element.
+        relative: the root of the sum of all squared differences, relative to that of all squared elements.
+        flushed: the number of elements that have become 0.
+    """
+
+    largest: float
+    relative: float
+    flushed: int
+
+
+class _ErrorSum:
+    """Sums up the rounding errors of blocks of elements."""
+
+    def __init__(self) -> None:
+        self.largest = self.most = self._squares = self._all = 0.0
+        self.flushed = self.infinite = 0
+
+    def add(self, exact: Array, found: Array) -> None:
+        """Adds the errors of a block."""
+        import numpy as np
+
+        finite = np.isfinite(exact)
+        self.infinite += int((finite & ~np.isfinite(found)).sum())
+        self.flushed += int(((found == 0) & (exact != 0)).sum())
+        if finite.any():
+            self.most = max(self.most, float(np.abs(exact[finite]).max()))
+        both = finite & np.isfinite(found)
+        numbers = exact[both].astype(np.float64)
+        if numbers.size:
+            off = np.abs(numbers - found[both].astype(np.float64))
+            self.largest = max(self.largest, float(off.max()))
+            with np.errstate(over="ignore"):
+                self._squares += float(np.square(off).sum())
+                self._all += float(np.square(numbers).sum())
+
+    def error(self) -> _Error:
+        """Returns the errors of all blocks."""
+        if self._all and isfinite(self._all):
+            relative = sqrt(self._squares / self._all)
+        else:  # the squares overflow or underflow
+            relative = self.largest / self.most if self.most else 0.0
+        return _Error(inf if self.infinite else self.largest, relative, self.flushed)
+
+
+def as_half(values: ConstantValues, to: DType) -> _Small:
+    """Rounds elements to float16 or bfloat16, to the nearest number; NaN and infinities stay."""
+    import numpy as np
+
+    errors, parts = _ErrorSum(), []
+    with np.errstate(all="ignore"):
+        for start in range(0, values.count, BLOCK):
+            block = values.numbers(start, min(BLOCK, values.count - start))
+            if to == FLOAT16:
+                small: Array = block.astype(np.float16)
+                wide: Array = small.astype(block.dtype)
+            else:  # the upper halves of float32, rounded to even; NaN stays NaN
+                words = block.astype(np.float32).view(np.uint32)
+                rounded = (words + (0x7FFF + ((words >> 16) & 1)).astype(np.uint32)) >> 16
+                is_nan = (words & 0x7FFFFFFF) > 0x7F800000
+                small = np.where(is_nan, (words >> 16) | 0x40, rounded).astype(np.uint16)
+                wide = (small.astype(np.uint32) << 16).view(np.float32).astype(block.dtype)
+            parts.append(small.tobytes())
+            errors.add(block, wide)
+    problem = None
+    if errors.infinite:
+        text = f"{errors.infinite:,} of {values.count:,} elements overflow; the largest is {errors.most:.3g}"
+        problem = Remark(text, "overflow", count=errors.infinite)
+    elif errors.largest > errors.most * _ROUNDING[to]:
+        text = f"it underflows: its largest element is {errors.most:.3g}, the largest error {errors.largest:.3g}"
+        problem = Remark(text, "underflow")
+    return _Small(to, b"".join(parts), b"", (), errors.error(), problem)
+
+
+def as_int8(values: ConstantValues, axes: Sequence[int]) -> _Small:
+    """Rounds elements to int8 with a scale for each place along `axes`; its largest element is 127 scales."""
+    import numpy as np
+
+    array: Array = values.numbers(0, values.count).reshape(values.shape)
+    others = tuple(axis for axis in range(array.ndim) if axis not in axes)
+    shape = tuple(size if axis in axes else 1 for axis, size in enumerate(values.shape))
+    errors, problem = _ErrorSum(), None
+    if infinite := values.count - int(np.isfinite(array).sum()):
+        text = f"{infinite:,} of {values.count:,} elements are NaN or infinite, which int8 cannot represent"
+        return _Small(INT8, b"", b"", shape, errors.error(), Remark(text, "not-finite", count=infinite))
+    with np.errstate(all="ignore"):
+        most: Array = np.abs(array).max(axis=others, keepdims=True) if values.count else np.zeros(shape, array.dtype)
+        scale: Array = (most / array.dtype.type(_LARGEST)).astype(array.dtype)
+        tiny = int(((most > 0) & (scale < np.finfo(array.dtype).tiny)).sum())
+        scale = np.where(most > 0, scale, array.dtype.type(1))
+        whole = np.clip(np.rint(array / np.where(scale > 0, scale, 1)), -_LARGEST, _LARGEST).astype(np.int8)
+        errors.add(array, whole.astype(array.dtype) * scale)
+    if errors.infinite:
+        text = f"{errors.infinite:,} of {values.count:,} elements overflow"
+        problem = Remark(text, "overflow", count=errors.infinite)
+    elif tiny:
+        text = f"it underflows: {tiny:,} of its {prod(shape):,} scales would be subnormal"
+        problem = Remark(text, "underflow", count=tiny)
+    assert scale.dtype == numpy_dtype(values.dtype)
+    return _Small(INT8, whole.tobytes(), scale.tobytes(), shape, errors.error(), problem)
+
+
+# -- the summary -------------------------------------------------------------------------------------------
 
 
 class _Sizes(NamedTuple):
-    """Bytes of the graph, and as gzip packs them, before and now."""
+    """The size of the graph in bytes, plain and compressed by gzip, before and after."""
 
     before: int
     packed_before: int
@@ -343,7 +446,7 @@ class _Sizes(NamedTuple):
 
 
 def _packed(chunks: Sequence[Chunk]) -> tuple[int, int]:
-    """The bytes of CHUNKS, and how many are left when they are packed as gzip packs them."""
+    """Returns the size of `chunks` in bytes, and their size after compression by gzip."""
     source = ChunkSource(list(chunks), "a graph")
     packer, packed = zlib.compressobj(6, zlib.DEFLATED, 31), 0
     for start in range(0, source.size, PIECE):
@@ -355,14 +458,10 @@ def _told(found: Sequence[_Found], to: str, sizes: _Sizes) -> Iterator[Entry]:
     yield Entry("stored", f"{counted(len(found), 'constant')} as {to}")
     for what, before, now in (("bytes", sizes.before, sizes.now), ("gzipped", sizes.packed_before, sizes.packed)):
         yield Entry(what, f"{size(before)}  ->  {size(now)} ({now / max(before, 1):.0%})")
-    for each in _worst_first(found):
+    for each in found:
         error = each.form.error
         flushed = f", {error.flushed:,} elements are 0 now" if error.flushed else ""
         yield Entry("error", f"{each.called}: at most {error.largest:.3g} ({error.relative:.2g} relative){flushed}")
-
-
-def _worst_first(found: Sequence[_Found]) -> list[_Found]:
-    return sorted(found, key=lambda each: each.form.error.relative, reverse=True)
 
 
 def _facts(found: Sequence[_Found], to: str, sizes: _Sizes) -> dict[str, Json]:
@@ -371,9 +470,11 @@ def _facts(found: Sequence[_Found], to: str, sizes: _Sizes) -> dict[str, Json]:
             "constant": each.called,
             "bytes_before": each.before,
             "bytes_after": len(each.form.content) + len(each.form.scale),
-            **each.form.error.as_json(),
+            "max_error": each.form.error.largest,
+            "relative_error": each.form.error.relative,
+            "flushed": each.form.error.flushed,
         }
-        for each in _worst_first(found)
+        for each in found
     ]
     return {
         "to": to,

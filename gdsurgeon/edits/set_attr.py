@@ -1,16 +1,15 @@
-"""set-attr: attrs of nodes, written as text and checked against the signature of the op; `change_op` does ``op=``."""
+"""set-attr: sets and removes attrs of nodes, or changes their op. The signature of the op says what values mean."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from gdsurgeon.analysis.checks.attr_fit import misfits
-from gdsurgeon.analysis.queries.attr_text import KINDS, format_attr, is_kind
+from gdsurgeon.analysis.queries.attr_text import KINDS, format_attr, is_kind, parse_attr
 from gdsurgeon.arguments import Pairs, pairs_of, public
 from gdsurgeon.comparison.intent import Intent
-from gdsurgeon.edits.change_op import attr_from_text, change_op
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.naming import naming, of_selection
 from gdsurgeon.errors import (
@@ -24,22 +23,25 @@ from gdsurgeon.errors import (
     printable,
     quoted,
 )
-from gdsurgeon.graph.attrs import kind_of
+from gdsurgeon.graph.attrs import Plain, functions_in, kind_of, plain, said_by_inputs
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.node import Node
-from gdsurgeon.ops.attr_names import COLOCATION_ATTR
-from gdsurgeon.ops.op_defs import OpDef
+from gdsurgeon.graph.node import Node, same_dtype
+from gdsurgeon.ops.attr_names import COLOCATION_ATTR, STATED_SHAPES
+from gdsurgeon.ops.dtypes import base_dtype, dtype_name
+from gdsurgeon.ops.kinds import CONTROL_FLOW
+from gdsurgeon.ops.op_defs import AttrDef, OpDef, arg_dtypes, op_names
 from gdsurgeon.select import Nodes, Selection, nodes_of
 from gdsurgeon.specification.asked import edit
-from gdsurgeon.text import first_lines, nearest, spelt_value, suggestion
+from gdsurgeon.text import Entry, counted, first_lines, is_utf8, listed, nearest, spelt_value, suggestion
 from gdsurgeon.wire.protos import AttrValue
 
 OP = "op"
-"""The key that stands for the op of a node. ``op:KIND`` is an attr of that name."""
+"""The key for the op of a node. ``op:KIND`` is an attr with this name."""
 MOST_DETAILS = 10
+_KINDS = f"the kinds are {', '.join(KINDS)}, and list(...) of each"
 
 Changes = dict[Node, dict[str, AttrValue | None]]
-"""For each node the AttrValues that it gets, by key; None takes the attr away."""
+"""The new AttrValues of each node, by key; None removes the attr."""
 
 
 @public
@@ -54,9 +56,8 @@ def set_attr(
 ) -> EditResult:
     """Sets and removes attrs of nodes; the key ``op`` changes the op of the nodes.
 
-    A value is text of the kind that the signature of the node's op says (see `attr_text.parse_attr`). Of an attr that
-    the op does not have, the kind is that of the value that is there, or is given: ``KEY:KIND``. `in_functions` reaches
-    nodes inside functions.
+    A value is text, whose kind follows from the signature of the op (see `attr_text.parse_attr`). For other attrs the
+    kind is that of the present value, or is given as ``KEY:KIND``. `in_functions` changes nodes inside functions.
 
     With the key ``op`` the nodes keep their names, their inputs and the attrs that the new op also has. The other
     values are attrs of the new op. Its remaining attrs are inferred from the inputs or have the op's defaults; attrs
@@ -64,19 +65,25 @@ def set_attr(
 
     Args:
         graph: changed in place.
-        nodes: which nodes: a selection, or names or nodes of this graph.
+        nodes: a selection, or names or nodes of the graph.
         values: (KEY or KEY:KIND, a text, number, bool or list); ``("op", OP)`` for an op that TensorFlow knows, or a
-            function of GRAPH.
-        remove: keys of attrs to take away, from those of the nodes that have them. Removing ``_class`` takes the
-            colocations of the nodes away.
+            function of the graph.
+        remove: keys of attrs to remove from the nodes that have them. Removing ``_class`` removes the colocations of
+            the nodes.
 
     Raises:
-        UsageError: an op and an attr to remove are given.
+        UsageError: `values` contains an op, and `remove` is not empty.
         EditError: no such node, op or attr, a value of the wrong kind, a function that is not in the library, a
-            required attr would be missing, nothing would change, or an input would no longer fit what it reads; the
-            graph is as it was.
+            required attr would be missing, nothing would change, or an input would not match its consumer any more.
+            The graph is unchanged.
     """
-    pairs = [(key, _text(key, value)) for key, value in pairs_of(values)]
+    pairs: list[tuple[str, str]] = []
+    for key, value in pairs_of(values):
+        try:
+            pairs.append((key, spelt_value(value)))
+        except TypeError:
+            expected = "a text, number, bool or list"
+            raise ArgumentError("set_attr", f"values[{key!r}]", expected, found=value) from None
     op = [text for key, text in pairs if key == OP]
     if op:
         if remove:
@@ -87,43 +94,73 @@ def set_attr(
             )
         if len(op) > 1:
             raise EditError("two new ops are given", code="given-twice", attr=OP)
-        return change_op(graph, nodes_of(graph, nodes), op[0], [pair for pair in pairs if pair[0] != OP])
-    wanted = _wanted(pairs, remove)
-    targets = _nodes(graph, nodes)
-    plan = _NewAttrs(graph, wanted, remove)
-    changes = plan.changes(targets)
+        return _change_op(graph, nodes_of(graph, nodes), op[0], [pair for pair in pairs if pair[0] != OP])
+    wanted = _new_attrs(pairs, remove)
+    if isinstance(nodes, Selection) and nodes == Selection(nodes=nodes.nodes):
+        nodes = nodes.nodes  # names do not require an index of the file
+    targets = nodes_of(graph, nodes)
+    changes, warnings = _changes(graph, targets, wanted, remove)
     if not changes:
-        raise NothingToDo(_nothing_changed(targets, wanted))
+        raise NothingToDo(_nothing_changed(targets, [(attr.key, attr.text) for attr in wanted]))
     _check_fit(changes)
-    notes = _notes(changes, len(targets))
+    notes = _attr_notes(changes, len(targets))
     for node, attrs in changes.items():
-        for key, value in attrs.items():
+        for key, new in attrs.items():
             if key == COLOCATION_ATTR:
                 graph.set_colocated(node, ())
-            data = None if value is None else value.SerializeToString(deterministic=True)
-            graph.set_attr(node, key, data)
-    intent = Intent(changed=[node.name for node in changes])
-    return EditResult(intent, warnings=list(plan.warnings), notes=notes)
+            graph.set_attr(node, key, new)
+    return EditResult(Intent(changed=[node.name for node in changes]), warnings=warnings, notes=notes)
 
 
-def _text(key: str, value: object) -> str:
-    """VALUE for the attr KEY as text. Raises ArgumentError."""
+def _nothing_changed(nodes: Sequence[Node], values: Sequence[tuple[str, str]]) -> str:
+    what = ", ".join(f"{printable(key)}={printable(text)}" for key, text in values)
+    who = quoted(nodes[0].name) if len(nodes) == 1 else f"each of the {len(nodes):,} nodes"
+    return f"nothing would change: {who} already has {what}"
+
+
+def _from_text(graph: Graph, op: str, key: str, kind: str, text: str) -> AttrValue:
+    """Returns the AttrValue of `kind` for the attr `key` of `op`.
+
+    Raises:
+        EditError: the text is not a value of this kind, or names a function that the graph does not have.
+    """
+    where = f"attr {quoted(key)} of {printable(op)}"
+    facts: dict[str, Json] = {"op": op, "attr": key, "expected": kind}
+    if not is_kind(kind):
+        advice = "freeze-input" if (op, key) == ("Const", "value") else ()
+        line = f"{where} has kind {kind}, which cannot be written as text"
+        raise EditError(line, code="not-text", facts=facts, advice=advice)
+    if not is_utf8(text) and "func" in kind:
+        line = f"{where} has kind {kind}: {quoted(text)} is not UTF-8 text"
+        raise EditError(line, code="bad-value", facts=facts, value=text)
     try:
-        return spelt_value(value)
-    except TypeError:
-        raise ArgumentError("set_attr", f"values[{key!r}]", "a text, number, bool or list", found=value) from None
+        value = parse_attr(kind, text)
+    except EditError as error:
+        line = f"{where} has kind {kind}: {error.message}"
+        raise EditError(line, code=error.code, facts=error.facts | facts) from None
+    for func in functions_in(value):
+        if func.name not in graph.functions:
+            names = [function.signature.name for function in graph.functions]
+            near = nearest(func.name, names)
+            line = f"{printable(graph.source_name)} has no function {quoted(func.name)} ({len(names):,})"
+            found = {"function": func.name, "near": near}
+            raise EditError(f"{line}.{suggestion(near)}", code="no-such-function", facts=facts | found)
+    return value
 
 
-class _WantedAttr(NamedTuple):
-    """An attr to set. `kind` is '' where the user has not given one."""
+# -- attrs -------------------------------------------------------------------------------------------------
+
+
+class _NewAttr(NamedTuple):
+    """An attr to set. `kind` is '' if the user has not given it."""
 
     key: str
     kind: str
     text: str
 
 
-def _wanted(values: Iterable[tuple[str, str]], remove: Sequence[str]) -> list[_WantedAttr]:
-    out: list[_WantedAttr] = []
+def _new_attrs(values: Sequence[tuple[str, str]], remove: Sequence[str]) -> list[_NewAttr]:
+    out: list[_NewAttr] = []
     for name, text in values:
         key, _, kind = name.partition(":")
         if not key or key.encode(errors="ignore").decode() != key:
@@ -131,14 +168,10 @@ def _wanted(values: Iterable[tuple[str, str]], remove: Sequence[str]) -> list[_W
         if kind and not is_kind(kind):
             raise EditError(f"{quoted(kind)} is not a kind of attr", code="no-such-kind", value=kind, hint=_KINDS)
         if key == COLOCATION_ATTR:
-            raise EditError(
-                f"{quoted(COLOCATION_ATTR)} cannot be set: colocations are updated when nodes are renamed",
-                code="not-text",
-                advice="remove-attr",
-                key=COLOCATION_ATTR,
-            )
-        out.append(_WantedAttr(key, kind, text))
-    counts = Counter([wanted.key for wanted in out] + list(remove))
+            line = f"{quoted(COLOCATION_ATTR)} cannot be set: colocations are updated when nodes are renamed"
+            raise EditError(line, code="not-text", advice="remove-attr", key=COLOCATION_ATTR)
+        out.append(_NewAttr(key, kind, text))
+    counts = Counter([attr.key for attr in out] + list(remove))
     for key, count in counts.items():
         if count > 1:
             raise EditError(f"attr {quoted(key)} is given more than once", code="given-twice", attr=key)
@@ -147,67 +180,53 @@ def _wanted(values: Iterable[tuple[str, str]], remove: Sequence[str]) -> list[_W
     return out
 
 
-_KINDS = f"the kinds are {', '.join(KINDS)}, and list(...) of each"
-
-
-def _nodes(graph: Graph, nodes: Nodes) -> list[Node]:
-    """The nodes that are meant, each once."""
-    if isinstance(nodes, Selection) and nodes == Selection(nodes=nodes.nodes):
-        nodes = nodes.nodes  # for which no file need be indexed
-    return nodes_of(graph, nodes)
-
-
-class _NewAttrs:
-    """Works out what each node gets."""
-
-    def __init__(self, graph: Graph, wanted: Sequence[_WantedAttr], remove: Sequence[str]) -> None:
-        self._graph = graph
-        self._wanted = wanted
-        self._remove = remove
-        self._parsed: dict[tuple[str, str, str], AttrValue] = {}  # by op, key and kind
-        self.warnings: dict[str, None] = {}
-
-    def changes(self, nodes: Sequence[Node]) -> Changes:
-        out: Changes = {}
-        for node in nodes:
-            attrs: dict[str, AttrValue | None] = {}
-            for wanted in self._wanted:
-                value = self._value(node, wanted)
-                if value != _present(node, wanted.key):
-                    attrs[wanted.key] = value
-            for key in self._remove:
-                if key in node.attr_keys:
-                    _check_removable(node, key)
-                    attrs[key] = None
-            if attrs:
-                out[node] = attrs
-        for key in self._remove:
-            if not any(key in attrs for attrs in out.values()):
-                refusal = EditError if out else NothingToDo
-                keys = sorted({name for node in nodes[:1000] for name in node.attr_keys})
-                near = nearest(key, keys)
-                who = f"node {quoted(nodes[0].name)}" if len(nodes) == 1 else f"none of the {len(nodes):,} nodes"
-                raise refusal(
-                    f"{who} has {'no' if len(nodes) == 1 else 'an'} attr {quoted(key)}.{suggestion(near)}",
-                    code="no-such-attr",
-                    facts={"attr": key, "near": near, "count": len(nodes)},
-                )
-        return out
-
-    def _value(self, node: Node, wanted: _WantedAttr) -> AttrValue:
+def _changes(
+    graph: Graph, nodes: Sequence[Node], wanted: Sequence[_NewAttr], remove: Sequence[str]
+) -> tuple[Changes, list[str]]:
+    """Returns the changes of the nodes, and warnings."""
+    out: Changes = {}
+    parsed: dict[tuple[str, str, str], AttrValue] = {}  # by op, key and kind
+    warnings: dict[str, None] = {}
+    for node in nodes:
+        attrs: dict[str, AttrValue | None] = {}
         definition = node.op_def
-        kind = _kind(node, definition, wanted)
-        place = (node.op, wanted.key, kind)
-        if place not in self._parsed:
-            if definition is not None and wanted.key not in definition.attrs and not wanted.key.startswith("_"):
-                text = f"{printable(node.op)} has no attr {quoted(wanted.key)}"
-                self.warnings[Remark(text, "no-such-attr", op=node.op, attr=wanted.key)] = None
-            self._parsed[place] = attr_from_text(self._graph, node.op, wanted.key, kind, wanted.text)
-        return _with_func_attrs(self._parsed[place], node, wanted.key)
+        for attr in wanted:
+            kind = _kind(node, definition, attr)
+            place = (node.op, attr.key, kind)
+            if place not in parsed:
+                if definition is not None and attr.key not in definition.attrs and not attr.key.startswith("_"):
+                    text = f"{printable(node.op)} has no attr {quoted(attr.key)}"
+                    warnings[Remark(text, "no-such-attr", op=node.op, attr=attr.key)] = None
+                parsed[place] = _from_text(graph, node.op, attr.key, kind, attr.text)
+            value = _with_func_attrs(parsed[place], node, attr.key)
+            if value != _present(node, attr.key):
+                attrs[attr.key] = value
+        for key in remove:
+            if key in node.attr_keys:
+                if definition is not None and key in definition.attrs and not definition.attrs[key].has_default:
+                    raise EditError(
+                        f"{printable(node.op)} (node {quoted(node.name)}) requires its attr {quoted(key)}",
+                        code="attr-needed",
+                        facts={"node": node.name, "op": node.op, "attr": key},
+                    )
+                attrs[key] = None
+        if attrs:
+            out[node] = attrs
+    for key in remove:
+        if not any(key in attrs for attrs in out.values()):
+            near = nearest(key, sorted({name for node in nodes[:1000] for name in node.attr_keys}))
+            is_one = len(nodes) == 1
+            who = f"node {quoted(nodes[0].name)} has no" if is_one else f"none of the {len(nodes):,} nodes has an"
+            raise (EditError if out else NothingToDo)(
+                f"{who} attr {quoted(key)}.{suggestion(near)}",
+                code="no-such-attr",
+                facts={"attr": key, "near": near, "count": len(nodes)},
+            )
+    return out, list(warnings)
 
 
-def _kind(node: Node, definition: OpDef | None, wanted: _WantedAttr) -> str:
-    """The kind that the attr must have. Raises EditError where it is not known, or not what the user says."""
+def _kind(node: Node, definition: OpDef | None, wanted: _NewAttr) -> str:
+    """Returns the kind of the attr. Raises EditError if it is unknown, or differs from the given kind."""
     op = printable(node.op)
     if definition is not None and wanted.key in definition.attrs:
         kind = definition.attrs[wanted.key].kind
@@ -235,7 +254,7 @@ def _kind(node: Node, definition: OpDef | None, wanted: _WantedAttr) -> str:
 
 
 def _present(node: Node, key: str) -> AttrValue | None:
-    """The value that is there, or None; what is corrupt counts as absent, for it may be what is to be put right."""
+    """Returns the present value; None if it is absent or corrupt, because the edit may repair a corrupt value."""
     try:
         return node.attr(key)
     except InputError:
@@ -243,7 +262,7 @@ def _present(node: Node, key: str) -> AttrValue | None:
 
 
 def _with_func_attrs(value: AttrValue, node: Node, key: str) -> AttrValue:
-    """VALUE, if it is one function with the attrs that the function there before is called with."""
+    """Returns `value`; if it is one function, with the attrs of the call of the present function."""
     present = _present(node, key) if value.WhichOneof("value") == "func" else None
     if present is None or present.WhichOneof("value") != "func" or not present.func.attr:
         return value
@@ -251,24 +270,8 @@ def _with_func_attrs(value: AttrValue, node: Node, key: str) -> AttrValue:
     return present
 
 
-def _check_removable(node: Node, key: str) -> None:
-    definition = node.op_def
-    if definition is not None and key in definition.attrs and not definition.attrs[key].has_default:
-        raise EditError(
-            f"{printable(node.op)} (node {quoted(node.name)}) requires its attr {quoted(key)}",
-            code="attr-needed",
-            facts={"node": node.name, "op": node.op, "attr": key},
-        )
-
-
-def _nothing_changed(nodes: Sequence[Node], wanted: Sequence[_WantedAttr]) -> str:
-    what = ", ".join(f"{printable(w.key)}={printable(w.text)}" for w in wanted)
-    who = quoted(nodes[0].name) if len(nodes) == 1 else f"each of the {len(nodes):,} nodes"
-    return f"nothing would change: {who} already has {what}"
-
-
-def _notes(changes: Changes, selected: int) -> list[str]:
-    """What has changed, nodes that get the same in one line."""
+def _attr_notes(changes: Changes, selected: int) -> list[str]:
+    """Returns a line for each new value of an attr."""
     names: dict[tuple[str, str | None], list[str]] = {}
     before: dict[tuple[str, str | None], dict[str, None]] = {}
     for node, attrs in changes.items():
@@ -291,7 +294,7 @@ def _notes(changes: Changes, selected: int) -> list[str]:
 
 
 def _check_fit(changes: Changes) -> None:
-    """Refuses changes after which an input would not fit what it reads."""
+    """Raises EditError if an input would not match its consumer any more."""
     found = misfits(changes)
     if not found:
         return
@@ -305,3 +308,160 @@ def _check_fit(changes: Changes) -> None:
         hint=hint,
         details=first_lines(found, MOST_DETAILS),
     )
+
+
+# -- ops ---------------------------------------------------------------------------------------------------
+
+
+def _change_op(graph: Graph, nodes: Sequence[Node], op: str, values: Sequence[tuple[str, str]]) -> EditResult:
+    """Changes the op of nodes, with `values` for its attrs; see `set_attr`."""
+    definition = graph.op_def(op)
+    if definition is None:
+        near = nearest(op, op_names())
+        message = f"{quoted(op)} is not a known op.{suggestion(near)}"
+        raise EditError(message, code="no-such-op", facts={"op": op, "near": near})
+    given: dict[str, AttrValue] = {}
+    for key, text in values:
+        if key not in definition.attrs:
+            near = nearest(key, definition.attrs)
+            message = f"{definition.name} has no attr {quoted(key)}.{suggestion(near)}"
+            raise EditError(message, code="no-such-attr", facts={"op": op, "attr": key, "near": near})
+        if key in given:
+            raise EditError(f"attr {quoted(key)} is given more than once", code="given-twice", attr=key)
+        given[key] = _from_text(graph, op, key, definition.attrs[key].kind, text)
+    data = {key: value.SerializeToString(deterministic=True) for key, value in given.items()}
+    swaps = {
+        node: _Swap(node, definition, given)
+        for node in nodes
+        if node.op != op or any(node.attr_bytes(key) != value for key, value in data.items())
+    }
+    if not swaps:
+        raise NothingToDo(_nothing_changed(nodes, [(OP, op), *values]))
+    for swap in swaps.values():
+        _check_consumers(swap, swaps)
+    ops = Counter(node.op for node in swaps if node.op != op)
+    intent = Intent(changed=[node.name for node in swaps])
+    inferred: dict[str, list[str]] = {}
+    dropped: dict[str, list[str]] = {}
+    for node, swap in swaps.items():
+        for by_key, keys in ((inferred, swap.inferred), (dropped, swap.dropped)):
+            for key in keys:
+                by_key.setdefault(key, []).append(node.name)
+        new = {key: value.SerializeToString(deterministic=True) for key, value in swap.attrs.items()}
+        changed = {key: value for key, value in new.items() if node.attr_bytes(key) != value}
+        graph.replace_op(node, op, attrs={**dict.fromkeys(swap.dropped), **changed})
+    told = [Entry("swapped", f"{old}  ->  {op}: {counted(count, 'node')}") for old, count in ops.items()]
+    facts: dict[str, Json] = {"swapped": dict(ops), "inferred": inferred, "dropped": dropped}
+    return EditResult(intent, notes=_op_notes(inferred, dropped, len(swaps), len(nodes)), told=told, facts=facts)
+
+
+class _Swap:
+    """The change of a node's op.
+
+    Attributes:
+        definition: the signature of the new op.
+        inputs, outputs: the DataTypes of the node's inputs and outputs after the change.
+        attrs: the attrs of the new op, without defaults.
+        inferred: the keys of new attrs that follow from the inputs.
+        dropped: keys of attrs that the new op does not have.
+    """
+
+    def __init__(self, node: Node, definition: OpDef, given: Mapping[str, AttrValue]) -> None:
+        self.node = node
+        self.definition = definition
+        if node.op in CONTROL_FLOW or definition.name in CONTROL_FLOW:
+            raise self.refusal("the ops of loops and conditionals cannot be changed separately", "control-flow")
+        sources = [base_dtype(source.dtype) for source in node.inputs]
+        said = said_by_inputs(definition, sources)
+        self.attrs: dict[str, AttrValue] = {}
+        self.inferred: list[str] = []
+        for attr in definition.attrs.values():
+            value = given.get(attr.name, said.get(attr.name))
+            if value is None:
+                value = _kept(node, attr)
+            elif attr.name not in given and attr.name not in node.attr_keys:
+                self.inferred.append(attr.name)
+            if value is not None:
+                self.attrs[attr.name] = value
+            elif not attr.has_default:
+                why = f"it requires an attr {quoted(attr.name)} ({attr.kind}), which the node does not have"
+                raise self.refusal(why, "attr-needed", advice="give-attr", key=attr.name)
+        self.inputs = arg_dtypes(definition.inputs, definition, self._read)
+        self.outputs = arg_dtypes(definition.outputs, definition, self._read)
+        self._check(sources)
+        stays = {*definition.attrs, *(key for key in node.attr_keys if key.startswith("_") and key != STATED_SHAPES)}
+        self.dropped = [key for key in node.attr_keys if key not in stays and node.op != definition.name]
+
+    def _read(self, key: str) -> Plain | None:
+        return plain(self.attrs[key]) if key in self.attrs else None
+
+    def refusal(self, why: str, code: str, *, advice: str | tuple[str, ...] = (), **facts: Json) -> EditError:
+        """Returns the error that the node cannot have the new op."""
+        node, op = self.node, self.definition.name
+        line = f"{quoted(node.name)} ({printable(node.op)}) cannot become {printable(op)}: {why}"
+        return EditError(
+            line, code=code, advice=advice, facts={"node": node.name, "op": node.op, "new_op": op, **facts}
+        )
+
+    def _check(self, sources: Sequence[int]) -> None:
+        """Raises EditError if the number or dtypes of the inputs do not match, or the op does not support a dtype."""
+        if len(sources) != len(self.inputs):
+            why = f"it has {counted(len(self.inputs), 'input')}, but the node has {len(sources):,}"
+            raise self.refusal(why, "wrong-count", expected=len(self.inputs), found=len(sources))
+        for slot, (wanted, source, dtype) in enumerate(zip(self.inputs, self.node.inputs, sources, strict=True)):
+            if not same_dtype(wanted, dtype):
+                expected, found = dtype_name(wanted), dtype_name(dtype)
+                why = f"it expects {expected} as input {slot}, but {quoted(source.name)} is {found}"
+                raise self.refusal(why, "dtype-mismatch", tensor=source.name, expected=expected, found=found)
+        for attr in self.definition.attrs.values():
+            value = self.attrs.get(attr.name) if attr.allowed else None
+            for dtype in () if value is None else [value.type] if attr.kind == "type" else value.list.type:
+                if dtype not in attr.allowed:
+                    allowed = listed(map(dtype_name, attr.allowed), 20)
+                    why = f"its {attr.name} cannot be {dtype_name(dtype)}, only one of {allowed}"
+                    raise self.refusal(why, "dtype-not-allowed", attr=attr.name, dtype=dtype_name(dtype))
+
+
+def _kept(node: Node, attr: AttrDef) -> AttrValue | None:
+    """Returns the present value of an attr; None if it is absent, corrupt, or of a different kind."""
+    value = _present(node, attr.name)
+    if value is None:
+        return None
+    kind = kind_of(value)
+    return value if kind == attr.kind or (kind == "list()" and attr.kind.startswith("list(")) else None
+
+
+def _check_consumers(swap: _Swap, swaps: Mapping[Node, _Swap]) -> None:
+    """Raises EditError if a consumer reads an output that would not exist, or would have a different dtype."""
+    node = swap.node
+    for user in node.graph.users(node):
+        wanted = swaps[user].inputs if user in swaps else user.input_dtypes
+        for slot, source in enumerate(user.inputs):
+            if source.node is not node:
+                continue
+            if source.index >= len(swap.outputs):
+                count = len(swap.outputs)
+                why = f"it has {counted(count, 'output')}, but {quoted(user.name)} uses {source.name}"
+                raise swap.refusal(why, "no-such-tensor", tensor=source.name, user=user.name, count=count)
+            takes = wanted[slot] if wanted is not None and slot < len(wanted) else 0
+            if not same_dtype(takes, swap.outputs[source.index]):
+                expected, found = dtype_name(takes), dtype_name(swap.outputs[source.index])
+                why = f"it returns {found}, but {quoted(user.name)} expects {expected}"
+                raise swap.refusal(why, "dtype-mismatch", user=user.name, expected=expected, found=found)
+
+
+def _op_notes(
+    inferred: Mapping[str, Sequence[str]], dropped: Mapping[str, Sequence[str]], swapped: int, selected: int
+) -> list[str]:
+    """Returns a line for each inferred or removed attr, and for the unchanged nodes."""
+    lines = [(key, "follows from the inputs", who) for key, who in inferred.items()]
+    for key, who in dropped.items():
+        stale = "describes the old op" if key == STATED_SHAPES else "does not belong to the new op"
+        lines.append((key, f"{stale} and is removed", who))
+    out = [
+        f"attr {quoted(key)} {what}: {quoted(who[0]) if len(who) == 1 else counted(len(who), 'node')}"
+        for key, what, who in lines
+    ]
+    if swapped < selected:
+        out.append(f"{selected - swapped:,} of the {selected:,} nodes are unchanged")
+    return out

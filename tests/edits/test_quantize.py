@@ -39,8 +39,7 @@ from support.running import run
 
 from gdsurgeon.analysis.queries.constant_values import values_of
 from gdsurgeon.analysis.queries.ranked import chosen_from
-from gdsurgeon.edits.quantize import quantize
-from gdsurgeon.edits.smaller import as_half, as_whole_numbers
+from gdsurgeon.edits.quantize import as_half, as_int8, quantize
 from gdsurgeon.errors import EditError, NothingToDo, UsageError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
@@ -250,7 +249,7 @@ def constants(draw: st.DrawFn) -> bytes:
 def test_the_error_is_that_of_what_is_written(record: bytes, to: Any) -> None:
     values = values_of(graph(record)["w"])
     rank = len(values.shape)
-    form = as_half(values, to) if to is not None else as_whole_numbers(values, range(rank)[-1:])
+    form = as_half(values, to) if to is not None else as_int8(values, range(rank)[-1:])
     exact = values.numbers(0, values.count).astype(np.float64)
     with np.errstate(all="ignore"):
         if to == FLOAT16:

@@ -20,9 +20,9 @@ MODULES = [
     for package, names in {
         "analysis.queries": "ailments attr_text devices function_usage in_place initialisers training",
         "analysis.traversal": "walks",
-        "edits": "add_postprocessing add_preprocessing change_op clone_scope cloning compat control_edges extract "
+        "edits": "add_postprocessing add_preprocessing clone_scope cloning compat control_edges extract "
         "freeze_input functions fuse_ops import_graph inline insert node_copies parts quantize remove repair replacing "
-        "reroute rewrite saver set_attr set_device set_shape simplify slim smaller strip_weights unfreezing",
+        "reroute rewrite saver set_attr set_device set_shape simplify slim strip_weights unfreezing",
         "edits.older": "arithmetic control_flow defaults kernels padding site texts",
         "edits.rewriting": "carrying_out facts ground planning rounds searching",
         "edits.simplifying": "batch_norms bodies carry_out channels conditions decided_calls draft dropout engines "
