@@ -1,20 +1,19 @@
-"""extract: the part of a graph that computes some outputs from some inputs."""
+"""extract: keeps only the part of a graph that computes some outputs from some inputs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 
 from gdsurgeon.analysis.queries.initialisers import needed_initialisers
-from gdsurgeon.analysis.traversal.control_flow import control_flow, while_frames
+from gdsurgeon.analysis.traversal.control_flow import control_flow
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.analysis.traversal.walks import members
 from gdsurgeon.arguments import public
-from gdsurgeon.comparison.facts import Rewired
-from gdsurgeon.comparison.intent import Altered, Intent
+from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameGiven, equation
 from gdsurgeon.edits.functions import drop_unused_functions
 from gdsurgeon.edits.naming import naming, of_tensors
-from gdsurgeon.edits.replacing import add_placeholder, drop_colocations, known_shapes
+from gdsurgeon.edits.replacing import check_outside_of_loops, put_placeholders
 from gdsurgeon.errors import EditError, NothingToDo, Remark, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import check_name
@@ -26,28 +25,28 @@ from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import counted, named
 
 _NO_WORK = PLACEHOLDERS | CONTROL_FLOW | IDENTITY | {"Const", "NoOp"}
-"""Ops of nodes that nobody minds: they compute nothing."""
+"""Ops that compute nothing."""
 
 
 @public
 @naming(inputs=of_tensors, outputs=of_tensors)
 @edit
 def extract(graph: Graph, inputs: Sequence[str | Output], outputs: Sequence[str | Output]) -> EditResult:
-    """Cuts GRAPH down to what computes OUTPUTS from INPUTS.
+    """Reduces the graph to the part that computes `outputs` from `inputs`.
 
-    An input that is no placeholder becomes one, with its dtype and shape and, where it is output 0, its name.
-    Initialisers of the variables and tables that stay stay too; functions that nobody calls any more leave. Of a
-    MetaGraph the saver leaves, and the collections keep the variables that stay.
+    An input that is not a placeholder becomes a placeholder of the same dtype and shape. If it is output 0 of its node,
+    it keeps the name. Initialisers of needed variables and tables stay. Unused functions are removed. In a MetaGraph,
+    the saver is removed, and the collections keep only the needed variables.
 
     Args:
         graph: changed in place.
-        inputs: tensors at which to cut; other placeholders that the outputs depend on stay inputs. Of several those
-            that no output depends on are passed over.
-        outputs: tensors, of which at least one is given.
+        inputs: the tensors at which to cut. Other placeholders that the outputs need stay inputs. Tensors that no
+            output needs are ignored if at least one is needed.
+        outputs: at least one tensor.
 
     Raises:
-        EditError: no such tensor, no output depends on an input, a cut inside a while loop, or nothing would be
-            removed; the graph is as it was.
+        EditError: no such tensor, no output depends on an input, a tensor is inside a while loop, or nothing would be
+            removed. The graph is unchanged.
     """
     if not outputs:
         raise EditError("no outputs: name the tensors that the extracted part computes", code="missing-argument")
@@ -60,41 +59,50 @@ def extract(graph: Graph, inputs: Sequence[str | Output], outputs: Sequence[str 
 def cut_down(
     graph: Graph, starts: list[Output], ends: list[Output], also: Sequence[Node] = (), *, listed: bool = False
 ) -> EditResult:
-    """What `extract` does; ALSO stays, with all that it depends on; LISTED: see `needed_initialisers`."""
+    """Reduces the graph as `extract` does, but keeps the nodes `also` with all that they depend on.
+
+    For `listed` see `needed_initialisers`.
+    """
     topology = topology_of(graph)
     kept = needed(topology, starts, ends)
-    unneeded = _unneeded(topology, starts, kept)
+    read = {pair for number in members(kept) for pair in topology.reads(number)} if starts else set()
+    unneeded = [output for output in starts if (topology.id_of(output.node), output.index) not in read]
     if unneeded:
+        if len(unneeded) == len(starts):
+            name = unneeded[0].name
+            message = f"{quoted(name)} cannot be an input of the part: no output depends on it"
+            raise EditError(message, code="not-needed", tensor=name)
         starts = [output for output in starts if output not in unneeded]
         kept = needed(topology, starts, ends)
     cut = _cuts(starts)
     _check(topology, starts, ends)
-    notes: list[str] = [
-        *(
-            Remark(f"input {quoted(name)} is not needed: no output depends on it", "not-needed", tensor=name)
-            for name in (output.name for output in unneeded)
-        ),
-        *_stays(topology, starts, kept),
-        *_waited_for(topology, starts, ends, kept),
-    ]
+    notes: list[str] = []
+    for name in (output.name for output in unneeded):
+        text = f"input {quoted(name)} is not needed: no output depends on it"
+        notes.append(Remark(text, "not-needed", tensor=name))
+    for number in topology.with_ops(UNSET_PLACEHOLDERS) if starts else ():
+        if kept[number] and topology.node(number).output not in starts:
+            text = f"{quoted(topology.name(number))} remains an input: the outputs depend on it"
+            notes.append(Remark(text, "stays-input", node=topology.name(number)))
+    notes += _waited_for(topology, starts, ends, kept)
     initialisers = needed_initialisers(topology, kept, listed=listed)
     for number in (*initialisers, *members(topology.upstream(map(topology.id_of, also)))):
         kept[number] = 1
-    shapes = known_shapes(graph, cut)
     going = [topology.node(number) for number in topology.numbers() if not kept[number]]
     if not going and not cut:
         raise NothingToDo("nothing would be removed: the outputs need the whole graph")
-    intent = Intent(removed=[node.name for node in going])
+    unique = graph.unique_names()
+    placeholders = {}
+    for output in cut:
+        name = output.node.name
+        if output.index or kept[topology.id_of(output.node)]:
+            name = unique(f"{name}_{output.index}")
+        placeholders[output] = name, [use for use in graph.uses(output) if kept[topology.id_of(use.node)]]
 
-    names = _cut(graph, cut, kept, topology, shapes, intent)
-    drop_colocations(graph, going)
-    graph.remove(going)
-    taken = {name: node for node, name in names.items() if node.name != name}
-    if taken:
-        graph.rename({node: name for name, node in taken.items()})
-    intent.removed = [name for name in intent.removed if name not in set(names.values())]
+    intent = Intent()
+    put_placeholders(graph, placeholders, going, intent)
     intent.functions.removed = drop_unused_functions(graph)
-    values = dict(zip((output.name for output in cut), names.values(), strict=True))
+    values = {output.name: name for output, (name, _) in placeholders.items()}
     pairs = tuple((output.name, output.name) for output in ends if output not in cut)
     statement = equation([printable(name) for name in values], " given" if values else "")
     return EditResult(intent, (SameGiven(values, pairs, statement),), [], notes)
@@ -105,36 +113,16 @@ def _cuts(starts: Sequence[Output]) -> list[Output]:
 
 
 def needed(topology: Topology, starts: Sequence[Output], ends: Sequence[Output], *, control: bool = True) -> bytearray:
-    """For each node whether it is needed for ENDS when STARTS are given."""
+    """Returns for each node whether `ends` need it if `starts` are given. `control`: follow control edges."""
     given = {topology.code(output) for output in _cuts(starts)}
     wanted = [topology.id_of(end.node) for end in ends if topology.code(end) not in given]
     return topology.upstream(wanted, given=given, control=control)
 
 
-def _unneeded(topology: Topology, starts: Sequence[Output], kept: bytearray) -> list[Output]:
-    """Those of STARTS that nothing which is KEPT reads. Raises EditError where that is so of all."""
-    read = {pair for number in members(kept) for pair in topology.reads(number)} if starts else set()
-    out = [output for output in starts if (topology.id_of(output.node), output.index) not in read]
-    if out and len(out) == len(starts):
-        message = f"{quoted(out[0].name)} cannot be an input of the part: no output depends on it"
-        raise EditError(message, code="not-needed", tensor=out[0].name)
-    return out
-
-
-def _stays(topology: Topology, starts: Sequence[Output], kept: bytearray) -> list[Remark]:
-    """A line for each placeholder that is needed beside STARTS."""
-    names = [
-        topology.name(n)
-        for n in topology.with_ops(UNSET_PLACEHOLDERS)
-        if starts and kept[n] and Output(topology.node(n), 0) not in starts
-    ]
-    return [Remark(f"{quoted(n)} remains an input: the outputs depend on it", "stays-input", node=n) for n in names]
-
-
 def _waited_for(
     topology: Topology, starts: Sequence[Output], ends: Sequence[Output], kept: bytearray
-) -> Iterable[Remark]:
-    """A line where something is computed only because somebody waits for it."""
+) -> Iterator[Remark]:
+    """Yields a line if nodes are needed only because of control edges."""
     read = needed(topology, starts, ends, control=False)
     waited = [n for n in members(kept) if not read[n] and topology.op(n) not in _NO_WORK]
     if not waited:
@@ -142,9 +130,8 @@ def _waited_for(
     edges = [(n, p) for n in members(read) for p, port in topology.reads(n) if port < 0 and not read[p]]
     user, producer = next((edge for edge in edges if edge[1] in waited), edges[0])
     names = [topology.name(n) for n in waited]
-    one = len(names) == 1
     yield Remark(
-        f"{counted(len(names), 'node')} ({named(names, 3)}) {'stays' if one else 'stay'} only because of "
+        f"{counted(len(names), 'node')} ({named(names, 3)}) {'stays' if len(names) == 1 else 'stay'} only because of "
         f"control dependencies, for example because {quoted(topology.name(user))} runs after "
         f"{quoted(topology.name(producer))}",
         "only-waited-for",
@@ -155,60 +142,19 @@ def _waited_for(
 
 
 def _check(topology: Topology, starts: Sequence[Output], ends: Sequence[Output]) -> None:
-    frames = while_frames(topology)
-    for output in starts:
-        if output.node.op not in PLACEHOLDERS:
-            check_typed(output)
-            check_name(output.node.name)
-    for output in (*starts, *ends):
-        frame = frames.of[topology.id_of(output.node)]
-        if frame >= 0:
-            raise EditError(
-                f"{quoted(output.name)} is inside the while loop {quoted(frames.names[frame])}, which cannot be cut",
-                code="crosses-loop",
-                facts={"tensor": output.name, "loop": frames.names[frame]},
-            )
-    flow = control_flow(topology)
-    for output in starts:
-        if output.node.op not in PLACEHOLDERS and flow.of_tensor(topology.id_of(output.node), output.index):
-            raise EditError(
-                f"{quoted(output.name)} is in a branch of a conditional: a placeholder in "
-                "a branch would always have a value",
-                code="crosses-branch",
-                facts={"tensor": output.name, "end": "input"},
-            )
-    for output in ends:
-        if output not in starts and flow.of_tensor(topology.id_of(output.node), output.index):
-            raise EditError(
-                f"{quoted(output.name)} cannot be an output: it is in a branch of a conditional, "
-                "and a branch does not always run",
-                code="crosses-branch",
-                facts={"tensor": output.name, "end": "output"},
-            )
-
-
-def _cut(
-    graph: Graph,
-    cut: Sequence[Output],
-    kept: bytearray,
-    topology: Topology,
-    shapes: dict[Output, tuple[int, ...] | None],
-    intent: Intent,
-) -> dict[Node, str]:
-    """Puts placeholders in the place of the tensors CUT; returns them with the names that they are to have."""
-    unique = graph.unique_names()
-    out: dict[Node, str] = {}
+    """Raises EditError if a tensor is in a loop or branch, or an input cannot become a placeholder."""
+    cut = _cuts(starts)
     for output in cut:
-        stays = kept[topology.id_of(output.node)]
-        name = output.node.name
-        if output.index or stays:
-            name = unique(f"{name}_{output.index}")
-        first_name = name if name not in graph else unique(f"{name}_input")
-        node = add_placeholder(graph, first_name, output.dtype, shapes[output], after=output.node)
-        uses = [use for use in graph.uses(output) if kept[topology.id_of(use.node)]]
-        graph.reroute(uses, node.output)
-        intent.rewired += [Rewired(use.node.name, use.slot, output.name, name) for use in uses]
-        out[node] = name
-        intent.added.append(name)
-        intent.altered.append(Altered(name, "attr shape", node.attr_bytes("shape")))
-    return out
+        check_typed(output)
+        check_name(output.node.name)
+    check_outside_of_loops(topology, (*starts, *ends), ", which cannot be cut")
+    flow = control_flow(topology)
+    inputs, outputs = [(o, "input") for o in cut], [(o, "output") for o in ends if o not in starts]
+    for output, end in (*inputs, *outputs):
+        if flow.of_tensor(topology.id_of(output.node), output.index):
+            why = "is in a branch of a conditional: a placeholder in a branch would always have a value"
+            if end == "output":
+                why = "cannot be an output: it is in a branch of a conditional, and a branch does not always run"
+            raise EditError(
+                f"{quoted(output.name)} {why}", code="crosses-branch", facts={"tensor": output.name, "end": end}
+            )

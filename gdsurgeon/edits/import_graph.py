@@ -12,7 +12,8 @@ from gdsurgeon.edits.claims import EditResult, SameOutputs, SamePart, SameTensor
 from gdsurgeon.edits.freeze import freeze, run_first
 from gdsurgeon.edits.naming import naming, of_olds, of_tensors
 from gdsurgeon.edits.node_copies import NodeCopy, plan_copy
-from gdsurgeon.edits.parts import check_fits, check_outside_of_loops, no_placeholder
+from gdsurgeon.edits.parts import check_fits, no_placeholder
+from gdsurgeon.edits.replacing import check_outside_of_loops
 from gdsurgeon.errors import EditError, NothingToDo, Remark, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import UniqueNames, parse_tensor, scope_prefix
@@ -68,7 +69,7 @@ def import_graph(
             raise EditError(message, code="given-twice", placeholder=node.name)
         replace[node] = graph.tensor(tensor)
         check_fits(replace[node], graph, node.output, part, warnings)
-        check_outside_of_loops(graph, replace[node])
+        check_outside_of_loops(topology_of(graph), [replace[node]])
     has_outputs = bool(output_nodes(graph))
     names = {node: prefix + node.name for node in part.nodes() if node not in replace} if prefix else {}
     copied = plan_copy(graph, part, replace=replace, names=names).apply()

@@ -7,14 +7,15 @@ from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.signature import input_nodes, output_nodes
 from gdsurgeon.analysis.traversal.control_flow import control_flow_of
+from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.arguments import public
 from gdsurgeon.comparison.facts import Rewired
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameGiven, SamePart, SameTensors, equation
 from gdsurgeon.edits.naming import naming, of_sites
 from gdsurgeon.edits.node_copies import NodeCopy, plan_copy
-from gdsurgeon.edits.parts import check_fits, check_outside_of_loops
-from gdsurgeon.edits.replacing import unrenamed_outputs
+from gdsurgeon.edits.parts import check_fits
+from gdsurgeon.edits.replacing import check_outside_of_loops, unrenamed_outputs
 from gdsurgeon.errors import EditError, Remark, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import scope_prefix
@@ -160,7 +161,7 @@ def _site(
     check_fits(tensor, graph, placeholder.output, body, warnings)
     check_fits(result, body, tensor, graph, warnings)
     if any(not node.inputs and node is not placeholder for node in body.nodes()):
-        check_outside_of_loops(graph, tensor)
+        check_outside_of_loops(topology_of(graph), [tensor])
     uses = graph.uses(tensor)
     if not uses:
         raise EditError(

@@ -8,8 +8,6 @@ from typing import NamedTuple
 from gdsurgeon.analysis.queries.signature import input_nodes
 from gdsurgeon.analysis.shapes.inference import infer_shapes, shape_of_tensor
 from gdsurgeon.analysis.shapes.stated import compatible, describe, mismatch, stated_shape, typed
-from gdsurgeon.analysis.traversal.control_flow import while_frames
-from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.errors import EditError, Remark, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import format_input, parse_tensor
@@ -151,14 +149,3 @@ def check_fits(given: Output, given_in: Graph, wanted: Output, wanted_in: Graph,
         if conflict.node not in known:
             message = f"{what} {facts['found']}, which does not fit {taking}: {conflict.text}"
             raise EditError(message, code="shape-mismatch", facts={**facts, "node": conflict.node.name})
-
-
-def check_outside_of_loops(graph: Graph, output: Output) -> None:
-    """Raises EditError where OUTPUT lies in a while loop: a constant beside it, or another reader, runs only once."""
-    topology = topology_of(graph)
-    frames = while_frames(topology)
-    frame = frames.of[topology.id_of(output.node)]
-    if frame >= 0:
-        loop = frames.names[frame]
-        message = f"{quoted(output.name)} is inside the while loop {quoted(loop)}"
-        raise EditError(message, code="crosses-loop", facts={"tensor": output.name, "loop": loop})

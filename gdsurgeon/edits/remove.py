@@ -1,22 +1,22 @@
-"""remove: takes nodes out of a graph, and mends what is left."""
+"""remove: removes nodes, and reconnects their consumers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import cached_property
 
 from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.analysis.shapes.stated import describe, mismatch
 from gdsurgeon.analysis.traversal.boundary import boundary
-from gdsurgeon.analysis.traversal.control_flow import ControlFlow, Sides, control_flow, while_frames
-from gdsurgeon.analysis.traversal.topology import Topology, topology_of
+from gdsurgeon.analysis.traversal.control_flow import control_flow, while_frames
+from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.arguments import public
 from gdsurgeon.comparison.facts import Rewired
-from gdsurgeon.comparison.intent import Altered, Intent
+from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs, SameTensors, equation
 from gdsurgeon.edits.functions import drop_unused_functions
 from gdsurgeon.edits.naming import naming, of_selection
-from gdsurgeon.edits.replacing import add_placeholder, drop_colocations, known_shapes, remove_unread, unrenamed_outputs
+from gdsurgeon.edits.replacing import drop_colocations, put_placeholders, remove_unread, unrenamed_outputs
 from gdsurgeon.errors import EditError, Json, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import check_name
@@ -25,6 +25,9 @@ from gdsurgeon.ops.kinds import CONTROL_FLOW, ENTER, LOOP_COND, MERGE, NEXT_ITER
 from gdsurgeon.select import Nodes, depends_on_feeds, is_constant, nodes_of
 from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import first_lines
+
+Reads = dict[Output, list[Use]]
+"""The outputs of removed nodes that other nodes read, with their uses."""
 
 
 @public
@@ -42,94 +45,77 @@ def remove(
 ) -> EditResult:
     """Removes the selected nodes.
 
-    A node that waited for one of them waits for what that waited for; colocations with them are dropped, and so are
-    functions that nobody calls any more.
+    A node with a control input from a removed node gets the control inputs of the removed node instead. Colocations
+    with removed nodes are dropped, and unused functions are removed.
 
     Args:
         graph: changed in place.
-        nodes: which nodes.
-        bypass: what reads a removed node reads the node's input instead: its only input that is not a constant, or of
-            several the only one that depends on what the graph is fed, and not on shapes and chance alone.
-        bypass_input: with BYPASS, the input that is meant, counted from 0.
-        dangling: ``placeholder``: what reads a removed node reads a placeholder of that dtype and shape instead.
-        allow_outputs: whether outputs of the graph may be removed.
-        orphans: whether what only removed nodes read or waited for goes with them, inputs excepted.
+        nodes: the selected nodes.
+        bypass: consumers of a removed node read an input of the node instead: the only input that is not a constant;
+            or, of several, the only one that depends on the inputs of the graph, and not only on shapes and random
+            numbers.
+        bypass_input: the index of this input.
+        dangling: ``placeholder``: consumers of a removed node read a new placeholder of the same dtype and shape.
+        allow_outputs: allow to remove outputs of the graph.
+        orphans: also remove the producers that are unused then, except the inputs of the graph.
 
     Raises:
-        EditError: something still reads one of the nodes, one of them is an output of the graph, or no input or
-            placeholder can take its place; the graph is as it was.
+        EditError: a removed node still has consumers, it is an output of the graph, or no input or placeholder can
+            replace it. The graph is unchanged.
     """
     members = dict.fromkeys(nodes := nodes_of(graph, nodes))
     if len(members) == graph.node_count:
         raise EditError("nothing would be left: all nodes are selected", code="nothing-left")
-    read = _outer_reads(graph, members)
-    if not bypass and dangling is None:
-        _check_unread(read)
-    if not allow_outputs:
-        _check_no_outputs(graph, members)
-    is_served, above = not members.keys().isdisjoint(output_nodes(graph)), _above(members)
-    intent = Intent(removed=[node.name for node in members])
+    read = {output: uses for output, uses in boundary(members, topology_of(graph)).outer_uses.items() if uses}
+    if read and not bypass and dangling is None:
+        raise _has_consumers(read)
+    outputs = [node for node in output_nodes(graph) if node in members]
+    if outputs and not allow_outputs:
+        names = ", ".join(quoted(node.name) for node in outputs[:5]) + (", ..." if len(outputs) > 5 else "")
+        message = f"{names}: {'an output' if len(outputs) == 1 else 'outputs'} of the graph would be removed"
+        raise EditError(message, code="is-output", nodes=[node.name for node in outputs], advice="allow-outputs")
+    producers = (other for node in members for other in (*(read.node for read in node.inputs), *node.controls))
+    above = [node for node in dict.fromkeys(producers) if node not in members]
     around = _Bypass(graph, members, bypass_input)
     place = around.of(read) if bypass else {}
-    placeholders = _placeholder_names(graph, read) if dangling is not None and not bypass else {}
-    waiting = _mended_controls(graph, members, bypass)
+    placeholders = _placeholders(graph, read) if dangling is not None and not bypass else {}
+    waiting = _new_controls(graph, members, bypass)
     _check_control_flow(graph, members, read, place, waiting)
-    shapes = known_shapes(graph, placeholders)
-    changing = {output.name: new.name for output, new in place.items() if output not in around.handed_on}
-    given = changing | {output.name: name for output, name in placeholders.items()}
-    _await(graph, waiting, intent)
+    changing = {output.name: new.name for output, new in place.items() if output not in around.equal}
+    given = changing | {output.name: name for output, (name, _) in placeholders.items()}
+
+    intent = Intent()
+    for user, controls in waiting.items():
+        graph.set_controls(user, controls)
+        intent.changed.append(user.name)
     drop_colocations(graph, nodes)
-    _redirect(graph, read, place, intent)
-    _exchange(graph, nodes, read, placeholders, shapes, intent)
+    changes: dict[Node, dict[int, Output]] = {}
+    for output, new in place.items():
+        for user, slot in read[output]:
+            changes.setdefault(user, {})[slot] = new
+            intent.rewired.append(Rewired(user.name, slot, output.name, new.name))
+    graph.set_slots(changes)
+    put_placeholders(graph, placeholders, nodes, intent)
     if orphans:
         intent.removed += remove_unread(graph, above)
     intent.functions.removed = drop_unused_functions(graph)
-    if place and not given and not is_served:
+    if place and not given and not outputs:
         return EditResult(intent, (SameOutputs(),))
-    claim = SameGiven(given, unrenamed_outputs(graph), equation(_exchanges(given)))
-    # What takes the place of one may depend on another.
+    statement = equation([f"{printable(old)} := {printable(new)}" for old, new in given.items()])
+    claim = SameGiven(given, unrenamed_outputs(graph), statement)
+    # A replacement may depend on a different replacement.
     before = [SameTensors(tuple(dict.fromkeys(changing.values())), changing if len(changing) > 1 else {})]
     return EditResult(intent, (*(before if changing else ()), claim))
 
 
-def _outer_reads(graph: Graph, members: dict[Node, None]) -> Reads:
-    """The outputs of MEMBERS that others read, with the places where they do."""
-    return {output: uses for output, uses in boundary(members, topology_of(graph)).outer_uses.items() if uses}
-
-
-def _above(members: dict[Node, None]) -> list[Node]:
-    """What MEMBERS read or wait for, and is none of them, each once."""
-    above = (other for node in members for other in (*(read.node for read in node.inputs), *node.controls))
-    return [node for node in dict.fromkeys(above) if node not in members]
-
-
-def _exchanges(given: Mapping[str, str]) -> list[str]:
-    return [f"{printable(old)} := {printable(new)}" for old, new in given.items()]
-
-
-def _await(graph: Graph, waiting: Mapping[Node, Sequence[Node]], intent: Intent) -> None:
-    """Has nodes wait for what they have to wait for now."""
-    for user, controls in waiting.items():
-        graph.set_controls(user, controls)
-        intent.changed.append(user.name)
-
-
-Reads = dict[Output, list[Use]]
-"""The outputs of removed nodes that others read, with the places where they do."""
-
-
-def _check_unread(read: Reads) -> None:
-    if not read:
-        return
+def _has_consumers(read: Reads) -> EditError:
     lines = tuple(
         dict.fromkeys(f"{quoted(user.name)} uses {quoted(o.name)}" for o, places in read.items() for user, _ in places)
     )
     output, places = next(iter(read.items()))
     message = f"{quoted(output.node.name)} cannot be removed: {quoted(places[0][0].name)} uses it"
-    if len(lines) > 1:
-        message = "the selected nodes still have consumers:"
-    raise EditError(
-        message,
+    return EditError(
+        message if len(lines) == 1 else "the selected nodes still have consumers:",
         code="has-consumers",
         consumers={o.name: list(dict.fromkeys(user.name for user, _ in read[o])) for o in read},
         details=first_lines(lines, 20) if len(lines) > 1 else (),
@@ -137,20 +123,12 @@ def _check_unread(read: Reads) -> None:
     )
 
 
-def _check_no_outputs(graph: Graph, members: dict[Node, None]) -> None:
-    outputs = [node for node in output_nodes(graph) if node in members]
-    if outputs:
-        names = ", ".join(quoted(node.name) for node in outputs[:5]) + (", ..." if len(outputs) > 5 else "")
-        raise EditError(
-            f"{names}: {'an output' if len(outputs) == 1 else 'outputs'} of the graph would be removed",
-            code="is-output",
-            nodes=[node.name for node in outputs],
-            advice="allow-outputs",
-        )
-
-
 class _Bypass:
-    """What takes the place of outputs of removed nodes: inputs of theirs, or of the removed nodes before them."""
+    """Finds the inputs that replace the outputs of removed nodes, over chains of removed nodes.
+
+    Attributes:
+        equal: the replaced outputs that have the same value as their replacements.
+    """
 
     def __init__(self, graph: Graph, members: dict[Node, None], which: int | None) -> None:
         self.members = members
@@ -158,27 +136,22 @@ class _Bypass:
         self.topology = topology_of(graph)
         self.constant = is_constant(self.topology)
         self.found: dict[Output, Output] = {}
-        self.handed_on: set[Output] = set()  # those of `found` that have the value of what takes their place
+        self.equal: set[Output] = set()
 
     @cached_property
     def _fed(self) -> bytearray:
         return depends_on_feeds(self.topology)
 
     def of(self, outputs: Iterable[Output]) -> dict[Output, Output]:
-        """For each of OUTPUTS what takes its place. Raises EditError where nothing can."""
+        """Returns the replacement of each output. Raises EditError if there is none."""
         out = {output: self._end(output) for output in outputs}
         for output, new in out.items():
             if code := mismatch(output, new):
+                expected, found = describe(output), describe(new)
                 raise EditError(
-                    f"{quoted(output.name)} ({describe(output)}) cannot be bypassed: its input "
-                    f"{quoted(new.name)} is {describe(new)}",
+                    f"{quoted(output.name)} ({expected}) cannot be bypassed: its input {quoted(new.name)} is {found}",
                     code=code,
-                    facts={
-                        "tensor": output.name,
-                        "expected": describe(output),
-                        "input": new.name,
-                        "found": describe(new),
-                    },
+                    facts={"tensor": output.name, "expected": expected, "input": new.name, "found": found},
                 )
         return out
 
@@ -187,18 +160,15 @@ class _Bypass:
         output = start
         while output.node in self.members and output not in self.found:
             if output in path:
-                raise EditError(
-                    f"{quoted(start.name)} cannot be bypassed: the removed nodes form a loop",
-                    code="would-cycle",
-                    tensor=start.name,
-                )
+                message = f"{quoted(start.name)} cannot be bypassed: the removed nodes form a loop"
+                raise EditError(message, code="would-cycle", tensor=start.name)
             path[output] = output = self._input_of(output)
         end = self.found.get(output, output)
         for step, new in reversed(path.items()):
             self.found[step] = end
-            same = _hands_on(step.node) or (step.node.op in PASSES_ON and new == step.node.inputs[0])
-            if same and (new in self.handed_on or new.node not in self.members):
-                self.handed_on.add(step)
+            same = _forwards_by_index(step.node) or (step.node.op in PASSES_ON and new == step.node.inputs[0])
+            if same and (new in self.equal or new.node not in self.members):
+                self.equal.add(step)
         return end
 
     def _input_of(self, output: Output) -> Output:
@@ -209,9 +179,9 @@ class _Bypass:
             return EditError(message, code=code, advice=advice, facts={"node": node.name, **facts})
 
         if node.op in CONTROL_FLOW:
-            frame = while_frames(self.topology)
-            number = frame.of[self.topology.id_of(node)]
-            name = frame.names[number] if number >= 0 else None
+            frames = while_frames(self.topology)
+            frame = frames.of[self.topology.id_of(node)]
+            name = frames.names[frame] if frame >= 0 else None
             loop = "" if name is None else f" of the while loop {quoted(name)}"
             code = "crosses-branch" if name is None else "crosses-loop"
             raise refusal(code, f": it is part of the control flow{loop}", loop=name)
@@ -221,13 +191,12 @@ class _Bypass:
         count = len(node.inputs)
         if self.which is not None:
             if not 0 <= self.which < count:
-                raise refusal(
-                    "no-such-input", f" by input {self.which}: it has {count} inputs", value=self.which, count=count
-                )
+                why = f" by input {self.which}: it has {count} inputs"
+                raise refusal("no-such-input", why, value=self.which, count=count)
             return node.inputs[self.which]
         if not node.inputs:
             raise refusal("no-such-input", ": it has no inputs", count=0)
-        if _hands_on(node):
+        if _forwards_by_index(node):
             return node.inputs[output.index]
         found = list(node.inputs)
         if len(found) > 1:
@@ -244,8 +213,8 @@ class _Bypass:
         return found[0]
 
 
-def _hands_on(node: Node) -> bool:
-    """Whether each output of NODE has an input as its counterpart, by the signature of the op (IdentityN)."""
+def _forwards_by_index(node: Node) -> bool:
+    """Returns whether the op's signature pairs each output with an input, as IdentityN does."""
     definition = node.op_def
     if definition is None or len(definition.inputs) != 1 or len(definition.outputs) != 1:
         return False
@@ -254,121 +223,134 @@ def _hands_on(node: Node) -> bool:
     return kinds[0] == kinds[1] and bool(given.number_attr or given.list_attr)
 
 
-def _placeholder_names(graph: Graph, read: Reads) -> dict[Output, str]:
-    """A name for each placeholder: that of its node, where it stands for output 0."""
+def _placeholders(graph: Graph, read: Reads) -> dict[Output, tuple[str, list[Use]]]:
+    """Returns the names of the placeholders, with the uses of each output. Output 0 keeps the name of its node."""
     for output in read:
         check_typed(output)
         check_name(output.node.name)
     unique = graph.unique_names()
-    return {o: o.node.name if not o.index else unique(f"{o.node.name}_{o.index}") for o in read}
+    return {o: (unique(f"{o.node.name}_{o.index}") if o.index else o.node.name, uses) for o, uses in read.items()}
 
 
-def _mended_controls(graph: Graph, members: dict[Node, None], bypass: bool) -> dict[Node, list[Node]]:
-    """Who waited for a removed node waits for what that waited for (bypassed: for what it read, too)."""
+# -- control edges -----------------------------------------------------------------------------------------
+
+
+def _new_controls(graph: Graph, members: dict[Node, None], bypass: bool) -> dict[Node, list[Node]]:
+    """Returns the new control inputs of the users of removed nodes.
+
+    The control inputs of a removed node replace the node; with `bypass` also the nodes that it reads.
+    """
+
+    def producers(node: Node) -> list[Node]:  # an edge from the previous iteration of a loop is not an ordering
+        return [read.node for read in node.inputs if node.op not in MERGE or read.node.op not in NEXT_ITERATION]
+
     out: dict[Node, list[Node]] = {}
     waited = any(node.controls for node in members)
-    known: dict[Node, dict[Node, None]] = {}
-    read: dict[Node, dict[Node, None]] = {}
+    instead: dict[Node, dict[Node, None]] = {}
+    above: dict[Node, dict[Node, None]] = {}
     for user in dict.fromkeys(user for node in members for user in graph.users(node) if user not in members):
         before = list(user.controls)
-        if bypass and waited:  # what it read waited for something: so does what it reads now
-            before += [c for c in _controls_above(user, members, read) if c not in before and c is not user]
+        if bypass and waited:  # the user also needs the control inputs of the bypassed nodes
+            for start in (read.node for read in user.inputs if read.node in members):
+                found = _collected(
+                    start, members, above, lambda n: n.controls, lambda n: [p for p in producers(n) if p in members]
+                )
+                before += [c for c in found if c not in before and c is not user]
         if before == list(user.controls) and not any(control in members for control in before):
             continue
         new: dict[Node, None] = {}
         for control in before:
-            new.update(_in_place_of(control, members, bypass, known))
+            if control in members:
+                new |= _collected(
+                    control, members, instead, lambda _: (), lambda n: [*n.controls, *(producers(n) if bypass else ())]
+                )
+            else:
+                new[control] = None
         new.pop(user, None)
         out[user] = list(new)
     return out
 
 
-def _in_place_of(
-    control: Node, members: dict[Node, None], bypass: bool, known: dict[Node, dict[Node, None]]
+def _collected(
+    start: Node,
+    members: Container[Node],
+    known: dict[Node, dict[Node, None]],
+    own: Callable[[Node], Iterable[Node]],
+    above: Callable[[Node], Sequence[Node]],
 ) -> dict[Node, None]:
-    """What to wait for in the place of CONTROL: itself, or what a removed node waited for, as KNOWN keeps it."""
-    if control not in members:
-        return {control: None}
-    pending = [control]
+    """Returns the `own` nodes of a removed node, and those of the removed nodes `above` it, with all other nodes above.
+
+    `known` has the results for removed nodes.
+    """
+    pending = [start]
     while pending:
         node = pending[-1]
-        above = [*node.controls, *(_read_by(node) if bypass else ())]
+        nodes = above(node)
         if node not in known:
-            known[node] = {}  # of a loop of removed nodes: nothing yet
-            pending += [n for n in above if n in members and n not in known]
+            known[node] = dict.fromkeys(own(node))  # in a cycle of removed nodes this result is used
+            pending += [n for n in nodes if n in members and n not in known]
         if pending[-1] is node:
             pending.pop()
-            for other in above:
+            for other in nodes:
                 known[node].update(known[other] if other in members else {other: None})
-    return known[control]
-
-
-def _read_by(node: Node) -> list[Node]:
-    """The nodes that NODE reads; what a loop gives back comes from the round before, and is nothing to wait for."""
-    return [read.node for read in node.inputs if node.op not in MERGE or read.node.op not in NEXT_ITERATION]
-
-
-def _controls_above(user: Node, members: dict[Node, None], known: dict[Node, dict[Node, None]]) -> dict[Node, None]:
-    """What the removed nodes that USER reads, one after another, wait for; KNOWN keeps what was found."""
-    out: dict[Node, None] = {}
-    for start in (read.node for read in user.inputs if read.node in members):
-        pending = [start]
-        while pending:
-            node = pending[-1]
-            above = [other for other in _read_by(node) if other in members]
-            if node not in known:
-                known[node] = dict.fromkeys(node.controls)
-                pending += [n for n in above if n not in known]
-            if pending[-1] is node:
-                pending.pop()
-                for other in above:
-                    known[node].update(known[other])
-        out.update(known[start])
-    return out
+    return known[start]
 
 
 def _check_control_flow(
     graph: Graph,
     members: dict[Node, None],
     read: Reads,
-    place: dict[Output, Output],
-    waiting: dict[Node, list[Node]],
+    place: Mapping[Output, Output],
+    waiting: Mapping[Node, Sequence[Node]],
 ) -> None:
-    """Whoever runs in a while loop, or in a branch of a conditional, must still have an input from there."""
+    """Raises EditError if a user would run in a different loop or branch.
+
+    A node in a loop or branch needs an input from this loop or branch. An input of a Merge needs the branch that it
+    had.
+    """
     topology = topology_of(graph)
     if not topology.ops() & CONTROL_FLOW:
         return
     frames, flow = while_frames(topology), control_flow(topology)
-    concerned = dict.fromkeys([*waiting, *(user for places in read.values() for user, _ in places)])
-    for user in concerned:
+    for user in dict.fromkeys([*waiting, *(user for places in read.values() for user, _ in places)]):
         number = topology.id_of(user)
-        own = frames.of[number], flow.sides[number]
-        if user.op in MERGE and own[0] < 0:
-            _check_merge(user, members, place, flow)
+        own = frame, _ = frames.of[number], flow.sides[number]
+        news = {output: place.get(output, output) for output in user.inputs}
+        for output, new in news.items() if user.op in MERGE and frame < 0 else ():
+            sides = [flow.of_tensor(topology.id_of(tensor.node), tensor.index) for tensor in (output, new)]
+            if output.node in members and (new.node in members or sides[0] != sides[1]):
+                raise EditError(
+                    f"{quoted(user.name)} (Merge) uses {quoted(output.name)} from one branch, but the replacement "
+                    "runs for both branches",
+                    code="crosses-branch",
+                    facts={"node": user.name, "tensor": output.name},
+                )
         if own == (-1, frozenset()) or user.op in ENTER:
             continue
+        loop = frames.names[frame] if frame >= 0 else None
         sources = []
-        for output in user.inputs:
-            new = place.get(output, output)
+        for new in news.values():
             if new.node in members:
-                if own[0] >= 0:
+                if loop is not None:
                     raise EditError(
-                        f"{quoted(user.name)} is inside the while loop {quoted(frames.names[own[0]])}, where "
-                        "a placeholder cannot be used",
+                        f"{quoted(user.name)} is inside the while loop {quoted(loop)}, where a placeholder cannot be "
+                        "used",
                         code="crosses-loop",
-                        facts={"node": user.name, "loop": frames.names[own[0]]},
+                        facts={"node": user.name, "loop": loop},
                     )
             elif new.node.op in SWITCH:
                 break
             else:
                 sources.append(topology.id_of(new.node))
         else:
-            controls = waiting.get(user, user.controls)
-            if any(_is_of_loop(topology, n) and frames.of[topology.id_of(n)] == own[0] for n in controls):
-                continue
-            sources += [topology.id_of(n) for n in controls if n.op not in SWITCH]
+            controls = [(n, topology.id_of(n)) for n in waiting.get(user, user.controls)]
+            if any(
+                n.op in SWITCH and topology.op(topology.reads(at)[1][0]) == LOOP_COND and frames.of[at] == frame
+                for n, at in controls
+            ):
+                continue  # the Switch of a loop runs in each iteration
+            sources += [at for n, at in controls if n.op not in SWITCH]
             if all((frames.of[source], flow.sides[source]) != own for source in sources):
-                loop = frames.names[own[0]] if own[0] >= 0 else None
                 where = "a branch of a conditional" if loop is None else f"the while loop {quoted(loop)}"
                 raise EditError(
                     f"{quoted(user.name)} would no longer run in {where}: the edit would remove the last edge "
@@ -376,62 +358,3 @@ def _check_control_flow(
                     code="leaves-branch" if loop is None else "leaves-loop",
                     facts={"node": user.name, "loop": loop},
                 )
-
-
-def _check_merge(user: Node, members: dict[Node, None], place: dict[Output, Output], flow: ControlFlow) -> None:
-    """What a Merge reads must be there when its branch is taken, and only then."""
-
-    def sides(tensor: Output) -> Sides:
-        return flow.of_tensor(flow.topology.id_of(tensor.node), tensor.index)
-
-    for output in user.inputs:
-        new = place.get(output, output)
-        if output.node in members and (new.node in members or sides(new) != sides(output)):
-            raise EditError(
-                f"{quoted(user.name)} (Merge) uses {quoted(output.name)} from one branch, but the replacement "
-                "runs for both branches",
-                code="crosses-branch",
-                facts={"node": user.name, "tensor": output.name},
-            )
-
-
-def _is_of_loop(topology: Topology, node: Node) -> bool:
-    """Whether a Switch ends a while loop: who waits for it runs in each round."""
-    return node.op in SWITCH and topology.op(topology.reads(topology.id_of(node))[1][0]) == LOOP_COND
-
-
-def _redirect(graph: Graph, read: Reads, place: dict[Output, Output], intent: Intent) -> None:
-    changes: dict[Node, dict[int, Output]] = {}
-    for output, new in place.items():
-        for user, slot in read[output]:
-            changes.setdefault(user, {})[slot] = new
-            intent.rewired.append(Rewired(user.name, slot, output.name, new.name))
-    graph.set_slots(changes)
-
-
-def _exchange(
-    graph: Graph,
-    nodes: Sequence[Node],
-    read: Reads,
-    placeholders: dict[Output, str],
-    shapes: dict[Output, tuple[int, ...] | None],
-    intent: Intent,
-) -> None:
-    """Removes NODES; placeholders that take their places get their names as soon as those are free."""
-    unique = graph.unique_names()
-    made: dict[Node, str] = {}
-    changes: dict[Node, dict[int, Output]] = {}
-    for output, name in placeholders.items():
-        node = add_placeholder(graph, unique(f"{name}_placeholder"), output.dtype, shapes[output], after=output.node)
-        made[node] = name
-        intent.altered.append(Altered(name, "attr shape", node.attr_bytes("shape")))
-        for user, slot in read[output]:
-            changes.setdefault(user, {})[slot] = node.output
-            if name != output.name:
-                intent.rewired.append(Rewired(user.name, slot, output.name, name))
-    graph.set_slots(changes)
-    graph.remove(nodes)
-    if made:
-        graph.rename(made)
-    intent.added = list(made.values())
-    intent.removed = [name for name in intent.removed if name not in set(intent.added)]

@@ -1,22 +1,39 @@
-"""Parts that edits put in place of nodes: placeholders, Identity nodes, and clean-up after nodes are removed."""
+"""Shared parts of edits that replace or remove nodes: placeholders, Identity nodes, and clean-up."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.analysis.shapes.inference import infer_shapes
 from gdsurgeon.analysis.shapes.stated import stated_shape
+from gdsurgeon.analysis.traversal.control_flow import while_frames
+from gdsurgeon.analysis.traversal.topology import Topology
+from gdsurgeon.comparison.facts import Rewired
+from gdsurgeon.comparison.intent import Altered, Intent
+from gdsurgeon.errors import EditError, quoted
 from gdsurgeon.graph.attrs import Shape, shape_value, type_value, types_value
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.graph.node import Node, Output, Use
 from gdsurgeon.graph.placeholders import SCALAR_MEANS_UNKNOWN_BEFORE
 from gdsurgeon.ops.dtypes import base_dtype
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 
 
+def check_outside_of_loops(topology: Topology, tensors: Iterable[Output], why: str = "") -> None:
+    """Raises EditError if one of the tensors is inside a while loop; `why` is added to the message."""
+    frames = while_frames(topology)
+    for tensor in tensors:
+        frame = frames.of[topology.id_of(tensor.node)]
+        if frame >= 0:
+            loop = frames.names[frame]
+            message = f"{quoted(tensor.name)} is inside the while loop {quoted(loop)}{why}"
+            facts = {"tensor": tensor.name, "node": tensor.node.name, "loop": loop}
+            raise EditError(message, code="crosses-loop", facts=facts)
+
+
 def known_shapes(graph: Graph, outputs: Iterable[Output]) -> dict[Output, Shape]:
-    """The shapes of OUTPUTS, stated or inferred; the inference looks at the whole graph, so it runs if it must."""
+    """Returns the shapes of tensors. Shapes that are not stated are inferred, from the whole graph."""
     out = {output: stated_shape(output) for output in outputs}
     unknown = [output for output, shape in out.items() if shape is None]
     if unknown:
@@ -26,11 +43,40 @@ def known_shapes(graph: Graph, outputs: Iterable[Output]) -> dict[Output, Shape]
 
 
 def add_placeholder(graph: Graph, name: str, dtype: int, shape: Shape, *, after: Node | None = None) -> Node:
-    """Adds a Placeholder. In a graph of a producer that had no unknown shapes a scalar is written as one, too."""
-    attrs = {"dtype": type_value(base_dtype(dtype)).SerializeToString()}
+    """Adds a Placeholder. Graphs of old producers have no unknown shape: the shape is left out."""
+    attrs = {"dtype": type_value(base_dtype(dtype))}
     if shape is not None or graph.store.producer >= SCALAR_MEANS_UNKNOWN_BEFORE:
-        attrs["shape"] = shape_value(shape).SerializeToString()
+        attrs["shape"] = shape_value(shape)
     return graph.add(name, "Placeholder", attrs=attrs, after=after)
+
+
+def put_placeholders(
+    graph: Graph, cut: Mapping[Output, tuple[str, Sequence[Use]]], going: Sequence[Node], intent: Intent
+) -> None:
+    """Replaces uses of tensors by placeholders, and removes nodes, whose names the placeholders can have.
+
+    Args:
+        graph: changed in place.
+        cut: the name of the placeholder for each tensor, and the uses that it replaces.
+        going: the nodes to remove.
+        intent: gets the changes.
+    """
+    shapes = known_shapes(graph, cut)
+    unique = graph.unique_names()
+    made: dict[Node, str] = {}
+    for output, (name, uses) in cut.items():
+        node = add_placeholder(graph, unique(f"{name}_input"), output.dtype, shapes[output], after=output.node)
+        graph.reroute(uses, node.output)
+        made[node] = name
+        intent.altered.append(Altered(name, "attr shape", node.attr_bytes("shape")))
+        if name != output.name:
+            intent.rewired += [Rewired(use.node.name, use.slot, output.name, name) for use in uses]
+    drop_colocations(graph, going)
+    intent.added += made.values()
+    intent.removed += [node.name for node in going if node.name not in made.values()]
+    graph.remove(going)
+    if made:
+        graph.rename(made)
 
 
 def hand_on(
@@ -41,9 +87,15 @@ def hand_on(
     after: Node | None = None,
     dtypes: Sequence[int] = (),
 ) -> Node:
-    """Adds a node of that name which gives TENSORS, none of them a reference, index by index; of no tensors a NoOp.
+    """Adds an Identity or IdentityN with the given name that forwards tensors; without tensors a NoOp.
 
-    DTYPES: theirs, where they do not know them themselves.
+    Args:
+        graph: changed in place.
+        name: the name of the node.
+        tensors: no references.
+        controls: the control inputs of the node.
+        after: the node after which it is written.
+        dtypes: the dtypes of the tensors, if the tensors do not have them.
     """
     types = [base_dtype(dtype) for dtype in dtypes or [tensor.dtype for tensor in tensors]]
     if not types:
@@ -53,8 +105,10 @@ def hand_on(
 
 
 def remove_unread(graph: Graph, nodes: Iterable[Node], kept: Container[Node] = ()) -> list[str]:
-    """Removes those of NODES that nobody reads, waits for or stands beside, and what is then the same of what they read
-    and waited for; inputs stay, and those that are to be KEPT. Returns names."""
+    """Removes nodes that no node uses or is colocated with, then their producers for which the same is true.
+
+    Placeholders stay, and the `kept` nodes. Returns the names of the removed nodes.
+    """
     out: list[str] = []
     pending = list(nodes)
     while pending:
@@ -68,7 +122,7 @@ def remove_unread(graph: Graph, nodes: Iterable[Node], kept: Container[Node] = (
 
 
 def drop_colocations(graph: Graph, nodes: Iterable[Node]) -> dict[Node, Node]:
-    """Takes NODES out of the colocations of all others; returns these, each with the first of NODES that it named."""
+    """Removes colocations of other nodes with `nodes`. Returns these other nodes, each with one of `nodes`."""
     gone = dict.fromkeys(nodes)
     found: dict[Node, Node] = {}
     for node in gone:
@@ -81,6 +135,6 @@ def drop_colocations(graph: Graph, nodes: Iterable[Node]) -> dict[Node, Node]:
 
 
 def unrenamed_outputs(graph: Graph) -> tuple[tuple[str, str], ...]:
-    """The outputs of the edited GRAPH that the graph before had as tensors of the same names."""
+    """Returns pairs of equal names: the outputs of the edited graph that have the same name in the file."""
     kept = (node for node in output_nodes(graph) if node.base_name == node.name)
     return tuple((output.name, output.name) for node in kept for output in node.outputs)

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.constant_values import values_of
-from gdsurgeon.analysis.traversal.control_flow import while_frames
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.checkpoint.bundle import index_path, shard_path
 from gdsurgeon.checkpoint.write import Item, build_bundle
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.container.files import CHECKPOINT
+from gdsurgeon.edits.replacing import check_outside_of_loops
 from gdsurgeon.edits.saver import add_restoring, add_saving, saver_in
 from gdsurgeon.errors import EditError, InputError, quoted
 from gdsurgeon.graph.attrs import bytes_value, shape_value, type_value
@@ -56,7 +56,8 @@ def unfreeze(graph: Graph, pattern: str) -> Unfrozen:
     """
     constants, left = _matching(graph, pattern)
     items = [_item(node) for node in constants]
-    _check_outside_of_loops(graph, constants)
+    tensors = [node.output for node in constants]
+    check_outside_of_loops(topology_of(graph), tensors, ", where variables cannot be read")
     unique = graph.unique_names()
     handles = [_handle(graph, node, item, unique) for node, item in zip(constants, items, strict=True)]
     for node, handle in zip(constants, handles, strict=True):
@@ -94,17 +95,6 @@ def _matching(graph: Graph, pattern: str) -> tuple[list[Node], list[str]]:
         left = [node.name for node in found]
         raise EditError(message, code="nothing-matched", facts={"value": pattern, "left": left})
     return constants, [node.name for node in found if node.output.dtype not in FLOATING]
-
-
-def _check_outside_of_loops(graph: Graph, nodes: Sequence[Node]) -> None:
-    topology = topology_of(graph)
-    frames = while_frames(topology)
-    for node in nodes:
-        frame = frames.of[topology.id_of(node)]
-        if frame >= 0:
-            loop = quoted(frames.names[frame])
-            message = f"{quoted(node.name)} is inside the while loop {loop}, where variables cannot be read"
-            raise EditError(message, code="crosses-loop", facts={"node": node.name, "loop": frames.names[frame]})
 
 
 def _handle(graph: Graph, node: Node, item: Item, unique: UniqueNames) -> Node:
