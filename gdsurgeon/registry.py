@@ -72,8 +72,8 @@ if TYPE_CHECKING:
     from gdsurgeon.operation.library import operate as operate
     from gdsurgeon.operation.library import prove as prove
     from gdsurgeon.operation.validate import validate as validate
-    from gdsurgeon.proof.progress import Event as Event
     from gdsurgeon.proof.proof import Proof as Proof
+    from gdsurgeon.proof.settings import Event as Event
     from gdsurgeon.proof.settings import Settings as Settings
     from gdsurgeon.runtime.evaluator import Evaluator as Evaluator
     from gdsurgeon.select import Selection as Selection

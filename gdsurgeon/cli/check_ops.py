@@ -90,7 +90,7 @@ def _request(model: str, engine: str, options: dict[str, Any]) -> CheckOpsReques
 
     run = None
     if options["run"]:
-        from gdsurgeon.proof.engines import EngineRequest
+        from gdsurgeon.proof.elsewhere import EngineRequest
 
         outputs = unnamed(tensors_in(options["outputs"], "--outputs"), "--outputs")
         run = EngineRequest(engine, options["run_in"], outputs, options["rtol"], options["atol"])
@@ -179,7 +179,7 @@ def _verdict(checked: CheckedOps, model: str) -> GdsurgeonError | None:
         return checked.refusal
     facts = {"engine": checked.engine.name, "model": shlex.quote(printable(model))}
     if checked.run is not None:
-        from gdsurgeon.proof.engines import told
+        from gdsurgeon.proof.elsewhere import told
 
         wrong = checked.run.wrong
         if not wrong:

@@ -159,7 +159,7 @@ class _Told:
 
     def __call__(self, nbytes: int) -> None:
         self._nbytes += nbytes
-        from gdsurgeon.proof.progress import Event
+        from gdsurgeon.proof.settings import Event
 
         terminal.tell(Event(f"verified {size(self._nbytes)}"))
 

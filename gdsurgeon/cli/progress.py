@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gdsurgeon.proof.progress import Event
+    from gdsurgeon.proof.settings import Event
 
 PATIENCE = 1.0
 """Seconds before the line appears. Most commands end before, and never import the code that draws."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from gdsurgeon.cli.progress import ProgressLine
     from gdsurgeon.errors import GdsurgeonError
-    from gdsurgeon.proof.progress import Event
+    from gdsurgeon.proof.settings import Event
     from gdsurgeon.text import Entry
 
 MOST_WARNINGS = 2

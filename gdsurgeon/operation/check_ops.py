@@ -19,13 +19,12 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.served import tensor_meant
 from gdsurgeon.ops.engines import TITLES, Engine, engine
 from gdsurgeon.ops.kinds import CALLS, changes_variable, is_variable
-from gdsurgeon.proof.progress import Progress, silent
-from gdsurgeon.proof.settings import Settings
+from gdsurgeon.proof.settings import Progress, Settings, silent
 from gdsurgeon.text import listed
 from gdsurgeon.values import Data
 
 if TYPE_CHECKING:
-    from gdsurgeon.proof.engines import EngineRequest, EngineRun
+    from gdsurgeon.proof.elsewhere import EngineRequest, EngineRun
 
 
 @dataclass
@@ -117,7 +116,7 @@ def check_ops(
         )
     asked = None
     if run:
-        from gdsurgeon.proof.engines import EngineRequest
+        from gdsurgeon.proof.elsewhere import EngineRequest
 
         asked = EngineRequest(engine, path_of(place), outputs, rtol, atol)
     overrides = overrides_of(feeds, archive, shapes)
@@ -130,7 +129,7 @@ def carry_out(request: CheckOpsRequest, progress: Progress = silent) -> CheckedO
 
     Raises:
         InputError: the model cannot be read.
-        UsageError, ValidationError, NotValidatedError: see `gdsurgeon.proof.engines.run_in_engine`.
+        UsageError, ValidationError, NotValidatedError: see `gdsurgeon.proof.elsewhere.run_in_engine`.
     """
     graph = open_model(request.model, request.wanted).graph
     asked = engine(request.engine)
@@ -163,7 +162,7 @@ def _say_what_may_help(error: EditError, checked: CheckedOps, model: str) -> Non
 def _run(request: CheckOpsRequest, wanted: EngineRequest, graph: Graph, progress: Progress) -> EngineRun:
     from gdsurgeon.analysis.checks.check import require_sound
     from gdsurgeon.feeds.given import as_meant
-    from gdsurgeon.proof.engines import run_in_engine
+    from gdsurgeon.proof.elsewhere import run_in_engine
     from gdsurgeon.proof.executor import Executor
 
     if wanted.place is not None and not os.path.exists(wanted.place):

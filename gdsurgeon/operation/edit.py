@@ -39,9 +39,8 @@ from gdsurgeon.operation.paths import (
 from gdsurgeon.operation.sequence import Edit, Instruction, ModelForm, carry_out, is_undone, together
 from gdsurgeon.operation.written import Form, Written, written
 from gdsurgeon.proof.change import Step
-from gdsurgeon.proof.progress import Event, Progress, silent
 from gdsurgeon.proof.proof import DiffersError, Proof
-from gdsurgeon.proof.settings import Settings
+from gdsurgeon.proof.settings import Event, Progress, Settings, silent
 from gdsurgeon.text import size
 from gdsurgeon.values import Data
 from gdsurgeon.wire.output import STANDARD_OUTPUT, Earlier, Output, OutputFile, check_state

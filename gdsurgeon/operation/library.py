@@ -21,9 +21,8 @@ from gdsurgeon.operation.proving import Proving
 from gdsurgeon.operation.sequence import Edit, Instruction, carry_out
 from gdsurgeon.proof.accounting import check_accounted
 from gdsurgeon.proof.change import Step
-from gdsurgeon.proof.progress import Progress, silent
 from gdsurgeon.proof.proof import Proof
-from gdsurgeon.proof.settings import Settings
+from gdsurgeon.proof.settings import Progress, Settings, silent
 from gdsurgeon.wire.output import OutputFile
 from gdsurgeon.wire.write import read_chunks
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 
 from gdsurgeon.errors import Line, UsageError, printable, unwritable
-from gdsurgeon.proof.progress import Event, Progress, silent
+from gdsurgeon.proof.settings import Event, Progress, silent
 from gdsurgeon.wire.lock import Lock, changed_meanwhile
 from gdsurgeon.wire.output import STANDARD_OUTPUT, Earlier, Output, link_or_copy, resolved, same_file, temporary_name
 from gdsurgeon.wire.source import STANDARD_INPUT

@@ -12,17 +12,15 @@ from typing import TYPE_CHECKING
 from gdsurgeon.errors import GdsurgeonError, ValidationError
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.proof.change import Step
+from gdsurgeon.proof.change import Step, with_restoring
 from gdsurgeon.proof.executor import Executor
-from gdsurgeon.proof.progress import Event, Progress, silent
 from gdsurgeon.proof.proof import Proof
-from gdsurgeon.proof.restored import with_restoring
-from gdsurgeon.proof.settings import Settings
+from gdsurgeon.proof.settings import Event, Progress, Settings, silent
 from gdsurgeon.values import Closing
 from gdsurgeon.wire.write import Chunk, read_chunks
 
 if TYPE_CHECKING:
-    from gdsurgeon.proof.released import Released
+    from gdsurgeon.proof.elsewhere import Released
     from gdsurgeon.proof.served import Folders, Loader
     from gdsurgeon.runtime.evaluator import Evaluator
 
@@ -129,7 +127,7 @@ class Proving(Closing):
         keys = keys if self._level == "run" else ()
         if not graph.is_changed and (shown := served_by_objects(self._executor, graph, self._overrides, folders, keys)):
             return shown
-        from gdsurgeon.proof.served_before import RefusedBefore
+        from gdsurgeon.proof.served import RefusedBefore
 
         assert self._loader is not None
         settings = self._executor.settings
@@ -148,18 +146,18 @@ class Proving(Closing):
 
     def begin_serving(self, graph: Graph, folders: Folders) -> None:
         """Starts the process that `check_served` asks about GRAPH, so that its import runs during the proof."""
-        from gdsurgeon.proof.served_before import ComparingLoader
+        from gdsurgeon.proof.served import ComparingLoader
 
         self._loader = ComparingLoader(self._executor.settings, folders, graph)
         if graph.is_changed:
             self._loader.start()
 
     def check_released(self, graph: Graph, edited: str | bytes, path: str) -> Released:
-        """What another release makes of the edited GRAPH; see `gdsurgeon.proof.released.check_released`.
+        """What another release makes of the edited GRAPH; see `gdsurgeon.proof.elsewhere.check_released`.
 
         EDITED is as in `prove`, PATH a wheel or a folder of the release.
         """
-        from gdsurgeon.proof.released import check_released
+        from gdsurgeon.proof.elsewhere import check_released
         from gdsurgeon.proof.trial import EDITED
 
         def load(executor: Executor) -> None:

@@ -40,9 +40,7 @@ from gdsurgeon.graph.serving import Served, Serving
 from gdsurgeon.operation.validate_request import ValidateRequest, check_request
 from gdsurgeon.proof.change import Change
 from gdsurgeon.proof.engine import Engine
-from gdsurgeon.proof.executor import Executor, Refused
-from gdsurgeon.proof.loading import await_loaded
-from gdsurgeon.proof.models.apart import run_apart
+from gdsurgeon.proof.executor import Executor, Refused, await_loaded
 from gdsurgeon.proof.models.compare_models import (
     ComparisonRequest,
     ModelComparison,
@@ -51,16 +49,13 @@ from gdsurgeon.proof.models.compare_models import (
     optimized_again,
 )
 from gdsurgeon.proof.models.coverage import Coverage, coverage_of
-from gdsurgeon.proof.models.differences import GraphDifference, listed_differences, summed_up
-from gdsurgeon.proof.models.divergence import Divergence, DivergenceSearch, Guilty
+from gdsurgeon.proof.models.differences import GraphDifference, listed_differences, run_apart, summed_up
+from gdsurgeon.proof.models.divergence import Divergence, DivergenceSearch, Guilty, Reduced, reduced
 from gdsurgeon.proof.models.profile import Profile, profiles
-from gdsurgeon.proof.models.recording import Recording
-from gdsurgeon.proof.models.reduce import Reduced, reduced
-from gdsurgeon.proof.models.run_model import Golden, ModelRun, model_trial, optimized_trial
-from gdsurgeon.proof.progress import Event, Progress, silent
+from gdsurgeon.proof.models.run_model import Golden, ModelRun, Recording, model_trial, optimized_trial
 from gdsurgeon.proof.proof import DiffersError, Proof
 from gdsurgeon.proof.prove import finish
-from gdsurgeon.proof.settings import Settings, is_cpu
+from gdsurgeon.proof.settings import Event, Progress, Settings, is_cpu, silent
 from gdsurgeon.proof.trial import EDITED, ORIGINAL, TrialContext
 from gdsurgeon.runtime.statistics import Statistics
 from gdsurgeon.text import counted, first_lines

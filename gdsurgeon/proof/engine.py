@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from math import prod
 from typing import NamedTuple
 
 from gdsurgeon.errors import GdsurgeonError, Line, NotValidatedError, ValidationError, joined, printable
 from gdsurgeon.feeds.input_spec import input_seed
-from gdsurgeon.proof.any_numbers import any_numbers
-from gdsurgeon.proof.executor import Executor, Refused
-from gdsurgeon.proof.loading import await_loaded
+from gdsurgeon.feeds.make.numbers import numbers, numbers_of_all_sizes
+from gdsurgeon.ops.dtypes import FLOAT16, FLOAT32, FLOAT64
+from gdsurgeon.proof.executor import Executor, Refused, await_loaded
 from gdsurgeon.proof.models.profile import MeasuredGraph
-from gdsurgeon.proof.nondeterminism import excused, spread
-from gdsurgeon.proof.progress import Event
 from gdsurgeon.proof.proof import (
     MOST_SHOWN_BYTES,
     DiffersError,
@@ -21,9 +20,9 @@ from gdsurgeon.proof.proof import (
     agrees,
     difference,
     shown_value,
+    stated,
 )
-from gdsurgeon.proof.rows import as_batch
-from gdsurgeon.proof.statement import stated
+from gdsurgeon.proof.settings import Event
 from gdsurgeon.proof.subject import Feeds, Subject
 from gdsurgeon.proof.trial import (
     DO_WITHOUT,
@@ -513,3 +512,98 @@ def _is_rounding(output: OutputProof) -> bool:
     """Whether an output differs by no more than it may where floats are summed in another order."""
     found = output.comparison
     return found is not None and found.needed is not None and found.needed <= _ROUNDING
+
+
+_FLOATS = (FLOAT16, FLOAT32, FLOAT64)
+
+
+def any_numbers(source: AnyNumbers, info: OutputInfo, seed: int) -> Tensor | None:
+    """Numbers as SOURCE says, of the dtype and shape of INFO; None where these are no floats."""
+    dtype, shape = info.dtype, info.shape
+    if dtype not in _FLOATS:
+        return None
+    if not source.of_all_sizes:
+        return Tensor(dtype, shape, numbers(dtype, prod(shape), 0, seed, wide=True))
+    rows = prod(shape[:-1])
+    if shape and rows < source.rows:
+        shape = (shape[0] * -(-source.rows // max(rows, 1)), *shape[1:])
+    return Tensor(dtype, shape, numbers_of_all_sizes(dtype, prod(shape), seed, large=source.large))
+
+
+def as_batch(rows: Sequence[Tensor], shape: tuple[int, ...]) -> Tensor:
+    """What ROWS, a tensor for each row, come to for the batch.
+
+    They are joined along the axis along which they give SHAPE, the shape that was found for the batch. What is the
+    same for each row may be the same for the batch. Where nothing fits they are joined along the first axis.
+    """
+    first = rows[0]
+    ranks = {len(row.shape) for row in rows}
+    if ranks != {len(first.shape)}:
+        return first
+    if first.shape == shape and all(row.tobytes() == first.tobytes() for row in rows):
+        return first
+    axes = [axis for axis in range(len(first.shape)) if _fits(rows, axis)]
+    wanted = (
+        [axis for axis in axes if sum(row.shape[axis] for row in rows) == shape[axis]] if ranks == {len(shape)} else []
+    )
+    return joined_tensors(rows, (wanted or axes)[0]) if wanted or axes else first
+
+
+def _fits(rows: Sequence[Tensor], axis: int) -> bool:
+    """Whether the rows have all other dimensions in common."""
+    return len({(*row.shape[:axis], *row.shape[axis + 1 :]) for row in rows}) == 1
+
+
+CONTROL = "control"
+CONTROLS = 4
+"""Runs of the original that are compared with the first one where something differs."""
+MOST_SPREAD = 8.0
+"""By how many times the original's own spread a difference may exceed it and still be laid to chance."""
+
+
+def spread(
+    executor: Executor, subject: Subject, sample: int, feeds: Feeds, *, optimize: bool = False
+) -> dict[str, float]:
+    """By how much fetches of a graph differ from run to run on the same FEEDS; what is always the same is left out.
+
+    Kernels may sum in another order each time: what differs no more than that differs by chance. The graph is loaded
+    anew for it, OPTIMIZE as it was, and run by turns in both sessions. What a seeded random op draws goes on from run
+    to run, as does what a graph keeps. Such a graph is compared with itself in fresh sessions alone, each of which
+    begins with the seed and keeps nothing yet.
+    """
+    out: dict[str, float] = {}
+    begins_anew = bool(subject.plan.chance) or subject.plan.keeps_state
+    try:
+        for turn in range(2 * CONTROLS):
+            if not turn or begins_anew:
+                executor.load_source(CONTROL, subject.graph, optimize=optimize)
+                executor.loaded(CONTROL)
+                executor.initialize(CONTROL, subject.plan.initializers)
+            key = subject.key if turn % 2 and not begins_anew else CONTROL
+            for group, names in enumerate(subject.plan.groups):
+                result = f"{CONTROL} {min(turn, 1)} {group}"
+                executor.wait(executor.run(key, result, feeds, names))
+                first = f"{CONTROL} 0 {group}" if begins_anew else subject.result(sample, group)
+                pending = executor.compare(first, result, [(i, i) for i in range(len(names))])
+                for name, found in zip(names, executor.comparisons(pending), strict=True):
+                    if found.max_abs:
+                        out[name] = max(out.get(name, 0.0), found.max_abs)
+    except Refused:
+        pass  # nothing can be said of it
+    executor.unload(CONTROL)
+    return out
+
+
+def excused(outputs: Iterable[OutputProof], own: Mapping[str, float], name: str) -> dict[str, str]:
+    """Makes those OUTPUTS not comparable that differ no more than the graph NAME does from itself, by OWN.
+
+    Returns the reasons by the name in that graph.
+    """
+    out: dict[str, str] = {}
+    for output in outputs:
+        gap, found = own.get(output.before, 0.0), output.comparison
+        if gap and found is not None and found.max_abs is not None and found.max_abs <= MOST_SPREAD * gap:
+            output.comparison = None
+            output.reason = f"{name} is not deterministic here: two of its runs differ by {gap:.3g}"
+            out[output.before] = output.reason
+    return out

@@ -13,19 +13,11 @@ from math import prod
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
-from gdsurgeon.errors import (
-    Json,
-    Line,
-    NotValidatedError,
-    UsageError,
-    printable,
-    quoted,
-)
+from gdsurgeon.errors import Json, Line, NotValidatedError, UsageError, ValidationError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops.dtypes import STRING, UINT8
-from gdsurgeon.proof.progress import Progress, silent
-from gdsurgeon.proof.restored import with_restoring
-from gdsurgeon.proof.settings import Settings, is_cpu
+from gdsurgeon.proof.change import with_restoring
+from gdsurgeon.proof.settings import Progress, Settings, is_cpu, silent
 from gdsurgeon.resources import MEMORY, is_memory_limited, memory_budget
 from gdsurgeon.runtime.base import SessionOptions, TensorSpec
 from gdsurgeon.runtime.client import Pending, Worker
@@ -43,7 +35,13 @@ if TYPE_CHECKING:
     from gdsurgeon.runtime.likeness import Likeness
     from gdsurgeon.runtime.statistics import Statistics
 
+
 T = TypeVar("T")
+
+ORIGINAL, EDITED = "original", "edited"
+"""The names of the two graphs in the executor and in messages, and of their runs in a trial."""
+DO_WITHOUT = "do-without-running"
+"""The code of the advice to leave out the run."""
 
 _ENCODER = "the JPEG encoder"
 _FOR_WANT_OF_MEMORY = frozenset(("resource_exhausted", "aborted", "internal", "unknown"))
@@ -388,3 +386,25 @@ def first_line(message: str) -> str:
     """The first line of what TensorFlow says, without what only its developers need."""
     line = message.strip().splitlines()[0] if message.strip() else "no reason reported"
     return line.split(" in binary running on ")[0].rstrip(". ")
+
+
+def await_loaded(executor: Executor, key: str, what: str) -> None:
+    """Waits until the graph KEY is loaded; WHAT says what it means that it is not.
+
+    Raises:
+        ValidationError: TensorFlow does not take it.
+        NotValidatedError: this TensorFlow lacks an op.
+    """
+    try:
+        executor.loaded(key)
+    except Refused as refused:
+        if "Op type not registered" in refused.text:
+            raise NotValidatedError(
+                f"this version of TensorFlow cannot run the graph: {printable(refused.text)}",
+                code="does-not-load",
+                advice=("custom-ops", "structure-only"),
+            ) from refused
+        # Of a result that does not load there is nothing to be had by not looking.
+        raise ValidationError(
+            f"{what}: {printable(refused.text)}", code="does-not-load", advice=() if key == EDITED else DO_WITHOUT
+        ) from refused

@@ -7,24 +7,25 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import NamedTuple
 
+from gdsurgeon.analysis.shapes.stated import compatible, stated_shape
 from gdsurgeon.container.load import open_model
 from gdsurgeon.container.wanted import Wanted
 from gdsurgeon.errors import GdsurgeonError, NotValidatedError, ValidationError, printable, quoted
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.served import serving_of
+from gdsurgeon.ops.dtypes import base_dtype
 from gdsurgeon.proof.executor import Executor, Refused
 from gdsurgeon.proof.objects import NotReadable, by_objects
 from gdsurgeon.proof.plan import plan_with
-from gdsurgeon.proof.progress import Event
 from gdsurgeon.proof.proof import difference
-from gdsurgeon.proof.settings import Settings
+from gdsurgeon.proof.settings import Event, Settings
 from gdsurgeon.proof.subject import Subject, SubjectOptions
 from gdsurgeon.proof.trial import EDITED, nodes_of
 from gdsurgeon.runtime.client import Worker
 from gdsurgeon.runtime.failures import RuntimeFailure, TensorFlowMissing, error_of
 from gdsurgeon.runtime.protocol import Result
-from gdsurgeon.runtime.signatures import ModelFolder, SignatureCall
+from gdsurgeon.runtime.signatures import ModelFolder, Served, SignatureCall
 from gdsurgeon.runtime.signatures import Served as Answers
 from gdsurgeon.runtime.tensor import Tensor
 from gdsurgeon.text import named
@@ -294,3 +295,50 @@ def _wrong(executor: Executor, run: _Run, found: Mapping[str, Result]) -> list[s
     pairs = [(run.outputs[name].index, found[name].index) for name in names]
     comparisons = executor.comparisons(executor.compare(source, other, pairs, rtol=RTOL, atol=ATOL))
     return [f"{printable(name)}: {difference(c)}" for name, c in zip(names, comparisons, strict=True) if not c.close]
+
+
+class RefusedBefore(NotValidatedError):
+    """The original refuses the call as well."""
+
+
+class ComparingLoader(Loader):
+    """`Loader`, which makes a call that the edited model refuses of the original as well.
+
+    Args:
+        settings: how to run.
+        folders: of the model.
+        graph: the edited graph.
+    """
+
+    def __init__(self, settings: Settings, folders: Folders, graph: Graph) -> None:
+        super().__init__(settings, folders)
+        self._graph = graph
+
+    def ask(self, folder: str, calls: Sequence[SignatureCall]) -> Served:
+        """See `Loader.ask`. Raises RefusedBefore if both models refuse a call."""
+        answers = super().ask(folder, calls)
+        before = self._folders.before
+        if answers.refused and before and folder == self._folders.after:
+            call = calls[len(answers.outputs)]
+            refused = super().ask(before, [call]).refused if _fits(self._graph.pristine(), call) else ""
+            if refused:
+                raise RefusedBefore(
+                    f"for these inputs, {LOADER} does not run the signature {quoted(call.key)} of the original either: "
+                    f"{printable(refused)}",
+                    code="unfeedable",
+                    facts={"signature": call.key},
+                    advice="give-others",
+                )
+        return answers
+
+
+def _fits(graph: Graph, call: SignatureCall) -> bool:
+    """Returns whether a signature of GRAPH has the key, the names and the types of CALL."""
+    served = graph.serving.signatures.get(call.key) if graph.serving is not None else None
+    if served is None or served.inputs.keys() != call.inputs.keys():
+        return False
+    pairs = [(graph.tensor(text), call.inputs[name]) for name, text in served.inputs.items()]
+    return all(
+        base_dtype(tensor.dtype) == value.dtype and compatible(value.shape, stated_shape(tensor))
+        for tensor, value in pairs
+    )

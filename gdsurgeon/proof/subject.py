@@ -27,10 +27,10 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.serving import Restoring
 from gdsurgeon.ops.dtypes import STRING, base_dtype, element_size
-from gdsurgeon.proof.executor import Executor, Refused
+from gdsurgeon.proof.change import restoring_runs
+from gdsurgeon.proof.executor import DO_WITHOUT, Executor, Refused
 from gdsurgeon.proof.plan import FetchPlan, plan_with
 from gdsurgeon.proof.proof import describe_tensor
-from gdsurgeon.proof.restored import restoring_runs
 from gdsurgeon.runtime.client import Pending
 from gdsurgeon.runtime.protocol import Result, RunSummary
 from gdsurgeon.runtime.tensor import Tensor
@@ -41,7 +41,6 @@ FEW_TRIALS = 4
 """The same for each way to have other values, where these have been refused in all shapes."""
 LENGTHS = (1, 8)
 """What open dimensions of several inputs are, where they are to agree."""
-DO_WITHOUT = "do-without-running"
 _OUT_OF_RANGE = re.compile(r" is not in \[0, (?P<most>\d+)\)")
 """What TensorFlow says of an index beyond what it chooses from."""
 

@@ -14,16 +14,15 @@ from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.ops.kinds import PLACEHOLDERS, UNSET_PLACEHOLDERS, VARIABLES
 from gdsurgeon.proof.change import Change
+from gdsurgeon.proof.executor import DO_WITHOUT as DO_WITHOUT
+from gdsurgeon.proof.executor import EDITED as EDITED
+from gdsurgeon.proof.executor import ORIGINAL as ORIGINAL
 from gdsurgeon.proof.executor import Executor, Refused
 from gdsurgeon.proof.plan import FetchPlan, plan_with
 from gdsurgeon.proof.proof import DiffersError, Proof
-from gdsurgeon.proof.subject import DO_WITHOUT as DO_WITHOUT
 from gdsurgeon.proof.subject import Feeds, Subject, SubjectOptions
 from gdsurgeon.runtime.protocol import OutputInfo, Result
 from gdsurgeon.runtime.tensor import Tensor
-
-ORIGINAL, EDITED = "original", "edited"
-"""What the graphs are called in the executor and in messages, and their runs in a trial."""
 
 
 class TrialContext(NamedTuple):

@@ -14,7 +14,7 @@ from gdsurgeon.text import counted, listed
 from gdsurgeon.view.findings import findings
 
 if TYPE_CHECKING:
-    from gdsurgeon.proof.engines import EngineOutput, EngineRun
+    from gdsurgeon.proof.elsewhere import EngineOutput, EngineRun
 
 MOST_LINES = 12
 LONGEST_PLACE = 60
@@ -56,7 +56,7 @@ def _list(checked: CheckedOps, helps: Mapping[str, str], *, whole: bool) -> Iter
 
 
 def _run(run: EngineRun) -> Iterator[tuple[str, str]]:
-    from gdsurgeon.proof.engines import agreement, described, told
+    from gdsurgeon.proof.elsewhere import agreement, described, told
 
     for name, text in list(run.feeds.items())[:MOST_LINES]:
         yield "fed", f"{printable(name)}  {text}"

@@ -20,7 +20,7 @@ from support.hostile import PLAIN
 
 from gdsurgeon.cli import progress
 from gdsurgeon.cli.terminal import terminal
-from gdsurgeon.proof.progress import Event
+from gdsurgeon.proof.settings import Event
 
 During = Callable[[Callable[[], object]], None]
 LONG_ENOUGH = 60.0

@@ -16,7 +16,7 @@ from support.several import carried_out, proven_pieces
 from gdsurgeon.errors import GdsurgeonError
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.proof.executor import Executor
-from gdsurgeon.proof.joining import joined_steps
+from gdsurgeon.proof.pieces import joined_steps
 from gdsurgeon.proof.proof import DiffersError
 
 QUICKLY = (Phase.explicit, Phase.reuse, Phase.generate)

@@ -18,10 +18,9 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.proof import deployed
 from gdsurgeon.proof import executor as executor_module
 from gdsurgeon.proof.change import edited
-from gdsurgeon.proof.deployed import KEYS
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.proof import DiffersError, Proof
-from gdsurgeon.proof.prove import prove
+from gdsurgeon.proof.prove import KEYS, prove
 from gdsurgeon.proof.settings import Settings
 from gdsurgeon.proof.trial import EDITED, ORIGINAL
 from gdsurgeon.view.summary import equality, proof_entries

@@ -16,7 +16,7 @@ from support.patience import impatient_with
 
 from gdsurgeon.errors import EditError, NotValidatedError, UsageError, ValidationError
 from gdsurgeon.feeds.overrides import Overrides
-from gdsurgeon.proof.engines import EngineRequest, EngineRun, agreement, run_in_engine, told
+from gdsurgeon.proof.elsewhere import EngineRequest, EngineRun, agreement, run_in_engine, told
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.settings import Settings
 from gdsurgeon.proof.trial import ORIGINAL

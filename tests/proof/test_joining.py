@@ -20,7 +20,7 @@ from gdsurgeon.edits.in_functions import in_functions
 from gdsurgeon.errors import ValidationError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.proof.executor import Executor
-from gdsurgeon.proof.joining import check_shown, joined_steps
+from gdsurgeon.proof.pieces import check_shown, joined_steps
 from gdsurgeon.select import Selection
 
 Spoil = Callable[[Graph], object]

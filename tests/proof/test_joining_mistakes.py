@@ -11,7 +11,7 @@ from support.several import carried_out
 
 from gdsurgeon.errors import ValidationError
 from gdsurgeon.proof.executor import Executor
-from gdsurgeon.proof.joining import joined_steps, result_of
+from gdsurgeon.proof.pieces import joined_steps, result_of
 from proof.test_joining import ROWS, WRONG, prove_row, prove_wrong
 
 

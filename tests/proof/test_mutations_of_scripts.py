@@ -20,7 +20,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.proof.change import Change
 from gdsurgeon.proof.executor import Executor
-from gdsurgeon.proof.joining import joined_steps
+from gdsurgeon.proof.pieces import joined_steps
 from gdsurgeon.proof.prove import prove
 from gdsurgeon.proof.trial import EDITED, ORIGINAL
 from gdsurgeon.wire.write import read_chunks

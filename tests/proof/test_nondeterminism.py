@@ -14,8 +14,8 @@ from gdsurgeon.edits.inline import inline
 from gdsurgeon.edits.rename import rename
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.proof import engine, nondeterminism, plan
+from gdsurgeon.proof.engine import MOST_SPREAD, excused, spread
 from gdsurgeon.proof.executor import Executor
-from gdsurgeon.proof.nondeterminism import MOST_SPREAD, excused, spread
 from gdsurgeon.proof.proof import OutputProof
 from gdsurgeon.proof.subject import Subject
 from gdsurgeon.runtime.compare import Comparison

@@ -15,8 +15,8 @@ from support.graphs import FLOAT, INT32, STRING, add, graph, graph_bytes, node, 
 from gdsurgeon.errors import UsageError, ValidationError
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.ops.releases import releases
+from gdsurgeon.proof.elsewhere import check_released
 from gdsurgeon.proof.executor import Executor
-from gdsurgeon.proof.released import check_released
 from gdsurgeon.proof.settings import Settings
 from gdsurgeon.proof.trial import EDITED
 from gdsurgeon.runtime.process import PRELOADED, environment
@@ -91,7 +91,7 @@ def test_what_fails_in_a_release_that_is_not_the_target_says_so(desk: Desk, monk
     def differs(*_: object) -> str:
         raise ValidationError("y differs")
 
-    monkeypatch.setattr("gdsurgeon.proof.released._compared", differs)
+    monkeypatch.setattr("gdsurgeon.proof.elsewhere._compared", differs)
     desk.put("model.pb", graph_bytes(X, add("y", "x", "x"), trailer=versions(24)))
     ran = desk.run("compat", "model.pb", "--for", "1.4", "-o", "out.pb", "--run-in", installed())
     assert ran.code == 5 and "Error: in TensorFlow 2." in ran.err

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gdsurgeon.proof.statement import stated
+from gdsurgeon.proof.proof import stated
 
 SAME, GIVEN = "edited(x) == original(x)", "edited(x) == original(x, a := b)"
 

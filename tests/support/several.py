@@ -13,7 +13,7 @@ from gdsurgeon.operation.sequence import Instruction, carry_out
 from gdsurgeon.proof.accounting import check_accounted
 from gdsurgeon.proof.change import Change, Step
 from gdsurgeon.proof.executor import Executor
-from gdsurgeon.proof.joining import joined_steps, result_of
+from gdsurgeon.proof.pieces import joined_steps, result_of
 from gdsurgeon.proof.proof import Proof
 from gdsurgeon.proof.prove import prove
 from gdsurgeon.proof.trial import EDITED, ORIGINAL

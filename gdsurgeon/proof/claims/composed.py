@@ -16,7 +16,7 @@ from gdsurgeon.feeds.input_spec import InputSpec, input_spec
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import format_input, parse_tensor
 from gdsurgeon.graph.placeholders import placeholder_shape
-from gdsurgeon.proof.claims.side_by_side import (
+from gdsurgeon.proof.claims.same_outputs import (
     counterpart_pairs,
     deciding,
     edited_plan,

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from gdsurgeon.edits.claims import OwnVariables
-from gdsurgeon.errors import GdsurgeonError, ValidationError
+from gdsurgeon.edits.claims import LikeReference, OwnVariables
+from gdsurgeon.errors import GdsurgeonError, Line, UsageError, ValidationError, printable, quoted
+from gdsurgeon.feeds.archive import load
 from gdsurgeon.feeds.input_spec import input_seed, variable_value
+from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.attrs import shape_of
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.dtypes import element_size
+from gdsurgeon.proof.claims.same_outputs import something_compared
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.plan import FetchPlan, plan_with
 from gdsurgeon.proof.subject import Subject, SubjectOptions
@@ -19,6 +23,7 @@ from gdsurgeon.proof.trial import (
     EDITED,
     ComparedPair,
     Fetch,
+    Recorded,
     RunRefusal,
     SameFeed,
     Trial,
@@ -33,7 +38,7 @@ _RESTORED = "restored"
 _FIRST, _SECOND = "the variables of the original assigned", "the variables of the copy assigned"
 
 
-class _Assigned(NamedTuple):
+class _OtherValue(NamedTuple):
     """What assigns to a variable, and what it is to assign."""
 
     node: Node
@@ -43,7 +48,7 @@ class _Assigned(NamedTuple):
 class _AssignedSubject(Subject):
     """A graph that is restored as always; then some of its variables are given other values."""
 
-    assigned: Iterable[_Assigned] = ()
+    assigned: Iterable[_OtherValue] = ()
 
     def initialize(self) -> None:
         super().initialize()
@@ -90,24 +95,71 @@ def own_variables_trial(context: TrialContext, claim: OwnVariables) -> Trial:
     )
 
 
-def _subject(executor: Executor, key: str, graph: Graph, plan: FetchPlan, assigned: list[_Assigned]) -> Subject:
+def _subject(executor: Executor, key: str, graph: Graph, plan: FetchPlan, assigned: list[_OtherValue]) -> Subject:
     executor.load_graph(key, graph)
     subject = _AssignedSubject(executor, key, graph, plan=FetchPlan(plan.groups), options=SubjectOptions(key))
     subject.assigned = assigned
     return subject
 
 
-def _other_value(node: Node, seed: int) -> _Assigned | None:
+def _other_value(node: Node, seed: int) -> _OtherValue | None:
     """A value for the variable that NODE assigns to; None where none can be made up."""
     variable = node.inputs[0].node
     shape, dtype = variable.attr("shape"), variable.plain_attr("dtype")
     dims = shape_of(shape.shape) if shape is not None else None
     if dims is None or min(dims, default=0) < 0 or not isinstance(dtype, int) or not element_size(dtype):
         return None
-    return _Assigned(node, variable_value(dtype, dims, input_seed(seed, f"assigned {variable.name}")))
+    return _OtherValue(node, variable_value(dtype, dims, input_seed(seed, f"assigned {variable.name}")))
 
 
 def _blame(refusal: RunRefusal) -> GdsurgeonError:
     return ValidationError(
         f"the result does not run after its variables are assigned: {refusal.text}", code="does-not-run"
+    )
+
+
+KEY = "the reference"
+
+
+def like_reference_trial(context: TrialContext, claim: LikeReference) -> Trial:
+    """The part gives what the archive says of it.
+
+    Raises:
+        UsageError: the archive cannot be read, or lacks a value.
+    """
+    file = printable(os.path.basename(claim.archive))
+    samples = load(claim.archive, "the reference")
+    for number, sample in enumerate(samples):
+        for name in dict.fromkeys(name for pair in claim.pairs for name in pair):
+            if name not in sample:
+                has = ", ".join(map(quoted, sample)) or "nothing"
+                which = f" for sample {number}" if number else ""
+                line = "{against} {file} has {has}{which}, but not {name}"
+                raise UsageError(
+                    Line(line, file=file, has=has, which=which, name=quoted(name)),
+                    code="no-such-tensor",
+                    facts={"name": name, "file": file},
+                )
+    results = [result for _, result in claim.pairs]
+    context.executor.load_source(KEY, claim.part)
+    plan = plan_with(context.executor.settings, claim.part, nodes_of(results)).only(results)
+    part = Subject(context.executor, KEY, claim.part, plan=plan, overrides=Overrides(archive=claim.archive))
+    called = printable(claim.part.source_name)
+    return Trial(
+        f"results of {called} == values in {file}",
+        [TrialRun(part, accused=called, reported_as=None)],
+        [
+            ComparedPair(
+                f"{file}: {result}", result, Recorded(result, [s[result] for s in samples], file), Fetch(KEY, result)
+            )
+            for result in results
+        ],
+        {KEY: f"TensorFlow does not load {called}"},
+        lead=KEY,
+        samples=len(samples),
+        rtol=claim.rtol,
+        atol=claim.atol,
+        conditions=[something_compared],
+        skipped=plan.reasons,
+        complaint=f"the results of {called} differ from those in {file} in",
     )

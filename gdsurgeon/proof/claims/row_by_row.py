@@ -13,12 +13,11 @@ from gdsurgeon.errors import EditError, GdsurgeonError, printable, quoted
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.dtypes import is_inexact
-from gdsurgeon.proof.claims.same_outputs import same_outputs_plan
-from gdsurgeon.proof.claims.side_by_side import something_compared
+from gdsurgeon.proof.claims.same_outputs import same_outputs_plan, something_compared
+from gdsurgeon.proof.engine import as_batch
 from gdsurgeon.proof.executor import Executor, Refused
 from gdsurgeon.proof.plan import FetchPlan, plan_with
 from gdsurgeon.proof.proof import DiffersError, agrees
-from gdsurgeon.proof.rows import as_batch
 from gdsurgeon.proof.subject import Subject, SubjectOptions
 from gdsurgeon.proof.trial import (
     EDITED,

@@ -1,35 +1,180 @@
-"""An edit that changes no value: every output equals its counterpart."""
+"""The original and the edited graph on the same feeds, at the same time: what such trials have in common."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from functools import partial
 
+from gdsurgeon.analysis.queries.function_usage import calling
+from gdsurgeon.analysis.queries.op_usage import op_counts
 from gdsurgeon.analysis.queries.ranked import chosen_from
 from gdsurgeon.analysis.queries.signature import can_be_fetched, output_nodes
-from gdsurgeon.edits.claims import SameOutputs, SameSites, SameTensors
-from gdsurgeon.errors import GdsurgeonError, NotValidatedError, quoted
+from gdsurgeon.analysis.traversal.decisions import deciding_nodes
+from gdsurgeon.analysis.traversal.walks import depending_on
+from gdsurgeon.edits.claims import SameOutputs, SameShapes, SameSites, SameTensors, Unchanged
+from gdsurgeon.errors import GdsurgeonError, Line, NotValidatedError, ValidationError, joined, printable, quoted
+from gdsurgeon.feeds.input_spec import InputSpec
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.ops.dtypes import FLOATING
-from gdsurgeon.proof.claims.other_attrs import OtherAttrs, as_written, load_with, of_one_seed
-from gdsurgeon.proof.claims.side_by_side import (
-    counterpart_pairs,
-    deciding,
-    edited_plan,
-    edited_run,
-    original_run,
-    something_compared,
-    within_tolerance,
-)
 from gdsurgeon.proof.claims.substituted import tensors_given_trial
-from gdsurgeon.proof.claims.unchanged import alone_trial
-from gdsurgeon.proof.plan import FetchPlan, Skipped, plan_with
-from gdsurgeon.proof.proof import DiffersError
-from gdsurgeon.proof.subject import Subject
-from gdsurgeon.proof.trial import DO_WITHOUT, ORIGINAL, Trial, TrialContext, TrialState, both_load, nodes_of
-from gdsurgeon.text import listed
+from gdsurgeon.proof.graphs import OtherAttrs, as_written, load_with, of_one_seed
+from gdsurgeon.proof.plan import Assigned, FetchPlan, Skipped, plan_with
+from gdsurgeon.proof.proof import DiffersError, Proof
+from gdsurgeon.proof.subject import Subject, SubjectOptions
+from gdsurgeon.proof.trial import (
+    DO_WITHOUT,
+    EDITED,
+    ORIGINAL,
+    ComparedPair,
+    FeedSource,
+    Fetch,
+    RunRefusal,
+    SameFeed,
+    Trial,
+    TrialContext,
+    TrialRun,
+    TrialState,
+    both_load,
+    chance_reasons,
+    nodes_of,
+)
+from gdsurgeon.text import counted, listed, named
+
+
+def deciding(context: TrialContext, outputs: Iterable[str]) -> list[str]:
+    """The nodes of the original by which OUTPUTS of it are decided, as far as they are there after the edit."""
+    nodes = deciding_nodes(context.change.before[name] for name in dict.fromkeys(outputs))
+    return [node.name for node in nodes if context.has_after(node.name)]
+
+
+def original_run(context: TrialContext, original: Subject, fed: Mapping[str, FeedSource] | None = None) -> TrialRun:
+    """The original, whose inputs are reported by the names that they have after the edit."""
+    return TrialRun(original, fed or {}, reported_as={spec.name: context.after(spec.name) for spec in original.specs})
+
+
+def edited_plan(context: TrialContext, original: FetchPlan) -> FetchPlan:
+    """What is run of the edited graph: the counterparts of what ORIGINAL says."""
+    groups = [[context.after(name) for name in names] for names in original.groups]
+    assigned: list[Assigned] = []
+    if original.assigned:
+        after = context.change.after
+        outputs = [name for name in nodes_of(tensor for names in groups for tensor in names) if name in after]
+        seeds = {context.after(found.variable): found.seed for found in original.assigned}
+        own = plan_with(context.executor.settings, after, outputs).assigned
+        assigned = [found._replace(seed=seeds.get(found.variable, found.seed)) for found in own]
+    return FetchPlan(groups, initializers=[context.after(name) for name in original.initializers], assigned=assigned)
+
+
+def edited_run(
+    context: TrialContext,
+    original: Subject,
+    plan: FetchPlan,
+    *,
+    fed: Mapping[str, FeedSource] | None = None,
+    specs: Sequence[InputSpec] = (),
+    unfed: Collection[str] = (),
+) -> TrialRun:
+    """The edited graph, on what ORIGINAL is fed.
+
+    Args:
+        context: of the claim.
+        original: is fed its inputs, variables and random values.
+        plan: what is fetched of the edited graph.
+        fed: what it is fed beside that, or instead.
+        specs: inputs that it alone has.
+        unfed: what it is not fed.
+    """
+    subject = Subject(context.executor, EDITED, context.change.after, plan=plan)
+    subject.specs = list(specs)
+    shared = {context.after(name): SameFeed(ORIGINAL, name) for name in original.feedable}
+    shared = {name: source for name, source in shared.items() if parse_tensor(name).node not in unfed}
+    return TrialRun(subject, {**shared, **(fed or {})}, accused=context.change.called, beside=ORIGINAL)
+
+
+def counterpart_pairs(
+    context: TrialContext,
+    plan: FetchPlan,
+    inside: Collection[str] = (),
+    set_aside: Mapping[str, str] | None = None,
+    sites: Collection[str] = (),
+) -> list[ComparedPair]:
+    """Each fetch of the original with its counterpart.
+
+    Args:
+        context: of the claim.
+        plan: that of the original.
+        inside: its nodes that are no outputs.
+        set_aside: fetches that are not compared, and why, beside those that depend on chance.
+        sites: nodes that are no outputs either, and compared for what the edit has done there.
+    """
+    reasons = chance_reasons(plan) | dict(set_aside or {})
+    return [
+        ComparedPair(
+            name,
+            context.after(name),
+            Fetch(ORIGINAL, name),
+            Fetch(EDITED, context.after(name)),
+            reason=reasons.get(name, ""),
+            inside=parse_tensor(name).node in inside or name in plan.beside,
+            site=parse_tensor(name).node in sites,
+        )
+        for name in plan.fetches
+    ]
+
+
+def within_tolerance(context: TrialContext, trial: Trial) -> Trial:
+    """TRIAL, the tolerance of which is for what the edit reaches."""
+    if not (trial.rtol or trial.atol or trial.of_largest):
+        return trial
+    reached = reached_after(context)
+    for pair in trial.pairs:
+        pair.exact = parse_tensor(pair.after).node not in reached
+    return trial
+
+
+def reached_after(context: TrialContext) -> AbstractSet[str]:
+    """The nodes of the edited graph that the edit has made or changed, and what depends on them."""
+    intent = context.change.intent
+    names = [*intent.added, *intent.changed, *(slot.node for slot in intent.rewired)]
+    others = [*intent.functions.added, *intent.functions.changed]
+    names += [node.name for node in calling(context.change.after, others)] if others else []
+    return depending_on(context.change.after, names)
+
+
+def something_compared(proof: Proof, *, by_sites: bool | None = None) -> None:
+    """Raises NotValidatedError if nothing was compared.
+
+    Inner tensors at sites count if `by_sites` is true; None: unless differences are parts of the largest element.
+    """
+    sites = not proof.of_largest if by_sites is None else by_sites
+    if not any(not o.inside or (o.site and sites) for o in proof.compared):
+        found = dict.fromkeys(o.reason for o in proof.outputs if o.reason)
+        reasons = joined("; ", found or ["no output has a counterpart that can be run"])
+        text = Line("nothing could be compared: {reasons}", reasons=reasons)
+        raise NotValidatedError(text, code="nothing-comparable", advice=DO_WITHOUT)
+    empty = [o.after for o in proof.compared if not proof.elements.get(o.after)]
+    if len(empty) == len(proof.compared):
+        raise NotValidatedError(
+            f"nothing could be compared: on these feeds {named(empty, 5)} "
+            f"{'has' if len(empty) == 1 else 'have'} no elements",
+            code="nothing-comparable",
+            facts={"tensors": empty},
+            advice=("give-others", DO_WITHOUT),
+        )
+    nan = [o.after for o in proof.compared if o.after not in empty and not proof.numbers.get(o.after)]
+    for names, what in ((empty, "{} no elements"), (nan, "{} all NaN")):
+        if names:
+            verbs = ("has", "have") if names is empty else ("is", "are")
+            line = (
+                "on these feeds {names} {what}, so there is nothing in {them} to compare; use {feeds} to "
+                "give other inputs"
+            )
+            facts = {"what": what.format(verbs[len(names) > 1]), "them": "it" if len(names) == 1 else "them"}
+            proof.warnings.append(Line(line, names=named(names, 5), **facts))
 
 
 def same_outputs_trial(context: TrialContext, claim: SameOutputs) -> Trial:
@@ -205,3 +350,156 @@ def _is_paired(context: TrialContext, tensor: str, served: Collection[str]) -> b
     counterpart = after.find(intent.after(node))
     count = counterpart.output_count if counterpart is not None else 0
     return count is None or parse_tensor(tensor).port < count
+
+
+STATEMENT = "outputs not downstream of the edit == original(x)"
+_PLAIN = SubjectOptions(batches=False)  # the edit may have fixed the batch of one input, and not of another
+
+
+def unchanged_trial(context: TrialContext, claim: Unchanged | None = None) -> Trial:
+    """The edited graph is planned on its own: other inputs may be needed, and other ops reached, than before."""
+    is_measured = claim is not None and claim.measured
+    change, settings = context.change, context.executor.settings
+    overrides = context.overrides_before()
+    served = [node.name for node in output_nodes(change.before)]
+    inside = [name for name in deciding(context, served) if name not in served] if is_measured else []
+    original = context.original(plan_with(settings, change.before, [*served, *inside]), _PLAIN)
+    names = served if not is_measured else [context.after(name) for name in (*served, *inside)]
+    names = [*names, *(node.name for node in output_nodes(change.after))]
+    outputs = [name for name in dict.fromkeys(names) if name in change.after]
+    plan_after = plan_with(settings, change.after, outputs)
+    edited = Subject(context.executor, EDITED, change.after, plan=plan_after, overrides=overrides, options=_PLAIN)
+    changed = _changed(context)
+    behind = {context.after(name) for name in inside}
+    pairs = _pairs(context, original, edited, changed, is_measured=is_measured)
+    for pair in pairs:
+        pair.inside = parse_tensor(pair.after).node in behind
+    run = TrialRun(edited, accused=change.called, blame=partial(_blame, context))
+    runs = [run]
+    if any(pair.mine is not None for pair in pairs):
+        # What the edit has changed of an input may be its shape: it is fed anew.
+        shared = [name for name in original.feedable if parse_tensor(name).node not in changed]
+        run.fed = {name: SameFeed(ORIGINAL, name) for name in shared}
+        runs = [TrialRun(original), run]
+    return Trial(
+        STATEMENT,
+        runs,
+        pairs,
+        both_load(change),
+        lead=EDITED,
+        samples=edited.calls,
+        skipped=plan_after.reasons,
+        otherwise=partial(alone_trial, context) if is_measured else None,
+    )
+
+
+def alone_trial(context: TrialContext, why: str) -> Trial:
+    """The original does not run here, and that is why it was edited: that the edited graph runs is what can be shown.
+
+    WHY says what TensorFlow has against the original.
+    """
+    trial = unchanged_trial(context)
+    warning = f"{context.change.name} does not run here, so nothing can be compared: {printable(why)}"
+    run = replace(trial.runs[-1], fed={})
+    for pair in trial.pairs:
+        pair.reason = "the original does not run here"
+    return replace(trial, runs=[run], warnings=[warning], loads={EDITED: "the result does not load"})
+
+
+def _blame(context: TrialContext, refusal: RunRefusal) -> GdsurgeonError:
+    """Where the original runs, on feeds for the same inputs, that the result does not is the edit's doing."""
+    if refusal.error is None or refusal.bound or context.original_runs():
+        return ValidationError(f"the result does not run: {refusal.text}", code="does-not-run")
+    return refusal.error
+
+
+def _changed(context: TrialContext) -> frozenset[str]:
+    """The nodes of the original that the edit has rewired or changed, or that call a function which it has changed."""
+    intent = context.change.intent
+    callers = calling(context.change.before, intent.functions.changed) if intent.functions.changed else ()
+    names = [*(slot.node for slot in intent.rewired), *intent.changed, *(node.name for node in callers)]
+    return frozenset(name for name in names if context.change.before.find(name) is not None)
+
+
+def _pairs(
+    context: TrialContext, original: Subject, edited: Subject, changed: frozenset[str], *, is_measured: bool
+) -> list[ComparedPair]:
+    """What the edited graph returns, with what the original returns if that must be the same, or is measured."""
+    reached = {*depending_on(context.change.before, changed)}
+    if is_measured:  # that may have taken nodes away and added others
+        reached |= reached_after(context)
+    reasons = chance_reasons(edited.plan) | chance_reasons(original.plan)
+    before = {context.after(name) if is_measured else name: name for name in original.plan.fetches}
+    out: list[ComparedPair] = []
+    for name in edited.plan.fetches:
+        reason, measured = reasons.get(name, ""), False
+        if not reason and parse_tensor(name).node in reached:
+            reason = "downstream of the edit"
+            measured = is_measured and name in before
+        elif not reason and name not in before:
+            reason = "not an output before"
+        was = before.get(name, name)
+        mine = Fetch(ORIGINAL, was) if measured or not reason else None
+        out.append(ComparedPair(was, name, mine, Fetch(EDITED, name), reason, measured=measured))
+    return out
+
+
+REASON = "same dtype and shape; values are not compared"
+OTHER_SHAPE = "its size depends on values"
+_SHAPED_BY_VALUES = re.compile(
+    "Where$|Unique|NonMaxSuppression|DynamicPartition|ListDiff|StringSplit|Ragged|Sparse|Deserialize|Parse|CTC|Exit$"
+    "|While|If$|Case$|Call|TensorArray|TensorList|Decode|Range$|Sample|Bincount|Merge"
+)
+"""Ops whose outputs may be of another size where their inputs have other values."""
+
+
+def same_shapes_trial(context: TrialContext, claim: SameShapes) -> Trial:
+    """Both graphs are run on the same feeds, and of what they give the dtypes and shapes are compared."""
+    del claim  # it says no more
+    plan, inside = same_outputs_plan(context, SameOutputs())
+    trial = side_by_side_trial(context, plan.only({*plan.fetches} - inside), SameOutputs(), ())
+    for pair in trial.pairs:
+        pair.reason = REASON
+    for run in trial.runs:
+        run.blame = _refused if run.accused else None
+    return replace(
+        trial,
+        statement="dtypes and shapes of edited(x) == dtypes and shapes of original(x)",
+        conditions=[],
+        steady=None,
+        each=partial(_compare, trial, _shaped_by_values(context.change.before)),
+        otherwise=partial(alone_trial, context),
+    )
+
+
+def _shaped_by_values(graph: Graph) -> frozenset[str]:
+    """The nodes whose shapes may follow from values that no constant of a shape holds."""
+    shaping = [op for op in op_counts(graph) if _SHAPED_BY_VALUES.search(op) or op in graph.functions]
+    return depending_on(graph, [node.name for node in graph.nodes() if node.op in shaping])
+
+
+def _compare(trial: Trial, shaped: frozenset[str], state: TrialState, sample: int) -> None:
+    """Raises DiffersError where an output is of another dtype or shape than that of the original."""
+    wrong = []
+    for pair, output in zip(trial.pairs, state.proof.outputs, strict=True):
+        assert isinstance(pair.mine, Fetch)
+        was, now = state.given(pair.mine), state.given(pair.theirs)
+        if (was.dtype, len(was.shape)) == (now.dtype, len(now.shape)) and parse_tensor(pair.before).node in shaped:
+            output.reason = REASON if was.shape == now.shape else OTHER_SHAPE
+        elif (was.dtype, was.shape) != (now.dtype, now.shape):
+            wrong.append(f"{quoted(pair.after)} has the shape {list(now.shape)}, but had {list(was.shape)}")
+    if wrong:
+        raise DiffersError(
+            f"{counted(len(wrong), 'output')} with a different shape, on sample {sample + 1}:",
+            state.proof,
+            details=tuple(wrong),
+            advice="keep-constants",
+        )
+
+
+def _refused(refusal: RunRefusal) -> GdsurgeonError:
+    if refusal.error is not None:
+        return NotValidatedError(refusal.error.message, code=refusal.error.code, advice=DO_WITHOUT)
+    return ValidationError(
+        f"the result does not run without its weights: {refusal.text}", code="does-not-run", advice="keep-constants"
+    )

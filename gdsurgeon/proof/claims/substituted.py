@@ -15,7 +15,7 @@ from gdsurgeon.analysis.traversal.decisions import deciding_nodes
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.analysis.traversal.walks import depending_on, members
 from gdsurgeon.edits.claims import SameGiven, SamePart, SameTensors
-from gdsurgeon.edits.replacing import add_placeholder
+from gdsurgeon.edits.replacing import add_placeholder, known_shapes
 from gdsurgeon.errors import (
     EditError,
     GdsurgeonError,
@@ -32,11 +32,11 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import format_input, parse_tensor
 from gdsurgeon.graph.node import Node
 from gdsurgeon.proof.change import Change
-from gdsurgeon.proof.claims.other_attrs import as_written, load_with
-from gdsurgeon.proof.claims.part_apart import part_apart_trial
-from gdsurgeon.proof.claims.rewired import rewired
-from gdsurgeon.proof.claims.side_by_side import something_compared, within_tolerance
-from gdsurgeon.proof.plan import plan_with
+from gdsurgeon.proof.claims.same_outputs import something_compared, within_tolerance
+from gdsurgeon.proof.executor import await_loaded
+from gdsurgeon.proof.graphs import as_written, load_with, rewired
+from gdsurgeon.proof.plan import FetchPlan, plan_with
+from gdsurgeon.proof.proof import stated
 from gdsurgeon.proof.subject import Subject, SubjectOptions
 from gdsurgeon.proof.trial import (
     DO_WITHOUT,
@@ -519,3 +519,64 @@ def _pairs(
                 reason = reasons.get(parse_tensor(after).node) or reasons.get(parse_tensor(tensor).node)
                 skipped.append((after, reason or "a value that cannot be fetched"))
     return out, skipped
+
+
+_PLACED = "the part in the result"
+
+
+def part_apart_trial(context: TrialContext, claim: SamePart, key: str) -> Trial:
+    """What was added gives in the edited graph what it gives on its own, whatever it is given.
+
+    What it reads of the edited graph is fed in both. That can be done where its values cannot be fetched (in a branch
+    that may not be taken), and where the part does not take them.
+
+    Args:
+        context: of the claim.
+        claim: has inputs.
+        key: of the part in the executor.
+    """
+    copied = claim.copies
+    plan = plan_with(context.executor.settings, claim.part, nodes_of(tensor for tensor, _ in claim.outputs))
+    part = Subject(context.executor, key, claim.part, plan=plan, overrides=_shapes(context, claim))
+    places = part.places()
+    outputs = [(tensor, after) for tensor, after in claim.outputs if tensor in places]
+    placed_plan = FetchPlan(
+        [[after for _, after in outputs]], initializers=[copied.get(n, n) for n in plan.initializers]
+    )
+    placed = Subject(context.executor, EDITED, context.change.after, plan=placed_plan, options=SubjectOptions(_PLACED))
+    fed: dict[str, FeedSource] = {}
+    for name in part.feedable:
+        ref = parse_tensor(name)
+        after = claim.inputs.get(ref.node) or format_input(copied.get(ref.node, ref.node), ref.port)
+        fed[after] = SameFeed(part.name, name)
+    name = printable(os.path.basename(claim.part.source_name))
+    chance = chance_reasons(plan)
+    return Trial(
+        f"{stated([], [name])} on any inputs",
+        [TrialRun(part, reported_as=None), TrialRun(placed, fed, accused=context.change.called, reported_as=None)],
+        [ComparedPair(t, a, Fetch(part.name, t), Fetch(placed.name, a), chance.get(t, "")) for t, a in outputs],
+        both_load(context.change),
+        lead=part.name,
+        samples=part.calls,
+        conditions=[something_compared],
+        skipped=plan.reasons,
+        shown=False,
+    )
+
+
+def _shapes(context: TrialContext, claim: SamePart) -> Overrides:
+    """The shapes of the tensors that the part reads now, as far as they are known; an open dimension is 1.
+
+    TensorFlow knows more of them than is known here, and takes no feed of another shape.
+    """
+    tensors = {name: context.change.after.tensor(tensor) for name, tensor in claim.inputs.items()}
+    known = known_shapes(context.change.after, tensors.values())
+    shapes = {name: known[tensor] for name, tensor in tensors.items()}
+    unknown = [name for name, shape in shapes.items() if shape is None]
+    if unknown:
+        await_loaded(context.executor, EDITED, both_load(context.change)[EDITED])
+        told = context.executor.signature(EDITED, [tensors[name].name for name in unknown])
+        shapes |= {name: spec.shape for name, spec in zip(unknown, told, strict=True)}
+    return Overrides(
+        shapes={n: tuple(max(dim, 1) for dim in shape) for n, shape in shapes.items() if shape is not None}
+    )

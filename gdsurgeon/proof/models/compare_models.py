@@ -17,10 +17,10 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import format_input, parse_tensor
 from gdsurgeon.ops import dtypes
 from gdsurgeon.proof.claims.composed import PRE, Parts, parts_around, parts_trial
-from gdsurgeon.proof.claims.side_by_side import counterpart_pairs, deciding
+from gdsurgeon.proof.claims.same_outputs import counterpart_pairs, deciding
 from gdsurgeon.proof.engine import Failure
 from gdsurgeon.proof.models.divergence import DivergenceSearch, ModelSide
-from gdsurgeon.proof.models.recording import Recording
+from gdsurgeon.proof.models.run_model import Recording
 from gdsurgeon.proof.plan import FetchPlan, Skipped, plan_with
 from gdsurgeon.proof.trial import EDITED, ORIGINAL, Trial, TrialContext, TrialState, chance_reasons, nodes_of
 from gdsurgeon.text import first_lines, near_miss

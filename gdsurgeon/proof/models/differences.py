@@ -2,15 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import struct
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import cycle, islice
+from math import prod
 
-from gdsurgeon.comparison.compare import Comparison
-from gdsurgeon.comparison.facts import Value
-from gdsurgeon.errors import Json, printable, quoted
-from gdsurgeon.graph.attrs import attr_value, plain
-from gdsurgeon.text import listed, shortened
-from gdsurgeon.wire.messages import decode_error
+from gdsurgeon.analysis.shapes.inference import Shapes, infer_shapes
+from gdsurgeon.comparison.compare import Comparison, Spelling
+from gdsurgeon.comparison.facts import Rewired, Value
+from gdsurgeon.errors import GdsurgeonError, Json, printable, quoted
+from gdsurgeon.feeds.make.numbers import INTEGERS, numbers
+from gdsurgeon.graph.attrs import Shape, attr_value, plain, type_value
+from gdsurgeon.graph.constants import constant
+from gdsurgeon.graph.functions import called_functions
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.names import parse_tensor
+from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.graph.writing import node_def
+from gdsurgeon.ops import dtypes
+from gdsurgeon.ops.attr_names import COLOCATION_ATTR, STATED_SHAPES
+from gdsurgeon.ops.dtypes import base_dtype
+from gdsurgeon.ops.kinds import CONTROL_FLOW, PLACEHOLDERS, holds_state, is_random
+from gdsurgeon.ops.reach import is_pure
+from gdsurgeon.ops.undefined import undefined_outputs
+from gdsurgeon.proof.executor import Executor, Refused
+from gdsurgeon.proof.proof import agrees
+from gdsurgeon.runtime.compare import Comparison as Compared
+from gdsurgeon.runtime.tensor import Tensor
+from gdsurgeon.text import an, listed, shortened
+from gdsurgeon.wire.messages import decode_error, message
+from gdsurgeon.wire.protos import AttrValue, GraphDef
 
 EQUAL, DIFFERENT = "equal", "different"
 MOST_SHOWN = 60
@@ -132,3 +155,262 @@ def _attr(data: Value) -> str:
 def summed_up(differences: list[GraphDifference]) -> Iterator[str]:
     """The differences that no execution has shown to be none, a line each."""
     return (item.text for item in differences if item.shown != EQUAL)
+
+
+def node_differences(a: Node, b: Node, name_in_b: Callable[[str], str] = lambda tensor: tensor) -> list[str]:
+    """A line for each difference between node A of one graph and node B of another; [] where there is none.
+
+    NAME_IN_B gives the name that a tensor of A's graph has in B's. Constants of any size are compared; no value of
+    one is spelt out.
+    """
+    spelling = Spelling(name_in_b)
+    changes = {what: (was, now) for what, was, now in spelling.compared(a, b) if was != now}
+    waited, waits = ({*(names or ())} for names in changes.get("controls", ((), ())))
+    out = [f"it is {an(b.op)}, not {an(a.op)}"] if "op" in changes else []
+    if "inputs" in changes:
+        out.append(f"it has {len(b.inputs)} inputs, not {len(a.inputs)}")
+    out += [f"input {slot} is {quoted(new)}, not {quoted(old)}" for _, slot, old, new in spelling.rewired(a, b)]
+    out += [f"it has an additional control input {quoted(name)}" for name in sorted(waits - waited)]
+    out += [f"it lacks the control input {quoted(name)}" for name in sorted(waited - waits)]
+    out += [_attr_difference(a, b, what[5:]) for what in changes if what.startswith("attr ")]
+    out += _bodies(a, b)
+    if "device" in changes:
+        out.append(f"its device is {quoted(b.device)}, not {quoted(a.device)}")
+    return out
+
+
+def _attr_difference(a: Node, b: Node, key: str) -> str:
+    if not (a.has_attr(key) and b.has_attr(key)):
+        return f"attr {quoted(key)} is missing" if a.has_attr(key) else f"attr {quoted(key)} is new"
+    if a.op == "Const" and key == "value":
+        return "its constant value differs"
+    old, new = _attr_text(a.attr(key)), _attr_text(b.attr(key))
+    return f"attr {quoted(key)} is {new}, not {old}" if old != new else f"attr {quoted(key)} differs"
+
+
+def _attr_text(value: AttrValue | None) -> str:
+    text = " ".join(str(value).split())
+    return printable(shortened(text, MOST_SHOWN))
+
+
+def _bodies(a: Node, b: Node) -> list[str]:
+    """The functions that both call by one name and that are two different ones."""
+    out: list[str] = []
+    if not len(a.graph.functions) or "Const" in (a.op, b.op):
+        return out
+    theirs = set(called_functions(node_def(b), b.graph.functions))
+    for name in called_functions(node_def(a), a.graph.functions):
+        before, after = a.graph.functions.get(name), b.graph.functions.get(name)
+        if name not in theirs or before is None or after is None or before == after:
+            continue
+        nodes = {node.name: node for node in before.node_def}
+        others = [node.name for node in after.node_def if nodes.get(node.name) != node]
+        shown = ", ".join(map(quoted, others[:3])) or "its results"
+        out.append(f"the function {quoted(name)} differs in {shown}")
+    return out
+
+
+MOST_NODES = 64
+SECONDS = 10.0
+"""How many nodes are run apart, and for how long."""
+
+_KEY, _RESULT = "nodes apart", "nodes apart"
+_SHAPES: tuple[Shape, ...] = ((2, 3), (3,), (), (2, 3, 4), (2, 4, 4, 3))
+"""Shapes that are tried for an input of which none is known; the same for all."""
+_UNKNOWN_SIZE = 2
+_EDGES = (0.0, -0.0, 1.0, -1.0, 0.5, 1.5, 2.5, -0.5, 5.5, 6.0, 6.5, 7.0, 1e-3, 1e6, -1e6, 300.0)
+_NOT_FINITE = (float("nan"), float("inf"), float("-inf"), 0.0)
+
+
+def run_apart(
+    executor: Executor, comparison: Comparison, differences: Sequence[GraphDifference], rtol: float, atol: float
+) -> None:
+    """Runs the nodes of DIFFERENCES that can be run apart, and notes in each what that has shown.
+
+    Args:
+        executor: runs them.
+        comparison: of the models.
+        differences: all that is different.
+        rtol, atol: by how much floats may differ.
+    """
+    started = time.monotonic()
+    inferred: dict[Graph, Shapes] = {}
+
+    def shape(read: Output) -> Shape:
+        graph = read.node.graph
+        assert isinstance(graph, Graph)
+        if graph not in inferred:
+            inferred[graph] = infer_shapes(graph)
+        return inferred[graph].shape(read)
+
+    todo = [item for item in differences if item.node and item.has_value]
+    for item in todo[:MOST_NODES]:
+        if time.monotonic() - started > SECONDS:
+            break
+        side = comparison.inside[item.where] if item.where else comparison
+        pair = _pair(side, item)
+        if pair is not None:
+            try:
+                shapes = {name: shape(read) for name, read in pair.fed.items()}
+                _tried(executor, item, pair, shapes, (rtol, atol))
+            except GdsurgeonError as error:  # a crash: nothing more can be run over there
+                item.why = f"not run in isolation: {error.message}"
+                break
+
+
+def _pair(side: Comparison, item: GraphDifference) -> _Pair | None:
+    """The node of ITEM in both graphs, side by side; None, and why, where it cannot be run apart."""
+    back = {new: old for old, new in side.facts.renamed.items()}
+    a, b = side.before[back.get(item.name, item.name)], side.after[item.name]
+    lone = [slot.new for slot in side.facts.rewired if slot.node == b.name and not _in_both(side, slot)]
+    if a.op == b.op == "Const":
+        item.why = "no output shows it"
+    elif (why := _reason(a) or _reason(b)) != "":
+        item.why = f"not run in isolation: {why}"
+    elif lone:
+        item.why = f"not run in isolation: {quoted(lone[0])} replaces a different tensor"
+    else:
+        return _Pair(a, b, side.facts.renamed)
+    return None
+
+
+def _in_both(side: Comparison, slot: Rewired) -> bool:
+    """Whether what a node reads now, and what it read, are both in both graphs: what it does with them can be told."""
+    back = {new: old for old, new in side.facts.renamed.items()}
+    names = [parse_tensor(tensor).node for tensor in (slot.old, slot.new)]
+    return all(back.get(name, name) in side.before and name in side.after for name in names)
+
+
+def _reason(node: Node) -> str:
+    """Why NODE cannot be run apart; '' where it can."""
+    definition = node.op_def
+    attrs = {key: node.plain_attr(key) for key in node.attr_keys}
+    if definition is None or node.op in CONTROL_FLOW | PLACEHOLDERS:
+        return f"{node.op} cannot be run separately"
+    if definition.takes_functions or node.op in node.graph.functions:
+        return f"{node.op} calls functions"
+    if definition.is_stateful or holds_state(node.op) or is_random(node.op) or not is_pure(node.op, attrs):
+        return f"the outputs of {node.op} depend on more than its inputs"
+    found = [*(node.input_dtypes or ()), *(node.output_dtypes or ())]
+    known = (*dtypes.FLOATING, *INTEGERS, *_OTHERS)
+    return "" if all(base_dtype(dtype) in known for dtype in found) else f"{node.op} has handles as inputs or outputs"
+
+
+_OTHERS = (dtypes.BOOL, dtypes.UINT8, dtypes.STRING, dtypes.COMPLEX64, dtypes.COMPLEX128)
+
+
+class _Pair:
+    """Two nodes side by side, each on the placeholders and constants that stand for what it reads."""
+
+    def __init__(self, a: Node, b: Node, renamed: Mapping[str, str]) -> None:
+        self.inputs: dict[str, Output] = {}
+        self.graph: GraphDef = message("tensorflow.GraphDef")()
+        self.graph.versions.producer = a.graph.store.producer if isinstance(a.graph, Graph) else 0
+        self.fed: dict[str, Output] = {}
+        self.edges: list[float] = []
+        """Numbers that constants hold which the nodes read: at these a comparison turns."""
+        self._names: dict[str, str] = {}
+        for name, node, names in (("a", a, renamed), ("b", b, {})):
+            copy = node_def(node)
+            reads = [self._source(read, names) for read in node.inputs]
+            copy.name, copy.device = name, ""
+            del copy.input[:]
+            copy.input.extend(reads)
+            copy.attr.pop(COLOCATION_ATTR, None)
+            copy.attr.pop(STATED_SHAPES, None)
+            self.graph.node.append(copy)
+        undefined = undefined_outputs(a.op, a.setting) | undefined_outputs(b.op, b.setting)
+        count = min(a.output_count or 0, b.output_count or 0)
+        self.outputs = [i for i in range(count) if i not in undefined]
+
+    def _source(self, read: Output, renamed: Mapping[str, str]) -> str:
+        """What stands for a tensor that one of the nodes reads; for both where it is the same."""
+        called = f"{renamed.get(read.node.name, read.node.name)}:{read.index}"
+        if called not in self._names:
+            self._names[called] = f"input{len(self._names)}"
+            if read.node.op == "Const":
+                copy = node_def(read.node)
+                copy.name, copy.device = self._names[called], ""
+                del copy.input[:]
+                copy.attr.pop(COLOCATION_ATTR, None)
+                self.graph.node.append(copy)
+                held = constant(read.node)
+                self.edges += [] if held is None else [x for x in held.values[:4] if isinstance(x, (int, float))]
+            else:
+                node = self.graph.node.add(name=self._names[called], op="Placeholder")
+                node.attr["dtype"].CopyFrom(type_value(base_dtype(read.dtype)))
+                self.fed[self._names[called]] = read
+        return self._names[called]
+
+
+def _tried(
+    executor: Executor, item: GraphDifference, pair: _Pair, shapes: Mapping[str, Shape], tolerance: tuple[float, float]
+) -> None:
+    """Runs both nodes on ever other numbers, until they differ or there are no more."""
+    fetches = [f"{name}:{i}" for name in "ab" for i in pair.outputs]
+    executor.load_bytes(_KEY, pair.graph.SerializeToString(deterministic=True))
+    ran = 0
+    try:
+        executor.loaded(_KEY)
+        for fed in _feeds(pair, shapes):
+            try:
+                executor.wait(executor.run(_KEY, _RESULT, fed, fetches))
+            except Refused:
+                continue
+            ran += 1
+            pairs = [(i, len(pair.outputs) + i) for i in range(len(pair.outputs))]
+            found = executor.comparisons(
+                executor.compare(_RESULT, _RESULT, pairs, rtol=tolerance[0], atol=tolerance[1])
+            )
+            executor.drop(_RESULT)
+            wrong = [each for each in found if not agrees(each, *tolerance)]
+            if wrong:
+                item.shown, item.why = DIFFERENT, f"run in isolation, {_difference(wrong[0])}"
+                return
+    except Refused as refused:
+        item.why = f"not run in isolation: {refused.text}"
+        return
+    finally:
+        executor.unload(_KEY)
+    item.shown = EQUAL if ran else ""
+    item.why = f"the same on {ran} generated feeds" if ran else "not run in isolation: it refuses all generated feeds"
+
+
+def _difference(found: Compared) -> str:
+    return found.reason or f"{found.differing:,} of {found.count:,} elements differ"
+
+
+def _feeds(pair: _Pair, known: Mapping[str, Shape]) -> Iterator[dict[str, Tensor]]:
+    """Numbers of either sign, edges and ties, what is not finite; in the shapes that are known, or that may be."""
+    guessed = _SHAPES if any(shape is None for shape in known.values()) else _SHAPES[:1]
+    for guess in guessed:
+        dims = {
+            name: tuple(size if size >= 0 else _UNKNOWN_SIZE for size in (shape if shape is not None else guess or ()))
+            for name, shape in known.items()
+        }
+        for kind in ("plain", "wide", "edges", "not finite"):
+            yield {
+                name: _tensor(base_dtype(read.dtype), dims[name], kind, seed, pair.edges)
+                for seed, (name, read) in enumerate(pair.fed.items())
+            }
+
+
+def _tensor(dtype: int, shape: Sequence[int], kind: str, seed: int, edges: Sequence[float]) -> Tensor:
+    count = prod(shape)
+    if dtype == dtypes.STRING:
+        return Tensor(dtype, shape, list(islice(cycle((b"", b"a", b"b", b"1")), count)))
+    if dtype in (dtypes.FLOAT32, dtypes.FLOAT64, dtypes.FLOAT16) and kind in ("edges", "not finite"):
+        code = {dtypes.FLOAT32: "f", dtypes.FLOAT64: "d", dtypes.FLOAT16: "e"}[dtypes.DTYPES[dtype]]
+        # Every other input begins one further on: some pairs of elements are ties, and some are not.
+        chosen = (*edges, *_EDGES) if kind == "edges" else _NOT_FINITE
+        values = islice(cycle(chosen), seed % 2, seed % 2 + count)
+        most = 60000.0 if code == "e" else float("inf")
+        return Tensor(
+            dtype, shape, struct.pack(f"<{count}{code}", *(max(min(v, most), -most) if v == v else v for v in values))
+        )
+    if dtype in INTEGERS and kind == "edges":
+        low, high = dtypes.DTYPES[dtype].bounds
+        code = INTEGERS[dtype]
+        values = islice(cycle((0, 1, low, high, 2, high - 1)), count)
+        return Tensor(dtype, shape, b"".join(struct.pack(f"<{code}", int(value)) for value in values))
+    return Tensor(dtype, shape, numbers(dtype, count, 0, 17 + seed, wide=kind != "plain"))

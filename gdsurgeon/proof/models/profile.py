@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import time
+from collections import defaultdict
 from collections.abc import Sequence
 from statistics import median
 from typing import NamedTuple
 
 from gdsurgeon.errors import Json
 from gdsurgeon.proof.executor import Executor
-from gdsurgeon.proof.models.trace import NodeTime, node_times
 from gdsurgeon.proof.subject import Feeds
 from gdsurgeon.runtime.protocol import RunSummary
+from gdsurgeon.wire.fields import LEN, WireError, fields
+from gdsurgeon.wire.messages import decode_error, message
+from gdsurgeon.wire.protos import NodeExecStats, StepStats
 
 MOST_RUNS = 15
 LONGEST_MEASURING = 4.0
@@ -86,3 +90,118 @@ def profiles(executor: Executor, work: Sequence[MeasuredGraph]) -> list[Profile]
         total = sum(node.seconds for node in nodes)
         out.append(Profile(median(seconds), len(seconds), total, tuple(nodes[:MOST_NODES])))
     return out
+
+
+_STEP_STATS = 1  # field of RunMetadata
+# As TensorFlow's tracer of a GPU lists what has run there: '/device:GPU:0/stream:all' has every kernel, and the
+# other lists ('/stream:14', '/memcpy', ...) have parts of it again.
+_KERNELS = re.compile(r"(?:^|/)(?P<device>device:\w+:\d+)/stream:all$", re.IGNORECASE)
+_TRACER = re.compile(r"/(?:stream:[^/]*|memcpy|sync|host:[^/]*)$", re.IGNORECASE)
+_DEVICE = re.compile(r"device:\w+:\d+$", re.IGNORECASE)
+
+
+class NodeTime(NamedTuple):
+    """The time that a node took.
+
+    Attributes:
+        name: of the node; in a function that was inlined, its name after that.
+        device: where it ran, such as '/job:localhost/replica:0/task:0/device:CPU:0'.
+        seconds: all its runs together.
+        runs: how often it ran, which is more than once in a loop.
+    """
+
+    name: str
+    device: str
+    seconds: float
+    runs: int
+
+
+def node_times(metadata: bytes) -> list[NodeTime]:
+    """How long each node computed, the slowest first; what took the same time in the order of names.
+
+    The time is that between the start and the end of the kernel's Compute. On a GPU that is no more than the time
+    to launch it; where the trace lists the kernels that ran there, theirs is taken instead, each of them once.
+    What TensorFlow puts into a graph for itself (_SOURCE, _SINK, _arg_x_0_0 for a feed: a name that begins with
+    '_') is left out. A node has an entry for each device that it ran on.
+
+    Args:
+        metadata: a serialised RunMetadata; b'' has no nodes.
+
+    Raises:
+        ValueError: METADATA is none.
+    """
+    times: dict[tuple[str, str], int] = defaultdict(int)  # nanoseconds, which add up exactly
+    runs: dict[tuple[str, str], int] = defaultdict(int)
+    kernels: dict[tuple[str, str], int] = defaultdict(int)
+    for device in _step_stats(metadata).dev_stats:
+        listed = _KERNELS.search(device.device)
+        if listed is not None:
+            for kernel in device.node_stats:
+                kernels[_node_of(kernel.node_name), listed["device"].upper()] += _nanoseconds(kernel)
+        elif not _TRACER.search(device.device):
+            for node in device.node_stats:
+                if not node.node_name.startswith("_"):
+                    times[node.node_name, device.device] += _nanoseconds(node)
+                    runs[node.node_name, device.device] += 1
+    found = []
+    for (name, where), launched in times.items():
+        short = _DEVICE.search(where)
+        measured = kernels.get((name, short[0].upper()), launched) if short else launched
+        found.append(NodeTime(name, where, measured / 1e9, runs[name, where]))
+    return sorted(found, key=lambda node: (-node.seconds, node.name, node.device))
+
+
+def peak_bytes(metadata: bytes) -> dict[str, int]:
+    """The most bytes that were in use at the same time, by 'device/allocator'.
+
+    Of what the run itself allocated: its feeds, its constants and its variables were there before. Times are in
+    microseconds; within the same one, what was freed counts as still there, so that this is the most that it can
+    have been. Where nothing was allocated there is no entry.
+
+    Args:
+        metadata: a serialised RunMetadata.
+
+    Raises:
+        ValueError: METADATA is none.
+    """
+    records: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for device in _step_stats(metadata).dev_stats:
+        for node in device.node_stats:
+            for memory in node.memory:
+                records[f"{device.device}/{memory.allocator_name}"] += [
+                    (record.alloc_micros, record.alloc_bytes) for record in memory.allocation_records
+                ]
+    peaks = {}
+    for place, changes in records.items():
+        live = peak = 0
+        for _, change in sorted(changes, key=lambda record: (record[0], -record[1])):
+            live += change
+            peak = max(peak, live)
+        if peak:
+            peaks[place] = peak
+    return peaks
+
+
+def _step_stats(metadata: bytes) -> StepStats:
+    """The StepStats in METADATA; its descriptor is kept here, that of the big message around it is not."""
+    stats = message("tensorflow.StepStats")()
+    try:
+        for field in fields(metadata, 0, len(metadata)):
+            if field.number == _STEP_STATS and field.wire_type == LEN:
+                stats.MergeFromString(metadata[field.value : field.end])
+    except (WireError, decode_error()) as error:
+        raise ValueError(f"this is not the metadata of a run: {error}") from error
+    return stats
+
+
+def _nanoseconds(node: NodeExecStats) -> int:
+    """How long the kernel computed; some versions and tracers know microseconds only."""
+    nanos = int(node.op_end_rel_nanos - node.op_start_rel_nanos)
+    micros = int(node.op_end_rel_micros - node.op_start_rel_micros)
+    return max(nanos or 1000 * micros, 0)
+
+
+def _node_of(annotation: str) -> str:
+    """The node that launched a kernel: 'scope/y' of 'scope/y:MatMul#id=7,step=1#'."""
+    label = annotation.partition("#")[0]
+    return label.rpartition(":")[0] or label

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gdsurgeon.errors import NotValidatedError
-from gdsurgeon.proof.claims.side_by_side import something_compared
+from gdsurgeon.proof.claims.same_outputs import something_compared
 from gdsurgeon.proof.proof import Proof
 
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from gdsurgeon.analysis.shapes.inference import shape_of_tensor
 from gdsurgeon.analysis.traversal.topology import topology_of
-from gdsurgeon.edits.claims import SameSites, Site
+from gdsurgeon.edits.claims import SamePiece, SameSites, Site
+from gdsurgeon.errors import printable
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.proof.plan import plan_with
@@ -27,6 +28,8 @@ from gdsurgeon.proof.trial import (
 )
 from gdsurgeon.select import is_constant
 
+MOST_INPUTS = 32
+"""A site that reads more tensors is compared only by the outputs of the graph."""
 LEAST_ROWS = 16
 """Places at which each channel is computed, at least: at one alone it may be next to nothing by chance."""
 
@@ -123,9 +126,51 @@ def _first_inputs(graph: Graph, sites: Sequence[Site]) -> list[list[str]]:
         numbers = {tensor: topology.id_of(graph[parse_tensor(tensor).node]) for tensor in site.inputs}
         varying = {tensor: number for tensor, number in numbers.items() if not constant[number]}
         first = []
-        for tensor, number in varying.items():
+        for tensor, number in varying.items() if len(varying) <= MOST_INPUTS else ():
             above = topology.upstream([number]) if len(varying) > 1 else b""
             if not any(above[other] for other in varying.values() if other != number):
                 first.append(tensor)
         out.append(first)
     return out
+
+
+_PIECE, _OTHER_PIECE = "piece", "other piece"
+
+
+def same_piece_trial(context: TrialContext, claim: SamePiece) -> Trial:
+    """What the piece reads is replaced, in both graphs, by numbers of either sign and some size.
+
+    Only the tensors that depend on none of the others that it reads: those are computed from them, as they would be.
+    Where the graph does not let that be done (in a loop, say), the outputs of the whole graph are what is compared.
+    """
+    change, settings = context.change, context.executor.settings
+    (inputs,) = _first_inputs(change.before, [Site(claim.inputs, claim.outputs)])
+    source = context.original(
+        plan_with(settings, change.before, nodes_of([*inputs, *(old for old, _ in claim.outputs)]))
+    )
+    places = source.places()
+    pairs = [pair for pair in claim.outputs if pair[0] in places]
+    given = f"edited(x, {', '.join(map(printable, inputs[:3]))}{', ...' if len(inputs) > 3 else ''} := any)"
+    statement = f"{given} == original(x, same values)"
+    trial = Trial(
+        statement,
+        [],
+        [ComparedPair(old, new, Fetch(_PIECE, old), Fetch(_OTHER_PIECE, new)) for old, new in pairs],
+        both_load(change),
+        samples=settings.samples,
+        rtol=claim.rtol,
+        atol=claim.atol,
+        shown=False,
+    )
+    if not inputs or not pairs or not places.keys() >= {*inputs} or source.plan.draws or source.plan.random:
+        return trial
+    fed: dict[str, FeedSource] = {name: SameFeed(ORIGINAL, name) for name in source.feedable}
+    fed |= {tensor: AnyNumbers(Fetch(ORIGINAL, tensor)) for tensor in inputs}
+    piece = fetching(context.executor, ORIGINAL, change.before, [old for old, _ in pairs], _PIECE)
+    other = fetching(context.executor, EDITED, change.after, [new for _, new in pairs], _OTHER_PIECE)
+    trial.runs = [
+        TrialRun(source, reported_as=None, optional="end"),
+        TrialRun(piece, fed, reported_as=None, optional="end"),
+        TrialRun(other, {name: SameFeed(_PIECE, name) for name in fed}, accused=change.called, reported_as=None),
+    ]
+    return trial

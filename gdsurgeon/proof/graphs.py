@@ -1,4 +1,4 @@
-"""Graphs that are run with other attrs than they are written with, so that two of them can be compared."""
+"""Graphs in which the proof itself puts one tensor in the place of another, where no value of it can be fetched."""
 
 from __future__ import annotations
 
@@ -9,16 +9,54 @@ from gdsurgeon.analysis.queries.op_usage import op_usage
 from gdsurgeon.analysis.queries.side_effects import DETERMINISTIC
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.edits.functions import NO_OPTIMIZER_OF_ITS_OWN
+from gdsurgeon.edits.reroute import check_acyclic
+from gdsurgeon.errors import EditError
 from gdsurgeon.graph.attrs import bool_value, bytes_value, int_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
+from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.graph.served import serving_of
 from gdsurgeon.ops.kinds import CALLS, is_random
 from gdsurgeon.ops.op_defs import op_def
-from gdsurgeon.proof.loading import await_loaded
-from gdsurgeon.proof.restored import with_restoring
+from gdsurgeon.proof.change import opened_again, with_restoring
+from gdsurgeon.proof.executor import await_loaded
 from gdsurgeon.proof.trial import EDITED, ORIGINAL, TrialContext, both_load
 from gdsurgeon.wire.protos import AttrValue
 from gdsurgeon.wire.write import read_chunks
+
+
+def rewired(graph: Graph, places: Mapping[str, str], constants: Mapping[str, bytes]) -> Graph | None:
+    """GRAPH, but for what reads some tensors, and for the values of constants.
+
+    Args:
+        graph: left as it is, edited or not.
+        places: for tensors of GRAPH the tensor that is read in their place.
+        constants: for Const nodes of GRAPH the serialised AttrValue that they have instead.
+
+    Returns:
+        The graph; None where it has not got a tensor or a constant, or a cycle would come about.
+    """
+    if graph.is_edited:
+        out = from_bytes(read_chunks(graph.chunks()), graph.source_name)
+        out.serving = serving_of(graph)
+    else:
+        out = opened_again(graph)
+    slots: dict[Node, dict[int, Output]] = {}
+    try:
+        for old, new in places.items():
+            source = out.tensor(new)
+            for use in out.uses(out.tensor(old)):
+                slots.setdefault(use.node, {})[use.slot] = source
+        check_acyclic(topology_of(out), slots)
+    except EditError:
+        return None
+    for name, value in constants.items():
+        node = out.find(name)
+        if node is None or node.op != "Const":
+            return None
+        out.set_attr(node, "value", value)
+    out.set_slots(slots)
+    return out
 
 
 class OtherAttrs(NamedTuple):
@@ -57,7 +95,7 @@ def load_with(context: TrialContext, others: Sequence[OtherAttrs]) -> None:
     """Has both graphs loaded once more with OTHERS, under the names that they have. The edited one must have loaded.
 
     Raises:
-        ValidationError, NotValidatedError: see `gdsurgeon.proof.loading.await_loaded`.
+        ValidationError, NotValidatedError: see `gdsurgeon.proof.executor.await_loaded`.
     """
     change, executor = context.change, context.executor
     for key, graph in ((ORIGINAL, change.before), (EDITED, change.after)):

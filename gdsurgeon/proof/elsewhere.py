@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf, isfinite, prod
+from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.signature import input_nodes
-from gdsurgeon.errors import EditError, Line, NotValidatedError, UsageError, ValidationError, printable
+from gdsurgeon.errors import (
+    EditError,
+    GdsurgeonError,
+    Json,
+    Line,
+    NotValidatedError,
+    UsageError,
+    ValidationError,
+    printable,
+    quoted,
+)
 from gdsurgeon.feeds.given import check_names
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops.dtypes import dtype_name
 from gdsurgeon.ops.engines import TITLES
-from gdsurgeon.proof.executor import Executor, Refused
-from gdsurgeon.proof.loading import await_loaded
+from gdsurgeon.proof.executor import Executor, Refused, await_loaded
 from gdsurgeon.proof.plan import FetchPlan, plan_with
-from gdsurgeon.proof.progress import Event
+from gdsurgeon.proof.proof import difference
+from gdsurgeon.proof.settings import Event
 from gdsurgeon.proof.subject import Feeds, Subject, SubjectOptions
-from gdsurgeon.proof.trial import ORIGINAL, nothing_to_run
+from gdsurgeon.proof.trial import EDITED, ORIGINAL, nothing_to_run
 from gdsurgeon.runtime.engines.engine import NOT_TAKEN
 from gdsurgeon.runtime.engines.place import PACKAGES, NotThere, engine_at
 from gdsurgeon.runtime.failures import TensorFlowMissing, WorkerDied
 from gdsurgeon.runtime.likeness import Likeness
+from gdsurgeon.runtime.released import unpacked
 from gdsurgeon.runtime.tensor import Tensor
-from gdsurgeon.text import counted, listed
+from gdsurgeon.text import counted, listed, named
 from gdsurgeon.wire.write import read_chunks
 
 RTOL, ATOL = 1e-3, 1e-4
@@ -331,3 +343,125 @@ def agreement(found: EngineRun) -> str:
     most = max((output.max_abs or 0.0 for output in found.outputs.values()), default=0.0)
     largest = f"largest difference {most:.1e}" if most else "bit-identical"
     return f"{counted(len(found.outputs), 'output')}, {counted(found.samples, 'input set')}, {largest}"
+
+
+RELEASED = "the other release"
+
+
+class Released(NamedTuple):
+    """What another release has made of a graph: its VERSION, and what it has shown, in words, with its name."""
+
+    version: str
+    told: str
+
+
+def check_released(
+    executor: Executor,
+    graph: Graph,
+    overrides: Overrides,
+    path: str,
+    load: Callable[[Executor], None],
+    *,
+    runs: bool = True,
+) -> Released:
+    """Has the release in PATH run the edited graph on what this TensorFlow is fed, and compares what both give.
+
+    Args:
+        executor: has loaded GRAPH as the edited one.
+        graph: the edited graph.
+        overrides: what the user says of feeds.
+        path: a wheel, or a folder into which one was unpacked.
+        load: has an executor load the edited graph.
+        runs: whether it is run; else it only has to load.
+
+    Returns:
+        What that has shown.
+
+    Raises:
+        ValidationError: the release does not load the graph, does not run it, or gives something else; the facts have
+            its version, as `released`.
+        UsageError: PATH holds no release.
+        NotValidatedError: its libraries cannot be loaded here.
+    """
+    executor.progress(Event("proving"))
+    try:
+        with unpacked(path) as folder:
+            reads = (*executor.settings.reads, folder, path)
+            with Executor(executor.settings._replace(release=folder, reads=reads)) as other:
+                name = other.version().partition(" (")[0]
+                version = other.runtime_version()
+                there: dict[str, Json] = {"released": version}
+                try:
+                    load(other)
+                    load(executor)
+                    other.loaded(EDITED)
+                    told = _compared(executor, other, graph, overrides) if runs else "loads it"
+                    return Released(version, f"{name} {told}")
+                except Refused as refused:
+                    what = f"{name} does not load or run the result: {printable(refused.text)}"
+                    raise ValidationError(what, code="does-not-load", facts=there) from refused
+                except GdsurgeonError as error:
+                    text = f"in {name}: {error.message}"
+                    raise ValidationError(
+                        text, code=error.code, details=error.details, facts={**error.facts, **there}
+                    ) from error
+    except TensorFlowMissing as missing:
+        line = "{run_in} {path}: {reason}; expected is a wheel of a release, or a folder with one"
+        facts = {"path": printable(path), "reason": printable(str(missing))}
+        raise UsageError(Line(line, **facts), code="no-such-release", facts=facts) from missing
+
+
+def _compared(executor: Executor, other: Executor, graph: Graph, overrides: Overrides) -> str:
+    """Runs the graph here and there. Raises ValidationError where the values are not near."""
+    plan = plan_with(executor.settings, graph)
+    plan = replace(plan.only(set(plan.fetches) - plan.random), beside=[])
+    if not plan.fetches:
+        return "loads it, but nothing can be compared"
+    here = Subject(executor, EDITED, graph, plan=plan, overrides=overrides, options=SubjectOptions("here"))
+    here.initialize()
+    there: Subject | None = None
+    largest = 0.0
+    for sample in range(here.calls):
+        feeds, begun = here.start(sample, {})
+        here.wait(begun)
+        bound = {name: executor.fetched(value) for name, value in feeds.items()}
+        if there is None:
+            options = SubjectOptions(RELEASED, bound=frozenset(bound))
+            there = Subject(other, EDITED, graph, plan=plan, options=options)
+            there.initialize()
+        _, begun = there.start(sample, dict(bound))
+        there.wait(begun)
+        largest = max(largest, *(_difference(here, there, sample, group) for group in range(len(plan.groups))))
+        here.finish(sample)
+        there.finish(sample)
+    outputs = counted(len(plan.fetches), "output")
+    equal = "bit-identical" if not largest else f"largest difference {largest:.1e}"
+    return f"returns the same: {outputs}, {counted(here.calls, 'input set')}, {equal}"
+
+
+def _difference(here: Subject, there: Subject, sample: int, group: int) -> float:
+    """The largest difference of a group of fetches. Raises ValidationError: they are not near."""
+    names = here.plan.groups[group]
+    given = [there.executor.tensor(there.result(sample, group), place) for place in range(len(names))]
+    here.executor.put(RELEASED, given)
+    pairs = [(place, place) for place in range(len(names))]
+    asked = here.executor.compare(here.result(sample, group), RELEASED, pairs, rtol=RTOL, atol=ATOL)
+    found = here.executor.comparisons(asked)
+    largest = [
+        max(abs(each.minimum or 0.0), abs(each.maximum or 0.0))
+        for each in here.executor.statistics(here.result(sample, group))
+    ]
+    wrong = {
+        name: c
+        for name, c, most in zip(names, found, largest, strict=True)
+        if not c.close and (c.max_abs is None or c.max_abs > RTOL * most)
+    }
+    if wrong:
+        details = tuple(f"{quoted(name)}: {difference(c)}" for name, c in wrong.items())
+        raise ValidationError(
+            f"{named(list(wrong), 3)} {'differs' if len(wrong) == 1 else 'differ'}",
+            code="differs",
+            facts={"tensors": list(wrong)},
+            details=details,
+        )
+    return max(c.max_abs or 0.0 for c in found)
