@@ -267,7 +267,7 @@ _OTHERS = (
     "operation.library.Applied",
     "operation.library.operate",
     "operation.library.prove",
-    "proof.progress.Event",
+    "proof.settings.Event",
     "proof.proof.Proof",
     "proof.settings.Settings",
     "runtime.evaluator.Evaluator",

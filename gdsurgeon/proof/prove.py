@@ -38,11 +38,10 @@ from gdsurgeon.proof.claims.row_by_row import row_by_row_trial
 from gdsurgeon.proof.claims.same_outputs import (
     same_outputs_trial,
     same_shapes_trial,
-    same_tensors_trial,
     unchanged_trial,
 )
 from gdsurgeon.proof.claims.sites import same_piece_trial, same_sites_trial
-from gdsurgeon.proof.claims.substituted import same_given_trial, same_part_trial
+from gdsurgeon.proof.claims.substituted import same_given_trial, same_part_trial, same_tensors_trial
 from gdsurgeon.proof.engine import Engine
 from gdsurgeon.proof.executor import Executor, await_loaded
 from gdsurgeon.proof.models.compare_models import OPTIMIZED_TOLERANCE, optimized_again

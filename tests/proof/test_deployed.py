@@ -15,8 +15,8 @@ from gdsurgeon.edits.simplify import simplify
 from gdsurgeon.errors import ValidationError
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.proof import deployed
 from gdsurgeon.proof import executor as executor_module
+from gdsurgeon.proof import prove as prove_module
 from gdsurgeon.proof.change import edited
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.proof import DiffersError, Proof
@@ -117,7 +117,7 @@ def loads(monkeypatch: pytest.MonkeyPatch, written: bytes, optimized: bytes) -> 
 
     Which are loaded so.
     """
-    monkeypatch.setattr(deployed, "MANY_NODES", 1)
+    monkeypatch.setattr(prove_module, "MANY_NODES", 1)
     found: list[str] = []
     source, load = Executor.load_source, Executor.load_bytes
 
@@ -152,7 +152,7 @@ def test_what_the_optimiser_makes_of_both_is_right_where_it_is_the_same(monkeypa
 
 
 def test_where_runs_leave_something_behind_both_are_begun_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deployed, "MANY_NODES", 1)
+    monkeypatch.setattr(prove_module, "MANY_NODES", 1)
     attrs = {"key_dtype": INT32, "value_dtype": FLOAT}
     kept = [
         X, node("table", "MutableHashTableV2", [], **attrs), const("key", [1], INT32, ()), scalar("value", 2.0),

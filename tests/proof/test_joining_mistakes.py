@@ -43,4 +43,4 @@ class Joining:
 @pytest.mark.tensorflow
 def test_mistakes_are_caught(executor: Executor) -> None:
     cases = {name: Joining(executor, name) for name in [*ROWS, *WRONG]}
-    check_share(Bench(cases, tried=8, one_is_enough=True, seconds=1), "proof.joining")
+    check_share(Bench(cases, tried=8, one_is_enough=True, seconds=1), "proof.pieces")

@@ -14,13 +14,12 @@ from gdsurgeon.analysis.queries.ranked import chosen_from
 from gdsurgeon.analysis.queries.signature import can_be_fetched, output_nodes
 from gdsurgeon.analysis.traversal.decisions import deciding_nodes
 from gdsurgeon.analysis.traversal.walks import depending_on
-from gdsurgeon.edits.claims import SameOutputs, SameShapes, SameSites, SameTensors, Unchanged
+from gdsurgeon.edits.claims import SameOutputs, SameShapes, SameSites, Unchanged
 from gdsurgeon.errors import GdsurgeonError, Line, NotValidatedError, ValidationError, joined, printable, quoted
 from gdsurgeon.feeds.input_spec import InputSpec
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.ops.dtypes import FLOATING
-from gdsurgeon.proof.claims.substituted import tensors_given_trial
 from gdsurgeon.proof.graphs import OtherAttrs, as_written, load_with, of_one_seed
 from gdsurgeon.proof.plan import Assigned, FetchPlan, Skipped, plan_with
 from gdsurgeon.proof.proof import DiffersError, Proof
@@ -284,7 +283,7 @@ def same_outputs_plan(context: TrialContext, claim: SameOutputs) -> tuple[FetchP
     removed = frozenset(change.intent.removed)
     idle = frozenset(claim.idle)
     plan = plan_with(context.executor.settings, change.before, outputs, undrawable=removed, idle=idle)
-    barred = _barred(context, plan) | {
+    barred = barred_counterparts(context, plan) | {
         name: why for name, why in claim.except_for.items() if name in plan.fetches and not context.has_after(name)
     }
     skipped = [skipped for skipped in plan.skipped if skipped.name in served]
@@ -323,18 +322,7 @@ def side_by_side_trial(
     )
 
 
-def same_tensors_trial(context: TrialContext, claim: SameTensors) -> Trial:
-    """Some tensors are what they were; those that cannot be fetched are left to the proof of what depends on them."""
-    if claim.given:
-        return tensors_given_trial(context, claim)
-    plan = plan_with(context.executor.settings, context.change.before, nodes_of(claim.tensors))
-    barred = _barred(context, plan)
-    plan = replace(plan.only({*claim.tensors} - barred.keys()), skipped=[])
-    trial = side_by_side_trial(context, plan, SameOutputs(), ())
-    return replace(trial, runs=trial.runs if plan.fetches else [], conditions=[])
-
-
-def _barred(context: TrialContext, plan: FetchPlan) -> dict[str, str]:
+def barred_counterparts(context: TrialContext, plan: FetchPlan) -> dict[str, str]:
     """What must not be run of the edited graph; only where that may depend on ops that it did not depend on before."""
     intent = context.change.intent
     if intent.added or intent.changed or intent.functions.added or intent.functions.changed:

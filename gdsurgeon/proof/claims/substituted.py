@@ -14,7 +14,7 @@ from gdsurgeon.analysis.shapes.stated import compatible
 from gdsurgeon.analysis.traversal.decisions import deciding_nodes
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.analysis.traversal.walks import depending_on, members
-from gdsurgeon.edits.claims import SameGiven, SamePart, SameTensors
+from gdsurgeon.edits.claims import SameGiven, SameOutputs, SamePart, SameTensors
 from gdsurgeon.edits.replacing import add_placeholder, known_shapes
 from gdsurgeon.errors import (
     EditError,
@@ -32,7 +32,12 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import format_input, parse_tensor
 from gdsurgeon.graph.node import Node
 from gdsurgeon.proof.change import Change
-from gdsurgeon.proof.claims.same_outputs import something_compared, within_tolerance
+from gdsurgeon.proof.claims.same_outputs import (
+    barred_counterparts,
+    side_by_side_trial,
+    something_compared,
+    within_tolerance,
+)
 from gdsurgeon.proof.executor import await_loaded
 from gdsurgeon.proof.graphs import as_written, load_with, rewired
 from gdsurgeon.proof.plan import FetchPlan, plan_with
@@ -114,12 +119,20 @@ def same_given_trial(context: TrialContext, claim: SameGiven) -> Trial:
     return within_tolerance(context, trial)
 
 
-def tensors_given_trial(context: TrialContext, claim: SameTensors) -> Trial:
-    """Some tensors are what they were, where the original is given others; what cannot be fetched is left out."""
-    pairs = tuple((tensor, context.after(tensor)) for tensor in claim.tensors)
-    given = SameGiven(claim.given, pairs, "", copies=context.change.intent.renamed)
-    trial = _trial(context, Substitution(ORIGINAL, context.change.before, given))
-    return trial if trial.pairs else replace(trial, runs=[], conditions=[])
+def same_tensors_trial(context: TrialContext, claim: SameTensors) -> Trial:
+    """Returns the trial that tensors have the values that they had; tensors that cannot be fetched are left out.
+
+    The proof of the tensors that depend on these covers them.
+    """
+    if claim.given:
+        pairs = tuple((tensor, context.after(tensor)) for tensor in claim.tensors)
+        given = SameGiven(claim.given, pairs, "", copies=context.change.intent.renamed)
+        trial = _trial(context, Substitution(ORIGINAL, context.change.before, given))
+        return trial if trial.pairs else replace(trial, runs=[], conditions=[])
+    plan = plan_with(context.executor.settings, context.change.before, nodes_of(claim.tensors))
+    plan = replace(plan.only({*claim.tensors} - barred_counterparts(context, plan).keys()), skipped=[])
+    trial = side_by_side_trial(context, plan, SameOutputs(), ())
+    return replace(trial, runs=trial.runs if plan.fetches else [], conditions=[])
 
 
 def same_part_trial(context: TrialContext, claim: SamePart) -> Trial:
