@@ -1,4 +1,4 @@
-"""control-edges: control edges added and removed."""
+"""control-edges: adds and removes control edges."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import named
 
 Edge = tuple[str | Node, str | Node]
-"""(node, what it waits for), names or nodes; the latter may be written with its ``^``."""
-
+"""A node and its control input, as names or nodes. The name of the control input may begin with ``^``."""
+Edges = dict[Node, dict[Node, None]]
+"""Control inputs of nodes."""
 ALL_OF_THEM = "*"
-"""In place of what a node waits for: everything that it waits for."""
+"""Stands for all control inputs of a node."""
 
 
 @public
@@ -33,66 +34,63 @@ ALL_OF_THEM = "*"
 def control_edges(
     graph: Graph, *, add: Pairs[str | Node, str | Node] = (), remove: Pairs[str | Node, str | Node] = ()
 ) -> EditResult:
-    """Adds control inputs to nodes, and removes some.
+    """Adds control inputs to nodes, and removes control inputs.
 
-    All is decided from the graph as it is before the edit. A node that has a control input several times has it not
-    at all after it is removed.
+    All changes refer to the graph before the edit. If a node has a control input several times, all are removed.
 
     Args:
         graph: changed in place.
-        add: (node, what it is to wait for).
-        remove: (node, what it no longer waits for); ``*`` for all of its control inputs.
+        add: pairs (node, new control input).
+        remove: pairs (node, control input to remove); ``*`` stands for all control inputs of the node.
 
     Raises:
-        EditError: no such node, an edge to add is there or one to remove is not, a cycle would come about, or a node
-            would have inputs from two while frames; the graph is as it was.
+        EditError: no such node, an edge to add exists, an edge to remove does not exist, the graph would have a cycle,
+            or a node would have inputs from two while frames. The graph is unchanged.
     """
     if not add and not remove:
         raise EditError("nothing would change: no control edge is given", code="missing-argument")
     adding, removing = pairs_of(add), pairs_of(remove)
     if not adding:
         graph.prefetch([name.removeprefix("^") for edge in removing for name in edge if isinstance(name, str)])
-    removed = _removed(graph, removing)
-    added = _added(graph, adding)
+    removed, added = _removed(graph, removing), _added(graph, adding)
     warnings: list[str] = []
     if added:
         _check_order(graph, added, removed)
         warnings = list(_branch_warnings(graph, added))
-    notes = _notes(added, removed)
+    notes: list[str] = [
+        f"{printable(node.name)} {verb} a control dependency on {printable(source.name)}"
+        for edges, verb in ((added, "has"), (removed, "no longer has"))
+        for node, sources in edges.items()
+        for source in sources
+    ]
     intent = Intent(changed=[node.name for node in dict.fromkeys([*added, *removed])])
     for node in dict.fromkeys([*removed, *added]):
         gone, new = removed.get(node, {}), added.get(node, {})
-        controls = dict.fromkeys([*(c for c in node.controls if c not in gone), *new])
-        graph.set_controls(node, controls)
-    notes += _unread(graph, removed)
+        graph.set_controls(node, dict.fromkeys([*(c for c in node.controls if c not in gone), *new]))
+    for source in dict.fromkeys(source for sources in removed.values() for source in sources):
+        if source.exists and not graph.users(source):
+            text = f"{printable(source.name)} has no consumers and no control outputs any more"
+            notes.append(Remark(text, "unused", node=source.name))
     return EditResult(intent, (SameOutputs(),), warnings=warnings, notes=notes)
 
 
 def control_outputs(graph: Graph) -> dict[Node, list[Node]]:
-    """The nodes that wait for each node, each once. Linear; as the graph is now."""
+    """Returns the control outputs of each node, each once, in linear time."""
     topology = topology_of(graph)
     out: dict[Node, list[Node]] = {}
     for number in topology.numbers():
-        befores = dict.fromkeys(_waits_for(topology, number))
-        for before in befores:
-            out.setdefault(topology.node(before), []).append(topology.node(number))
+        sources = (code >> _BITS for code in topology.inputs(number) if code >= 0 and code & _CONTROL == _CONTROL)
+        for source in dict.fromkeys(sources):
+            out.setdefault(topology.node(source), []).append(topology.node(number))
     return out
 
 
-def _waits_for(topology: Topology, number: int) -> Iterator[int]:
-    bits, control_port = Table.PORT_BITS, Table.CONTROL_PORT
-    for code in topology.inputs(number):
-        if code >= 0 and code & control_port == control_port:
-            yield code >> bits
+_BITS, _CONTROL = Table.PORT_BITS, Table.CONTROL_PORT
 
 
-Edges = dict[Node, dict[Node, None]]
-"""For each node what it waits for."""
-
-
-def _node(graph: Graph, name: str | Node, *, is_before: bool = False) -> Node:
+def _node(graph: Graph, name: str | Node, *, is_source: bool = False) -> Node:
     if isinstance(name, str):
-        name = name.removeprefix("^") if is_before else name
+        name = name.removeprefix("^") if is_source else name
         if name.startswith("^") or ":" in name:
             message = f"{quoted(name)} is not a node name: node names have no :index and no ^"
             raise EditError(message, code="no-such-node", node=name)
@@ -101,48 +99,38 @@ def _node(graph: Graph, name: str | Node, *, is_before: bool = False) -> Node:
 
 def _removed(graph: Graph, edges: Sequence[Edge]) -> Edges:
     out: Edges = {}
-    for name, before in edges:
+    for name, control in edges:
         node = _node(graph, name)
-        if isinstance(before, str) and before.removeprefix("^") == ALL_OF_THEM:
+        text = control.removeprefix("^") if isinstance(control, str) else None
+        if text == ALL_OF_THEM:
             if not node.controls:
                 message = f"{quoted(node.name)} has no control inputs"
                 raise EditError(message, code="no-such-input", facts={"node": node.name, "found": []})
             out.setdefault(node, {}).update(dict.fromkeys(node.controls))
             continue
-        source = _dangling(node, before) or _node(graph, before, is_before=True)
+        missing = next((c for c in node.controls if c.name == text and not c.exists), None)
+        source = missing or _node(graph, control, is_source=True)
         if source not in node.controls:
+            found = [c.name for c in node.controls]
+            present = f"its control inputs are {named(['^' + n for n in found], 4, quoted)}"
             raise EditError(
-                f"{quoted(node.name)} has no control dependency on {quoted(source.name)}{_present(node)}",
+                f"{quoted(node.name)} has no control dependency on {quoted(source.name)}: "
+                f"{present if found else 'it has no control inputs'}",
                 code="no-such-input",
-                facts={"node": node.name, "name": source.name, "found": [control.name for control in node.controls]},
+                facts={"node": node.name, "name": source.name, "found": found},
             )
         out.setdefault(node, {})[source] = None
     return out
 
 
-def _dangling(node: Node, before: str | Node) -> Node | None:
-    """The control input of NODE that is called so and that no node stands behind."""
-    if isinstance(before, Node):
-        return None
-    name = before.removeprefix("^")
-    return next((control for control in node.controls if control.name == name and not control.exists), None)
-
-
-def _present(node: Node) -> str:
-    if not node.controls:
-        return ": it has no control inputs"
-    return f": its control inputs are {named(['^' + control.name for control in node.controls], 4, quoted)}"
-
-
 def _added(graph: Graph, edges: Sequence[Edge]) -> Edges:
     out: Edges = {}
-    for name, before in edges:
-        node, source = _node(graph, name), _node(graph, before, is_before=True)
+    for name, control in edges:
+        node, source = _node(graph, name), _node(graph, control, is_source=True)
         facts = {"node": node.name, "name": source.name}
         if source is node:
-            raise EditError(
-                f"{quoted(node.name)} cannot have a control dependency on itself", code="waits-for-itself", facts=facts
-            )
+            message = f"{quoted(node.name)} cannot have a control dependency on itself"
+            raise EditError(message, code="waits-for-itself", facts=facts)
         if source in node.controls:
             message = f"{quoted(node.name)} already has a control dependency on {quoted(source.name)}"
             raise EditError(message, code="nothing-to-do", facts=facts)
@@ -154,69 +142,57 @@ def _added(graph: Graph, edges: Sequence[Edge]) -> Edges:
 
 
 def _check_order(graph: Graph, added: Edges, removed: Edges) -> None:
-    """Tries the new edges out: no cycle may come about, and no node with inputs from two while frames."""
+    """Raises EditError if the new edges would make a cycle, or a node would have inputs from two while frames."""
     topology = topology_of(graph).draft()
-    bits, control_port = Table.PORT_BITS, Table.CONTROL_PORT
     new: set[tuple[int, int]] = set()
     for node in dict.fromkeys([*removed, *added]):
         number = topology.id_of(node)
-        gone = {topology.id_of(c) << bits | control_port for c in removed.get(node, ()) if c.exists}
-        befores = [topology.id_of(source) for source in added.get(node, ())]
-        for before in befores:
-            if topology.is_loop_back(before, number):
-                source = topology.name(before)
+        gone = {topology.id_of(c) << _BITS | _CONTROL for c in removed.get(node, ()) if c.exists}
+        sources = [topology.id_of(source) for source in added.get(node, ())]
+        for source in sources:
+            if topology.is_loop_back(source, number):
+                name = topology.name(source)
                 raise EditError(
-                    f"{quoted(node.name)} cannot have a control dependency on {quoted(source)}: only data "
+                    f"{quoted(node.name)} cannot have a control dependency on {quoted(name)}: only data "
                     "edges lead from one iteration of a while loop to the next",
                     code="crosses-loop",
-                    facts={"node": node.name, "name": source},
+                    facts={"node": node.name, "name": name},
                 )
-        new.update((before, number) for before in befores)
+        new.update((source, number) for source in sources)
         codes = [code for code in topology.inputs(number) if code not in gone]
-        topology.set_inputs(number, [*codes, *(before << bits | control_port for before in befores)])
+        topology.set_inputs(number, [*codes, *(source << _BITS | _CONTROL for source in sources)])
     cycle = find_cycle(topology)
-    # A cycle without any of the new edges was there before: the edit may be there to open it.
+    # A cycle without a new edge is older than this edit, which may remove a part of it.
     if any(edge in new for edge in zip(cycle, [*cycle[1:], *cycle[:1]], strict=True)):
         raise EditError(
             f"the control edges would make a cycle: {spelt_cycle(topology, cycle)}",
             code="would-cycle",
             facts={"nodes": [topology.name(number) for number in cycle[:20]], "count": len(cycle)},
         )
-    _check_frames(graph, topology)
-
-
-def _check_frames(graph: Graph, topology: Topology) -> None:
-    """TensorFlow refuses a node whose inputs, control inputs included, come from several while frames."""
-    frames = while_frames(topology)
-    if not frames.names:
-        return
-    mixed = _mixed(topology, frames.of)
-    if not mixed:
-        return
-    clean = topology_of(graph)
-    before = _mixed(clean, while_frames(clean).of)
-    for number, (one, other) in mixed.items():
+    frames, clean = while_frames(topology), topology_of(graph)
+    mixed = _mixed(topology, frames.of) if frames.names else {}
+    before = _mixed(clean, while_frames(clean).of) if mixed else {}
+    for number, inputs in mixed.items():
         if number not in before:
-            places = [f"{quoted(topology.name(n))} ({_frame(frames.names, frames.of[n])})" for n in (one, other)]
-            names = frames.names
-            loops = [names[at] if at >= 0 else None for at in (frames.of[one], frames.of[other])]
+            names = [topology.name(n) for n in inputs]
+            loops = [frames.names[at] if (at := frames.of[n]) >= 0 else None for n in inputs]
+            places = [
+                f"{quoted(name)} ({f'inside the while loop {quoted(loop)}' if loop is not None else _OUTSIDE})"
+                for name, loop in zip(names, loops, strict=True)
+            ]
+            own = topology.name(number)
             raise EditError(
-                f"{quoted(topology.name(number))} would have inputs from different while loops: {' and '.join(places)}",
+                f"{quoted(own)} would have inputs from different while loops: {' and '.join(places)}",
                 code="crosses-loop",
-                facts={
-                    "node": topology.name(number),
-                    "inputs": [topology.name(one), topology.name(other)],
-                    "loops": loops,
-                },
+                facts={"node": own, "inputs": names, "loops": loops},
             )
 
 
-def _frame(names: Sequence[str], frame: int) -> str:
-    return f"inside the while loop {quoted(names[frame])}" if frame >= 0 else "outside of while loops"
+_OUTSIDE = "outside of while loops"
 
 
 def _mixed(topology: Topology, frames: Sequence[int]) -> dict[int, tuple[int, int]]:
-    """The nodes with inputs from several frames, each with two inputs that show it."""
+    """Returns the nodes with inputs from several frames, which TensorFlow refuses, each with two such inputs."""
     out: dict[int, tuple[int, int]] = {}
     for number in topology.numbers():
         first = -1
@@ -232,39 +208,16 @@ def _mixed(topology: Topology, frames: Sequence[int]) -> dict[int, tuple[int, in
 
 
 def _branch_warnings(graph: Graph, added: Edges) -> Iterator[Remark]:
-    """What would no longer run, because what it waits for is in a branch of a conditional."""
+    """Yields the nodes that would run less often, because a new control input is in a branch of a conditional."""
     topology = topology_of(graph)
     if not topology.ops() & CONTROL_FLOW:
         return
     branches = control_flow(topology).branches
-    for node, befores in added.items():
-        for source in befores:
-            deeper = branches[topology.id_of(source)] > branches[topology.id_of(node)]
-            if deeper and node.op not in MERGE:
-                text = f"{quoted(node.name)} will run only if {quoted(source.name)} runs, "
-                text += "which is in a branch of a conditional"
+    for node, sources in added.items():
+        for source in sources:
+            if branches[topology.id_of(source)] > branches[topology.id_of(node)] and node.op not in MERGE:
+                text = (
+                    f"{quoted(node.name)} will run only if {quoted(source.name)} runs, "
+                    "which is in a branch of a conditional"
+                )
                 yield Remark(text, "crosses-branch", node=node.name, name=source.name)
-
-
-def _notes(added: Edges, removed: Edges) -> list[str]:
-    out = [
-        f"{printable(node.name)} has a control dependency on {printable(source.name)}"
-        for node, befores in added.items()
-        for source in befores
-    ]
-    out += [
-        f"{printable(node.name)} no longer has a control dependency on {printable(source.name)}"
-        for node, befores in removed.items()
-        for source in befores
-    ]
-    return out
-
-
-def _unread(graph: Graph, removed: Edges) -> list[str]:
-    """Who runs no longer unless it is asked for."""
-    sources = dict.fromkeys(source for befores in removed.values() for source in befores)
-    idle = [source.name for source in sources if source.exists and not graph.users(source)]
-    return [
-        Remark(f"{printable(name)} has no consumers and no control outputs any more", "unused", node=name)
-        for name in idle
-    ]

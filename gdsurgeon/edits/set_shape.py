@@ -1,9 +1,9 @@
-"""set-shape: inputs take other shapes, and what is baked into the graph is looked through for what does not fit."""
+"""set-shape: changes the shapes of inputs, and finds constants of the graph that do not match the new shapes."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.signature import input_nodes
@@ -33,9 +33,9 @@ from gdsurgeon.text import an, counted, first_lines, named, nearest, suggestion
 MOST_SHOWN = 8
 MOST_DETAILS = 100
 OPEN = 1
-"""Stands for an open batch where it is said how many times it is the old one."""
+"""The factor of an open batch."""
 ROWS = 3
-"""Rows of the batch that an input with an open one is proven with."""
+"""The rows of the batch for a proof of an input with an open batch."""
 
 
 @public
@@ -44,31 +44,35 @@ ROWS = 3
 def set_shape(
     graph: Graph, shapes: Pairs[str, Shape], *, fix_batch: bool = False, batch_check: bool = True
 ) -> EditResult:
-    """Has inputs take other shapes.
+    """Changes the shapes of inputs.
 
-    The shapes behind them are inferred for the new input shapes; an unknown dim that was known is tried at a multiple
-    of its old size. Constants that do not fit (a Reshape's with the batch or an image's size in it, weights behind a
-    flattened image, a state of a fixed batch, ...) are told, and nothing is changed then. ``_output_shapes`` attrs of
-    the inputs and of all that depends on them are taken away. Functions are not looked into.
+    The shapes of all tensors are inferred from the new input shapes; a multiple of the old size stands for a dimension
+    that becomes unknown. Constants that do not match (the shape of a Reshape with the old batch, the weights after a
+    flattened image, a state of a fixed batch, ...) are listed in an error. The ``_output_shapes`` attrs of the inputs
+    and of all nodes that depend on them are removed. Functions are not checked.
 
     Args:
         graph: changed in place.
-        shapes: (name of a placeholder, the shape that it is to take: -1 for an unknown dim, None for an unknown rank).
-        fix_batch: where the batch is all that does not fit in a Reshape's constant shape, put -1 in its place. Other
-            readers of that constant keep it.
-        batch_check: where an input takes a larger batch, or any, claim that each row gives what it gives alone.
+        shapes: pairs (name of a placeholder, new shape); -1 is an unknown dimension, None an unknown rank.
+        fix_batch: if only the batch of a Reshape's constant shape does not match, replace it by -1. Other consumers of
+            the constant keep it.
+        batch_check: if an input accepts a larger batch then, claim that each row is computed as before.
 
     Raises:
-        EditError: no such placeholder, an illegal shape, nothing would change, or what the graph holds does not fit;
-            the graph is as it was.
+        EditError: no such placeholder, an invalid shape, nothing would change, or constants do not match. The graph is
+            unchanged.
     """
     new = _changed(graph, _wanted(graph, pairs_of(shapes)))
     old = {node: placeholder_shape(node) for node in new}
     found = fit(graph, old, new)
-    lines = found.misfits + [_told(item) for item in found.fixes if not fix_batch]
+    lines = found.misfits + [misfit(fix.node, baked_batch(fix.old, fix.got)) for fix in found.fixes if not fix_batch]
     if lines:
+        shown = []
+        for node, shape in list(new.items())[:MOST_SHOWN]:
+            as_tried = f" (tried as {format_shape(found.tried[node])})" if found.tried[node] != shape else ""
+            shown.append(f"{quoted(node.name)} {format_shape(shape)}{as_tried}")
         raise EditError(
-            f"{len(lines)} node{'s do' if len(lines) > 1 else ' does'} not accept {_spelt(new, found.tried)}:",
+            f"{len(lines)} node{'s do' if len(lines) > 1 else ' does'} not accept {', '.join(shown)}:",
             code="shape-mismatch",
             facts={
                 "tried": {node.name: shape for node, shape in found.tried.items()},
@@ -78,10 +82,10 @@ def set_shape(
             advice="fix-batch" if found.fixes and not fix_batch else (),
         )
     topology = topology_of(graph)
-    behind = [topology.node(n) for n in members(forward_walk(topology, [topology.id_of(node) for node in new]))]
-    stale = [node for node in behind if STATED_SHAPES in node.attr_keys]
-    plan = _planned(graph, found.fixes)
-    warnings = [*found.warnings, *_not_looked_at(graph, behind)]
+    after = [topology.node(n) for n in members(forward_walk(topology, [topology.id_of(node) for node in new]))]
+    stale = [node for node in after if STATED_SHAPES in node.attr_keys]
+    plan = _new_constants(graph, found.fixes)
+    warnings = [*found.warnings, *_not_checked(graph, after)]
 
     intent = Intent(changed=list(dict.fromkeys(node.name for node in (*new, *stale))))
     for node, shape in new.items():
@@ -90,49 +94,24 @@ def set_shape(
         graph.set_attr(node, STATED_SHAPES, None)
     for item in plan:
         item.apply(graph, intent)
-    notes = _notes(stale, found.fixes)
-    claims = (_claim(graph, old, new), *(_row_by_row(graph, old, new) if batch_check else ()))
-    return EditResult(intent, claims, warnings, notes)
-
-
-def _claim(graph: Graph, old: Mapping[Node, Shape], new: Mapping[Node, Shape]) -> Claim:
-    """What holds of the values that both shapes take."""
+    notes: list[str] = []
+    if stale:
+        names = [node.name for node in stale]
+        text = f"{STATED_SHAPES} removed from {counted(len(stale), 'node')}: {named(names, MOST_SHOWN)}"
+        notes.append(Remark(text, "shapes-removed", nodes=names))
+    for fix in found.fixes:
+        text = f"{printable(fix.node.name)} reshapes to {format_target(fix.new)} instead of {format_target(fix.old)}"
+        notes.append(Remark(text, "reshaped", node=fix.node.name, old=fix.old, new=fix.new))
+    claim: Claim = Unchanged()
     if all(_includes(shape, old[node]) for node, shape in new.items()):
-        return SameOutputs()
-    if all(_includes(old[node], shape) for node, shape in new.items()):
-        # Whatever the new shape takes, the old one took.
-        return SameGiven({}, unrenamed_outputs(graph), equation([]))
-    return Unchanged()
-
-
-def _row_by_row(graph: Graph, old: Mapping[Node, Shape], new: Mapping[Node, Shape]) -> Iterator[RowByRow]:
-    """What holds of a batch where the first dimension of inputs grows, or is left open.
-
-    Inputs whose first dimension is open in any case take part in the batch.
-    """
-    times = {_times(old[node], shape) for node, shape in new.items()}
-    if 0 in times or len(times - {OPEN}) > 1:
-        return
-    rows = max(times) if times != {OPEN} else ROWS
-    rest = [(shape and shape[1:], (old[node] or ())[1:]) for node, shape in new.items()]
-    original_takes_rows = all(_includes(shape, before) for shape, before in rest)
-    if original_takes_rows or times == {OPEN}:
-        beside = [node for node in input_nodes(graph) if node not in new and node.op in UNSET_PLACEHOLDERS]
-        names = [node.name for node in (*new, *(n for n in beside if (placeholder_shape(n) or (0,))[0] < 0))]
-        yield RowByRow(tuple(names), rows, alone=not original_takes_rows)
-
-
-def _times(old: Shape, new: Shape) -> int:
-    """How many times the batch of the old shape the new one takes; 0 where it takes no larger one."""
-    if not old or old[0] < 1 or (new is not None and len(old) != len(new)):
-        return 0
-    if new is None or new[0] < 0:
-        return OPEN
-    return new[0] // old[0] if new[0] > old[0] and new[0] % old[0] == 0 else 0
+        claim = SameOutputs()
+    elif all(_includes(old[node], shape) for node, shape in new.items()):  # the old graph accepts all new values
+        claim = SameGiven({}, unrenamed_outputs(graph), equation([]))
+    return EditResult(intent, (claim, *(_row_by_row(graph, old, new) if batch_check else ())), warnings, notes)
 
 
 def _wanted(graph: Graph, shapes: Iterable[tuple[str, Shape]]) -> dict[Node, Shape]:
-    """The placeholders that are named, and the shape that each is to take."""
+    """Returns the new shape of each named placeholder."""
     out: dict[Node, Shape] = {}
     for name, shape in shapes:
         node = graph[name.removesuffix(":0")]
@@ -155,127 +134,113 @@ def _wanted(graph: Graph, shapes: Iterable[tuple[str, Shape]]) -> dict[Node, Sha
 
 
 def _changed(graph: Graph, wanted: Mapping[Node, Shape]) -> dict[Node, Shape]:
-    """Those of WANTED that are other shapes than now."""
+    """Returns the shapes that differ from the present ones."""
     out = {node: shape for node, shape in wanted.items() if placeholder_shape(node) != shape}
     if not out:
         raise NothingToDo("nothing would change: each input already has its new shape")
+    producer = graph.store.producer
     for node, shape in out.items():
-        if shape == () and node.op == "Placeholder" and graph.store.producer < SCALAR_MEANS_UNKNOWN_BEFORE:
+        if shape == () and node.op == "Placeholder" and producer < SCALAR_MEANS_UNKNOWN_BEFORE:
             raise EditError(
                 f"{quoted(node.name)} cannot become a scalar: the producer version of "
-                f"{printable(graph.source_name)} is {graph.store.producer}, and before "
+                f"{printable(graph.source_name)} is {producer}, and before "
                 f"{SCALAR_MEANS_UNKNOWN_BEFORE} the shape [] meant an unknown shape",
                 code="old-producer",
-                facts={"node": node.name, "expected": SCALAR_MEANS_UNKNOWN_BEFORE, "found": graph.store.producer},
+                facts={"node": node.name, "expected": SCALAR_MEANS_UNKNOWN_BEFORE, "found": producer},
             )
     return out
 
 
-def _told(item: Fix) -> Remark:
-    return misfit(item.node, baked_batch(item.old, item.got))
-
-
-def _spelt(wanted: Mapping[Node, Shape], tried: Mapping[Node, Shape]) -> str:
-    """The inputs with their new shapes, and the sizes at which unknown dims were tried."""
-    out: list[str] = []
-    for node, shape in list(wanted.items())[:MOST_SHOWN]:
-        as_tried = f" (tried as {format_shape(tried[node])})" if tried[node] != shape else ""
-        out.append(f"{quoted(node.name)} {format_shape(shape)}{as_tried}")
-    return ", ".join(out)
-
-
 def _includes(shape: Shape, other: Shape) -> bool:
-    """Whether SHAPE allows all that OTHER allows."""
+    """Returns whether each tensor that has the shape `other` also has `shape`."""
     if shape is None or other is None:
         return shape is None
     return len(shape) == len(other) and all(a in (-1, b) for a, b in zip(shape, other, strict=True))
 
 
-def _not_looked_at(graph: Graph, nodes: Iterable[Node]) -> list[str]:
-    """A line where the shapes run into functions or v1 while loops, in which they are not followed."""
-    out: list[str] = []
-    calls = [node.name for node in nodes if node.op in graph.functions or _takes_function(node.op)]
+def _row_by_row(graph: Graph, old: Mapping[Node, Shape], new: Mapping[Node, Shape]) -> Iterator[RowByRow]:
+    """Yields the claim for a batch if the first dimension of the inputs becomes larger or unknown.
+
+    Other inputs whose first dimension is unknown are also a part of the batch.
+    """
+    factors = {_factor(old[node], shape) for node, shape in new.items()}
+    if 0 in factors or len(factors - {OPEN}) > 1:
+        return
+    rows = max(factors) if factors != {OPEN} else ROWS
+    rest = [(shape and shape[1:], (old[node] or ())[1:]) for node, shape in new.items()]
+    original_accepts_rows = all(_includes(shape, before) for shape, before in rest)
+    if original_accepts_rows or factors == {OPEN}:
+        others = [node for node in input_nodes(graph) if node not in new and node.op in UNSET_PLACEHOLDERS]
+        names = [node.name for node in (*new, *(n for n in others if (placeholder_shape(n) or (0,))[0] < 0))]
+        yield RowByRow(tuple(names), rows, alone=not original_accepts_rows)
+
+
+def _factor(old: Shape, new: Shape) -> int:
+    """Returns the new batch divided by the old one, `OPEN` for an unknown batch, 0 if the batch is not larger."""
+    if not old or old[0] < 1 or (new is not None and len(old) != len(new)):
+        return 0
+    if new is None or new[0] < 0:
+        return OPEN
+    return new[0] // old[0] if new[0] > old[0] and new[0] % old[0] == 0 else 0
+
+
+def _not_checked(graph: Graph, nodes: Iterable[Node]) -> Iterator[str]:
+    """Yields a line for function calls and v1 while loops, inside of which shapes are not checked."""
+    nodes = list(nodes)
+    definitions = {op: op_def(op) for op in {node.op for node in nodes}}
+    calling = {op for op, definition in definitions.items() if definition is not None and definition.takes_functions}
+    calls = [node.name for node in nodes if node.op in calling or node.op in graph.functions]
     loops = [node.name for node in nodes if node.op in ENTER]
     for names, what in ((calls, "functions, called by"), (loops, "while loops, entered by")):
         if names:
-            out.append(Remark(f"not checked: {what} {named(names, 1, quoted)}", "not-followed", nodes=names))
-    return out
+            yield Remark(f"not checked: {what} {named(names, 1, quoted)}", "not-followed", nodes=names)
 
 
-def _takes_function(op: str) -> bool:
-    definition = op_def(op)
-    return definition is not None and definition.takes_functions
-
-
-def _notes(stale: Sequence[Node], fixes: Sequence[Fix]) -> list[str]:
-    out: list[str] = []
-    if stale:
-        names = named([node.name for node in stale], MOST_SHOWN)
-        text = f"{STATED_SHAPES} removed from {counted(len(stale), 'node')}: {names}"
-        out.append(Remark(text, "shapes-removed", nodes=[node.name for node in stale]))
-    return [*out, *map(_reshaped, fixes)]
-
-
-def _reshaped(fix: Fix) -> Remark:
-    text = f"{printable(fix.node.name)} reshapes to {format_target(fix.new)} instead of {format_target(fix.old)}"
-    return Remark(text, "reshaped", node=fix.node.name, old=fix.old, new=fix.new)
-
-
-# The constants of Reshapes.
-
-
-class _NewShape(NamedTuple):
-    """Reshapes that read one tensor as their shape, and what they are to read instead.
+class _NewConstant(NamedTuple):
+    """A new constant shape for Reshapes that read the same tensor.
 
     Attributes:
-        source: what they read.
+        source: the tensor.
         nodes: the Reshapes.
-        value: an AttrValue that holds the new shape.
-        dtype: its DataType.
-        name: of the constant that is added; '' where the one that is there is changed, nobody else reading it.
+        shape: the new shape.
+        name: the name of the new constant; '' if the present constant has no other consumers and is changed.
     """
 
     source: Output
     nodes: list[Node]
-    value: bytes
-    dtype: int
+    shape: tuple[int, ...]
     name: str
 
     def apply(self, graph: Graph, intent: Intent) -> None:
         original = self.source.node
+        dtype, width = (INT64, 8) if self.source.dtype == INT64 else (INT32, 4)
+        content = b"".join(item.to_bytes(width, "little", signed=True) for item in self.shape)
+        value = raw_value(dtype, (len(self.shape),), content)
         if not self.name:
-            graph.set_attr(original, "value", self.value)
+            graph.set_attr(original, "value", value)
             intent.changed.append(original.name)
             return
-        # What holds a constant to its place, such as a branch, is a control input.
+        # A constant in a branch of a conditional has a control input.
         controls = original.controls if original.op == "Const" else ()
-        attrs = {"dtype": type_value(self.dtype).SerializeToString(deterministic=True), "value": self.value}
+        attrs = {"dtype": type_value(dtype), "value": value}
         added = graph.add(self.name, "Const", (), controls, attrs=attrs, device=original.device, after=original)
         intent.added.append(added.name)
-        for node in self.nodes:
-            intent.rewired.append(Rewired(node.name, 1, self.source.name, added.name))
+        intent.rewired += [Rewired(node.name, 1, self.source.name, added.name) for node in self.nodes]
         graph.set_slots({node: {1: added.output} for node in self.nodes})
 
 
-def _planned(graph: Graph, fixes: Iterable[Fix]) -> list[_NewShape]:
-    """One new constant for all Reshapes that read one tensor and are to have the same shape."""
+def _new_constants(graph: Graph, fixes: Iterable[Fix]) -> list[_NewConstant]:
+    """Returns one constant for all Reshapes that read the same tensor and have the same new shape."""
     groups: dict[tuple[Output, tuple[int, ...]], list[Node]] = {}
-    for item in fixes:
-        groups.setdefault((item.node.inputs[1], item.new), []).append(item.node)
+    for fix in fixes:
+        groups.setdefault((fix.node.inputs[1], fix.new), []).append(fix.node)
     sources = Counter(source for source, _ in groups)
     unique = graph.unique_names()
-    out: list[_NewShape] = []
+    out: list[_NewConstant] = []
     for (source, shape), nodes in groups.items():
-        dtype = INT64 if source.dtype == INT64 else INT32
         is_const = source.node.op == "Const"
         uses = graph.uses(source) if is_const and sources[source] == 1 else []
         alone = {use.node for use in uses} == set(nodes) and all(use.slot == 1 for use in uses)
         name = "" if alone else unique(source.node.name if is_const else f"{nodes[0].name}/shape")
-        out.append(_NewShape(source, nodes, _vector(shape, dtype), dtype, name))
+        out.append(_NewConstant(source, nodes, shape, name))
     return out
-
-
-def _vector(values: Sequence[int], dtype: int) -> bytes:
-    """An AttrValue that holds a vector."""
-    content = b"".join(item.to_bytes(8 if dtype == INT64 else 4, "little", signed=True) for item in values)
-    return raw_value(dtype, (len(values),), content).SerializeToString(deterministic=True)
