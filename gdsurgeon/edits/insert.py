@@ -1,4 +1,4 @@
-"""insert: a graph with one input and one output, spliced into a tensor, or into each of several."""
+"""insert: puts a graph with one input and one output between a tensor and its consumers."""
 
 from __future__ import annotations
 
@@ -26,13 +26,14 @@ from gdsurgeon.text import Entry, counted
 
 
 class _Site(NamedTuple):
-    """Where a graph is spliced in.
+    """A place at which a graph is inserted.
 
     Attributes:
-        tensor: whose consumers read what BODY returns for it.
-        uses: they.
-        body: the graph, with its `placeholder` and its `result`.
-        scope: that its nodes come under.
+        tensor: the tensor whose consumers read the result.
+        uses: these consumers.
+        body: the inserted graph.
+        placeholder, result: the input and the output of `body`.
+        scope: the scope of the copied nodes.
     """
 
     tensor: Output
@@ -43,7 +44,7 @@ class _Site(NamedTuple):
     scope: str
 
     def plan(self, graph: Graph) -> NodeCopy:
-        """The copy of the body. Raises EditError: a name is taken or illegal."""
+        """Returns the copy of the body. Raises EditError if a name is taken or illegal."""
         prefix = scope_prefix(self.scope)
         own = (node for node in self.body.nodes() if node is not self.placeholder)
         names = {node: prefix + node.name for node in own} if prefix else {}
@@ -64,26 +65,30 @@ def insert(
     *,
     scope: str = "",
 ) -> EditResult:
-    """Makes the consumers of TENSOR read the result of BODY for TENSOR.
+    """Makes the consumers of `tensor` read the result of `body` for `tensor`.
 
     Args:
         graph: changed in place.
-        tensor: of GRAPH; or several, or a selection, which means the first output of each selected node that has
-            consumers. Of several, each gets a copy of BODY under its own name.
-        body: a graph with one placeholder and one output, of the dtype and shape of TENSOR; left as it is; its source
-            must stay open until GRAPH is written. Or a function that returns it for a tensor, whose names are kept.
-        scope: the name scope that the nodes of BODY come under; without one, a name that is taken is made unique. If
-            BODY is inserted several times, the scope comes below the name of each tensor.
+        tensor: a tensor, or several, or a selection, which means output 0 of each selected node with consumers. A copy
+            of `body` is inserted for each of several tensors, under the name of the tensor.
+        body: a graph with one placeholder and one output that have the dtype and shape of `tensor`. It does not change;
+            its source must stay open until `graph` is written. Or a function that returns such a graph for a tensor;
+            its names are kept.
+        scope: the name scope of the copied nodes. Without a scope, names that are taken are made unique. For several
+            tensors, it is a scope below the name of the tensor.
 
     Raises:
-        EditError: BODY has more or fewer than one input and output, types differ, a name is taken, or TENSOR has no
-            consumers; GRAPH is as it was.
+        EditError: `body` does not have exactly one input and output, types differ, a name is taken, or `tensor` has no
+            consumers. The graph is unchanged.
     """
-    tensors, notes = _tensors(graph, tensor)
     is_one = isinstance(tensor, (str, Output))
+    tensors, notes = _tensors(graph, tensor)
     warnings: list[str] = []
-    of_many = not is_one and isinstance(body, Graph)
-    sites = [_site(graph, found, body, _scope(found, scope) if of_many else scope, warnings) for found in tensors]
+    sites: list[_Site] = []
+    for found in tensors:
+        own = f"{found.node.name}_{found.index}" if found.index else found.node.name
+        below = scope if is_one or not isinstance(body, Graph) else f"{own}/{scope}".strip("/")
+        sites.append(_site(graph, found, body if isinstance(body, Graph) else body(found), below, warnings))
     for site in sites:
         site.plan(graph)
     intent = Intent()
@@ -92,12 +97,12 @@ def insert(
     for site in sites:
         copied = site.plan(graph).apply(site.tensor.node)
         new, old = copied.output(site.result), site.tensor.name
-        own = copied.intent()
-        own.rewired = [Rewired(use.node.name, use.slot, old, new.name) for use in site.uses]
+        change = copied.intent()
+        change.rewired = [Rewired(use.node.name, use.slot, old, new.name) for use in site.uses]
         graph.reroute(site.uses, new)
-        intent = intent.then(own)
+        intent = intent.then(change)
         given[old] = new.name
-        parts.append(SamePart(site.body, {site.placeholder.name: old}, ((site.result.name, new.name),), own.copied))
+        parts.append(SamePart(site.body, {site.placeholder.name: old}, ((site.result.name, new.name),), change.copied))
         notes += copied.notes(site.body)
     statement = equation([f"{printable(old)} := {printable(new)}" for old, new in given.items()])
     outputs = unrenamed_outputs(graph)
@@ -106,21 +111,21 @@ def insert(
     if is_one:
         result.claims = (SameTensors(tuple(given)), *parts, SameGiven(given, outputs, statement))
         return result
-    # In one trial, in which each tensor is compared and what reads it is given another.
+    # One trial compares all tensors; their consumers read the results of the original.
     pairs = dict.fromkeys([*outputs, *((name, name) for name in given)])
     flow = control_flow_of(graph)
-    plain = [flow.runs_once(flow.topology.id_of(site.tensor.node)) for site in sites]
-    within = [part for part, once in zip(parts, plain, strict=True) if once]
-    for part in within:
-        part.in_place = True
-    claim = SameGiven(given, tuple(pairs), statement, parts=within, sites=tuple(given))
-    result.claims = (claim, *(part for part, once in zip(parts, plain, strict=True) if not once))
+    within: list[SamePart] = []
+    separate: list[SamePart] = []
+    for site, part in zip(sites, parts, strict=True):
+        part.in_place = flow.runs_once(flow.topology.id_of(site.tensor.node))
+        (within if part.in_place else separate).append(part)
+    result.claims = (SameGiven(given, tuple(pairs), statement, parts=within, sites=tuple(given)), *separate)
     result.told = [Entry("inserted", f"{counted(len(sites), 'graph')}")]
     return result
 
 
 def _tensors(graph: Graph, wanted: str | Output | Selection | Iterable[str | Output]) -> tuple[list[Output], list[str]]:
-    """The tensors that are WANTED, and a note for each selected node that has no consumers of its first output."""
+    """Returns the tensors, and a note for each selected node without consumers."""
     if isinstance(wanted, (str, Output)):
         return [graph.output(wanted)], []
     if not isinstance(wanted, Selection):
@@ -128,28 +133,16 @@ def _tensors(graph: Graph, wanted: str | Output | Selection | Iterable[str | Out
     nodes = [node for node in nodes_of(graph, wanted) if node.output_count]
     found = [node.output for node in nodes if graph.uses(node.output)]
     if not found:
-        raise EditError(
-            "nothing would change: the selected nodes have no consumers",
-            code="no-consumers",
-            tensors=[node.name for node in nodes[:10]],
-        )
+        message = "nothing would change: the selected nodes have no consumers"
+        raise EditError(message, code="no-consumers", tensors=[node.name for node in nodes[:10]])
     idle = [node.name for node in nodes if node.output not in found]
     return found, [
         Remark(f"{quoted(name)} has no consumers: nothing is inserted", "no-consumers", node=name) for name in idle
     ]
 
 
-def _scope(tensor: Output, scope: str) -> str:
-    """The scope of a copy for one of several tensors."""
-    own = f"{tensor.node.name}_{tensor.index}" if tensor.index else tensor.node.name
-    return f"{own}/{scope}".strip("/")
-
-
-def _site(
-    graph: Graph, tensor: Output, wanted: Graph | Callable[[Output], Graph], scope: str, warnings: list[str]
-) -> _Site:
-    """TENSOR as a site. Raises EditError: see `insert`."""
-    body = wanted if isinstance(wanted, Graph) else wanted(tensor)
+def _site(graph: Graph, tensor: Output, body: Graph, scope: str, warnings: list[str]) -> _Site:
+    """Returns the site of a tensor. Raises EditError; see `insert`."""
     placeholders = [node for node in input_nodes(body) if node.op != "PlaceholderWithDefault"]
     results = [output for node in output_nodes(body) for output in node.outputs]
     for what, found in (("placeholder", [p.name for p in placeholders]), ("output", [r.name for r in results])):
@@ -164,10 +157,7 @@ def _site(
         check_outside_of_loops(topology_of(graph), [tensor])
     uses = graph.uses(tensor)
     if not uses:
-        raise EditError(
-            f"nothing would change: {quoted(tensor.name)} has no consumers",
-            code="no-consumers",
-            tensor=tensor.name,
-            hint="add-postprocessing adds a graph after an output",
-        )
+        message = f"nothing would change: {quoted(tensor.name)} has no consumers"
+        hint = "add-postprocessing adds a graph after an output"
+        raise EditError(message, code="no-consumers", tensor=tensor.name, hint=hint)
     return _Site(tensor, uses, body, placeholder, result, scope)

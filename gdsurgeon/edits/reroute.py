@@ -1,9 +1,9 @@
-"""reroute: consumers of one tensor read another."""
+"""reroute: makes the consumers of a tensor read a different tensor."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from gdsurgeon.analysis.shapes.stated import describe, mismatch
 from gdsurgeon.analysis.traversal.order import find_cycle, spelt_cycle
@@ -34,91 +34,82 @@ def reroute(
     only: str | None = None,
     exclude: str | None = None,
 ) -> EditResult:
-    """Has every consumer of tensor OLD read tensor NEW.
+    """Makes the consumers of tensor OLD read tensor NEW.
 
-    All input slots are decided from the graph as it is before the edit, so that pairs do not see each other's
-    changes. Control inputs are not data and are left alone. What NEW itself is made of keeps reading OLD, where it
-    does: an Identity on OLD can take OLD's place for everybody else.
+    All changes refer to the graph before the edit, so pairs do not affect each other. Control inputs do not change.
+    Nodes that NEW depends on keep reading OLD, which avoids a cycle.
 
     Args:
         graph: changed in place.
-        pairs: (old, new), as names or as outputs of this graph.
-        swap: consumers of NEW read OLD as well.
-        only: a regular expression (searched); other consumers than those whose names match are left alone.
-        exclude: a regular expression; consumers whose names match are left alone.
+        pairs: pairs (old, new) of names or outputs of this graph.
+        swap: the consumers of NEW also read OLD.
+        only: a regular expression (searched); only consumers with matching names change.
+        exclude: a regular expression; consumers with matching names do not change.
 
     Raises:
-        UsageError: ONLY or EXCLUDE is no regular expression.
-        EditError: no such tensor, dtypes or known shapes differ, nothing would change, or a cycle would come about;
-            the graph is as it was.
+        UsageError: `only` or `exclude` is not a valid regular expression.
+        EditError: no such tensor, dtypes or known shapes differ, nothing would change, or the graph would have a
+            cycle. The graph is unchanged.
     """
-    allowed = _consumer_filter(only, exclude)
+    wanted, unwanted = (None if pattern is None else compiled(pattern) for pattern in (only, exclude))
     resolved = [(graph.output(old), graph.output(new)) for old, new in pairs_of(pairs)]
     directed = resolved + ([(new, old) for old, new in resolved] if swap else [])
-    if len({old for old, _ in directed}) != len(directed):
-        twice = [old.name for old, count in Counter(old for old, _ in directed).items() if count > 1]
+    twice = [old.name for old, count in Counter(old for old, _ in directed).items() if count > 1]
+    if twice:
         raise EditError("a tensor is rerouted to two different tensors", code="given-twice", tensors=twice)
     warnings: list[str] = []
     for old, new in resolved:
-        _check_types(old, new, warnings)
+        for output in (old, new):
+            if not output.dtype:
+                name, op = output.name, output.node.op
+                text = f"the dtype of {quoted(name)} ({printable(op)}) is unknown, so it was not compared"
+                warnings.append(Remark(text, "unknown-dtype", tensor=name, op=op))
+        check_can_replace(old, new)
     slots: Slots = {}
     skipped: list[Remark] = []
     topology = topology_of(graph)
     with matching_ends():
-        uses = {old: [use for use in graph.uses(old) if allowed(use.node.name)] for old, _ in directed}
+        uses = {
+            old: [
+                use
+                for use in graph.uses(old)
+                if (wanted is None or wanted.search(use.node.name))
+                and (unwanted is None or not unwanted.search(use.node.name))
+            ]
+            for old, _ in directed
+        }
     for old, new in directed:
-        if old == new:
-            continue
-        above = topology.upstream([topology.id_of(new.node)], through_loops=False)
-        for use in uses[old]:
+        above = topology.upstream([topology.id_of(new.node)], through_loops=False) if old != new else bytearray()
+        for use in uses[old] if old != new else ():
             if above[topology.id_of(use.node)]:
-                skipped.append(_kept(use.node, old, new))
+                name = use.node.name
+                text = f"{quoted(name)} still reads {quoted(old.name)}, because {quoted(new.name)} depends on this node"
+                skipped.append(Remark(text, "would-cycle", node=name, tensor=old.name, replacement=new.name))
             else:
                 slots.setdefault(use.node, {})[use.slot] = new
     if not slots:
         raise _nothing_changed(resolved, skipped, is_filtered=bool(only or exclude))
     if len(directed) > 1:
         check_acyclic(topology, slots)
-    intent = Intent(rewired=list(_rewired(slots)))
+    rewired = [
+        Rewired(node.name, slot, node.inputs[slot].name, output.name)
+        for node, changes in slots.items()
+        for slot, output in changes.items()
+    ]
     graph.set_slots(slots)
-    return EditResult(intent, warnings=warnings, notes=sorted(set(skipped)))
-
-
-def _consumer_filter(only: str | None, exclude: str | None) -> Callable[[str], bool]:
-    wanted, unwanted = (None if pattern is None else compiled(pattern) for pattern in (only, exclude))
-
-    def allowed(name: str) -> bool:
-        if wanted is not None and not wanted.search(name):
-            return False
-        return unwanted is None or not unwanted.search(name)
-
-    return allowed
-
-
-def _check_types(old: Output, new: Output, warnings: list[str]) -> None:
-    for output in (old, new):
-        if not output.dtype:
-            text = (
-                f"the dtype of {quoted(output.name)} ({printable(output.node.op)}) is unknown, so it was not compared"
-            )
-            warnings.append(Remark(text, "unknown-dtype", tensor=output.name, op=output.node.op))
-    check_can_replace(old, new)
+    return EditResult(Intent(rewired=rewired), warnings=warnings, notes=sorted(set(skipped)))
 
 
 def check_can_replace(old: Output, new: Output) -> None:
-    """Raises EditError where the dtypes of two tensors, or their stated shapes, differ: as far as they are known."""
+    """Raises EditError if the known dtypes or the stated shapes of two tensors differ."""
     if code := mismatch(old, new):
+        expected, found = describe(old), describe(new)
         raise EditError(
-            f"{quoted(old.name)} ({describe(old)}) cannot be replaced by {quoted(new.name)} "
-            f"({describe(new)}): {'dtypes' if code == 'dtype-mismatch' else 'shapes'} differ",
+            f"{quoted(old.name)} ({expected}) cannot be replaced by {quoted(new.name)} ({found}): "
+            f"{'dtypes' if code == 'dtype-mismatch' else 'shapes'} differ",
             code=code,
-            facts={"tensor": old.name, "expected": describe(old), "replacement": new.name, "found": describe(new)},
+            facts={"tensor": old.name, "expected": expected, "replacement": new.name, "found": found},
         )
-
-
-def _kept(node: Node, old: Output, new: Output) -> Remark:
-    text = f"{quoted(node.name)} still reads {quoted(old.name)}, because {quoted(new.name)} depends on this node"
-    return Remark(text, "would-cycle", node=node.name, tensor=old.name, replacement=new.name)
 
 
 def _nothing_changed(
@@ -138,13 +129,7 @@ def _nothing_changed(
 
 
 def check_acyclic(topology: Topology, slots: Mapping[Node, Mapping[int, Output]]) -> None:
-    """Tries new inputs out.
-
-    Several pairs together may close a cycle that none of them closes alone.
-
-    Raises:
-        EditError: they would; the path is in the message.
-    """
+    """Raises EditError with the cycle that the new inputs would make together."""
     topology = topology.draft()
     for node, changes in slots.items():
         reads = [changes.get(slot, read) for slot, read in enumerate(node.inputs)]
@@ -158,9 +143,3 @@ def check_acyclic(topology: Topology, slots: Mapping[Node, Mapping[int, Output]]
             code="would-cycle",
             nodes=[topology.name(number) for number in cycle],
         )
-
-
-def _rewired(slots: Mapping[Node, Mapping[int, Output]]) -> Iterable[Rewired]:
-    for node, changes in slots.items():
-        for slot, output in changes.items():
-            yield Rewired(node.name, slot, node.inputs[slot].name, output.name)
