@@ -1,4 +1,4 @@
-"""import: another graph beside a model, in one file."""
+"""import: copies a graph into the graph of a model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gdsurgeon.edits.claims import EditResult, SameOutputs, SamePart, SameTensor
 from gdsurgeon.edits.freeze import freeze, run_first
 from gdsurgeon.edits.naming import naming, of_olds, of_tensors
 from gdsurgeon.edits.node_copies import NodeCopy, plan_copy
-from gdsurgeon.edits.parts import check_fits, no_placeholder
+from gdsurgeon.edits.parts import check_fits, check_placeholder
 from gdsurgeon.edits.replacing import check_outside_of_loops
 from gdsurgeon.errors import EditError, NothingToDo, Remark, printable, quoted
 from gdsurgeon.graph.graph import Graph
@@ -20,7 +20,7 @@ from gdsurgeon.graph.names import UniqueNames, parse_tensor, scope_prefix
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.served import serving_of
 from gdsurgeon.graph.serving import Restoring, Served
-from gdsurgeon.ops.kinds import PLACEHOLDERS, UNSET_PLACEHOLDERS, is_table
+from gdsurgeon.ops.kinds import UNSET_PLACEHOLDERS, is_table
 from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import Entry
 from gdsurgeon.wire.write import ChunkSource
@@ -37,21 +37,21 @@ def import_graph(
     scope: str = "",
     connect: Pairs[str, str] = (),
 ) -> EditResult:
-    """Copies the nodes of OTHER into GRAPH.
+    """Copies the nodes of `other` into `graph`.
 
-    If OTHER is part of a model with signatures and a checkpoint, what its signatures need is frozen first: variables
-    become constants, since a model has one checkpoint. If GRAPH is part of a model as well, that gets the signatures.
+    If `other` is part of a model with signatures and a checkpoint, the part that its signatures need is frozen first,
+    because a model has only one checkpoint. If `graph` is also part of a model, the model gets the signatures.
 
     Args:
         graph: changed in place.
-        other: left as it is; its source must stay open until GRAPH is written.
-        scope: the name scope that the nodes come under; it must not be in use. Without one they keep their names, and
-            a name that is taken is made unique. The keys of signatures begin with it, too.
-        connect: (tensor of GRAPH, placeholder of OTHER): what read the placeholder reads the tensor.
+        other: not changed. Its source must stay open until `graph` is written.
+        scope: the name scope of the copied nodes, which must not be in use. Without a scope, the nodes keep their
+            names, and names that are taken are made unique. The scope is also a prefix of the signature keys.
+        connect: pairs (tensor of `graph`, placeholder of `other`): consumers of the placeholder read the tensor.
 
     Raises:
-        EditError: the scope is in use, no such tensor or placeholder, types differ, OTHER cannot be frozen, or it has
-            tables and GRAPH is part of a model; GRAPH is as it was.
+        EditError: the scope is in use, no such tensor or placeholder, types differ, `other` cannot be frozen, or it has
+            tables and `graph` is part of a model. The graph is unchanged.
     """
     prefix = scope_prefix(scope)
     if prefix and any(name.startswith(prefix) or name == prefix[:-1] for name in graph.names()):
@@ -62,14 +62,15 @@ def import_graph(
     initialising = _initialising(graph, other, part)
     warnings: list[str] = []
     replace: dict[Node, Output] = {}
-    for tensor, placeholder in pairs_of(connect):
-        node = _placeholder(part, placeholder)
+    for text, placeholder in pairs_of(connect):
+        node = part[placeholder.removesuffix(":0")]
+        check_placeholder(node)
         if node in replace:
             message = f"the placeholder {quoted(node.name)} is connected twice"
             raise EditError(message, code="given-twice", placeholder=node.name)
-        replace[node] = graph.tensor(tensor)
-        check_fits(replace[node], graph, node.output, part, warnings)
-        check_outside_of_loops(topology_of(graph), [replace[node]])
+        replace[node] = tensor = graph.tensor(text)
+        check_fits(tensor, graph, node.output, part, warnings)
+        check_outside_of_loops(topology_of(graph), [tensor])
     has_outputs = bool(output_nodes(graph))
     names = {node: prefix + node.name for node in part.nodes() if node not in replace} if prefix else {}
     copied = plan_copy(graph, part, replace=replace, names=names).apply()
@@ -96,7 +97,7 @@ def import_graph(
 
 
 def _frozen(other: Graph) -> Graph:
-    """OTHER with constants for the variables that its signatures need; OTHER itself if there are none."""
+    """Returns `other` with constants instead of the variables of its signatures; `other` itself if it has none."""
     serving = serving_of(other)
     if serving is None or not serving.checkpoint or not serving.called:
         return other
@@ -110,10 +111,10 @@ def _frozen(other: Graph) -> Graph:
 
 
 def _initialising(graph: Graph, other: Graph, part: Graph) -> Restoring | None:
-    """Returns the run of a loader that initialises the tables in PART of OTHER; None if there are none.
+    """Returns the run of a loader that initialises the tables in `part` of `other`; None if there are none.
 
     Raises:
-        EditError: GRAPH is part of a model, whose loaders would not run it.
+        EditError: `graph` is part of a model, whose loaders would not run it.
     """
     theirs = serving_of(other)
     table = next((node for node in part.nodes() if is_table(node.op)), None)
@@ -130,12 +131,12 @@ def _initialising(graph: Graph, other: Graph, part: Graph) -> Restoring | None:
 def _add_signatures(
     graph: Graph, other: Graph, copied: NodeCopy, scope: str, connected: Collection[str], result: EditResult
 ) -> None:
-    """Gives the model of GRAPH the signatures of OTHER; RESULT says which, and which cannot be given."""
-    theirs = serving_of(other)
+    """Adds the signatures of `other` to the model of `graph`; `result` gets a line for each signature."""
+    theirs, name_of_other = serving_of(other), printable(other.source_name)
     if theirs is None or not theirs.called:
         return
     if graph.serving is None:
-        text = f"the signatures of {printable(other.source_name)} are left out: a GraphDef cannot hold signatures"
+        text = f"the signatures of {name_of_other} are left out: a GraphDef cannot hold signatures"
         result.notes.append(Remark(text, "no-signatures", signatures=list(theirs.called)))
         return
     mine = dict(graph.serving.signatures)
@@ -144,45 +145,33 @@ def _add_signatures(
     for key, served in theirs.called.items():
         own = f"{scope.replace('/', '_')}_{key}" if scope else key
         own = unique(own) if own in mine else own
-        inputs, outputs = _copied(served.inputs, at), _copied(served.outputs, at)
+        refs = [{name: parse_tensor(text) for name, text in side.items()} for side in (served.inputs, served.outputs)]
+        inputs, outputs = (
+            {name: Output(at[ref.node], ref.port).name for name, ref in side.items() if ref.node in at} for side in refs
+        )
         if not outputs or any("/" in name for name in (*served.inputs, *served.outputs)):
             why = "some of its tensors are not dense" if outputs else "it has no outputs"
-            text = f"the signature {quoted(key)} of {printable(other.source_name)} is left out: {why}"
+            text = f"the signature {quoted(key)} of {name_of_other} is left out: {why}"
             result.notes.append(Remark(text, "no-signature", signature=key))
             continue
         if connected:
-            inputs |= _reached(graph, inputs, outputs, {*at.values()})
+            inputs |= _further_inputs(graph, inputs, outputs, {*at.values()})
         mine[own] = Served(inputs, outputs, served.method)
         result.told.append(told(own, mine[own]))
-        lost = [name for name in served.inputs if name not in inputs]
-        for name in lost:
-            node = parse_tensor(served.inputs[name]).node
-            why = "is connected" if node in connected else "is not needed"
+        for name in (name for name in served.inputs if name not in inputs):
+            why = "is connected" if refs[0][name].node in connected else "is not needed"
             text = f"the signature {quoted(own)} has no input {quoted(name)}: it {why}"
             result.notes.append(Remark(text, "no-such-input", signature=own, name=name))
     graph.serving = graph.serving._replace(signatures=mine)
 
 
-def _copied(named: Mapping[str, str], at: Mapping[str, Node]) -> dict[str, str]:
-    """The tensors NAMED as they are called in the copy, without those that are not in it."""
-    refs = {name: parse_tensor(text) for name, text in named.items()}
-    return {name: Output(at[ref.node], ref.port).name for name, ref in refs.items() if ref.node in at}
-
-
-def _reached(
+def _further_inputs(
     graph: Graph, inputs: Mapping[str, str], outputs: Mapping[str, str], copies: Collection[Node]
 ) -> dict[str, str]:
-    """Further inputs of a signature: the placeholders, none of the COPIES, that OUTPUTS depend on."""
+    """Returns the placeholders of the model that the outputs of an imported signature depend on."""
     topology = topology_of(graph)
     given = {topology.code(graph.tensor(text)) for text in inputs.values()}
     above = topology.upstream([topology.id_of(graph.tensor(text).node) for text in outputs.values()], given=given)
     numbers = [n for n in topology.with_ops(UNSET_PLACEHOLDERS) if above[n] and topology.node(n) not in copies]
     found = map(topology.name, numbers)
     return {name: name for name in found if name not in inputs and name not in inputs.values()}
-
-
-def _placeholder(other: Graph, name: str) -> Node:
-    node = other[name.removesuffix(":0")]
-    if node.op not in PLACEHOLDERS:
-        raise no_placeholder(node)
-    return node
