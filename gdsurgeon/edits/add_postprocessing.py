@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.arguments import public
-from gdsurgeon.edits.claims import EditResult, Interface, Postprocessed
+from gdsurgeon.edits.claims import EditResult, SameGiven
 from gdsurgeon.edits.naming import naming, of_field, of_tensors
 from gdsurgeon.edits.node_copies import plan_copy
-from gdsurgeon.edits.parts import Mapped, bind, check_fits
+from gdsurgeon.edits.parts import Mapped, bind, check_fits, same_part
 from gdsurgeon.edits.replacing import hand_on
 from gdsurgeon.errors import EditError, Remark, printable, quoted
 from gdsurgeon.graph.graph import Graph
@@ -80,9 +80,11 @@ def add_postprocessing(graph: Graph, post: Graph, *, mapped: Sequence[Mapped] = 
         if new:
             hand_on(graph, name, [new.get(output, output) for output in node.outputs])
             intent.added.append(name)
-    interfaces = tuple(
-        Interface(b.called(names[b.node]), b.placeholder.name, b.result.name, b.called(raws[b.node])) for b in bindings
-    )
+    pairs = [(b.result.name, b.called(names[b.node])) for b in bindings]
+    inputs = {b.placeholder.name: b.called(raws[b.node]) for b in bindings}
+    kept = tuple((b.called(names[b.node]), b.called(raws[b.node])) for b in bindings)
+    part = same_part(post, inputs, pairs, intent.copied, "post")
+    claim = SameGiven({}, kept, "edited(x) == post(original(x))", parts=(part,))
     notes: list[str] = []
     for b in bindings:
         result, old, raw = b.result.node, names[b.node], raws[b.node]
@@ -94,7 +96,7 @@ def add_postprocessing(graph: Graph, post: Graph, *, mapped: Sequence[Mapped] = 
         if node not in results and (copy := intent.copied.get(node.name)):
             text = f"no signature returns {quoted(copy)}; the command signature can add this output"
             notes.append(Remark(text, "not-served", name=copy))
-    return EditResult(intent, (Postprocessed(post, interfaces),), warnings, notes + copied.notes(post))
+    return EditResult(intent, (claim,), warnings, notes + copied.notes(post))
 
 
 def _check_output(graph: Graph, node: Node) -> None:

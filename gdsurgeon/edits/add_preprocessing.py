@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from gdsurgeon.arguments import public
 from gdsurgeon.comparison.facts import Rewired
-from gdsurgeon.edits.claims import EditResult, Interface, Preprocessed
+from gdsurgeon.edits.claims import EditResult, SameGiven
 from gdsurgeon.edits.naming import naming, of_field, of_nodes
 from gdsurgeon.edits.node_copies import copy_in
-from gdsurgeon.edits.parts import Binding, Mapped, bind, check_fits, check_placeholder
+from gdsurgeon.edits.parts import Binding, Mapped, bind, check_fits, check_placeholder, same_part
 from gdsurgeon.edits.replacing import remove_unread
 from gdsurgeon.errors import EditError, Remark, printable, quoted
 from gdsurgeon.graph.graph import Graph
@@ -69,7 +69,8 @@ def add_preprocessing(graph: Graph, pre: Graph, *, mapped: Sequence[Mapped] = ()
             graph.replace_op(node, other.op, [] if node.op != other.op else None, attrs)
             intent.changed.append(node.name)
     intent.removed += remove_unread(graph, defaults)  # they would become outputs
-    interfaces = tuple(
-        Interface(b.node.name, b.placeholder.name, b.result.name, copied.output(b.result).name) for b in bindings
-    )
-    return EditResult(intent, (Preprocessed(pre, interfaces),), warnings, notes)
+    given = {b.node.name: copied.output(b.result).name for b in bindings}
+    pairs = [(b.result.name, given[b.node.name]) for b in bindings]
+    part = same_part(pre, {b.placeholder.name: b.node.name for b in bindings}, pairs, intent.copied, "pre")
+    claim = SameGiven(given, (), "edited(raw) == original(pre(raw))", parts=(part,))
+    return EditResult(intent, (claim,), warnings, notes)

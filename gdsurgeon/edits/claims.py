@@ -17,22 +17,6 @@ if TYPE_CHECKING:
     from gdsurgeon.runtime.differentiation.differentiator import Differentiator
 
 
-class Interface(NamedTuple):
-    """A name that the model serves and what stands behind it after an edit.
-
-    Attributes:
-        name: the input or output as it is called before and after.
-        part_input: the placeholder of the added graph that it corresponds to.
-        part_result: the tensor of the added graph that takes its place.
-        raw: where the model's own tensor can be found after the edit.
-    """
-
-    name: str
-    part_input: str
-    part_result: str
-    raw: str
-
-
 class Claim(Data):
     """What must hold between the graph before an edit and the graph after it.
 
@@ -228,14 +212,17 @@ class SameSites(Claim):
 
 @dataclass(eq=False, repr=False)
 class SamePart(Claim):
-    """What was added computes in the edited graph what it computes on its own.
+    """An added graph computes the same values in the edited graph as in isolation.
 
     Attributes:
-        part: the graph that was added.
-        inputs: for placeholders of it, the tensor of the edited graph that stands in their place.
-        outputs: pairs (tensor of the part, tensor of the edited graph) that are equal, bit for bit.
-        copies: nodes of the part and their copies.
-        in_place: whether it has to run on what the edited graph gives it; else any feeds will do where it does not.
+        part: the added graph.
+        inputs: for placeholders of `part`, the tensor of the edited graph that replaces them.
+        outputs: pairs (tensor of `part`, tensor of the edited graph) that are bit-identical. Those that belong to
+            `inputs` come first, in the same order.
+        copies: nodes of `part` and their copies.
+        in_place: whether `part` must run on the values of the edited graph; otherwise other values are possible.
+        role: ``pre`` or ``post`` for a graph before the inputs or after the outputs of a model. The results of such a
+            graph, or tensors of the model that depend on them, must be compared.
     """
 
     part: Graph
@@ -243,22 +230,7 @@ class SamePart(Claim):
     outputs: tuple[tuple[str, str], ...]
     copies: Mapping[str, str]
     in_place: bool = False
-
-
-@dataclass(eq=False, repr=False)
-class Preprocessed(Claim):
-    """``edited(raw)`` equals ``original(pre(raw))``, the two run apart."""
-
-    pre: Graph
-    inputs: tuple[Interface, ...]
-
-
-@dataclass(eq=False, repr=False)
-class Postprocessed(Claim):
-    """``edited(x)`` equals ``post(original(x))``, and the raw values are available under their new names."""
-
-    post: Graph
-    outputs: tuple[Interface, ...]
+    role: str = ""
 
 
 @dataclass(eq=False, repr=False)

@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gdsurgeon.analysis.queries.signature import input_nodes
+from gdsurgeon.analysis.queries.signature import input_nodes, output_nodes
 from gdsurgeon.analysis.shapes.inference import infer_shapes, shape_of_tensor
 from gdsurgeon.analysis.shapes.stated import compatible, describe, mismatch, stated_shape, typed
+from gdsurgeon.edits.claims import SamePart
 from gdsurgeon.errors import EditError, Remark, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import format_input, parse_tensor
@@ -41,6 +42,18 @@ class Binding(NamedTuple):
     def called(self, name: str) -> str:
         """The tensor with the same index of the node `name`."""
         return format_input(name, self.port)
+
+
+def same_part(
+    part: Graph, inputs: Mapping[str, str], results: Sequence[tuple[str, str]], copies: Mapping[str, str], role: str
+) -> SamePart:
+    """Returns the claim that `part`, the graph `role` of a model, computes its results and its other outputs there."""
+    pairs = dict(results)
+    for node in output_nodes(part):
+        for output in node.outputs if node.name in copies else ():
+            pairs.setdefault(output.name, format_input(copies[node.name], output.index))
+    others = [pair for pair in pairs.items() if pair not in results]
+    return SamePart(part, inputs, (*results, *others), copies, in_place=True, role=role)
 
 
 def bind(model: Graph, part: Graph, suffix: str, mapped: Sequence[Mapped]) -> list[Binding]:

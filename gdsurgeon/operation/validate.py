@@ -7,7 +7,6 @@ import time
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from functools import partial
 
 from gdsurgeon.analysis.checks.check import require_sound
 from gdsurgeon.arguments import Pairs, StrPath, pairs_of, path_of, public
@@ -18,8 +17,10 @@ from gdsurgeon.comparison.surroundings import changes_what_is_served, compare_su
 from gdsurgeon.container.container import Container
 from gdsurgeon.container.load import open_model, reads_of
 from gdsurgeon.container.wanted import Wanted
-from gdsurgeon.edits.claims import EditResult, Interface, Postprocessed, Preprocessed
-from gdsurgeon.edits.parts import Mapped, bind
+from gdsurgeon.edits.add_postprocessing import add_postprocessing
+from gdsurgeon.edits.add_preprocessing import add_preprocessing
+from gdsurgeon.edits.claims import EditResult
+from gdsurgeon.edits.parts import Mapped
 from gdsurgeon.errors import (
     EditError,
     GdsurgeonError,
@@ -35,18 +36,19 @@ from gdsurgeon.feeds.archive import load as load_archive
 from gdsurgeon.feeds.given import as_meant
 from gdsurgeon.feeds.overrides import Feeds, Shapes, overrides_of
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.served import node_of, tensor_meant
+from gdsurgeon.graph.load import from_bytes
+from gdsurgeon.graph.served import serving_of, tensor_meant
 from gdsurgeon.graph.serving import Served, Serving
 from gdsurgeon.operation.validate_request import ValidateRequest, check_request
-from gdsurgeon.proof.change import Change
+from gdsurgeon.proof.change import Change, opened_again
 from gdsurgeon.proof.engine import Engine
 from gdsurgeon.proof.executor import Executor, Refused, await_loaded
 from gdsurgeon.proof.models.compare_models import (
     ComparisonRequest,
     ModelComparison,
-    divergence_search,
     models_compared,
     optimized_again,
+    stem,
 )
 from gdsurgeon.proof.models.coverage import Coverage, coverage_of
 from gdsurgeon.proof.models.differences import GraphDifference, listed_differences, run_apart, summed_up
@@ -62,6 +64,7 @@ from gdsurgeon.text import counted, first_lines
 from gdsurgeon.values import Data
 from gdsurgeon.wire.output import OutputFile
 from gdsurgeon.wire.text import is_text_name, to_text
+from gdsurgeon.wire.write import read_chunks
 
 MOST_DETAILS = 100
 OPTIMIZED = "optimised original"
@@ -265,8 +268,9 @@ class _Validation:
         self.model = self._sound(request.model)
         self.overrides = as_meant(request.overrides, self.model)
         self.outputs = [tensor_meant(self.model, name) for name in request.outputs]
-        others = (request.other, request.pre, request.post)
-        self.other, self.pre, self.post = (self._sound(path) if path is not None else None for path in others)
+        self.other = self._sound(request.other) if request.other is not None else None
+        parts = [self._sound(path) if path is not None else None for path in (request.pre, request.post)]
+        self.composed = self._with_parts(*parts) if any(parts) else self.model
         self._compare_surroundings()
         self._run_to(request.level)
         self._check_surroundings()
@@ -363,7 +367,7 @@ class _Validation:
 
     def _graphs(self) -> list[tuple[str, Graph]]:
         other = self.model if self.request.devices else self.other
-        return [(ORIGINAL, self.model), *([(EDITED, other)] if other is not None else [])]
+        return [(ORIGINAL, self.composed), *([(EDITED, other)] if other is not None else [])]
 
     # -- running ------------------------------------------------------------------------------------------------
 
@@ -413,7 +417,7 @@ class _Validation:
             self._profile(engine)
             self._attribute(comparison, engine)
             raise
-        if not comparison.parts.taken:
+        if self.request.pre is None:
             self._cover(engine)
         if self.request.grappler:
             self._load(optimize=True)  # in the shapes that have been found to fit: kernels may not survive others
@@ -433,7 +437,7 @@ class _Validation:
     def _account(self, comparison: ModelComparison) -> None:
         """Looks for what no output has shown, in the graphs themselves."""
         change = comparison.context.change
-        found = compare_files(change.before, change.after, change.intent.renamed)
+        found = compare_files(self.model, change.after, change.intent.renamed)
         differences = listed_differences(found)
         if self.request.pre is not None or self.request.post is not None:
             # What stands around the model has no partner, and what reads it reads something else.
@@ -470,7 +474,7 @@ class _Validation:
         """Counts what the feeds of the model reached."""
         self.executor.progress(Event("searching"))
         try:
-            self.verdict.coverage = coverage_of(self.executor, self.model, engine.fed.get(ORIGINAL, {}))
+            self.verdict.coverage = coverage_of(self.executor, self.composed, engine.fed.get(ORIGINAL, {}))
         except Refused as refused:
             self.verdict.warnings.append(f"the coverage of the feeds is unknown: {printable(refused.text)}")
 
@@ -484,8 +488,8 @@ class _Validation:
                 self.outputs,
                 request.rtol or 0.0,
                 request.atol or 0.0,
-                Preprocessed(self.pre, self._ends(self.pre, "pre_map")) if self.pre is not None else None,
-                Postprocessed(self.post, self._ends(self.post, "post_map")) if self.post is not None else None,
+                self._equation(),
+                frozenset(self.composed.names()) - frozenset(self.model.names()),
                 judged=not request.devices or request.rtol is not None or request.atol is not None,
                 recording=self.recording,
             ),
@@ -508,20 +512,33 @@ class _Validation:
                     code="given-twice",
                     facts={"node": mine.node.name},
                 )
-        return Change(self.model, self.other, EditResult(intent), printable(self.other.source_name))
+        return Change(self.composed, self.other, EditResult(intent), printable(self.other.source_name))
 
-    def _ends(self, part: Graph, argument: str) -> tuple[Interface, ...]:
-        """What PART, which stands before or behind the model, takes and gives; ARGUMENT says it where names do not."""
-        is_front = argument == "pre_map"
-        suffix = "_preprocessed" if is_front else "_postprocessed"
-        mapped = self.request.pre_map if is_front else self.request.post_map
-        named = [item._replace(model=node_of(partial(tensor_meant, self.model), item.model)) for item in mapped]
+    def _equation(self) -> str:
+        """Returns the right side of the equation that is checked, such as ``post(model(pre(x)))``."""
+        inner = f"{stem(self.model)}({'pre(x)' if self.request.pre is not None else 'x'})"
+        return f"post({inner})" if self.request.post is not None else inner
+
+    def _with_parts(self, pre: Graph | None, post: Graph | None) -> Graph:
+        """Returns the model with the graph `pre` before its inputs and the graph `post` after its outputs.
+
+        Raises:
+            ValidationError: one of them does not fit; the facts contain the ``argument`` that can name its tensors.
+        """
+        out = opened_again(self.model)
+        argument = "pre_map"
         try:
-            bindings = bind(self.model, part, suffix, named)
+            if pre is not None:
+                add_preprocessing(out, pre, mapped=self.request.pre_map)
+            argument = "post_map"
+            if post is not None:
+                add_postprocessing(out, post, mapped=self.request.post_map)
         except EditError as error:
             facts = {**error.facts, "argument": argument}
             raise ValidationError(error.message, advice=error.advice, facts=facts, hint=error.hint) from error
-        return tuple(Interface(b.node.name, b.placeholder.name, b.result.name, "") for b in bindings)
+        composed = from_bytes(read_chunks(out.chunks()), self.model.source_name)
+        composed.serving = serving_of(out)
+        return composed
 
     # -- what is to blame ---------------------------------------------------------------------------------------
 
@@ -531,7 +548,7 @@ class _Validation:
         if not (request.first_divergence or request.reduce) or engine.failure is None:
             return
         self.executor.progress(Event("searching"))
-        search = divergence_search(comparison, engine.failure)
+        search = DivergenceSearch(comparison.context, comparison.trial, engine.failure)
         self.verdict.divergence = search.lockstep() if request.lockstep else search.first()
         if request.reduce is not None:
             self._reduce(search, self.verdict.divergence.guilty, request.reduce)

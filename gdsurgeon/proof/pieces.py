@@ -6,25 +6,20 @@ Where a claim cannot be joined with those before it, the graph between is the re
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
 from gdsurgeon.analysis.queries.signature import input_nodes, output_nodes
-from gdsurgeon.analysis.traversal.walks import depending_on
 from gdsurgeon.comparison.intent import Intent
 from gdsurgeon.edits.claims import (
     Claim,
     EditResult,
-    Interface,
-    Postprocessed,
-    Preprocessed,
     SameGiven,
     SameOutputs,
     SamePart,
     SameTensors,
     equation,
 )
-from gdsurgeon.errors import EditError, GdsurgeonError, NotValidatedError, ValidationError, printable, quoted
+from gdsurgeon.errors import EditError, GdsurgeonError, NotValidatedError, ValidationError, printable
 from gdsurgeon.feeds.given import check_names
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
@@ -34,7 +29,6 @@ from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.proof import Piece, Proof, merged
 from gdsurgeon.proof.prove import prove
 from gdsurgeon.proof.trial import EDITED, ORIGINAL, nodes_of
-from gdsurgeon.text import named
 from gdsurgeon.values import Data
 
 
@@ -79,7 +73,6 @@ def prove_pieces(
         said = overrides if is_whole else _said_of(overrides, steps, piece)
         try:
             proof = prove(executor, Change(before, after, result_of(piece)), said, meanwhile)
-            check_shown(piece, proof)
         except (EditError, NotValidatedError, ValidationError) as error:
             if len(piece) == 1:
                 error.place_at(_called(piece) if len(steps) > 1 else "")
@@ -217,37 +210,6 @@ def _claims(relation: Relation, before: Graph, intent: Intent, after: Graph) -> 
         yield SameTensors(tuple(names), dict(known))
 
 
-def check_shown(steps: Sequence[Step], proof: Proof) -> None:
-    """Whether the PROOF of a piece has compared what those of its steps must compare.
-
-    Raises:
-        NotValidatedError: a result of what was put behind the model was not, or nothing that depends on what was put
-            in front of it.
-    """
-    after, later = steps[-1].after, Intent()
-    compared = {*nodes_of(output.after for output in proof.compared)}
-    for step in reversed(steps):
-        for claim in step.result.claims:
-            if isinstance(claim, Postprocessed):
-                served = nodes_of(later.counterpart(interface.name) for interface in claim.outputs)
-                _check_compared([{name} for name in served if name in after], compared)
-            elif isinstance(claim, Preprocessed):
-                taken = nodes_of(later.counterpart(interface.raw) for interface in claim.inputs)
-                own = compared - {*step.result.intent.then(later).added}
-                _check_compared([depending_on(after, [name]) for name in taken], own)
-        later = step.result.intent.then(later)
-
-
-def _check_compared(wanted: Iterable[AbstractSet[str]], compared: AbstractSet[str]) -> None:
-    for names in wanted:
-        if compared.isdisjoint(names):
-            raise NotValidatedError(
-                f"{named(sorted(names), 3, quoted)} could not be compared",
-                code="nothing-comparable",
-                facts={"tensors": sorted(names)},
-            )
-
-
 # -- the claims of one edit ------------------------------------------------------------------------------------
 
 
@@ -269,10 +231,13 @@ def _same_outputs(out: Relation, claim: SameOutputs, _intent: Intent) -> bool:
 
 
 def _same_given(out: Relation, claim: SameGiven, _intent: Intent) -> bool:
-    out.same = None
     out.given |= claim.given
-    out.outputs, out.constants, out.sites = claim.outputs, dict(claim.constants), claim.sites
     out.parts += claim.parts
+    if any(part.role for part in claim.parts):
+        out.tensors.append(SameTensors(tuple(tensor for tensor, _ in claim.outputs)))
+        out.same = None if claim.given else SameOutputs()
+    else:
+        out.outputs, out.constants, out.sites, out.same = claim.outputs, dict(claim.constants), claim.sites, None
     return not (claim.copies or claim.beside or claim.as_written or claim.of_largest)
 
 
@@ -286,41 +251,11 @@ def _same_part(out: Relation, claim: SamePart, _intent: Intent) -> bool:
     return True
 
 
-def _preprocessed(out: Relation, claim: Preprocessed, intent: Intent) -> bool:
-    out.given |= {interface.name: interface.raw for interface in claim.inputs}
-    out.parts.append(_part(claim.pre, claim.inputs, intent, lambda i: i.name, lambda i: i.raw))
-    return True
-
-
-def _postprocessed(out: Relation, claim: Postprocessed, intent: Intent) -> bool:
-    out.tensors.append(SameTensors(tuple(interface.name for interface in claim.outputs)))
-    out.parts.append(_part(claim.post, claim.outputs, intent, lambda i: i.raw, lambda i: i.name))
-    return True
-
-
-def _part(
-    part: Graph,
-    interfaces: Sequence[Interface],
-    intent: Intent,
-    read: Callable[[Interface], str],
-    given: Callable[[Interface], str],
-) -> SamePart:
-    """That PART computes in the edited graph what it computes on its own: its results, and what else it gives."""
-    results = {interface.part_result: given(interface) for interface in interfaces}
-    for node in output_nodes(part):
-        for output in node.outputs if node.name in intent.copied else ():
-            results.setdefault(output.name, format_input(intent.copied[node.name], output.index))
-    inputs = {i.part_input: read(i) for i in interfaces}
-    return SamePart(part, inputs, tuple(results.items()), intent.copied, in_place=True)
-
-
 _RELATED: Mapping[type[Claim], Callable[..., bool]] = {
     SameOutputs: _same_outputs,
     SameGiven: _same_given,
     SameTensors: _same_tensors,
     SamePart: _same_part,
-    Preprocessed: _preprocessed,
-    Postprocessed: _postprocessed,
 }
 """What adds a claim to a relation, and whether it can be joined; those of other claims cannot."""
 

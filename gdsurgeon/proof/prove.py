@@ -15,8 +15,6 @@ from gdsurgeon.edits.claims import (
     Gradients,
     LikeReference,
     OwnVariables,
-    Postprocessed,
-    Preprocessed,
     RowByRow,
     SameGiven,
     SameOutputs,
@@ -31,7 +29,6 @@ from gdsurgeon.errors import NotValidatedError
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.proof.change import Change, with_restoring
-from gdsurgeon.proof.claims.composed import composed_trial
 from gdsurgeon.proof.claims.gradients import gradients_trial
 from gdsurgeon.proof.claims.own_variables import like_reference_trial, own_variables_trial
 from gdsurgeon.proof.claims.row_by_row import row_by_row_trial
@@ -189,8 +186,6 @@ _TRIALS: Mapping[type[Claim], Builder] = {
     SamePiece: same_piece_trial,
     SameSites: same_sites_trial,
     OwnVariables: own_variables_trial,
-    Preprocessed: composed_trial,
-    Postprocessed: composed_trial,
     LikeReference: like_reference_trial,
     Gradients: gradients_trial,
 }

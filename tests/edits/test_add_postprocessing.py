@@ -13,7 +13,7 @@ from support.meta_graphs import put, serving
 
 from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.edits.add_postprocessing import add_postprocessing
-from gdsurgeon.edits.claims import Interface, Postprocessed
+from gdsurgeon.edits.claims import SameGiven
 from gdsurgeon.edits.parts import Mapped
 from gdsurgeon.errors import GdsurgeonError
 from gdsurgeon.graph.graph import Graph
@@ -52,8 +52,9 @@ def test_the_result_is_served_under_the_old_name(tmp_path: Path) -> None:
     assert result.intent.added == ["logits"]
     assert [note.as_json() for note in result.notes] == [{"code": "renamed", "name": "logits", "found": "logits_raw"}]
     (claim,) = result.claims
-    assert isinstance(claim, Postprocessed)
-    assert claim.outputs == (("logits", "logits", "logits_postprocessed", "logits_raw"),)
+    assert isinstance(claim, SameGiven) and claim.outputs == (("logits", "logits_raw"),)
+    (added,) = claim.parts
+    assert added.inputs == {"logits": "logits_raw"} and added.outputs == (("logits_postprocessed", "logits"),)
     assert not part.is_changed
 
 
@@ -151,7 +152,8 @@ def test_one_of_several_outputs(port: int) -> None:
         node("logits", "IdentityN", outputs, T=["float32", "float32"]),
     ]
     result = expect(graph(*SPLIT), partial(add_postprocessing, post=post(), mapped=mapped), after)
-    assert result.claims[0].outputs == (Interface(tensor, "logits", "logits_postprocessed", raw),)
+    assert result.claims[0].outputs == ((tensor, raw),)
+    assert result.claims[0].parts[0].inputs == {"logits": raw}
 
 
 @pytest.mark.tensorflow

@@ -29,7 +29,7 @@ from support.graphs import (
 
 from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.edits.add_preprocessing import add_preprocessing
-from gdsurgeon.edits.claims import Preprocessed
+from gdsurgeon.edits.claims import SameGiven
 from gdsurgeon.edits.parts import Mapped
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
@@ -74,9 +74,10 @@ def test_what_read_the_placeholder_reads_the_result(tmp_path: Path) -> None:
         ("y", 0, "image", "image_preprocessed"), ("z", 0, "image", "image_preprocessed"),
     }  # fmt: skip
     (claim,) = result.claims
-    assert isinstance(claim, Preprocessed)
-    assert claim.pre is part
-    assert claim.inputs == (("image", "image", "image_preprocessed", "image_preprocessed"),)
+    assert isinstance(claim, SameGiven) and claim.given == {"image": "image_preprocessed"}
+    (added,) = claim.parts
+    assert added.part is part and added.inputs == {"image": "image"}
+    assert added.outputs == (("image_preprocessed", "image_preprocessed"),)
     assert not part.is_changed
 
 
@@ -125,8 +126,8 @@ def test_a_result_whose_name_is_taken() -> None:
     result = add_preprocessing(found, pre())
     assert inputs(found)["y"] == ["image_preprocessed_1", "w"]
     (claim,) = result.claims
-    assert isinstance(claim, Preprocessed)
-    assert claim.inputs[0].raw == "image_preprocessed_1"
+    assert isinstance(claim, SameGiven)
+    assert claim.given == {"image": "image_preprocessed_1"}
 
 
 def test_several_inputs_at_once() -> None:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.signature import input_nodes, output_nodes
-from gdsurgeon.analysis.shapes.inference import shape_of_tensor
+from gdsurgeon.analysis.shapes.inference import infer_shapes, shape_of_tensor
 from gdsurgeon.analysis.shapes.stated import compatible
 from gdsurgeon.analysis.traversal.decisions import deciding_nodes
 from gdsurgeon.analysis.traversal.topology import topology_of
@@ -23,14 +23,18 @@ from gdsurgeon.errors import (
     NotValidatedError,
     UsageError,
     ValidationError,
+    joined,
     printable,
     quoted,
 )
 from gdsurgeon.feeds.given import check_names
+from gdsurgeon.feeds.input_spec import InputSpec, input_spec
 from gdsurgeon.feeds.overrides import Overrides
+from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import format_input, parse_tensor
 from gdsurgeon.graph.node import Node
+from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.proof.change import Change
 from gdsurgeon.proof.claims.same_outputs import (
     barred_counterparts,
@@ -41,7 +45,7 @@ from gdsurgeon.proof.claims.same_outputs import (
 from gdsurgeon.proof.executor import await_loaded
 from gdsurgeon.proof.graphs import as_written, load_with, rewired
 from gdsurgeon.proof.plan import FetchPlan, plan_with
-from gdsurgeon.proof.proof import stated
+from gdsurgeon.proof.proof import Proof, stated
 from gdsurgeon.proof.subject import Subject, SubjectOptions
 from gdsurgeon.proof.trial import (
     DO_WITHOUT,
@@ -73,7 +77,8 @@ class Substitution(NamedTuple):
         graph: as it is in its file.
         claim: of which tensors it is given, and what is compared.
         deciding: pairs as in the outputs of the claim by which they are decided: compared where that can be done.
-        part: what the graph is called where it was added; '' where it is the original.
+        part: the name of the added graph; '' for the original.
+        role: as in `SamePart`.
     """
 
     key: str
@@ -81,6 +86,7 @@ class Substitution(NamedTuple):
     claim: SameGiven
     deciding: NamePairs = ()
     part: str = ""
+    role: str = ""
 
     @property
     def pairs(self) -> NamePairs:
@@ -116,7 +122,24 @@ def same_given_trial(context: TrialContext, claim: SameGiven) -> Trial:
         pair.excuse = claim.except_for.get(pair.before, "")
     if claim.except_for:
         trial.conditions = []
+    trial.conditions += [partial(_part_shown, change.before, claim, part) for part in claim.parts if part.role]
     return within_tolerance(context, trial)
+
+
+def _part_shown(before: Graph, claim: SameGiven, part: SamePart, proof: Proof) -> None:
+    """Raises NotValidatedError unless each result of `part`, or a tensor that depends on the result, was compared."""
+    compared = {output.after for output in proof.compared}
+    names = [output.before for output in proof.compared]
+    nodes = {*nodes_of(name for name in names if not name.startswith(("pre(", "post(")))}
+    for _, result in part.outputs[: len(part.inputs)]:
+        given = nodes_of(tensor for tensor, value in claim.given.items() if value == result)
+        if nodes.isdisjoint(depending_on(before, given)) if given else result not in compared:
+            name = (given or [result])[0]
+            reasons = [output.reason for output in proof.outputs if output.reason] + [why for _, why in proof.skipped]
+            what = "no output that depends on {name} could" if given else "{name} could not"
+            why = joined("; ", dict.fromkeys(reasons)) or "no output depends on it"
+            line = Line(f"{what} be compared: {{why}}", name=quoted(name), why=why)
+            raise NotValidatedError(line, code="nothing-comparable", facts={"node": name}, advice=DO_WITHOUT)
 
 
 def same_tensors_trial(context: TrialContext, claim: SameTensors) -> Trial:
@@ -137,7 +160,7 @@ def same_tensors_trial(context: TrialContext, claim: SameTensors) -> Trial:
 
 def same_part_trial(context: TrialContext, claim: SamePart) -> Trial:
     """The graph that was added, on its own."""
-    wanted = _of_part(claim, PART)
+    wanted = _of_part(context, claim, PART)
     if not claim.outputs:  # it computes nothing
         return Trial("", [], [], both_load(context.change))
     loads = _load_part(context, wanted)
@@ -147,6 +170,8 @@ def same_part_trial(context: TrialContext, claim: SamePart) -> Trial:
         trial = part_apart_trial(context, claim, PART)
     else:
         trial = _trial(context, wanted)
+        if claim.role:
+            trial.conditions.append(partial(_part_shown, claim.part, SameGiven({}, (), ""), claim))
         if claim.inputs and not claim.in_place:
             trial.runs = [replace(r, blame=_not_taken) if r.name == EDITED else r for r in trial.runs]
             trial.otherwise = partial(_apart, context, claim, loads)
@@ -154,11 +179,38 @@ def same_part_trial(context: TrialContext, claim: SamePart) -> Trial:
     return trial
 
 
-def _of_part(claim: SamePart, key: str) -> Substitution:
-    """The part of CLAIM, as KEY in the executor, given what the edited graph gives it."""
+def _of_part(context: TrialContext, claim: SamePart, key: str) -> Substitution:
+    """Returns the run of the part of `claim`, as `key` in the executor, on the values of the edited graph.
+
+    Raises:
+        NotValidatedError: the results of preprocessing or postprocessing are random.
+    """
     name = printable(os.path.basename(claim.part.source_name))
-    given = SameGiven(claim.inputs, claim.outputs, "", copies=claim.copies)
-    return Substitution(key, claim.part, given, part=name)
+    outputs = claim.outputs
+    if claim.role:
+
+        def is_random(tensor: str) -> bool:
+            plan = plan_with(context.executor.settings, claim.part, nodes_of([tensor]))
+            return bool(plan.random or plan.draws)
+
+        results = outputs[: len(claim.inputs)]
+        if any(is_random(tensor) for tensor, _ in results):
+            text = f"{printable(claim.part.source_name)} is random, so its results cannot be compared"
+            raise NotValidatedError(text, code="random-output", advice=DO_WITHOUT)
+        outputs = (*results, *(pair for pair in outputs[len(results) :] if not is_random(pair[0])))
+    given = SameGiven(claim.inputs, outputs, "", copies=claim.copies)
+    return Substitution(key, claim.part, given, part=name, role=claim.role)
+
+
+def _check_computed(part: SamePart, edited: Subject) -> None:
+    """Raises NotValidatedError if the run of the edited graph cannot return what `part` reads, or its results."""
+    places, reasons = edited.places(), dict(edited.plan.reasons)
+    for tensor in (*part.inputs.values(), *(after for _, after in part.outputs[: len(part.inputs)])):
+        if tensor not in places:
+            line = "the proof cannot compute {output} of {part}: {reason}"
+            reason = reasons.get(parse_tensor(tensor).node, "its value cannot be fetched")
+            facts = {"output": quoted(tensor), "part": printable(part.part.source_name), "reason": reason}
+            raise NotValidatedError(Line(line, **facts), code="nothing-comparable", advice=DO_WITHOUT)
 
 
 def _load_part(context: TrialContext, part: Substitution) -> dict[str, str]:
@@ -232,13 +284,17 @@ def _trial(context: TrialContext, wanted: Substitution) -> Trial:
     loads = dict.fromkeys(used, f"{change.called} does not load when it is rewired")
     parts = [wanted.part] if wanted.part else []
     for number, claim in enumerate(wanted.claim.parts):
-        part = _of_part(claim, f"{PART} {number}")
+        part = _of_part(context, claim, f"{PART} {number}")
         loads |= _load_part(context, part)
+        if part.role:
+            _check_computed(claim, edited)
         alone, found, left = _held_against(context, part, run, blame)
         alone.beside = EDITED if _is_fed(alone) else None
         runs.append(alone)
-        pairs, skipped = [*pairs, *found], [*skipped, *left]
-        parts.append(part.part)
+        first = [pair for pair in found if part.role and not pair.inside]
+        pairs = [*first, *pairs, *(pair for pair in found if pair not in first)]
+        skipped = [*skipped, *left]
+        parts += [] if part.role and f"{part.role}(" in wanted.claim.statement else [part.part]
     return Trial(
         wanted.claim.statement,
         runs,
@@ -284,8 +340,50 @@ def _edited(context: TrialContext, wanted: Substitution, key: str = EDITED, grap
     plan = plan_with(context.executor.settings, graph, nodes, trust_seeds=False)
     # Other outputs of these nodes are left alone: TensorFlow's optimiser may take them away.
     plan = plan.only({*tensors, *wanted.claim.given.values(), *wanted.claim.beside, *read, *plan.beside})
-    options = SubjectOptions(EDITED)
-    return Subject(context.executor, key, graph, plan=plan, overrides=_overrides(context), options=options)
+    nodes_taken = {context.after(name): change.before.find(name) for name in wanted.claim.given}
+    taken = {
+        name: input_spec(node)
+        for name, node in nodes_taken.items()
+        if name in plan.placeholders and node is not None and node.op in PLACEHOLDERS
+    }
+    sides = [side for spec in taken.values() if (side := _image_sides(spec.stated)) is not None]
+    options = SubjectOptions(EDITED, picture=sides[0] if sides else None)
+    subject = Subject(context.executor, key, graph, plan=plan, overrides=_overrides(context), options=options)
+    subject.specs = [
+        _fitting(graph, spec, taken[spec.name], wanted.claim.given[_before(change, spec.name)])
+        if spec.name in taken and not spec.given
+        else spec
+        for spec in subject.specs
+    ]
+    return subject
+
+
+def _image_sides(shape: Shape) -> tuple[int, int] | None:
+    """Returns the height and width of the images that an input accepts, for graphs that do not resize images."""
+    if shape is None or len(shape) not in (3, 4) or shape[-1] not in (1, 3, 4) or min(shape[-3:-1]) <= 0:
+        return None
+    return shape[-3], shape[-2]
+
+
+def _fitting(graph: Graph, spec: InputSpec, own: InputSpec, result: str) -> InputSpec:
+    """Returns `spec`, an input whose consumers read `result` now; the shapes that fit the original input are first.
+
+    Args:
+        graph: the edited graph.
+        spec: the input of the edited graph.
+        own: the input as it was in the original.
+        result: what the consumers read.
+    """
+    if len(spec.shapes) <= 1:
+        return spec
+    raw, read = graph[spec.name].output, graph.tensor(result)
+
+    def misfits(shape: tuple[int, ...]) -> bool:
+        return not compatible(infer_shapes(graph, {raw: shape}, wanted=[read]).shape(read), own.stated)
+
+    more = [shape for shape in own.shapes if compatible(shape, spec.stated)]
+    shapes = dict.fromkeys([*more, *spec.shapes] if spec.stated is None else [*spec.shapes, *more])
+    return spec._replace(shapes=tuple(sorted(shapes, key=misfits)))
 
 
 def _overrides(context: TrialContext) -> Overrides:
@@ -521,13 +619,18 @@ def _pairs(
     reasons = {**dict(reference.plan.reasons), **dict(edited.plan.reasons)}
     chance, mine, theirs = chance_reasons(edited.plan), reference.places(), edited.places()
     sites = frozenset(wanted.claim.sites)
+    results = dict(wanted.claim.outputs[: len(wanted.claim.given)]) if wanted.role else {}
     for inside, pairs in ((False, wanted.claim.outputs), (True, wanted.deciding)):
         for tensor, after in pairs:
             is_site = not inside and tensor in sites
+            before = tensor
+            if wanted.role:
+                before = f"{wanted.role}({after if wanted.role == 'post' and tensor in results else tensor})"
+                inside = wanted.role == "pre" and tensor in results
             if after in theirs and tensor in mine:
                 ends = Fetch(reference.name, tensor), Fetch(EDITED, after)
                 why = chance.get(after, "")
-                out.append(ComparedPair(tensor, after, *ends, reason=why, inside=inside or is_site, site=is_site))
+                out.append(ComparedPair(before, after, *ends, reason=why, inside=inside or is_site, site=is_site))
             elif not (inside or is_site):
                 reason = reasons.get(parse_tensor(after).node) or reasons.get(parse_tensor(tensor).node)
                 skipped.append((after, reason or "a value that cannot be fetched"))

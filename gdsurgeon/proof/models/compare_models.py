@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.analysis.shapes.stated import compatible
-from gdsurgeon.edits.claims import Postprocessed, Preprocessed
-from gdsurgeon.errors import UsageError, ValidationError, printable, quoted
+from gdsurgeon.errors import ValidationError, printable, quoted
 from gdsurgeon.feeds.input_spec import InputSpec, input_spec, overridden
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.names import format_input, parse_tensor
+from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.ops import dtypes
-from gdsurgeon.proof.claims.composed import PRE, Parts, parts_around, parts_trial
-from gdsurgeon.proof.claims.same_outputs import counterpart_pairs, deciding
-from gdsurgeon.proof.engine import Failure
-from gdsurgeon.proof.models.divergence import DivergenceSearch, ModelSide
+from gdsurgeon.proof.claims.same_outputs import (
+    counterpart_pairs,
+    deciding,
+    edited_plan,
+    edited_run,
+    original_run,
+    something_compared,
+)
 from gdsurgeon.proof.models.run_model import Recording
 from gdsurgeon.proof.plan import FetchPlan, Skipped, plan_with
-from gdsurgeon.proof.trial import EDITED, ORIGINAL, Trial, TrialContext, TrialState, chance_reasons, nodes_of
+from gdsurgeon.proof.subject import Subject
+from gdsurgeon.proof.trial import ORIGINAL, Trial, TrialContext, TrialState, both_load, chance_reasons, nodes_of
 from gdsurgeon.text import first_lines, near_miss
 
 OPTIMIZED_TOLERANCE = 1e-4
@@ -40,7 +44,8 @@ class ComparisonRequest(NamedTuple):
     Attributes:
         outputs: tensors of the model to compare; none: the outputs of both.
         rtol, atol: by how much floats may differ.
-        front, back: what stands before and behind the model.
+        around: the equation of the composed model, such as ``post(model(x))``; '' for the model itself.
+        ignored: nodes of the composed model whose outputs are not compared.
         judged: whether a difference is a failure; else it is only reported.
         recording: is told of each sample.
     """
@@ -48,55 +53,55 @@ class ComparisonRequest(NamedTuple):
     outputs: Sequence[str] = ()
     rtol: float = 0.0
     atol: float = 0.0
-    front: Preprocessed | None = None
-    back: Postprocessed | None = None
+    around: str = ""
+    ignored: Collection[str] = ()
     judged: bool = True
     recording: Recording | None = None
 
 
 class ModelComparison(NamedTuple):
-    """``other(x) = model(x)``, perhaps with a graph before and behind the model; whatever has no partner fails.
+    """The comparison of two models; fails for an input or output without a counterpart.
 
     Attributes:
-        context: the model as the original, the other one as the edited graph; the intent says which names of the one
-            are which of the other.
-        parts: what is run of the model, and of what stands around it.
-        trial: of the two.
+        context: the model as the original, and the other model as the edited graph. The intent pairs their names.
+        trial: the trial of both.
     """
 
     context: TrialContext
-    parts: Parts
     trial: Trial
 
 
 def models_compared(context: TrialContext, request: ComparisonRequest) -> ModelComparison:
-    """The comparison of two models.
+    """Returns the comparison of two models.
 
     Raises:
-        ValidationError: something has no partner in the other model, or fits no partner.
-        NotValidatedError: what stands before or behind cannot be run here.
+        ValidationError: an input or output has no counterpart in the other model, or does not fit the counterpart.
     """
     change = context.change
-    served = {i.name for i in request.back.outputs} if request.back is not None else set()
-    tensors = _tensors(context, request.outputs, served)
+    tensors = _tensors(context, request)
     inside = deciding(context, nodes_of(tensors)) if not request.outputs else []
-    plan = _plan(context, [*nodes_of([*tensors, *served]), *inside])
+    plan = _plan(context, [*nodes_of(tensors), *inside])
     if request.outputs:
-        plan = plan.only({*tensors, *served})
-    parts = parts_around(context, plan, request.front, request.back)
-    inputs = _paired_inputs(context, parts)
-    inner = f"{_stem(change.before)}({'pre(x)' if request.front is not None else 'x'})"
-    outer = f"post({inner})" if request.back is not None else inner
-    trial = parts_trial(context, parts, f"{_stem(change.after)}(x) == {outer}", inputs.extra, inputs.alone)
-    # Of what stands behind POST only what is served has a partner.
-    pairs = counterpart_pairs(context, plan, {*inside} - {*nodes_of(tensors)}, inputs.set_aside)
-    trial.pairs = [*trial.pairs, *(pair for pair in pairs if pair.before not in served)]
-    trial.rtol, trial.atol = request.rtol, request.atol
-    if not request.judged:
-        trial.judged, trial.steady = False, None
-    if request.recording is not None:
-        trial.each = partial(_note, request.recording)
-    return ModelComparison(context, parts, trial)
+        plan = plan.only({*tensors})
+    model = context.original(plan)
+    inputs = _paired_inputs(context, model)
+    edited = edited_run(context, model, edited_plan(context, plan), specs=inputs.extra, unfed=inputs.alone)
+    trial = Trial(
+        f"{stem(change.after)}(x) == {request.around or f'{stem(change.before)}(x)'}",
+        [original_run(context, model), edited],
+        counterpart_pairs(context, plan, {*inside} - {*nodes_of(tensors)}, inputs.set_aside),
+        both_load(change),
+        samples=model.calls,
+        rtol=request.rtol,
+        atol=request.atol,
+        conditions=[something_compared],
+        skipped=plan.reasons,
+        planned=plan,
+        steady=ORIGINAL if request.judged else None,
+        judged=request.judged,
+        each=partial(_note, request.recording) if request.recording is not None else None,
+    )
+    return ModelComparison(context, trial)
 
 
 def optimized_again(trial: Trial) -> Trial:
@@ -106,8 +111,7 @@ def optimized_again(trial: Trial) -> Trial:
 
 
 def _note(recording: Recording, state: TrialState, sample: int) -> None:
-    fed = state.fed[EDITED] if PRE in state.fed else state.fed[ORIGINAL]
-    recording.note(state.executor, sample, fed, state.subject(ORIGINAL))
+    recording.note(state.executor, sample, state.fed[ORIGINAL], state.subject(ORIGINAL))
 
 
 # -- pairing --------------------------------------------------------------------------------------------------
@@ -124,9 +128,9 @@ def _plan(context: TrialContext, outputs: Sequence[str]) -> FetchPlan:
     return plan.only({*plan.fetches} - barred.keys())
 
 
-def _tensors(context: TrialContext, wanted: Sequence[str], served: Collection[str]) -> list[str]:
+def _tensors(context: TrialContext, request: ComparisonRequest) -> list[str]:
     """What is compared, by the names in the model; a node stands for all of its outputs."""
-    model, other = context.change.before, context.change.after
+    model, other, wanted = context.change.before, context.change.after, request.outputs
     for name in wanted:
         model.tensor(name)
         node = parse_tensor(context.after(name.removesuffix(":0"))).node
@@ -141,14 +145,12 @@ def _tensors(context: TrialContext, wanted: Sequence[str], served: Collection[st
         return [name.removesuffix(":0") for name in wanted]
     intent = context.change.intent
     before = {parse_tensor(new).node: old for old, new in (*intent.renamed.items(), *intent.moved.items())}
-    mine = [node.name for node in output_nodes(model)]
+    mine = [node.name for node in output_nodes(model) if node.name not in request.ignored]
     theirs = [node.name for node in output_nodes(other)]
     partners = {name: before.get(name, name) for name in theirs}
     names = (context.change.name, mine), (printable(other.source_name), theirs)
     lonely = [f"{names[0][0]} returns {quoted(name)}" for name in mine if not context.has_after(name)]
-    lonely += [
-        f"{names[1][0]} returns {quoted(n)}" for n, old in partners.items() if old not in model and n not in served
-    ]
+    lonely += [f"{names[1][0]} returns {quoted(n)}" for n, old in partners.items() if old not in model]
     if lonely:
         raise ValidationError(
             f"{len(lonely)} output{'s have' if len(lonely) > 1 else ' has'} no counterpart in the other model:",
@@ -174,12 +176,10 @@ class _Inputs(NamedTuple):
     set_aside: dict[str, str]
 
 
-def _paired_inputs(context: TrialContext, parts: Parts) -> _Inputs:
+def _paired_inputs(context: TrialContext, model: Subject) -> _Inputs:
     """Sees to it that both take the same inputs, in shapes that both take."""
-    change, model = context.change, parts.model
-    mine = [*model.specs, *(parts.pre.specs if parts.pre is not None else [])]
+    change = context.change
     fed = {context.after(spec.name): spec for spec in model.specs}
-    fed |= {context.after(i.name): _named(mine, i.part_input) for i in parts.taken}
     variables = {context.after(variable.name) for variable in model.variables}
     plan = _other_plan(context, model.plan)
     chance = chance_reasons(plan)
@@ -189,7 +189,7 @@ def _paired_inputs(context: TrialContext, parts: Parts) -> _Inputs:
     for name in [*plan.placeholders, *(name for name in plan.defaults if name in fed)]:
         spec = overridden(input_spec(change.after[name]), context.overrides)
         if name in fed:
-            _fit(context, parts, fed[name], spec)
+            _fit(context, model, fed[name], spec)
         elif spec.given:
             extra.append(spec)
         else:
@@ -225,7 +225,7 @@ def _other_plan(context: TrialContext, plan: FetchPlan) -> FetchPlan:
     return plan_with(settings, other, outputs, undrawable=frozenset(own))
 
 
-def _fit(context: TrialContext, parts: Parts, mine: InputSpec, theirs: InputSpec) -> None:
+def _fit(context: TrialContext, model: Subject, mine: InputSpec, theirs: InputSpec) -> None:
     """Has the input be made in shapes that the other model takes too."""
     names = f"{quoted(mine.name)} of {context.change.name}", f"{quoted(theirs.name)} of {context.change.called}"
     if mine.dtype != theirs.dtype:
@@ -245,54 +245,9 @@ def _fit(context: TrialContext, parts: Parts, mine: InputSpec, theirs: InputSpec
     if stated is not None and theirs.stated is not None:
         stated = tuple(max(a, b) for a, b in zip(stated, theirs.stated, strict=True))
     fitted = mine._replace(shapes=tuple(shapes), stated=stated if stated is not None else theirs.stated)
-    for subject in (parts.model, parts.pre):
-        if subject is not None:
-            subject.specs = [fitted if spec is mine else spec for spec in subject.specs]
+    model.specs = [fitted if spec is mine else spec for spec in model.specs]
 
 
-def _named(specs: Sequence[InputSpec], name: str) -> InputSpec:
-    found = next((spec for spec in specs if spec.name == name), None)
-    if found is None:
-        raise UsageError(
-            f"the preprocessing graph has no input {quoted(name)}", code="no-such-input", facts={"node": name}
-        )
-    return found
-
-
-def _renamed(names: Mapping[str, str], tensor: str) -> str:
-    return names.get(tensor, tensor)
-
-
-def _stem(graph: Graph) -> str:
+def stem(graph: Graph) -> str:
     """A short name for a graph, in an equation."""
     return printable(os.path.splitext(os.path.basename(graph.source_name.rstrip("/")))[0]) or "model"
-
-
-# -- what is to blame -----------------------------------------------------------------------------------------
-
-
-def divergence_search(comparison: ModelComparison, failure: Failure) -> DivergenceSearch:
-    """The search for what is to blame for FAILURE of the comparison; the values are still there."""
-    context, parts = comparison.context, comparison.parts
-    intent = context.change.intent
-    back = {theirs: mine for mine, theirs in intent.renamed.items()}
-    moved = {theirs: mine for mine, theirs in intent.moved.items()}
-    served = {i.name: i.part_result for i in parts.served}
-    taken = {i.name: i.part_result for i in parts.taken}
-
-    def of_model(tensor: str) -> str | None:
-        ref = parse_tensor(tensor)
-        if ref.node in served:
-            return None
-        return moved.get(tensor) or format_input(back.get(ref.node, ref.node), ref.port)
-
-    def in_other(tensor: str) -> str:
-        return taken.get(tensor) or context.after(tensor)
-
-    sides = [ModelSide(ORIGINAL, parts.model.graph, failure.fed[ORIGINAL], of_model, in_other)]
-    for part, results, interfaces in ((parts.pre, {}, parts.taken), (parts.post, served, parts.served)):
-        if part is not None and part.name in failure.fed:
-            names = {i.part_input: i.name for i in interfaces}
-            renamed = partial(_renamed, results), partial(_renamed, names)
-            sides.append(ModelSide(part.key, part.graph, failure.fed[part.name], *renamed))
-    return DivergenceSearch(context, comparison.trial, failure, sides)

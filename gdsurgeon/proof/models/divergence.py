@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from math import prod
@@ -30,7 +30,7 @@ from gdsurgeon.proof.executor import Executor, Refused
 from gdsurgeon.proof.models.differences import node_differences
 from gdsurgeon.proof.plan import plan_with
 from gdsurgeon.proof.proof import agrees, difference
-from gdsurgeon.proof.subject import Feeds, fetching
+from gdsurgeon.proof.subject import fetching
 from gdsurgeon.proof.trial import (
     EDITED,
     ORIGINAL,
@@ -58,29 +58,10 @@ _LOOKED_AT = "looked at "
 
 
 class TensorPair(NamedTuple):
-    """A tensor of the graph that is SIDE in the executor, and its partner in the other model."""
+    """A tensor of the model and its counterpart in the other model."""
 
     before: str
     after: str
-    side: str = ORIGINAL
-
-
-class ModelSide(NamedTuple):
-    """A graph with which the other model is compared: the model itself, or what stands before or behind it.
-
-    Attributes:
-        key: its name in the executor.
-        graph: as it is in its file.
-        feeds: what it is fed.
-        partner: for a tensor of the other model the one of this graph, or None.
-        counterpart: what a tensor of this graph is called in the other model.
-    """
-
-    key: str
-    graph: Graph
-    feeds: Feeds
-    partner: Callable[[str], str | None]
-    counterpart: Callable[[str], str]
 
 
 class Guilty(NamedTuple):
@@ -150,14 +131,14 @@ class DivergenceSearch:
     Args:
         context: the two models, in the executor that has loaded all of the graphs.
         trial: of the two.
-        failure: of that trial; what its outputs that differ do not depend on is not looked at.
-        sides: the model, and what stands before and behind it.
+        failure: of that trial; only tensors that the different outputs depend on are compared.
     """
 
-    def __init__(self, context: TrialContext, trial: Trial, failure: Failure, sides: Sequence[ModelSide]) -> None:
+    def __init__(self, context: TrialContext, trial: Trial, failure: Failure) -> None:
         self.executor, self.change = context.executor, context.change
-        self.sides = {side.key: side for side in sides}
-        self.ends, self.feeds = failure.wrong, failure.fed[EDITED]
+        self.ends, self.feeds, self.model_feeds = failure.wrong, failure.fed[EDITED], failure.fed[ORIGINAL]
+        self._renamed = {theirs: mine for mine, theirs in self.change.intent.renamed.items()}
+        self._moved = {theirs: mine for mine, theirs in self.change.intent.moved.items()}
         self.rtol, self.atol = trial.rtol, trial.atol
         self.found = Divergence()
         self._groups = self._fetchable()
@@ -166,7 +147,7 @@ class DivergenceSearch:
 
     # -- what can be compared -----------------------------------------------------------------------------------
 
-    def _fetchable(self) -> dict[TensorPair, tuple[str, int, int]]:
+    def _fetchable(self) -> dict[TensorPair, tuple[int, int]]:
         """The pairs that can be fetched in both graphs, in topological order, and the runs that can fetch them."""
         graph = self.change.after
         topology = topology_of(graph)
@@ -180,25 +161,20 @@ class DivergenceSearch:
             if theirs.name not in self.feeds and (pair := self._paired(theirs.name)) is not None
         ]
         theirs = _fetches(self.executor, graph, [pair.after for pair in partners])
-        mine = {
-            key: _fetches(self.executor, side.graph, [pair.before for pair in partners if pair.side == key])
-            for key, side in self.sides.items()
-        }
+        mine = _fetches(self.executor, self.change.before, [pair.before for pair in partners])
         groups = {
-            pair: (pair.side, mine[pair.side][pair.before], theirs[pair.after])
+            pair: (mine[pair.before], theirs[pair.after])
             for pair in partners
-            if pair.after in theirs and pair.before in mine[pair.side]
+            if pair.after in theirs and pair.before in mine
         }
         self.found.left_out = len(partners) - len(groups)
         return groups
 
     def _paired(self, tensor: str) -> TensorPair | None:
-        """A tensor of the other model with its partner, of the first of the sides that has one."""
-        for key, side in self.sides.items():
-            mine = side.partner(tensor)
-            if mine is not None and _has(side.graph, mine) and mine not in side.feeds:
-                return TensorPair(mine, tensor, key)
-        return None
+        """Returns a tensor of the other model with its counterpart in the model; None if it has none, or it is fed."""
+        ref = parse_tensor(tensor)
+        mine = self._moved.get(tensor) or format_input(self._renamed.get(ref.node, ref.node), ref.port)
+        return TensorPair(mine, tensor) if _has(self.change.before, mine) and mine not in self.model_feeds else None
 
     def _chunks(self) -> Iterator[list[TensorPair]]:
         """The pairs in order, in chunks that fit into memory and whose tensors can be fetched in one run."""
@@ -304,18 +280,14 @@ class DivergenceSearch:
         None where it does not take them; without any it has to run.
         """
         fetches = dict.fromkeys([*pairs, *(read or ())])
-        sides = dict.fromkeys(pair.side for pair in fetches)
-        runs = [self._run(key, [pair.before for pair in fetches if pair.side == key]) for key in sides]
+        mine = self._run(ORIGINAL, [pair.before for pair in fetches])
         other = self._run(EDITED, [pair.after for pair in pairs])
-        other.fed = {**other.fed, **{p.after: Fetch(_LOOKED_AT + p.side, p.before) for p in read or ()}}
+        other.fed = {**other.fed, **{p.after: Fetch(mine.name, p.before) for p in read or ()}}
         other.optional = "end" if read is not None else ""
         trial = Trial(
             "",
-            [*runs, other],
-            [
-                ComparedPair(p.before, p.after, Fetch(_LOOKED_AT + p.side, p.before), Fetch(other.name, p.after))
-                for p in pairs
-            ],
+            [mine, other],
+            [ComparedPair(p.before, p.after, Fetch(mine.name, p.before), Fetch(other.name, p.after)) for p in pairs],
             {},
             lead=other.name,
             rtol=self.rtol,
@@ -331,8 +303,8 @@ class DivergenceSearch:
     def _run(self, key: str, tensors: list[str]) -> TrialRun:
         """A run of a graph on what it was fed, for TENSORS."""
         is_other = key == EDITED
-        graph = self.change.after if is_other else self.sides[key].graph
-        feeds: Mapping[str, FeedSource] = self.feeds if is_other else self.sides[key].feeds
+        graph = self.change.after if is_other else self.change.before
+        feeds: Mapping[str, FeedSource] = self.feeds if is_other else self.model_feeds
         name = self.change.called if is_other else self.change.name
         error = ValidationError if is_other else NotValidatedError
         return TrialRun(
@@ -367,8 +339,9 @@ class DivergenceSearch:
         pair = self._paired(node.name)
         if pair is None:
             return []
-        side = self.sides[pair.side]
-        return node_differences(side.graph[parse_tensor(pair.before).node], node, side.counterpart)
+        return node_differences(
+            self.change.before[parse_tensor(pair.before).node], node, self.change.intent.counterpart
+        )
 
     def _frontier(self, pair: TensorPair) -> tuple[tuple[TensorPair, ...], tuple[str, ...]]:
         """The nearest tensors above PAIR that are compared, and the nodes on the way to them."""
@@ -477,25 +450,22 @@ class _Starts:
     """The tensors at which the piece begins, in each of the graphs, and their values."""
 
     def __init__(self, search: DivergenceSearch, guilty: Guilty, without: set[str]) -> None:
-        side = guilty.tensor.side
         known = [pair for pair in search.pairs if pair.after not in without]
-        graph = search.sides[side].graph
-        mine = {pair.before: pair for pair in known if pair.side == side}
+        graph = search.change.before
+        mine = {pair.before: pair for pair in known}
         theirs = {pair.after: pair for pair in known}
         self.mine = [mine[name] for name in frontier(graph, guilty.tensor.before, mine)[0]]
         self.theirs = [theirs[name] for name in frontier(search.change.after, guilty.tensor.after, theirs)[0]]
         self.pairs = list(dict.fromkeys((*self.mine, *self.theirs)))
-        self.values: dict[TensorPair, Tensor] = {}
-        for key, reference in search.sides.items():
-            self.values |= _values(search.executor, reference, [p for p in self.pairs if p.side == key])
+        self.values = _values(search, self.pairs)
 
 
-def _values(executor: Executor, reference: ModelSide, pairs: list[TensorPair]) -> dict[TensorPair, Tensor]:
+def _values(search: DivergenceSearch, pairs: list[TensorPair]) -> dict[TensorPair, Tensor]:
     if not pairs:
         return {}
-    result = "inputs of the piece"
+    executor, result = search.executor, "inputs of the piece"
     try:
-        executor.wait(executor.run(reference.key, result, reference.feeds, [pair.before for pair in pairs]))
+        executor.wait(executor.run(ORIGINAL, result, search.model_feeds, [pair.before for pair in pairs]))
     except Refused as refused:
         raise NotValidatedError(
             f"the inputs of the subgraph cannot be computed in one run: {refused.text}", code="not-reduced"
@@ -506,12 +476,11 @@ def _values(executor: Executor, reference: ModelSide, pairs: list[TensorPair]) -
 
 
 def _piece(search: DivergenceSearch, guilty: Guilty, starts: _Starts) -> Reduced:
-    reference = search.sides[guilty.tensor.side]
     mine = _side(
-        reference.graph,
+        search.change.before,
         guilty.tensor.before,
         {p.before: starts.values[p] for p in starts.mine},
-        _tensors(search, reference.feeds),
+        _tensors(search, search.model_feeds),
     )
     theirs = _side(
         search.change.after,
