@@ -13,10 +13,9 @@ from gdsurgeon.feeds.infer.consumers import outlet_of, through_identities
 from gdsurgeon.feeds.infer.content import Content
 from gdsurgeon.feeds.infer.numbers import chance_setting, number_content, number_values, packed_numbers, setting_of
 from gdsurgeon.feeds.infer.shapes import candidate_shapes
-from gdsurgeon.feeds.infer.strings import string_content, table_keys
+from gdsurgeon.feeds.infer.strings import string_content, table_keys, text
 from gdsurgeon.feeds.make import encoded
 from gdsurgeon.feeds.make.numbers import numbers
-from gdsurgeon.feeds.make.texts import text
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.attrs import Shape, format_shape
 from gdsurgeon.graph.constants import Constant, constant

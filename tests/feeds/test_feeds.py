@@ -123,13 +123,11 @@ def test_what_is_decoded_is_fed_so_that_it_can_be(
 
 @pytest.mark.tensorflow
 def test_a_recording_has_the_rate_that_is_asked_for(executor: Executor) -> None:
-    assert spec_of(decoding("DecodeWav", desired_channels=1).graph()).content.shape == ()
-    for rate, found in ((44100, (44100,)), (-5, ())):
+    for rate, difference in ((44100, 0), (-5, 16005)):
         m = decoding("DecodeWav", desired_channels=1)
         m.const("rate", rate, "int32")
         m.node("off", "Sub", ["y:1", "rate"], T="int32")
-        assert spec_of(m.graph()).content.shape == found
-        assert returned(executor, m)["off"].numpy() == (0 if found else 16005)
+        assert returned(executor, m)["off"].numpy() == difference
 
 
 @pytest.mark.tensorflow

@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from gdsurgeon.errors import quoted
 from gdsurgeon.feeds.infer.consumers import Step
 
+Picture = tuple[int, int] | None
+"""The height and width of generated images; None: any."""
+
 
 class Content(NamedTuple):
-    """What goes into an input.
+    """The values that an input expects.
 
     Attributes:
-        kind: of numbers: ``number`` (nothing is known of them), ``pixels`` (0 to 255), ``unit`` (0 to 1), ``index``
-            (whole numbers below `bound`), ``sorted`` (such that never become smaller), ``coordinates`` (rows of them,
-            ascending), ``positions`` (0, 1, 2, ...), ``shape`` (the `choices`, or with -1 where there are others) or
-            ``setting`` (the `choices` in their order, the last again and again); of texts: ``jpeg``, ``png``, ``bmp``,
-            ``wav``, ``example``, ``sequence``, ``json``, ``base64``, ``compressed``, ``raw``, ``tensor``, ``csv``,
-            ``digits`` or ``text``; of both ``choice`` (one of `choices` by the seed) and ``none`` (cannot be made).
-        made: the generated value and the reason, in a few words; for ``none`` the value that the user has to give.
-        bound: for whole numbers, one more than the largest; 0 where nothing limits it.
-        choices: values that mean something.
-        grows: whether a setting may as well be one larger.
-        features: for ``example``, ``sequence`` and ``json`` the features, for ``csv`` the fields.
-        dtype: for ``raw``, ``tensor`` and ``digits`` the DataType of what is read out of the text.
-        shape: for ``raw`` and ``tensor`` the shape of that; for ``wav`` the sample rate, where that matters.
-        method: for ``compressed`` how, for ``csv`` what parts the fields, for ``raw`` whether it is ``big`` endian, for
-            ``shape`` the op that takes it.
-        inner: for ``base64``, ``compressed``, ``raw``, ``tensor`` and ``digits`` what is in the text.
+        kind: for numbers ``number`` (nothing is known), ``pixels`` (0 to 255), ``unit`` (0 to 1), ``index`` (whole
+            numbers below `bound`), ``sorted`` (ascending whole numbers), ``coordinates`` (ascending rows of them),
+            ``positions`` (0, 1, 2, ...), ``shape`` (the `choices`, or -1 and ones) or ``setting`` (the `choices` in
+            order, the last one repeated). For texts ``text`` or the name of a format; ``jpeg`` is encoded by
+            TensorFlow. For both ``choice`` (one of `choices`, by the seed) and ``none`` (cannot be generated).
+        made: the generated value and the reason, in a few words; for ``none`` the value that the user must give.
+        bound: for whole numbers, one more than the largest; 0: no limit.
+        choices: the values to choose from.
+        grows: whether a setting can be one larger.
+        features: of a tf.Example.
+        method: for ``shape`` the op that reads the shape.
+        make: for texts, returns the bytes for a seed and the size of images.
     """
 
     kind: str
@@ -36,20 +36,18 @@ class Content(NamedTuple):
     choices: tuple[Any, ...] = ()
     grows: bool = False
     features: tuple[Feature, ...] = ()
-    dtype: int = 0
-    shape: tuple[int, ...] = ()
     method: str = ""
-    inner: tuple[Content, ...] = ()
+    make: Callable[[int, Picture], bytes] | None = None
 
 
 class Feature(NamedTuple):
-    """A feature of a tf.Example or tf.SequenceExample, or a field of a line.
+    """A feature of a tf.Example or tf.SequenceExample.
 
     Attributes:
-        key: its name.
-        dtype: float32, int64 or string; of a field any.
-        length: values, in each step of a list.
-        content: the kind of the values.
+        key: the name.
+        dtype: float32, int64 or string.
+        length: the number of values, in each step of a list.
+        content: the values.
         is_list: whether it is a feature list of a tf.SequenceExample.
     """
 
@@ -61,5 +59,5 @@ class Feature(NamedTuple):
 
 
 def for_step(what: str, step: Step) -> str:
-    """WHAT is fed, with the consumer that it is for."""
+    """Returns `what` with the consumer that expects it."""
     return f"{what}, for {step.op} {quoted(step.name)}"
