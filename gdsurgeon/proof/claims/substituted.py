@@ -136,9 +136,9 @@ def _part_shown(before: Graph, claim: SameGiven, part: SamePart, proof: Proof) -
         if nodes.isdisjoint(depending_on(before, given)) if given else result not in compared:
             name = (given or [result])[0]
             reasons = [output.reason for output in proof.outputs if output.reason] + [why for _, why in proof.skipped]
-            what = "no output that depends on {name} could" if given else "{name} could not"
             why = joined("; ", dict.fromkeys(reasons)) or "no output depends on it"
-            line = Line(f"{what} be compared: {{why}}", name=quoted(name), why=why)
+            subject = f"no output that depends on {quoted(name)} could" if given else f"{quoted(name)} could not"
+            line = Line("{subject} be compared: {why}", subject=subject, why=why)
             raise NotValidatedError(line, code="nothing-comparable", facts={"node": name}, advice=DO_WITHOUT)
 
 
