@@ -1,4 +1,4 @@
-"""What edits promise: the claims that the proof by execution checks, and what an edit returns."""
+"""The claims of edits, which the proof tests by execution, and the result that an edit returns."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 
 class Claim(Data):
-    """What must hold between the graph before an edit and the graph after it.
+    """A property of the graphs before and after an edit.
 
-    Every claim includes that an output which is not downstream of the edit is bit-identical.
+    Every claim includes that an output is bit-identical if it does not depend on the edit.
     """
 
 
 @dataclass(eq=False, repr=False)
 class Unchanged(Claim):
-    """Nothing beyond: it loads, it runs, what the edit does not reach is bit-identical.
+    """The edited graph loads and runs; outputs that do not depend on the edit are bit-identical.
 
     Attributes:
-        measured: whether the proof says how far the outputs that the edit reaches are from what they were.
+        measured: whether the proof measures how much the other outputs differ.
     """
 
     measured: bool = False
@@ -42,18 +42,18 @@ class SameOutputs(Claim):
     Attributes:
         rtol, atol: |a - b| <= atol + rtol * max(|a|, |b|) for floats; 0 and 0: bit for bit.
         of_largest: max |a - b| <= of_largest * max |a|, where a is the tensor of the original; replaces rtol and atol.
-        except_for: outputs, by their names before, for which that is not claimed, and why.
-        may_differ: whether the outputs of `except_for` are compared nevertheless, and a difference is accepted.
-        also: nodes of the graph before whose outputs are compared as well, those that have a counterpart.
-        even_alone: whether it is enough that the edited graph runs, where the original does not.
-        as_written: whether calls of functions are kept from optimising these by themselves.
-        judged: whether a difference is a failure; else it is measured, and all that is claimed is that it runs.
-        deployed: whether both are compared as they are deployed, too: optimised by TensorFlow, within a tolerance. Bit
-            for bit they are equal without the kernels of oneDNN at the latest, which depend on more than a node.
-        idle: random nodes of the graph before of which it does not matter what they draw: nothing is left to chance
-            that depends on these alone.
-        as_graphs: whether the comparison of the graphs shows the claim where nothing of it can be compared by running.
-        finite: tensors of the graph before; if one of them is infinite or NaN, nothing is claimed.
+        except_for: outputs that the claim excludes, by their names before the edit, with the reason.
+        may_differ: whether the outputs of `except_for` are compared nevertheless; a difference is accepted.
+        also: nodes of the original whose outputs are also compared if they have a counterpart.
+        even_alone: whether it is enough that the edited graph runs if the original does not run.
+        as_written: whether function calls are run without their own optimization.
+        judged: whether a difference is an error; otherwise differences are measured, and the graph must only run.
+        deployed: whether the graphs are also compared after TensorFlow optimizes them, within a tolerance. Outputs that
+            differ by rounding must be bit-identical without the kernels of oneDNN, which do not depend only on the
+                node.
+        idle: random nodes of the original whose values do not matter; outputs that depend only on them are not random.
+        as_graphs: whether the comparison of the graphs is enough if no output can be compared by execution.
+        finite: tensors of the original; if one of them is infinite or NaN, the claim states nothing.
     """
 
     rtol: float = 0.0
@@ -72,26 +72,25 @@ class SameOutputs(Claim):
 
 
 class SameShapes(Claim):
-    """Every output has the dtype and the shape of its counterpart; what it holds is not meant to be the same."""
+    """Every output has the dtype and the shape of its counterpart; values are not compared."""
 
 
 @dataclass(eq=False, repr=False)
 class SameGiven(Claim):
-    """The edited graph gives what the original gives if some of its tensors have other values.
+    """The edited graph returns the values of the original if some tensors of the original get other values.
 
     Attributes:
-        given: for each such tensor of the original, the tensor of the edited graph whose value it is to have.
-        outputs: pairs (tensor of the original, tensor of the edited graph) that are equal then, bit for bit. One
-            that is given as well has the value that the original computes; what reads it reads what is given.
-        copies: nodes of the original and those of the edited graph that play their part: what one is fed, the other
-            is fed.
-        statement: that as an equation, for people.
-        beside: tensors of the edited graph that must be there in the same run.
-        constants: values (serialised AttrValues) that constants of the edited graph have.
-        parts: graphs that were added, each held against what it gives on its own for what it is given there.
-        sites: tensors of the original among `outputs` that are none, and are compared for what was done there.
+        given: for each such tensor of the original, the tensor of the edited graph that replaces its value.
+        outputs: pairs (tensor of the original, tensor of the edited graph) that are bit-identical then. The value of a
+            tensor that is also in `given` is the value that the original computes; its consumers read the given value.
+        statement: the claim as an equation, for people.
+        copies: nodes of the original and nodes of the edited graph that get the same feeds.
+        beside: tensors of the edited graph that the same run must compute.
+        constants: expected values (serialised AttrValues) of constants of the edited graph.
+        parts: added graphs; each one is compared with its copy in the edited graph.
+        sites: tensors among `outputs` that are inner tensors at which the edit changed the computation.
         of_largest, as_written, deployed, as_graphs: as in `SameOutputs`.
-        except_for: tensors of the original that are compared, and may differ, and why.
+        except_for: tensors of the original that are compared and may differ, with the reason.
     """
 
     given: Mapping[str, str]
@@ -111,11 +110,11 @@ class SameGiven(Claim):
 
 @dataclass(eq=False, repr=False)
 class OwnVariables(Claim):
-    """Two parts of the edited graph have variables apart: what the one gives is the same whatever the other's hold.
+    """Two parts of the edited graph have separate variables: values of one part do not change outputs of the other.
 
     Attributes:
-        assigned: pairs (what assigns to a variable of the one part, what assigns to its counterpart in the other).
-        outputs: pairs (tensor of the one part, its counterpart).
+        assigned: pairs (node that assigns a variable of one part, its counterpart in the other part).
+        outputs: pairs (tensor of one part, its counterpart).
         statement: for people.
     """
 
@@ -125,25 +124,28 @@ class OwnVariables(Claim):
 
 
 def on_purpose(claims: Sequence[Claim]) -> tuple[Claim, ...]:
-    """CLAIMS, but for those of equal values: an edit changes values on purpose, and how far they moved is measured."""
+    """Returns `claims` without the claims of equal values, for edits that change values on purpose.
+
+    How much the values change is measured instead.
+    """
     equal = (Unchanged, SameOutputs, SameShapes, SamePiece, SameSites)
     return (*(claim for claim in claims if not isinstance(claim, equal)), Unchanged(measured=True))
 
 
 def equation(given: Sequence[str], tail: str = "") -> str:
-    """The statement of a `SameGiven`: the original on the same inputs, and on what is GIVEN of it besides, in words."""
+    """Returns the statement of a `SameGiven`: the original gets the same inputs and the values in `given`."""
     shown = ["x", *given[:3], *(["..."] if len(given) > 3 else [])]
     return f"edited(x) == original({', '.join(shown)}{tail})"
 
 
 @dataclass(eq=False, repr=False)
 class RowByRow(Claim):
-    """The edited graph, given a batch, gives for each row what the original gives for it alone.
+    """Given a batch, the edited graph returns for each row the values that the original returns for this row.
 
     Attributes:
         inputs: the inputs whose first dimension is the batch.
-        rows: how many times what the original takes the edited graph is given.
-        alone: whether a row is run on the edited graph, too: the original does not take what that takes.
+        rows: the batch size, as a multiple of the batch size of the original.
+        alone: whether rows also run on the edited graph, because the original does not accept them.
     """
 
     inputs: tuple[str, ...]
@@ -153,11 +155,11 @@ class RowByRow(Claim):
 
 @dataclass(eq=False, repr=False)
 class SameTensors(Claim):
-    """Tensors that an edit reads, and does not reach, have the values that they had.
+    """Tensors that an edit reads, but does not change, have the values that they had.
 
     Attributes:
         tensors: of the original.
-        given: as in `SameGiven`: what the original is given for that.
+        given: tensors of the original with other values, as in `SameGiven`.
     """
 
     tensors: tuple[str, ...]
@@ -166,11 +168,11 @@ class SameTensors(Claim):
 
 @dataclass(eq=False, repr=False)
 class SamePiece(Claim):
-    """A piece of the graph that another has taken the place of gives the same, whatever it is given.
+    """Nodes that replace a part of the graph return the values of this part, for any input.
 
     Attributes:
-        inputs: the tensors that the piece read, by the names that they have before and after.
-        outputs: pairs (tensor of the piece before, tensor in its place).
+        inputs: the tensors that the part reads; their names do not change.
+        outputs: pairs (tensor of the original, tensor that replaces it).
         rtol, atol: as in `SameOutputs`.
     """
 
@@ -181,14 +183,14 @@ class SamePiece(Claim):
 
 
 class Site(NamedTuple):
-    """A place in a graph where something else computes what was computed there.
+    """A place in the graph at which different nodes compute the same values.
 
     Attributes:
-        inputs: the tensors that it reads, by the names that they have before and after.
-        outputs: pairs (tensor of the graph before, tensor in its place), one at least.
-        channels: the axis of the outputs along which channels are that are computed apart from each other, by products
-            and sums: then each is held against its own largest element, on large numbers as well; None: none.
-        any_rows: whether the inputs may have more rows along their first axis than they have in the graph.
+        inputs: the tensors that the site reads; their names do not change.
+        outputs: pairs (tensor of the original, tensor that replaces it), at least one.
+        channels: the axis of channels that are products and sums, computed separately. Each channel is then compared
+            with its own largest element, also on large numbers. None: no such axis.
+        any_rows: whether the inputs may have more rows than they have in the graph.
     """
 
     inputs: tuple[str, ...]
@@ -199,11 +201,11 @@ class Site(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class SameSites(Claim):
-    """Sites give, each by itself, what they gave, whatever they read: numbers of either sign, small ones and others.
+    """Each site returns in isolation the values of the original, for positive and negative, small and large numbers.
 
     Attributes:
-        sites: at most `gdsurgeon.edits.sites.AT_ONCE`, none of which reads what another one gives.
-        of_largest: as in `SameOutputs`; where a site has channels, of the largest element of the same channel.
+        sites: at most `gdsurgeon.edits.sites.AT_ONCE`; no site reads a tensor that a different site computes.
+        of_largest: as in `SameOutputs`; for a site with channels, of the largest element of the same channel.
     """
 
     sites: tuple[Site, ...]
@@ -235,12 +237,12 @@ class SamePart(Claim):
 
 @dataclass(eq=False, repr=False)
 class LikeReference(Claim):
-    """A graph that was added gives what its user has from elsewhere.
+    """An added graph returns the values that the user recorded.
 
     Attributes:
         part: the graph.
         pairs: (placeholder, tensor that is compared).
-        archive: an .npz file with values of both, by their names, for each sample as feeds are.
+        archive: an .npz file with the values of both, by name, for each sample as in archives of feeds.
         rtol, atol: as in `SameOutputs`.
     """
 
@@ -253,16 +255,15 @@ class LikeReference(Claim):
 
 @dataclass(eq=False, repr=False)
 class Gradients(Claim):
-    """Nodes that were added give the gradients that TensorFlow itself makes of the original; its outputs are the same.
+    """Added nodes compute the gradients that TensorFlow itself computes for the original; other outputs are the same.
 
     Attributes:
         ys, xs, grad_ys: tensors of the original; see `gdsurgeon.edits.add_gradients.add_gradients`.
-        names: the nodes of the results, one for each of XS.
-        scope: the name scope of the nodes that were added.
-        differentiator: what can be asked for TensorFlow's own gradients, a
-            `gdsurgeon.runtime.differentiation.differentiator.Differentiator`; None: whoever asks has to make one.
-        budget: bytes that a run of the gradients is to take at most.
-        rtol, atol: by how much the gradients may differ; 0 and 0: not by a bit.
+        names: the nodes of the results, one for each of `xs`.
+        scope: the name scope of the added nodes.
+        differentiator: computes TensorFlow's own gradients; None: the proof starts one.
+        budget: the bytes that a run of the gradients may allocate.
+        rtol, atol: by how much the gradients may differ; 0 and 0: bit for bit.
     """
 
     ys: tuple[str, ...]
@@ -277,7 +278,7 @@ class Gradients(Claim):
 
 
 class Stage(NamedTuple):
-    """One of the edits of which an edit consists: the graph BEFORE it, as it is written, and its RESULT."""
+    """One of several edits inside an edit: the graph before it, as it is written, and its result."""
 
     before: Graph
     result: EditResult
@@ -285,21 +286,21 @@ class Stage(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class EditResult(Data):
-    """What an edit returns.
+    """The result of an edit.
 
     Attributes:
-        intent: what was done.
-        claims: what it promises; the proof by execution checks them.
-        warnings: what somebody should know, a line each.
-        notes: what was decided on the way, a line each (names that were made unique, ...).
+        intent: the changes.
+        claims: the claims, which the proof tests by execution.
+        warnings: for the user, one line each.
+        notes: decisions of the edit, one line each, such as names that were made unique.
         told: further entries of the summary.
-        facts: what else the report says, by name; JSON.
-        inside: what was done in the bodies of functions, by the names of these: the bodies as graphs, and the results.
-        asked: what was asked of the edit, where that was kept.
-        stages: where it consists of several edits, each of these: they are accounted for one by one. What was asked of
-            the last is what was asked of the whole.
-        decided: what else its specification is told, by name: what was decided by facts that this does not work out a
-            second time, such as shapes.
+        facts: further values of the report by name; JSON.
+        inside: the changes in functions, by the name of the function: its body as a graph, and the result.
+        asked: the request, if it was recorded.
+        stages: the edits that this edit consists of; each one is checked separately. The request of the last one is the
+            request of the whole edit.
+        decided: further arguments of the specification, by name: facts that the specification does not derive itself,
+            such as shapes.
     """
 
     intent: Intent
@@ -322,7 +323,7 @@ class EditResult(Data):
 
 
 def checked_result(result: object, edit: Callable[..., object]) -> EditResult:
-    """RESULT, which EDIT has returned. Raises UsageError: it is none."""
+    """Returns `result`, which `edit` returned. Raises UsageError if it is not an EditResult."""
     if isinstance(result, EditResult):
         return result
     name = getattr(edit, "__name__", "the edit")

@@ -1,4 +1,4 @@
-"""The claims of an edit that has something else compute what was computed, at places of the graph all over."""
+"""The claims of edits that change the computation at many places of a graph."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from gdsurgeon.edits.claims import Claim, SameOutputs, SameSites, Site
 from gdsurgeon.graph.names import parse_tensor
 
 AT_ONCE = 16
-"""Sites of one trial: what they read and give is in memory together."""
+"""The number of sites in one trial: all their inputs and outputs are in memory together."""
 MOST_GROUPS = 8
 LARGEST_FED = 32
-"""What the numbers do not reach on which a site is run by itself."""
+"""The limit of the numbers on which a site runs in isolation."""
 
 
 def site_claims(sites: Sequence[Site], of_largest: float) -> tuple[Claim, ...]:
-    """That all outputs and what each of SITES gives are what they were, and so for the sites by themselves.
+    """Returns the claims that all outputs and the outputs of all sites are the same, also for each site in isolation.
 
     Args:
-        sites: all places where something else is computed; of very many, the first are run by themselves.
+        sites: all places at which the computation changed; if there are very many, only the first run in isolation.
         of_largest: by how much a tensor may differ, as a part of its own largest element.
     """
     outputs = SameOutputs(of_largest=of_largest, may_differ=True, also=nodes_of_sites(sites))
@@ -26,18 +26,18 @@ def site_claims(sites: Sequence[Site], of_largest: float) -> tuple[Claim, ...]:
 
 
 def nodes_of_sites(sites: Iterable[Site]) -> tuple[str, ...]:
-    """The nodes whose outputs SITES give, by their names before."""
+    """Returns the nodes that compute the outputs of `sites` in the original."""
     return tuple(dict.fromkeys(parse_tensor(old).node for site in sites for old, _ in site.outputs))
 
 
 def claims_apart(sites: Iterable[Site], of_largest: float, most: int | None = None) -> list[SameSites]:
-    """What is claimed of SITES by themselves; MOST: claims, that is, groups of sites that are run together."""
+    """Returns the claims about `sites` in isolation; `most` limits the number of claims."""
     groups = _apart([site for site in sites if site.inputs], most)
     return [SameSites(tuple(group), of_largest) for group in groups]
 
 
 def _apart(sites: Iterable[Site], most: int | None) -> list[list[Site]]:
-    """SITES in groups; in none of them one reads what another gives, for that is fed then and not computed."""
+    """Returns `sites` in groups without dependencies: an output of a site cannot be fed and computed in one run."""
     groups: list[tuple[list[Site], set[str], set[str]]] = []
     for site in sites:
         read, given = {*site.inputs}, {name for pair in site.outputs for name in pair}

@@ -10,7 +10,7 @@ from gdsurgeon.errors import GdsurgeonError, Line, NotValidatedError, Validation
 from gdsurgeon.feeds.input_spec import input_seed
 from gdsurgeon.feeds.make.numbers import numbers, numbers_of_all_sizes
 from gdsurgeon.ops.dtypes import FLOAT16, FLOAT32, FLOAT64
-from gdsurgeon.proof.executor import Executor, Refused, await_loaded
+from gdsurgeon.proof.executor import ORIGINAL, Executor, Refused, await_loaded
 from gdsurgeon.proof.models.profile import MeasuredGraph
 from gdsurgeon.proof.proof import (
     MOST_SHOWN_BYTES,
@@ -100,8 +100,8 @@ class Engine:
         self.proof.skipped = list(trial.skipped)
         plans = [run.subject.plan.unproven for run in trial.runs]
         self.proof.unproven = {name: plan[name] for plan in plans for name, _ in trial.skipped if name in plan}
-        if trial.planned is not None:
-            self.proof.note_chance(trial.planned)
+        if trial.lead == ORIGINAL and trial.runs:
+            self.proof.note_chance(trial.runs[0].subject.plan)
         self.fed: dict[str, Feeds] = {}
         self.failure: Failure | None = None
         self._runs = {run.name: run for run in (*trial.earlier, *trial.runs)}

@@ -1,6 +1,8 @@
-"""Proves edits that followed each other, in as few pieces as can be.
+"""Proves a sequence of edits, in as few pieces as possible.
 
-Where a claim cannot be joined with those before it, the graph between is the reference for what follows.
+A claim relates the values of two graphs. Claims can be joined: if the second edit replaces a tensor, and the first edit
+replaced a tensor as well, both tensors of the first graph have other values, by their names in the last graph. If a
+claim cannot be joined with the claims before it, the graph before its edit is the reference for the next piece.
 """
 
 from __future__ import annotations
@@ -41,15 +43,15 @@ def prove_pieces(
     each: bool,
     meanwhile: Callable[[], object] = lambda: None,
 ) -> Proof:
-    """Checks by execution what is claimed of STEPS.
+    """Tests the claims of `steps` by execution.
 
     Args:
         executor: is loading the graph before the first step as ORIGINAL.
         steps: the edits, in order.
-        load_last: has it load the graph after the last step as EDITED.
-        overrides: what the user says of feeds, by the names before the first edit or after the last one.
-        each: prove one edit after the other.
-        meanwhile: called, perhaps several times, while TensorFlow is busy.
+        load_last: makes the executor load the graph after the last step as EDITED.
+        overrides: the user's feeds, by the names before the first edit or after the last one.
+        each: prove each edit separately.
+        meanwhile: is called, perhaps several times, while TensorFlow is busy.
 
     Raises:
         ValidationError, NotValidatedError, UsageError: see `prove`.
@@ -77,7 +79,7 @@ def prove_pieces(
             if len(piece) == 1:
                 error.place_at(_called(piece) if len(steps) > 1 else "")
                 raise
-            # What cannot be shown of all of them may be shown of each, and what is wrong is the doing of one.
+            # Each edit alone may be provable, and then the error names the wrong edit.
             pieces[:0] = [[step] for step in piece]
             is_whole = False
             executor.load_again(ORIGINAL)
@@ -94,19 +96,19 @@ def prove_pieces(
 
 
 def _called(piece: Sequence[Step]) -> str:
-    """What PIECE is called: ``fix.gds:3``, or ``fix.gds:3 to 5``."""
+    """Returns the name of a piece in messages: ``fix.gds:3``, or ``fix.gds:3 to 5``."""
     first, last = piece[0].called, piece[-1].called
     return first if len(piece) == 1 else f"{first} to {last.rpartition(':')[2]}"
 
 
 def _check_known(overrides: Overrides, steps: Sequence[Step]) -> None:
-    """Raises UsageError where something is said of what is an input neither before nor after."""
+    """Raises UsageError if an override has a name that is not an input before or after the edits."""
     names = [node.name for graph in (steps[0].before, steps[-1].after) for node in input_nodes(graph)]
     check_names(overrides, list(dict.fromkeys(names)))
 
 
 def _said_of(overrides: Overrides, steps: Sequence[Step], piece: Sequence[Step]) -> Overrides:
-    """What is said of the inputs of PIECE, by the names that they have there."""
+    """Returns the overrides of the inputs of a piece, by their names in this piece."""
     start = next(number for number, step in enumerate(steps) if step is piece[0])
     earlier, later = Intent(), Intent()
     for step in steps[:start]:
@@ -122,14 +124,14 @@ def _said_of(overrides: Overrides, steps: Sequence[Step], piece: Sequence[Step])
 
 @dataclass(eq=False, repr=False)
 class Relation(Data):
-    """What is claimed of two graphs, in the one form in which claims can be joined.
+    """The claims about two graphs, in the form in which they can be joined.
 
     Attributes:
-        same: the claim that all outputs are the same; None where something is given.
+        same: the claim that all outputs are the same; None if tensors get other values.
         given, outputs, constants, sites: as in `SameGiven`.
-        parts: that were added.
-        tensors: that were read.
-        also: nodes of the first graph of which the same holds as of outputs, as in `SameOutputs`.
+        parts: added graphs.
+        tensors: tensors that an edit read and did not change.
+        also: nodes of the first graph that are compared like outputs, as in `SameOutputs`.
     """
 
     same: SameOutputs | None = None
@@ -143,40 +145,38 @@ class Relation(Data):
 
 
 def joined_steps(steps: Sequence[Step]) -> list[list[Step]]:
-    """STEPS in as few pieces as can be: what the steps of one promise is a claim about its first and last graph."""
-    pieces: list[list[Step]] = []
-    known: tuple[Relation, Intent] | None = None
-    for step in steps:
-        relation, intent = relation_of(step.result), step.result.intent
-        both = _joined(*known, relation, intent) if known is not None and relation is not None else None
-        if both is not None:
-            pieces[-1].append(step)
-            known = both
-        else:
-            pieces.append([step])
-            known = None if relation is None else (relation, intent)
-    return pieces
+    """Returns `steps` in as few pieces as possible; the claims of a piece relate its first and its last graph."""
+    return [piece for piece, _, _ in _joined_pieces(steps)]
 
 
 def result_of(steps: Sequence[Step]) -> EditResult:
-    """What STEPS, a piece of `joined_steps`, come to: what they intend and claim of the first graph and the last."""
+    """Returns the intent and the claims of a piece of `joined_steps` about its first and its last graph."""
     if len(steps) == 1:
         return steps[0].result
-    known: tuple[Relation, Intent] | None = None
-    for step in steps:
-        relation, intent = relation_of(step.result), step.result.intent
-        assert relation is not None
-        known = (relation, intent) if known is None else _joined(*known, relation, intent)
-        assert known is not None
-    relation, intent = known  # type: ignore[misc]
+    ((_, relation, intent),) = _joined_pieces(steps)
+    assert relation is not None
     return EditResult(intent, tuple(_claims(relation, steps[0].before, intent, steps[-1].after)))
 
 
+def _joined_pieces(steps: Sequence[Step]) -> list[tuple[list[Step], Relation | None, Intent]]:
+    """Returns the pieces of `joined_steps`, each with its claims and its intent; None: claims that cannot be joined."""
+    pieces: list[tuple[list[Step], Relation | None, Intent]] = []
+    for step in steps:
+        relation, intent = relation_of(step.result), step.result.intent
+        piece, known, done = pieces[-1] if pieces else ([], None, Intent())
+        both = _joined(known, done, relation, intent) if known is not None and relation is not None else None
+        if both is not None:
+            pieces[-1] = ([*piece, step], *both)
+        else:
+            pieces.append(([step], relation, intent))
+    return pieces
+
+
 def _claims(relation: Relation, before: Graph, intent: Intent, after: Graph) -> Iterable[Claim]:
-    """RELATION of the graphs BEFORE and AFTER as claims, as few as can be."""
+    """Returns the claims that `relation` consists of, as few as possible."""
     also = [output.name for node in relation.also if node in before for output in before[node].outputs]
     lost, given = frozenset(intent.removed), {*nodes_of(relation.given)}
-    served = {node.name for node in output_nodes(before)} - lost - given  # they are compared in any case
+    served = {node.name for node in output_nodes(before)} - lost - given  # outputs are always compared
     tensors: dict[tuple[tuple[str, str], ...], dict[str, None]] = {}
     for claim in [*relation.tensors, SameTensors(tuple(also), relation.given)]:
         for tensor in claim.tensors:
@@ -194,7 +194,7 @@ def _claims(relation: Relation, before: Graph, intent: Intent, after: Graph) -> 
             f"{printable(old)} := {'its value' if new in relation.constants else printable(new)}"
             for old, new in relation.given.items()
         ]
-        # In one trial, what the edited graph gives is computed once for all.
+        # In one trial, the edited graph runs only once for all parts.
         within = [part for part in parts if part.in_place and part.outputs]
         parts = [part for part in parts if not (part.in_place and part.outputs)]
         yield SameGiven(
@@ -214,60 +214,42 @@ def _claims(relation: Relation, before: Graph, intent: Intent, after: Graph) -> 
 
 
 def relation_of(result: EditResult) -> Relation | None:
-    """What RESULT claims; None where that cannot be joined with what others claim."""
+    """Returns the claims of an edit as a relation; None if they cannot be joined with other claims."""
     out = Relation()
+    same: SameOutputs | None = SameOutputs()
     for claim in result.claims:
-        add = _RELATED.get(type(claim))
-        if add is None or not add(out, claim, result.intent):
+        if isinstance(claim, SameTensors):
+            out.tensors.append(claim)
+        elif isinstance(claim, SamePart):
+            out.parts.append(claim)
+        elif isinstance(claim, SameOutputs):
+            if not claim.judged or claim.rtol or claim.atol or claim.of_largest or claim.except_for:
+                return None
+            same, out.also = claim, claim.also
+        elif isinstance(claim, SameGiven):
+            if claim.copies or claim.beside or claim.as_written or claim.of_largest:
+                return None
+            out.given |= claim.given
+            out.parts += claim.parts
+            if any(part.role for part in claim.parts):
+                out.tensors.append(SameTensors(tuple(tensor for tensor, _ in claim.outputs)))
+                same = None if claim.given else same
+            else:
+                out.outputs, out.constants, out.sites, same = claim.outputs, dict(claim.constants), claim.sites, None
+        else:
             return None
-    if out.same is None and not out.given and not any(isinstance(claim, SameGiven) for claim in result.claims):
-        out.same = SameOutputs()
+    out.same = same
     return out
-
-
-def _same_outputs(out: Relation, claim: SameOutputs, _intent: Intent) -> bool:
-    out.same, out.also = claim, claim.also
-    return claim.judged and not (claim.rtol or claim.atol or claim.of_largest or claim.except_for)
-
-
-def _same_given(out: Relation, claim: SameGiven, _intent: Intent) -> bool:
-    out.given |= claim.given
-    out.parts += claim.parts
-    if any(part.role for part in claim.parts):
-        out.tensors.append(SameTensors(tuple(tensor for tensor, _ in claim.outputs)))
-        out.same = None if claim.given else SameOutputs()
-    else:
-        out.outputs, out.constants, out.sites, out.same = claim.outputs, dict(claim.constants), claim.sites, None
-    return not (claim.copies or claim.beside or claim.as_written or claim.of_largest)
-
-
-def _same_tensors(out: Relation, claim: SameTensors, _intent: Intent) -> bool:
-    out.tensors.append(claim)
-    return True
-
-
-def _same_part(out: Relation, claim: SamePart, _intent: Intent) -> bool:
-    out.parts.append(claim)
-    return True
-
-
-_RELATED: Mapping[type[Claim], Callable[..., bool]] = {
-    SameOutputs: _same_outputs,
-    SameGiven: _same_given,
-    SameTensors: _same_tensors,
-    SamePart: _same_part,
-}
-"""What adds a claim to a relation, and whether it can be joined; those of other claims cannot."""
 
 
 # -- the claims of two -----------------------------------------------------------------------------------------
 
 
 def _joined(first: Relation, done: Intent, later: Relation, then: Intent) -> tuple[Relation, Intent] | None:
-    """What two edits claim one after the other; None where the later one alters what the first has added."""
+    """Returns the claims and the intent of two edits together; None if the second changes additions of the first."""
     whole, names = done.then(then), _Names(done, later, then)
     if not {*whole.removed}.isdisjoint([*whole.renamed.values(), *whole.added]):
-        return None  # what is gone would be taken for what has its name now
+        return None  # a removed node has the name of a new node
     if any(names.stood_for(tensor) is None for tensor in later.given):
         return None
     if any(map(names.is_gone, _read_by(first))) or any(names.is_gone(new) for p in first.parts for _, new in p.outputs):
@@ -302,12 +284,12 @@ def _joined(first: Relation, done: Intent, later: Relation, then: Intent) -> tup
 
 
 class _Names:
-    """What tensors are called in the graph before two edits, between them, and behind them.
+    """The names of tensors before two edits, between them, and after them.
 
     Args:
-        done: what the first edit has done.
-        later: what the second one claims.
-        then: what that has done.
+        done: the intent of the first edit.
+        later: the claims of the second edit.
+        then: the intent of the second edit.
     """
 
     def __init__(self, done: Intent, later: Relation, then: Intent) -> None:
@@ -318,22 +300,24 @@ class _Names:
         self._made = {*done.added, *(parse_tensor(tensor).node for tensor in done.moved.values())}
 
     def seen(self, tensor: str) -> str:
-        """What is read in the end where TENSOR was read between."""
+        """Returns the tensor that the consumers of `tensor`, a tensor between the edits, read in the end."""
         return self._given.get(tensor) or self.now(tensor)
 
     def is_gone(self, tensor: str) -> bool:
-        """Whether nothing has the value of TENSOR, which there was between."""
+        """Returns whether the second edit removed the value of `tensor`, a tensor between the edits."""
         return parse_tensor(tensor).node in self._gone and tensor not in self._then.moved
 
     def stood_for(self, tensor: str) -> str | None:
-        """What TENSOR was before, where whatever reads it read that: not a value alone is the same."""
+        """Returns the tensor before the edits whose consumers read `tensor` between them; None if it does not exist."""
         return self.origin(tensor) if parse_tensor(tensor).node not in self._made else None
 
 
 def _tensors_before(first: Relation, before: dict[str, str], whole: Intent, names: _Names) -> list[SameTensors]:
-    """What the first edit claims of tensors: they are what they were, where what is BEFORE them is given, too.
+    """Returns the claims of the first edit about tensors, with the values that both edits replace.
 
-    One that is given itself is held against what it is by itself; one that was frozen is a constant by now.
+    A tensor that is replaced itself is compared with its own value. The claim about a frozen tensor is dropped, because
+    it
+    is a constant.
     """
     out: list[SameTensors] = []
     for claim in first.tensors:
@@ -348,10 +332,11 @@ def _tensors_before(first: Relation, before: dict[str, str], whole: Intent, name
 def _tensor_between(
     first: Relation, done: Intent, tensor: str, beside: Mapping[str, str], names: _Names
 ) -> list[SameTensors]:
-    """What is claimed of TENSOR (before the first edit) where the second one says that it has not changed it.
+    """Returns the claim of the second edit that it did not change `tensor`, by the name before the first edit.
 
-    What the second one gives is behind it, but for what is BESIDE it; of what the first one gives, it is held against
-    what that is by itself.
+    The second edit replaces only tensors after `tensor`, except those in `beside`. If the first edit replaced `tensor`,
+    it
+    is compared with its own value.
     """
     given = {**beside, **{old: names.now(new) for old, new in first.given.items()}}
     given.pop(tensor, None)
@@ -361,7 +346,7 @@ def _tensor_between(
 
 
 def _is_of_a_part(parts: list[SamePart], names: _Names, tensor: str) -> bool:
-    """Whether TENSOR, of the graph between, came with one of PARTS, which then says what it is."""
+    """Returns whether `tensor`, between the edits, belongs to one of `parts`; adds it to the outputs of this part."""
     ref, now = parse_tensor(tensor), names.now(tensor)
     for place, part in enumerate(parts):
         if now in (new for _, new in part.outputs):
@@ -374,7 +359,7 @@ def _is_of_a_part(parts: list[SamePart], names: _Names, tensor: str) -> bool:
 
 
 def _read_by(relation: Relation) -> Iterable[str]:
-    """The tensors of the edited graph that stand for others, or are read by what was added."""
+    """Yields the tensors of the edited graph that replace other tensors, or that added graphs read."""
     yield from relation.given.values()
     for part in relation.parts:
         yield from part.inputs.values()

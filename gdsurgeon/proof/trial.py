@@ -1,4 +1,4 @@
-"""A trial: which graphs are run, what each is fed, which tensors are compared, and what that has to show."""
+"""The data of a trial: the runs of graphs, their feeds, the pairs of tensors to compare, and the conditions."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from gdsurgeon.runtime.tensor import Tensor
 
 
 class TrialContext(NamedTuple):
-    """What a claim is made into a trial with.
+    """The arguments of a function that builds the trial of a claim.
 
     Attributes:
         executor: is loading the original and the edited graph.
         change: the two graphs.
-        overrides: what the user says of feeds, by the names before the edit or after it.
+        overrides: the user's feeds, by the names before or after the edit.
     """
 
     executor: Executor
@@ -39,15 +39,15 @@ class TrialContext(NamedTuple):
     overrides: Overrides
 
     def after(self, tensor: str) -> str:
-        """What TENSOR of the original is called in the edited graph."""
+        """Returns the name in the edited graph of a tensor of the original."""
         return self.change.intent.counterpart(tensor)
 
     def has_after(self, tensor: str) -> bool:
-        """Whether the edited graph has the counterpart of TENSOR's node."""
+        """Returns whether the edited graph has the counterpart of the node of `tensor`."""
         return parse_tensor(self.after(tensor)).node in self.change.after
 
     def overrides_before(self) -> Overrides:
-        """The overrides by the names before the edit. Raises UsageError where a name is no input."""
+        """Returns the overrides by the names before the edit. Raises UsageError if a name is not an input."""
         change = self.change
         known = dict.fromkeys(node.name for node in input_nodes(change.before))
         after = {new: old for old, new in change.intent.renamed.items() if old in known and new not in known}
@@ -57,7 +57,7 @@ class TrialContext(NamedTuple):
         return overrides.only(known)
 
     def original(self, plan: FetchPlan, options: SubjectOptions | None = None) -> Subject:
-        """The original, run as PLAN says."""
+        """Returns the original, to be run according to `plan`."""
         overrides, graph, after = self.overrides_before(), self.change.before, self.change.after
         subject = Subject(self.executor, ORIGINAL, graph, plan=plan, overrides=overrides, options=options)
         partners = {name: after.find(parse_tensor(self.after(name)).node) for name in subject.optional}
@@ -67,7 +67,7 @@ class TrialContext(NamedTuple):
         return subject
 
     def original_runs(self) -> bool:
-        """Whether the original runs on feeds made for it."""
+        """Returns whether the original runs on feeds that are generated for it."""
         subject = Subject(self.executor, ORIGINAL, self.change.before)
         try:
             subject.initialize()
@@ -80,9 +80,10 @@ class TrialContext(NamedTuple):
         return bool(runs)
 
     def barred(self, fetches: Iterable[str]) -> dict[str, str]:
-        """The fetches whose counterparts must not be run, and why: they may reach outside, or wait for ever.
+        """Returns the fetches whose counterparts must not run: they access files, or can block forever.
 
-        A counterpart that v1 control flow may leave without a value is run: the original returned a value there.
+        The values are the reasons. A counterpart in a v1 branch may have no value. It is run nevertheless, because the
+        original returned a value.
         """
         nodes = {name: parse_tensor(self.after(name)).node for name in fetches}
         outputs = [node for node in dict.fromkeys(nodes.values()) if node in self.change.after]
@@ -95,28 +96,28 @@ class TrialContext(NamedTuple):
 
 
 class Fetch(NamedTuple):
-    """A tensor that a run has given: TENSOR of the graph of RUN."""
+    """A tensor that the run `run` returns."""
 
     run: str
     tensor: str
 
 
 class SameFeed(NamedTuple):
-    """What another run, begun before, was fed as NAME."""
+    """The feed `name` of an earlier run."""
 
     run: str
     name: str
 
 
 class AnyNumbers(NamedTuple):
-    """Numbers of either sign and some size in the place of floats that a run has given; anything else as it is.
+    """Random positive and negative numbers instead of floats that a run returns; other values are not replaced.
 
     Attributes:
-        fetch: these floats.
-        of_all_sizes: whether half of them are small: between 1/8 and 2; the rest goes on to 32.
-        large: of these, whether they are a million times as large.
-        rows: of these, how many there are at least before the last axis: as often as that takes they are more along the
-            first one.
+        fetch: the floats.
+        of_all_sizes: whether half of the numbers are between 1/8 and 2, and the others between 2 and 32.
+        large: with `of_all_sizes`, whether they are a million times as large.
+        rows: with `of_all_sizes`, the least product of all dimensions except the last. The first dimension is enlarged
+            until the shape has as many.
     """
 
     fetch: Fetch
@@ -126,7 +127,7 @@ class AnyNumbers(NamedTuple):
 
 
 class StackedFeeds(NamedTuple):
-    """What RUNS, begun before, were fed as NAME: the rows of a batch, in this order."""
+    """The feeds `name` of several earlier runs, joined to a batch in this order."""
 
     runs: tuple[str, ...]
     name: str
@@ -139,11 +140,11 @@ class RunRefusal(NamedTuple):
     """A run that TensorFlow refuses.
 
     Attributes:
-        text: its reason, printable; '' where no feed could be made.
-        error: the error to be raised where that is nobody's fault.
-        bound: what was fed by the trial.
+        text: the reason, printable; '' if no feed could be generated.
+        error: the error to raise if the edit is not the cause.
+        bound: the feeds that the trial determined.
         omitted: optional runs that were left out before.
-        node: the node at which it fails, '' where that is not said.
+        node: the node that fails; '' if TensorFlow does not report one.
     """
 
     text: str
@@ -154,7 +155,7 @@ class RunRefusal(NamedTuple):
 
 
 Blame = Callable[[RunRefusal], GdsurgeonError]
-"""What to raise for a run that TensorFlow refuses."""
+"""Returns the error for a run that TensorFlow refuses."""
 
 
 @dataclass
@@ -162,17 +163,15 @@ class TrialRun:
     """A run of a graph in each sample.
 
     Attributes:
-        subject: the graph and what is fetched of it; it makes the feeds that `fed` does not name.
-        fed: what is fed besides: given, or from runs that begin before this one.
-        accused: what the graph is called in messages where it is the one on trial, at fault if it does not run; '': it
-            was not edited.
-        blame: what is raised where TensorFlow refuses it, where that is another error.
-        beside: the run with which this one begins at once; TensorFlow then works on both. One that is accused is to
-            take what that one takes: a batch of two that it refuses is a failure.
-        reported_as: for inputs the names in the report, where these are not their own; None: they are not reported.
-        turned: whether on every other sample what comes from other runs is first tried with its elements in reverse.
-        optional: what becomes of a run that is refused: '' raises, 'omit' goes on without it from there on, 'end' ends
-            the samples.
+        subject: the graph and its fetches; it generates the feeds that are not in `fed`.
+        fed: further feeds: values, or tensors of earlier runs.
+        accused: for the edited graph, its name in messages: if it does not run, the edit is wrong. '' for other graphs.
+        blame: returns the error if TensorFlow refuses the run; None: the default error.
+        beside: a run that starts at the same time. An edited graph must accept the batch size of that run.
+        reported_as: names of inputs in the report, if they differ; None: the inputs are not reported.
+        turned: whether every other sample first reverses the elements of feeds that come from other runs.
+        optional: the result of a refusal: '' raises an error, 'omit' continues without this run, 'end' ends the
+            samples.
     """
 
     subject: Subject
@@ -186,21 +185,21 @@ class TrialRun:
 
     @property
     def name(self) -> str:
-        """What it is called in the trial."""
+        """The name of the run in the trial."""
         return self.subject.name
 
     @property
     def is_to_take_as_much(self) -> bool:
-        """Whether it is at fault if it refuses a batch that the run takes beside which it begins."""
+        """Whether the run must accept each batch that the run in `beside` accepts."""
         return bool(self.beside and self.accused)
 
     @property
     def called(self) -> str:
-        """What its graph is called in messages."""
+        """The name of the graph in messages."""
         return self.accused or printable(self.subject.graph.source_name)
 
     def error(self, refusal: RunRefusal) -> GdsurgeonError:
-        """The error for a run that is refused."""
+        """Returns the error for a refused run."""
         if self.blame is not None:
             return self.blame(refusal)
         text = f"{self.called} does not run: {refusal.text}"
@@ -213,12 +212,12 @@ class TrialRun:
 
 
 class Recorded(NamedTuple):
-    """Values that were recorded of a tensor, one for each sample.
+    """Recorded values of a tensor, one for each sample.
 
     Attributes:
-        tensor: its name.
+        tensor: the name.
         values: arrays.
-        called: what the records are called in messages.
+        called: the name of the recording in messages.
     """
 
     tensor: str
@@ -226,7 +225,7 @@ class Recorded(NamedTuple):
     called: str
 
     def of_sample(self, sample: int, dtype: int) -> Tensor:
-        """The value as a tensor of DTYPE. Raises ValidationError where it is of another kind."""
+        """Returns a value as a tensor of `dtype`. Raises ValidationError if the value has a different kind."""
         try:
             return of_dtype(self.values[sample], dtype)
         except (TypeError, ValueError) as error:
@@ -235,7 +234,7 @@ class Recorded(NamedTuple):
 
 
 class Stacked(NamedTuple):
-    """What TENSOR is in each of RUNS, which are fed the rows of a batch: what it has to be for the batch."""
+    """The values of `tensor` in several runs, one for each row of a batch: the expected value for the batch."""
 
     runs: tuple[str, ...]
     tensor: str
@@ -246,16 +245,16 @@ class ComparedPair:
     """Two tensors that are compared.
 
     Attributes:
-        before, after: what they are called in the report.
-        mine: the one that is right; None where there is none, and the other is only run.
-        theirs: the one that is to be the same.
-        reason: why they are not compared, '' where they are.
-        inside: whether it is no output itself: an output was decided by it, or it is a site.
-        site: whether it is compared for what the edit has done there.
-        exact: whether no tolerance is allowed for them.
-        channels: the axis along which their channels are, where these are held against their own largest elements.
-        excuse: why they may differ, where they do: then they are as if they were not compared.
-        measured: whether it is measured by how much they differ, though they are not compared.
+        before, after: their names in the report.
+        mine: the expected tensor; None if the other one is only run.
+        theirs: the tensor that must be equal.
+        reason: why they are not compared; '' if they are.
+        inside: whether the tensor is not an output, but an output was decided by it.
+        site: whether the tensor is an inner tensor at which the edit changed the computation.
+        exact: whether no tolerance is allowed.
+        channels: the axis of channels that are each compared with their own largest element; None: the whole tensor.
+        excuse: why a difference is accepted; a different pair counts as not compared.
+        measured: whether the difference is only measured.
     """
 
     before: str
@@ -272,12 +271,12 @@ class ComparedPair:
 
 
 class TrialState(Protocol):
-    """A trial under way, as the functions in its data see it.
+    """The state of a running trial, for the functions of the trial.
 
     Attributes:
-        executor: where the graphs are.
-        proof: what was run so far.
-        fed: what each run was fed in the last sample.
+        executor: the process that has loaded the graphs.
+        proof: the results so far.
+        fed: the feeds of each run in the last sample.
     """
 
     executor: Executor
@@ -285,49 +284,47 @@ class TrialState(Protocol):
     fed: dict[str, Feeds]
 
     def subject(self, run: str) -> Subject:
-        """The graph of RUN."""
+        """Returns the graph of a run."""
 
     def given(self, fetch: Fetch) -> OutputInfo:
-        """The dtype and the shape of what FETCH was in the last sample."""
+        """Returns the dtype and the shape of a fetched tensor in the last sample."""
 
 
 Condition = Callable[[Proof], None]
-"""Raises NotValidatedError where what was compared shows nothing; may add warnings."""
+"""Raises NotValidatedError if the comparison shows nothing; can add warnings."""
 
 
 @dataclass
 class Trial:
-    """A claim, ready to be tried.
+    """A claim that is ready to be tested.
 
     Attributes:
-        statement: what is compared with what, as an equation; '' where that is said of the parts alone.
-        runs: of each sample, in this order; none: there is nothing to be tried.
-        pairs: what is compared, in the order of the report.
-        loads: the graphs by their keys, and what it means that TensorFlow does not load one.
-        lead: the run that has to have something to fetch.
-        samples: how many are run.
+        statement: the equation that is tested; '' if `parts` states it.
+        runs: the runs of each sample, in this order; empty: nothing is tested.
+        pairs: the tensors to compare, in the order of the report.
+        loads: for the key of each graph, the message if TensorFlow does not load the graph.
+        lead: the run that must have something to fetch.
+        samples: the number of samples.
         rtol, atol: by how much floats may differ.
-        of_largest: the same as a part of the largest element of each tensor.
-        conditions: what must have been compared at the end.
-        skipped: (output, reason) of what is not run.
-        planned: the plan of which chance is reported.
-        warnings: to be shown in any case.
-        steady: the run whose own spread excuses a difference, where all is run again and again and none of these runs
-            comes out equal; None: none is excused.
-        judged: whether a difference is a failure; else it is only reported.
-        shown: whether a few values go into the report.
-        optimized: whether TensorFlow optimises the graphs.
-        complaint: how the message begins that says that it does not hold, where it begins otherwise.
-        advice: for the error where they differ; '' is none.
-        each: called after each sample's runs, with the state and the number of the sample.
-        first: called after the first sample where nothing differs.
-        meanwhile: called after runs have begun, before those that began beside another are waited for.
-        stops: whether no further sample is run after one that differs.
-        keeps: whether what the runs return is kept in the executor.
-        earlier: runs of a trial before, whose results were kept.
-        accuse: makes the error where outputs differ, with the state, what the trial says itself, and which they are.
-        parts: what the graphs are called that were added, where what came from them is compared with them.
-        otherwise: the trial that is run instead where the original is not loaded or does not run, and why that is.
+        of_largest: the tolerance as a part of the largest element of each tensor.
+        conditions: are checked at the end.
+        skipped: (output, reason) for outputs that are not run.
+        warnings: are always reported.
+        steady: a run whose own variation on equal feeds excuses a difference, if no repetition agrees; None: no excuse.
+        judged: whether a difference is an error; otherwise differences are only reported.
+        shown: whether the report contains a few values.
+        optimized: whether TensorFlow optimizes the graphs.
+        complaint: the beginning of the error message for a difference, if it is not the default.
+        advice: for the error; '': none.
+        each: is called after each sample.
+        first: is called after the first sample if the outputs agree.
+        meanwhile: is called while TensorFlow runs.
+        stops: whether the first different sample is the last one.
+        keeps: whether the results stay in the executor.
+        earlier: runs of an earlier trial whose results are still in the executor.
+        parts: the names of added graphs that are compared with their copies in the edited graph.
+        accuse: returns the error for different outputs, from the state, the default error, and their names.
+        otherwise: returns the trial for an original that does not load or run, from the reason.
     """
 
     statement: str
@@ -341,7 +338,6 @@ class Trial:
     of_largest: float = 0.0
     conditions: list[Condition] = field(default_factory=list)
     skipped: list[tuple[str, str]] = field(default_factory=list)
-    planned: FetchPlan | None = None
     warnings: Sequence[str] = ()
     steady: str | None = None
     judged: bool = True
@@ -361,7 +357,7 @@ class Trial:
 
 
 def both_load(change: Change) -> dict[str, str]:
-    """What it means that one of the two graphs is not loaded."""
+    """Returns the message for each of the two graphs if it does not load."""
     return {
         ORIGINAL: f"TensorFlow does not load {change.name}, which is the original",
         EDITED: f"{change.called} does not load",
@@ -369,17 +365,17 @@ def both_load(change: Change) -> dict[str, str]:
 
 
 def chance_reasons(plan: FetchPlan) -> dict[str, str]:
-    """The fetches that are never compared, for they depend on chance, and why."""
+    """Returns the fetches that are never compared because they are random, with the reason."""
     return dict.fromkeys(plan.random, f"random: {', '.join(plan.random_ops[:3])}")
 
 
 def nodes_of(tensors: Iterable[str]) -> list[str]:
-    """The names of the nodes of TENSORS, each once."""
+    """Returns the names of the nodes of `tensors`, each once."""
     return list(dict.fromkeys(parse_tensor(tensor).node for tensor in tensors))
 
 
 def nothing_to_run(subject: Subject, name: str) -> NotValidatedError:
-    """The error for a graph of which no output can be run."""
+    """Returns the error for a graph without an output that can be run."""
     reasons = list(dict.fromkeys(s.reason for s in subject.plan.skipped))
     why = joined("; ", reasons[:3]) if reasons else "no output has a value that can be fetched"
     line = Line("no output of {name} can be computed by the proof: {why}", name=name, why=why)

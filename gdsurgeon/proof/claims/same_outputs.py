@@ -206,12 +206,12 @@ def _seeded_trial(
     load_with(context, others)
     plan, inside = same_outputs_plan(context, claim)
     names = listed(map(quoted, plan.random_ops), 3)
-    plan = replace(plan, random=set(), draws=[])
+    plan = replace(plan, random=set(), draws=[], chance=[], enclosed=[])
     trial = within_tolerance(context, side_by_side_trial(context, plan, claim, inside, _sites(context, claim, inside)))
     trial.runs[0].subject.settle_as(original)
     trial.warnings = [f"{names}: random; both graphs run with the same seed"]
     trial.accuse = lambda *_: NotValidatedError(why, code="nothing-comparable", advice=DO_WITHOUT)
-    return replace(trial, steady=None, planned=None)
+    return replace(trial, steady=None)
 
 
 def _outside_domain(
@@ -317,7 +317,6 @@ def side_by_side_trial(
         if any(pair.excuse for pair in pairs)
         else [partial(something_compared, by_sites=not claim.may_differ)],
         skipped=plan.reasons,
-        planned=plan,
         steady=ORIGINAL,
     )
 

@@ -96,7 +96,6 @@ def models_compared(context: TrialContext, request: ComparisonRequest) -> ModelC
         atol=request.atol,
         conditions=[something_compared],
         skipped=plan.reasons,
-        planned=plan,
         steady=ORIGINAL if request.judged else None,
         judged=request.judged,
         each=partial(_note, request.recording) if request.recording is not None else None,
