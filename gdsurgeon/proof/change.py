@@ -1,4 +1,4 @@
-"""Two graphs that are compared, and how the one became the other."""
+"""The two graphs of a proof, and the nodes that restore their variables in a run."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from gdsurgeon.wire.write import read_chunks
 
 
 class Change(NamedTuple):
-    """What a proof is about.
+    """Two graphs and the difference between them.
 
     Attributes:
-        before: the graph that was not edited.
-        after: the other one.
-        result: of the edit, or what stands for one where the two come from two files.
-        called: what the other graph is called in messages.
+        before: the original graph.
+        after: the edited graph.
+        result: the result of the edit; for two files, a result with the names of both.
+        called: the name of the edited graph in messages.
     """
 
     before: Graph
@@ -33,23 +33,23 @@ class Change(NamedTuple):
 
     @property
     def intent(self) -> Intent:
-        """What the edit says; of two files, which name of the one is which of the other."""
+        """The changes that the edit declares; for two files, the names of one in the other."""
         return self.result.intent
 
     @property
     def name(self) -> str:
-        """What the graph before is called in messages."""
+        """The name of the original graph in messages."""
         return printable(self.before.source_name)
 
 
 class Step(NamedTuple):
-    """An edit that was carried out, of one or of several.
+    """One of several edits.
 
     Attributes:
-        before: the graph, as it was.
-        after: as it is now.
-        result: what the edit has returned.
-        called: what the edit is called in messages; '' where it is the only one.
+        before: the graph before the edit.
+        after: the graph after the edit.
+        result: the result of the edit.
+        called: the name of the edit in messages; '' if it is the only one.
     """
 
     before: Graph
@@ -59,19 +59,19 @@ class Step(NamedTuple):
 
 
 def opened_again(graph: Graph) -> Graph:
-    """GRAPH as it is in its file, to be changed; it shares the file and its index."""
+    """Returns the graph of the file of `graph`, to be changed; it shares the file and its index."""
     out = Graph(graph.source, text=graph.text, file_bytes=graph.file_bytes)
     out.store, out.serving = graph.store, graph.serving
     return out
 
 
 def edited(graph: Graph, result: EditResult) -> Change:
-    """The change that an edit has made of GRAPH."""
+    """Returns the change by an edit of `graph`."""
     return Change(graph.pristine(), graph, result)
 
 
 def restoring_runs(graph: Graph) -> list[Restoring]:
-    """What is run of GRAPH, as `with_restoring` has it, before anything else of it, in order."""
+    """Returns the runs that restore `graph`, with the nodes of `with_restoring`, in order."""
     serving = serving_of(graph)
     if serving is None:
         return []
@@ -86,7 +86,7 @@ def restoring_runs(graph: Graph) -> list[Restoring]:
 
 
 def with_restoring(graph: Graph, data: bytes) -> bytes:
-    """DATA, GRAPH as it is to be run, with nodes that restore the variables which only its model's objects know."""
+    """Returns `data`, the graph as it runs, with nodes that restore variables that only the model's objects restore."""
     keys = _apart(graph)
     if not keys:
         return data
@@ -98,7 +98,7 @@ def with_restoring(graph: Graph, data: bytes) -> bytes:
 
 
 def _apart(graph: Graph) -> dict[str, Key]:
-    """The keys of the variables of GRAPH that nothing in it restores."""
+    """Returns the keys of the variables that no node of `graph` restores."""
     serving = serving_of(graph)
     apart = serving.apart if serving is not None else ()
     nodes = (graph.find(name) for name in sorted(apart))

@@ -1,4 +1,4 @@
-"""Runs trials: loads the graphs, feeds and runs them sample by sample, compares, and says what that has shown."""
+"""Runs a trial: loads the graphs, runs them on each sample, and compares the outputs."""
 
 from __future__ import annotations
 
@@ -46,19 +46,19 @@ from gdsurgeon.runtime.tensor import Tensor, joined_tensors, reversed_elements
 from gdsurgeon.text import first_lines
 
 REPEATS = 16
-"""How often all is run once more where an output differs and the original differs from itself, until it does not."""
+"""The number of repetitions of a sample whose outputs differ, if the original differs from itself, until they agree."""
 FEW_REPEATS = 4
-"""The same where it does not when it is run alone, and outputs differ as by rounding."""
+"""The number of repetitions if the original alone does not differ from itself, and outputs differ by rounding."""
 _ROUNDING = 1e-5
 MOST_SHOWN = 8
-"""Outputs of which a few values go into the report."""
+"""The number of outputs with a few values in the report."""
 MOST_TOLD = 20
-"""Outputs that differ of which an error tells by how much; a report has all."""
+"""The number of different outputs that an error lists; the report has all."""
 _RECORDS = "recorded"
 
 
 class Failure(NamedTuple):
-    """The first sample in which outputs differed: its number, the outputs, which of them do, and what was fed."""
+    """The first sample with different outputs: its number, all outputs, the different outputs, and the feeds."""
 
     sample: int
     outputs: list[OutputProof]
@@ -73,7 +73,7 @@ class _RunRefused(Exception):
 
 
 class _Ended(Exception):
-    """A run whose refusal ends the samples was refused."""
+    """The samples end, because TensorFlow refused a run with `optional` 'end'."""
 
 
 class Engine:
@@ -81,12 +81,12 @@ class Engine:
 
     Args:
         executor: is loading the graphs.
-        trial: what is run and compared.
+        trial: the runs and the pairs of tensors to compare.
 
     Attributes:
-        proof: what was run, and how it compares.
-        fed: what each run was fed in the last sample.
-        failure: the first sample that differed, or None; what it has returned stays in the executor.
+        proof: the results.
+        fed: the feeds of each run in the last sample.
+        failure: the first different sample, or None; its results stay in the executor.
     """
 
     def __init__(self, executor: Executor, trial: Trial) -> None:
@@ -117,10 +117,10 @@ class Engine:
     # -- the whole ----------------------------------------------------------------------------------------------
 
     def run(self) -> Proof:
-        """Runs the samples and compares.
+        """Runs the samples and compares the outputs.
 
         Raises:
-            ValidationError: a graph does not load or run, or differs (then it is a DiffersError).
+            ValidationError: a graph does not load or run, or outputs differ (then it is a DiffersError).
             NotValidatedError: nothing can be run or compared here.
         """
         if self.trial.otherwise is None:
@@ -162,7 +162,7 @@ class Engine:
             self.proof.warnings.append(f"{count} {values} in the file: run with generated values")
 
     def _initialize(self) -> None:
-        """Restores all graphs, and runs their table initialisers."""
+        """Restores all graphs, and runs their table initializers."""
         for run in self.trial.runs:
             try:
                 run.subject.initialize()
@@ -194,23 +194,23 @@ class Engine:
         self._conclude()
 
     def subject(self, run: str) -> Subject:
-        """The graph of RUN."""
+        """Returns the graph of `run`."""
         return self._runs[run].subject
 
     def measurable(self, run: str) -> MeasuredGraph:
-        """The graph of RUN with its feeds in the last sample, to be run again."""
+        """Returns the graph of `run` with its feeds in the last sample, to be run again."""
         subject = self.subject(run)
         return MeasuredGraph(subject.key, self.fed[run], subject.plan.groups)
 
     def given(self, fetch: Fetch) -> OutputInfo:
-        """The dtype and the shape of what FETCH was in the last sample."""
+        """Returns the dtype and the shape of a fetched tensor in the last sample."""
         group, place = self._places[fetch.run][fetch.tensor]
         return self._summaries[fetch.run][group].outputs[place]
 
     # -- a sample -----------------------------------------------------------------------------------------------
 
     def _sample(self, sample: int) -> None:
-        """Runs all graphs on one feed, and compares."""
+        """Runs all graphs on one feed, and compares the outputs."""
         self._run_all(sample)
         self.executor.progress(Event("comparing", sample + 1, self.trial.samples))
         outputs = self._outputs(sample)
@@ -235,9 +235,10 @@ class Engine:
                 run.subject.finish(sample)
 
     def _run_all(self, sample: int) -> None:
-        """Has all runs done; in batches of one where TensorFlow does not take larger ones of all of them.
+        """Does all runs of a sample.
 
-        Graphs that are run apart may each take a larger batch, and not take each other's.
+        Graphs that run separately may each accept a larger batch, but not together. Then all samples get batches of
+        one.
         """
         try:
             for run in self.trial.runs:
@@ -261,10 +262,10 @@ class Engine:
     def _run_in_other_shapes(
         self, run: TrialRun, sample: int, error: GdsurgeonError, cause: BaseException | None
     ) -> None:
-        """Has all runs done once more where RUN was refused, and what others feed it can be had in another shape.
+        """Repeats all runs if the tensors that other runs feed to `run` can have other shapes.
 
         Raises:
-            GdsurgeonError: ERROR, where it cannot, or is refused in each.
+            GdsurgeonError: `error`, if they cannot, or TensorFlow refuses all shapes.
         """
         givers = {source.run for source in run.fed.values() if isinstance(source, Fetch)}
         if sample or run.accused or not any(self.subject(giver).settle_anew() for giver in givers):
@@ -275,7 +276,12 @@ class Engine:
             raise error from cause
 
     def _carry_out(self, run: TrialRun, sample: int) -> None:
-        """Has RUN done, and those that begin with it."""
+        """Does `run`, and the runs that start at the same time.
+
+        On every other sample, feeds from other runs are first reversed, so that they differ from the values that the
+        graph would
+        compute itself.
+        """
         beside = [other for other in self.trial.runs if other.beside == run.name]
         begun: dict[str, list[Pending[RunSummary]]] = {}
 
@@ -318,7 +324,7 @@ class Engine:
                 raise _RunRefused(other, printable(refused.text), None, refused.node) from refused
 
     def _bound(self, run: TrialRun, sample: int, *, turned: bool = False) -> Feeds:
-        """What RUN is fed by others."""
+        """Returns the feeds of `run` that come from other runs."""
         out: Feeds = {}
         for name, source in run.fed.items():
             value = self._value(source, sample)
@@ -330,7 +336,7 @@ class Engine:
         return out
 
     def _value(self, source: FeedSource, sample: int) -> Tensor | Result | None:
-        """What a run is fed by another; None where that was left out, or was not fed such a thing."""
+        """Returns a feed from another run; None if that run was left out, or did not get such a feed."""
         if isinstance(source, Tensor | Result):
             return source
         if isinstance(source, SameFeed):
@@ -346,14 +352,14 @@ class Engine:
         return any_numbers(source, self.given(source.fetch), seed) or Result(*self._place(source.fetch, sample))
 
     def _place(self, fetch: Fetch, sample: int) -> tuple[str, int]:
-        """The result in the executor that holds a tensor, and the place in it."""
+        """Returns the result in the executor that contains a tensor, and its index there."""
         group, i = self._places[fetch.run][fetch.tensor]
         return self.subject(fetch.run).result(sample, group), i
 
     # -- comparing ----------------------------------------------------------------------------------------------
 
     def _outputs(self, sample: int) -> list[OutputProof]:
-        """Each pair, compared."""
+        """Compares each pair."""
         outputs: list[OutputProof] = []
         for pair in self.trial.pairs:
             info = self.given(pair.theirs)
@@ -390,7 +396,7 @@ class Engine:
     def _comparable(
         self, outputs: Sequence[OutputProof], sample: int
     ) -> list[tuple[tuple[str, int], tuple[str, int], OutputProof, int | None]]:
-        """The places of what is compared with what, the output that it is about, and the axis of its channels."""
+        """Returns for each compared pair the places of both tensors, the output, and the axis of its channels."""
         out: list[tuple[tuple[str, int], tuple[str, int], OutputProof, int | None]] = []
         records: list[Tensor] = []
         for pair, output in zip(self.trial.pairs, outputs, strict=True):
@@ -410,13 +416,13 @@ class Engine:
         return out
 
     def _rows(self, stacked: Stacked, sample: int) -> list[Tensor]:
-        """What each run has given; of one that comes several times it is fetched once."""
+        """Returns the value of each run; a run that occurs several times is fetched once."""
         places = {run: Result(*self._place(Fetch(run, stacked.tensor), sample)) for run in stacked.runs}
         found = {run: self.executor.fetched(place) for run, place in places.items()}
         return [found[run] for run in stacked.runs]
 
     def _wrong(self, outputs: Sequence[OutputProof]) -> list[OutputProof]:
-        """Those that differ by more than is allowed."""
+        """Returns the outputs that differ by more than the tolerance."""
         return [o for o, pair in zip(outputs, self.trial.pairs, strict=True) if self._differs(o.comparison, pair)]
 
     def _differs(self, found: Comparison | None, pair: ComparedPair) -> bool:
@@ -426,7 +432,7 @@ class Engine:
         return not found.equal if pair.exact else not agrees(found, proof.rtol, proof.atol, proof.of_largest)
 
     def _excuse(self, outputs: Sequence[OutputProof], sample: int) -> None:
-        """Sets aside those of OUTPUTS that differ, in each of several runs, no more than the original from itself."""
+        """Sets aside different outputs that differ no more than the original differs from itself in repeated runs."""
         assert self.trial.steady is not None
         run = self._runs[self.trial.steady]
         own = spread(self.executor, run.subject, sample, self.fed[run.name], optimize=self.trial.optimized)
@@ -444,7 +450,7 @@ class Engine:
         self._excused |= excused(self._wrong(outputs), own, run.called)
 
     def _report_first(self, outputs: list[OutputProof]) -> None:
-        """Keeps what was fed and returned in the first sample."""
+        """Keeps the feeds and the values of the first sample."""
         self.proof.outputs = outputs
         for run in self.trial.runs:
             names = run.reported_as
@@ -461,7 +467,7 @@ class Engine:
                 output.value = shown_value(self.executor.tensor(*self._place(pair.theirs, 0)))
 
     def _judge(self, outputs: list[OutputProof], sample: int) -> bool:
-        """Whether an output differs; then `_conclude` raises, when the other samples have shown how much it does."""
+        """Returns whether an output differs; `_conclude` raises the error after the other samples have run."""
         wrong = self._wrong(outputs) if self.trial.judged else []
         if wrong and self.failure is None:
             self.failure = Failure(sample, outputs, wrong, dict(self.fed))
@@ -472,7 +478,7 @@ class Engine:
         return bool(wrong)
 
     def _conclude(self) -> None:
-        """Raises DiffersError where a sample differed."""
+        """Raises DiffersError if a sample differed."""
         if self.failure is None:
             return
         sample, outputs, wrong, _ = self.failure
@@ -498,18 +504,18 @@ class Engine:
         raise error if self.trial.accuse is None else self.trial.accuse(self, error, [output.after for output in wrong])
 
     def _told(self, before: str, after: str) -> str:
-        """By how much an output differs at most, in a line, by its name and the one that it has now."""
+        """Returns a line with both names of an output and its largest difference."""
         name = printable(after) if before == after else f"{printable(before)} (now {printable(after)})"
         return f"{name}: {difference(self._worst[after], of_largest=bool(self.trial.of_largest))}"
 
 
 def _extent(found: Comparison) -> tuple[bool, float, int]:
-    """How far two values are apart: another shape, or the largest difference."""
+    """Returns a key that orders differences: different shapes first, then by size."""
     return found.reason is not None, found.max_abs or 0.0, found.differing
 
 
 def _is_rounding(output: OutputProof) -> bool:
-    """Whether an output differs by no more than it may where floats are summed in another order."""
+    """Returns whether an output differs no more than floats that are summed in a different order."""
     found = output.comparison
     return found is not None and found.needed is not None and found.needed <= _ROUNDING
 
@@ -518,7 +524,7 @@ _FLOATS = (FLOAT16, FLOAT32, FLOAT64)
 
 
 def any_numbers(source: AnyNumbers, info: OutputInfo, seed: int) -> Tensor | None:
-    """Numbers as SOURCE says, of the dtype and shape of INFO; None where these are no floats."""
+    """Returns random numbers of the dtype and shape of `info`, as `source` describes; None if these are not floats."""
     dtype, shape = info.dtype, info.shape
     if dtype not in _FLOATS:
         return None
@@ -531,10 +537,11 @@ def any_numbers(source: AnyNumbers, info: OutputInfo, seed: int) -> Tensor | Non
 
 
 def as_batch(rows: Sequence[Tensor], shape: tuple[int, ...]) -> Tensor:
-    """What ROWS, a tensor for each row, come to for the batch.
+    """Returns the value for a batch from the values `rows` of its rows.
 
-    They are joined along the axis along which they give SHAPE, the shape that was found for the batch. What is the
-    same for each row may be the same for the batch. Where nothing fits they are joined along the first axis.
+    The rows are joined along the axis along which they have `shape`, the shape that the batch returned. A value that is
+    the
+    same for each row can be the same for the batch. If no axis fits, the rows are joined along the first axis.
     """
     first = rows[0]
     ranks = {len(row.shape) for row in rows}
@@ -550,26 +557,27 @@ def as_batch(rows: Sequence[Tensor], shape: tuple[int, ...]) -> Tensor:
 
 
 def _fits(rows: Sequence[Tensor], axis: int) -> bool:
-    """Whether the rows have all other dimensions in common."""
+    """Returns whether the rows have all other dimensions in common."""
     return len({(*row.shape[:axis], *row.shape[axis + 1 :]) for row in rows}) == 1
 
 
 CONTROL = "control"
 CONTROLS = 4
-"""Runs of the original that are compared with the first one where something differs."""
+"""The number of runs of the original that are compared with the first one if outputs differ."""
 MOST_SPREAD = 8.0
-"""By how many times the original's own spread a difference may exceed it and still be laid to chance."""
+"""A difference is accepted up to this multiple of the original's own variation."""
 
 
 def spread(
     executor: Executor, subject: Subject, sample: int, feeds: Feeds, *, optimize: bool = False
 ) -> dict[str, float]:
-    """By how much fetches of a graph differ from run to run on the same FEEDS; what is always the same is left out.
+    """Returns by how much fetches of a graph differ from run to run on the same feeds; 0 is left out.
 
-    Kernels may sum in another order each time: what differs no more than that differs by chance. The graph is loaded
-    anew for it, OPTIMIZE as it was, and run by turns in both sessions. What a seeded random op draws goes on from run
-    to run, as does what a graph keeps. Such a graph is compared with itself in fresh sessions alone, each of which
-    begins with the seed and keeps nothing yet.
+    Kernels may sum in a different order in each run. The graph is loaded again, optimized if `optimize` is true, and
+    runs
+    alternate between both sessions. Seeded random ops and variables continue from run to run, so graphs with these only
+    run
+    in new sessions.
     """
     out: dict[str, float] = {}
     begins_anew = bool(subject.plan.chance) or subject.plan.keeps_state
@@ -595,7 +603,7 @@ def spread(
 
 
 def excused(outputs: Iterable[OutputProof], own: Mapping[str, float], name: str) -> dict[str, str]:
-    """Makes those OUTPUTS not comparable that differ no more than the graph NAME does from itself, by OWN.
+    """Sets aside `outputs` that differ no more than the graph `name` from itself, by `own`.
 
     Returns the reasons by the name in that graph.
     """

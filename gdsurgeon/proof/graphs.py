@@ -1,4 +1,4 @@
-"""Graphs in which the proof itself puts one tensor in the place of another, where no value of it can be fetched."""
+"""Graphs that run with changes: a consumer reads a different tensor, or nodes have other attributes."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from gdsurgeon.wire.write import read_chunks
 
 
 def rewired(graph: Graph, places: Mapping[str, str], constants: Mapping[str, bytes]) -> Graph | None:
-    """GRAPH, but for what reads some tensors, and for the values of constants.
+    """Returns `graph` with other inputs of some nodes, and other values of constants.
 
     Args:
-        graph: left as it is, edited or not.
-        places: for tensors of GRAPH the tensor that is read in their place.
-        constants: for Const nodes of GRAPH the serialised AttrValue that they have instead.
+        graph: is not changed.
+        places: for tensors of `graph` the tensor that their consumers read instead.
+        constants: for Const nodes of `graph` the serialised AttrValue of their new value.
 
     Returns:
-        The graph; None where it has not got a tensor or a constant, or a cycle would come about.
+        The graph; None if it lacks a tensor or a constant, or would have a cycle.
     """
     if graph.is_edited:
         out = from_bytes(read_chunks(graph.chunks()), graph.source_name)
@@ -60,26 +60,24 @@ def rewired(graph: Graph, places: Mapping[str, str], constants: Mapping[str, byt
 
 
 class OtherAttrs(NamedTuple):
-    """The VALUES that some attrs of all nodes of OPS are to have, in functions too."""
+    """New values of some attributes of all nodes with certain ops, also in functions."""
 
     ops: frozenset[str]
     values: Mapping[str, AttrValue]
 
 
 def as_written() -> OtherAttrs:
-    """Calls that do not optimise a function by themselves.
+    """Returns the attributes of function calls that are not optimized separately.
 
-    A call does so when it is first run, in a session that has the optimiser turned off, too, unless it says otherwise;
-    and rounds then differently from the same nodes outside of a function.
+    By default, a call optimizes its function in its first run, even if the session does not optimize. The results are
+    then
+    rounded differently from the same nodes outside a function.
     """
     return OtherAttrs(CALLS, {"config_proto": bytes_value(NO_OPTIMIZER_OF_ITS_OWN)})
 
 
 def of_one_seed(graph: Graph) -> list[OtherAttrs]:
-    """Random ops that all draw the same numbers, in a graph as outside of it; none where one of GRAPH takes no seed.
-
-    Some take one only where they are told to be deterministic.
-    """
+    """Returns the attributes that make all random ops sample the same numbers; [] if an op of `graph` has no seed."""
     definitions = {usage.op: op_def(usage.op) for usage in op_usage(graph) if is_random(usage.op)}
     told: dict[bool, list[str]] = {}
     for op, found in definitions.items():
@@ -92,7 +90,7 @@ def of_one_seed(graph: Graph) -> list[OtherAttrs]:
 
 
 def load_with(context: TrialContext, others: Sequence[OtherAttrs]) -> None:
-    """Has both graphs loaded once more with OTHERS, under the names that they have. The edited one must have loaded.
+    """Loads both graphs again with other attributes, under the same keys. The edited graph must have loaded.
 
     Raises:
         ValidationError, NotValidatedError: see `gdsurgeon.proof.executor.await_loaded`.

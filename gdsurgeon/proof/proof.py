@@ -1,4 +1,4 @@
-"""What was executed and what it proves, as data: for the summary line and for the report."""
+"""The results of a proof as data: for the summary and the report."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class DiffersError(ValidationError):
-    """Two graphs give different values; PROOF says what was run and how the outputs compare."""
+    """Two graphs return different values; `proof` contains the runs and the comparisons."""
 
     code = "differs"
 
@@ -40,9 +40,9 @@ class DiffersError(ValidationError):
 
 
 def agrees(comparison: Comparison, rtol: float, atol: float, of_largest: float = 0.0) -> bool:
-    """Whether two tensors agree: bit for bit if no tolerance is given.
+    """Returns whether two tensors agree: bit for bit without a tolerance.
 
-    OF_LARGEST: floats may differ by this part of the largest element of the first tensor.
+    With `of_largest`, floats may differ by this part of the largest element of the first tensor.
     """
     if of_largest and not comparison.equal:
         found = part_of_largest(comparison)
@@ -51,7 +51,7 @@ def agrees(comparison: Comparison, rtol: float, atol: float, of_largest: float =
 
 
 def part_of_largest(comparison: Comparison) -> float | None:
-    """The largest |a - b| divided by the largest |a|, of the tensor, or of a channel if channels were compared.
+    """Returns the largest |a - b| divided by the largest |a| of the tensor, or of a channel if channels were compared.
 
     None if the elements are not floats, or only one of two is infinite.
     """
@@ -71,14 +71,14 @@ class OutputProof(Data):
     """An output of the edited graph.
 
     Attributes:
-        before: its counterpart in the original graph, or what it was compared with.
+        before: its counterpart in the original graph, or the recorded value that it was compared with.
         after: its name in the edited graph.
-        dtype, shape: of the value that it returned.
-        value: a few elements of it, as text; '' where it is big.
-        comparison: None where it was run and not compared; then `reason` says why.
-        inside: whether it is no output itself: an output was decided by it, or it is a site.
-        site: whether it is compared for what the edit has done there.
-        moved: by how much it differs from what it was, at most, where that is not claimed and only measured.
+        dtype, shape: of the returned value.
+        value: a few elements as text; '' for large values.
+        comparison: None if the output was run and not compared; then `reason` says why.
+        inside: whether it is an inner tensor: an output was decided by it, or it is a site.
+        site: whether the edit changed the computation there.
+        moved: the largest difference from the original, if differences are only measured.
     """
 
     before: str
@@ -94,11 +94,11 @@ class OutputProof(Data):
 
     @property
     def elements(self) -> int:
-        """How many the value has."""
+        """The number of elements of the value."""
         return prod(self.shape)
 
     def as_json(self) -> dict[str, Json]:
-        """For the report."""
+        """Returns the output for the report."""
         out: dict[str, Json] = {
             "original": self.before,
             "edited": self.after,
@@ -122,16 +122,16 @@ class OutputProof(Data):
 
 
 class Deployed(NamedTuple):
-    """How two graphs compare as the edited one is deployed: optimised by TensorFlow (Grappler).
+    """How two graphs compare after TensorFlow optimizes them (Grappler).
 
     Attributes:
         tolerance: as rtol and atol; or as a part of the largest element of each tensor.
         difference: the largest absolute difference; or such a part.
-        compared: how many tensors were compared.
-        why_not: why that could not be done, '' where it was.
-        of_largest: whether tolerance and difference are such parts.
-        is_exact: whether all is bit-identical; a zero may have another sign where nothing differs.
-        is_both: whether the original was optimised, too; else it was run as it is written.
+        compared: the number of compared tensors.
+        why_not: why nothing was compared; '' otherwise.
+        of_largest: whether tolerance and difference are parts of the largest element.
+        is_exact: whether all tensors are bit-identical, except for the sign of zeros.
+        is_both: whether the original was also optimized; otherwise it was run as written.
     """
 
     tolerance: float
@@ -157,46 +157,46 @@ class MemoryUse(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class Proof(Data):
-    """What the execution of an edited graph has shown.
+    """The results of the execution of an edited graph.
 
     Attributes:
-        level: ``none``, ``structure``, ``load`` or ``run``; ``unchanged`` where the graph is what it was.
-        equations: what was compared with what.
-        parts: what the graphs are called that were added, where what came from them was compared with them.
-        samples: how many feeds were run.
-        device: where; '' where nothing was run.
-        runtime: which TensorFlow, and whether its process was not locked in.
-        is_locked_in: whether its process was.
-        feeds: what was fed, by name, as text.
-        outputs: what was run, of the last sample that differed, else of the first.
-        skipped: (output, reason) of what was not run.
-        unproven: those of them, with the reason, that reach outside of the graph: without them the proof has failed.
-        warnings: a line each.
-        seconds: wall time of the proof.
-        rtol, atol: the tolerance that was allowed for floats; 0 and 0: bit for bit.
-        of_largest: the same as a part of the largest element of each tensor; 0: not by that.
-        memory: what memory the gradients take, where they have a budget.
-        largest_difference: the largest absolute difference of all outputs and samples that were compared.
-        is_exact: whether all that was compared is bit-identical.
-        needed: the tolerance, as both rtol and atol, within which all floats are that were compared.
+        level: ``none``, ``structure``, ``load`` or ``run``; ``unchanged`` if the graph did not change.
+        equations: the equations that were tested.
+        parts: the names of added graphs that were compared with their copies.
+        samples: the number of feeds.
+        device: where the graphs ran; '' if nothing ran.
+        runtime: the version of TensorFlow, and whether its process was not isolated.
+        is_locked_in: whether its process was isolated.
+        feeds: the feeds by name, as text.
+        outputs: the outputs of the last different sample, otherwise of the first sample.
+        skipped: (output, reason) for outputs that did not run.
+        unproven: skipped outputs that access resources outside the graph, with the reason; the proof fails without
+            them.
+        warnings: one line each.
+        seconds: the wall time of the proof.
+        rtol, atol: the tolerance for floats; 0 and 0: bit for bit.
+        of_largest: the tolerance as a part of the largest element of each tensor; 0: none.
+        memory: the memory of the gradients, if they have a budget.
+        largest_difference: the largest absolute difference of all compared outputs and samples.
+        is_exact: whether all compared tensors are bit-identical.
+        needed: the least tolerance, as rtol and atol, with which all compared floats agree.
         largest_part: the largest difference as a part of the largest element of its tensor.
         batches: the batch sizes of the samples.
-        elements: how many elements were compared of each output, in all samples.
-        numbers: the same, without samples of which every element is NaN.
-        made: how the feeds were made, and why so, by name.
+        elements: the number of compared elements of each output, in all samples.
+        numbers: the same, without samples in which every element is NaN.
+        made: how the feeds were generated, and why, by name.
         chance: the random ops that the outputs depend on.
-        drawn: those of them that were drawn once, and whose values were fed.
-        enclosed: those that lie in a loop or a function.
-        optimized: whether TensorFlow has optimised the graphs before it ran them, or ran them as they are written.
-        served: what tf.saved_model.load makes of the result, where its functions are others.
-        released: what another release makes of it, where that was asked.
-        judged: whether outputs that differ are a failure; else how they differ is measured, and shows nothing.
-        pieces: of edits that were not proven at once, the proofs, of which this one is the sum.
-        onednn_difference: where outputs are bit-identical without the kernels of oneDNN alone: by how much they differ
-            with these.
-        deployed: how the graphs compare as they are deployed, where that is claimed.
-        as_graphs: claims that the comparison of the graphs alone shows, as nothing could be compared by running:
-            the equation of each, and why.
+        drawn: random ops that ran once, and whose values were fed to both graphs.
+        enclosed: random ops in a loop or a function.
+        optimized: whether TensorFlow optimized the graphs.
+        served: the result of tf.saved_model.load, if functions of signatures changed.
+        released: the result in a different release, if it was requested.
+        judged: whether a difference is an error; otherwise differences are only measured.
+        pieces: the proofs of several edits that were proven separately; this proof is their sum.
+        onednn_difference: the largest difference with the kernels of oneDNN, if outputs are bit-identical only without.
+        deployed: how the optimized graphs compare, if an edit claims this.
+        as_graphs: claims that follow from the comparison of the graphs because nothing could be compared by execution:
+            the equation of each, and the reason.
     """
 
     level: str
@@ -242,19 +242,19 @@ class Proof(Data):
 
     @property
     def statement(self) -> str:
-        """What was compared with what, as a sentence."""
+        """The equations as one line."""
         if not self.pieces:
             return stated(self.equations, self.parts)
         return "; ".join(f"{piece.called}: {piece.shown}" for piece in self.pieces)
 
     @property
     def claims(self) -> list[str]:
-        """The equations that were shown; of several proofs see `pieces`."""
+        """The equations; for several proofs see `pieces`."""
         return equations_of(self.equations, self.parts)
 
     @property
     def where(self) -> str:
-        """The device, and that the process was not locked in where that is so."""
+        """The device, and that the process was not isolated if this is so."""
         return self.device if self.is_locked_in else f"{self.device}, without a sandbox"
 
     @property
@@ -263,12 +263,12 @@ class Proof(Data):
         return [output for output in self.outputs if output.comparison is not None]
 
     def note_chance(self, plan: FetchPlan) -> None:
-        """Keeps what is random about what PLAN runs."""
+        """Records the random ops of `plan`."""
         self.chance, self.enclosed = list(plan.chance), list(plan.enclosed)
         self.drawn = list(dict.fromkeys(parse_tensor(name).node for name in plan.draws))
 
     def check_whole(self) -> None:
-        """Raises NotValidatedError if outputs were not run that could be: they reach outside of the graph."""
+        """Raises NotValidatedError if outputs did not run because they access resources outside the graph."""
         if self.unproven:
             name, reason = next(iter(self.unproven.items()))
             count = counted(len(self.unproven), "output")
@@ -277,7 +277,7 @@ class Proof(Data):
             raise NotValidatedError(line, code="reaches-outside", facts=facts, advice="do-without-running")
 
     def note(self, outputs: Iterable[OutputProof]) -> None:
-        """Keeps the largest difference, and how much was compared."""
+        """Records the largest difference and the number of compared elements."""
         for output in outputs:
             if output.comparison is not None:
                 self.largest_difference = max(self.largest_difference, output.comparison.max_abs or 0.0)
@@ -289,7 +289,7 @@ class Proof(Data):
                 self.numbers[output.after] = self.numbers.get(output.after, 0) + (0 if output.comparison.nan else count)
 
     def as_json(self) -> dict[str, Json]:
-        """For the report."""
+        """Returns the proof for the report."""
         return {
             "level": self.level,
             "statement": self.statement or None,
@@ -320,29 +320,30 @@ class Proof(Data):
 
 
 class Piece(NamedTuple):
-    """The proof of some of several edits; CALLED is what these are called."""
+    """The proof of some of several edits, which messages call `called`."""
 
     called: str
     proof: Proof
 
     @property
     def shown(self) -> str:
-        """What running has shown of it, without numbers."""
+        """What the execution showed, without numbers."""
         is_compared = self.proof.compared and self.proof.judged
         return self.proof.statement if is_compared else "it runs, values not judged"
 
     def as_json(self) -> dict[str, Json]:
-        """For the report; what was fed and given stands in that of the whole."""
+        """Returns the proof for the report; feeds and values are in the report of the whole."""
         told = self.proof.as_json()
         kept = ("judged", "compared", "samples", "batches", "largest_difference", "tolerance")
         return {"called": self.called, **{key: told[key] for key in kept}, "statement": self.shown}
 
 
 def merged(proofs: Sequence[Proof], *, apart: bool = False) -> Proof:
-    """Several proofs of one edit as one: all that was compared, each output once for what it was compared with.
+    """Returns several proofs as one; each output counts once for each tensor that it was compared with.
 
-    Of several edits, which are APART, an output of one graph is another than that of the same name of the next, and
-    what is not judged of one says nothing against the others.
+    With `apart`, the proofs belong to different edits: equal names are different outputs, and measured differences of
+    one
+    edit do not matter for the others.
     """
     first = proofs[0]
     out = replace(first, outputs=[*first.outputs], skipped=[*first.skipped], warnings=[*first.warnings])
@@ -380,12 +381,12 @@ def merged(proofs: Sequence[Proof], *, apart: bool = False) -> Proof:
 
 
 def worse(first: Deployed | None, later: Deployed | None) -> Deployed | None:
-    """Of two pieces the one of which less can be said."""
+    """Returns the piece that shows less."""
     return max(filter(None, (first, later)), key=lambda each: (bool(each.why_not), each.difference), default=None)
 
 
 def difference(comparison: Comparison, *, of_largest: bool = False) -> str:
-    """A comparison that failed, in words, with the tolerance that would have passed: OF the LARGEST, or of each."""
+    """Returns a difference in words, with the tolerance that would accept it: of the largest element, or of each."""
     if comparison.reason is not None:
         return comparison.reason
     text = f"{comparison.differing:,} of {comparison.count:,} elements differ{'s' * (comparison.differing == 1)}"
@@ -400,7 +401,7 @@ def difference(comparison: Comparison, *, of_largest: bool = False) -> str:
 
 
 def rounded_up(tolerance: float) -> str:
-    """TOLERANCE as text of three digits that is not less than it: whoever gives it back gets by."""
+    """Returns a tolerance as text with three digits, rounded up, so that it is sufficient as an option."""
     text = f"{tolerance:.3g}"
     if float(text) >= tolerance:
         return text
@@ -416,7 +417,7 @@ MOST_ELEMENTS = 6
 
 
 def shown_value(tensor: Tensor) -> str:
-    """The first few elements of TENSOR, as text."""
+    """Returns the first few elements of a tensor as text."""
     from struct import unpack_from
 
     data = tensor.data
@@ -443,11 +444,11 @@ def describe_tensor(tensor: Tensor) -> str:
 
 MOST_PARTS = 4
 SAME, GIVEN = "edited(x) == original(x)", "edited(x) == original(x, "
-"""The first words of equations: of edits that change no value, and of edits that set some and keep the others."""
+"""The beginnings of equations of edits that change no value, and of edits that replace values."""
 
 
 def equations_of(equations: Sequence[str], parts: Sequence[str] = ()) -> list[str]:
-    """Each of the equations once, without those that a different one includes, and one for the added graphs."""
+    """Returns each equation once, without equations that a different one includes, and one for the added graphs."""
     are_given = any(equation.startswith(GIVEN) for equation in equations)
     found = [equation for equation in equations if equation and not (are_given and equation.startswith(SAME))]
     names = list(dict.fromkeys(parts))
@@ -461,5 +462,5 @@ def equations_of(equations: Sequence[str], parts: Sequence[str] = ()) -> list[st
 
 
 def stated(equations: Sequence[str], parts: Sequence[str] = ()) -> str:
-    """`equations_of` as one line; '' if there is none."""
+    """Returns `equations_of` as one line; '' if there are none."""
     return ", ".join(equations_of(equations, parts))

@@ -1,4 +1,4 @@
-"""How graphs are to be run, as the user says it; nothing heavy is imported for it."""
+"""The settings of runs, and the progress of an operation; this module imports nothing large."""
 
 from __future__ import annotations
 
@@ -6,29 +6,29 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 DEFAULT_TIMEOUT = 300.0
-"""Seconds that one step, loading or running, may take."""
+"""The number of seconds that one step, loading or running, may take."""
 
 
 def is_cpu(device: str) -> bool:
-    """Whether a device, as the settings name it, is the CPU."""
+    """Returns whether a device of the settings is the CPU."""
     return device == "cpu" or device.startswith("/device:CPU")
 
 
 class Settings(NamedTuple):
-    """How and where graphs are run.
+    """How and where graphs run.
 
     Attributes:
         device: ``cpu``, ``gpu`` or a device name such as ``/device:GPU:1``.
         timeout: seconds for one step.
         op_libraries: libraries of custom ops.
-        allow_ops: whether ops that reach files, networks or Python may be run.
-        seed: of the feeds.
-        samples: feeds tried.
-        verbose: whether TensorFlow's own log goes to standard error.
+        allow_ops: whether ops that access files, networks or Python may run.
+        seed: for generated feeds.
+        samples: the number of feeds.
+        verbose: whether TensorFlow's own log is printed to standard error.
         reads: files and folders that the graphs may read: a checkpoint, assets.
-        release: the folder of the libraries of another release that runs them, see `gdsurgeon.runtime.released`; or
-            another engine, see `gdsurgeon.runtime.engines.opened.open_engine`.
-        onednn: whether TensorFlow may take kernels of oneDNN, as it does where it is not told otherwise.
+        release: the folder with the libraries of a different release, see `gdsurgeon.runtime.released`; or a different
+            engine, see `gdsurgeon.runtime.engines.opened.open_engine`.
+        onednn: whether TensorFlow may use kernels of oneDNN.
     """
 
     device: str = "cpu"
@@ -47,12 +47,14 @@ STEPS = (
     "waiting", "loading", "checking", "editing", "staging", "proving", "running", "comparing", "searching",
     "publishing",
 )  # fmt: skip
-"""In the order in which they come; waiting is for another run that replaces the model, running and comparing are once
-for every sample."""
+"""The steps in order. "waiting" waits for a different process that replaces the model; "running" and "comparing" occur
+once for each sample.
+"""
 
 
 class Event(NamedTuple):
-    """What begins now: one of `STEPS`, and of which sample, counted from 1, of how many; 0 where that says nothing."""
+    """The beginning of a step: one of `STEPS`, and the number of the sample from 1 and of all samples; 0 for other
+    steps."""
 
     step: str
     sample: int = 0
@@ -60,8 +62,8 @@ class Event(NamedTuple):
 
 
 Progress = Callable[[Event], None]
-"""Is called with every event, by the thread that does the work: what it raises ends the operation."""
+"""Is called with every event by the thread that does the work; an exception ends the operation."""
 
 
 def silent(_event: Event) -> None:
-    """For those who wait for nothing but the end."""
+    """Ignores events."""

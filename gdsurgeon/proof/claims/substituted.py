@@ -260,7 +260,10 @@ def _trial(context: TrialContext, wanted: Substitution) -> Trial:
         runs.insert(0, TrialRun(observed, reported_as=None, optional="omit"))
 
     def edits_doing(refusal: RunRefusal) -> GdsurgeonError:
-        if wanted.claim.given and refusal.node in change.intent.copied.values():
+        is_added = refusal.node in change.intent.copied.values()
+        if is_added and refusal.error is not None and any(part.role == "pre" for part in wanted.claim.parts):
+            return refusal.error  # no feed fits the preprocessing
+        if wanted.claim.given and is_added:
             names = ", ".join(quoted(tensor) for tensor in wanted.claim.given)
             what = f"the new node {quoted(refusal.node)} cannot run on the values of {names}"
             return EditError(f"{what}: {refusal.text}", code="part-refuses", advice="give-others")
