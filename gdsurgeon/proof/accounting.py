@@ -1,7 +1,7 @@
-"""Every difference that an edit makes is accounted for, without running anything: it was asked for, or it is a fault.
+"""Checks without execution that every difference of an edit was requested and declared.
 
-What is different is found by a comparison of the graph with what is written of it. What was to be different is said
-twice: by the edit itself, and by a specification that follows from the request and shares no code with the edit.
+A comparison of the graph with the written graph finds the differences. The edit declares the expected differences. A
+specification derives them from the request, and shares no code with the edit.
 """
 
 from __future__ import annotations
@@ -25,15 +25,16 @@ MOST_DETAILS = 100
 
 
 def check_accounted(graph: Graph, result: EditResult, chunks: Sequence[Chunk]) -> None:
-    """Compares the file of GRAPH with what is written of it, and holds what the edit was to do against that.
+    """Compares the file of a graph with the written graph, and the differences with the result of the edit.
 
     Args:
         graph: after the edit.
         result: of the edit.
-        chunks: what is written, a binary GraphDef.
+        chunks: the binary GraphDef that is written.
 
     Raises:
-        ValidationError: something is different that was not intended, or something intended is not there.
+        ValidationError: a difference was not declared or requested, or a declared or requested difference does not
+            exist.
     """
     stages = result.stages or (Stage(graph.pristine(), result),)
     before = graph.pristine()
@@ -53,7 +54,7 @@ def check_accounted(graph: Graph, result: EditResult, chunks: Sequence[Chunk]) -
 
 
 def _check(before: Graph, result: EditResult, chunks: Sequence[Chunk]) -> Graph:
-    """Compares BEFORE, as it is in its file, with what an edit of it is written as; returns what is read of that."""
+    """Compares a file with the written result of an edit; returns the graph that was read from it."""
     inside = {name: inner.intent.renamed for name, (_, inner) in result.inside.items()}
     comparison = compare_written(before, chunks, result.intent.renamed, inside)
     faults = list(unaccounted(comparison, result))
@@ -83,7 +84,7 @@ def _refuse_unasked(found: Iterator[str]) -> None:
 
 
 def unaccounted(comparison: Comparison, result: EditResult) -> Iterator[str]:
-    """What is different and the edit does not say so, or what it says and is not so, a line each."""
+    """Yields a line for each undeclared difference, and for each declared difference that does not exist."""
     yield from audit(comparison, result.intent, "the edit did not declare it")
     for name, (_, inner) in result.inside.items():
         body = comparison.inside.get(name)
@@ -92,9 +93,10 @@ def unaccounted(comparison: Comparison, result: EditResult) -> Iterator[str]:
 
 
 def missing_functions(comparison: Comparison) -> Iterator[str]:
-    """Yields a line for each call of a function that is gone, or that a new or altered node calls and that is missing.
+    """Yields a line for each call of a removed function, and for each missing function that a new or changed node
+    calls.
 
-    Reads attrs by itself: the code that tells edits which functions are used may be wrong.
+    Reads attributes itself, because the code that tells edits which functions are used may be wrong.
     """
     gone = {*comparison.facts.functions.removed}
     there = {function.signature.name for function in comparison.after.functions}
@@ -105,7 +107,8 @@ def missing_functions(comparison: Comparison) -> Iterator[str]:
 
 
 def _users(comparison: Comparison) -> Iterator[tuple[str, str, Iterable[AttrValue], bool]]:
-    """Yields what to call a node, its op, its attrs, and whether it is new or altered; of nodes that may call only."""
+    """Yields the description, op and attributes of nodes that may call functions, and whether the node is new or
+    changed."""
     after, facts = comparison.after, comparison.facts
     new, new_functions = {*facts.added, *facts.altered}, {*facts.functions.added, *facts.functions.changed}
     topology = topology_of(after)
@@ -129,7 +132,8 @@ def _called(value: AttrValue) -> Iterator[str]:
 
 
 def unasked(comparison: Comparison, result: EditResult) -> Iterator[str]:
-    """What is different and was not asked for, or was asked for and is not so, a line each."""
+    """Yields a line for each difference that was not requested, and for each requested difference that does not
+    exist."""
     if result.asked is not None:
         yield from violations(comparison, result.asked, result.decided)
     for name, (_, inner) in result.inside.items():

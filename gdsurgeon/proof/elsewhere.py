@@ -1,4 +1,4 @@
-"""Whether another engine takes a graph, and gives what TensorFlow gives: it runs it, on the same feeds."""
+"""Runs a graph in a different engine or a different release of TensorFlow, on the feeds that TensorFlow gets here."""
 
 from __future__ import annotations
 
@@ -40,20 +40,22 @@ from gdsurgeon.text import counted, listed, named
 from gdsurgeon.wire.write import read_chunks
 
 RTOL, ATOL = 1e-3, 1e-4
-"""By how much floats may differ where nobody says: engines have their own kernels. RTOL is of the largest element."""
+"""By how much floats may differ without a requested tolerance: engines have their own kernels.
+
+RTOL is relative to the largest element.
+"""
 HERE, THERE = "TensorFlow", "the engine"
 
 
 @dataclass
 class EngineRequest:
-    """What an engine is to be asked.
+    """A request to run a graph in an engine.
 
     Attributes:
-        engine: one of those that can be run, ``opencv``.
-        place: a wheel or a folder of it; None: it is installed.
-        outputs: tensors to compare; none: the outputs.
-        rtol, atol: by how much floats may differ, relative to themselves; where both are None, RTOL of the largest
-            element of an output, or ATOL.
+        engine: an engine that can run graphs: ``opencv``.
+        place: a wheel or a folder with the engine; None: it is installed.
+        outputs: tensors to compare; empty: the outputs.
+        rtol, atol: by how much floats may differ; if both are None, RTOL of the largest element of an output, or ATOL.
     """
 
     engine: str
@@ -63,7 +65,7 @@ class EngineRequest:
     atol: float | None = None
 
     def agrees(self, found: Likeness) -> bool:
-        """Whether what an engine gives is near enough."""
+        """Returns whether an output of the engine is within the tolerance."""
         comparison = found.comparison
         if comparison.close or self.rtol is not None or self.atol is not None:
             return comparison.close
@@ -73,16 +75,16 @@ class EngineRequest:
 
 @dataclass
 class EngineOutput:
-    """An output, on all samples.
+    """An output in all samples.
 
     Attributes:
-        dtype, shape: as TensorFlow gives it, in the first sample.
-        max_abs: the largest difference of an element; infinite where one alone is not finite; None where elements
-            cannot be compared, and `reason` says why.
-        relative: that, divided by the largest element of the output; None where there is none.
-        agrees: whether it is as near as it has to be.
-        form, given_shape: how the engine gives it, see `gdsurgeon.runtime.likeness.Likeness`.
-        shows: whether it shows anything: it has elements, and some are not NaN.
+        dtype, shape: of TensorFlow's value in the first sample.
+        max_abs: the largest difference of an element; infinite if only one of two is finite; None if elements cannot be
+            compared, with the `reason`.
+        relative: `max_abs` divided by the largest element of the output; None if it has none.
+        agrees: whether the output is within the tolerance.
+        form, given_shape: of the engine's value, see `gdsurgeon.runtime.likeness.Likeness`.
+        shows: whether the output has elements that are not NaN.
     """
 
     name: str
@@ -97,7 +99,7 @@ class EngineOutput:
     shows: bool = False
 
     def note(self, found: Likeness, agrees: bool) -> None:
-        """Takes in a further sample."""
+        """Adds a further sample."""
         comparison = found.comparison
         self.agrees = self.agrees and agrees
         self.shows = self.shows or bool(comparison.count and not comparison.nan)
@@ -114,14 +116,14 @@ class EngineOutput:
 
 @dataclass
 class EngineRun:
-    """What an engine has made of a graph.
+    """The results of a graph in an engine.
 
     Attributes:
-        called: the engine, with its version.
-        outputs: as far as it was run.
-        samples: how many.
-        feeds: what was fed in the first, as text, by input.
-        notes: what is to be said besides.
+        called: the engine with its version.
+        outputs: the outputs that ran.
+        samples: the number of feeds.
+        feeds: the feeds of the first sample as text, by input.
+        notes: further remarks.
     """
 
     called: str
@@ -137,23 +139,24 @@ class EngineRun:
 
 
 def run_in_engine(executor: Executor, graph: Graph, overrides: Overrides, request: EngineRequest) -> EngineRun:
-    """Has an engine run GRAPH on what TensorFlow is fed, and compares what both give.
+    """Runs a graph in an engine, and compares the outputs with TensorFlow's.
 
     Args:
-        executor: has TensorFlow; it loads the graph.
-        graph: as it is in the file.
-        overrides: what the user says of feeds.
-        request: which engine, and what of it.
+        executor: runs TensorFlow, and loads the graph.
+        graph: the graph as it is in the file.
+        overrides: the user's feeds.
+        request: the engine and the outputs.
 
     Returns:
-        What it gave, nearer than is allowed or not.
+        The outputs, also if they differ by more than the tolerance.
 
     Raises:
-        EditError: the engine does not load the graph, or does not run it; the code is ``not-loadable``, and the facts
-            are which ``engine`` it is, and ``why``.
-        UsageError: what was named has no engine in it.
-        ValidationError: it does not answer in time.
-        NotValidatedError: it is not here, or TensorFlow itself does not run the graph, or nothing can be compared.
+        EditError: the engine does not load or run the graph; the code is ``not-loadable``, and the facts are ``engine``
+            and
+            ``why``.
+        UsageError: the given place does not contain an engine.
+        ValidationError: the engine does not answer in time.
+        NotValidatedError: the engine is not available, TensorFlow does not run the graph, or nothing can be compared.
     """
     title, name = TITLES[request.engine], printable(graph.source_name)
     if request.engine not in PACKAGES:
@@ -189,7 +192,7 @@ def run_in_engine(executor: Executor, graph: Graph, overrides: Overrides, reques
 
 
 def _version(other: Executor) -> str:
-    """The version of the engine. Raises TensorFlowMissing: it cannot be imported."""
+    """Returns the version of the engine. Raises TensorFlowMissing if it cannot be imported."""
     try:
         return other.runtime_version()
     except NotValidatedError as error:
@@ -199,7 +202,7 @@ def _version(other: Executor) -> str:
 
 
 def _in_tensorflow(executor: Executor, graph: Graph, overrides: Overrides, outputs: Sequence[str]) -> Subject:
-    """The graph in TensorFlow, ready to be run. Raises NotValidatedError: it cannot be."""
+    """Returns the graph in TensorFlow, ready to run. Raises NotValidatedError if it cannot run."""
     name = printable(graph.source_name)
     check_names(overrides, [node.name for node in input_nodes(graph)])
     executor.progress(Event("proving"))
@@ -220,7 +223,7 @@ def _in_tensorflow(executor: Executor, graph: Graph, overrides: Overrides, outpu
 
 
 def _plan(executor: Executor, graph: Graph, outputs: Sequence[str]) -> FetchPlan:
-    """What is run: what depends on chance is not, as two engines draw other numbers."""
+    """Returns the outputs that run; random outputs do not run, because two engines sample other numbers."""
     nodes = [graph.tensor(name).node.name for name in outputs]
     plan = plan_with(executor.settings, graph, list(dict.fromkeys(nodes)) or None)
     wanted = {graph.tensor(name).name for name in outputs} or set(plan.fetches)
@@ -228,7 +231,7 @@ def _plan(executor: Executor, graph: Graph, outputs: Sequence[str]) -> FetchPlan
 
 
 class _InEngine:
-    """A graph in an engine, beside the same in TensorFlow."""
+    """A graph in an engine and in TensorFlow."""
 
     def __init__(self, other: Executor, here: Subject, request: EngineRequest, found: EngineRun) -> None:
         self.other = other
@@ -238,7 +241,7 @@ class _InEngine:
         self.name = printable(here.graph.source_name)
 
     def run(self) -> EngineRun:
-        """Loads, runs and compares. Raises what `run_in_engine` does."""
+        """Loads, runs and compares the graph. Raises the errors of `run_in_engine`."""
         here, found = self.here, self.found
         self._in_engine("load", self._load)
         for sample in range(here.calls):
@@ -270,7 +273,7 @@ class _InEngine:
         self.other.loaded(ORIGINAL)
 
     def _in_engine(self, what: str, work: object) -> None:
-        """Has WORK done by the engine. Raises EditError: it does not."""
+        """Calls `work`, which uses the engine. Raises EditError if the engine refuses."""
         assert callable(work)
         try:
             work()
@@ -287,7 +290,7 @@ class _InEngine:
         return EditError(message, code="not-loadable", facts={"engine": self.found.called, "why": why})
 
     def _sample(self, sample: int) -> None:
-        """Runs both on one feed, and compares."""
+        """Runs both on one feed, and compares the outputs."""
         here = self.here
         try:
             feeds, begun = here.start(sample, {})
@@ -319,7 +322,7 @@ class _InEngine:
 
 
 def told(output: EngineOutput) -> str:
-    """How far an output is from TensorFlow's, in words."""
+    """Returns the difference of an output from TensorFlow's in words."""
     if output.max_abs is None:
         return output.reason or "its elements differ"
     if not output.shows:
@@ -333,13 +336,13 @@ def told(output: EngineOutput) -> str:
 
 
 def described(output: EngineOutput) -> str:
-    """An output with its type and shape."""
+    """Returns the name, dtype and shape of an output."""
     dims = ",".join(map(str, output.shape))
     return f"{printable(output.name)}  {dtype_name(output.dtype)} [{dims}]"
 
 
 def agreement(found: EngineRun) -> str:
-    """What a run that agrees has shown."""
+    """Returns a summary of a run in which all outputs agree."""
     most = max((output.max_abs or 0.0 for output in found.outputs.values()), default=0.0)
     largest = f"largest difference {most:.1e}" if most else "bit-identical"
     return f"{counted(len(found.outputs), 'output')}, {counted(found.samples, 'input set')}, {largest}"
@@ -349,7 +352,7 @@ RELEASED = "the other release"
 
 
 class Released(NamedTuple):
-    """What another release has made of a graph: its VERSION, and what it has shown, in words, with its name."""
+    """The result of a different release: its version, and a summary with its name."""
 
     version: str
     told: str
@@ -364,23 +367,24 @@ def check_released(
     *,
     runs: bool = True,
 ) -> Released:
-    """Has the release in PATH run the edited graph on what this TensorFlow is fed, and compares what both give.
+    """Runs the edited graph in a different release on the feeds of this TensorFlow, and compares the outputs.
 
     Args:
-        executor: has loaded GRAPH as the edited one.
+        executor: has loaded the edited graph.
         graph: the edited graph.
-        overrides: what the user says of feeds.
-        path: a wheel, or a folder into which one was unpacked.
-        load: has an executor load the edited graph.
-        runs: whether it is run; else it only has to load.
+        overrides: the user's feeds.
+        path: a wheel, or a folder with the contents of one.
+        load: makes an executor load the edited graph.
+        runs: whether the graph runs; otherwise it must only load.
 
     Returns:
-        What that has shown.
+        The result.
 
     Raises:
-        ValidationError: the release does not load the graph, does not run it, or gives something else; the facts have
-            its version, as `released`.
-        UsageError: PATH holds no release.
+        ValidationError: the release does not load or run the graph, or returns other values; the facts contain the
+            version
+            as ``released``.
+        UsageError: `path` does not contain a release.
         NotValidatedError: its libraries cannot be loaded here.
     """
     executor.progress(Event("proving"))
@@ -412,7 +416,7 @@ def check_released(
 
 
 def _compared(executor: Executor, other: Executor, graph: Graph, overrides: Overrides) -> str:
-    """Runs the graph here and there. Raises ValidationError where the values are not near."""
+    """Runs the graph in both releases. Raises ValidationError if outputs differ by more than the tolerance."""
     plan = plan_with(executor.settings, graph)
     plan = replace(plan.only(set(plan.fetches) - plan.random), beside=[])
     if not plan.fetches:
@@ -440,7 +444,7 @@ def _compared(executor: Executor, other: Executor, graph: Graph, overrides: Over
 
 
 def _difference(here: Subject, there: Subject, sample: int, group: int) -> float:
-    """The largest difference of a group of fetches. Raises ValidationError: they are not near."""
+    """Returns the largest difference of a group of fetches. Raises ValidationError if it exceeds the tolerance."""
     names = here.plan.groups[group]
     given = [there.executor.tensor(there.result(sample, group), place) for place in range(len(names))]
     here.executor.put(RELEASED, given)

@@ -1,4 +1,4 @@
-"""Decides, without running anything, what of a graph can be run: safe fetches, and what has to be fed for them."""
+"""Decides without execution which outputs of a graph can run, and which inputs must be fed."""
 
 from __future__ import annotations
 
@@ -42,10 +42,11 @@ from gdsurgeon.proof.settings import Settings
 
 
 class Obstacle(NamedTuple):
-    """What keeps a node from being run, and the code of the advice that helps, if any does.
+    """The reason why a node cannot run, and the code of advice, if any helps.
 
-    REACHES is the op by which the node reaches outside of the graph, '' if that is not the reason. NO_VALUE says that
-    nothing keeps the node from being run, but v1 control flow may leave it without a value, or with several.
+    `reaches` is the op by which the node accesses outside resources, '' for other reasons. `no_value` is true if the
+    node can
+    run, but v1 control flow may leave it without a value, or with several.
     """
 
     reason: str
@@ -55,7 +56,7 @@ class Obstacle(NamedTuple):
 
 
 class Skipped(NamedTuple):
-    """An output that is not run, and the `Obstacle`."""
+    """An output that does not run, and the `Obstacle`."""
 
     name: str
     reason: str
@@ -65,13 +66,13 @@ class Skipped(NamedTuple):
 
 
 class Assigned(NamedTuple):
-    """A resource variable of which the file has no value, so that it is given one that is made up.
+    """A resource variable without a value in the file, which gets a generated value.
 
     Attributes:
         variable: its name.
-        node: what assigns to it.
-        value: the tensor that NODE assigns, which is fed.
-        seed: the name by which the value is made up.
+        node: the node that assigns it.
+        value: the tensor that `node` assigns, which is fed.
+        seed: the name that determines the value.
     """
 
     variable: str
@@ -82,27 +83,25 @@ class Assigned(NamedTuple):
 
 @dataclass
 class FetchPlan:
-    """What to run of a graph. All names are those of the graph when the plan was made.
+    """The runs of a graph. All names are names in the graph at the time of the plan.
 
     Attributes:
         groups: fetches that can share a run.
-        placeholders: nodes that the fetches need fed.
-        variables: VariableV2 nodes that the fetches need; their values are not in the file, so they are fed too.
-        initializers: table initialisers to be run first.
-        assigned: resource variables that are to be given a value first.
-        defaults: PlaceholderWithDefault nodes among what the fetches depend on: they may be fed. So may restored
-            variables that signatures take.
-        draws: outputs of random ops: drawn once and fed to every graph that is compared, so that chance is the same
-            for all.
-        random: fetches that depend on a random op for which that cannot be done (inside a loop or a function): they
-            run, and are never compared.
-        random_ops: names of those ops.
-        skipped: outputs that are not run.
-        barred: what keeps the model from being restored.
-        beside: fetches that are no outputs: what the random ops read that are fed, which nothing else would show.
-        chance: the names of all random ops that the fetches depend on, seeded or not.
-        enclosed: those of them that lie in a loop or a function, so that they cannot be drawn once.
-        keeps_state: whether the fetches depend on what a run may change for the next one.
+        placeholders: nodes that must be fed.
+        variables: VariableV2 nodes without values in the file; they are also fed.
+        initializers: table initializers, which run first.
+        assigned: resource variables, which get a value first.
+        defaults: PlaceholderWithDefault nodes upstream of the fetches, which can be fed; also restored variables that
+            are inputs of signatures.
+        draws: outputs of random ops: they run once, and every compared graph is fed the same values.
+        random: fetches that depend on other random ops, in a loop or a function; they run, but are never compared.
+        random_ops: the names of those ops.
+        skipped: outputs that do not run.
+        barred: why the model cannot be restored.
+        beside: fetches that are not outputs: inputs of the fed random ops, which no other fetch shows.
+        chance: the names of all random ops upstream of the fetches, seeded or not.
+        enclosed: those of them in a loop or a function, which cannot run once.
+        keeps_state: whether the fetches depend on state that a run can change for the next run.
     """
 
     groups: list[list[str]] = field(default_factory=list)
@@ -128,31 +127,31 @@ class FetchPlan:
 
     @property
     def reasons(self) -> list[tuple[str, str]]:
-        """(output, reason) of what is not run."""
+        """(output, reason) for outputs that do not run."""
         return [(skipped.name, skipped.reason) for skipped in self.skipped]
 
     @property
     def unproven(self) -> dict[str, str]:
-        """The reasons by output for outputs that are not run since they reach outside of the graph.
+        """The reasons by output for outputs that do not run because they access outside resources.
 
-        Without these an edit is not proven. Saving a checkpoint is no output of the model, whatever its nodes return.
+        An edit is not proven without these. Nodes that save a checkpoint are not outputs of the model.
         """
         return {found.name: found.reason for found in self.skipped if found.reaches not in ("", *CHECKPOINT_WRITERS)}
 
     def only(self, tensors: Collection[str]) -> FetchPlan:
-        """The same, of which TENSORS alone are fetched."""
+        """Returns the plan with only `tensors` as fetches."""
         groups = [[name for name in names if name in tensors] for names in self.groups]
         return replace(self, groups=[names for names in groups if names])
 
 
 def why_not_loaded(graph: Graph) -> Obstacle | None:
-    """What keeps GRAPH from being as much as loaded: TensorFlow may evaluate a node then that reaches outside."""
+    """Returns why a graph must not even be loaded: TensorFlow may run a node then that accesses outside resources."""
     found = next(outside_of(graph).evaluated_at_load(), None)
     return None if found is None else _reaches(*found)
 
 
 def _reaches(node: Node, op: str) -> Obstacle:
-    """The obstacle that NODE is, which reaches outside by OP."""
+    """Returns the obstacle that `node` accesses outside resources by `op`."""
     if reach_of(op).kind == UNKNOWN:
         return Obstacle(f"{_called(node)} runs an unknown op ({printable(op)})", "custom-ops", op)
     return Obstacle(reaching(node, op), "allow-ops", op)
@@ -171,22 +170,22 @@ def plan_with(
     trust_seeds: bool = True,
     idle: frozenset[str] = frozenset(),
 ) -> FetchPlan:
-    """What to run of GRAPH.
+    """Returns the plan of a graph.
 
     Args:
-        settings: whether ops that reach files, networks or Python may be run, and those that are not known here.
-        graph: as it is before an edit, or after it.
-        outputs: the nodes to fetch; by default those that nobody reads.
-        undrawable: random nodes whose values are not drawn: what depends on them is not compared.
-        trust_seeds: whether a seeded op in a loop gives the same in each graph: not where one is run more often.
-        idle: random nodes whose values do not matter: they count as if they were not random.
+        settings: whether ops that access files, networks or Python may run, and unknown ops.
+        graph: before or after an edit.
+        outputs: the nodes to fetch; by default the outputs of the graph.
+        undrawable: random nodes that are not fed; outputs that depend on them are not compared.
+        trust_seeds: whether a seeded op in a loop has the same values in each graph; not if one graph runs more often.
+        idle: random nodes whose values do not matter; they do not count as random.
     """
     planner = _planner(graph, settings.allow_ops, bool(settings.op_libraries))
     return planner.plan(outputs, undrawable, trust_seeds, idle)
 
 
 def _planner(graph: Graph, allow_ops: bool, custom_ops: bool) -> Planner:
-    """The planner of GRAPH as it is now: one for all plans."""
+    """Returns the planner of a graph in its current state; all plans share it."""
     planners = graph.derived(_planners)
     if (allow_ops, custom_ops) not in planners:
         planners[allow_ops, custom_ops] = Planner(graph, allow_ops, custom_ops)
@@ -199,7 +198,7 @@ def _planners(graph: Graph) -> dict[tuple[bool, bool], Planner]:
 
 
 class Planner:
-    """What can be run of a graph, in a few passes over the whole of it: nothing is done once for each output."""
+    """The outputs of a graph that can run, found in a few passes over the graph."""
 
     def __init__(self, graph: Graph, allow_ops: bool, custom_ops: bool) -> None:
         self.graph = graph
@@ -226,13 +225,13 @@ class Planner:
         self.blocked = self._downstream_with_origin(self.obstacles)
 
     def _served_references(self) -> frozenset[int]:
-        """The nodes with references that signatures give: variables, and what changes these where they are restored."""
+        """Returns the outputs of signatures that are references: variables, or nodes that change restored variables."""
         serving = serving_of(self.graph)
         served = map(self.top.id_of, output_nodes(self.graph)) if serving is not None and serving.called else ()
         return frozenset(n for n in served if self._restored or self.top.op(n) in VARIABLES)
 
     def _assigned_to(self, number: int) -> Assigned | None:
-        """What can give the resource variable NUMBER a value, where the file has none, and its shape is known."""
+        """Returns how a resource variable can get a generated value, if the file has none and the shape is known."""
         node = self.top.node(number)
         stated = node.attr("shape")
         dims = shape_of(stated.shape) if stated is not None else None
@@ -244,7 +243,7 @@ class Planner:
         return None
 
     def _find_undefined(self) -> dict[int, frozenset[int]]:
-        """For each node with undefined outputs their indices; identities of such outputs are among the nodes."""
+        """Returns the undefined outputs of nodes, also of identities of such outputs."""
         numbers = self.top.with_ops(UNDEFINED)
         nodes = {number: self.top.node(number) for number in numbers}
         found = {number: undefined_outputs(node.op, node.setting) for number, node in nodes.items()}
@@ -260,7 +259,7 @@ class Planner:
         return found
 
     def _look_at_ops(self) -> None:
-        """Finds the nodes that keep what depends on them from being run, or from being compared."""
+        """Finds nodes whose consumers cannot run, or cannot be compared."""
         suspicious = {op: self._is_suspicious(op) for op in self.top.ops()}
         for number in self.top.numbers():
             op = self.top.op(number)
@@ -308,23 +307,23 @@ class Planner:
                 self.repeatable.add(number)
 
     def _keeps_state(self, op: str) -> bool:
-        """Whether the op may change something for the next run; variables are fed unless the model is restored."""
+        """Returns whether an op can change state for the next run; variables are fed unless the model is restored."""
         return keeps_state(op) or self._writes(op)
 
     def _writes(self, op: str) -> bool:
-        """Whether the op changes variables that are restored."""
+        """Returns whether an op changes restored variables."""
         return bool(self._restored or self._assigned) and (is_step(op) or changes_variable(op))
 
     def _loads(self, number: int) -> bool:
-        """Whether a loader runs the node before anything else: it may read then, and nothing more."""
+        """Returns whether a loader runs the node first; it may read files then."""
         return bool(self._loading and self._loading[number])
 
     def _has_value(self, number: int) -> bool:
-        """Whether the variable NUMBER has a value once the model is restored."""
+        """Returns whether a variable has a value after the model is restored."""
         return self.top.name(number) in self._restored or self._loads(number)
 
     def _look_at_tables(self) -> None:
-        """A table whose initialiser cannot be run is an obstacle itself."""
+        """Marks tables whose initializer cannot run as obstacles."""
         blocked = self._downstream_with_origin(self.obstacles)
         for number in self._initializers():
             if number in blocked:
@@ -337,7 +336,7 @@ class Planner:
     def plan(
         self, outputs: list[str] | None, undrawable: frozenset[str], trust_seeds: bool, idle: frozenset[str]
     ) -> FetchPlan:
-        """What to run for OUTPUTS; see `plan_with`."""
+        """Returns the plan for `outputs`; see `plan_with`."""
         plan = FetchPlan()
         loading = (n for n, flag in enumerate(self._loading) if flag)
         plan.barred = next((self.obstacles[n] for n in loading if n in self.obstacles), None)
@@ -367,7 +366,7 @@ class Planner:
         return plan
 
     def _why_not(self, number: int) -> Obstacle | None:
-        """Why a node cannot be fetched; no reason for what nobody would call an output; None where it can."""
+        """Returns why a node cannot be fetched; an empty reason for nodes that are not outputs; None if it can."""
         if self.flow.frames[number]:
             return Obstacle("inside a while loop", no_value=True)
         if self.flow.branches[number]:
@@ -385,7 +384,7 @@ class Planner:
         return None
 
     def _downstream_with_origin(self, origins: Iterable[int]) -> dict[int, int]:
-        """For each node that depends on one of ORIGINS (or is one): on which."""
+        """Returns for each node that depends on one of `origins`, or is one, this origin."""
         out = {number: number for number in origins}
         pending = list(out)
         consumers = self.top.consumers() if pending else []
@@ -399,9 +398,9 @@ class Planner:
     def _mark_random(
         self, wanted: list[int], by_chance: list[int], undrawable: frozenset[str], plan: FetchPlan
     ) -> list[int]:
-        """Notes which of WANTED depend on chance, and how; returns what the random ops read.
+        """Records which of `wanted` are random; returns the inputs of the random ops that are fed.
 
-        That is fetched and compared too: the random ops themselves are fed, and nothing else would look at it.
+        These inputs are fetched and compared, because the random ops are fed and do not show them.
         """
         tainted = self._downstream_with_origin(by_chance)
         concerned = [number for number in wanted if number in tainted]
@@ -424,14 +423,15 @@ class Planner:
         ]
 
     def _is_drawable(self, number: int) -> bool:
-        """Whether a random node gives one value in a run, which can be fed in its place."""
+        """Returns whether a random node has one value in a run, which can be fed."""
         return self.flow.runs_once(number) and is_random(self.top.op(number))
 
     def _groups(self, wanted: list[int]) -> list[list[str]]:
-        """Fetches that can share a run.
+        """Returns fetches that can share a run.
 
-        Those that would read one TensorArray in two ways cannot: a read clears the array, so that a second reader in
-        the same run fails. Nor can those that change variables and others: who reads sees the one value or the other.
+        Two readers of one TensorArray cannot share a run, because a read clears the array. Fetches that change
+        variables cannot
+        share a run with other fetches, because the order is not determined.
         """
         reached = {writer: self._downstream_with_origin([writer]) for writer in self.writers}
         by_writers: dict[frozenset[int], list[int]] = {}
@@ -440,7 +440,7 @@ class Planner:
         return [names for numbers in by_writers.values() for names in self._groups_of_readers(numbers)]
 
     def _groups_of_readers(self, wanted: list[int]) -> list[list[str]]:
-        """Fetches of which each TensorArray is read in one way."""
+        """Returns fetches in groups in which each TensorArray has one reader."""
         readers = self._contested_readers()
         reached = {reader: self._downstream_with_origin([reader]) for found in readers.values() for reader in found}
         groups: list[tuple[dict[int, set[int]], list[str]]] = []
@@ -458,7 +458,7 @@ class Planner:
         return [names for _, names in groups]
 
     def _contested_readers(self) -> dict[int, list[int]]:
-        """TensorArrays that several nodes outside of loops read, and those nodes."""
+        """Returns TensorArrays with several readers outside of loops, and these readers."""
         readers: dict[int, list[int]] = {}
         if not any(op in TENSOR_ARRAY_READERS for op in self.top.ops()):
             return readers
@@ -468,7 +468,7 @@ class Planner:
         return {array: found for array, found in readers.items() if len(found) > 1}
 
     def _tensors(self, number: int) -> list[str]:
-        """The outputs of a node that can be fetched and have defined content; of a Merge only the value."""
+        """Returns the outputs of a node that can be fetched and are defined; for a Merge only the value."""
         node = self.top.node(number)
         found = node.output_dtypes
         if found is None:
@@ -484,7 +484,7 @@ class Planner:
         ]
 
     def _add_needs(self, plan: FetchPlan, needed: bytearray) -> None:
-        """Placeholders, variables and table initialisers."""
+        """Adds the placeholders, variables and table initializers to the plan."""
 
         def names(ops: Iterable[str]) -> list[str]:
             return [self.top.name(number) for number in self.top.with_ops(ops) if needed[number]]

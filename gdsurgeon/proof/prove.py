@@ -1,4 +1,10 @@
-"""Proves an edit: runs the original and the edited graph on the same feeds and compares what the edit's claim says."""
+"""Proves an edit: tests each claim by execution.
+
+Exact claims are tested on the graphs as they are written, with TensorFlow's default kernels. The choice of a oneDNN
+kernel
+depends on more than the node: whether a filter is constant, and which nodes follow. If outputs therefore differ by
+rounding, a process without oneDNN must find them bit-identical.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +58,7 @@ def prove_loads(executor: Executor) -> Proof:
     """Waits until the edited graph has loaded.
 
     Raises:
-        ValidationError: TensorFlow does not take it.
+        ValidationError: TensorFlow refuses the graph.
         NotValidatedError: this TensorFlow lacks an op.
     """
     started = time.monotonic()
@@ -64,17 +70,17 @@ def prove_loads(executor: Executor) -> Proof:
 def prove(
     executor: Executor, change: Change, overrides: Overrides, meanwhile: Callable[[], object] = lambda: None
 ) -> Proof:
-    """Checks what is claimed of CHANGE by execution.
+    """Tests the claims of `change` by execution.
 
     Args:
-        executor: is loading the graph before as ORIGINAL and the one after as EDITED.
-        change: the two graphs, and what is claimed of them.
-        overrides: what the user says of feeds.
-        meanwhile: called, perhaps several times, while TensorFlow is busy.
+        executor: is loading the graph before as ORIGINAL and the graph after as EDITED.
+        change: the two graphs, and the claims.
+        overrides: the user's feeds.
+        meanwhile: is called, perhaps several times, while TensorFlow is busy.
 
     Raises:
-        ValidationError: the edited graph does not load, does not run, or differs from what the edit claims.
-        NotValidatedError: nothing can be compared here, or an output is not run that reaches outside of the graph.
+        ValidationError: the edited graph does not load, does not run, or does not fulfil a claim.
+        NotValidatedError: nothing can be compared here, or an output did not run because it accesses outside resources.
         UsageError: an override does not fit.
     """
     started = time.monotonic()
@@ -99,7 +105,7 @@ def prove(
 
 
 def _tried(context: TrialContext, claims: Sequence[Claim]) -> Iterator[tuple[Engine, Proof]]:
-    """Each claim, tried, and its proof; what one leaves behind in the graphs is not there for the next."""
+    """Tests each claim, and yields its proof. Graphs that keep state are loaded again for the next claim."""
     for claim in claims:
         engine = Engine(context.executor, _built(claim, context))
         try:
@@ -117,7 +123,7 @@ def _tried(context: TrialContext, claims: Sequence[Claim]) -> Iterator[tuple[Eng
 
 
 def _built(claim: Claim, context: TrialContext) -> Trial:
-    """The trial of CLAIM; one that says why nothing of it can be compared, where the graphs alone show it."""
+    """Returns the trial of a claim; if nothing can be compared, a trial that only raises the reason."""
     try:
         return _trial(claim, context)
     except NotValidatedError as error:
@@ -139,9 +145,9 @@ def _equation(claim: Claim) -> str:
 
 
 def _shown_by_graphs(claim: Claim, engine: Engine, error: NotValidatedError) -> Proof:
-    """The proof of CLAIM where nothing could be compared by running.
+    """Returns the proof of a claim of which nothing could be compared by execution.
 
-    Raises ERROR where graphs do not show it, or the values are random: a copy draws others.
+    Raises `error` if the comparison of the graphs does not show the claim, or values are random.
     """
     is_random = any(run.subject.plan.random for run in engine.trial.runs)
     if error.code != "nothing-comparable" or is_random or not _is_shown_by_graphs(claim):
@@ -159,7 +165,7 @@ def _trial(claim: Claim, context: TrialContext) -> Trial:
 def _deployed(
     context: TrialContext, tried: Sequence[tuple[Engine, Proof]], meanwhile: Callable[[], object]
 ) -> Deployed | None:
-    """How the graphs compare as they are deployed, where a claim is about that."""
+    """Returns how the optimized graphs compare, if a claim includes this."""
     found: Deployed | None = None
     for claim, (engine, proof) in zip(context.change.result.claims, tried, strict=True):
         if is_deployed(claim) and engine.trial.runs and engine.proof.samples and proof.compared:
@@ -168,7 +174,7 @@ def _deployed(
 
 
 def finish(proof: Proof, executor: Executor, device: str, started: float) -> None:
-    """Notes where and with what PROOF was carried out, and how long it took since STARTED (monotonic seconds)."""
+    """Records the device, the runtime and the duration of `proof`, which began at `started` (monotonic seconds)."""
     proof.device, proof.runtime, proof.is_locked_in = device, executor.version(), executor.is_locked_in()
     proof.seconds = time.monotonic() - started
 
@@ -189,33 +195,34 @@ _TRIALS: Mapping[type[Claim], Builder] = {
     LikeReference: like_reference_trial,
     Gradients: gradients_trial,
 }
-"""How each claim is made into a trial."""
+"""The function that returns the trial of each claim."""
 
 
 KEYS = {ORIGINAL: "original, optimised", EDITED: "edited, optimised"}
-"""What the graphs are called in the executor where TensorFlow optimises them."""
+"""The keys of the graphs in the executor if TensorFlow optimizes them."""
 
 MANY_NODES = 20_000
 MANY_BYTES = 64 << 20
-"""Of a graph that is larger TensorFlow's optimiser needs seconds, and many times the bytes: 22 s of 100,000 nodes, 1 GB
-of 100 MB."""
+"""Limits for optimizing the original: for larger graphs TensorFlow's optimizer needs seconds and much memory (22 s for
+100,000 nodes, 1 GB for a graph of 100 MB).
+"""
 
 
 def is_deployed(claim: Claim) -> bool:
-    """Whether a claim is one about the graphs as they are deployed, too."""
+    """Returns whether a claim includes the optimized graphs."""
     return isinstance(claim, SameOutputs | SameGiven) and claim.deployed
 
 
 def without_onednn(context: TrialContext, make: Callable[[TrialContext], Trial], differs: DiffersError) -> Proof:
-    """The proof by a process that does without oneDNN, where with it the graphs differ as by rounding.
+    """Returns the proof by a process without oneDNN, if the graphs differ by rounding.
 
     Args:
         context: of the claim.
-        make: makes its trial.
-        differs: that they differ with oneDNN.
+        make: returns the trial of the claim.
+        differs: the difference with oneDNN.
 
     Raises:
-        DiffersError: DIFFERS, where it is more than that; or they differ without oneDNN as well.
+        DiffersError: `differs`, if it is not rounding; or the graphs also differ without oneDNN.
     """
     settings = context.executor.settings
     is_exact = not (differs.proof.of_largest or differs.proof.rtol or differs.proof.atol)
@@ -244,25 +251,25 @@ def load_deployed(context: TrialContext) -> None:
 
 
 def unload_deployed(executor: Executor) -> None:
-    """Gives back what `load_deployed` and `as_deployed` have loaded."""
+    """Unloads the graphs of `load_deployed` and `as_deployed`."""
     for key in KEYS.values():
         executor.unload(key)
 
 
 def as_deployed(context: TrialContext, engine: Engine, meanwhile: Callable[[], object]) -> Deployed:
-    """Compares once more, as graphs are deployed: optimised by TensorFlow, on the first feed of a trial that has shown
-    them equal.
+    """Compares the graphs again after TensorFlow optimizes them, on the first feed of a trial that showed them equal.
 
-    Of large graphs the edited one alone is, and the original as it is written. Where they differ then, or runs leave
-    something behind, both are: rounding that is the optimiser's may have decided what a graph chooses.
+    The original of a large graph runs as written. If the graphs then differ, or keep state, both are optimized:
+    rounding by
+    the optimizer may change which elements a graph chooses.
 
     Args:
         context: the edited graph is being loaded, see `load_deployed`.
         engine: has run the trial.
-        meanwhile: called while TensorFlow optimises.
+        meanwhile: is called while TensorFlow optimizes.
 
     Raises:
-        ValidationError: the edited graph does not run then, or they differ by more than optimising may do.
+        ValidationError: the optimized graph does not run, or they differ by more than the optimizer may cause.
     """
     trial = replace(engine.trial, meanwhile=meanwhile)
     try:
@@ -282,7 +289,7 @@ def _is_large(graph: Graph) -> bool:
 
 
 def _compared(context: TrialContext, trial: Trial, optimized: Collection[str]) -> Deployed:
-    """How the graphs compare where those that are OPTIMIZED are run so. Raises ValidationError."""
+    """Returns how the graphs compare if those in `optimized` are optimized. Raises ValidationError."""
     keys = {key: KEYS[key] for key in optimized}
     pairs = _without_sites(trial)
     runs = [replace(run, subject=_under(run.subject, keys, _fetched(trial, pairs, run))) for run in trial.runs]
@@ -303,16 +310,16 @@ def _compared(context: TrialContext, trial: Trial, optimized: Collection[str]) -
 
 
 def _without_sites(trial: Trial) -> list[ComparedPair]:
-    """What is compared as it is deployed: no site, of which nobody asks then.
+    """Returns the pairs without sites.
 
-    What is fetched is not optimised away; and Grappler merges nodes as if none in the midst of what it merges was
-    fetched, though it is told which are.
+    A fetched tensor is not optimized away. Grappler also merges nodes although an inner tensor of the merged nodes is
+    fetched.
     """
     return [replace(pair, exact=False) for pair in trial.pairs if not pair.site]
 
 
 def _fetched(trial: Trial, pairs: Sequence[ComparedPair], run: TrialRun) -> set[str]:
-    """The tensors that are still fetched of RUN: all but what is no longer among PAIRS, and nobody is fed."""
+    """Returns the fetches of a run without tensors that are no longer compared or fed."""
     read = {source for other in trial.runs for source in other.fed.values() if isinstance(source, Fetch)}
     gone = _ends(trial.pairs) - _ends(pairs) - read
     return {name for name in run.subject.plan.fetches if Fetch(run.name, name) not in gone}
@@ -323,7 +330,7 @@ def _ends(pairs: Sequence[ComparedPair]) -> set[Fetch]:
 
 
 def _under(subject: Subject, keys: Mapping[str, str], fetched: Collection[str]) -> Subject:
-    """SUBJECT, run with the graph that has another of KEYS where it is optimised, for what is FETCHED."""
+    """Returns `subject` with the optimized graph and fewer fetches."""
     out = copy(subject)
     out.key, out.plan = keys.get(subject.key, subject.key), subject.plan.only(fetched)
     return out

@@ -1,4 +1,5 @@
-"""Whether ``tf.saved_model.load`` serves what the graph says: it runs functions that the model's objects name."""
+"""Tests whether ``tf.saved_model.load`` serves the values of the graph: it runs functions that the model's objects
+name."""
 
 from __future__ import annotations
 
@@ -32,12 +33,12 @@ from gdsurgeon.text import named
 from gdsurgeon.values import Closing
 
 RTOL, ATOL = 1e-4, 1e-5
-"""By how much floats may differ: functions are compiled and placed in their own way."""
+"""By how much floats may differ: functions are compiled and placed separately."""
 LOADER = "tf.saved_model.load"
 
 
 class Folders(NamedTuple):
-    """Where a model lies, as it was ('' if it was no SavedModel) and as it is staged, and the tags of its graph."""
+    """The folder of the original model ('' if it is not a SavedModel), the staged folder, and the tags of the graph."""
 
     before: str
     after: str
@@ -47,21 +48,22 @@ class Folders(NamedTuple):
 def check_served(
     executor: Executor, graph: Graph, overrides: Overrides, folders: Folders, keys: Sequence[str], loader: Loader
 ) -> str:
-    """Has tf.saved_model.load serve the signatures KEYS of an edited model, and compares with what its GRAPH gives.
+    """Serves the signatures `keys` of an edited model with tf.saved_model.load, and compares with the values of its
+    graph.
 
     Args:
-        executor: has loaded GRAPH as the edited one.
+        executor: has loaded `graph` as the edited graph.
         graph: the edited graph.
-        overrides: what the user says of feeds.
+        overrides: the user's feeds.
         folders: of the model.
-        keys: of the signatures whose functions are others; none: it only has to load.
+        keys: of signatures whose functions changed; empty: the model must only load.
         loader: of these folders.
 
     Returns:
-        What it has shown.
+        The result in words.
 
     Raises:
-        ValidationError: it does not load, does not run, or gives something else.
+        ValidationError: the model does not load, does not run, or returns other values.
     """
     executor.progress(Event("proving"))
     ask = loader.ask
@@ -130,7 +132,7 @@ def served_by_objects(
 def _runs(
     executor: Executor, graph: Graph, overrides: Overrides, keys: Sequence[str]
 ) -> tuple[list[_Run], dict[str, str]]:
-    """The runs of GRAPH for the signatures KEYS, and why some of these cannot be run."""
+    """Returns the runs of a graph for the signatures `keys`, and why some of these cannot run."""
     runs: list[_Run] = []
     not_run: dict[str, str] = {}
     for key in keys:
@@ -146,10 +148,10 @@ class _Run(NamedTuple):
 
     Attributes:
         call: the call with the same inputs.
-        outputs: by name, where they are in the executor.
-        more: likewise other tensors of the run, by tensor.
-        is_random: whether outputs depend on random ops.
-        keeps_state: whether outputs depend on what an earlier run changed.
+        outputs: by name, their places in the executor.
+        more: other tensors of the run, by name.
+        is_random: whether outputs are random.
+        keeps_state: whether outputs depend on state that an earlier run changed.
     """
 
     call: SignatureCall
@@ -160,10 +162,10 @@ class _Run(NamedTuple):
 
 
 class Loader(Closing):
-    """TensorFlow's Python package in a process of its own, which calls the signatures of a folder.
+    """TensorFlow's Python package in a separate process, which calls the signatures of a folder.
 
     Args:
-        settings: how to run.
+        settings: of the run.
         folders: of the model.
     """
 
@@ -172,12 +174,12 @@ class Loader(Closing):
         self._workers: list[Worker] = []
 
     def start(self) -> None:
-        """Has the package imported while other things are done; if it does not start, `ask` says so."""
+        """Begins to import the package; if it does not start, `ask` raises the error."""
         with suppress(RuntimeFailure):
             self._started("loader")
 
     def ask(self, folder: str, calls: Sequence[SignatureCall]) -> Answers:
-        """What the loaders make of FOLDER. Raises RuntimeFailure."""
+        """Returns the answers of a loader of `folder`. Raises RuntimeFailure."""
         worker = self._workers[-1] if self._workers else self._started("loader")
         try:
             return self._called(worker, folder, calls)
@@ -200,18 +202,18 @@ class Loader(Closing):
         return worker
 
     def close(self) -> None:
-        """Ends its processes."""
+        """Ends the processes."""
         for worker in self._workers:
             worker.close()
 
 
 @contextmanager
 def _translated() -> Iterator[None]:
-    """What goes wrong with the process, as an error of the operation.
+    """Turns failures of the process into errors of the operation.
 
     Raises:
-        ValidationError: its process has crashed, or does not answer in time.
-        NotValidatedError: there is no such package, or it does not start or runs out of memory.
+        ValidationError: the process crashed, or does not answer in time.
+        NotValidatedError: the package does not exist, does not start, or runs out of memory.
     """
     try:
         yield
@@ -265,7 +267,8 @@ def _run(
 
 
 def _compare(executor: Executor, run: _Run, found: dict[str, Tensor]) -> None:
-    """Raises ValidationError where FOUND is not what the graph has given, in RUN; of what is random only the names."""
+    """Raises ValidationError if `found` differs from the values of the graph in `run`; of random outputs only the
+    names."""
     key = quoted(run.call.key)
     if found.keys() != run.outputs.keys():
         raise ValidationError(
@@ -287,7 +290,7 @@ def _compare(executor: Executor, run: _Run, found: dict[str, Tensor]) -> None:
 
 
 def _wrong(executor: Executor, run: _Run, found: Mapping[str, Result]) -> list[str]:
-    """The outputs of RUN that differ from those that were FOUND, each with the difference."""
+    """Returns the outputs of `run` that differ from `found`, each with the difference."""
     names = sorted(found)
     if not names:
         return []
@@ -302,10 +305,10 @@ class RefusedBefore(NotValidatedError):
 
 
 class ComparingLoader(Loader):
-    """`Loader`, which makes a call that the edited model refuses of the original as well.
+    """A `Loader` that repeats a refused call on the original model.
 
     Args:
-        settings: how to run.
+        settings: of the run.
         folders: of the model.
         graph: the edited graph.
     """

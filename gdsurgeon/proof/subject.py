@@ -1,4 +1,4 @@
-"""A graph that is going to be run: what of it, on which feeds, and in which shapes."""
+"""A graph that is going to run: its fetches, feeds and shapes."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ from gdsurgeon.runtime.protocol import Result, RunSummary
 from gdsurgeon.runtime.tensor import Tensor
 
 MOST_TRIALS = 24
-"""Combinations of shapes that are tried on inputs that do not state theirs."""
+"""The number of combinations of shapes that are tried for inputs without a stated shape."""
 FEW_TRIALS = 4
-"""The same for each way to have other values, where these have been refused in all shapes."""
+"""The number of combinations for other values, after TensorFlow refused the first ones in all shapes."""
 LENGTHS = (1, 8)
-"""What open dimensions of several inputs are, where they are to agree."""
+"""The sizes of unknown dimensions that several inputs share."""
 _OUT_OF_RANGE = re.compile(r" is not in \[0, (?P<most>\d+)\)")
-"""What TensorFlow says of an index beyond what it chooses from."""
+"""TensorFlow's message for an index that is too large."""
 
 Feeds = dict[str, Tensor | Result]
 Started = tuple[Feeds, list[Pending[RunSummary]]]
 
 
 class VariableSpec(NamedTuple):
-    """A variable for which a value has to be made up."""
+    """A variable that needs a generated value."""
 
     name: str
     dtype: int
@@ -57,7 +57,7 @@ class VariableSpec(NamedTuple):
 
 
 class _Way(NamedTuple):
-    """How a sample was fed: in which shapes, as what, whether with floats of either sign, and how large a batch."""
+    """The feeds of a sample: the shapes, the inputs, whether floats are also negative, and the batch size."""
 
     shapes: Mapping[str, tuple[int, ...]]
     specs: list[InputSpec]
@@ -66,16 +66,17 @@ class _Way(NamedTuple):
 
 
 class SubjectOptions(NamedTuple):
-    """How the inputs of a subject are made.
+    """How the feeds of a subject are generated.
 
     Attributes:
         name: of its runs; '': its key.
-        bound: placeholders that somebody else feeds.
-        picture: height and width of the images that are made for string inputs; None: any.
-        salt: makes the values of inputs others than those of the same names elsewhere.
-        batches: whether every other sample is a batch of two where the inputs leave that open.
-        defaults: whether inputs that have a default are fed like the others, and left at it on one more sample; else
-            they are at it on all samples, unless the user gives them values.
+        bound: placeholders that other code feeds.
+        picture: height and width of images for string inputs; None: any.
+        salt: changes the values, compared with inputs of the same name.
+        batches: whether every other sample is a batch of two if the shapes allow it.
+        defaults: whether inputs with a default are fed, and get their default in one additional sample; otherwise they
+            keep
+            their default in all samples, unless the user gives values.
     """
 
     name: str = ""
@@ -87,15 +88,15 @@ class SubjectOptions(NamedTuple):
 
 
 class Subject:
-    """A graph under the name KEY in the executor, and the runs of it.
+    """A graph in the executor, and its runs.
 
     Args:
-        executor: has loaded, or is loading, the graph as KEY.
-        key: its name there.
+        executor: has loaded, or is loading, the graph as `key`.
+        key: the name of the graph there.
         graph: the graph as it is in the file.
-        plan: what to fetch, and what has to be fed for it; None: whatever can be run of the nodes that nobody reads.
-        overrides: what the user says of feeds; None: nothing.
-        options: how its inputs are made.
+        plan: the fetches and the required feeds; None: all outputs that can run.
+        overrides: the user's feeds; None: none.
+        options: how the feeds are generated.
     """
 
     def __init__(
@@ -147,42 +148,42 @@ class Subject:
         self._varies_batch = options.batches and not overrides.shapes and not any(spec.given for spec in self.specs)
 
     def under(self, key: str) -> Subject:
-        """The same under another KEY in the executor, in the shapes that have been found to fit."""
+        """Returns a copy with a different key in the executor, and with the shapes that were found."""
         out = copy(self)
         out.key = out.name = key
         return out
 
     def leave(self, names: Collection[str]) -> None:
-        """Has it leave the inputs NAMES that have a default and no value of the user's at that on all samples."""
+        """Leaves inputs with a default at this default in all samples, unless the user gave values."""
         self.specs = [spec for spec in self.specs if spec.name not in self.optional or spec.name not in names]
         self.optional -= {*names}
 
     def settle_as(self, other: Subject) -> None:
-        """Has it run in the shapes that have been found to fit for OTHER, of the same graph."""
+        """Uses the shapes that were found for a different subject of the same graph."""
         self.shapes, self._settled, self._varies_batch = other.shapes, other._settled, other._varies_batch
 
     @property
     def feedable(self) -> list[str]:
-        """The tensors that it is fed: inputs, variables, and what its random ops draw."""
+        """The tensors that are fed: inputs, variables, and outputs of random ops."""
         names = [spec.name for spec in self.specs] + [variable.name for variable in self.variables]
         return [*names, *self.paths, *self.plan.draws]
 
     @property
     def feeds_vary(self) -> bool:
-        """Whether a second sample would be another one."""
+        """Whether a second sample would be different."""
         return bool(self.variables or self.plan.draws) or any(len(spec.given) != 1 for spec in self.specs)
 
     @property
     def samples(self) -> int:
-        """How many samples are worth running: as many as were asked for, or as there are values given.
+        """The number of useful samples: the requested number, or the number of given values.
 
-        One more leaves inputs at their defaults.
+        One additional sample leaves inputs at their defaults.
         """
         return self._fed_samples + bool(self.optional)
 
     @property
     def _fed_samples(self) -> int:
-        """How many samples feed all inputs."""
+        """The number of samples that feed all inputs."""
         if not self.feeds_vary:
             return 1
         given = [len(spec.given) for spec in self.specs if spec.name not in self.optional]
@@ -192,23 +193,23 @@ class Subject:
 
     @property
     def calls(self) -> int:
-        """How many samples are worth running to compare two graphs: what a graph keeps shows in the second call."""
+        """The number of useful samples for comparing two graphs: state of a graph shows in the second run."""
         return max(self.samples, 2) if self.plan.keeps_state else self.samples
 
     def hold_batch(self) -> bool:
-        """Has all further samples be batches of one; False where they are in any case."""
+        """Makes all further samples batches of one; returns False if they are anyway."""
         varied, self._varies_batch = self._varies_batch, False
         self._ways = {sample: way for sample, way in self._ways.items() if way.batch == 1}
         return varied
 
     def settle_anew(self) -> bool:
-        """Has it look for other shapes, as whoever is fed its results does not take these; False: there are none."""
+        """Searches for other shapes, because a consumer of the results refuses these; False if there are none."""
         self._settled = self._settled and not self._untried
         self._ways = self._ways if self._settled else {}
         return not self._settled
 
     def initialize(self) -> None:
-        """Restores the model, if it can be, and runs the table initialisers. Raises Refused, NotValidatedError."""
+        """Restores the model and runs the table initializers. Raises Refused, NotValidatedError."""
         if self.plan.barred is not None:
             reason, advice = self.plan.barred[:2]
             name = printable(self.graph.source_name)
@@ -228,25 +229,27 @@ class Subject:
                 self.executor.initialize(self.key, [found.node], {found.value: value})
 
     def begin(self, sample: int, bound: Feeds) -> Started:
-        """Begins the runs of SAMPLE in the likeliest shapes, whatever becomes of them; see `start`."""
+        """Begins the runs of a sample in the likeliest shapes, without waiting; see `start`."""
         self.shapes = {spec.name: spec.shapes[0] for spec in self.specs}
         return self._begin(sample, self.shapes, bound, None)
 
     def start(self, sample: int, bound: Feeds, alongside: Callable[[Feeds], None] | None = None) -> Started:
-        """Begins the runs of SAMPLE, one for each group of fetches; finds shapes that fit where it is the first.
+        """Begins the runs of a sample, one for each group of fetches; the first sample finds shapes that fit.
 
         Args:
-            sample: its number; the feeds follow from it.
-            bound: what somebody else feeds.
-            alongside: called with the feeds as soon as the runs have begun, to begin others on the same feeds: the
-                first run of a graph is slow, and two graphs can have theirs at the same time. It is called again
-                where the feeds did not fit and others are tried.
+            sample: its number, which determines the feeds.
+            bound: feeds from other code.
+            alongside: is called with the feeds after the runs have begun, to begin other runs on the same feeds. The
+                first run
+                of a graph is slow, and two graphs can have their first runs at the same time. It is called again if
+                    other feeds
+                must be tried.
 
-        Returns the feeds and the runs; the results are called by `result`.
+        Returns the feeds and the runs; `result` has the names of the results.
 
         Raises:
-            NotValidatedError: the graph does not run on any feed that can be made.
-            Refused: TensorFlow does not take a sample after the first.
+            NotValidatedError: the graph does not run on any generated feed.
+            Refused: TensorFlow refuses a sample after the first.
         """
         if not self._settled:
             return self._settle(sample, bound, alongside)
@@ -278,11 +281,11 @@ class Subject:
         self._ways[sample] = _Way(shapes, self.specs, self._wide, batch)
 
     def wait(self, runs: Iterable[Pending[RunSummary]]) -> list[RunSummary]:
-        """Waits for RUNS. Raises Refused."""
+        """Waits for `runs`. Raises Refused."""
         return [self.executor.wait(run) for run in runs]
 
     def _doubled(self, bound: Feeds) -> dict[str, tuple[int, ...]] | None:
-        """The shapes for a batch of two where the inputs that are not BOUND leave it open; None where none does."""
+        """Returns the shapes of a batch of two, if unbound inputs allow it; otherwise None."""
         free = {
             spec.name: (2 * shape[0], *shape[1:])
             for spec in self.specs
@@ -308,32 +311,32 @@ class Subject:
         return feeds, runs
 
     def result(self, sample: int, group: int) -> str:
-        """The name of what a run returns."""
+        """Returns the name of the result of a run."""
         return f"{self.name} {sample} {group}"
 
     def places(self) -> dict[str, tuple[int, int]]:
-        """For each tensor that is fetched: in which group, and at which place of it."""
+        """Returns for each fetched tensor its group and its index there."""
         found = [(name, (group, i)) for group, names in enumerate(self.plan.groups) for i, name in enumerate(names)]
         return dict(reversed(found))  # of a tensor that is fetched twice the first place counts
 
     def run_aside(self, feeds: Feeds) -> None:
-        """Runs it on FEEDS, for what that does to other runs. Raises Refused."""
+        """Runs the graph on `feeds` to disturb other runs; the results are dropped. Raises Refused."""
         for names in self.plan.groups:
             self.executor.wait(self.executor.run(self.key, f"{self.name} aside", feeds, names))
             self.executor.drop(f"{self.name} aside")
 
     def finish(self, sample: int) -> None:
-        """Gives back what the runs of SAMPLE have returned."""
+        """Frees the results of a sample."""
         for group in range(len(self.plan.groups)):
             self.executor.drop(self.result(sample, group))
 
     @property
     def made(self) -> dict[str, str]:
-        """How the inputs are made, by name."""
+        """How the feeds of the inputs are generated, by name."""
         return {spec.name: description(spec, self.shapes.get(spec.name)) for spec in self.specs}
 
     def describe_feeds(self, feeds: Mapping[str, Tensor | Result]) -> dict[str, str]:
-        """The feeds as text."""
+        """Returns feeds as text."""
         return {n: describe_tensor(v) for n, v in feeds.items() if isinstance(v, Tensor) and n in self.shapes}
 
     def _settle(self, sample: int, bound: Feeds, alongside: Callable[[Feeds], None] | None) -> Started:
@@ -373,10 +376,11 @@ class Subject:
         )
 
     def _give_way(self, reason: str, sample: int) -> bool:
-        """Has it be fed other values than those that TensorFlow has refused for REASON; False: there are none.
+        """Changes the feeds after TensorFlow refused them for `reason`; returns False if there are no others.
 
-        All are positive first; then inputs with a default are left at that; then numbers are small whole ones: below
-        what the reason says, below 2, or 0.
+        First all floats become positive; then inputs with a default keep it; then numbers become small integers: below
+        the limit
+        in the reason, below 2, or 0.
         """
         said = _OUT_OF_RANGE.search(reason)
         limit = max(int(said["most"]), 1) if said is not None else 0
@@ -391,13 +395,13 @@ class Subject:
         return any(self._narrow(most) for most in (2, 1) if not self._most or most < self._most)
 
     def _narrow(self, most: int) -> bool:
-        """Has numbers be whole ones below MOST; False where none are others then."""
+        """Makes numbers integers below `most`; returns False if no input changes."""
         specs, self._most = self.specs, most
         self.specs = [narrowed(spec, most) for spec in specs]
         return self.specs != specs
 
     def _is_its_own_doing(self, refused: Refused) -> bool:
-        """Whether no other feed would help: none is smaller, and what is missing or broken is in the graph."""
+        """Returns whether no other feed would help, because the graph itself is wrong or too large."""
         if refused.code in ("resource_exhausted", "failed_precondition"):
             return True
         if refused.text.startswith("Cannot parse tensor from proto"):
@@ -406,7 +410,7 @@ class Subject:
         return bool(self.specs) and all(spec.given for spec in self.specs) and not is_elsewhere
 
     def _feeds(self, sample: int, shapes: Mapping[str, tuple[int, ...]], bound: Feeds) -> Feeds:
-        """Values for the inputs and variables that are not BOUND; equal names get equal values in every graph."""
+        """Returns values for unbound inputs and variables; equal names get equal values in every graph."""
         out: Feeds = {name: value for name, value in self.paths.items() if name not in bound}
         left = self.optional if self.optional and sample >= self._fed_samples else self.unfed
         for spec in self.specs:
@@ -425,7 +429,7 @@ class Subject:
         return input_seed(self.executor.settings.seed + sample, name + self.options.salt)
 
     def _draw(self, sample: int, feeds: Feeds) -> Feeds:
-        """Has the random ops draw once; their values are then fed to every graph that is compared."""
+        """Runs the random ops once; their values are then fed to every compared graph."""
         draws = [name for name in self.plan.draws if name not in feeds]
         if not draws:
             return {}
@@ -441,13 +445,13 @@ class Subject:
 
 
 def fetching(executor: Executor, key: str, graph: Graph, tensors: list[str], name: str) -> Subject:
-    """TENSORS of the graph that is KEY in the executor, run as NAME on what somebody else feeds."""
+    """Returns a subject that fetches `tensors`; other code feeds its inputs."""
     plan, options = FetchPlan([tensors]), SubjectOptions(name)
     return Subject(executor, key, graph, plan=plan, options=options)
 
 
 def _with_default(node: Node, overrides: Overrides) -> InputSpec | None:
-    """How the input NODE is fed, which has a default; None where no feed can be made."""
+    """Returns how an input with a default is fed; None if no feed can be generated."""
     try:
         spec = overridden(input_spec(node), overrides)
     except NotValidatedError:
@@ -456,7 +460,7 @@ def _with_default(node: Node, overrides: Overrides) -> InputSpec | None:
 
 
 def _paths(run: Restoring) -> dict[str, Tensor]:
-    """The files that a loader feeds for RUN."""
+    """Returns the file names that a loader feeds."""
     return {tensor: Tensor(STRING, (), [os.fsencode(os.path.abspath(path))]) for tensor, path in run.feeds.items()}
 
 
@@ -472,7 +476,7 @@ def _variable(graph: Graph, name: str) -> VariableSpec | None:
 
 
 def _combinations(specs: list[InputSpec]) -> Iterator[dict[str, tuple[int, ...]]]:
-    """A shape for each input: their likeliest ones, then such as agree, then one after another less likely."""
+    """Yields shapes for all inputs: the likeliest ones, shapes that agree, and then less likely ones."""
     seen: set[tuple[tuple[int, ...], ...]] = set()
     for chosen in _choices(specs):
         if chosen not in seen:
@@ -495,7 +499,7 @@ def _choices(specs: list[InputSpec]) -> Iterator[tuple[tuple[int, ...], ...]]:
 
 
 def _agreeing(spec: InputSpec, specs: list[InputSpec], length: int) -> tuple[int, ...]:
-    """A shape for SPEC in which what is open is what another one of SPECS states there, or LENGTH; a batch is 1."""
+    """Returns a shape in which unknown dimensions are those of other inputs, or `length`; a batch is 1."""
     if spec.stated is None or len(spec.shapes) == 1:
         return spec.shapes[0]
     known: dict[int, int] = {}

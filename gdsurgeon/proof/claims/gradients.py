@@ -1,4 +1,4 @@
-"""The proof of added gradients: the original with the gradients that TensorFlow itself makes gives the same."""
+"""The proof of added gradients: they equal TensorFlow's own gradients of the original, and finite differences."""
 
 from __future__ import annotations
 
@@ -44,20 +44,20 @@ from gdsurgeon.wire.write import read_chunks
 STATEMENT = "edited(x) == original(x), gradients == tf.gradients"
 DEPLOYED = "deployed"
 _NO_SYMBOLIC_GRADIENT = "No gradient defined for op: "
-"""What TensorFlow says when it runs a SymbolicGradient of a function that holds such an op."""
+"""TensorFlow's message when it runs a SymbolicGradient of a function with such an op."""
 TRACED_RUNS = 3
 LONGEST_TRACING = 4.0
-"""Seconds in which as many runs are traced as fit, one after the first at least."""
+"""The seconds for traced runs; at least one run after the first is traced."""
 BUDGET_MARGIN = 0.15
-"""By which part of it a run may be over its budget: threads race, and buffers come in sizes of their own."""
+"""By which part a run may exceed its budget: threads race, and buffers have fixed sizes."""
 SMALL_MARGIN = 1 << 20
-"""The same in bytes, for budgets so small that next to nothing is a large part of them."""
+"""The same in bytes, for small budgets."""
 
 
 def gradients_trial(context: TrialContext, claim: Gradients) -> Trial:
-    """Both graphs give what the original gives, and gradients under the same names: made here, and by TensorFlow.
+    """Returns the trial of the outputs and the gradients of both graphs; TensorFlow adds its gradients to the original.
 
-    They are held against what was asked, too, and against differences of the original.
+    The gradients are also compared with the request, and with finite differences of the original.
     """
     change = context.change
     _check_asked(change.result.asked, claim)
@@ -93,7 +93,7 @@ def _all(checks: Sequence[Callable[[TrialState], None]], state: TrialState) -> N
 
 
 def _check_asked(asked: Asked | None, claim: Gradients) -> None:
-    """Raises ValidationError where other gradients were made than those that were asked for."""
+    """Raises ValidationError if other gradients were added than requested."""
     if asked is None or asked.edit != "add_gradients":
         return
     wanted = {key: tuple(str(name).removesuffix(":0") for name in _names(asked.arguments.get(key)))
@@ -136,7 +136,7 @@ def _blame(refusal: RunRefusal) -> GdsurgeonError:
 
 
 def _compared(claim: Gradients, unrun: Mapping[str, str], proof: Proof) -> None:
-    """Raises NotValidatedError where no gradient was compared; of some that were not there is a warning."""
+    """Raises NotValidatedError if no gradient was compared; warns if only some were compared."""
     compared = {parse_tensor(output.after).node for output in proof.compared}
     reasons = {parse_tensor(output.after).node: output.reason for output in proof.outputs}
     reasons |= unrun
@@ -162,7 +162,7 @@ def _compared(claim: Gradients, unrun: Mapping[str, str], proof: Proof) -> None:
 
 
 def _check_memory(claim: Gradients, budget: int, edited: bytes, called: str, state: TrialState) -> None:
-    """Notes the peak of the memory of a run that fetches only the gradients, and compares it with the budget."""
+    """Records the peak memory of a run that fetches only the gradients, and compares it with the budget."""
     executor = state.executor
     executor.load_bytes(DEPLOYED, edited, optimize=True)
     try:
@@ -178,7 +178,7 @@ def _check_memory(claim: Gradients, budget: int, edited: bytes, called: str, sta
 
 
 def _peak(executor: Executor, feeds: Feeds, names: Sequence[str]) -> int:
-    """The bytes that a run allocates at most, all devices together; the first run is not counted."""
+    """Returns the largest number of allocated bytes of a run on all devices; the first run does not count."""
     peaks: list[int] = []
     started = time.monotonic()
     while len(peaks) <= TRACED_RUNS and (len(peaks) < 2 or time.monotonic() - started < LONGEST_TRACING):
@@ -189,7 +189,7 @@ def _peak(executor: Executor, feeds: Feeds, names: Sequence[str]) -> int:
 
 
 def check_budget(proof: Proof, use: MemoryUse) -> None:
-    """Raises ValidationError where a run takes clearly more than its budget; a little more is a warning."""
+    """Raises ValidationError if a run clearly exceeds its budget; a small excess is a warning."""
     if use.edited <= use.budget:
         return
     taken, budget = told_apart(use.edited, use.budget)
@@ -206,13 +206,13 @@ def check_budget(proof: Proof, use: MemoryUse) -> None:
 
 
 def _scope(graph: Graph, claim: Gradients) -> str:
-    """A scope for TensorFlow's nodes in which neither the graph nor the results have names."""
+    """Returns a scope for TensorFlow's nodes without names of the graph or the results."""
     names = map(str.lower, (*graph.names(), *claim.names))
     return free_scope(names, f"{claim.scope}_of_tensorflow".lower())
 
 
 def with_own_gradients(graph: Graph, claim: Gradients, timeout: float | None) -> bytes:
-    """GRAPH as it is in its file and the gradients that tf.compat.v1.gradients makes of it, a serialised GraphDef.
+    """Returns the graph of the file with the gradients of tf.compat.v1.gradients, a serialised GraphDef.
 
     Raises:
         EditError, ValidationError, NotValidatedError: see `Differentiator.derive`.
@@ -242,26 +242,26 @@ def with_own_gradients(graph: Graph, claim: Gradients, timeout: float | None) ->
 
 MOST_SOURCES = 3
 LARGEST, OTHERS = 4, 12
-"""Elements of a source that are moved: those of the largest derivative, and some of the rest."""
+"""The number of moved elements of a source: those with the largest derivative, and random others."""
 STEP = 1e-2
-"""By which part of their mean size."""
+"""The size of a step, relative to the mean size of the elements."""
 ROUGH, PRECISE = 0.1, 2e-3
-"""Differences of two steps, or to two sides, that are farther from each other say nothing; those that say something
-are so exact at best."""
+"""Limits of the deviation of two finite differences: a larger one shows nothing, and PRECISE is the best precision."""
 _CODES: dict[int, str] = {FLOAT32: "f", FLOAT64: "d"}
 _EPSILON: dict[int, float] = {FLOAT32: 1.2e-7, FLOAT64: 2.3e-16}
 _OWN_GRADIENT = frozenset("CustomGradient PreventGradient StopGradient".split())
-"""Ops whose gradient is on purpose not their derivative, beside those of which the names begin with FakeQuant."""
+"""Ops whose gradient is intentionally not their derivative, in addition to FakeQuant ops."""
 
 
 def check_differences(graph: Graph, claim: Gradients, weights: bool, state: TrialState) -> None:
-    """Moves a few elements of a few sources of GRAPH a little, and holds the change of the targets against CLAIM.
+    """Changes a few elements of a few sources slightly, and compares the change of the targets with the gradients.
 
-    A source of which two steps say two things (at a kink, in the noise) says nothing. With WEIGHTS the targets must
-    not change with one of which there is no gradient.
+    Sources for which two step sizes disagree are skipped. With `weights`, the targets must not depend on constants
+    without a
+    gradient.
 
     Raises:
-        ValidationError: a gradient is not the derivative, or there is none where there is a derivative.
+        ValidationError: a gradient is not the derivative, or a derivative without a gradient is not zero.
     """
     if _is_another(graph, claim):
         return
@@ -289,7 +289,7 @@ def check_differences(graph: Graph, claim: Gradients, weights: bool, state: Tria
 
 
 def _feeds(graph: Graph, claim: Gradients, state: TrialState) -> Feeds:
-    """What the original was fed, and what the targets and the gradients that come in want besides."""
+    """Returns the feeds of the original, and of the targets and incoming gradients."""
     executor, fed = state.executor, state.fed[ORIGINAL]
     plan = plan_with(executor.settings, graph, nodes_of([*claim.ys, *claim.grad_ys]))
     subject = Subject(executor, ORIGINAL, graph, plan=plan, options=SubjectOptions("differences", defaults=False))
@@ -302,7 +302,7 @@ def _feeds(graph: Graph, claim: Gradients, state: TrialState) -> Feeds:
 
 
 def _left_out(graph: Graph, claim: Gradients) -> list[str]:
-    """The floating constants of more than one element on which the targets depend, and of which none is a source."""
+    """Returns the float constants with several elements that the targets depend on and that are not sources."""
     topology = topology_of(graph)
     above = topology.upstream([topology.id_of(graph.tensor(name).node) for name in claim.ys], control=False)
     nodes = [topology.node(number) for number in topology.with_ops(["Const"]) if above[number]]
@@ -311,7 +311,7 @@ def _left_out(graph: Graph, claim: Gradients) -> list[str]:
 
 
 def _is_another(graph: Graph, claim: Gradients) -> bool:
-    """Whether gradients need not be derivatives, on purpose, or the targets are drawn anew in each run."""
+    """Returns whether gradients may intentionally differ from derivatives, or the targets are random."""
     topology = topology_of(graph)
     above = topology.upstream([topology.id_of(graph.tensor(name).node) for name in claim.ys])
     nodes = [topology.node(number) for number in topology.numbers() if above[number]]
@@ -321,13 +321,13 @@ def _is_another(graph: Graph, claim: Gradients) -> bool:
 
 
 class _Differences:
-    """The targets' sum, weighted by the gradients that come in, as a function of one source."""
+    """The sum of the targets, weighted by the incoming gradients, as a function of one source."""
 
     def __init__(self, executor: Executor, claim: Gradients, feeds: Feeds) -> None:
         self.executor, self.claim, self.feeds = executor, claim, feeds
 
     def of(self, source: str, name: str, edited: Feeds) -> tuple[float, float] | None:
-        """What a difference says and what the gradient NAME says, where these are two things."""
+        """Returns the finite difference and the prediction of the gradient `name` if they disagree."""
         (x,) = self._values([source], {})
         values = _numbers(x)
         slopes: Sequence[float] = _numbers(self._run(EDITED, edited, [name])[0]) if name else [0.0] * len(values)
@@ -368,7 +368,7 @@ class _Differences:
 
 
 def _numbers(tensor: Tensor) -> array[float]:
-    """The elements. Raises TypeError where these are no floats of the usual sizes."""
+    """Returns the elements of a tensor. Raises TypeError if these are neither float32 nor float64."""
     if tensor.dtype not in _CODES or isinstance(tensor.data, list):
         raise TypeError("neither float32 nor float64")
     out: array[float] = array(_CODES[tensor.dtype])
@@ -384,7 +384,7 @@ def _moved(tensor: Tensor, moves: Mapping[int, float], step: float) -> Tensor:
 
 
 def _moves(slopes: Sequence[float]) -> dict[int, float]:
-    """Some elements, and to which side each is moved: those of the largest slope uphill, others either way."""
+    """Returns the moved elements and their directions: the largest slopes upward, others at random."""
     chance = random.Random(len(slopes))
     largest = sorted(range(len(slopes)), key=lambda place: -abs(slopes[place]))[:LARGEST]
     others = chance.sample(range(len(slopes)), min(OTHERS, len(slopes)))

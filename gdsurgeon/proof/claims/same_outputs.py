@@ -1,4 +1,4 @@
-"""The original and the edited graph on the same feeds, at the same time: what such trials have in common."""
+"""Claims about the original and the edited graph on the same feeds: equal values, equal shapes, or no claim."""
 
 from __future__ import annotations
 
@@ -45,18 +45,18 @@ from gdsurgeon.text import counted, listed, named
 
 
 def deciding(context: TrialContext, outputs: Iterable[str]) -> list[str]:
-    """The nodes of the original by which OUTPUTS of it are decided, as far as they are there after the edit."""
+    """Returns the nodes of the original by which `outputs` are decided, if they exist after the edit."""
     nodes = deciding_nodes(context.change.before[name] for name in dict.fromkeys(outputs))
     return [node.name for node in nodes if context.has_after(node.name)]
 
 
 def original_run(context: TrialContext, original: Subject, fed: Mapping[str, FeedSource] | None = None) -> TrialRun:
-    """The original, whose inputs are reported by the names that they have after the edit."""
+    """Returns the run of the original; the report has the names of its inputs after the edit."""
     return TrialRun(original, fed or {}, reported_as={spec.name: context.after(spec.name) for spec in original.specs})
 
 
 def edited_plan(context: TrialContext, original: FetchPlan) -> FetchPlan:
-    """What is run of the edited graph: the counterparts of what ORIGINAL says."""
+    """Returns the plan of the edited graph: the counterparts of the plan of the original."""
     groups = [[context.after(name) for name in names] for names in original.groups]
     assigned: list[Assigned] = []
     if original.assigned:
@@ -77,15 +77,15 @@ def edited_run(
     specs: Sequence[InputSpec] = (),
     unfed: Collection[str] = (),
 ) -> TrialRun:
-    """The edited graph, on what ORIGINAL is fed.
+    """Returns the run of the edited graph on the feeds of the original.
 
     Args:
         context: of the claim.
-        original: is fed its inputs, variables and random values.
-        plan: what is fetched of the edited graph.
-        fed: what it is fed beside that, or instead.
-        specs: inputs that it alone has.
-        unfed: what it is not fed.
+        original: its inputs, variables and random values are fed.
+        plan: the fetches of the edited graph.
+        fed: additional feeds.
+        specs: inputs that only the edited graph has.
+        unfed: inputs that are not fed.
     """
     subject = Subject(context.executor, EDITED, context.change.after, plan=plan)
     subject.specs = list(specs)
@@ -101,14 +101,14 @@ def counterpart_pairs(
     set_aside: Mapping[str, str] | None = None,
     sites: Collection[str] = (),
 ) -> list[ComparedPair]:
-    """Each fetch of the original with its counterpart.
+    """Returns each fetch of the original with its counterpart.
 
     Args:
         context: of the claim.
-        plan: that of the original.
-        inside: its nodes that are no outputs.
-        set_aside: fetches that are not compared, and why, beside those that depend on chance.
-        sites: nodes that are no outputs either, and compared for what the edit has done there.
+        plan: of the original.
+        inside: nodes that are not outputs.
+        set_aside: fetches that are not compared, in addition to random ones, with the reason.
+        sites: nodes that are not outputs, at which the edit changed the computation.
     """
     reasons = chance_reasons(plan) | dict(set_aside or {})
     return [
@@ -126,7 +126,7 @@ def counterpart_pairs(
 
 
 def within_tolerance(context: TrialContext, trial: Trial) -> Trial:
-    """TRIAL, the tolerance of which is for what the edit reaches."""
+    """Returns `trial`; tensors that do not depend on the edit get no tolerance."""
     if not (trial.rtol or trial.atol or trial.of_largest):
         return trial
     reached = reached_after(context)
@@ -136,7 +136,7 @@ def within_tolerance(context: TrialContext, trial: Trial) -> Trial:
 
 
 def reached_after(context: TrialContext) -> AbstractSet[str]:
-    """The nodes of the edited graph that the edit has made or changed, and what depends on them."""
+    """Returns the nodes of the edited graph that the edit added or changed, and the nodes that depend on them."""
     intent = context.change.intent
     names = [*intent.added, *intent.changed, *(slot.node for slot in intent.rewired)]
     others = [*intent.functions.added, *intent.functions.changed]
@@ -177,7 +177,7 @@ def something_compared(proof: Proof, *, by_sites: bool | None = None) -> None:
 
 
 def same_outputs_trial(context: TrialContext, claim: SameOutputs) -> Trial:
-    """What the original gives is fetched of both graphs, and what CLAIM names besides."""
+    """Returns the trial of the outputs of both graphs, and of the other tensors of the claim."""
     others = [as_written()] if claim.as_written else []
     if others:
         load_with(context, others)
@@ -198,10 +198,11 @@ def same_outputs_trial(context: TrialContext, claim: SameOutputs) -> Trial:
 def _seeded_trial(
     context: TrialContext, claim: SameOutputs, others: Sequence[OtherAttrs], original: Subject, why: str
 ) -> Trial:
-    """The trial where all depends on what is drawn inside of a function, and cannot be fed: of one seed for all.
+    """Returns the trial for outputs that depend on random ops in functions: all random ops get the same seed.
 
-    It is in step in both graphs, which must take the first feed: in shapes that the ORIGINAL has been found to take.
-    Graphs that differ then may have drawn in another order: then it is as it was without, and WHY.
+    Both graphs must accept the first feed, in the shapes that `original` accepted. Graphs that differ may have sampled
+    in a
+    different order. Then the error states `why` nothing could be compared without equal seeds.
     """
     load_with(context, others)
     plan, inside = same_outputs_plan(context, claim)
@@ -257,14 +258,14 @@ MOST_FETCHED = 100
 
 
 def _sites(context: TrialContext, claim: SameOutputs, inside: Collection[str]) -> set[str]:
-    """What is compared besides the outputs, and what these are decided by."""
+    """Returns the nodes that are compared in addition to outputs and the tensors that decide them."""
     return {*claim.also} - {*inside} - {node.name for node in output_nodes(context.change.before)}
 
 
 def _chosen_from(context: TrialContext, claim: SameOutputs) -> set[str]:
-    """Of what CLAIM names besides the outputs what these are chosen from, and where the edit has done nothing.
+    """Returns the nodes of the claim that outputs are chosen from, and at which the edit changed nothing.
 
-    Empty unless differences of the excepted outputs are accepted, as for folds.
+    Empty unless differences of the excepted outputs are accepted, as for folded layers.
     """
     if not claim.may_differ:
         return set()
@@ -275,7 +276,7 @@ def _chosen_from(context: TrialContext, claim: SameOutputs) -> set[str]:
 
 
 def same_outputs_plan(context: TrialContext, claim: SameOutputs) -> tuple[FetchPlan, set[str]]:
-    """What is fetched of the original, and which of its nodes are no outputs."""
+    """Returns the plan of the original, and its nodes that are not outputs."""
     change = context.change
     served = dict.fromkeys(node.name for node in output_nodes(change.before))
     inside = [*deciding(context, served), *_chosen_from(context, claim)]
@@ -295,7 +296,7 @@ def same_outputs_plan(context: TrialContext, claim: SameOutputs) -> tuple[FetchP
 def side_by_side_trial(
     context: TrialContext, plan: FetchPlan, claim: SameOutputs, inside: Collection[str], sites: Collection[str] = ()
 ) -> Trial:
-    """The trial of what PLAN fetches of the original; the nodes INSIDE are no outputs, and SITES neither."""
+    """Returns the trial of the fetches of `plan`; `inside` and `sites` are nodes that are not outputs."""
     change = context.change
     original = context.original(plan)
     renamed = " under the new names" if change.intent.renamed or change.intent.moved else ""
@@ -322,7 +323,7 @@ def side_by_side_trial(
 
 
 def barred_counterparts(context: TrialContext, plan: FetchPlan) -> dict[str, str]:
-    """What must not be run of the edited graph; only where that may depend on ops that it did not depend on before."""
+    """Returns the counterparts that must not run, if the edit may have added dependencies on ops."""
     intent = context.change.intent
     if intent.added or intent.changed or intent.functions.added or intent.functions.changed:
         return context.barred(plan.fetches)
@@ -330,7 +331,7 @@ def barred_counterparts(context: TrialContext, plan: FetchPlan) -> dict[str, str
 
 
 def _is_paired(context: TrialContext, tensor: str, served: Collection[str]) -> bool:
-    """Whether TENSOR is compared: each output; of the rest what has a counterpart."""
+    """Returns whether a tensor is compared: each output, and other tensors that have a counterpart."""
     node, intent, after = parse_tensor(tensor).node, context.change.intent, context.change.after
     if node in served or tensor in intent.moved:
         return True
@@ -344,7 +345,10 @@ _PLAIN = SubjectOptions(batches=False)  # the edit may have fixed the batch of o
 
 
 def unchanged_trial(context: TrialContext, claim: Unchanged | None = None) -> Trial:
-    """The edited graph is planned on its own: other inputs may be needed, and other ops reached, than before."""
+    """Returns the trial of an edit that changes values on purpose.
+
+    The edited graph has its own plan, because it may need other inputs and depend on other ops.
+    """
     is_measured = claim is not None and claim.measured
     change, settings = context.change, context.executor.settings
     overrides = context.overrides_before()
@@ -381,10 +385,7 @@ def unchanged_trial(context: TrialContext, claim: Unchanged | None = None) -> Tr
 
 
 def alone_trial(context: TrialContext, why: str) -> Trial:
-    """The original does not run here, and that is why it was edited: that the edited graph runs is what can be shown.
-
-    WHY says what TensorFlow has against the original.
-    """
+    """Returns the trial of the edited graph only, because the original does not run here, for the reason `why`."""
     trial = unchanged_trial(context)
     warning = f"{context.change.name} does not run here, so nothing can be compared: {printable(why)}"
     run = replace(trial.runs[-1], fed={})
@@ -394,14 +395,14 @@ def alone_trial(context: TrialContext, why: str) -> Trial:
 
 
 def _blame(context: TrialContext, refusal: RunRefusal) -> GdsurgeonError:
-    """Where the original runs, on feeds for the same inputs, that the result does not is the edit's doing."""
+    """Returns the error for an edited graph that does not run; the edit is wrong if the original runs."""
     if refusal.error is None or refusal.bound or context.original_runs():
         return ValidationError(f"the result does not run: {refusal.text}", code="does-not-run")
     return refusal.error
 
 
 def _changed(context: TrialContext) -> frozenset[str]:
-    """The nodes of the original that the edit has rewired or changed, or that call a function which it has changed."""
+    """Returns the nodes of the original that the edit changed, or that call a changed function."""
     intent = context.change.intent
     callers = calling(context.change.before, intent.functions.changed) if intent.functions.changed else ()
     names = [*(slot.node for slot in intent.rewired), *intent.changed, *(node.name for node in callers)]
@@ -411,7 +412,7 @@ def _changed(context: TrialContext) -> frozenset[str]:
 def _pairs(
     context: TrialContext, original: Subject, edited: Subject, changed: frozenset[str], *, is_measured: bool
 ) -> list[ComparedPair]:
-    """What the edited graph returns, with what the original returns if that must be the same, or is measured."""
+    """Returns the outputs of the edited graph, with the expected or measured output of the original."""
     reached = {*depending_on(context.change.before, changed)}
     if is_measured:  # that may have taken nodes away and added others
         reached |= reached_after(context)
@@ -437,11 +438,11 @@ _SHAPED_BY_VALUES = re.compile(
     "Where$|Unique|NonMaxSuppression|DynamicPartition|ListDiff|StringSplit|Ragged|Sparse|Deserialize|Parse|CTC|Exit$"
     "|While|If$|Case$|Call|TensorArray|TensorList|Decode|Range$|Sample|Bincount|Merge"
 )
-"""Ops whose outputs may be of another size where their inputs have other values."""
+"""Ops whose output shapes can depend on the values of their inputs."""
 
 
 def same_shapes_trial(context: TrialContext, claim: SameShapes) -> Trial:
-    """Both graphs are run on the same feeds, and of what they give the dtypes and shapes are compared."""
+    """Returns the trial of the dtypes and shapes of outputs on the same feeds."""
     del claim  # it says no more
     plan, inside = same_outputs_plan(context, SameOutputs())
     trial = side_by_side_trial(context, plan.only({*plan.fetches} - inside), SameOutputs(), ())
@@ -460,13 +461,13 @@ def same_shapes_trial(context: TrialContext, claim: SameShapes) -> Trial:
 
 
 def _shaped_by_values(graph: Graph) -> frozenset[str]:
-    """The nodes whose shapes may follow from values that no constant of a shape holds."""
+    """Returns the nodes whose shapes may depend on values."""
     shaping = [op for op in op_counts(graph) if _SHAPED_BY_VALUES.search(op) or op in graph.functions]
     return depending_on(graph, [node.name for node in graph.nodes() if node.op in shaping])
 
 
 def _compare(trial: Trial, shaped: frozenset[str], state: TrialState, sample: int) -> None:
-    """Raises DiffersError where an output is of another dtype or shape than that of the original."""
+    """Raises DiffersError if an output does not have the dtype and shape of the original."""
     wrong = []
     for pair, output in zip(trial.pairs, state.proof.outputs, strict=True):
         assert isinstance(pair.mine, Fetch)

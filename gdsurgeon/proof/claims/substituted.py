@@ -1,4 +1,8 @@
-"""An edit that substitutes values: a graph that was not edited is run on what the edited one has in their place."""
+"""The claim that replaced values are the only difference between two graphs.
+
+The edited graph runs first. Then the original runs on the same feeds, and on the values with which the edit replaces
+tensors. An added graph runs in the same way: in isolation, on the values that it gets in the edited graph.
+"""
 
 from __future__ import annotations
 
@@ -70,13 +74,13 @@ NamePairs = tuple[tuple[str, str], ...]
 
 
 class Substitution(NamedTuple):
-    """A graph that is run on values of the edited graph, as CLAIM has it, and what of the two is equal then.
+    """A graph that runs on values of the edited graph, and the tensors of both that are equal then.
 
     Attributes:
         key: its name in the executor.
-        graph: as it is in its file.
-        claim: of which tensors it is given, and what is compared.
-        deciding: pairs as in the outputs of the claim by which they are decided: compared where that can be done.
+        graph: the graph as it is in its file.
+        claim: the replaced tensors and the compared tensors.
+        deciding: further pairs by which outputs are decided; they are compared if possible.
         part: the name of the added graph; '' for the original.
         role: as in `SamePart`.
     """
@@ -90,12 +94,12 @@ class Substitution(NamedTuple):
 
     @property
     def pairs(self) -> NamePairs:
-        """All that is compared."""
+        """All pairs that are compared."""
         return (*self.claim.outputs, *self.deciding)
 
 
 def same_given_trial(context: TrialContext, claim: SameGiven) -> Trial:
-    """The original, given some of its tensors, as CLAIM has it."""
+    """Returns the trial of the original with replaced values of some tensors."""
     change = context.change
     if claim.as_written:
         load_with(context, [as_written()])
@@ -159,7 +163,7 @@ def same_tensors_trial(context: TrialContext, claim: SameTensors) -> Trial:
 
 
 def same_part_trial(context: TrialContext, claim: SamePart) -> Trial:
-    """The graph that was added, on its own."""
+    """Returns the trial of an added graph in isolation."""
     wanted = _of_part(context, claim, PART)
     if not claim.outputs:  # it computes nothing
         return Trial("", [], [], both_load(context.change))
@@ -214,7 +218,7 @@ def _check_computed(part: SamePart, edited: Subject) -> None:
 
 
 def _load_part(context: TrialContext, part: Substitution) -> dict[str, str]:
-    """Begins to load PART; what it means that it is not loaded."""
+    """Begins to load an added graph; returns the message for a graph that does not load."""
     context.executor.load_source(part.key, part.graph)
     return {part.key: f"TensorFlow does not load {printable(part.graph.source_name)}"}
 
@@ -224,7 +228,7 @@ def _not_taken(refusal: RunRefusal) -> GdsurgeonError:
 
 
 def _apart(context: TrialContext, claim: SamePart, loads: Mapping[str, str], why: str) -> Trial:
-    """What is done where the part does not run on what the model gives it; WHY is TensorFlow's reason."""
+    """Returns the trial for an added graph that TensorFlow refuses on values of the model, for the reason `why`."""
     trial = part_apart_trial(context, claim, PART)
     names = ", ".join(map(quoted, claim.inputs.values()))
     warning = (
@@ -236,14 +240,14 @@ def _apart(context: TrialContext, claim: SamePart, loads: Mapping[str, str], why
 
 
 def _unlisted(change: Change, claim: SameGiven, nodes: Iterable[Node]) -> list[tuple[str, str]]:
-    """The outputs of NODES of the original that CLAIM does not list, with their names now."""
+    """Returns the outputs of `nodes` that the claim does not list, with their names in the edited graph."""
     listed = {tensor for tensor, _ in claim.outputs} | claim.given.keys()
     names = [output.name for node in nodes for output in node.outputs]
     return [(name, change.intent.counterpart(name)) for name in names if name not in listed]
 
 
 def _trial(context: TrialContext, wanted: Substitution) -> Trial:
-    """The edited graph runs first; what it has in the place of certain tensors is fed to the other one."""
+    """Returns the trial in which the edited graph runs first, and its values are fed to the other graph."""
     change, settings = context.change, context.executor.settings
     edited = _edited(context, wanted)
     if wanted.key == ORIGINAL:
@@ -315,7 +319,7 @@ def _trial(context: TrialContext, wanted: Substitution) -> Trial:
 def _held_against(
     context: TrialContext, wanted: Substitution, run: TrialRun, blame: Callable[[Graph, RunRefusal], GdsurgeonError]
 ) -> tuple[TrialRun, list[ComparedPair], list[tuple[str, str]]]:
-    """The run of the graph of WANTED on what RUN, of the edited graph, has; what is compared, and what is not."""
+    """Returns the run of the graph of `wanted` on values of `run`, the pairs, and the outputs that are not compared."""
     given = _available(context, wanted, run.subject)
     subject = _reference(context, wanted, run.subject, given)
     fed = _fed(wanted, run, subject, given)
@@ -328,7 +332,7 @@ def _held_against(
 
 
 def _edited(context: TrialContext, wanted: Substitution, key: str = EDITED, graph: Graph | None = None) -> Subject:
-    """The edited graph, or, as KEY in the executor, GRAPH in its place."""
+    """Returns the edited graph, or a rewired version `graph` of it with the key `key`."""
     change = context.change
     graph = change.after if graph is None else graph
     tensors = [edited for _, edited in wanted.pairs]
@@ -390,7 +394,7 @@ def _fitting(graph: Graph, spec: InputSpec, own: InputSpec, result: str) -> Inpu
 
 
 def _overrides(context: TrialContext) -> Overrides:
-    """What the user says of the inputs of the edited graph: the other one is fed what it is fed."""
+    """Returns the overrides of the inputs of the edited graph; the original gets the same feeds."""
     known = [node.name for node in input_nodes(context.change.after)]
     renamed = {old: new for old, new in context.change.intent.renamed.items() if new in known and old not in known}
     overrides = context.overrides.renamed(renamed)
@@ -408,10 +412,11 @@ def _overrides(context: TrialContext) -> Overrides:
 
 
 def _is_given_early(edited: Subject, held: TrialRun) -> bool:
-    """Whether HELD can be run while the edited graph is: it is given nothing of that, or what is soon there.
+    """Returns whether `held` can run at the same time as the edited graph: its feeds are known, or computed early.
 
-    The first run of a graph is slow, and two graphs can have theirs at the same time. What it is given is then made by
-    a run of its own, before the rest.
+    The first run of a graph is slow, and two graphs can have their first runs at the same time. The fed tensors are
+    then
+    computed by a separate run before the others.
     """
     if not _is_fed(held):
         return False
@@ -433,18 +438,18 @@ def _is_given_early(edited: Subject, held: TrialRun) -> bool:
 
 
 def _is_fed(run: TrialRun) -> bool:
-    """Whether all that RUN needs is given: otherwise it has to be found out in which shapes it takes the rest."""
+    """Returns whether all inputs of `run` are fed; otherwise the shapes of the others must be found by trial."""
     return all(name in run.fed for name in run.subject.feedable)
 
 
 _SOON = 1 / 4
-"""The share of the nodes behind the outputs that may be computed once more."""
+"""The largest part of the nodes that may be computed twice for this."""
 
 
 def _stand_for(context: TrialContext, wanted: Substitution, new_inputs: Sequence[str]) -> dict[str, str]:
-    """The tensors of the original that NEW_INPUTS stand for, where the user gives no values.
+    """Returns the tensors of the original that new inputs replace, if the user gives no values for the inputs.
 
-    No feed that fits such an input may be known; one that the original itself has there does.
+    No generated feed may fit such an input, but the value of the original fits.
     """
     overrides = _overrides(context)
     tensors = {after: tensor for tensor, after in wanted.claim.given.items()}
@@ -453,7 +458,7 @@ def _stand_for(context: TrialContext, wanted: Substitution, new_inputs: Sequence
 
 
 def _observed(context: TrialContext, wanted: Substitution, stand_for: Mapping[str, str]) -> Subject | None:
-    """The original, to be run for the tensors that new inputs STAND_FOR; None where that cannot be had."""
+    """Returns the original, to be run for the tensors that new inputs replace; None if they cannot be fetched."""
     if not stand_for or wanted.key != ORIGINAL:
         return None
     observed = _to_observe(context, wanted, stand_for.values())
@@ -471,7 +476,7 @@ def _to_observe(context: TrialContext, wanted: Substitution, tensors: Iterable[s
 
 
 def _shared(context: TrialContext, observed: Subject, edited: Subject) -> dict[str, FeedSource]:
-    """The inputs of the edited graph that are fed what the original was, to fit what is taken from there."""
+    """Returns the inputs of the edited graph that get the feeds of the original."""
     if context.overrides.names() or context.overrides.shapes:
         return {}
     own = {spec.name for spec in edited.specs}
@@ -483,12 +488,12 @@ def _shared(context: TrialContext, observed: Subject, edited: Subject) -> dict[s
 
 
 def _rewired(context: TrialContext, wanted: Substitution, edited: Subject) -> tuple[Substitution, Subject]:
-    """The original and the edited graph, one of them rewired where a tensor that is given cannot be fetched, or fed.
+    """Returns the original and the edited graph, one of them rewired if a replaced tensor cannot be fetched or fed.
 
-    What reads it in the original reads what is in its place: that is the original, given its values, wherever they
-    are, in a loop or in a branch that may not be taken, and whatever shape they have. What is in its place and was
-    added is not there in the original: then the edited graph reads the tensor itself again, and gives what the
-    original gives.
+    In the rewired original, the consumers of the tensor read its replacement, also in loops and branches. If the
+    replacement was added, it does not exist in the original. Then the consumers in the edited graph read the tensor
+    itself,
+    and the edited graph must return the values of the original.
     """
     change, claim = context.change, wanted.claim
     places = edited.places()
@@ -514,9 +519,9 @@ def _rewired(context: TrialContext, wanted: Substitution, edited: Subject) -> tu
 
 
 def _cut(context: TrialContext, wanted: Substitution, edited: Subject) -> Substitution:
-    """WANTED, where what reads a tensor that is given and compared as well reads a placeholder instead.
+    """Returns `wanted` with placeholders for tensors that are both replaced and compared.
 
-    A tensor that is fed has no value of its own.
+    A fed tensor does not have its own value, so its consumers read a placeholder instead.
     """
     claim, places = wanted.claim, edited.places()
     compared = {tensor for tensor, after in claim.outputs if after in places}
@@ -537,10 +542,7 @@ def _cut(context: TrialContext, wanted: Substitution, edited: Subject) -> Substi
 
 
 def _is_taken(change: Change, tensor: str, after: str) -> bool:
-    """Whether TENSOR of the original can be fed what AFTER of the edited graph gives, as far as shapes are known.
-
-    Where a Reshape is taken away the ranks may differ, and what reads it may take both.
-    """
+    """Returns whether a tensor of the original can be fed the value of `after`, as far as shapes are known."""
     theirs, mine = (change.before.tensor(tensor), change.after.tensor(after))
     return compatible(shape_of_tensor(change.before, theirs), shape_of_tensor(change.after, mine))
 
@@ -551,16 +553,16 @@ def _back(again: Mapping[str, str]) -> str:
 
 
 def _before(change: Change, tensor: str) -> str:
-    """What TENSOR of the edited graph was called in the original."""
+    """Returns the name in the original of a tensor of the edited graph."""
     ref = parse_tensor(tensor)
     names = {new: old for old, new in change.intent.renamed.items()}
     return format_input(names.get(ref.node, ref.node), ref.port)
 
 
 def _available(context: TrialContext, wanted: Substitution, edited: Subject) -> dict[str, str]:
-    """The substitutions whose values can be fetched; what has its own value in any case needs none.
+    """Returns the replaced tensors whose values can be fetched.
 
-    A tensor that stands for itself and cannot be fetched is computed again, unless it depends on another one.
+    A tensor that keeps its value is computed again, unless it depends on a replaced tensor.
     """
     places = edited.places()
     missing = [tensor for tensor, after in wanted.claim.given.items() if after not in places]
@@ -578,7 +580,7 @@ def _available(context: TrialContext, wanted: Substitution, edited: Subject) -> 
 
 
 def _reference(context: TrialContext, wanted: Substitution, edited: Subject, given: Mapping[str, str]) -> Subject:
-    """The other graph, to be run for what is compared; it is fed what can be had from the edited graph."""
+    """Returns the other graph, to be run for the compared tensors; values of the edited graph are fed."""
     graph, places = wanted.graph, edited.places()
     tensors = [tensor for tensor, after in wanted.pairs if after in places]
     plan = plan_with(context.executor.settings, graph, nodes_of(tensors), trust_seeds=False)
@@ -594,7 +596,7 @@ def _reference(context: TrialContext, wanted: Substitution, edited: Subject, giv
 
 
 def _needed(graph: Graph, tensors: Iterable[str], given: Iterable[str]) -> frozenset[str]:
-    """The nodes that are computed for TENSORS when the tensors GIVEN are fed."""
+    """Returns the nodes that are computed for `tensors` if the tensors `given` are fed."""
     topology = topology_of(graph)
     cut = {topology.code(graph.tensor(name)) for name in given}
     needed = topology.upstream([topology.id_of(graph[node]) for node in nodes_of(tensors)], given=cut)
@@ -602,7 +604,7 @@ def _needed(graph: Graph, tensors: Iterable[str], given: Iterable[str]) -> froze
 
 
 def _fed(wanted: Substitution, edited: TrialRun, reference: Subject, given: Mapping[str, str]) -> dict[str, FeedSource]:
-    """What the reference is fed: the inputs of the edited graph by their names there, and the substitutes."""
+    """Returns the feeds of the reference: the inputs of the edited graph, and the replaced values."""
     out: dict[str, FeedSource] = {}
     feeds = {*edited.subject.feedable, *edited.fed}
     for name in reference.feedable:
@@ -616,7 +618,7 @@ def _fed(wanted: Substitution, edited: TrialRun, reference: Subject, given: Mapp
 def _pairs(
     wanted: Substitution, edited: Subject, reference: Subject
 ) -> tuple[list[ComparedPair], list[tuple[str, str]]]:
-    """What is compared; and the rest of the outputs, with its reason."""
+    """Returns the compared pairs, and the other outputs with the reasons."""
     skipped: list[tuple[str, str]] = []
     out: list[ComparedPair] = []
     reasons = {**dict(reference.plan.reasons), **dict(edited.plan.reasons)}
@@ -644,15 +646,15 @@ _PLACED = "the part in the result"
 
 
 def part_apart_trial(context: TrialContext, claim: SamePart, key: str) -> Trial:
-    """What was added gives in the edited graph what it gives on its own, whatever it is given.
+    """Returns the trial of an added graph on generated values, which the edited graph gets at the same place.
 
-    What it reads of the edited graph is fed in both. That can be done where its values cannot be fetched (in a branch
-    that may not be taken), and where the part does not take them.
+    This is possible if the values of the edited graph cannot be fetched, as in a branch, or the added graph refuses
+    them.
 
     Args:
         context: of the claim.
         claim: has inputs.
-        key: of the part in the executor.
+        key: of the added graph in the executor.
     """
     copied = claim.copies
     plan = plan_with(context.executor.settings, claim.part, nodes_of(tensor for tensor, _ in claim.outputs))
@@ -684,9 +686,9 @@ def part_apart_trial(context: TrialContext, claim: SamePart, key: str) -> Trial:
 
 
 def _shapes(context: TrialContext, claim: SamePart) -> Overrides:
-    """The shapes of the tensors that the part reads now, as far as they are known; an open dimension is 1.
+    """Returns the shapes of the tensors that the added graph reads; an unknown dimension is 1.
 
-    TensorFlow knows more of them than is known here, and takes no feed of another shape.
+    TensorFlow may infer more dimensions, and refuses feeds with other shapes.
     """
     tensors = {name: context.change.after.tensor(tensor) for name, tensor in claim.inputs.items()}
     known = known_shapes(context.change.after, tensors.values())

@@ -1,4 +1,4 @@
-"""A model on its own: it is run on made-up feeds, and held against recorded outputs where there are some."""
+"""Runs a single model on generated feeds, and compares it with recorded outputs if there are any."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ from gdsurgeon.runtime.tensor import Tensor
 
 @dataclass
 class Recording:
-    """What is to be kept, and where.
+    """The feeds and outputs of a model, sample by sample, to be saved in files.
 
     Attributes:
         feeds_path, outputs_path: .npz files to write, or None.
-        feeds, outputs: what was noted, one mapping for each sample.
+        feeds, outputs: the values, one mapping for each sample.
     """
 
     feeds_path: str | None = None
@@ -52,7 +52,7 @@ class Recording:
     outputs: list[dict[str, Tensor]] = field(default_factory=list)
 
     def note(self, executor: Executor, sample: int, feeds: Mapping[str, Tensor | Result], subject: Subject) -> None:
-        """Keeps what was fed in SAMPLE and what SUBJECT has given, as far as it is wanted."""
+        """Records the feeds and the outputs of a sample, as far as they are needed."""
         if self.feeds_path is not None:
             fed = {name: value for name, value in feeds.items() if isinstance(value, Tensor)}
             self.feeds[sample:] = [fed | _defaults(executor, feeds, subject)]
@@ -69,7 +69,7 @@ class Recording:
         """Writes the files; returns their paths.
 
         Raises:
-            OutputError: one cannot be written.
+            OutputError: a file cannot be written.
         """
         written: list[str] = []
         for path, samples in ((self.feeds_path, self.feeds), (self.outputs_path, self.outputs)):
@@ -80,7 +80,7 @@ class Recording:
 
 
 def _defaults(executor: Executor, feeds: Mapping[str, Tensor | Result], subject: Subject) -> dict[str, Tensor]:
-    """The values of the inputs that FEEDS leave at their defaults: an archive has a value of each input."""
+    """Returns the values of inputs that kept their defaults, because an archive has a value for each input."""
     names = sorted(subject.optional - feeds.keys())
     if not names or not feeds.keys() <= {*subject.feedable}:
         return {}
@@ -89,7 +89,7 @@ def _defaults(executor: Executor, feeds: Mapping[str, Tensor | Result], subject:
 
 
 class Golden(NamedTuple):
-    """Recorded outputs, by name, one mapping for each sample; NAME is what they are called in messages."""
+    """Recorded outputs by name, one mapping for each sample; `name` is their name in messages."""
 
     name: str = ""
     samples: Sequence[Mapping[str, object]] = ()
@@ -97,13 +97,13 @@ class Golden(NamedTuple):
 
 @dataclass
 class ModelRun:
-    """How a model is run, and what it has given.
+    """The options and the results of a run of a model.
 
     Attributes:
-        outputs: tensors to fetch; none: its outputs.
-        golden: what they are compared with.
-        rtol, atol: by how much floats may differ from that.
-        recording: is told of each sample.
+        outputs: tensors to fetch; empty: the outputs of the model.
+        golden: the recorded outputs.
+        rtol, atol: by how much floats may differ from these.
+        recording: records each sample.
         statistics: of each output, over all samples.
     """
 
@@ -115,7 +115,7 @@ class ModelRun:
     statistics: dict[str, Statistics] = field(default_factory=dict)
 
     def note(self, state: TrialState, sample: int) -> None:
-        """Keeps the statistics of what was returned in SAMPLE, and records it."""
+        """Records the statistics and the values of a sample."""
         subject = state.subject(ORIGINAL)
         for group, names in enumerate(subject.plan.groups):
             for name, found in zip(names, state.executor.statistics(subject.result(sample, group)), strict=True):
@@ -125,10 +125,10 @@ class ModelRun:
 
 
 def model_trial(executor: Executor, graph: Graph, overrides: Overrides, wanted: ModelRun) -> Trial:
-    """The trial of a model that the executor is loading as ORIGINAL; what its samples return stays there.
+    """Returns the trial of a model that the executor is loading as ORIGINAL; results of samples stay in the executor.
 
     Raises:
-        ValidationError: its outputs are not those that were recorded.
+        ValidationError: other outputs were recorded.
         NotValidatedError: fewer samples were recorded than are run.
     """
     name, golden = printable(graph.source_name), wanted.golden
@@ -165,10 +165,9 @@ def model_trial(executor: Executor, graph: Graph, overrides: Overrides, wanted: 
 
 
 def optimized_trial(trial: Trial, key: str) -> Trial:
-    """The same once more on the graph that is loaded as KEY, which TensorFlow optimises.
+    """Returns the trial of the graph that is loaded as `key`, which TensorFlow optimizes.
 
-    What it returns is compared with what it returned as it was written, to see how far the optimiser takes it from
-    that. That is a failure where a tolerance was given and it goes beyond.
+    Its outputs are compared with the outputs of the graph as written. A difference is an error only with a tolerance.
     """
     (run,) = trial.runs
     subject = run.subject
@@ -208,7 +207,7 @@ def _blame(name: str) -> Callable[[RunRefusal], GdsurgeonError]:
 
 
 def _pairs(subject: Subject, inside: Collection[str], golden: Golden) -> list[ComparedPair]:
-    """What the model gives, and beside it what was recorded."""
+    """Returns the outputs of the model and the recorded values."""
     chance = _chance(subject) if golden.samples else {}
     out: list[ComparedPair] = []
     for name in subject.plan.fetches:
@@ -222,7 +221,7 @@ def _pairs(subject: Subject, inside: Collection[str], golden: Golden) -> list[Co
 
 
 def _check_golden(name: str, subject: Subject, inside: Collection[str], golden: Golden) -> None:
-    """Raises ValidationError where something has no partner among what was recorded."""
+    """Raises ValidationError if an output was not recorded, or a recorded value is not an output."""
     mine, theirs = set(subject.plan.fetches), set(golden.samples[0])
     lonely = [f"{name} returns {quoted(n)}, which was not recorded" for n in sorted(mine - {*inside} - theirs)]
     lonely += [f"{quoted(n)} was recorded, but {name} does not return it" for n in sorted(theirs - mine)]
@@ -255,7 +254,7 @@ def _something_compared(golden: Golden, proof: Proof) -> None:
 
 
 def _chance(subject: Subject) -> dict[str, str]:
-    """The outputs that another process would give otherwise, and why."""
+    """Returns the random outputs, which differ between processes, with the reason."""
     plan = subject.plan
     out = chance_reasons(plan)
     drawn = nodes_of(plan.draws)
@@ -268,7 +267,7 @@ def _chance(subject: Subject) -> dict[str, str]:
 
 
 def _together(a: Statistics, b: Statistics) -> Statistics:
-    """The statistics of the elements of both."""
+    """Returns the statistics of the elements of both."""
     lows = [low for low in (a.minimum, b.minimum) if low is not None]
     highs = [high for high in (a.maximum, b.maximum) if high is not None]
     return Statistics(
