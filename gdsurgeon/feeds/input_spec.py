@@ -10,8 +10,14 @@ from gdsurgeon.analysis.shapes.stated import compatible
 from gdsurgeon.errors import Line, NotValidatedError, UsageError, quoted
 from gdsurgeon.feeds.given import given_feeds, packed
 from gdsurgeon.feeds.infer.consumers import outlet_of, through_identities
-from gdsurgeon.feeds.infer.content import Content
-from gdsurgeon.feeds.infer.numbers import chance_setting, number_content, number_values, packed_numbers, setting_of
+from gdsurgeon.feeds.infer.numbers import (
+    Content,
+    chance_setting,
+    number_content,
+    number_values,
+    packed_numbers,
+    setting_of,
+)
 from gdsurgeon.feeds.infer.shapes import candidate_shapes
 from gdsurgeon.feeds.infer.strings import string_content, table_keys, text
 from gdsurgeon.feeds.make import encoded

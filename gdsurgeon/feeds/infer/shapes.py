@@ -7,7 +7,7 @@ from math import prod
 
 from gdsurgeon.analysis.shapes.stated import compatible
 from gdsurgeon.feeds.infer.consumers import Step, following, outlet_of, through_identities
-from gdsurgeon.feeds.infer.roles import ANY, role_shapes
+from gdsurgeon.feeds.infer.numbers import ANY, role_shapes
 from gdsurgeon.graph.attrs import Shape, shape_of
 from gdsurgeon.graph.body import argument_shape
 from gdsurgeon.graph.constants import constant, constant_header

@@ -15,8 +15,15 @@ from zlib import crc32
 
 from gdsurgeon.errors import quoted
 from gdsurgeon.feeds.infer.consumers import MOST_NODES, Outlet, Place, Step, downstream, following
-from gdsurgeon.feeds.infer.content import Content, Feature, Picture, for_step
-from gdsurgeon.feeds.infer.numbers import number_content, number_values, packed_numbers
+from gdsurgeon.feeds.infer.numbers import (
+    Content,
+    Feature,
+    Picture,
+    for_step,
+    number_content,
+    number_values,
+    packed_numbers,
+)
 from gdsurgeon.feeds.make import encoded
 from gdsurgeon.feeds.make.numbers import INTEGERS, listed
 from gdsurgeon.graph.attrs import shape_of

@@ -1,4 +1,4 @@
-"""The comparison of two models from two files: paired by name, run on the same feeds, output by output."""
+"""Compares two models from two files: nodes are paired by name, and run on the same feeds."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ from gdsurgeon.proof.trial import ORIGINAL, Trial, TrialContext, TrialState, bot
 from gdsurgeon.text import first_lines, near_miss
 
 OPTIMIZED_TOLERANCE = 1e-4
-"""By how much floats may differ by default, relatively or absolutely, where TensorFlow has optimised the graphs.
+"""The default tolerance if TensorFlow optimizes the graphs, relative or absolute.
 
-It merges and reorders arithmetic, and does so by what stands around it: two graphs that give the same bits as they are
-written need not do so then.
+The optimizer merges and reorders operations depending on the surrounding nodes. Two graphs that are bit-identical as
+written can therefore differ.
 """
 HOW_TO_PAIR = "pair-names"
 
 
 class ComparisonRequest(NamedTuple):
-    """What is compared, and how strictly.
+    """The comparison and its tolerance.
 
     Attributes:
-        outputs: tensors of the model to compare; none: the outputs of both.
+        outputs: tensors of the model to compare; empty: the outputs of both.
         rtol, atol: by how much floats may differ.
         around: the equation of the composed model, such as ``post(model(x))``; '' for the model itself.
         ignored: nodes of the composed model whose outputs are not compared.
-        judged: whether a difference is a failure; else it is only reported.
-        recording: is told of each sample.
+        judged: whether a difference is an error; otherwise it is only reported.
+        recording: records each sample.
     """
 
     outputs: Sequence[str] = ()
@@ -104,7 +104,7 @@ def models_compared(context: TrialContext, request: ComparisonRequest) -> ModelC
 
 
 def optimized_again(trial: Trial) -> Trial:
-    """The same on the graphs that are loaded then, which TensorFlow optimises."""
+    """Returns the trial for the graphs that are loaded then, which TensorFlow optimizes."""
     rtol, atol = (trial.rtol, trial.atol) if trial.rtol or trial.atol else (OPTIMIZED_TOLERANCE, OPTIMIZED_TOLERANCE)
     return replace(trial, rtol=rtol, atol=atol, optimized=True, each=None)
 
@@ -117,7 +117,7 @@ def _note(recording: Recording, state: TrialState, sample: int) -> None:
 
 
 def _plan(context: TrialContext, outputs: Sequence[str]) -> FetchPlan:
-    """What is fetched of the model for the nodes OUTPUTS, as far as the other one can be run for it too."""
+    """Returns the fetches of the model for the nodes `outputs` that can also run in the other model."""
     settings, before = context.executor.settings, context.change.before
     draws = nodes_of(plan_with(settings, before).draws)
     undrawable = frozenset(name for name in draws if not context.has_after(name))
@@ -128,7 +128,7 @@ def _plan(context: TrialContext, outputs: Sequence[str]) -> FetchPlan:
 
 
 def _tensors(context: TrialContext, request: ComparisonRequest) -> list[str]:
-    """What is compared, by the names in the model; a node stands for all of its outputs."""
+    """Returns the compared tensors by their names in the model; a node stands for all its outputs."""
     model, other, wanted = context.change.before, context.change.after, request.outputs
     for name in wanted:
         model.tensor(name)
@@ -162,12 +162,12 @@ def _tensors(context: TrialContext, request: ComparisonRequest) -> list[str]:
 
 
 class _Inputs(NamedTuple):
-    """How the inputs of two models go together.
+    """How the inputs of two models are paired.
 
     Attributes:
-        extra: those that the other model alone has; the user gives their values.
-        alone: what those of the model that the other one has not would be called there.
-        set_aside: fetches of the model whose counterparts depend on chance, and why.
+        extra: inputs that only the other model has; the user gives their values.
+        alone: inputs that only the model has, by their names in the other model.
+        set_aside: fetches of the model whose counterparts are random, with the reason.
     """
 
     extra: list[InputSpec]
@@ -176,7 +176,7 @@ class _Inputs(NamedTuple):
 
 
 def _paired_inputs(context: TrialContext, model: Subject) -> _Inputs:
-    """Sees to it that both take the same inputs, in shapes that both take."""
+    """Makes both models get the same inputs, in shapes that both accept."""
     change = context.change
     fed = {context.after(spec.name): spec for spec in model.specs}
     variables = {context.after(variable.name) for variable in model.variables}
@@ -216,7 +216,7 @@ def _unpaired(model: str, inputs: Sequence[str], other: str) -> ValidationError:
 
 
 def _other_plan(context: TrialContext, plan: FetchPlan) -> FetchPlan:
-    """What the other model needs for what is compared; its own random ops are not drawn for both."""
+    """Returns the needs of the other model; its own random ops are not fed."""
     settings, other = context.executor.settings, context.change.after
     outputs = [name for name in nodes_of(map(context.after, plan.fetches)) if name in other]
     drawn = {*nodes_of(map(context.after, plan.draws))}
@@ -225,7 +225,7 @@ def _other_plan(context: TrialContext, plan: FetchPlan) -> FetchPlan:
 
 
 def _fit(context: TrialContext, model: Subject, mine: InputSpec, theirs: InputSpec) -> None:
-    """Has the input be made in shapes that the other model takes too."""
+    """Makes an input use shapes that the other model also accepts."""
     names = f"{quoted(mine.name)} of {context.change.name}", f"{quoted(theirs.name)} of {context.change.called}"
     if mine.dtype != theirs.dtype:
         raise ValidationError(
@@ -248,5 +248,5 @@ def _fit(context: TrialContext, model: Subject, mine: InputSpec, theirs: InputSp
 
 
 def stem(graph: Graph) -> str:
-    """A short name for a graph, in an equation."""
+    """Returns a short name for a graph, for equations."""
     return printable(os.path.splitext(os.path.basename(graph.source_name.rstrip("/")))[0]) or "model"

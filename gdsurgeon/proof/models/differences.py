@@ -1,4 +1,4 @@
-"""What two models differ in as graphs, and what became of each difference: shown equal, shown different, or neither."""
+"""The differences between two models as graphs, and whether values show them."""
 
 from __future__ import annotations
 
@@ -37,22 +37,22 @@ from gdsurgeon.wire.protos import AttrValue, GraphDef
 
 EQUAL, DIFFERENT = "equal", "different"
 MOST_SHOWN = 60
-"""Characters of a value that a line repeats."""
+"""The number of characters of a value in a line."""
 
 
 @dataclass
 class GraphDifference:
-    """A node, or something beside the nodes, that two models do not have alike.
+    """A node, or a record outside the nodes, that differs between two models.
 
     Attributes:
-        where: the function that it is in; '' at the top.
-        name: of the node, or what it is.
-        what: what is different about it, a phrase each.
-        node: whether it is a node that both have.
-        is_rewired: whether all that is different is what it reads.
-        has_value: whether a value could show it: that a node waits for another, or where it runs, shows in none.
-        shown: `EQUAL` or `DIFFERENT`, where it was run apart on numbers of its own; '' where it was not.
-        why: how that was shown, or why it was not.
+        where: the function that contains it; '' at the top.
+        name: the name of the node or record.
+        what: the differences, one phrase each.
+        node: whether it is a node that both models have.
+        is_rewired: whether only its inputs differ.
+        has_value: whether a value can show it; control dependencies and devices show in no value.
+        shown: `EQUAL` or `DIFFERENT` after a run in isolation; '' without one.
+        why: how this was shown, or why not.
     """
 
     where: str
@@ -66,12 +66,12 @@ class GraphDifference:
 
     @property
     def text(self) -> str:
-        """It as a line."""
+        """The difference as a line."""
         where = f" in the function {quoted(self.where)}" if self.where else ""
         return f"{quoted(self.name)}{where}: {listed(self.what, 3)}{f' ({self.why})' if self.why else ''}"
 
     def as_json(self) -> dict[str, Json]:
-        """For reports."""
+        """Returns the difference for reports."""
         return {
             "function": self.where or None,
             "name": self.name,
@@ -82,11 +82,11 @@ class GraphDifference:
 
 
 def listed_differences(comparison: Comparison, where: str = "") -> list[GraphDifference]:
-    """All differences between two models, those inside functions included; those of the model's first.
+    """Returns all differences between two models, also in functions; the differences of the graph come first.
 
     Args:
         comparison: of the models.
-        where: the function of which these are the bodies, '' at the top.
+        where: the function that `comparison` is about; '' at the top.
     """
     facts = comparison.facts
     nodes: dict[str, GraphDifference] = {}
@@ -153,15 +153,16 @@ def _attr(data: Value) -> str:
 
 
 def summed_up(differences: list[GraphDifference]) -> Iterator[str]:
-    """The differences that no execution has shown to be none, a line each."""
+    """Yields a line for each difference that no run has shown to be equal."""
     return (item.text for item in differences if item.shown != EQUAL)
 
 
 def node_differences(a: Node, b: Node, name_in_b: Callable[[str], str] = lambda tensor: tensor) -> list[str]:
-    """A line for each difference between node A of one graph and node B of another; [] where there is none.
+    """Returns a line for each difference between node `a` of one graph and node `b` of the other graph.
 
-    NAME_IN_B gives the name that a tensor of A's graph has in B's. Constants of any size are compared; no value of
-    one is spelt out.
+    `name_in_b` returns the name in the graph of `b` of a tensor of the other graph. Constants of any size are compared,
+    but
+    their values are not printed.
     """
     spelling = Spelling(name_in_b)
     changes = {what: (was, now) for what, was, now in spelling.compared(a, b) if was != now}
@@ -194,7 +195,7 @@ def _attr_text(value: AttrValue | None) -> str:
 
 
 def _bodies(a: Node, b: Node) -> list[str]:
-    """The functions that both call by one name and that are two different ones."""
+    """Returns a line for each function that both nodes call by the same name and that differs."""
     out: list[str] = []
     if not len(a.graph.functions) or "Const" in (a.op, b.op):
         return out
@@ -216,7 +217,7 @@ SECONDS = 10.0
 
 _KEY, _RESULT = "nodes apart", "nodes apart"
 _SHAPES: tuple[Shape, ...] = ((2, 3), (3,), (), (2, 3, 4), (2, 4, 4, 3))
-"""Shapes that are tried for an input of which none is known; the same for all."""
+"""Shapes to try for inputs without a known shape."""
 _UNKNOWN_SIZE = 2
 _EDGES = (0.0, -0.0, 1.0, -1.0, 0.5, 1.5, 2.5, -0.5, 5.5, 6.0, 6.5, 7.0, 1e-3, 1e6, -1e6, 300.0)
 _NOT_FINITE = (float("nan"), float("inf"), float("-inf"), 0.0)
@@ -225,12 +226,17 @@ _NOT_FINITE = (float("nan"), float("inf"), float("-inf"), 0.0)
 def run_apart(
     executor: Executor, comparison: Comparison, differences: Sequence[GraphDifference], rtol: float, atol: float
 ) -> None:
-    """Runs the nodes of DIFFERENCES that can be run apart, and notes in each what that has shown.
+    """Runs different nodes in isolation, on numbers that the inputs of the model would not reach, and records the
+    results.
+
+    Feeds seldom reach the places at which Relu and Relu6, Less and LessEqual, or two roundings differ. A node in
+    isolation
+    can be tested anywhere, also in loops and functions. After DLFuzz and differential testing.
 
     Args:
-        executor: runs them.
+        executor: runs the nodes.
         comparison: of the models.
-        differences: all that is different.
+        differences: all differences.
         rtol, atol: by how much floats may differ.
     """
     started = time.monotonic()
@@ -259,7 +265,8 @@ def run_apart(
 
 
 def _pair(side: Comparison, item: GraphDifference) -> _Pair | None:
-    """The node of ITEM in both graphs, side by side; None, and why, where it cannot be run apart."""
+    """Returns the nodes of a difference in both graphs; None if they cannot run in isolation, with the reason in
+    `item`."""
     back = {new: old for old, new in side.facts.renamed.items()}
     a, b = side.before[back.get(item.name, item.name)], side.after[item.name]
     lone = [slot.new for slot in side.facts.rewired if slot.node == b.name and not _in_both(side, slot)]
@@ -275,14 +282,14 @@ def _pair(side: Comparison, item: GraphDifference) -> _Pair | None:
 
 
 def _in_both(side: Comparison, slot: Rewired) -> bool:
-    """Whether what a node reads now, and what it read, are both in both graphs: what it does with them can be told."""
+    """Returns whether the old and the new input of a node both exist in both graphs."""
     back = {new: old for old, new in side.facts.renamed.items()}
     names = [parse_tensor(tensor).node for tensor in (slot.old, slot.new)]
     return all(back.get(name, name) in side.before and name in side.after for name in names)
 
 
 def _reason(node: Node) -> str:
-    """Why NODE cannot be run apart; '' where it can."""
+    """Returns why a node cannot run in isolation; '' if it can."""
     definition = node.op_def
     attrs = {key: node.plain_attr(key) for key in node.attr_keys}
     if definition is None or node.op in CONTROL_FLOW | PLACEHOLDERS:
@@ -300,7 +307,7 @@ _OTHERS = (dtypes.BOOL, dtypes.UINT8, dtypes.STRING, dtypes.COMPLEX64, dtypes.CO
 
 
 class _Pair:
-    """Two nodes side by side, each on the placeholders and constants that stand for what it reads."""
+    """Two nodes in one graph, with placeholders and constants for their inputs."""
 
     def __init__(self, a: Node, b: Node, renamed: Mapping[str, str]) -> None:
         self.inputs: dict[str, Output] = {}
@@ -324,7 +331,7 @@ class _Pair:
         self.outputs = [i for i in range(count) if i not in undefined]
 
     def _source(self, read: Output, renamed: Mapping[str, str]) -> str:
-        """What stands for a tensor that one of the nodes reads; for both where it is the same."""
+        """Returns the placeholder or constant for an input; both nodes share it if the input is the same."""
         called = f"{renamed.get(read.node.name, read.node.name)}:{read.index}"
         if called not in self._names:
             self._names[called] = f"input{len(self._names)}"
@@ -346,7 +353,7 @@ class _Pair:
 def _tried(
     executor: Executor, item: GraphDifference, pair: _Pair, shapes: Mapping[str, Shape], tolerance: tuple[float, float]
 ) -> None:
-    """Runs both nodes on ever other numbers, until they differ or there are no more."""
+    """Runs both nodes on several feeds, until they differ."""
     fetches = [f"{name}:{i}" for name in "ab" for i in pair.outputs]
     executor.load_bytes(_KEY, pair.graph.SerializeToString(deterministic=True))
     ran = 0
@@ -381,7 +388,7 @@ def _difference(found: Compared) -> str:
 
 
 def _feeds(pair: _Pair, known: Mapping[str, Shape]) -> Iterator[dict[str, Tensor]]:
-    """Numbers of either sign, edges and ties, what is not finite; in the shapes that are known, or that may be."""
+    """Yields feeds in possible shapes: positive and negative numbers, edges and ties, and infinite numbers."""
     guessed = _SHAPES if any(shape is None for shape in known.values()) else _SHAPES[:1]
     for guess in guessed:
         dims = {

@@ -1,4 +1,4 @@
-"""Where two models begin to differ: tensors compared in topological order, in chunks that memory allows."""
+"""Finds the node at which two models begin to differ, and reduces the difference to a small graph."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ from gdsurgeon.runtime.tensor import Tensor
 from gdsurgeon.wire.write import read_chunks
 
 CHUNK_BYTES = 256 << 20
-"""Bytes of tensors that are held of each graph at a time, as far as shapes can be foreseen."""
+"""The number of bytes of tensors of each graph in memory at a time, as far as shapes are known."""
 CHUNK_TENSORS = 2000
 UNKNOWN_BYTES = 1 << 20
-"""What a tensor of unknown shape is taken for."""
+"""The assumed size of a tensor with an unknown shape."""
 MOST_GUILTY = 20
 _LOOKED_AT = "looked at "
-"""Stands before the key of a graph in the name of its runs: what they are fed is held by runs that went before."""
+"""The prefix of the names of runs, so that results of earlier runs stay available as feeds."""
 
 
 class TensorPair(NamedTuple):
@@ -65,17 +65,17 @@ class TensorPair(NamedTuple):
 
 
 class Guilty(NamedTuple):
-    """A node whose inputs agree and of whose outputs one does not.
+    """A node whose inputs agree and whose output differs.
 
     Attributes:
-        node: in the other model.
-        op: of it.
-        tensor: what differs, in both models.
-        text: how, in words.
-        comparison: the same in figures.
-        inputs: the nearest tensors above it that were compared, and agree.
-        between: nodes between those and it that have no partner or cannot be fetched.
-        why: what is different about the node as the files have it.
+        node: its name in the other model.
+        op: its op.
+        tensor: the different output, in both models.
+        text: the difference in words.
+        comparison: the difference in numbers.
+        inputs: the nearest compared tensors upstream, which agree.
+        between: nodes between these and the node, which have no counterpart or cannot be fetched.
+        why: the differences of the node in the files.
     """
 
     node: str
@@ -88,7 +88,7 @@ class Guilty(NamedTuple):
     why: tuple[str, ...]
 
     def as_json(self) -> dict[str, Json]:
-        """For reports."""
+        """Returns the node for reports."""
         return {
             "node": self.node,
             "op": self.op,
@@ -104,13 +104,13 @@ class Guilty(NamedTuple):
 
 @dataclass
 class Divergence:
-    """What was found.
+    """The result of the search.
 
     Attributes:
-        guilty: in topological order, the first first; at most `MOST_GUILTY`.
-        compared: tensors that were compared.
-        left_out: tensors with a partner that cannot be fetched: in loops, in branches that may not be taken, ...
-        lockstep: whether both were given the model's tensors, or each its own.
+        guilty: the nodes in topological order; at most `MOST_GUILTY`.
+        compared: the number of compared tensors.
+        left_out: the number of tensors with a counterpart that cannot be fetched: in loops, in branches, ...
+        lockstep: whether both models got the tensors of the first model, or each its own.
     """
 
     guilty: list[Guilty] = field(default_factory=list)
@@ -119,18 +119,18 @@ class Divergence:
     lockstep: bool = False
 
     def as_json(self) -> dict[str, Json]:
-        """For reports."""
+        """Returns the result for reports."""
         return {**vars(self), "guilty": [guilty.as_json() for guilty in self.guilty]}
 
 
 class DivergenceSearch:
-    """The search for the node that is to blame: trials whose pairs are the tensors inside.
+    """Compares inner tensors of two models in topological order, in chunks that fit into memory.
 
-    Both graphs are loaded as they are written: what an optimiser folds together belongs to no node.
+    Both graphs are loaded as written, because optimized nodes have no counterpart.
 
     Args:
-        context: the two models, in the executor that has loaded all of the graphs.
-        trial: of the two.
+        context: the two models, in the executor that has loaded them.
+        trial: of the two models.
         failure: of that trial; only tensors that the different outputs depend on are compared.
     """
 
@@ -148,7 +148,7 @@ class DivergenceSearch:
     # -- what can be compared -----------------------------------------------------------------------------------
 
     def _fetchable(self) -> dict[TensorPair, tuple[int, int]]:
-        """The pairs that can be fetched in both graphs, in topological order, and the runs that can fetch them."""
+        """Returns the pairs that can be fetched in both graphs, in topological order, and their runs."""
         graph = self.change.after
         topology = topology_of(graph)
         above = topology.upstream([topology.id_of(graph[node]) for node in nodes_of(end.after for end in self.ends)])
@@ -177,7 +177,7 @@ class DivergenceSearch:
         return TensorPair(mine, tensor) if _has(self.change.before, mine) and mine not in self.model_feeds else None
 
     def _chunks(self) -> Iterator[list[TensorPair]]:
-        """The pairs in order, in chunks that fit into memory and whose tensors can be fetched in one run."""
+        """Yields the pairs in order, in chunks that fit into memory and can be fetched in one run."""
         sizes = self._sizes()
         for _, members in groupby(self.pairs, key=lambda pair: self._groups[pair]):
             chunk: list[TensorPair] = []
@@ -210,10 +210,10 @@ class DivergenceSearch:
     # -- each on its own values, or in lockstep -----------------------------------------------------------------
 
     def first(self) -> Divergence:
-        """Each graph runs on its own values: finds the first node that differs.
+        """Finds the first different node; each graph runs on its own values.
 
         Raises:
-            ValidationError, NotValidatedError: a run that went before does not go again.
+            ValidationError, NotValidatedError: a repeated run fails.
         """
         for chunk in self._chunks():
             differing = self._differing(chunk) or {}
@@ -228,12 +228,12 @@ class DivergenceSearch:
         return self.found
 
     def lockstep(self) -> Divergence:
-        """Every node of the other graph gets the model's tensors for its inputs: finds all nodes that differ.
+        """Finds all different nodes; every node of the other model gets the tensors of the first model as inputs.
 
-        What differs above a node is not handed on to it, so that each is judged by itself.
+        Differences of its inputs therefore do not reach a node.
 
         Raises:
-            ValidationError, NotValidatedError: the graphs do not run on that.
+            ValidationError, NotValidatedError: the graphs refuse these inputs.
         """
         self.found.lockstep = True
         for chunk in self._chunks():
@@ -245,7 +245,7 @@ class DivergenceSearch:
         return self.found
 
     def _judge(self, pairs: Sequence[TensorPair]) -> None:
-        """Runs nodes of the other model on the sides' tensors; one that does not take them is left out."""
+        """Runs nodes of the other model on tensors of the first; a node that refuses them is left out."""
         read = [self.partners[t] for pair in pairs for t in self._reads(pair) if t in self.partners]
         differing = self._differing(pairs, read)
         if differing is not None:
@@ -261,7 +261,8 @@ class DivergenceSearch:
         return [output.name for output in self.change.after[parse_tensor(pair.after).node].inputs]
 
     def _colours(self, chunk: Sequence[TensorPair]) -> list[list[TensorPair]]:
-        """Pairs that can share a run: a tensor that is fed to one of them is not fetched for another."""
+        """Returns pairs in groups that can share a run: a tensor that is fed to one of them is not fetched for a
+        different one."""
         colour_of: dict[str, int] = {}
         colours: dict[int, list[TensorPair]] = {}
         for pair in chunk:
@@ -275,9 +276,9 @@ class DivergenceSearch:
     def _differing(
         self, pairs: Sequence[TensorPair], read: Sequence[TensorPair] | None = None
     ) -> dict[TensorPair, Comparison] | None:
-        """Those of PAIRS that differ, where the other model is given the sides' tensors of READ.
+        """Returns the pairs that differ, if the other model gets the tensors of `read` from the first model.
 
-        None where it does not take them; without any it has to run.
+        None if the other model refuses them; without `read` it must run.
         """
         fetches = dict.fromkeys([*pairs, *(read or ())])
         mine = self._run(ORIGINAL, [pair.before for pair in fetches])
@@ -301,7 +302,7 @@ class DivergenceSearch:
         return {p: c for p, c in compared if c and not agrees(c, self.rtol, self.atol)} if outputs else None
 
     def _run(self, key: str, tensors: list[str]) -> TrialRun:
-        """A run of a graph on what it was fed, for TENSORS."""
+        """Returns a run of a graph on its feeds, for `tensors`."""
         is_other = key == EDITED
         graph = self.change.after if is_other else self.change.before
         feeds: Mapping[str, FeedSource] = self.feeds if is_other else self.model_feeds
@@ -317,7 +318,7 @@ class DivergenceSearch:
     # -- what is to blame ---------------------------------------------------------------------------------------
 
     def _blame_ends(self) -> None:
-        """Where nothing that has a partner differs above the outputs that do, what lies between is to blame."""
+        """Reports the outputs themselves if no tensor before them differs."""
         for end in self.ends if not self.found.guilty else ():
             if end.after not in self.partners and end.comparison is not None:
                 self._note(TensorPair(end.before, end.after), end.comparison)
@@ -335,7 +336,7 @@ class DivergenceSearch:
         )
 
     def _why(self, node: Node) -> list[str]:
-        """What is different about a node as the files have it; [] where it has no partner."""
+        """Returns the differences of a node in the files; [] if it has no counterpart."""
         pair = self._paired(node.name)
         if pair is None:
             return []
@@ -344,14 +345,14 @@ class DivergenceSearch:
         )
 
     def _frontier(self, pair: TensorPair) -> tuple[tuple[TensorPair, ...], tuple[str, ...]]:
-        """The nearest tensors above PAIR that are compared, and the nodes on the way to them."""
+        """Returns the nearest compared tensors upstream of a pair, and the nodes between."""
         inputs, between = frontier(self.change.after, pair.after, self.partners)
         names = tuple(node.name for node in between if node.op not in PLACEHOLDERS)
         return tuple(self.partners[name] for name in inputs), names
 
 
 def frontier(graph: Graph, end: str, known: Container[str]) -> tuple[list[str], list[Node]]:
-    """The nearest of the tensors KNOWN above the node of END, and the nodes between them and it."""
+    """Returns the nearest tensors in `known` upstream of the node of `end`, and the nodes between."""
     start = graph[parse_tensor(end).node]
     seen = {start}
     pending = [start]
@@ -367,7 +368,7 @@ def frontier(graph: Graph, end: str, known: Container[str]) -> tuple[list[str], 
 
 
 def _defined(node: Node) -> list[Output]:
-    """The outputs of NODE without those of undefined content."""
+    """Returns the outputs of a node except undefined ones."""
     undefined = undefined_outputs(node.op, node.setting)
     return [output for output in node.outputs if output.index not in undefined]
 
@@ -379,25 +380,25 @@ def _has(graph: Graph, tensor: str) -> bool:
 
 
 def _fetches(executor: Executor, graph: Graph, tensors: Sequence[str]) -> dict[str, int]:
-    """What of the nodes of TENSORS can be fetched, each with the number of the run that can fetch it."""
+    """Returns the tensors of these nodes that can be fetched, each with the number of its run."""
     plan = plan_with(executor.settings, graph, nodes_of(tensors))
     return {name: i for i, group in enumerate(plan.groups) for name in group if name not in plan.random}
 
 
 PIECE = "piece"
 MOST_ROUNDS = 8
-"""How often the piece is widened by the nodes above it where it does not differ on its own."""
+"""The number of times that the part is extended by nodes upstream if it does not differ in isolation."""
 
 
 class Reduced(NamedTuple):
-    """A graph in which both versions of a piece stand side by side on constants.
+    """A graph with both versions of a part, on constants.
 
     Attributes:
         data: the serialised GraphDef.
-        nodes: how many it has.
-        mine: the model's tensor in it.
-        theirs: the other model's.
-        text: how the two differ when it is run.
+        nodes: the number of nodes.
+        mine: the tensor of the model.
+        theirs: the tensor of the other model.
+        text: the difference.
     """
 
     data: bytes
@@ -407,18 +408,18 @@ class Reduced(NamedTuple):
     text: str
 
     def as_json(self) -> dict[str, Json]:
-        """For reports."""
+        """Returns the graph for reports."""
         tensors = [self.mine, self.theirs]
         return {"bytes": len(self.data), "nodes": self.nodes, "tensors": tensors, "difference": self.text}
 
 
 def reduced(search: DivergenceSearch, guilty: Guilty) -> Reduced:
-    """The piece around GUILTY: its inputs are constants with the values that the model has there.
+    """Returns the part around a different node; constants have the values of the inputs in the model.
 
-    It is run, and widened by what stands above it until its two versions differ as they do in the models.
+    The part is run, and extended upstream until both versions differ as in the models.
 
     Raises:
-        NotValidatedError: no piece of that kind differs on its own.
+        NotValidatedError: no such part differs in isolation.
     """
     if guilty.tensor.after not in search.partners:
         raise NotValidatedError(
@@ -447,7 +448,7 @@ def reduced(search: DivergenceSearch, guilty: Guilty) -> Reduced:
 
 
 class _Starts:
-    """The tensors at which the piece begins, in each of the graphs, and their values."""
+    """The tensors at which the part begins, in each graph, and their values."""
 
     def __init__(self, search: DivergenceSearch, guilty: Guilty, without: set[str]) -> None:
         known = [pair for pair in search.pairs if pair.after not in without]
@@ -506,7 +507,7 @@ def _tensors(search: DivergenceSearch, feeds: Mapping[str, Tensor | Result]) -> 
 
 
 def _side(graph: Graph, end: str, starts: Mapping[str, Tensor], feeds: Mapping[str, Tensor]) -> bytes:
-    """What of GRAPH computes END from STARTS, which are constants, and so are the inputs that are left."""
+    """Returns the nodes of a graph that compute `end` from constants for `starts` and for other inputs."""
     graph = opened_again(graph)
     drawn = {name: value for name, value in feeds.items() if graph[parse_tensor(name).node].op not in PLACEHOLDERS}
     fixed = {**starts, **drawn}
@@ -545,7 +546,7 @@ def _make_constant(graph: Graph, node: Node, value: Tensor) -> None:
 
 
 def _difference(search: DivergenceSearch, piece: Reduced) -> str:
-    """How the two versions of the piece differ when it is run; '' where they do not."""
+    """Returns the difference of both versions of the part in a run; '' if they agree."""
     executor = search.executor
     executor.load_bytes(PIECE, piece.data)
     try:

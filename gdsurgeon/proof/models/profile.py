@@ -1,4 +1,7 @@
-"""How long graphs take, side by side, and which of their nodes take longest."""
+"""Measures graphs: the time of runs, the slowest nodes, and the memory of a traced run.
+
+Traces are serialised RunMetadata (`RunSummary.metadata`), read without TensorFlow.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +22,12 @@ from gdsurgeon.wire.protos import NodeExecStats, StepStats
 
 MOST_RUNS = 15
 LONGEST_MEASURING = 4.0
-"""Seconds for measuring all graphs together."""
+"""The seconds for all graphs together."""
 MOST_NODES = 10
 
 
 class MeasuredGraph(NamedTuple):
-    """A graph of the executor that is measured, what it is fed, and what is fetched of it, run by run."""
+    """A graph of the executor, its feeds, and the fetches of each run."""
 
     key: str
     feeds: Feeds
@@ -32,13 +35,13 @@ class MeasuredGraph(NamedTuple):
 
 
 class Profile(NamedTuple):
-    """What running a graph costs.
+    """The cost of a run.
 
     Attributes:
-        seconds: of a run, the median of RUNS; under several fetch groups the sum over them.
-        runs: how many were timed.
-        node_seconds: of all nodes together in one further run that was traced.
-        slowest: its slowest nodes in that run, the slowest first.
+        seconds: the median of several runs; with several groups of fetches their sum.
+        runs: the number of timed runs.
+        node_seconds: the sum over all nodes in an additional traced run.
+        slowest: the slowest nodes in that run, slowest first.
     """
 
     seconds: float
@@ -47,16 +50,15 @@ class Profile(NamedTuple):
     slowest: tuple[NodeTime, ...]
 
     def as_json(self) -> dict[str, Json]:
-        """For reports."""
+        """Returns the profile for reports."""
         slowest = [node._asdict() for node in self.slowest]
         return {"seconds": self.seconds, "runs": self.runs, "node_seconds": self.node_seconds, "slowest": slowest}
 
 
 def measured(executor: Executor, work: Sequence[MeasuredGraph], least: float = 0.0) -> list[list[float]]:
-    """The seconds of runs of each graph, by turns, so that a busy machine slows all of them; all have run before.
+    """Returns the seconds of runs of each graph, which alternate so that a busy machine slows all of them.
 
-    Who begins changes from turn to turn. LEAST: seconds that it is to take at least, where runs are so short that some
-    of them show nothing.
+    The order changes from round to round. `least` is the least number of seconds for all runs.
 
     Raises:
         Refused: TensorFlow refuses a run.
@@ -73,7 +75,7 @@ def measured(executor: Executor, work: Sequence[MeasuredGraph], least: float = 0
 
 
 def run_again(executor: Executor, work: MeasuredGraph, *, trace: bool = False) -> list[RunSummary]:
-    """One run for each of the groups of fetches, of which nothing is kept; TRACE: with a full trace. Raises Refused."""
+    """Runs each group of fetches once, without results; `trace`: with a full trace. Raises Refused."""
     result = f"{work.key} again"
     runs = [executor.wait(executor.run(work.key, result, work.feeds, names, trace=trace)) for names in work.groups]
     executor.drop(result)
@@ -81,7 +83,7 @@ def run_again(executor: Executor, work: MeasuredGraph, *, trace: bool = False) -
 
 
 def profiles(executor: Executor, work: Sequence[MeasuredGraph]) -> list[Profile]:
-    """A profile of each graph. Raises Refused."""
+    """Returns a profile of each graph. Raises Refused."""
     times = measured(executor, work)
     out: list[Profile] = []
     for seconds, item in zip(times, work, strict=True):
@@ -101,13 +103,13 @@ _DEVICE = re.compile(r"device:\w+:\d+$", re.IGNORECASE)
 
 
 class NodeTime(NamedTuple):
-    """The time that a node took.
+    """The time of a node.
 
     Attributes:
-        name: of the node; in a function that was inlined, its name after that.
-        device: where it ran, such as '/job:localhost/replica:0/task:0/device:CPU:0'.
-        seconds: all its runs together.
-        runs: how often it ran, which is more than once in a loop.
+        name: of the node; in an inlined function, its name after inlining.
+        device: such as '/job:localhost/replica:0/task:0/device:CPU:0'.
+        seconds: of all its runs together.
+        runs: the number of runs, which is more than one in a loop.
     """
 
     name: str
@@ -117,18 +119,19 @@ class NodeTime(NamedTuple):
 
 
 def node_times(metadata: bytes) -> list[NodeTime]:
-    """How long each node computed, the slowest first; what took the same time in the order of names.
+    """Returns the computing time of each node, slowest first, then by name.
 
-    The time is that between the start and the end of the kernel's Compute. On a GPU that is no more than the time
-    to launch it; where the trace lists the kernels that ran there, theirs is taken instead, each of them once.
-    What TensorFlow puts into a graph for itself (_SOURCE, _SINK, _arg_x_0_0 for a feed: a name that begins with
-    '_') is left out. A node has an entry for each device that it ran on.
+    The time is from the start to the end of the kernel's Compute. On a GPU this is only the time to launch the kernel.
+    If
+    the trace lists the kernels on the GPU, their time is used instead. TensorFlow's own nodes (_SOURCE, _SINK,
+    _arg_x_0_0
+    for a feed) are left out. A node has an entry for each device.
 
     Args:
         metadata: a serialised RunMetadata; b'' has no nodes.
 
     Raises:
-        ValueError: METADATA is none.
+        ValueError: `metadata` is not a RunMetadata.
     """
     times: dict[tuple[str, str], int] = defaultdict(int)  # nanoseconds, which add up exactly
     runs: dict[tuple[str, str], int] = defaultdict(int)
@@ -152,17 +155,17 @@ def node_times(metadata: bytes) -> list[NodeTime]:
 
 
 def peak_bytes(metadata: bytes) -> dict[str, int]:
-    """The most bytes that were in use at the same time, by 'device/allocator'.
+    """Returns the largest number of bytes in use at the same time, by 'device/allocator'.
 
-    Of what the run itself allocated: its feeds, its constants and its variables were there before. Times are in
-    microseconds; within the same one, what was freed counts as still there, so that this is the most that it can
-    have been. Where nothing was allocated there is no entry.
+    Feeds, constants and variables do not count, because the run does not allocate them. Times are in microseconds.
+    Memory
+    that is freed in a microsecond counts as used in it, so the result is an upper bound.
 
     Args:
         metadata: a serialised RunMetadata.
 
     Raises:
-        ValueError: METADATA is none.
+        ValueError: `metadata` is not a RunMetadata.
     """
     records: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for device in _step_stats(metadata).dev_stats:
@@ -183,7 +186,7 @@ def peak_bytes(metadata: bytes) -> dict[str, int]:
 
 
 def _step_stats(metadata: bytes) -> StepStats:
-    """The StepStats in METADATA; its descriptor is kept here, that of the big message around it is not."""
+    """Returns the StepStats in `metadata`, without parsing the whole message."""
     stats = message("tensorflow.StepStats")()
     try:
         for field in fields(metadata, 0, len(metadata)):
@@ -195,13 +198,13 @@ def _step_stats(metadata: bytes) -> StepStats:
 
 
 def _nanoseconds(node: NodeExecStats) -> int:
-    """How long the kernel computed; some versions and tracers know microseconds only."""
+    """Returns the computing time of a kernel; some versions and tracers only have microseconds."""
     nanos = int(node.op_end_rel_nanos - node.op_start_rel_nanos)
     micros = int(node.op_end_rel_micros - node.op_start_rel_micros)
     return max(nanos or 1000 * micros, 0)
 
 
 def _node_of(annotation: str) -> str:
-    """The node that launched a kernel: 'scope/y' of 'scope/y:MatMul#id=7,step=1#'."""
+    """Returns the node that launched a kernel: 'scope/y' for 'scope/y:MatMul#id=7,step=1#'."""
     label = annotation.partition("#")[0]
     return label.rpartition(":")[0] or label
