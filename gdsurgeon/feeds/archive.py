@@ -1,4 +1,4 @@
-"""Archives of feeds: .npz files in which every tensor comes back bit for bit, and any that numpy has written."""
+"""Archives of feeds: .npz files that store every tensor bit for bit; archives by numpy can also be read."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _MADE = (1980, 1, 1, 0, 0, 0)  # the first time that a zip archive knows: the sa
 
 
 def key_of(name: str, sample: int) -> str:
-    """What the value of the input NAME for SAMPLE is called in an archive; no node's name has an ``@``."""
+    """Returns the key in an archive of the value of an input for a sample; names of nodes do not contain ``@``."""
     return f"{name}@{sample}" if sample else name
 
 
 def split_key(key: str) -> tuple[str, int]:
-    """The input's name and the sample of the key KEY of an archive."""
+    """Returns the name of the input and the number of the sample of a key."""
     found = _SAMPLE.fullmatch(key)
     return (found[1], int(found[2])) if found is not None else (key, 0)
 

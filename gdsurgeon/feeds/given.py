@@ -1,4 +1,4 @@
-"""Feeds that a user gives: as text on the command line, in files, in archives of arrays."""
+"""The user's values of feeds: text of the command line, files, archives of arrays."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from gdsurgeon.text import near_miss
 
 
 def check_names(overrides: Overrides, known: Iterable[str]) -> None:
-    """Sees to it that what the user feeds is there to be fed.
+    """Checks that the user's feeds exist in the graph.
 
     Raises:
-        UsageError: a name is not in KNOWN, or an archive has no name that is.
+        UsageError: a name is not in `known`, or an archive has no name that is.
     """
     names = list(known)
     for name in overrides.names():
@@ -44,7 +44,7 @@ def check_names(overrides: Overrides, known: Iterable[str]) -> None:
 
 
 def as_meant(overrides: Overrides, graph: Graph) -> Overrides:
-    """OVERRIDES with ``KEY/name`` replaced by the names of GRAPH; the keys of an archive may have that form, too."""
+    """Returns the overrides with ``KEY/name`` replaced by names of the graph, also for the keys of an archive."""
     serving = serving_of(graph)
     if serving is None:
         return overrides
@@ -58,15 +58,15 @@ def as_meant(overrides: Overrides, graph: Graph) -> Overrides:
 
 
 def given_feeds(name: str, dtype: int, stated: Shape, overrides: Overrides) -> tuple[Tensor, ...]:
-    """The user's values for the placeholder NAME, one for each sample; empty where there is none.
+    """Returns the user's values for a placeholder, one for each sample; empty without values.
 
-    In an archive the value of sample k, from 1 on, has the key ``NAME@k``; a sample without a value gets the first
-    one.
+    In an archive, the value of sample k has the key ``NAME@k`` for k >= 1. A sample without a value uses the first
+    value.
 
     Args:
         name: the placeholder.
         dtype: its DataType.
-        stated: its shape, as far as the graph states it.
+        stated: its shape in the graph.
         overrides: the user's values and shapes.
 
     Raises:
@@ -86,7 +86,7 @@ def given_feeds(name: str, dtype: int, stated: Shape, overrides: Overrides) -> t
 
 
 def _from_archive(name: str, dtype: int, path: str, called: str) -> tuple[Tensor, ...]:
-    """The values of an archive for the placeholder NAME, which is CALLED so there."""
+    """Returns the values for a placeholder from an archive, where its name is `called`."""
     with Archive(path) as archive:
         keys = {sample: key for key in archive.keys for base, sample in (split_key(key),) if base == called}
         if not keys:
@@ -117,9 +117,9 @@ def _from_file(name: str, dtype: int, ones: tuple[int, ...], path: str) -> Tenso
 
 
 def _as_dtype(value: object, dtype: int) -> object:
-    """VALUE as an array of DTYPE if it is of the same kind, as float64 is for float32; else VALUE.
+    """Returns `value` as an array of `dtype` if the kind is the same, as float64 for float32; otherwise `value`.
 
-    NumPy's own dtypes for numbers are float64 and int64, and few inputs have these.
+    NumPy's default dtypes are float64 and int64, which few inputs have.
     """
     import numpy as np
 
@@ -140,7 +140,7 @@ def _called(name: str) -> str:
 
 
 def array_file(what: str, path: str) -> object:
-    """The array in the .npy file PATH, which is WHAT.
+    """Returns the array in the .npy file `path`; `what` describes it in messages.
 
     Raises:
         UsageError: it cannot be read.
@@ -162,7 +162,7 @@ def array_file(what: str, path: str) -> object:
 
 
 def of_array(what: str, dtype: int, value: object) -> Tensor:
-    """VALUE, which is WHAT, as a tensor for something of DTYPE. Raises UsageError where no tensor can be that."""
+    """Returns `value` as a tensor of `dtype`. Raises UsageError if this is not possible; `what` describes it."""
     try:
         return of_dtype(value, dtype)
     except (TypeError, ValueError) as error:
@@ -170,7 +170,7 @@ def of_array(what: str, dtype: int, value: object) -> Tensor:
 
 
 def _from_text(name: str, dtype: int, ones: tuple[int, ...], text: str) -> Tensor:
-    """A value as it is spelt on the command line: a number, true, a text, or nested lists in brackets."""
+    """Returns a value of the command line: a number, true, a text, or nested lists in brackets."""
     what = f"the feed {quoted(text)} for {quoted(name)}"
     try:
         shape, flat, is_scalar = parse_literal(text, dtype)
@@ -185,7 +185,7 @@ def _from_text(name: str, dtype: int, ones: tuple[int, ...], text: str) -> Tenso
 
 
 def packed(dtype: int, flat: Sequence[Any]) -> bytes | list[bytes]:
-    """Elements as the data of a tensor. Raises ValueError and the like where they are not of the dtype."""
+    """Returns elements as the data of a tensor. Raises ValueError and others if they do not fit the dtype."""
     if dtype == dtypes.STRING:
         return [item if isinstance(item, bytes) else item.encode() for item in flat]
     if dtype == dtypes.BOOL:

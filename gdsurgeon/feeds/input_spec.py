@@ -1,4 +1,4 @@
-"""Makes a feed for any placeholder: from its dtype, its shape, and what consumes it; or takes what a user gives."""
+"""Generates a feed for a placeholder from its dtype, its shape and its consumers, or uses the user's values."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from gdsurgeon.ops.kinds import PLACEHOLDERS, UNSET_PLACEHOLDERS
 from gdsurgeon.runtime.tensor import Tensor
 
 MOST_BYTES = 1 << 30
-"""A feed of more bytes than this is not made."""
+"""The largest generated feed in bytes."""
 MOST_TEXTS = 16
-"""Recordings, pictures and the like that are made for one input; of more elements they come again."""
+"""The number of different images, recordings and the like for one input; more elements repeat them."""
 
 
 class Jpeg(NamedTuple):
-    """A feed that TensorFlow has to encode first: a picture for each element."""
+    """A feed that TensorFlow must encode: an image for each element."""
 
     shape: tuple[int, ...]
     pictures: tuple[encoded.Pixels, ...]
@@ -54,13 +54,12 @@ class InputSpec(NamedTuple):
     Attributes:
         name: the node.
         dtype: DataType.
-        stated: the shape that the placeholder states.
+        stated: the shape in the graph.
         shapes: full shapes to try, likeliest first.
         content: the kind of the values.
-        given: the user's values, one for each sample; empty if the user gave none. A later sample gets the first
-            value.
-        has_default: whether it has a value of its own where it is not fed.
-        default: that, where it is a small constant.
+        given: the user's values, one for each sample; later samples use the first value. Empty without user values.
+        has_default: whether the input has a default value.
+        default: the default, if it is a small constant.
     """
 
     name: str
@@ -74,10 +73,10 @@ class InputSpec(NamedTuple):
 
 
 def input_spec(node: Node) -> InputSpec:
-    """How the placeholder NODE is fed, by what its graph says of it.
+    """Returns how a placeholder is fed, as far as its graph determines this.
 
     Raises:
-        NotValidatedError: nothing of that dtype can be fed.
+        NotValidatedError: no feed with this dtype is possible.
     """
     dtype = dtypes.base_dtype(node.output.dtype)
     if dtype != dtypes.STRING and not dtypes.element_size(dtype):
@@ -102,7 +101,7 @@ def input_spec(node: Node) -> InputSpec:
 
 
 def narrowed(spec: InputSpec, most: int) -> InputSpec:
-    """SPEC with whole numbers below MOST, if nothing is known about its numbers."""
+    """Returns `spec` with integers below `most`, if nothing is known about its numbers."""
     content, is_number = spec.content, spec.dtype in dtypes.FLOATING or dtypes.DTYPES[spec.dtype].is_integer
     if spec.given or not is_number or content.kind not in ("number", "index"):
         return spec
@@ -116,10 +115,10 @@ def narrowed(spec: InputSpec, most: int) -> InputSpec:
 
 
 def overridden(spec: InputSpec, overrides: Overrides) -> InputSpec:
-    """SPEC with what the user says of it.
+    """Returns `spec` with the user's values and shape.
 
     Raises:
-        UsageError: that does not fit.
+        UsageError: these do not fit.
     """
     given = given_feeds(spec.name, spec.dtype, spec.stated, overrides)
     for sample, value in enumerate(given):
@@ -150,7 +149,7 @@ def overridden(spec: InputSpec, overrides: Overrides) -> InputSpec:
 
 
 def description(spec: InputSpec, shape: tuple[int, ...] | None = None) -> str:
-    """What is fed to the input and why, in a few words; SHAPE: with which, where that is not the likeliest one."""
+    """Returns the feed of an input and its reason in a few words; `shape` is its shape if it is not the likeliest."""
     if spec.given:
         return "given"
     content, is_setting = setting_of(spec.name, spec.dtype, spec.shapes[0] if shape is None else shape, spec.content)
@@ -161,7 +160,7 @@ def description(spec: InputSpec, shape: tuple[int, ...] | None = None) -> str:
 
 
 def input_seed(seed: int, name: str) -> int:
-    """The seed of an input's value: its own for each input, and the same for one name in every graph."""
+    """Returns the seed of an input: different for each input, and equal for one name in every graph."""
     return 1000 * seed + crc32(name.encode()) % 1000
 
 
@@ -174,18 +173,19 @@ def make_feed(
     wide: bool = False,
     sample: int = 0,
 ) -> Feed:
-    """A value for the input in SHAPE, by SEED; an image of the height and width of PICTURE, where that is given.
+    """Returns a value for an input.
 
     Args:
-        spec: how to feed the input; the user's values are used unchanged.
+        spec: how to feed the input; the user's values are not changed.
         shape: the full shape.
-        seed: of what is made by chance.
-        picture: height and width in pixels.
-        wide: floats of either sign, and whole settings larger by one, for feeds that should differ from the others.
-        sample: its number: of given values which one, and of a condition which side.
+        seed: for random values.
+        picture: height and width of images in pixels, if they are fixed.
+        wide: for feeds that should differ from others: floats are also negative, and integer settings are larger by
+            one.
+        sample: its number, which chooses the given value, and the side of a condition.
 
     Raises:
-        NotValidatedError: it cannot be made, or would be too big.
+        NotValidatedError: the value cannot be generated, or is too large.
     """
     if spec.given:
         return spec.given[sample if sample < len(spec.given) else 0]
@@ -212,7 +212,7 @@ def make_feed(
 
 
 def _other_setting(spec: InputSpec, default: Constant, content: Content, seed: int, sample: int) -> Tensor:
-    """A scalar that is not the DEFAULT of SPEC, which is a setting; of a condition the other side, then this one."""
+    """Returns a scalar that differs from the default of a setting; for a condition the other side, then this side."""
     usual = default.values[0]
     assert not isinstance(usual, bytes)
     if spec.dtype == dtypes.BOOL:
@@ -224,7 +224,7 @@ def _other_setting(spec: InputSpec, default: Constant, content: Content, seed: i
 
 
 def variable_value(dtype: int, shape: tuple[int, ...], seed: int) -> Tensor:
-    """A value for a variable that the file has none for."""
+    """Returns a value for a variable without a value in the file."""
     return Tensor(dtype, shape, numbers(dtype, prod(shape), 0, seed))
 
 
@@ -236,7 +236,7 @@ def _strings(content: Content, shape: tuple[int, ...], count: int, seed: int, pi
 
 
 def given_shapes(graph: Graph, overrides: Overrides) -> dict[str, tuple[int, ...]]:
-    """The shapes of inputs that the user has said, or given values of.
+    """Returns the shapes of inputs that the user gave, directly or by values.
 
     Raises:
         UsageError: a value cannot be read, or does not fit.

@@ -1,4 +1,4 @@
-"""What a user says of feeds."""
+"""The user's feeds."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ Shapes = Pairs[str, Sequence[int]]
 
 @dataclass(eq=False, repr=False)
 class Overrides(Data):
-    """What a user says of feeds, by the placeholder's name.
+    """The user's feeds, by the name of the placeholder.
 
     Attributes:
-        values: texts, where one that begins with ``@`` names a file; or arrays.
+        values: texts, of which ``@FILE`` names a file; or arrays.
         archive: an .npz file with values.
         shapes: full shapes.
-        archive_keys: the name of a placeholder in the archive, if it is not its own name.
+        archive_keys: the name of a placeholder in the archive, if it differs.
     """
 
     values: dict[str, object] = field(default_factory=dict)
@@ -36,7 +36,7 @@ class Overrides(Data):
         return [*self.values, *self.shapes]
 
     def renamed(self, names: Mapping[str, str]) -> Overrides:
-        """The same for placeholders that are called otherwise: NAMES maps a name here to the one there."""
+        """Returns the overrides for renamed placeholders; `names` maps the old names to the new ones."""
         keys = {there: here for here, there in names.items()}
         return Overrides(
             {names.get(n, n): v for n, v in self.values.items()},
@@ -46,7 +46,7 @@ class Overrides(Data):
         )
 
     def only(self, names: Collection[str]) -> Overrides:
-        """The overrides of NAMES only."""
+        """Returns the overrides of `names` only."""
         return Overrides(
             {n: v for n, v in self.values.items() if n in names},
             self.archive,
@@ -56,7 +56,7 @@ class Overrides(Data):
 
 
 def overrides_of(feeds: Feeds | None, archive: StrPath | None, shapes: Shapes | None) -> Overrides:
-    """The arguments of library functions as one object. A list becomes text; an array stays an array."""
+    """Returns the arguments of library functions as one object. A list becomes text; an array stays an array."""
     values = {name.removesuffix(":0"): _value(value) for name, value in pairs_of(feeds or ())}
     dims = {name.removesuffix(":0"): tuple(dims) for name, dims in pairs_of(shapes or ())}
     return Overrides(values, path_of(archive), dims)

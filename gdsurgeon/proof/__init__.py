@@ -1,1 +1,1 @@
-"""What was run, and what that shows."""
+"""Runs graphs, and compares the results."""

@@ -46,7 +46,7 @@ def check_accounted(graph: Graph, result: EditResult, chunks: Sequence[Chunk]) -
         after = _check(before, replace(stage.result, asked=asked), written)
         done += [(asked, after.source.size - before.source.size)] if asked is not None else []
         if following is not None:
-            # What was read of it stands for it: it is the same bytes, and known by now.
+            # The graph that was read replaces it: the bytes are equal, and it is indexed.
             after.serving = following.serving
             before = after
     if result.asked is not None and result.stages:

@@ -311,7 +311,7 @@ class Engine:
         else:
             raise _RunRefused(run, problem, error, node) from cause
         if self._repeat:
-            # Not at the same time, and not always by turns: both may well decide who rounds in which way.
+            # The order of runs, and whether they overlap, can change the rounding.
             if self._repeat % 2 and not run.subject.plan.chance:
                 run.subject.run_aside(self.fed[run.name])
             begin()

@@ -1,6 +1,6 @@
-"""Runs graphs in the worker process, and says in the program's own words what goes wrong there.
+"""Runs graphs in the worker process, and reports its failures.
 
-The process takes longest to get ready: what is needed for other than to start it is imported where it is needed.
+The process takes longest to start. Modules that are not needed to start it are therefore imported later.
 """
 
 from __future__ import annotations
@@ -45,16 +45,19 @@ DO_WITHOUT = "do-without-running"
 
 _ENCODER = "the JPEG encoder"
 _FOR_WANT_OF_MEMORY = frozenset(("resource_exhausted", "aborted", "internal", "unknown"))
-"""What TensorFlow says where a kernel has got no memory."""
+"""TensorFlow's error codes for a kernel that gets no memory."""
 
 _TOO_LARGE = re.compile(r"OOM when allocating tensor with shape\[(?P<shape>[\d,]*)\] and type (?P<dtype>\w+)")
 _BYTES = {"bool": 1, "int8": 1, "uint8": 1, "int16": 2, "uint16": 2, "half": 2, "bfloat16": 2, "double": 8,
           "int64": 8, "uint64": 8, "complex64": 8, "complex128": 16}  # fmt: skip
-"""Bytes of an element, by what TensorFlow calls the type where it reports `_TOO_LARGE`; 4 for those not listed."""
+"""Bytes of an element, by TensorFlow's name of the type in `_TOO_LARGE`; 4 for other types."""
 
 
 class Refused(Exception):
-    """TensorFlow refuses a graph or a run; the text is its first line, the node that at which it fails, or ''."""
+    """TensorFlow refuses a graph or a run.
+
+    The text is the first line of the message; `node` is the node that fails, or ''.
+    """
 
     def __init__(self, error: TensorFlowError) -> None:
         self.code = error.code
@@ -64,10 +67,11 @@ class Refused(Exception):
 
 
 class Executor(Closing):
-    """A worker process and the graphs in it. Starting it costs nothing here: TensorFlow loads over there meanwhile.
+    """A worker process and the graphs in it. The start does not block: TensorFlow loads in the other process.
 
-    Failures of the process itself (a crash, a hang, no TensorFlow) are raised as errors for people; what TensorFlow
-    refuses is raised as `Refused`, for the caller to say what that means.
+    Failures of the process (a crash, no answer, no TensorFlow) are raised as errors for users. If TensorFlow refuses a
+    graph
+    or run, `Refused` is raised, and the caller decides what that means.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -93,7 +97,7 @@ class Executor(Closing):
         """Starts the process.
 
         Raises:
-            UsageError: GDSURGEON_RUNTIME names no runtime, or GDSURGEON_MEMORY is no number.
+            UsageError: GDSURGEON_RUNTIME or GDSURGEON_MEMORY has an invalid value.
         """
         memory = os.environ.get(MEMORY, "")
         if memory and not (memory.isascii() and memory.isdigit()):
@@ -117,20 +121,21 @@ class Executor(Closing):
         return self.start()
 
     def close(self) -> None:
-        """Ends the process, whatever it is doing."""
+        """Ends the process immediately."""
         self._worker.close()
 
     def lend(self, evaluator: Evaluator) -> None:
-        """Has EVALUATOR ask this process, for as long as it lives."""
+        """Makes `evaluator` use this process."""
         evaluator.borrow(self._worker)
 
     # -- graphs --------------------------------------------------------------------------------------------
 
     def load_source(self, key: str, graph: Graph, *, device: str | None = None, optimize: bool = False) -> None:
-        """Begins to load the file that GRAPH came from, without its edits, as it is; see `with_restoring`.
+        """Begins to load the file of `graph`, without its edits; see `with_restoring`.
 
-        DEVICE is that of the settings where it is None. With OPTIMIZE TensorFlow optimises the graph (Grappler) before
-        it runs it, as it does in deployment; else it is run as it is written.
+        `device` is by default that of the settings. With `optimize`, TensorFlow optimizes the graph (Grappler) as in
+        deployment;
+        otherwise it runs the graph as written.
         """
         if self.is_barred(key, graph):
             return
@@ -140,15 +145,15 @@ class Executor(Closing):
         self._load(key, file=opened, data=data, device=device, optimize=optimize)
 
     def load_file(self, key: str, path: str) -> None:
-        """Begins to load the GraphDef in the file PATH."""
+        """Begins to load the GraphDef in the file `path`."""
         self._load(key, file=path)
 
     def load_graph(self, key: str, graph: Graph) -> None:
-        """Begins to load GRAPH as it is now; see `load_source`."""
+        """Begins to load `graph` in its current state; see `load_source`."""
         self.load_bytes(key, with_restoring(graph, read_chunks(graph.chunks())))
 
     def load_bytes(self, key: str, data: bytes, *, optimize: bool = False) -> None:
-        """Begins to load the GraphDef in DATA; OPTIMIZE: see `load_source`."""
+        """Begins to load the GraphDef in `data`; `optimize`: see `load_source`."""
         self._load(key, data=data, optimize=optimize)
 
     def _load(
@@ -175,16 +180,17 @@ class Executor(Closing):
         self.load_again(key)
 
     def load_again(self, key: str) -> None:
-        """Begins to load the graph KEY as it was loaded before: it keeps nothing of its runs then."""
+        """Begins to load the graph `key` again, which discards its state."""
         self._initialized.pop(key, None)
         if key in self._loaders and key not in self._barred:
             self._initialized.pop(key, None)
             self._loads[key] = self._loaders[key]()
 
     def is_barred(self, key: str, graph: Graph) -> bool:
-        """Whether GRAPH must not be loaded as KEY: TensorFlow might evaluate there what reaches outside.
+        """Returns whether a graph must not be loaded, because TensorFlow may run a node that accesses outside
+        resources.
 
-        Then nothing is loaded under that name, and `loaded` says why.
+        Then nothing is loaded as `key`, and `loaded` raises the reason.
         """
         self._barred.pop(key, None)
         if not self.settings.allow_ops:
@@ -196,11 +202,11 @@ class Executor(Closing):
         return key in self._barred
 
     def loaded(self, key: str) -> None:
-        """Waits until the graph KEY is loaded.
+        """Waits until the graph `key` is loaded.
 
         Raises:
-            Refused: TensorFlow does not take it.
-            NotValidatedError: it was not handed to TensorFlow, see `is_barred`.
+            Refused: TensorFlow refuses the graph.
+            NotValidatedError: the graph was not loaded, see `is_barred`.
         """
         if key in self._barred:
             reason, advice = self._barred[key][:2]
@@ -210,11 +216,11 @@ class Executor(Closing):
         self._wait(self._loads[key])
 
     def unload(self, key: str) -> None:
-        """Gives the graph's memory back."""
+        """Frees the memory of the graph."""
         self._worker.unload(key)
 
     def signature(self, key: str, names: Sequence[str]) -> list[TensorSpec]:
-        """The dtype and the shape of tensors of the graph KEY, as TensorFlow infers them. Raises Refused."""
+        """Returns the dtype and shape of tensors of the graph `key` that TensorFlow infers. Raises Refused."""
         return self._wait(self._worker.signature(key, names))
 
     # -- running -------------------------------------------------------------------------------------------
@@ -228,26 +234,26 @@ class Executor(Closing):
         *,
         trace: bool = False,
     ) -> Pending[RunSummary]:
-        """Begins a run; the fetched tensors stay over there as RESULT. TRACE: with a full trace of it."""
+        """Begins a run; the fetched tensors stay in the process as `result`. `trace`: with a full trace."""
         self.shapes[key] = {name: value.shape for name, value in feeds.items() if isinstance(value, Tensor)}
         return self._worker.run(key, result, feeds, fetches, trace=trace)
 
     def put(self, result: str, tensors: Sequence[Tensor]) -> None:
-        """Has TENSORS be what a run called RESULT has returned."""
+        """Stores tensors in the process under the name `result`."""
         self._wait(self._worker.put(result, tensors))
 
     def statistics(self, result: str) -> list[Statistics]:
-        """How many elements, NaNs and infinities the tensors of a result have, and their range."""
+        """Returns the numbers of elements, NaNs and infinities of the tensors of a result, and their range."""
         return self._wait(self._worker.statistics(result))
 
     def positive_channels(self, result: str, places: Sequence[tuple[int, int]]) -> list[bytes]:
-        """For tensors of a result (index, axis) 1 for each channel that is above zero somewhere, and 0 for others."""
+        """Returns for tensors of a result (index, axis) one byte per channel: 1 if an element is above zero."""
         return self._wait(self._worker.positive_channels(result, places)) if places else []
 
     def initialize(
         self, key: str, targets: Sequence[str], feeds: Mapping[str, Tensor | Result] = MappingProxyType({})
     ) -> None:
-        """Runs nodes for what they do, such as table initialisers, each once for a loaded graph. Raises Refused."""
+        """Runs nodes such as table initializers, each once for a loaded graph. Raises Refused."""
         done = self._initialized.setdefault(key, set())
         new = [target for target in targets if target not in done]
         if new:
@@ -255,15 +261,15 @@ class Executor(Closing):
             done.update(new)
 
     def wait(self, pending: Pending[RunSummary]) -> RunSummary:
-        """The summary of a run. Raises Refused."""
+        """Returns the summary of a run. Raises Refused."""
         return self._wait(pending)
 
     def tensor(self, result: str, index: int) -> Tensor:
-        """A fetched tensor."""
+        """Returns a fetched tensor."""
         return self._wait(self._worker.tensor(result, index))
 
     def fetched(self, value: Tensor | Result) -> Tensor:
-        """VALUE, fetched where it is still over there."""
+        """Returns a value, and fetches it from the process if necessary."""
         return self.tensor(value.result_id, value.index) if isinstance(value, Result) else value
 
     def compare(
@@ -276,15 +282,15 @@ class Executor(Closing):
         atol: float = 0.0,
         channels: int | None = None,
     ) -> Pending[list[Comparison]]:
-        """Begins to compare fetches of two results, by their indices."""
+        """Begins to compare tensors of two results, by their indices."""
         return self._worker.compare(a, b, pairs, rtol=rtol, atol=atol, channels=channels)
 
     def likenesses(self, a: str, b: str, *, rtol: float = 0.0, atol: float = 0.0) -> list[Likeness]:
-        """How what another engine gave, the result B, compares with the result A."""
+        """Returns how the result `b` of a different engine compares with the result `a`."""
         return self._wait(self._worker.likenesses(a, b, rtol, atol))
 
     def comparisons(self, pending: Pending[list[Comparison]]) -> list[Comparison]:
-        """What `compare` has found."""
+        """Returns the result of `compare`."""
         return self._wait(pending)
 
     def drop(self, result: str) -> None:
@@ -292,7 +298,7 @@ class Executor(Closing):
         self._worker.drop(result)
 
     def encoded(self, feed: Feed) -> Tensor:
-        """FEED as a tensor; pictures are made JPEG files by TensorFlow."""
+        """Returns a feed as a tensor; TensorFlow encodes images as JPEG."""
         from gdsurgeon.feeds.input_spec import Jpeg
         from gdsurgeon.feeds.make import encoded
 
@@ -312,10 +318,10 @@ class Executor(Closing):
     # -- devices -------------------------------------------------------------------------------------------
 
     def check_device(self, device: str | None = None) -> str:
-        """What the graphs run on, as a word for the report; DEVICE is that of the settings where it is None.
+        """Returns the device of the graphs in a word for the report; `device` is by default that of the settings.
 
         Raises:
-            NotValidatedError: TensorFlow does not see the device that was asked for.
+            NotValidatedError: TensorFlow does not find the requested device.
         """
         device = self.settings.device if device is None else device
         if device == "cpu":
@@ -335,17 +341,17 @@ class Executor(Closing):
         )
 
     def version(self) -> str:
-        """TensorFlow's version, how it is reached, and whether its process is not locked in."""
+        """Returns TensorFlow's version and interface, and whether its process is not isolated."""
         info = self._wait(self._worker.info())
         text = f"TensorFlow {info.version} ({'C API' if info.runtime == 'capi' else info.runtime})"
         return f"{text}, without a sandbox" if info.not_locked_in else text
 
     def runtime_version(self) -> str:
-        """The version of what runs the graphs, and nothing else."""
+        """Returns only the version of the runtime."""
         return self._wait(self._worker.info()).version
 
     def is_locked_in(self) -> bool:
-        """Whether the kernel keeps TensorFlow's process from files and networks."""
+        """Returns whether the kernel isolates TensorFlow's process from files and networks."""
         return not self._wait(self._worker.info()).not_locked_in
 
     def _wait(self, pending: Pending[T]) -> T:
@@ -372,7 +378,7 @@ class Executor(Closing):
 
 
 def _lacks_memory(error: TensorFlowError) -> bool:
-    """Whether TensorFlow got no memory that a graph may ask for; one tensor larger than the budget is not that."""
+    """Returns whether TensorFlow got no memory within the budget; a single tensor above the budget does not count."""
     if error.code in _FOR_WANT_OF_MEMORY and is_memory_limited():
         return True
     found = _TOO_LARGE.search(error.message) if error.code == "resource_exhausted" else None
@@ -383,16 +389,16 @@ def _lacks_memory(error: TensorFlowError) -> bool:
 
 
 def first_line(message: str) -> str:
-    """The first line of what TensorFlow says, without what only its developers need."""
+    """Returns the first line of TensorFlow's message, without details for its developers."""
     line = message.strip().splitlines()[0] if message.strip() else "no reason reported"
     return line.split(" in binary running on ")[0].rstrip(". ")
 
 
 def await_loaded(executor: Executor, key: str, what: str) -> None:
-    """Waits until the graph KEY is loaded; WHAT says what it means that it is not.
+    """Waits until the graph `key` is loaded; `what` is the message if it does not load.
 
     Raises:
-        ValidationError: TensorFlow does not take it.
+        ValidationError: TensorFlow refuses the graph.
         NotValidatedError: this TensorFlow lacks an op.
     """
     try:

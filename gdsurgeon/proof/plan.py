@@ -298,9 +298,9 @@ class Planner:
             self.kept.append(number)
         if any(map(self._writes, (op, *inside))):
             self.writers.append(number)
-        # Seeds inside functions are not looked at: what depends on such a call is run and not compared. A seeded op
-        # in a loop gives both graphs the same; outside it is drawn like an unseeded one, for its sequence goes on
-        # from run to run.
+        # Outputs that depend on a call with random ops run, but are not compared, whatever their seeds. A seeded op in
+        # a loop returns the same in both graphs. Outside a loop it is fed like an unseeded op, because its sequence
+        # continues from run to run.
         if number in self._drawing:
             self.random.append(number)
             if is_random(op) and not self.flow.runs_once(number) and is_seeded(node):

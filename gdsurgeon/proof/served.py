@@ -1,5 +1,4 @@
-"""Tests whether ``tf.saved_model.load`` serves the values of the graph: it runs functions that the model's objects
-name."""
+"""Tests whether ``tf.saved_model.load`` serves the values of the graph; it runs functions of the model's objects."""
 
 from __future__ import annotations
 
@@ -69,7 +68,7 @@ def check_served(
     ask = loader.ask
     with _translated():
         runs, not_run = _runs(executor, graph, overrides, keys)
-        # What a call changes is there in the next: each starts from the model as it is loaded, as the graph does.
+        # A call can change state for the next call, so each starts from the loaded model.
         rounds = [[run] for run in runs] if any(run.keeps_state for run in runs) else [runs]
         for together in rounds or [[]]:
             answers = ask(folders.after, [run.call for run in together])
@@ -96,20 +95,21 @@ def check_served(
 def served_by_objects(
     executor: Executor, graph: Graph, overrides: Overrides, folders: Folders, keys: Sequence[str]
 ) -> str:
-    """Runs the functions that the objects of a staged model name for the signatures KEYS, next to its graph.
+    """Runs the functions that the objects of a staged model name for the signatures `keys`, next to its graph.
 
     `check_served` shows more, but needs TensorFlow's Python package, whose import takes most of its time. This is
-    enough if nothing but signatures changed.
+    enough if
+    only signatures changed.
 
     Args:
         executor: runs them.
         graph: the edited graph.
-        overrides: what the user says of feeds.
+        overrides: the user's feeds.
         folders: of the model.
         keys: of the signatures whose functions changed.
 
     Returns:
-        What was shown; '' if tf.saved_model.load has to be asked.
+        The result in words; '' if tf.saved_model.load must be used.
     """
     try:
         container = open_model(folders.after, Wanted(folders.tags)).container

@@ -136,10 +136,10 @@ class Subject:
         """Of the inputs those that the last sample leaves at their defaults."""
         self.variables = [found for name in self.plan.variables if (found := _variable(graph, name)) is not None]
         self.shapes: dict[str, tuple[int, ...]] = {}
-        self.problem = ""  # what TensorFlow says where it has refused all feeds
-        self.culprit = ""  # the node of which it says so
+        self.problem = ""  # the message if TensorFlow refused all feeds
+        self.culprit = ""  # the node in this message
         self.batch = 1  # of the last sample
-        self.unfed: Collection[str] = ()  # inputs that are left at their defaults, as another run of the trial does
+        self.unfed: Collection[str] = ()  # inputs that keep their defaults, as in other runs of the trial
         self._wide = True  # whether floats are of either sign on every second sample
         self._most = 0  # what numbers stay below; 0: what their content says
         self._ways: dict[int, _Way] = {}  # how samples were fed, so that they are fed in the same way again

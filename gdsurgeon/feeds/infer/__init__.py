@@ -1,1 +1,1 @@
-"""What an input wants, told by who reads it."""
+"""Infers the values that an input expects from its consumers."""

@@ -1,4 +1,4 @@
-"""What becomes of a tensor: the ops that read it, in a graph and in the functions that it calls, in one vocabulary."""
+"""The consumers of a tensor, also in called functions."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from gdsurgeon.ops.kinds import CALLED, PASSES_ON, SWITCH, is_variable
 from gdsurgeon.wire.protos import AttrValue
 
 MOST_NODES = 5000
-"""The number of nodes to look at: the use of an input shows near it."""
+"""The number of nodes to search: the purpose of an input shows near it."""
 MOST_CALLS = 20
-"""Calls inside calls that are followed."""
+"""The number of nested calls that are followed."""
 
 _PASSES_ON = PASSES_ON | {"ReadVariableOp"}
 # Ops whose outputs are all parts of the input, not only the first output.
@@ -27,14 +27,14 @@ _MANY = SWITCH | {"Split", "SplitV", "Unpack"}
 
 
 class Call(NamedTuple):
-    """A function as one call runs it.
+    """A function in a particular call.
 
     Attributes:
         place: the node that calls it.
         body: the function.
-        first: the data input of the node that is the first argument; -1 where it is not known what the arguments are.
-        returns: whether the outputs of the function are those of the node.
-        depth: calls that are around it.
+        first: the data input of the node that is the first argument; -1 if the arguments are unknown.
+        returns: whether the outputs of the function are the outputs of the node.
+        depth: the number of enclosing calls.
     """
 
     place: Place
@@ -45,14 +45,14 @@ class Call(NamedTuple):
 
 
 class Place:
-    """A node of a graph, or of a function's body as one call runs it.
+    """A node of a graph, or of a function in a particular call.
 
     Attributes:
         node: the node.
         call: the call; None in a graph.
         op: its op.
-        name: its name, in the graph or in the body.
-        key: equal for two of them that are the same node of the same call.
+        name: its name, in the graph or in the function.
+        key: is equal for the same node in the same call.
     """
 
     def __init__(self, node: Node, call: Call | None = None) -> None:
@@ -63,11 +63,11 @@ class Place:
         self.key: Hashable = (node, id(call))
 
     def attr(self, key: str) -> AttrValue | None:
-        """The AttrValue message of attr KEY, or None."""
+        """Returns the AttrValue message of an attribute, or None."""
         return self.node.attr(key)
 
     def source(self, slot: int) -> Outlet | None:
-        """What data input SLOT reads; of an argument what the call gives for it. None where that is not known."""
+        """Returns the tensor that a data input reads; for an argument the tensor of the call. None if it is unknown."""
         if not 0 <= slot < len(self.node.inputs):
             return None
         read, call = self.node.inputs[slot], self.call
@@ -78,7 +78,7 @@ class Place:
         return Outlet(Place(read.node, call), read.index)
 
     def readers(self, index: int | None) -> Iterator[tuple[Place, int]]:
-        """Who reads output INDEX (None: any), and by which data input."""
+        """Yields the consumers of an output (None: any), and their data inputs."""
         call = self.call
         for user in graph_of(self.node).users(self.node):
             for slot, read in enumerate(user.inputs):
@@ -90,27 +90,27 @@ class Place:
                     yield from call.place.readers(call.body.results.index(user))
 
     def number(self, key: str) -> int:
-        """The value of attr KEY where that is a whole number above 0; else 0."""
+        """Returns the value of an attribute if it is a positive integer; otherwise 0."""
         found = self.node.setting(key)
         return max(found, 0) if isinstance(found, int) else 0
 
     def listed(self, key: str) -> list[Any]:
-        """The value of attr KEY where that is a list; else an empty one."""
+        """Returns the value of an attribute if it is a list; otherwise []."""
         found = self.node.setting(key)
         return list(found) if isinstance(found, list) else []
 
     def text(self, key: str) -> str:
-        """The value of attr KEY where that is a text; else ''."""
+        """Returns the value of an attribute if it is a text; otherwise ''."""
         found = self.node.setting(key)
         return found.decode("utf-8", "replace") if isinstance(found, bytes) else found if isinstance(found, str) else ""
 
     def output_dtypes(self) -> list[int] | None:
-        """The DataTypes of the outputs, or None where the op is unknown."""
+        """Returns the DataTypes of the outputs, or None for an unknown op."""
         found = self.node.output_dtypes
         return None if found is None else list(map(base_dtype, found))
 
     def origin(self, slot: int) -> Outlet | None:
-        """What data input SLOT reads, behind Identity, Enter and the like."""
+        """Returns the tensor that a data input reads through Identity, Enter and the like."""
         outlet = self.source(slot)
         for _ in range(32):
             if outlet is None or outlet.place.op not in _PASSES_ON:
@@ -119,19 +119,20 @@ class Place:
         return outlet
 
     def constant(self, slot: int) -> Constant | None:
-        """The value of data input SLOT where that is a small constant, or None."""
+        """Returns the value of a data input that is a small constant, or None."""
         outlet = self.origin(slot)
         return constant(outlet.place.node) if outlet is not None else None
 
     def ints(self, slot: int) -> tuple[int, ...]:
-        """The elements of data input SLOT where that is a small constant of whole numbers; else none."""
+        """Returns the elements of a data input that is a small integer constant; otherwise ()."""
         found = self.constant(slot)
         if found is None or found.dtype not in (INT32, INT64):
             return ()
         return tuple(item for item in found.values if isinstance(item, int))
 
     def dims(self, slot: int) -> Shape:
-        """The shape of data input SLOT, -1 for an unknown dim, where it is a constant, a variable, or inferred."""
+        """Returns the shape of a data input, -1 for an unknown dimension, if it is constant, a variable, or
+        inferred."""
         outlet = self.origin(slot)
         if outlet is None:
             return None
@@ -148,21 +149,20 @@ class Place:
 
 
 class Outlet(NamedTuple):
-    """Output PORT of a place."""
+    """An output of a place."""
 
     place: Place
     port: int
 
 
 class Step(NamedTuple):
-    """A consumer that a walk comes to.
+    """A consumer in a search.
 
     Attributes:
         place: the node.
-        slot: the data input by which the walk came to it; -1 where it only is in a function that is called in a way
-            that is not known here.
-        depth: steps from the beginning.
-        before: the step from which the walk came, or None at the beginning.
+        slot: the data input through which the search reached it; -1 for a node of a function with an unknown call.
+        depth: the number of steps from the start.
+        before: the previous step, or None at the start.
     """
 
     place: Place
@@ -177,11 +177,11 @@ class Step(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name, in the graph or in the function's body."""
+        """The name, in the graph or in the function."""
         return self.place.name
 
     def path(self) -> list[Step]:
-        """The steps before this one, the nearest first."""
+        """Returns the previous steps, nearest first."""
         out: list[Step] = []
         step = self.before
         while step is not None:
@@ -191,22 +191,24 @@ class Step(NamedTuple):
 
 
 def outlet_of(node: Node) -> Outlet:
-    """Output 0 of NODE."""
+    """Returns output 0 of a node."""
     return Outlet(Place(node), 0)
 
 
 def downstream(start: Outlet, goes_on: Callable[[Place], bool] = lambda _: True) -> Iterator[Step]:
-    """All that depends on START, nearest first, inside called functions too; not beyond what GOES_ON is false for."""
+    """Yields all nodes that depend on `start`, nearest first, also in functions; not beyond nodes that `goes_on`
+    rejects."""
     return _Walk(start, goes_on=goes_on).run()
 
 
 def following(start: Outlet, passing: Mapping[str, Container[int]]) -> Iterator[Step]:
-    """The consumers of START, and of what the ops PASSING make of it by the inputs listed there; nearest first."""
+    """Yields the consumers of `start`, and of the outputs of the ops `passing` with these data inputs; nearest
+    first."""
     return _Walk(start, passing=passing).run()
 
 
 def through_identities(node: Node) -> Node:
-    """The node behind Identity, Enter and the like: a frozen weight is read through them."""
+    """Returns the node before Identity, Enter and the like: a frozen weight is read through these."""
     for _ in range(16):
         if node.exists and node.op in _PASSES_ON and node.inputs:
             node = node.inputs[0].node
@@ -219,7 +221,7 @@ def through_identities(node: Node) -> Node:
 
 
 class _Walk:
-    """One walk: everything that GOES_ON lets through, or along PASSING only."""
+    """A search that continues at all nodes that `goes_on` accepts, or only through `passing`."""
 
     def __init__(
         self,
@@ -254,7 +256,7 @@ class _Walk:
                         self.queue.append((_readers(place, index), depth + 1, step))
 
     def _outputs(self, place: Place, slot: int) -> tuple[int | None, ...]:
-        """The outputs of PLACE that the walk goes on from, having come by SLOT; None: all of them."""
+        """Returns the outputs from which the search continues after the data input `slot`; None: all outputs."""
         if self.passing is None:
             return (None,) if self.goes_on is None or self.goes_on(place) else ()
         if place.op not in self.passing or slot not in self.passing[place.op]:
@@ -262,7 +264,7 @@ class _Walk:
         return (None,) if place.op in _MANY else (slot if place.op == "IdentityN" else 0,)
 
     def _enter(self, step: Step) -> None:
-        """Goes into the functions that a step calls, by the argument that it reads."""
+        """Continues in the functions that a step calls, at the argument that it passes."""
         place, op = step.place, step.op
         library = graph_of(place.node).functions
         depth = place.call.depth + 1 if place.call is not None else 1
@@ -287,7 +289,7 @@ class _Walk:
             self._open(step, depth)
 
     def _open(self, step: Step, depth: int) -> None:
-        """Goes into the functions that a step names, where it is not known how they are called."""
+        """Continues in the functions that a step names, if their calls are unknown."""
         definition = step.place.node.op_def
         if definition is not None and not definition.takes_functions:
             return
@@ -298,7 +300,7 @@ class _Walk:
                     self.queue.append((_all(Call(step.place, body, -1, False, depth)), step.depth, step))
 
     def _body(self, name: str, values: Mapping[str, AttrValue]) -> Body | None:
-        """The function NAME with VALUES for its attrs; None if it is missing or cannot be read."""
+        """Returns a function with these attributes; None if it is missing or unreadable."""
         known = self.graph.derived(_bodies)
         key = name, tuple(sorted((key, value.SerializeToString()) for key, value in values.items()))
         if key not in known:
@@ -310,7 +312,7 @@ class _Walk:
 
 
 def _bodies(graph: Graph) -> dict[Hashable, Body | None]:
-    """The functions of GRAPH that walks have gone into, as they are called."""
+    """The functions of a graph that searches have read."""
     del graph
     return {}
 

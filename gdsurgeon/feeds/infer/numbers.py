@@ -1,4 +1,4 @@
-"""The kinds of content of an input, as far as the graph shows them; the modules that make feeds use them."""
+"""Infers the numbers that an input expects from its consumers: indices, pixels, shapes, axes, and settings by name."""
 
 from __future__ import annotations
 
@@ -78,23 +78,23 @@ KEEPING: dict[str, Container[int]] = {
     **dict.fromkeys(PASSES_ON | RESHAPES | {"Cast", "PlaceholderWithDefault"}, (0,)),
     **dict.fromkeys(MERGE | {"IdentityN"}, ANY),
 }
-"""Ops that pass the values of their first input on, each at its place or at another."""
+"""Ops that forward the values of these inputs, possibly in a different shape."""
 _SELECTING: dict[str, Container[int]] = KEEPING | {
     **dict.fromkeys("Unique UniqueV2 Transpose StridedSlice Slice Tile BroadcastTo Unpack SplitV".split(), (0,)),
     "Pack": ANY, "ConcatV2": ANY, "Concat": range(1, 1 << 31), "Split": (1,), "Select": (1, 2), "SelectV2": (1, 2),
 }  # fmt: skip
-"""Likewise, or some of them, or others among them."""
+"""The same ops, and ops that select, repeat or combine values."""
 
 SPARSE_SIDE = 4
-"""Each side of a sparse tensor that is made."""
+"""The size of each dimension of a generated sparse tensor."""
 SIDE = 64
-"""Height and width of an image that is resized to a size that is an input."""
+"""Height and width of an image whose size is an input."""
 THRESHOLD = 0.001
-"""What a threshold is: low, so that something passes it, and not so low that everything does."""
+"""The value of thresholds: low enough that some values exceed it, but not all."""
 
 
 def role_content(start: Outlet) -> Content | None:
-    """What START is to its consumers, where that is anything else than data."""
+    """Returns the content of an input that is not data, but an index, a shape or a setting; None for data."""
     found: Content | None = None
     for step in following(start, _SELECTING):
         content = _role_at(step)
@@ -133,7 +133,8 @@ def _role_at(step: Step) -> Content | None:
 
 
 def _shape_at(step: Step) -> tuple[int, ...]:
-    """The shape that what a Reshape or BroadcastTo is given has, where it is known; of a part the size of a batch."""
+    """Returns the shape of the tensor that a Reshape or BroadcastTo reshapes, if it is known; of a part the size of a
+    batch."""
     if any(before.op not in KEEPING for before in step.path()):
         return (1,)
     dims = step.place.dims(0)
@@ -145,7 +146,7 @@ def _at(table: Mapping[str, Container[int]], step: Step) -> bool:
 
 
 def _bound_at(step: Step) -> int | None:
-    """How many there are to choose from where STEP takes an index; None where it takes none."""
+    """Returns the number of elements to choose from if `step` reads an index; otherwise None."""
     place, op, slot = step.place, step.op, step.slot
     if op in ("Gather", "GatherV2", "ResourceGather") and slot == 1:
         axis = _scalar_constant(step, 2) or 0
@@ -174,12 +175,12 @@ def _bound_at(step: Step) -> int | None:
 
 
 def _at_least_one(dims: Shape, axis: int) -> int:
-    """How many there are along AXIS; 1 where that is not known: of whatever there is, there is a first."""
+    """Returns the size of a dimension; 1 if it is unknown."""
     return max(dims[axis], 1) if dims is not None and -len(dims) <= axis < len(dims) else 1
 
 
 def _smallest(dims: Shape, indices: Shape) -> int:
-    """What every part of an index into a tensor of DIMS stays below, given the shape of the INDICES."""
+    """Returns the upper bound of each component of an index into a tensor, from the shape of the indices."""
     width = indices[-1] if indices else -1
     parts = (dims or (1,))[: width if width > 0 else None]
     return max(min(parts, default=1), 1)
@@ -279,7 +280,7 @@ _SETTINGS = (
 
 
 def role_shapes(start: Outlet, stated: Shape) -> Iterator[tuple[int, ...]]:
-    """Shapes for an input that is a shape, a permutation, multiples or the like: as the op that takes it wants them."""
+    """Yields shapes for an input that is a shape, a permutation and the like, as its consumer requires."""
     for step in following(start, KEEPING):
         if step.before is not None or not _at(_VECTORS, step):
             continue
@@ -301,7 +302,7 @@ _VECTORS: dict[str, Container[int]] = {
 
 
 def number_content(start: Outlet, dtype: int) -> Content:
-    """What numbers of DTYPE the consumers of START want."""
+    """Returns the numbers of `dtype` that the consumers of `start` expect."""
     if dtype == dtypes.BOOL:
         return Content("number", "false and true")
     content = role_content(start) or _pixels(start, dtype)
@@ -316,9 +317,9 @@ def number_content(start: Outlet, dtype: int) -> Content:
 
 
 def setting_of(name: str, dtype: int, shape: tuple[int, ...], content: Content) -> tuple[Content, bool]:
-    """CONTENT of an input NAME of SHAPE; a scalar is a setting more often than data: then by what it is called.
+    """Returns the content of an input; a scalar is usually a setting, and its name suggests a value.
 
-    The second is whether it is such a setting: without one the value is by chance.
+    The second value is whether it is a setting; then without a suggestion the value is random.
     """
     if content.kind not in ("number", "pixels", "unit") or content.bound or len(shape) > 1:
         return content, False
@@ -342,7 +343,7 @@ def setting_of(name: str, dtype: int, shape: tuple[int, ...], content: Content) 
 
 
 class _Name(NamedTuple):
-    """What a name says of a setting: its value as a float and as a whole number (None: nothing)."""
+    """The value that a name suggests for a setting, as a float and as an integer; None: no value."""
 
     words: tuple[str, ...]
     value: float
@@ -366,7 +367,7 @@ _NAMES = (
 def number_values(
     content: Content, dtype: int, shape: tuple[int, ...], seed: int, *, wide: bool = False
 ) -> bytes | list[bytes]:
-    """The elements of a tensor of DTYPE and SHAPE with CONTENT, by SEED; WIDE: see `numbers`."""
+    """Returns the elements of a tensor with `content`; `wide`: see `numbers`."""
     count = prod(shape)
     kind = content.kind
     if kind == "setting":
@@ -389,12 +390,12 @@ def number_values(
 
 
 def chance_setting(dtype: int, seed: int) -> bytes:
-    """A float for a setting of unknown use."""
+    """Returns a random float for a setting with an unknown purpose."""
     return packed_floats(dtype, [round(random.Random(seed).uniform(0.25, 0.75), 3)])
 
 
 def packed_numbers(dtype: int, values: Sequence[float]) -> bytes | list[bytes]:
-    """VALUES as the data of a tensor of DTYPE; a value out of its range becomes its largest or smallest value."""
+    """Returns numbers as the data of a tensor; values outside the range of the dtype are clipped."""
     if dtype in dtypes.FLOATING:
         return packed_floats(dtype, values)
     if dtype in INTEGERS:
@@ -410,7 +411,7 @@ def _pattern(choices: Sequence[float], count: int) -> list[float]:
 
 
 def _shape_of_rank(content: Content, rank: int) -> Sequence[float]:
-    """A shape of RANK dims for a Reshape or a BroadcastTo."""
+    """Returns a shape with `rank` dimensions for a Reshape or a BroadcastTo."""
     if len(content.choices) == rank or not rank:
         return content.choices[:rank]
     if content.method == "Reshape":
@@ -419,7 +420,7 @@ def _shape_of_rank(content: Content, rank: int) -> Sequence[float]:
 
 
 def _coordinates(shape: tuple[int, ...], content: Content) -> list[int]:
-    """Rows of indices in ascending order, spread over a tensor with the sides that `choices` gives."""
+    """Returns rows of indices in ascending order, spread over a tensor whose dimensions are `choices`."""
     width = shape[-1] if len(shape) > 1 else 1
     sides = [int(side) for side in _pattern(content.choices, width)]
     rows = prod(shape[:-1]) if len(shape) > 1 else prod(shape)
@@ -443,9 +444,9 @@ _RESIZING = frozenset(
     AdjustContrast AdjustContrastv2 DrawBoundingBoxes DrawBoundingBoxesV2 EncodeJpeg EncodePng
     """.split()
 )
-"""Image ops that take, and mostly give, pixels of any range."""
+"""Image ops that accept, and usually return, pixels of any range."""
 _COLOURS = frozenset("RGBToHSV HSVToRGB AdjustHue AdjustSaturation".split())
-"""Image ops that take colours from 0 to 1."""
+"""Image ops that expect colors from 0 to 1."""
 _PICTURES: dict[str, Container[int]] = {
     **KEEPING,
     **dict.fromkeys("Transpose ReverseV2 Reverse Pad PadV2 MirrorPad Slice StridedSlice Unpack SplitV".split(), (0,)),
@@ -455,11 +456,11 @@ _PICTURES: dict[str, Container[int]] = {
 
 
 _PIXELS = dtypes.FLOATING | {dtypes.INT32, dtypes.INT64, dtypes.UINT8, dtypes.INT16, dtypes.UINT16}
-"""What pixels come as."""
+"""The dtypes of pixels."""
 
 
 def _pixels(start: Outlet, dtype: int) -> Content | None:
-    """Numbers in the range of an image, where the consumers show one."""
+    """Returns the range of image values if the consumers show one."""
     if dtype not in _PIXELS:
         return None
     image: Step | None = None
@@ -480,7 +481,7 @@ def _pixels(start: Outlet, dtype: int) -> Content | None:
 
 
 def _highest_at(step: Step) -> int:
-    """255 or 1 where STEP shows that this is what the brightest pixel is; 0 where it shows nothing."""
+    """Returns 255 or 1 if `step` shows that this is the value of the brightest pixel; otherwise 0."""
     if step.op in _COLOURS and step.slot == 0:
         return 1
     at = _CONSTANTS.get(step.op)

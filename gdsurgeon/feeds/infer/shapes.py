@@ -1,4 +1,4 @@
-"""Works out what shape an input takes where its placeholder does not say, from what consumes it."""
+"""Infers the shape of an input from its consumers, if the placeholder does not state it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gdsurgeon.ops.dtypes import INT32, INT64
 from gdsurgeon.ops.kinds import CALLS, VARIABLE_READS, is_variable
 
 SIDES = (64, 224, 128, 299, 300, 256, 32, 28, 96, 160, 321, 416, 512, 512)
-"""Heights and widths to try where an image may have any: small ones first, then those that models were built for."""
+"""Heights and widths to try for images of any size: small ones first, then those of common models."""
 
 _CONVOLUTIONS = frozenset(("Conv2D", "DepthwiseConv2dNative", "_FusedConv2D", "_FusedDepthwiseConv2dNative"))
 _POOLS = frozenset(("MaxPool", "AvgPool", "MaxPoolV2"))
@@ -32,14 +32,15 @@ _SHAPE_KEEPING = frozenset(
 
 
 _KEEPING: dict[str, Container[int]] = {**dict.fromkeys(_SHAPE_KEEPING, ANY), "Pad": (0,), "ExpandDims": (0,)}
-"""What lies between an input and the consumers that say something of its shape, by data input."""
+"""Ops between an input and the consumers that determine its shape, with the data inputs whose shape they keep."""
 
 
 def candidate_shapes(node: Node) -> list[tuple[int, ...]]:
-    """Full shapes to try for the placeholder NODE, the likeliest first; never empty.
+    """Returns full shapes to try for a placeholder, likeliest first; at least one.
 
-    Unknown dimensions come from a convolution's filter, a MatMul's or a Reshape's constant, or from the op that takes
-    the input as a shape, a permutation and the like; a batch is 1.
+    Unknown dimensions come from the filter of a convolution, the constant of a MatMul or Reshape, or an op that reads
+    the
+    input as a shape, a permutation and the like. A batch is 1.
     """
     stated = placeholder_shape(node)
     if stated is not None and all(dim >= 0 for dim in stated):
@@ -52,7 +53,7 @@ def candidate_shapes(node: Node) -> list[tuple[int, ...]]:
 
 
 def _defaults(stated: Shape) -> Iterator[tuple[int, ...]]:
-    """Shapes by rank alone: a batch of one; images where there are two unknown sides."""
+    """Yields shapes from the rank only: a batch of one; images if two dimensions are unknown."""
     if stated is None:
         yield from ((), (1,), (1, 1))
         for side in SIDES:
@@ -73,7 +74,7 @@ def _defaults(stated: Shape) -> Iterator[tuple[int, ...]]:
 
 
 def _from_consumers(node: Node, stated: Shape) -> Iterator[tuple[int, ...]]:
-    """What the first consumers on each way that are not elementwise say, nearest first."""
+    """Yields shapes from the first consumers that are not elementwise, nearest first."""
     for step in following(outlet_of(node), _KEEPING):
         if step.op in _CONVOLUTIONS and step.slot == 0:
             yield from _from_convolution(step, stated)
@@ -90,7 +91,7 @@ def _from_consumers(node: Node, stated: Shape) -> Iterator[tuple[int, ...]]:
 
 
 def _from_call(step: Step) -> Iterator[tuple[int, ...]]:
-    """What the function that a step calls says of the argument that it reads; a size that is open is 1."""
+    """Yields the shape of the function's argument that reads the input; an unknown size is 1."""
     called = step.place.attr("f")
     function = graph_of(step.place.node).functions.get(called.func.name) if called is not None else None
     shape = argument_shape(function, step.slot) if function is not None else None
@@ -100,7 +101,7 @@ def _from_call(step: Step) -> Iterator[tuple[int, ...]]:
 
 
 def _weights(node: Node, slot: int = 1) -> tuple[int, ...]:
-    """The shape of a data input that is a constant or a variable; () if it is neither, or the shape is not known."""
+    """Returns the shape of an input that is a constant or a variable; () for other inputs or an unknown shape."""
     if slot >= len(node.inputs):
         return ()
     source = through_identities(node.inputs[slot].node)
@@ -129,7 +130,7 @@ def _from_convolution(step: Step, stated: Shape) -> Iterator[tuple[int, ...]]:
 
 
 def _matmul_width(node: Node, slot: int) -> int:
-    """The width that a MatMul's constant other operand asks for; 0 where it is not constant."""
+    """Returns the width that the other, constant operand of a MatMul requires; 0 if it is not constant."""
     other = _weights(node, 1 - slot) if slot in (0, 1) and len(node.inputs) == 2 else ()
     if len(other) != 2:
         return 0
@@ -138,7 +139,7 @@ def _matmul_width(node: Node, slot: int) -> int:
 
 
 def _is_divisor(node: Node) -> bool:
-    """Whether something is divided by the input, as by dropout's keep probability: that is a scalar."""
+    """Returns whether the input is a divisor, like the keep probability of dropout: such an input is a scalar."""
     return any(
         user.op in ("RealDiv", "Div") and len(user.inputs) == 2 and user.inputs[1].node is node
         for user in graph_of(node).users(node)
@@ -146,7 +147,7 @@ def _is_divisor(node: Node) -> bool:
 
 
 def _from_reshape(node: Node, stated: Shape) -> Iterator[tuple[int, ...]]:
-    """What a Reshape to a constant shape lets through: one row of the product of its known dimensions."""
+    """Yields shapes that a Reshape to a constant shape accepts: one row with the product of the known dimensions."""
     target = _target_dims(node.inputs[1].node) if len(node.inputs) > 1 else []
     if not target:
         return
@@ -162,7 +163,7 @@ def _from_reshape(node: Node, stated: Shape) -> Iterator[tuple[int, ...]]:
 
 
 def _target_dims(node: Node) -> list[int]:
-    """The shape that a Reshape is given, -1 where it is not constant; [] where none of it is."""
+    """Returns the target shape of a Reshape, -1 for dimensions that are not constant; [] if none is."""
     node = through_identities(node)
     found = constant(node)
     if found is not None:
@@ -175,9 +176,9 @@ def _target_dims(node: Node) -> list[int]:
 
 
 def _side_from_dense(node: Node) -> int:
-    """The side of the image for which the flattened result of a chain of convolutions fits the MatMul behind it.
+    """Returns the side of the image for which the flattened result of convolutions fits the MatMul after them.
 
-    Follows one consumer after another from the convolution NODE; 0 where that does not lead to a MatMul.
+    The search follows one consumer after each node, starting at a convolution; 0 if it does not reach a MatMul.
     """
     chain: list[Node] = []
     channels = 0
@@ -209,7 +210,7 @@ def _side_from_dense(node: Node) -> int:
 
 
 def _flattened(chain: Sequence[Node], side: int, channels: int) -> int:
-    """Elements of one image of SIDE x SIDE behind the convolutions and pools of CHAIN."""
+    """Returns the number of elements of an image after the convolutions and pools of `chain`."""
     size = side
     for node in chain:
         strides = node.ints_attr("strides") or [1, 1, 1, 1]

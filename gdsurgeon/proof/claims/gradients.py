@@ -70,7 +70,7 @@ def gradients_trial(context: TrialContext, claim: Gradients) -> Trial:
     own = {*claim.names}
     same = SameOutputs(rtol=claim.rtol, atol=claim.atol, also=(*served, *claim.names))
     plan, inside = same_outputs_plan(context, same)
-    # What was there before is run apart: AddN's order of a sum, for one, hangs on who else reads what it adds.
+    # Outputs of the original run separately: the consumers of a tensor can change the order of a sum, as in AddN.
     apart = [[n for n in names if (n in own) == is_own] for names in plan.groups for is_own in (False, True)]
     plan.groups = [names for names in apart if names]
     trial = side_by_side_trial(context, plan, same, inside)

@@ -1,4 +1,4 @@
-"""Two parts of a graph with variables of their own: other values for those of the one leave the other as it was."""
+"""Claims about parts of a graph: they have separate variables, or return recorded values."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ _FIRST, _SECOND = "the variables of the original assigned", "the variables of th
 
 
 class _OtherValue(NamedTuple):
-    """What assigns to a variable, and what it is to assign."""
+    """A node that assigns a variable, and the value to assign."""
 
     node: Node
     value: Tensor
 
 
 class _AssignedSubject(Subject):
-    """A graph that is restored as always; then some of its variables are given other values."""
+    """A graph that is restored; then some of its variables get other values."""
 
     assigned: Iterable[_OtherValue] = ()
 
@@ -57,9 +57,9 @@ class _AssignedSubject(Subject):
 
 
 def own_variables_trial(context: TrialContext, claim: OwnVariables) -> Trial:
-    """The edited graph is run restored, with the variables of the one part changed, and with those of the other.
+    """Returns the trial of the restored graph, and of the graph with other variables in one part, then in the other.
 
-    What the part gives whose variables are what they were must be what it was.
+    The outputs of the part with unchanged variables must not change.
     """
     graph, settings = context.change.after, context.executor.settings
     tensors = [tensor for pair in claim.outputs for tensor in pair]
@@ -103,7 +103,7 @@ def _subject(executor: Executor, key: str, graph: Graph, plan: FetchPlan, assign
 
 
 def _other_value(node: Node, seed: int) -> _OtherValue | None:
-    """A value for the variable that NODE assigns to; None where none can be made up."""
+    """Returns a generated value for the variable that a node assigns; None if none can be generated."""
     variable = node.inputs[0].node
     shape, dtype = variable.attr("shape"), variable.plain_attr("dtype")
     dims = shape_of(shape.shape) if shape is not None else None
@@ -122,7 +122,7 @@ KEY = "the reference"
 
 
 def like_reference_trial(context: TrialContext, claim: LikeReference) -> Trial:
-    """The part gives what the archive says of it.
+    """Returns the trial that an added graph returns the values in the archive.
 
     Raises:
         UsageError: the archive cannot be read, or lacks a value.

@@ -1,4 +1,4 @@
-"""A batch: the edited graph gives for each row what the original gives for it alone."""
+"""The claim about batches: for each row, the edited graph returns the values of the original for this row."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ from gdsurgeon.runtime.protocol import Result
 from gdsurgeon.select import depends_on_feeds
 
 MOST_ROWS = 3
-"""Rows that differ; of a larger batch they come again."""
+"""The number of different rows; a larger batch repeats them."""
 RTOL, ATOL = 1e-3, 1e-4
-"""By how much a row may differ: kernels sum in another order in another batch."""
+"""By how much a row may differ: kernels sum in a different order in a different batch."""
 MOST_SEARCHED = 2000
-"""Tensors that are looked at for where rows mix first."""
+"""The number of tensors in the search for the first node that mixes rows."""
 SEARCHED_AT_ONCE = 100
 
 
 def row_by_row_trial(context: TrialContext, claim: RowByRow) -> Trial:
-    """Each row is run alone, then all of them as a batch of the edited graph."""
+    """Returns the trial of each row separately, and of all rows as a batch of the edited graph."""
     plan, inside = _plan(context, claim)
     rows = [_row(context, claim, plan, number) for number in range(min(claim.rows, MOST_ROWS))]
     names = tuple(rows[number % len(rows)].name for number in range(claim.rows))
@@ -86,7 +86,7 @@ def row_by_row_trial(context: TrialContext, claim: RowByRow) -> Trial:
 
 
 def _plan(context: TrialContext, claim: RowByRow) -> tuple[FetchPlan, set[str]]:
-    """What is fetched of a row, and which of its nodes are no outputs; no random values are made the same for all."""
+    """Returns the fetches of a row, and the nodes that are not outputs; random values are not shared."""
     plan, inside = same_outputs_plan(context, SameOutputs())
     if plan.draws or claim.alone:
         graph = context.change.after if claim.alone else context.change.before
@@ -96,7 +96,7 @@ def _plan(context: TrialContext, claim: RowByRow) -> tuple[FetchPlan, set[str]]:
 
 
 def _of_the_shape(context: TrialContext, plan: FetchPlan) -> dict[str, str]:
-    """The fetches that say nothing of the values: a size, a count of rounds through all rows."""
+    """Returns the fetches that depend only on shapes and constants: they show nothing about rows."""
     graph = context.change.after
     topology = topology_of(graph)
     fed = depends_on_feeds(topology)
@@ -109,7 +109,7 @@ def _options(name: str, salt: str = "") -> SubjectOptions:
 
 
 def _row(context: TrialContext, claim: RowByRow, plan: FetchPlan, number: int) -> Subject:
-    """A row, alone; all that is no batch is fed as for the first one."""
+    """Returns the run of one row; inputs without a batch get the feeds of the first row."""
     name, salt = f"row {number}", f"row {number}" if number else ""
     graph = context.change.after if claim.alone else context.change.before
     key = EDITED if claim.alone else ORIGINAL
@@ -143,7 +143,7 @@ def _accuse(
     differs: DiffersError,
     wrong: Sequence[str],
 ) -> GdsurgeonError:
-    """The error that names the node where rows mix first."""
+    """Returns the error with the first node that mixes rows."""
     node = _first_mixing(context, claim, names, state, nodes_of(wrong))
     where = f": rows are first mixed at {quoted(node.name)} ({printable(node.op)})" if node is not None else ""
     return EditError(
@@ -158,7 +158,7 @@ def _accuse(
 def _first_mixing(
     context: TrialContext, claim: RowByRow, names: tuple[str, ...], state: TrialState, wrong: Sequence[str]
 ) -> Node | None:
-    """The first node, in the order of computation, whose floats are not those of the rows."""
+    """Returns the first node in topological order whose floats differ from those of the rows."""
     graph = context.change.after
     for tensors in _searched(context, claim, wrong):
         found = _unequal(context.executor, claim, names, state, tensors)
@@ -168,7 +168,7 @@ def _first_mixing(
 
 
 def _searched(context: TrialContext, claim: RowByRow, wrong: Sequence[str]) -> Iterator[list[str]]:
-    """The floats between the inputs and the outputs WRONG that can be fetched, in the order of computation."""
+    """Yields the fetchable floats between the inputs and the wrong outputs in topological order."""
     graph = context.change.after
     topology = topology_of(graph)
     above = topology.upstream([topology.id_of(graph[name]) for name in wrong], control=False)
@@ -187,7 +187,7 @@ def _searched(context: TrialContext, claim: RowByRow, wrong: Sequence[str]) -> I
 def _unequal(
     executor: Executor, claim: RowByRow, names: tuple[str, ...], state: TrialState, tensors: Sequence[str]
 ) -> str | None:
-    """The first of TENSORS that is not for the batch what it is for the rows."""
+    """Returns the first tensor that differs between the batch and the rows."""
     key = EDITED if claim.alone else ORIGINAL
     try:
         for name in dict.fromkeys(names):

@@ -345,7 +345,7 @@ def _edited(context: TrialContext, wanted: Substitution, key: str = EDITED, grap
     read = [edited for part in wanted.claim.parts for edited in part.inputs.values()]
     nodes = nodes_of([*tensors, *wanted.claim.given.values(), *wanted.claim.beside, *read])
     plan = plan_with(context.executor.settings, graph, nodes, trust_seeds=False)
-    # Other outputs of these nodes are left alone: TensorFlow's optimiser may take them away.
+    # Other outputs of the nodes are not fetched, because TensorFlow's optimizer may remove them.
     plan = plan.only({*tensors, *wanted.claim.given.values(), *wanted.claim.beside, *read, *plan.beside})
     nodes_taken = {context.after(name): change.before.find(name) for name in wanted.claim.given}
     taken = {
@@ -379,7 +379,7 @@ def _fitting(graph: Graph, spec: InputSpec, own: InputSpec, result: str) -> Inpu
         graph: the edited graph.
         spec: the input of the edited graph.
         own: the input as it was in the original.
-        result: what the consumers read.
+        result: the tensor that the consumers read.
     """
     if len(spec.shapes) <= 1:
         return spec
@@ -463,7 +463,7 @@ def _observed(context: TrialContext, wanted: Substitution, stand_for: Mapping[st
         return None
     observed = _to_observe(context, wanted, stand_for.values())
     if any(spec.stated is None or sum(dim < 0 for dim in spec.stated) > 1 for spec in observed.specs):
-        # With the outputs, so that it is run in shapes which all of it takes.
+        # The outputs also run, so that the whole graph accepts the shapes.
         observed = _to_observe(context, wanted, [*stand_for.values(), *(tensor for tensor, _ in wanted.claim.outputs)])
     return observed if observed.places().keys() >= {*stand_for.values()} else None
 
@@ -484,7 +484,7 @@ def _shared(context: TrialContext, observed: Subject, edited: Subject) -> dict[s
     return {name: SameFeed(_OBSERVED, before) for name, before in after.items() if name in own}
 
 
-# -- the graph that it is held against ------------------------------------------------------------------------
+# -- the reference ------------------------------------------------------------------------------------------
 
 
 def _rewired(context: TrialContext, wanted: Substitution, edited: Subject) -> tuple[Substitution, Subject]:

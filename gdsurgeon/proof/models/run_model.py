@@ -136,7 +136,7 @@ def model_trial(executor: Executor, graph: Graph, overrides: Overrides, wanted: 
     tensors = [graph.tensor(output).name for output in wanted.outputs]
     served = [graph[node] for node in nodes_of(tensors)] or output_nodes(graph)
     own = dict.fromkeys(node.name for node in served)
-    # What a class was decided by is run, kept and compared with it: the class alone hides most differences.
+    # The tensor that decides a class is also compared: the class alone hides most differences.
     deciding = [node.name for node in deciding_nodes(served)] if not tensors else []
     plan = plan_with(executor.settings, graph, list(dict.fromkeys([*own, *deciding])))
     plan = plan.only(tensors) if tensors else plan
