@@ -32,25 +32,6 @@ def test_nodes_in_any_order() -> None:
     assert names(found, ops=("Const",)) == short("dba")
 
 
-def test_an_edited_graph() -> None:
-    found = graph(*g8())
-    found.rename({found["foo/c"]: "renamed/c"})
-    found.add("foo/bar/new", "Identity", [found["foo/bar/h"].output], attrs={"T": FLOAT})
-    found.remove([found["foo/bar/e"]])
-    assert names(found, scopes=("foo",)) == [*short("bdfgh"), "foo/bar/new"]
-    assert names(found, scopes=("renamed",)) == ["renamed/c"]
-    assert names(found, regexes=("c$",)) == ["renamed/c"]
-    assert names(found, forward=("renamed/c",)) == ["renamed/c", *short("fgh"), "foo/bar/new"]
-    assert names(found, backward=("foo/bar/new",), exclude=("foo/bar",)) == ["a", "foo/b", "renamed/c", "foo/d"]
-    assert names(found, ops=("Identity",)) == ["foo/bar/new"]
-    for name in ("foo/c", "foo/bar/e"):
-        with pytest.raises(EditError, match=f"has no node '{name}'"):
-            names(found, nodes=(name,))
-    found.set_op(found["foo/bar/g"], "Sub")
-    assert names(found, ops=("Sub",)) == short("g")
-    assert "foo/bar/g" not in names(found, ops=("AddV2",))
-
-
 def test_a_name_that_one_node_has_left_to_another() -> None:
     found = graph(*g8())
     found.rename({found["a"]: "foo/b", found["foo/b"]: "a"})

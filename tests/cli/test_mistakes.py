@@ -168,17 +168,6 @@ def test_a_name_that_is_given_one_value_twice(there: Desk) -> None:
     assert there.run("rename", "tower.pb", *words).code == 0
 
 
-def test_second_graphs_that_do_not_fit(there: Desk) -> None:
-    """Graphs that do not fit are refused as an edit, and not as input."""
-    there.put("int.pb", graph_bytes(placeholder("picture", INT32, (2,)), identity("points", "picture", kind=INT32)))
-    for line in (
-        "import tower.pb int.pb --map image=picture", "insert tower.pb --at image int.pb",
-        "add-preprocessing tower.pb int.pb --map image=picture,points",
-        "add-postprocessing tower.pb int.pb --map scores=picture,points",
-    ):  # fmt: skip
-        there.refused(4, "dtype-mismatch", *line.split(), "-o", "out.pb", *QUICK)
-
-
 def test_the_advice_for_a_constant_is_another_command(there: Desk) -> None:
     there.put("c.pb", graph_bytes(placeholder("x"), const("c", [1, 2]), node("y", "AddV2", ["x", "c"], T=FLOAT)))
     ran = there.refused(4, "not-text", "set-attr", "c.pb", "c", "value=3", *QUICK)

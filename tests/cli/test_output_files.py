@@ -191,17 +191,6 @@ def test_dev_null(desk: Desk) -> None:
     assert desk.files() == {"model.pb": PLAIN}
 
 
-@pytest.mark.parametrize("name", ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"])
-def test_standard_output(desk: Desk, name: str) -> None:
-    desk.put("model.pb", HEAVY)
-    assert desk.forked(*RENAME, "-o", name).out == renamed(HEAVY)
-    with open(desk.folder / "out.pb", "wb") as out:
-        out.write(EARLIER)
-        out.flush()
-        assert desk.forked(*RENAME, "-o", name, stdout=out).code == 0
-    assert (desk.folder / "out.pb").read_bytes() == EARLIER + renamed(HEAVY)
-
-
 def test_fifo(desk: Desk) -> None:
     desk.put("model.pb", HEAVY)
     os.mkfifo(desk.folder / "pipe")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -82,24 +81,6 @@ def test_a_node(shown: Any) -> None:
         "    _note  '<b>'",
         "  colocated with",
         "    w",
-    ]
-
-
-def test_a_tensor_is_marked(shown: Any) -> None:
-    assert shown("s:1") == [
-        "s  Split",
-        "  inputs",
-        "    0  split_dim  int32 []       axis  Const = 1",
-        "    1  value      float32 [?,2]  h     MatMul",
-        "  outputs",
-        "    0  output[0]  float32 [?,1]  unused",
-        "    1  output[1]  float32 [?,1]  used 3 times  <- selected",
-        "      input 0 of  y  Identity",
-        "      input 0 of  z  AddV2",
-        "      input 1 of  z  AddV2",
-        "  attrs",
-        "    T          float32",
-        "    num_split  2",
     ]
 
 
@@ -325,19 +306,6 @@ def test_words_of_another_size_are_refused(desk: Desk) -> None:
     np.save(desk.folder / "k.npy", np.zeros(2, "V4"))
     for name in ("k", "f"):
         assert desk.run("freeze-input", "m.pb", f"{name}=@k.npy", "-o", "o.pb", "--validate", "structure").code == 4
-
-
-def test_a_variable_of_a_saved_model(desk: Desk) -> None:
-    folder: Path = meta_graphs.put(desk.folder / "sm")
-    found = one(desk, "w", model="sm")
-    assert found["value"]["first"] == [1.5, 2.5]
-    assert one(desk, "serving_default/y", model="sm")["outputs"][0]["called"] == ["ragged/r/0", "serving_default/y"]
-    assert one(desk, "serving_default/y", model="sm")["outputs"][0]["asked_for"]
-    assert desk.run("show", "sm", "w", "--save", "w.npy").code == 0
-    np.save(desk.folder / "v.npy", np.load(desk.folder / "w.npy") * 2)
-    prefix = str(folder / "variables" / "variables")
-    assert desk.run("checkpoint", prefix, "--set", "net/w=@v.npy", "-o", "two").code == 0
-    assert one(desk, "w", "--checkpoint", "two", model="sm")["value"]["first"] == [3.0, 5.0]
 
 
 def test_a_variable_that_the_checkpoint_lacks(desk: Desk) -> None:

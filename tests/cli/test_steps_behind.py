@@ -97,18 +97,6 @@ rename logits=names logits_scores=scores
 """
 
 
-def test_a_script_names_files_beside_itself(desk: Desk) -> None:
-    desk.put("model.pb", MODEL)
-    put(desk, "scripts/names/l.txt", LABELS)
-    put(desk, "scripts/fix.gds", SCRIPT.encode())
-    ran = desk.run("apply", "model.pb", "scripts/fix.gds", "-o", "out.pb", *QUICK)
-    assert ran.code == 0, ran.err
-    assert sorted(outputs(desk, "out.pb")) == ["names", "scores"]
-    ran = desk.run("apply", "model.pb", "scripts/fix.gds", "-o", "scripts/names/l.txt", *QUICK)
-    assert ran.code == 2 and "l.txt" in ran.err, ran.err
-    assert desk.files()["scripts/names/l.txt"] == LABELS
-
-
 def test_a_script_whose_file_is_not_there(desk: Desk) -> None:
     desk.put("model.pb", MODEL)
     put(desk, "names/l.txt", LABELS)  # beside the model, and not beside the script

@@ -59,19 +59,6 @@ def view(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest
     return run
 
 
-def test_a_tree_of_scopes_with_what_is_in_them(view: View) -> None:
-    assert [line.split() for line in view().out.splitlines()] == [
-        "nodes params FLOPs output".split(),
-        "model.pb 14 64 128".split(),
-        "├─ x Placeholder 1 f32[?,4]".split(),
-        "├─ net 12 64 128 f32[?,4]".split(),
-        "│ └─ first .. block_3 x 4 12 64 128 f32[?,4]".split(),
-        "│ ├─ MatMul 1 32 f32[?,4]".split(),
-        "│ └─ Act Relu 1 f32[?,4]".split(),
-        "└─ y Softmax 1 f32[?,4]".split(),
-    ]
-
-
 def test_columns_stand_below_their_heads(view: View) -> None:
     head, *lines = view().out.splitlines()
     for name, numbers in (("nodes", "14 1 12 12 1 1 1"), ("params", "64 64 64"), ("FLOPs", "128 128 128 32")):
@@ -196,18 +183,6 @@ def test_gradients_lie_apart_or_beside_what_they_are_of(view: View) -> None:
     assert apart == ["model.pb", "x  Placeholder", "net", "y  Softmax", "gradients"]
     beside = labels(view("--depth", "3", "--gradients", "together", records=records).out)
     assert "gradients  Neg" in beside and "Act_grad  Neg" in beside
-
-
-@pytest.mark.parametrize(
-    "form, begin", [("html", "<!DOCTYPE html>"), ("svg", "<svg "), ("dot", "digraph "), ("md", "**model.pb**")]
-)
-def test_a_picture_is_written_by_its_name_or_as_asked(view: View, tmp_path: Path, form: str, begin: str) -> None:
-    ran = view("-o", f"picture.{form}")
-    assert (ran.code, ran.out, ran.err) == (0, "", "")
-    text = (tmp_path / f"picture.{form}").read_text()
-    assert text.startswith(begin)
-    assert view("-o", "other", "--format", form).code == 0
-    assert (tmp_path / "other").read_text() == text
 
 
 @pytest.mark.parametrize(

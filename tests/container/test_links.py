@@ -149,17 +149,6 @@ def test_the_file_alone_can_be_converted_to_be_mended(desk: Desk, model: Path) -
     assert desk.run("convert", "model/saved_model.pb", "-o", "model.pbtxt").code == 0
 
 
-def test_an_asset_in_a_folder(desk: Desk, model: Path) -> None:
-    meta = meta_graph()
-    meta.asset_file_def[0].filename = "in/words.txt"
-    shutil.rmtree("model")
-    put(desk.folder / "model", meta)
-    os.mkdir("model/assets/in")
-    os.rename("model/assets/words.txt", "model/assets/in/words.txt")
-    assert desk.run(*RENAME, "-o", "out").code == 0
-    assert Path("out/assets/in/words.txt").is_file()
-
-
 # -- what is exchanged between a look at it and its use -------------------------------------------------------
 
 

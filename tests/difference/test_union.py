@@ -27,21 +27,6 @@ def test_what_is_gone_and_what_is_new_stand_side_by_side() -> None:
     assert sorted(content.order) == list(range(5))
 
 
-def test_edges_of_both_may_lead_in_a_circle() -> None:
-    def chain(first: str, second: str) -> Graph:
-        weights = {"Neg": [3.0, 4], "Abs": [5.0, 6]}
-        records = [placeholder("x")]
-        last = "x"
-        for op in (first, second):
-            records += [const(f"{op}/w", weights[op]), node(f"{op}/m", "Mul", [last, f"{op}/w"], T=FLOAT)]
-            records.append(node(f"{op}/o", op, [f"{op}/m"], T=FLOAT))
-            last = f"{op}/o"
-        return graph(*records)
-
-    found = united(chain("Neg", "Abs"), chain("Abs", "Neg"))
-    assert sorted(found.content.order) == list(range(len(found.content)))
-
-
 def test_values_are_marked() -> None:
     a = graph(placeholder("x"), const("w", [1, 2]), node("y", "Mul", ["x", "w"], T=FLOAT))
     b = graph(placeholder("x"), const("w", [1, 3]), node("y", "Mul", ["x", "w"], T=FLOAT))

@@ -59,22 +59,6 @@ def edges(found: Outlines, depth: int) -> list[tuple[str, str, str, int]]:
     return sorted(out)
 
 
-def test_edges_connect_what_is_seen() -> None:
-    assert edges(net(), 1) == [
-        ("net", "y", "f32[?,4]", 1),
-        ("x", "net", "f32[?,4]", 1),
-        ("x", "y", "f32[?,4]", 1),
-    ]
-    assert [edge[:2] for edge in edges(net(), 3)] == [
-        ("net", "y"),
-        ("net/a", "net/b"),
-        ("net/a/MatMul", "net/a/Relu"),
-        ("net/b/MatMul", "net/b/Relu"),
-        ("x", "net"),
-        ("x", "y"),
-    ]
-
-
 def test_several_tensors_are_one_edge_and_an_order_is_dashed() -> None:
     split = node("s", "Split", ["axis", "x"], T=FLOAT, num_split=2)
     records = [placeholder("x", shape=(2, 4)), const("axis", [0], graphs.INT32, shape=[]), split]
@@ -164,17 +148,6 @@ def test_a_fault_is_marked() -> None:
         assert mark in drawn(form, found, whole(found), 1)
         sound = outlines(records[0], node("r", "Relu", ["x"], T=FLOAT))
         assert mark not in drawn(form, sound, whole(sound), 1)
-
-
-def test_without_a_depth_a_picture_has_as_many_boxes_as_can_be_seen() -> None:
-    records = [placeholder("x", shape=(-1, 4))]
-    source = "x"
-    for number in range(30):
-        records += block(f"net/l{number}", source)
-        source = f"net/l{number}/Relu"
-    found = outlines(*records)
-    assert drawn("dot", found, whole(found), None).count("label=") < 80
-    assert drawn("dot", found, whole(found), 3).count("subgraph") == 31
 
 
 def test_a_notebook_shows_the_page_of_a_graph() -> None:

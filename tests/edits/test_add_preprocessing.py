@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from support import graphs
-from support.desk import check_error
 from support.expecting import expect, refused
 from support.graphs import (
     BOOL,
@@ -94,18 +93,6 @@ def test_the_placeholder_loses_attrs_that_the_new_one_has_not() -> None:
     assert set(graphs.attrs(found, "image")) == {"dtype", "shape", "_user"}
 
 
-def test_control_inputs_and_colocations_stay_and_those_of_the_part_come_along() -> None:
-    part = pre(const("k", [1], _class=["loc:@image"]), node("n", "NoOp", ["^image", "^image_preprocessed"]),
-               identity("m", "k", "^n", _class=["loc:@k"]))  # fmt: skip
-    found = model(const("k", [1], _class=["loc:@image"]), node("waits", "NoOp", ["^image"]))
-    add_preprocessing(found, part)
-    assert inputs(found)["waits"] == ["^image"]
-    assert inputs(found)["n"] == ["^image", "^image_preprocessed"]
-    assert inputs(found)["m"] == ["k_1", "^n"]
-    assert graphs.colocations(found) == {"k": [b"loc:@image"], "k_1": [b"loc:@image"], "m": [b"loc:@k_1"]}
-    sound(found)
-
-
 @pytest.mark.parametrize("waits", [False, True])
 def test_a_table_that_callers_have_to_fill_is_told(waits: bool) -> None:
     kinds = {"Tkey": STRING, "Tval": FLOAT}
@@ -138,17 +125,6 @@ def test_several_inputs_at_once() -> None:
     assert inputs(found)["a_preprocessed"] == ["a", "b"]
     assert inputs(found)["z"] == ["other"]
     sound(found)
-
-
-def test_mapped_names() -> None:
-    part = graph(placeholder("jpeg", STRING, ()), node("split", "MyDecode", ["jpeg"]), name="pre.pb")
-    found = model()
-    result = add_preprocessing(found, part, mapped=[Mapped("image", "jpeg", "split:1")])
-    assert inputs(found)["y"] == ["split:1", "w"]
-    assert inputs(found)["split"] == ["image"]
-    assert graphs.attrs(found, "image")["dtype"].type == 7
-    (warning,) = result.warnings
-    check_error(warning, "unknown-dtype", {"tensor": "split:1", "op": "MyDecode"})
 
 
 def test_a_part_that_hands_the_placeholder_through() -> None:

@@ -148,49 +148,6 @@ def test_an_initialiser_that_restores_is_cloned() -> None:
 # -- around the graph --------------------------------------------------------------------------------------
 
 
-def test_the_collections_list_the_copies(tmp_path: Path) -> None:
-    written(put(tmp_path), tmp_path / "out.meta")
-    meta = read(tmp_path / "out.meta")
-    for collection in ("variables", "trainable_variables"):
-        entries = meta.collection_def[collection].bytes_list.value
-        found = [message("tensorflow.VariableDef").FromString(entry) for entry in entries]
-        copies = {item.variable_name: item for item in found if item.variable_name.startswith("copy")}
-        assert set(copies) == {"copy/v:0", "copy/w:0"}
-        w = copies["copy/w:0"]
-        assert (w.initializer_name, w.initial_value_name) == ("copy/w/Assign", "copy/w/initial:0")
-        assert (w.snapshot_name, w.save_slice_info_def.full_name) == ("copy/w/read:0", "copy/of_old/w")
-    assert meta.collection_def["losses"].node_list.value == ["net/y:0", "out:0", "copy/y:0"]
-    assert meta.collection_def["train_op"].node_list.value == ["net/train"]
-    _, entry = meta.collection_def["queue_runners"].bytes_list.value
-    runner = message("tensorflow.QueueRunnerDef").FromString(entry)
-    assert (runner.queue_name, list(runner.enqueue_op_name)) == ("copy/mul", ["copy/w/read"])
-    assert (runner.close_op_name, runner.cancel_op_name) == ("copy/y", "x")
-    contexts = meta.collection_def["while_context"].bytes_list.value
-    own, copy, around = (message("tensorflow.WhileContextDef").FromString(entry) for entry in contexts)
-    assert (own.context_name, copy.context_name, around.context_name) == ("net/loop", "copy/loop", "around")
-    assert copy.pivot_name == "copy/mul:0" and copy.values_def.values == ["copy/mul:0", "x:0"]
-    assert dict(copy.values_def.external_values) == {"x:0": "copy/y:0"}
-    assert copy.nested_contexts[0].cond_ctxt.context_name == "copy/loop/choice"
-    assert around.values_def.values == ["net/y:0", "x:0", "copy/y:0"]
-    assert [nested.while_ctxt.context_name for nested in around.nested_contexts] == ["net/loop", "copy/loop"]
-
-
-def test_the_checkpoint_has_two_keys_for_one_tensor(tmp_path: Path) -> None:
-    model = put(tmp_path)
-    before = listing(tmp_path)
-    written(model, tmp_path / "out.meta")
-    assert {name: data for name, data in listing(tmp_path).items() if name in before} == before
-    with open_checkpoint(str(tmp_path / "out")) as found:
-        assert set(found.keys) == {*VARIABLES.values(), *COPIES}
-        for new, old in COPIES.items():
-            assert found.tensor(new).slices == found.tensor(old).slices
-            assert [part.data() for part in found.tensor(new).parts] == [
-                part.data() for part in found.tensor(old).parts
-            ]
-    shards = sorted(tmp_path.glob("out.data*"))
-    assert [shard.samefile(tmp_path / shard.name.replace("out", "model")) for shard in shards] == [True] * 4
-
-
 def test_in_place_the_index_is_exchanged_and_kept(tmp_path: Path) -> None:
     before = listing(put(tmp_path).parent)
     written(tmp_path / "model.meta", in_place=True, backup=".bak")

@@ -21,7 +21,6 @@ from support.graphs import (
     STRING,
     UINT8,
     Builder,
-    add,
     const,
     graph,
     identity,
@@ -96,19 +95,6 @@ def test_placeholders_become_constants_of_their_names_where_they_were() -> None:
     assert run(found, "y", "t", x=[[2.0, 4.0]]) == [[[1, 2]], False]
 
 
-def test_attrs_colocations_device_and_control_inputs_stay() -> None:
-    found = graph(const("k", [1]), node("p", "Placeholder", ["^k"], dtype=FLOAT, shape=(), device="/cpu:0",
-                  _class=["loc:@k"], _user=5, _output_shapes=[()]),
-                  identity("y", "p", _class=["loc:@p"]))  # fmt: skip
-    freeze_input(found, {"p": 3})
-    got = graphs.parsed(found).node[1]
-    assert (got.op, got.device, list(got.input), got.attr["_user"].i) == ("Const", "/cpu:0", ["^k"], 5)
-    assert graphs.colocations(found) == {"p": [b"loc:@k"], "y": [b"loc:@p"]}
-    assert "shape" not in got.attr
-    shapes = got.attr["_output_shapes"].list.shape
-    assert not shapes or not shapes[0].dim
-
-
 def test_a_stale_output_shape_goes() -> None:
     stale = node("p", "Placeholder", dtype=FLOAT, shape=(-1,), _output_shapes=[(-1,)])
     after = [constant_of("p", FLOAT, (3,), float_val=[1, 2, 3]), identity("y", "p")]
@@ -123,17 +109,6 @@ def test_a_placeholder_with_a_default() -> None:
     after = [records[0], constant_of("keep", FLOAT, (), float_val=[0.5]), records[3]]
     expect(found, lambda g: freeze_input(g, {"keep": "0.5"}), after)
     assert run(found, "y", x=[2.0, 4.0]) == [[1, 2]]
-
-
-def test_a_computed_default_that_nobody_needs_any_more_is_no_output() -> None:
-    """What fed the default alone would be served where nothing was served before."""
-    from gdsurgeon.analysis.queries.signature import signature
-
-    found = graph(placeholder("x"), scalar("one", 1), identity("default", "one"),
-                  node("keep", "PlaceholderWithDefault", ["default"], dtype=FLOAT, shape=()),
-                  add("y", "x", "keep"))  # fmt: skip
-    freeze_input(found, {"keep": 0.5})
-    assert [o.name for o in signature(from_bytes(graphs.written(found))).outputs] == ["y"]
 
 
 # -- values ---------------------------------------------------------------------------------------------------

@@ -62,19 +62,6 @@ def test_the_selection_becomes_a_call() -> None:
     assert result.claims == (SameOutputs(also=("mul",)),)
 
 
-def test_the_function_holds_the_nodes_as_they_were() -> None:
-    found = graph(*chain())
-    fused(found, ["sum", "neg", "mul"])
-    made = only_function(found)
-    assert made.signature.name.startswith("call_")
-    assert [(a.name, a.type) for a in made.signature.input_arg] == [("x", 1), ("one", 1)]
-    (given,) = made.signature.output_arg
-    assert given.type == 1 and dict(made.ret) == {given.name: "mul:z:0"}
-    assert body_of(made) == {"sum": ["x", "one"], "neg": ["sum:z:0"], "mul": ["neg:y:0", "sum:z:0"]}
-    assert {n.name: n.attr for n in made.node_def}["mul"]["_note"].s == b"kept"
-    assert not made.signature.is_stateful and not made.control_ret
-
-
 @pytest.mark.parametrize(("options", "expected"), [({}, True), ({"inline": True}, False), ({"xla": True}, False)])
 def test_it_is_not_inlined_unless_that_is_asked_for(options: dict[str, Any], expected: bool) -> None:
     found = graph(*chain())
@@ -130,21 +117,6 @@ def test_outputs(records: list[bytes], chosen: str, returned: dict[str, int], x:
     made = only_function(found)
     assert {made.ret[a.name]: a.type for a in made.signature.output_arg} == returned
     assert run(found, *fetches, x=x) == run(graph(*records), *fetches, x=x)
-
-
-def test_names_of_arguments_do_not_clash() -> None:
-    """Arguments, results and nodes share one name space inside a function."""
-    records = [
-        *map(placeholder, ("a/x", "b/x", "X", "1")), add("x", "a/x", "b/x"), add("x_1", "X", "1"), add("y", "x", "x_1"),
-        neg("p", "y"), neg("q", "x"),
-    ]  # fmt: skip
-    found = graph(*records)
-    fused(found, ["x", "x_1", "y"])
-    made = only_function(found)
-    names = [*(a.name for a in made.signature.input_arg), *(a.name for a in made.signature.output_arg)]
-    names += [n.name for n in made.node_def]
-    assert len(set(names)) == len(names)
-    assert all(a.name[0].islower() for a in (*made.signature.input_arg, *made.signature.output_arg))
 
 
 # -- names -------------------------------------------------------------------------------------------------

@@ -340,17 +340,6 @@ def test_functions_that_an_unused_one_calls_are_not_missing() -> None:
     assert set(functions_of(found)) == {"spare", "twice"}
 
 
-def test_the_gradient_of_a_function_that_stays_stays() -> None:
-    slope = define("slope", {"a": FLOAT, "d": FLOAT}, {"o": (FLOAT, "s:z:0")}, add("s", "d", "d"))
-    records = [X, placeholder("p", BOOL, ()), conditional(), call("c", "slope", ["x", "if"], F1 * 2, F1)]
-    found = graph(*records, library(TWICE, LESS_ONE, slope, gradients={"twice": "slope"}))
-    inline(found)
-    assert sorted(functions_of(found)) == ["less_one", "slope", "twice"]
-    found = graph(X, call("c", "twice", ["x"], F1, F1), library(TWICE, slope, gradients={"twice": "slope"}))
-    inline(found)
-    assert not graphs.parsed(found).library.gradient and functions_of(found) in ([], ["slope"])
-
-
 # -- XLA ---------------------------------------------------------------------------------------------------
 
 

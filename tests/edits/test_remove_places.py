@@ -22,7 +22,6 @@ from support.graphs import (
     node,
     placeholder,
     scalar,
-    versions,
 )  # fmt: skip  # fmt: skip
 from support.removing import chain, named
 from support.running import run
@@ -212,20 +211,6 @@ def test_dangling_placeholder_of_any_dtype_and_shape_stands_where_the_node_stood
     records: list[bytes], removed: list[str], after: list[bytes]
 ) -> None:
     expect(records, lambda g: remove(g, named(*removed), dangling="placeholder"), after)
-
-
-@pytest.mark.parametrize("shape", [(), (3,)])
-def test_dangling_placeholder_of_an_old_producer(shape: tuple[int, ...]) -> None:
-    """Where a scalar's shape means an unknown one, an unknown one must not be written in another way."""
-    trailer = versions(20)
-    records = [placeholder("x", FLOAT, shape), identity("a", "x"), identity("y", "a")]
-    found = graph(*records, trailer=trailer)
-    remove(found, named("a"), dangling="placeholder")
-    stated = graphs.attrs(found, "a").get("shape")
-    if shape:
-        assert stated == graphs.attrs(found, "x")["shape"]
-    else:
-        assert stated is None or (not stated.shape.dim and not stated.shape.unknown_rank)
 
 
 def test_dangling_placeholder_of_an_unknown_dtype_is_refused() -> None:

@@ -17,7 +17,6 @@ from support.rewriting import X, binary, done, rewritten, stays
 
 import gdsurgeon as gds
 from gdsurgeon.cli.hints import HINTS
-from gdsurgeon.edits.claims import SameOutputs, SameSites
 from gdsurgeon.edits.rewrite import MOST_ROUNDS, listed, matches, rewrite
 from gdsurgeon.edits.rewriting.rounds import look
 from gdsurgeon.errors import UsageError
@@ -27,19 +26,6 @@ from gdsurgeon.patterns.terms import Match
 from gdsurgeon.proof.proof import DiffersError
 
 # -- what is put in place --------------------------------------------------------------------------------------
-
-
-def test_the_node_of_the_result_becomes_the_new_one() -> None:
-    relu = unary("Relu6", "y", "x", device="/cpu:0", _note="hi", _output_shapes=b"\x0a\x00")
-    nodes = [X, relu, unary("Neg", "z", "y")]
-    assert done("Relu6($x) -> Minimum(Maximum($x, 0), 6)", *nodes) == {
-        "x": ["Placeholder"], "y": ["Minimum", "y/Maximum", "y/Const_1"], "y/Const": ["Const"],
-        "y/Maximum": ["Maximum", "x", "y/Const"], "y/Const_1": ["Const"], "z": ["Neg", "y"],
-    }  # fmt: skip
-    found, result = rewritten("Relu6($x) -> Minimum(Maximum($x, 0), 6)", *nodes)
-    assert result.facts["replaced"] == [{"rule": "rule", "nodes": ["y"], "bindings": {"$x": "x"}}]
-    assert {n.name for n in found.nodes() if n.device != "/cpu:0"} == {"x", "z"}
-    assert found["y"].attr_keys == ("T", "_note")
 
 
 def test_what_may_be_written_into_in_place_is_not_read_for_something_else() -> None:
@@ -218,18 +204,6 @@ def test_a_rule_does_not_match_its_own_result_for_ever() -> None:
     _, result = rewritten("Relu(Neg($x)) -> Neg(Relu($x))", X, unary("Neg", "a", "x"), *relus)
     (warning,) = result.warnings
     check_error(warning, "endless", {"rule": "rule"})
-
-
-def test_what_a_match_reads_is_named_for_the_proof_but_for_what_is_gone() -> None:
-    edges = [X, scalar("zero", 0.0), scalar("six", 6.0)]
-    clips = [binary("m", "Maximum", "x", "zero"), binary("y", "Minimum", "m", "six")]
-    _, result = rewritten("Minimum(Maximum($x, 0), 6) -> Relu6($x)", *edges, *clips)
-    outputs, sites = result.claims
-    assert isinstance(outputs, SameOutputs) and outputs.also == ("y",)
-    assert isinstance(sites, SameSites) and [site.inputs for site in sites.sites] == [("x",)]
-    _, result = rewritten("Neg(Neg($x)) -> $x", *chain("Neg", 4), unary("Neg", "e", "n3"), unary("Abs", "end", "e"))
-    found = [(s.inputs, s.outputs) for claim in result.claims if isinstance(claim, SameSites) for s in claim.sites]
-    assert found == [(("x",), (("n1", "x"),)), (("n1",), (("n3", "x"),))]
 
 
 def test_what_the_numbers_of_the_proof_do_not_reach_is_told() -> None:

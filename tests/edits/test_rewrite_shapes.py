@@ -9,7 +9,6 @@ from support.desk import check_error
 from support.graphs import FLOAT, INT32, const, graph, node, placeholder, scalar, unary
 from support.rewriting import binary, rewritten
 
-from gdsurgeon.analysis.shapes.kept import KeptShapes
 from gdsurgeon.edits.rewrite import listed, rewrite
 from gdsurgeon.patterns.book import in_book
 from gdsurgeon.patterns.check import rule_of
@@ -117,20 +116,3 @@ def test_a_list_says_so_too() -> None:
     done, left = listed(graph(*of((3,))), [rule_of("Mul($x, 1) -> $x")])
     assert (done.nodes, done.why, left.nodes) == (("b",), "", ("a",))
     check_error(left.why, *other("a", (1, 1, 1, 3), (3,)))
-
-
-def test_no_shape_is_inferred_of_what_is_written_element_by_element(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-    shape = KeptShapes.shape
-    monkeypatch.setattr(KeptShapes, "shape", lambda kept, tensor: asked.append(tensor.name) or shape(kept, tensor))
-    six, zero = scalar("six", 6.0), scalar("zero", 0.0)
-    nodes = [placeholder("x", shape=(2, 2)), six, zero]
-    for i in range(20):
-        nodes += [
-            binary(f"m{i}", "Maximum", f"n{i - 1}" if i else "x", "zero"),
-            binary(f"n{i}", "Minimum", f"m{i}", "six"),
-        ]
-    done(in_book("min-max-as-relu6"), *nodes)
-    assert not asked
-    done("Mul($x, 1) -> $x", *of((3, 1, 2, 2)))
-    assert asked

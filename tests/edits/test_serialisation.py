@@ -35,18 +35,6 @@ def test_looking_at_everything_changes_nothing(drawn: graphs.Drawn) -> None:
     assert graphs.written(found) == drawn.data
 
 
-def test_what_protobuf_does_not_know_survives_an_edit() -> None:
-    odd = encode_len(1, b"\x78\x05" + encode_len(2, b"Identity") + encode_len(1, b"odd") + b"\x1a\x81\x00a"
-                     + encode_len(5, encode_len(1, b"T") + encode_len(2, FLOAT)) + b"\x32\x00\x3a\x00")  # fmt: skip
-    data = b"\x7a\x01x" + odd + const("a", [1]) + b"\x7b\x08\x01\x7c" + graphs.VERSIONS
-    found = from_bytes(data)
-    rename(found, [("a", "z")])
-    out = graphs.written(found)
-    assert out == data.replace(b"\x1a\x81\x00a", b"\x1a\x01z").replace(
-        const("a", [1]), const("z", [1])
-    ).replace(odd[:2], bytes([10, odd[1] - 1]))  # fmt: skip
-
-
 def test_graphs_that_tensorflow_cannot_load_are_loaded_and_written() -> None:
     records = [node("u", "NotRegistered", ["gone", "^gone_too"]), const("k", [1], _class=["no location"]), *g8()]
     found = graph(*records)

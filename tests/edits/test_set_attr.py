@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support import graphs
 from support.desk import Desk, check_error
-from support.expecting import expect, refused
+from support.expecting import refused
 from support.graphs import (
     BOOL,
     DOUBLE,
@@ -29,7 +29,6 @@ from support.graphs import (
 from support.paths import FIXTURES
 
 from gdsurgeon.cli.hints import hint_of
-from gdsurgeon.edits.claims import Unchanged
 from gdsurgeon.edits.set_attr import set_attr
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.select import Selection
@@ -46,31 +45,6 @@ def pools() -> Graph:
 
 def noted(note: str, attr: str, value: str | None, old: Sequence[str], nodes: Sequence[str]) -> None:
     check_error(note, "attr-set", {"attr": attr, "value": value, "old": old, "nodes": nodes})
-
-
-def test_a_value_is_of_the_kind_that_the_op_says() -> None:
-    found = pools()
-    result = expect(
-        found,
-        lambda g: set_attr(g, ["a"], [("strides", "1,2,2,1"), ("padding", "VALID")]),
-        [placeholder("x"), pool("a", "x", steps=(1, 2, 2, 1), padding="VALID"), pool("b", "a"), identity("y", "b")],
-        command="set-attr a strides=1,2,2,1 padding=VALID",
-    )
-    assert (result.intent.changed, result.claims, result.warnings) == (["a"], (Unchanged(),), [])
-    noted(result.notes[0], "strides", "[1,2,2,1]", ["[1,1,1,1]"], ["a"])
-    noted(result.notes[1], "padding", "'VALID'", ["'SAME'"], ["a"])
-    assert len(result.notes) == 2
-
-
-def test_a_selection_and_what_is_so_already() -> None:
-    found = pools()
-    set_attr(found, ["a"], [("padding", "VALID")])
-    result = set_attr(found, Selection(ops=("MaxPool",)), [("padding", "VALID")])
-    assert result.intent.changed == ["b"]
-    noted(result.notes[0], "padding", "'VALID'", ["'SAME'"], ["b"])
-    check_error(result.notes[1], "unchanged", {"count": 1})
-    (note,) = set_attr(found, Selection(ops=("MaxPool",)), [("ksize", "1,3,3,1")]).notes
-    noted(note, "ksize", "[1,3,3,1]", ["[1,1,1,1]"], ["a", "b"])
 
 
 def test_nodes_of_the_graph_can_be_given() -> None:

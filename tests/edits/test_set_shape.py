@@ -242,16 +242,6 @@ class TestRefused:
             (misfit,) = misfits(graph(*records), [("x", (batch, 8, 3))])
             assert misfit == unfit("fc", "MatMul", [(tried, 24), (12, 5)], ["w"])
 
-    def test_a_state_of_a_fixed_batch(self) -> None:
-        records = [
-            placeholder("x", FLOAT, (1, 3)),
-            const("dims", [1, 4], INT32), scalar("zero", 0), scalar("axis", 1, INT32),
-            node("state", "Fill", ["dims", "zero"], T=FLOAT, index_type=INT32),
-            node("joined", "ConcatV2", ["x", "state", "axis"], T=FLOAT, N=2, Tidx=INT32),
-        ]  # fmt: skip
-        (misfit,) = misfits(graph(*records), [("x", (-1, 3))])
-        assert misfit == unfit("joined", "ConcatV2", [(2, 3), (1, 4), ()], ["state"])
-
     @pytest.mark.parametrize(
         ("op", "inputs", "attrs", "shapes", "unmoved"),
         [
@@ -281,16 +271,6 @@ class TestRefused:
         )  # fmt: skip
         wanted = unfit("y", "Conv2DBackpropInput", [(4,), (2, 2, 5, 3), (2, 2, 2, 3)], ["filter"])
         assert misfits(found, [("x", (-1, 2, 2, 3))]) == [wanted]
-
-    def test_each_constant_is_named_once_and_what_follows_is_not(self) -> None:
-        records = [placeholder("x", FLOAT, (1, 12)), const("s", [1, 3, 4], INT32), const("t", [1, 12], INT32)]
-        previous = "x"
-        for i in range(5):
-            records += [reshape(f"a{i}", previous, "s"), reshape(f"b{i}", f"a{i}", "t")]
-            records += [weights(f"w{i}", 12, 12), matmul(f"m{i}", f"b{i}", f"w{i}")]
-            previous = f"m{i}"
-        found = misfits(graph(*records), [("x", (-1, 12))])
-        assert [each["node"] for each in found] == [f"{c}{i}" for i in range(5) for c in "ab"]
 
     def test_what_did_not_fit_before_is_not_told(self) -> None:
         records = [placeholder("x", FLOAT, (2, 3)), weights("w", 5, 4), node("v", "Placeholder", dtype=FLOAT),
@@ -359,28 +339,6 @@ class TestFixBatch:
         assert result.intent.rewired == [Rewired("flat", 1, "shape", "shape_1")]
         assert result.intent.changed == ["x"]
 
-    def test_reshapes_that_share_a_constant_share_the_new_one(self) -> None:
-        records = [placeholder("x", FLOAT, (1, 12)), const("s", [1, -1, 3], INT32), const("t", [1, -1], INT32),
-                   reshape("a", "x", "s"), reshape("b", "a", "t"), reshape("c", "b", "s"), reshape("d", "c", "t"),
-                   const("six", [1, 6], INT32), const("begin", [0, 0], INT32),
-                   node("half", "Slice", ["d", "begin", "six"], T=FLOAT, Index=INT32)]  # fmt: skip
-        found = graph(*records[:-3])
-        result = edited(found, "x", (-1, 12), fix_batch=True)
-        assert result.intent.changed == ["x", "s", "t"]
-        assert graphs.attrs(found, "s")["value"] == attr_value(tensor([-1, 4, 3], INT32))
-        assert graphs.attrs(found, "t")["value"] == attr_value(tensor([-1, 12], INT32))
-
-    def test_a_shared_constant_that_is_to_become_two(self) -> None:
-        found = graph(
-            placeholder("x", FLOAT, (1, 12)), placeholder("z", FLOAT, (1, 4)), const("t", [1, -1], INT32),
-            const("s", [1, 3, 4], INT32), reshape("a", "x", "s"), reshape("b", "a", "t"),
-            const("u", [1, 2, 2], INT32), reshape("c", "z", "u"), reshape("d", "c", "t"),
-        )  # fmt: skip
-        result = set_shape(found, [("x", (-1, 12)), ("z", (-1, 4))], fix_batch=True)
-        assert (graphs.inputs(found)["b"], graphs.inputs(found)["d"]) == (["a", "t_1"], ["c", "t_2"])
-        assert graphs.attrs(found, "t_2")["value"] == attr_value(tensor([-1, 4], INT32))
-        assert result.intent.added == ["t_1", "t_2"]
-
     def test_a_shape_that_is_computed_from_constants(self) -> None:
         records = classifier()
         records[4] = node("shape", "Pack", ["one", "twelve"], T=INT32, N=2, axis=0)
@@ -418,16 +376,6 @@ class TestFixBatch:
         assert (misfit["code"], misfit["node"], misfit["target"]) == ("baked-batch", "flat", (1, -1))
         edited(found, "x", (-1, 8, 6, 2), fix_batch=True)
         assert graphs.attrs(found, "shape")["value"] == attr_value(tensor([-1, 24], INT32))
-
-    def test_nothing_is_fixed_where_something_else_does_not_fit(self) -> None:
-        found = graph(*classifier(), weights("table", 2, 5), add("sum", "fc", "table"))
-        assert [each["node"] for each in misfits(found, [("x", (-1, 4, 6, 2))])] == ["flat"]
-        found = graph(*classifier(), const("three", [1, 3, 4], INT32), const("z", [4, 1, 3], INT32),
-                      reshape("a", "flat", "three"), reshape("moved", "t", "z"), const("order", [2, 0, 1], INT32),
-                      node("t", "Transpose", ["a", "order"], T=FLOAT, Tperm=INT32))  # fmt: skip
-        (misfit,) = misfits(found, [("x", (-1, 4, 6, 2))], fix_batch=True)
-        wanted = {"code": "wrong-size", "node": "moved", "op": "Reshape", "target": (4, 1, 3), "shape": (4, 2, 3)}
-        assert misfit == wanted
 
 
 @pytest.mark.tensorflow

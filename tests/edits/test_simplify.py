@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import struct
 from collections.abc import Sequence
 from contextlib import suppress
@@ -345,19 +344,6 @@ def test_what_a_saver_fetches_stays() -> None:
 
 
 NAMES = graphs.encode_len(8, b"\x08\x07\x12\x04\x12\x02\x08\x01\x42\x01v")
-
-
-def test_nothing_to_do_and_no_such_pass(desk: Desk) -> None:
-    stays(X, unary("Relu", "y", "x"))
-    found = graph(*RELU)
-    facts = {"value": "identitys", "near": "identities"}
-    refused(found, "no-such-pass", only("identitys"), error=UsageError, **facts)
-    refused(found, "no-such-node", lambda g: simplify(g, ["z"]), node="z")
-    expect(found, only("identities"), [X, unary("Relu", "y", "x")], command="simplify --passes identities")
-    desk.put("m.pb", graphs.graph_bytes(*RELU))
-    ran = desk.run("simplify", "m.pb", "-o", "n.pb", "--validate", "structure", "--report", "report.json")
-    assert json.loads(desk.files()["report.json"])["edit"]["passes"]["identities"] == 1
-    assert "Identity 1 -> 0" in ran.err
 
 
 @given(random_graphs())

@@ -44,18 +44,6 @@ def unfolded(*records: bytes, **how: Any) -> Evaluations:
     return asked
 
 
-def test_what_is_computed_of_constants_is_one() -> None:
-    asked = Evaluations()
-    weights = [const("a", [1, 2, 3]), const("b", [4, 5, 6]), product("c", "a", "b"), add("d", "c", "a")]
-    found, result = folded(X, *weights, product("y", "x", "d"), evaluate=asked)
-    assert graphs.ops(found) == {"x": "Placeholder", "d": "Const", "y": "Mul"}
-    assert array(found["d"]).tolist() == [5, 12, 21]
-    assert asked.asked == [["d"], ["d"]]  # once to fold it, and once to see whether that was right
-    assert isinstance(result.claims[0], SameOutputs)
-    assert result.claims[0].also == ("d",)
-    assert result.facts["passes"]["constants"] == 1  # type: ignore[index, call-overload]
-
-
 def test_one_batch_for_all_of_them() -> None:
     asked = Evaluations()
     pieces = [[const(f"a{i}", [1, 2, i]), const(f"b{i}", [4, 5, 6]), product(f"c{i}", f"a{i}", f"b{i}"),
@@ -171,22 +159,6 @@ def test_devices_stay_and_neighbours_do_not() -> None:
 
 
 # -- shapes -------------------------------------------------------------------------------------------------------
-
-
-def test_what_shapes_say_is_a_constant_without_tensorflow() -> None:
-    image = placeholder("x", FLOAT, (-1, 8, 4, 3))
-    one = [const(name, [at], INT32) for name, at in (("one", 1), ("three", 3), ("step", 1))]
-    size = [node("s", "Shape", ["x"], T=FLOAT, out_type=INT32),
-            node("hw", "StridedSlice", ["s", "one", "three", "step"], T=INT32, Index=INT32),
-            const("two", [2, 2], INT32), product("twice", "hw", "two", kind=INT32)]  # fmt: skip
-    resized = node("y", "ResizeBilinear", ["x", "twice"], T=FLOAT)
-    found, result = folded(image, *one, *size, resized, evaluate=None, skip=["constants"])
-    assert graphs.names(found) == ["x", "twice", "y"]
-    assert array(found["twice"]).tolist() == [16, 8]
-    passes: Any = result.facts["passes"]
-    assert {name: count for name, count in passes.items() if count} == {"equal-nodes": 1, "shapes": 1}
-    assert isinstance(result.claims[0], SameOutputs)
-    assert result.claims[0].also == ("twice",)
 
 
 def test_a_size_that_is_not_known_stays() -> None:

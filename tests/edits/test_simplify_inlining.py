@@ -18,7 +18,6 @@ from support.running import run
 from support.simplifying import simplified, stays
 from support.v1_control_flow import while_loop
 
-from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs
 from gdsurgeon.errors import NothingToDo
 from gdsurgeon.graph.graph import Graph
@@ -156,20 +155,3 @@ def test_random_graphs_of_calls_give_what_they_gave(data: bytes) -> None:
     before = from_bytes(data)
     ends = [n.name for n in before.nodes() if not before.users(n) and n.op != "Placeholder"]
     assert run(found, *ends, **FED) == run(data, *ends, **FED)
-
-
-def test_what_has_come_out_of_a_body_and_gone_is_no_longer_there() -> None:
-    """A call behind a result that nobody reads goes with the function that it calls, and is not looked at again."""
-    inner = define("inner", {"a": FLOAT}, {"o": (FLOAT, "n:y:0")}, neg("n", "a"))
-    inside = graphs.func("inner")
-    choice = node("w", "StatelessIf", ["k:output:0", "a"], Tcond=graphs.BOOL, Tin=graphs.dtypes(FLOAT),
-                  Tout=graphs.dtypes(FLOAT), then_branch=inside, else_branch=inside)  # fmt: skip
-    always = node("k", "Const", dtype=graphs.BOOL, value=graphs.tensor([True], graphs.BOOL, ()))
-    two = define("two", {"a": FLOAT}, {"o": (FLOAT, "m:y:0"), "p": (FLOAT, "w:output:0")},
-                   neg("m", "a"), always, choice)  # fmt: skip
-    records = [X, call("c", "two", ["x"], F1, [FLOAT, FLOAT]), neg("y", "c"), library(inner, two)]
-    found, result = inlined(*records, outputs=["y"])
-    assert functions_of(found) == [] and "w" not in graphs.names(found)
-    assert result.intent.changed == []
-    topology = topology_of(found)
-    assert topology.with_ops(topology.ops()) == [*topology.numbers()]

@@ -146,17 +146,6 @@ def test_shapes_of_calls_are_those_on_which_they_agree() -> None:
     assert found == {"outer": [(2, 3)], "neg": [None], "abs": [(2, 4)], "outer2": []}
 
 
-def test_what_a_function_states_of_its_arguments_does_not_count() -> None:
-    """Nothing holds its callers to it."""
-    nodes = [node("s", "Shape", ["x"], T=FLOAT, out_type=INT32), node("n", "Neg", ["x"], T=FLOAT),
-             node("r", "Reshape", ["n:y:0", "s:output:0"], T=FLOAT, Tshape=INT32)]  # fmt: skip
-    stated = define("neg", {"x": FLOAT}, {"o": (FLOAT, "r:output:0")}, *nodes)
-    stated.arg_attr[0].attr["_output_shapes"].list.shape.add().dim.add(size=7)
-    call = node("c", "If", ["p", "x"], Tcond=BOOL, then_branch=func("neg"), else_branch=func("neg"), **CALLING)
-    records = [P, placeholder("x", FLOAT, None), call, identity("y", "c"), library(stated)]
-    stays(*records, evaluate=Evaluations())
-
-
 def test_passes_that_are_not_chosen_are_not_done_inside() -> None:
     for name, (nodes, returned, more, _) in INSIDE.items():
         skip = ["conditions"] if name != "shapes" else ["shapes", "same-shape", "equal-nodes"]

@@ -21,10 +21,6 @@ from support.shipped import Shipped
 import gdsurgeon as gds
 from gdsurgeon.container.load import open_model
 
-SAVER = {
-    "file_name", "names", "slices", "RestoreV2", "Assign_0", "restore", "SaveV2", "save",
-}  # fmt: skip
-
 
 def keys(folder: Path | str) -> list[str]:
     with gds.open_checkpoint(str(Path(folder) / "variables" / "variables")) as checkpoint:
@@ -39,26 +35,6 @@ def files(folder: Path) -> set[str]:
 def model(desk: Desk) -> Path:
     """One with a variable, of which a trainer has left more than its signatures need."""
     return put(desk.folder / "model")
-
-
-def test_what_is_left(desk: Desk, model: Path) -> None:
-    ran = desk.run("slim", "model", "-o", "out", *QUICK)
-    assert ran.code == 0, ran.err
-    (meta,) = read("out").meta_graphs
-    needed = {"x", "w", "w/read", "y", "w/initial"}  # the last of them is part of a signature's sparse tensor
-    assert {node.name for node in meta.graph_def.node} == needed | {f"saver/{name}" for name in SAVER}
-    (before,) = read("model").meta_graphs
-    assert dict(meta.signature_def) == dict(before.signature_def)
-    assert list(meta.meta_info_def.tags) == ["serve"]
-    assert not meta.asset_file_def and not meta.object_graph_def.nodes
-    assert set(meta.collection_def) == {"variables", "trainable_variables"}
-    (entry,) = meta.collection_def["variables"].bytes_list.value
-    assert b"saver/Assign_0" in entry and b"net/w" in entry  # also of which part of a partitioned one it is
-    assert files(desk.folder / "out") == {
-        "saved_model.pb", "variables/variables.index", "variables/variables.data-00000-of-00001",
-    }  # fmt: skip
-    assert keys("out") == ["net/w"]
-    assert desk.temporary_files() == []
 
 
 def test_once_more_is_the_same_under_other_names(desk: Desk, model: Path) -> None:
@@ -77,17 +53,6 @@ def test_one_signature(desk: Desk, model: Path) -> None:
     (meta,) = read("out").meta_graphs
     assert list(meta.signature_def) == ["serving_default"]
     assert "w/initial" not in {node.name for node in meta.graph_def.node}
-
-
-def test_a_meta_graph_becomes_a_saved_model(desk: Desk, model: Path) -> None:
-    data = meta_graph(tags=()).SerializeToString()
-    desk.put("model.ckpt.meta", data)
-    for path in (model / "variables").iterdir():
-        shutil.copy(path, desk.folder / path.name.replace("variables", "model.ckpt"))
-    ran = desk.run("slim", "model.ckpt.meta", "-o", "out", *QUICK)
-    assert ran.code == 0, ran.err
-    assert list(read("out").meta_graphs[0].meta_info_def.tags) == ["serve"]
-    assert keys("out") == ["net/w"]
 
 
 def test_refused(desk: Desk, model: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import struct
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,47 +29,6 @@ from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.write import ChunkSource
 
 CLASSIFIER = str(FIXTURES / "classifier.pb")
-
-
-def saved(desk: Desk, *words: str) -> object:
-    """What to-savedmodel makes of the classifier with these words."""
-    ran = desk.run("to-savedmodel", CLASSIFIER, *words, "-o", "out", "--validate", "structure")
-    assert ran.code == 0, ran.err
-    return message("tensorflow.SavedModel").FromString((desk.folder / "out" / "saved_model.pb").read_bytes())
-
-
-def test_the_graph_is_that_of_the_file_and_what_stands_around_it_names_it(desk: Desk) -> None:
-    model = saved(desk, "--inputs", "picture=image", "--outputs", "scores=probabilities")
-    (meta,) = model.meta_graphs  # type: ignore[attr-defined]
-    assert meta.graph_def == message("tensorflow.GraphDef").FromString(Path(CLASSIFIER).read_bytes())
-    assert list(meta.meta_info_def.tags) == ["serve"]
-    (signature,) = meta.signature_def.values()
-    assert {key: info.name for key, info in signature.inputs.items()} == {"picture": "image:0"}
-    assert {key: info.name for key, info in signature.outputs.items()} == {"scores": "probabilities:0"}
-    assert signature.method_name == "tensorflow/serving/predict"
-    assert signature.inputs["picture"].dtype == 1
-    assert [dim.size for dim in signature.inputs["picture"].tensor_shape.dim] == [-1, 64, 64, 3]
-
-
-@pytest.mark.parametrize(
-    ("words", "served"),
-    [
-        ([], {"serving_default": ({"image": "image"}, {"classes": "classes"})}),
-        (
-            ["--inputs=picture=image", "--outputs=scores=probabilities", "--inputs=b:x=image", "--outputs=b:y=classes"],
-            {
-                "b": ({"x": "image"}, {"y": "classes"}),
-                "serving_default": ({"picture": "image"}, {"scores": "probabilities"}),
-            },
-        ),
-    ],
-)
-def test_it_is_read_again_as_it_was_meant(desk: Desk, words: list[str], served: dict[str, Any]) -> None:
-    """Without names it serves all inputs and outputs."""
-    saved(desk, *words)
-    serving = gds.load(str(desk.folder / "out")).serving
-    assert serving is not None
-    assert {key: (dict(each.inputs), dict(each.outputs)) for key, each in serving.called.items()} == served
 
 
 def test_what_a_loader_runs_and_feeds_first(desk: Desk) -> None:
@@ -215,20 +173,6 @@ def test_values_are_those_of_the_constants(desk: Desk) -> None:
         "scalar": struct.pack("<f", 7),
     }
     assert desk.run("checkpoint", "out/variables/variables", "--verify").code == 0
-
-
-def test_what_says_that_there_are_variables(desk: Desk) -> None:
-    model = unfrozen(desk, G, "--unfreeze", "^w$")
-    (meta,) = model.meta_graphs
-    nodes = {n.name: n for n in meta.graph_def.node}
-    assert (nodes["w"].op, list(nodes["w"].input)) == ("ReadVariableOp", ["w/handle"])
-    assert nodes["w/handle"].op == "VarHandleOp"
-    assert list(nodes["y"].input) == ["x", "w"]
-    assert meta.saver_def.restore_op_name == "save/restore"
-    assert meta.collection_def.keys() == {"variables", "trainable_variables"}
-    (said,) = (VariableDef.FromString(v) for v in meta.collection_def["trainable_variables"].bytes_list.value)
-    names = said.variable_name, said.snapshot_name, said.initializer_name
-    assert names == ("w/handle:0", "save/Read_0:0", "save/Assign_0")
 
 
 def test_names_that_are_taken(desk: Desk) -> None:

@@ -10,12 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.feeding import identity, spec_of
 
 from gdsurgeon.errors import OutputError, UsageError
-from gdsurgeon.feeds.archive import key_of, load, of_dtype, save, split_key
-from gdsurgeon.feeds.input_spec import overridden
-from gdsurgeon.feeds.overrides import Overrides
+from gdsurgeon.feeds.archive import key_of, load, save, split_key
 from gdsurgeon.ops.dtypes import DTYPES, NUMBERS, dtype_name, element_size
 from gdsurgeon.runtime.tensor import Tensor, from_numpy
 
@@ -181,19 +178,6 @@ def test_an_archive_of_numpy_is_read(compressed: bool, tmp_path: Path) -> None:
     assert first["text"].data == ["grün".encode(), b"b"] and first["bytes"].data == [b"x", b""]
     assert (first["flag"].dtype, first["flag"].shape) == (10, ())
     assert float(first["x"].numpy()) == 1 and float(second["x"].numpy()) == 2
-
-
-def test_words_without_a_name_take_the_dtype_that_is_wanted(tmp_path: Path) -> None:
-    ml_dtypes = pytest.importorskip("ml_dtypes")
-    values = np.array([[1.5, -2.0]], ml_dtypes.bfloat16)
-    np.savez(tmp_path / "a.npz", x=values)
-    (found,) = load(str(tmp_path / "a.npz"))
-    assert not isinstance(found["x"], Tensor)
-    taken = of_dtype(found["x"], NUMBERS["bfloat16"])
-    assert content(taken) == (NUMBERS["bfloat16"], (1, 2), values.tobytes())
-    overrides = Overrides(archive=str(tmp_path / "a.npz"))
-    spec = overridden(spec_of(identity("bfloat16", (-1, 2)).graph()), overrides)
-    assert content(spec.given[0]) == content(taken)
 
 
 def test_what_no_tensor_can_be_stays_an_array_and_the_rest_is_read(tmp_path: Path) -> None:

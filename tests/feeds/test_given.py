@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -193,20 +192,6 @@ def test_a_feed_on_the_command_line_is_for_all_samples() -> None:
     spec = overridden(spec_of(identity("float32", ()).graph()), Overrides({"x": "2.5"}))
     fed = [make_feed(spec, (), seed, wide=seed == 1, sample=seed) for seed in range(2)]
     assert [float(tensor.numpy()) for tensor in fed if isinstance(tensor, Tensor)] == [2.5, 2.5]
-
-
-@pytest.mark.parametrize(
-    ("array", "said"),
-    [
-        (np.zeros((2, 3), "float64"), "the feed for 'x' is float64 [2,3], but float32 [2,3] is expected"),
-        (np.zeros((3, 2), "float32"), "the feed for 'x' is float32 [3,2], but float32 [2,3] is expected"),
-    ],
-)
-def test_an_array_that_does_not_fit(array: Any, said: str, tmp_path: Path) -> None:
-    np.save(tmp_path / "x.npy", array)
-    assert given_wrong(identity("float32"), f"@{tmp_path / 'x.npy'}").message == said
-    np.savez(tmp_path / "feeds.npz", x=array)
-    assert given_wrong(identity("float32"), archive=tmp_path / "feeds.npz").message == said
 
 
 def test_an_array_that_no_tensor_can_be(tmp_path: Path) -> None:

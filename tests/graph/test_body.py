@@ -7,12 +7,10 @@ from typing import Any
 import pytest
 from support.expecting import refused
 from support.graphs import Builder, body_node, func
-from support.paths import FIXTURES
 
-from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.load import from_bytes, load
+from gdsurgeon.graph.load import from_bytes
 
 
 def model() -> Graph:
@@ -29,41 +27,11 @@ def model() -> Graph:
     return from_bytes(b.graph_def.SerializeToString(), "model.pb")
 
 
-def test_a_body_is_a_graph_with_arguments_and_results() -> None:
-    body = Body(model(), "twice")
-    assert [node.name for node in body.arguments] == ["a"]
-    assert [node.name for node in body.results] == ["sum_1"]
-    assert [output.name for output in body.results[0].inputs] == ["sum"]
-    found = body.graph
-    assert [output.name for output in found["second"].inputs] == ["parts:1"]
-    assert [node.name for node in found["sum"].controls] == ["add"]
-    assert found["a"].op == "Placeholder"
-    assert sorted(node.name for node in found.users(found["a"])) == ["add", "parts"]
-    assert check(found).faults == []
-
-
 def test_a_body_that_was_not_touched_gives_the_function_back() -> None:
     found = model()
     body = Body(found, "twice")
     assert not body.graph.is_edited
     assert body.function_def() == found.functions.get("twice")
-
-
-def test_names_follow_in_the_body_and_in_what_it_returns() -> None:
-    found = model()
-    body = Body(found, "twice")
-    body.graph.rename({body.graph["sum"]: "total", body.graph["parts"]: "pieces", body.graph["a"]: "given"})
-    body.commit()
-    function = found.functions.get("twice")
-    nodes = {node.name: list(node.input) for node in function.node_def}
-    assert nodes == {
-        "add": ["given", "given"],
-        "total": ["add:z:0", "^add"],
-        "pieces": ["given"],
-        "second": ["pieces:output:1"],
-    }
-    assert dict(function.ret) == {"sum": "total:output:0"}
-    assert [arg.name for arg in function.signature.input_arg] == ["given"]
 
 
 def test_what_a_function_returns_can_be_rerouted() -> None:
@@ -118,14 +86,3 @@ def test_arguments_that_a_call_decides_are_told(attr: str) -> None:
         f.signature.attr.add(name="N", type="int").default_value.i = 2
         f.signature.input_arg[0].number_attr = "N"
     refused(b.graph(), "depends-on-call", lambda found: Body(found, "any"), function="any", attr=attr)
-
-
-def test_every_function_of_a_real_graph_is_given_back_as_it_was() -> None:
-    found = load(str(FIXTURES / "functions_tf2.pb"))
-    count = 0
-    for function in list(found.functions):
-        body = Body(found, function.signature.name)
-        assert body.function_def() == function
-        assert check(body.graph).faults == []
-        count += 1
-    assert count

@@ -345,27 +345,3 @@ def test_a_graph_that_was_text_is_text_again(tmp_path: Path) -> None:
     for name, is_text in (("again", True), ("binary.pb", False)):
         found.save(str(tmp_path / name))
         assert (tmp_path / name).read_bytes().startswith(b"node {") == is_text
-
-
-def test_what_was_written_once_is_written_anew_where_it_has_changed() -> None:
-    found = graph(const("a", [1.0]), const("b", [2.0]), add("c", "a", "b"), identity("d", "c"))
-    found.set_inputs(found["d"], [found["a"].output])
-    late = found.add("e", "Identity", [found["c"].output], attrs={"T": b"\x30\x01"})
-    first = written(found)
-    assert written(found) == first
-    found.set_inputs(found["d"], [found["b"].output])
-    found.set_controls(late, [found["a"]])
-    assert inputs_of(found) == {"a": [], "b": [], "c": ["a", "b"], "d": ["b"], "e": ["c", "^a"]}
-    found.rename({found["b"]: "new", found["a"]: "old"})
-    assert inputs_of(found) == {"old": [], "new": [], "c": ["old", "new"], "d": ["new"], "e": ["c", "^old"]}
-    found.set_op(late, "Snapshot")
-    found.set_device(found["d"], "/cpu:1")
-    found.set_attr(late, "T", None)
-    nodes = {n.name: n for n in graphs.parsed(written(found)).node}
-    assert (nodes["e"].op, list(nodes["e"].attr), nodes["d"].device) == ("Snapshot", [], "/cpu:1")
-    found.remove([late])
-    assert "e" not in inputs_of(found)
-
-
-def inputs_of(found: Graph) -> dict[str, list[str]]:
-    return {n.name: list(n.input) for n in graphs.parsed(written(found)).node}

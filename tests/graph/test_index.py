@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import graphs
 from support.desk import check_error
-from support.graphs import FLOAT, add, const, identity, node, random_graphs
+from support.graphs import add, const, identity, node, random_graphs
 
 from gdsurgeon.analysis.queries.op_usage import op_counts
 from gdsurgeon.errors import InputError
@@ -19,7 +19,6 @@ from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.names import parse_input
 from gdsurgeon.graph.search import Search
 from gdsurgeon.graph.store import Store
-from gdsurgeon.wire.fields import encode_len
 from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.source import BytesSource
 
@@ -189,32 +188,6 @@ def test_records_by_many_names(make: Any) -> None:
     with pytest.raises(InputError) as caught:
         twice.records(["b", "a"])
     check_error(caught.value, "ambiguous-name", {"node": "a"})
-
-
-def test_doubled_and_missing_fields_do_not_shift_the_columns() -> None:
-    """As many names as nodes, and yet not one each: what is parsed in one go must not be dealt out wrongly."""
-    twice = encode_len(1, encode_len(1, b"a") + encode_len(1, b"b") + encode_len(2, b"NoOp"))
-    nameless = encode_len(1, encode_len(2, b"NoOp"))
-    data = twice + nameless + node("c", "NoOp")
-    assert Table.read(BytesSource(data)).names == [n.name for n in graphs.parsed(data).node] == ["b", "", "c"]
-    two_ops = encode_len(1, encode_len(1, b"a") + encode_len(2, b"NoOp") + encode_len(2, b"Const"))
-    opless = encode_len(1, encode_len(1, b"b"))
-    table = Table.read(BytesSource(two_ops + opless + node("c", "NoOp")))
-    assert [table.op(row) for row in range(3)] == ["Const", "", "NoOp"]
-
-
-def test_an_input_goes_to_the_node_that_its_spelling_means_and_not_to_one_that_is_named_so() -> None:
-    data = graphs.graph_bytes(
-        const("value", [1, 2]),
-        const("axis", [0], graphs.INT32, ()),
-        node("s", "Split", ["axis", "value"], T=FLOAT, num_split=2),
-        const("s:1", [7]),
-        identity("y", "s:1"),
-    )
-    graph = by_table(data)
-    assert [o.node.name for o in graph["y"].inputs] == ["s"]
-    assert [user.name for user in graph.users(graph["s"])] == ["y"]
-    assert graph.users(graph.base_node("s:1")) == []
 
 
 def test_a_graph_may_have_very_many_different_ops() -> None:

@@ -111,24 +111,6 @@ def test_two_walks_that_are_limited() -> None:
     assert ge.get_walks_union_ops(*seeds, within_ops=[]) == []
 
 
-@pytest.mark.parametrize(
-    ("patterns", "expected"),
-    [
-        (["^foo/"], "bcdefgh"),
-        (["^foo/bar/"], "efgh"),
-        (["^foo/bar/", "a"], "efgha"),
-        (["a"], "aefgh"),
-        (["a", "^a$", "a"], "aefgh"),
-        (["(?#ts)a"], ""),
-        (["(?#ops)^a$"], "a"),
-        ([re.compile("[AB]$", re.IGNORECASE)], "ab"),
-    ],
-)
-def test_selecting_nodes_searches_their_names(patterns: list[Any], expected: str) -> None:
-    """The order is that of the first match, and nothing is selected twice."""
-    assert letters(ge.select_ops(*patterns, graph=Eight().graph)) == expected
-
-
 def test_selecting_nodes_as_they_are() -> None:
     found = Eight()
     chosen = ge.select_ops(found["h"], found.nodes("ch"), found.ts("d"), "^a$", graph=found.graph)

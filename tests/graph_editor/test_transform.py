@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -11,12 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import graphs
 from support.drawing import pick_some
-from support.graph_editor_running import Eight, clone, refused, sound
+from support.graph_editor_running import clone, refused, sound
 from support.graphs import FLOAT, INT32, add, const, graph, identity, node, scalar
 from support.running import run
 from support.v1_control_flow import cond
 
-import gdsurgeon as gds
 from gdsurgeon import graph_editor as ge
 from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.graph import Graph
@@ -90,17 +88,6 @@ def test_a_node_without_outputs_is_copied() -> None:
     assert (copy.name, copy.op, [t.name for t in copy.inputs]) == ("Assert_1", "Assert", ["EQ_1", "a_1", "b_1"])
     assert graphs.inputs(found)["Add"] == ["a", "b", "^Assert"]
     assert sound(found)
-
-
-def test_control_inputs_among_the_nodes_are_those_among_the_copies() -> None:
-    found = asserting()
-    ge.copy(found, dst_scope="x")
-    assert graphs.inputs(found)["x/Add"] == ["x/a", "x/b", "^x/Assert"]
-    ge.copy_with_input_replacements(found["Add"], {}, dst_scope="y")
-    assert graphs.inputs(found)["y/Add"] == ["a", "b", "^Assert"]
-    target = ge.empty_graph(found)
-    ge.copy(found["Add"], target)
-    assert graphs.inputs(target)["Add"] == ["geph__a_0", "geph__b_0"]
 
 
 @given(graphs.random_graphs(), st.data())
@@ -232,43 +219,7 @@ def test_a_function_of_the_node_def_may_change_its_op_and_its_name() -> None:
     assert graphs.ops(target)["minus"] == "Neg" and graphs.colocations(target) == {}
 
 
-def test_handlers_of_what_comes_from_outside() -> None:
-    found = Eight()
-    copier = ge.Transformer()
-    seen: list[tuple[str, str]] = []
-
-    def handler(kind: str, result: Output) -> Callable[[Any, Output], Output]:
-        def handle(_: Any, t: Output) -> Output:
-            seen.append((kind, t.name))
-            return result
-
-        return handle
-
-    copier.transform_external_input_handler = handler("input", found["a"].output)
-    copier.transform_external_hidden_input_handler = handler("hidden", found["b"].output)
-    copier.transform_control_input_handler = lambda info, op: found["d"]
-    view = ge.sgv(*found.nodes("egh")).remap_inputs([found["c"].output])
-    copier(view, found.graph, "x")
-    after = graphs.inputs(found.graph)
-    assert after["x/foo/bar/e"] == ["a", "foo/b"]
-    assert after["x/foo/bar/g"] == ["a", "foo/b"]
-    assert after["x/foo/bar/h"] == ["foo/b", "x/foo/bar/g", "^foo/d"]
-    assert seen == [("input", "foo/c"), ("hidden", "foo/d"), ("hidden", "a"), ("hidden", "foo/bar/f")]
-
-
 # Inputs.
-
-
-def test_an_input_becomes_one_placeholder_and_a_hidden_one_stays() -> None:
-    found = Eight()
-    view, info = ge.copy(ge.sgv(found["f"], found["g"]).remap_inputs([0]), dst_scope="x")
-    after = graphs.inputs(found.graph)
-    assert after["x/foo/bar/f"] == ["x/geph__c_0", "foo/d"]
-    assert after["x/foo/bar/g"] == ["x/geph__c_0", "a"]
-    assert [t.name for t in view.inputs] == ["x/geph__c_0"]
-    assert [t.name for t in view.outputs] == ["x/foo/bar/f", "x/foo/bar/g"]
-    assert info.transformed(found["c"].output).name == "x/geph__c_0"
-    assert sound(found.graph)
 
 
 @pytest.mark.parametrize("elsewhere", [False, True])
@@ -282,18 +233,6 @@ def test_no_placeholder_stands_for_what_has_no_known_type(elsewhere: bool) -> No
     else:
         ge.copy(hidden, target, "x")
         assert graphs.inputs(target)["x/y"] == ["m"]
-
-
-def test_a_copy_that_reads_something_else() -> None:
-    found = t8(const("Ten", [10.0] * 10))
-    view, _ = ge.copy_with_input_replacements(
-        [found["o"], found["Add_2"]], {found["Add_2"].inputs[1]: found["Ten"].output}
-    )
-    assert graphs.inputs(found)["Add_2_1"] == ["Const_2", "Ten"]
-    assert graphs.inputs(found)["o_1"] == ["Add_2_1"] and graphs.inputs(found)["o"] == ["Add_2"]
-    assert [t.name for t in view.outputs] == ["o_1"]
-    view, _ = ge.copy_with_input_replacements(found["Add_2"], {found["Add_1"].output: found["Ten"].output})
-    assert graphs.inputs(found)["Add_2_2"] == ["Const_2", "Ten"]
 
 
 def test_replacements_that_do_not_fit_are_refused() -> None:
@@ -464,15 +403,3 @@ def test_a_copied_variable_without_a_shared_name_is_a_variable_of_its_own(elsewh
     empty = ge.empty_graph(target)
     ge.copy(graph(*variable("a", 1)), empty)
     assert graphs.attrs(empty, "a")["shared_name"].s == b""
-
-
-def test_weights_are_copied_to_another_graph_by_span(tmp_path: Any) -> None:
-    path = tmp_path / "model.pb"
-    path.write_bytes(graphs.graph_bytes(const("w", [1.0] * 1000), identity("y", "w")))
-    found = gds.load(str(path))
-    target = ge.empty_graph(found)
-    ge.copy(found, target, "x")
-    target.save(str(tmp_path / "copied.pb"))
-    copied = gds.load(str(tmp_path / "copied.pb"))
-    assert graphs.inputs(copied) == {"x/w": [], "x/y": ["x/w"]}
-    assert graphs.attrs(copied, "x/w") == graphs.attrs(found, "w")

@@ -75,19 +75,6 @@ def test_scopes_stand_in_the_order_of_the_graph_and_not_of_the_file() -> None:
     assert [scope.name for scope in found.main.root.scopes] == ["early", "late"]
 
 
-def test_what_a_scope_gives_is_read_outside() -> None:
-    found = outlines(
-        IMAGE,
-        relu("a/first", "x"),
-        node("a/shape", "Shape", ["a/first"], T=FLOAT, out_type=INT32),
-        node("a/inner", "Neg", ["a/first"], T=FLOAT),
-        node("a/last", "Cast", ["a/shape"], SrcT=INT32, DstT=FLOAT),
-        node("use", "AddN", ["a/inner", "a/inner"], T=FLOAT, N=2),
-        node("use2", "Neg", ["a/last"], T=FLOAT),
-    )
-    assert scopes(found.main.root)["a"].output == "float32 [2]"
-
-
 def test_a_name_of_ten_thousand_scopes_is_read() -> None:
     deep = "/".join(["s"] * 10_000)
     found = outlines(IMAGE, relu(f"{deep}/r", "x"))
@@ -96,21 +83,6 @@ def test_a_name_of_ten_thousand_scopes_is_read() -> None:
 
 
 # -- weights ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "between",
-    [
-        identity("r", "w"),
-        node("r", "Cast", ["w"], SrcT=FLOAT, DstT=FLOAT),
-        node("r", "Reshape", ["w", "s"], T=FLOAT, Tshape=INT32),
-    ],
-)
-def test_what_passes_a_constant_on_is_a_weight(between: bytes) -> None:
-    found = outlines(const("w", [1.0, 2.0]), const("s", [2], INT32), between, node("y", "Neg", ["r"], T=FLOAT))
-    content = found.main.content
-    assert {content.names[row] for row in range(4) if content.is_weight[row]} >= {"w", "r"}
-    assert not content.is_weight[3]
 
 
 def test_a_constant_that_nobody_reads_is_an_output() -> None:
@@ -247,20 +219,6 @@ def kinds_of(*parts: list[bytes]) -> list[int]:
 def test_a_kind_is_the_structure_without_calledweights_and_shapes() -> None:
     a, b = kinds_of(layer("s0", "x"), layer("s1", "s0/act", size=4))
     assert a == b >= 0
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        layer("s1", "x", op="Tanh"),
-        [*layer("s1", "x"), relu("s1/more", "s1/act")],
-        [record.replace(b"s1/b", b"s1/c") for record in layer("s1", "x")]
-        + [node("s1/again", "MatMul", ["x", "s1/w/read"], T=FLOAT)],
-    ],
-)
-def test_another_structure_is_another_kind(other: list[bytes]) -> None:
-    a, b = kinds_of(layer("s0", "x"), other)
-    assert a != b
 
 
 def test_where_what_comes_in_goes_is_part_of_the_structure() -> None:

@@ -13,17 +13,6 @@ from support.paths import ROOT
 from gdsurgeon.runtime.engines.nodes import NodeFacts, nodes_of
 
 
-def test_nodes_with_what_they_read_and_their_layout() -> None:
-    data = graph_bytes(
-        placeholder("x"), node("y", "Conv2D", ["x", "w:1", "^c"], data_format="NHWC"), node("é", "NoOp", note="NHWC")
-    )
-    assert nodes_of(data) == {
-        "x": NodeFacts("Placeholder", (), ""),
-        "y": NodeFacts("Conv2D", ("x", "w:1", "^c"), "NHWC"),
-        "é": NodeFacts("NoOp", (), ""),
-    }
-
-
 @pytest.mark.parametrize("name", ["classifier", "functions_tf2", "while_v1"])
 def test_they_are_what_protobuf_reads(name: str) -> None:
     data = (ROOT / "fixtures" / f"{name}.pb").read_bytes()

@@ -146,17 +146,6 @@ def test_a_broken_graph_is_shown_and_its_faults_are_told(
     assert found["variables"] == 1
 
 
-def test_a_graph_without_inputs_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("alone.pbtxt").write_text('node { name: "n" op: "NoOp" }\n')
-    assert exit_code(["inspect", "alone.pbtxt"]) == 0
-    assert capsys.readouterr().out == (
-        "alone.pbtxt  text GraphDef, 30 bytes, 1 node, 1 op type\n  inputs  none\n  outputs  none\n  ops       NoOp\n"
-    )
-
-
 def test_long_lists_are_cut_and_savers_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

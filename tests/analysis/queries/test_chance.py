@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from support.graphs import (
     BOOL,
     FLOAT,
@@ -41,33 +40,6 @@ def draw(name: str, *controls: str, inputs: tuple[str, ...] = ("shape",)) -> byt
 
 
 SHAPE = node("shape", "Const", dtype=INT32, value=tensor([2], INT32))
-
-
-def switched(predicate: bytes) -> Graph:
-    """Draws on both sides, one of them nested, and of both sides."""
-    return graph(
-        SHAPE,
-        predicate,
-        node("s", "Switch", ["p", "p"], T=BOOL),
-        identity("t", "s:1", kind=BOOL),
-        identity("f", "s", kind=BOOL),
-        draw("then", "^t"),
-        draw("else", "^f"),
-        node("m", "Merge", ["else", "then"], T=FLOAT, N=2),
-        draw("after", "^m"),
-    )
-
-
-@pytest.mark.parametrize(
-    ("predicate", "expected"),
-    [
-        (boolean("p", True), ["then", "after"]),
-        (boolean("p", False), ["else", "after"]),
-        (placeholder("p", BOOL, ()), ["then", "else", "after"]),
-    ],
-)
-def test_a_side_that_is_not_taken_draws_nothing(predicate: bytes, expected: list[str]) -> None:
-    assert drawing(switched(predicate)) == expected
 
 
 def test_predicates_are_followed_through_what_passes_them_on_and_negations() -> None:

@@ -15,7 +15,7 @@ from support.paths import FIXTURES
 from support.shipped import Shipped
 
 from gdsurgeon.analysis.queries.loading import ALL, NODES, OBJECTS, Trouble, troubles
-from gdsurgeon.analysis.queries.shipped import BY_NODES, contents
+from gdsurgeon.analysis.queries.shipped import contents
 from gdsurgeon.container.load import open_model
 
 Change = Callable[[Any], Any]
@@ -32,23 +32,6 @@ def changed(folder: Path, change: Change, *, objects: bool = False) -> Path:
     meta = meta_graph(objects=objects)
     change(meta)
     return put(folder / "model", meta)
-
-
-@pytest.mark.parametrize("objects", [False, True])
-def test_a_sound_model(tmp_path: Path, objects: bool) -> None:
-    path = put(tmp_path / "model", meta_graph(objects=objects))
-    assert troubles_of(path) == []
-    container = open_model(str(path)).container
-    assert container is not None
-    held = contents(container)
-    (variable,) = held.variables
-    assert (variable.name, variable.shape, variable.by) == ("w", (2,), BY_NODES)
-    assert variable.key is not None and variable.key.tensor == "net/w"
-    assert variable.signatures == ("ragged", "serving_default", "sparse")
-    assert [(Path(asset.path).name, asset.tensor, asset.is_there) for asset in held.assets] == [
-        ("words.txt", "asset", True)
-    ]
-    assert held.collections["losses"] == 2 and held.collections["variables"] == 1
 
 
 def unknown_op(meta: Any) -> None:

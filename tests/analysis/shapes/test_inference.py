@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support import graphs
 from support.ask_tensorflow import RANDOM_GRAPHS, Answers, ShapesTold
-from support.graphs import FLOAT, INT32, add, const, graph, identity, node, placeholder, scalar
+from support.graphs import FLOAT, INT32, const, graph, identity, node, placeholder, scalar
 from support.published import ABSENT, EXECUTABLE, FOLDER
 from support.shape_cases import CASES, Case, P
 
@@ -103,31 +103,6 @@ class TestRules:
 
 
 class TestValues:
-    def test_arithmetic_on_shapes(self) -> None:
-        found = graph(
-            placeholder("x", FLOAT, (-1, 7, 5, 2)),
-            node("shape", "Shape", ["x"], T=FLOAT, out_type=INT32),
-            *(scalar(name, value, INT32) for name, value in [("zero", 0), ("two", 2)]),
-            *(const(name, [value], INT32) for name, value in [("at0", 0), ("at1", 1), ("at3", 3), ("minus", -1)]),
-            node("batch", "StridedSlice", ["shape", "at0", "at1", "at1"], T=INT32, Index=INT32, shrink_axis_mask=1),
-            node("sides", "StridedSlice", ["shape", "at1", "at3", "at1"], T=INT32, Index=INT32),
-            node("twice", "Mul", ["sides", "two"], T=INT32),
-            node("half", "FloorDiv", ["sides", "two"], T=INT32),
-            node("area", "Prod", ["sides", "at0"], T=INT32, Tidx=INT32),
-            node("target", "Pack", ["batch", "area", "two"], T=INT32, N=3, axis=0),
-            node("flat", "Reshape", ["x", "target"], T=FLOAT, Tshape=INT32),
-            node("joined", "ConcatV2", ["half", "minus", "zero"], T=INT32, N=2, Tidx=INT32),
-            node("resized", "ResizeBilinear", ["x", "twice"], T=FLOAT),
-        )
-        inferred = infer_shapes(found)
-        wanted = {
-            "shape": (None, 7, 5, 2), "batch": (None,), "sides": (7, 5), "twice": (14, 10), "half": (3, 2),
-            "area": (35,), "target": (None, 35, 2), "joined": (3, 2, -1), "x": None,
-        }  # fmt: skip
-        assert {name: inferred.value(found.tensor(name)) for name in wanted} == wanted
-        assert inferred.shape(found.tensor("flat")) == (-1, 35, 2)
-        assert inferred.shape(found.tensor("resized")) == (-1, 14, 10, 2)
-
     @pytest.mark.parametrize(
         ("op", "inputs", "value"),
         [
@@ -199,18 +174,6 @@ class TestGraphs:
         assert shapes_of(found, "y", use_stated=False) == [None]
         given = {found.tensor("x"): (4, 3)}
         assert shapes_of(found, "x", "y", "z", given=given) == [(4, 3), None, (4, 3)]
-
-    def test_given_shapes(self) -> None:
-        found = graph(
-            placeholder("x", FLOAT, (2, 3)), add("y", "x", "x"), placeholder("other", FLOAT, (5,)),
-            identity("z", "other"), node("n", "Shape", ["y"], T=FLOAT, out_type=INT32),
-        )  # fmt: skip
-        base = infer_shapes(found)
-        given = {found.tensor("y"): (-1, 3)}
-        for inferred in (infer_shapes(found, given), infer_shapes(found, given, base=base)):
-            assert [inferred.shape(found.tensor(t)) for t in "xyz"] == [(2, 3), (-1, 3), (5,)]
-            assert inferred.value(found.tensor("n")) == (None, 3)
-        assert base.value(found.tensor("n")) == (2, 3)
 
     def test_a_long_chain_is_walked_without_recursion(self) -> None:
         records = [placeholder("n0", FLOAT, (-1, 3))] + [identity(f"n{i + 1}", f"n{i}") for i in range(5_000)]

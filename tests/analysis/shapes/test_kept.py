@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from support.graphs import FLOAT, INT32, add, const, graph, identity, node, placeholder, scalar
+from support.graphs import FLOAT, INT32, add, const, graph, identity, node, placeholder
 from support.v1_control_flow import LOOP, while_loop
 
 from gdsurgeon.analysis.shapes import inference
@@ -54,20 +54,6 @@ def test_what_an_edit_changes_is_inferred_again(edit: Callable[[Draft], Any]) ->
     edit(draft)
     draft.renew()
     check(draft)
-
-
-def test_a_node_that_is_a_constant_now_has_its_shape() -> None:
-    found = graph(*RESHAPED, scalar("one", 1, INT32), node("n", "Neg", ["one"], T=INT32))
-    draft = draft_of(found)
-    check(draft)
-    found.set_op(found["n"], "Const")
-    found.set_inputs(found["n"], ())
-    for key in ("dtype", "value"):
-        found.set_attr(found["n"], key, found["to"].attr_bytes(key))
-    draft.become_constants([draft.topology.id_of(found["n"])])
-    draft.renew()
-    check(draft)
-    assert draft.shapes().value(found["n"].output) == (3, -1)
 
 
 def test_what_comes_round_a_loop_is_not_known_where_it_begins() -> None:

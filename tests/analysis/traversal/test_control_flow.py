@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from support import graphs
-from support.graphs import BOOL, FLOAT, INT32, add, const, graph, identity, node, placeholder
+from support.graphs import BOOL, FLOAT, INT32, add, graph, identity, node, placeholder
 from support.paths import FIXTURES
 
 from gdsurgeon.analysis.traversal.control_flow import control_flow
@@ -56,18 +56,6 @@ def test_two_conditionals_one_after_the_other() -> None:
     assert (found["c/Merge"], found["d/Switch"], found["y"]) == ((0, 0), (0, 1), (0, 0))
 
 
-def test_a_merge_of_what_is_inside_one_side_twice() -> None:
-    """The gradient of a Switch is a Merge of what went through Switches of the same predicate again."""
-    found = flow_of(
-        graph(
-            *BEFORE, *cond("c", "x", "p"),
-            node("again", "Switch", ["c/Add", "p"], T=FLOAT), node("zeros", "Switch", ["c/f", "p"], T=FLOAT),
-            node("both", "Merge", ["zeros", "again:1"], T=FLOAT, N=2), identity("y", "both"),
-        )
-    )  # fmt: skip
-    assert found["both"] == found["y"] == (0, 0) and found["again"][1] > 0
-
-
 def test_a_loop() -> None:
     for order in (1, -1):
         found = flow_of(graph(*graphs.loop()[::order]))
@@ -105,17 +93,6 @@ def test_a_loop_in_a_loop() -> None:
     assert (found["w/v/Identity"][0], found["w/v/Exit"][0], found["w/Identity"][0]) == (2, 1, 1)
     assert found["w/v/Exit"] == found["w/Identity"]
     assert found["out"] == (0, 0)
-
-
-def test_a_loop_in_a_conditional() -> None:
-    records = [r for r in graphs.loop() if b"\x0a\x04zero" not in r]
-    branch = cond("c", "start", "p", INT32)
-    branch[4] = add("c/Add", "w/Exit", "c/one", kind=INT32)
-    zero = identity("zero", "c/Switch:1", kind=INT32)
-    found = flow_of(graph(*BEFORE, const("start", [0], INT32, ()), *branch, zero, *records, identity("y", "c/Merge")))
-    assert (found["zero"], found["w/Exit"], found["c/Add"]) == ((0, 1), (0, 1), (0, 1))
-    assert found["w/Identity"][0] == 1
-    assert found["y"] == (0, 0)
 
 
 def test_the_fixture() -> None:

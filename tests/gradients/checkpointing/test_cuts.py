@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from math import sqrt
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.drawing import pick, pick_some
@@ -137,17 +135,6 @@ def test_crossing_by_definition(found: ForwardPass) -> None:
 # -- the least memory ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("count", [18, 32, 50, 98, 200])
-def test_a_uniform_chain_is_cut_into_segments_of_its_square_root(count: int) -> None:
-    found = chain([100 * KIB] * count)
-    bound, cuts = least_memory(table_of(found))
-    segments = len(cuts.positions) + 1
-    assert abs(segments - sqrt(2 * count)) <= 0.35 * sqrt(2 * count) + 1
-    assert bound < 100 * KIB * (2.2 * sqrt(2 * count) + 6)  # and not of the order of the chain's length
-    longest = max(b - a for a, b in itertools.pairwise([-1, *cuts.positions, count - 1]))
-    assert longest <= count / segments + sqrt(2 * count)
-
-
 @given(forward_passes())
 def test_least_memory_is_what_trying_out_all_cuts_finds(found: ForwardPass) -> None:
     table = table_of(found)
@@ -197,18 +184,6 @@ def test_with_much_room_nothing_is_computed_again(found: ForwardPass) -> None:
     made = recomputed(found, cuts.positions, cuts.kept_segments, "again")
     assert made.cost == 0
     assert all(found.step.costs[number] == 0 for number in made.originals.values())
-
-
-def test_a_cut_spares_no_more_than_what_was_counted() -> None:
-    """f6 need not run again in any case, so that keeping its output makes up for nothing."""
-    needed = [number in (3, 7) for number in range(8)]
-    sizes = [5 * KIB if number == 3 else KIB for number in range(8)]
-    found = chain(sizes, [float(number in (3, 6)) for number in range(8)], (), needed)
-    table = table_of(found)
-    assert table.time[0, table.cuts.index(6) + 1] == 1.0  # f3
-    cuts = least_time(table, 1e12)
-    assert cuts is not None
-    assert recomputed(found, cuts.positions, cuts.kept_segments, "again").cost == 0
 
 
 @given(forward_passes(6))

@@ -121,19 +121,6 @@ def test_nodes_that_do_not_always_run_are_not_waited_for() -> None:
     assert "b3" not in names(made.step, made.step.waits[trigger])
 
 
-def test_readers_of_a_shape_hold_nothing() -> None:
-    step = StepGraph()
-    add(step, "x", "Placeholder", ())
-    add(step, "a", "Custom", ["x"])
-    add(step, "b", "Custom", ["a"])
-    add(step, "seed", "Custom", ["b"])
-    add(step, "shape", "Shape", ["a"], SMALL)
-    add(step, "back", "Custom", ["seed", "shape"])
-    found = forward_pass(step, [3, 4, 5], [2], [3], (), lambda _: False)
-    assert (1, 0) not in found.users
-    assert not recomputed(found, [0], (), "again").originals
-
-
 def test_tiny_tensors_are_kept() -> None:
     step = StepGraph()
     add(step, "x", "Placeholder", ())

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.steps import Maker, steps
 
 from gdsurgeon.gradients.checkpointing.peak import Peak, peak
-from gdsurgeon.gradients.checkpointing.releases import WINDOW, Wait, hold, slots_to_hold, waits_for_releases
+from gdsurgeon.gradients.checkpointing.releases import Wait, hold, slots_to_hold, waits_for_releases
 from gdsurgeon.gradients.checkpointing.step import StepGraph
 
 BIG = 1_000_000
@@ -49,18 +49,6 @@ def added(make: Maker, bound: int, may_wait: Sequence[str] | None = None, asleep
     return [f"{step.names[node]} after {step.names[reader]}" for node, reader in waits]
 
 
-def test_a_late_reader_would_take_more(make: Maker) -> None:
-    convolution(make)
-    before = make.peak("y", threads=2)
-    late = Maker()
-    convolution(late, to_filter=1e9)
-    assert late.peak("y", threads=2).nbytes == before.nbytes + BIG  # without the wait
-    assert added(make, before.nbytes) == ["more after filter"]
-    assert make.peak("y", threads=2).nbytes == before.nbytes
-    make.step.costs[make.step.index["filter"]] = 1e9
-    assert make.peak("y", threads=2).nbytes == before.nbytes
-
-
 @pytest.mark.parametrize(
     ("room", "late", "how"),
     [
@@ -95,19 +83,6 @@ def test_one_wait_does_for_readers_that_follow_each_other(make: Maker) -> None:
     make("again", "Custom", ["input", "filter"], [SMALL], cost=1e5)
     make.step.reads[make.step.index["y"]].append((make.step.index["again"], 0))
     assert added(make, make.peak("y", threads=2).nbytes) == ["more after again"]
-
-
-def test_what_began_long_ago_is_taken_for_done(make: Maker) -> None:
-    convolution(make)
-    other = Maker()
-    convolution(other)
-    step = other.step
-    last = step.index["dy"]
-    for number in range(WINDOW):
-        last = other(f"late{number}", "Custom", [step.names[last]], [0], cost=1e6)
-    step.waits[step.index["more"]].append(last)
-    assert added(make, make.peak("y", threads=2).nbytes, may_wait=["more"]) == ["more after filter"]
-    assert added(other, other.peak("y", threads=2).nbytes, may_wait=["more"]) == []
 
 
 # -- how they wait ------------------------------------------------------------------------------------------------
