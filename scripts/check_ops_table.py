@@ -22,8 +22,9 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from compat_table import __file__ as compat_table
-from measured import measured
+import keras_models
+from compat_table import KERAS
+from measured import publish
 
 ROOT = Path(__file__).parent.parent
 HEAD = """\
@@ -88,15 +89,10 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as made:
         keras = options.keras or Path(made)
         if not list(keras.glob("*.pb")):
-            asked = [sys.executable, compat_table, "--make-keras", str(keras)]
-            subprocess.run(asked, check=True, capture_output=True)
+            keras_models.make(keras, KERAS)
         paths = [*sorted(options.folder.iterdir()), *sorted(keras.glob("*.pb"))]
         rows = list(found([path for path in paths if fnmatch(path.name, options.models)], engines, options.keep))
-    text = page(rows, list(engines))
-    if options.out is None:
-        print(text, end="")
-    else:
-        options.out.write_text(text)
+    publish(HEAD, page(rows, list(engines)), options.out)
     return 0
 
 
@@ -172,7 +168,7 @@ def page(rows: Sequence[Row], engines: Sequence[str]) -> str:
     lines += list(table(rows, versions, 5))
     lines += ["", "## Not supported", "", "| model | engine | |", "|---|---|---|"]
     lines += list(table(rows, versions, 4))
-    return HEAD.replace("{measured}", measured()) + "\n".join(lines) + "\n"
+    return "\n".join(lines) + "\n"
 
 
 def agreeing(runs: Sequence[Run]) -> int:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import io
 import re
 import subprocess
 import sys
@@ -25,10 +24,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import keras_models
-from measured import measured
+from measured import called, publish
 
-from gdsurgeon.cli.main import exit_code
-from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.container.load import open_model
 from gdsurgeon.container.wanted import ALL
 from gdsurgeon.errors import GdsurgeonError
@@ -112,11 +109,7 @@ def main() -> int:
         paths = [*sorted(options.folder.iterdir()), *sorted(keras.glob("*.pb"))]
         folders = {name: stack.enter_context(unpacked(path)) for name, path in releases.items()}
         runs = [run for path in paths if fnmatch(path.name, options.models) for run in runs_of(path, releases, folders)]
-    text = page(runs)
-    if options.out is None:
-        print(text, end="")
-    else:
-        options.out.write_text(text)
+    publish(HEAD, page(runs), options.out)
     return 0 if all(run.is_right for run in runs) else 1
 
 
@@ -132,15 +125,6 @@ def runs_of(path: Path, releases: Mapping[str, str], folders: Mapping[str, str])
         run = Run(path.name, release, code, told(code, said), there)
         print(f"{run.model} {release}: {code} {run.told[:90]} | {there[:90]}", file=sys.stderr, flush=True)
         yield run
-
-
-def called(*arguments: str) -> tuple[int, str]:
-    """The exit code of a command that is run in this process, and what it says."""
-    terminal.__init__()  # type: ignore[misc]
-    errors = io.StringIO()
-    with contextlib.redirect_stderr(errors), contextlib.redirect_stdout(io.StringIO()):
-        code = exit_code(list(arguments))
-    return code, errors.getvalue()
 
 
 def told(code: int, said: str) -> str:
@@ -193,7 +177,7 @@ def page(runs: Sequence[Run]) -> str:
         "|---|---|---|---|",
     ]
     lines += [row(run, run.told, KNOWN.get(run.model, "")) for run in runs if run.code not in (0, 4)]
-    return HEAD.replace("{measured}", measured()) + "\n".join(lines) + "\n"
+    return "\n".join(lines) + "\n"
 
 
 def cell(run: Run) -> str:

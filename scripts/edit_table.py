@@ -13,8 +13,6 @@ and the script ends with 1. A quarter of an hour on two processors; TensorFlow i
 from __future__ import annotations
 
 import argparse
-import contextlib
-import io
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -25,10 +23,7 @@ from typing import NamedTuple
 import pytest
 from edit_support.choices import CHOICES
 from edit_support.model import Model
-from measured import measured
-
-from gdsurgeon.cli.main import exit_code
-from gdsurgeon.cli.terminal import terminal
+from measured import called, publish
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from support.workers import lend_workers
@@ -83,11 +78,7 @@ def main() -> int:
     with pytest.MonkeyPatch.context() as patch:
         lend_workers(patch)
         runs = [run for path in paths for run in runs_of(path, options.edits.split(","), options.timeout)]
-    text = page(runs)
-    if options.out is None:
-        print(text, end="")
-    else:
-        options.out.write_text(text)
+    publish(HEAD, page(runs), options.out)
     return 1 if any(run.code not in (None, PROVEN, REFUSED) for run in runs) else 0
 
 
@@ -107,24 +98,20 @@ def runs_of(path: Path, edits: Sequence[str], timeout: int) -> Iterator[Run]:
                     continue
                 out = ("-o", str(folder / "out.pb"), "--timeout", str(timeout))
                 code, said = called(edit, str(path), *arguments, *out)
-                said = said.replace(f"{folder}/", "").replace(f"{path.parent}/", "")
+                said = error_in(said).replace(f"{folder}/", "").replace(f"{path.parent}/", "")
                 plain = [argument.replace(f"{folder}/", "").replace(f"{path.parent}/", "") for argument in arguments]
                 print(f"{path.name}: {edit} {' '.join(plain)}: {code} {said[:100]}", file=sys.stderr, flush=True)
                 yield Run(path.name, edit, choice, plain, code, said)
 
 
-def called(*arguments: str) -> tuple[int, str]:
-    """The exit code of a command that is run in this process, and the error, if it says one."""
-    terminal.__init__()  # type: ignore[misc]
-    errors = io.StringIO()
-    with contextlib.redirect_stderr(errors), contextlib.redirect_stdout(io.StringIO()):
-        code = exit_code(list(arguments))
-    lines = errors.getvalue().splitlines()
+def error_in(said: str) -> str:
+    """Returns the error in the standard error of a command, with its first detail, on one line."""
+    lines = said.splitlines()
     at = next((i for i, line in enumerate(lines) if line.startswith("Error: ")), None)
     if at is None:
-        return code, ""
+        return ""
     details = [line.strip() for line in lines[at + 1 :] if line.startswith("  ")]
-    return code, " ".join([lines[at].removeprefix("Error: "), *details[:1]])
+    return " ".join([lines[at].removeprefix("Error: "), *details[:1]])
 
 
 def page(runs: Sequence[Run]) -> str:
@@ -141,7 +128,7 @@ def page(runs: Sequence[Run]) -> str:
     lines += [f"| {edit} | {'; '.join(CHOICES[edit])} |" for edit in edits]
     lines += listed("Refused edits", [run for run in ran if run.code == REFUSED])
     lines += listed("Other results", [run for run in ran if run.code not in (PROVEN, REFUSED)])
-    return HEAD.replace("{measured}", measured()) + "\n".join(lines) + "\n"
+    return "\n".join(lines) + "\n"
 
 
 def cell(runs: Sequence[Run]) -> str:

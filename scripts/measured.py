@@ -1,8 +1,10 @@
-"""The sentence that says on what a page of results was measured."""
+"""Parts of the scripts that write pages of results: a command run in this process, and the head of a page."""
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import io
 import os
 import platform
 import re
@@ -10,6 +12,26 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import gdsurgeon
+from gdsurgeon.cli.main import exit_code
+from gdsurgeon.cli.terminal import terminal
+
+
+def called(*arguments: str) -> tuple[int, str]:
+    """Runs a command in this process. Returns its exit code and its standard error."""
+    terminal.__init__()  # type: ignore[misc]
+    errors = io.StringIO()
+    with contextlib.redirect_stderr(errors), contextlib.redirect_stdout(io.StringIO()):
+        code = exit_code(list(arguments))
+    return code, errors.getvalue()
+
+
+def publish(head: str, body: str, out: Path | None) -> None:
+    """Writes a page to the file `out`, or prints it. In `head`, `{measured}` stands for the sentence of `measured`."""
+    text = head.replace("{measured}", measured()) + body
+    if out is None:
+        print(text, end="")
+    else:
+        out.write_text(text)
 
 
 def measured() -> str:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -20,7 +19,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import compat_table
-from measured import measured
+import keras_models
+from measured import called, publish
 
 FORMS = ("float16", "bfloat16", "int8")
 ANY = "1e30"
@@ -62,28 +62,22 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as made:
         keras = options.keras or Path(made)
         if not list(keras.glob("*.pb")):
-            making = [sys.executable, compat_table.__file__, "--make-keras", str(keras)]
-            keras.mkdir(exist_ok=True)
-            subprocess.run(making, check=True, capture_output=True)
+            keras_models.make(keras, compat_table.KERAS)
         paths = [*sorted(options.folder.iterdir()), *sorted(keras.glob("*.pb"))]
         runs = [run for path in paths for run in runs_of(path)]
-    text = page(runs)
-    if options.out is None:
-        print(text, end="")
-    else:
-        options.out.write_text(text)
+    publish(HEAD, page(runs), options.out)
     return 0 if all(run.code in (0, 4) for run in runs) else 1
 
 
 def runs_of(path: Path) -> Iterator[Run]:
     """What becomes of the model at PATH; nothing where it does not run."""
-    if compat_table.called("validate", str(path), "--samples", "1")[0]:
+    if called("validate", str(path), "--samples", "1")[0]:
         return
     for form in FORMS:
         with tempfile.TemporaryDirectory() as folder:
             out, report = f"{folder}/out.pb", f"{folder}/report.json"
             arguments = ["quantize", str(path), "--dtype", form, "-o", out, "--report", report, "--tolerance", ANY]
-            code, said = compat_table.called(*arguments)
+            code, said = called(*arguments)
             run = Run(path.name, form, code, told(code, said, report))
         print(f"{run.model} {form}: {code} {run.told}", file=sys.stderr, flush=True)
         yield run
@@ -121,7 +115,7 @@ def page(runs: Sequence[Run]) -> str:
     if failed:
         lines += ["", "## Refused models", "", "| model | form | reason |", "|---|---|---|"]
         lines += [f"| `{run.model}` | {run.form} | {compat_table.plain(run.told)} |" for run in failed]
-    return HEAD.replace("{measured}", measured()) + "\n".join(lines) + "\n"
+    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":

@@ -11,8 +11,6 @@ where that is not so. Those of Keras are made with random weights in a temporary
 from __future__ import annotations
 
 import argparse
-import contextlib
-import io
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -22,10 +20,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import keras_models
-from measured import measured
+from measured import called, publish
 
-from gdsurgeon.cli.main import exit_code
-from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.container.load import open_model
 from gdsurgeon.container.wanted import ALL
 
@@ -69,11 +65,7 @@ def main() -> int:
         more = ["--fold-bn"] if options.fold_bn else []
         found = (simplified(path, more) for path in paths)
         rows = [row for row in found if row is not None]
-    text = page(rows)
-    if options.out is None:
-        print(text, end="")
-    else:
-        options.out.write_text(text)
+    publish(HEAD, page(rows), options.out)
     faulty = [(row, fault) for row in rows if (fault := fault_of(row))]
     for row, fault in faulty:
         print(f"{row.model}: {fault}", file=sys.stderr)
@@ -92,6 +84,7 @@ def simplified(path: Path, more: Sequence[str]) -> Row | None:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / f"out{path.suffix}"
         code, said = called("simplify", str(path), "-o", str(out), "--samples", "1", "--no-v2-check", *more)
+        said = next((line.removeprefix("Error: ") for line in said.splitlines() if line.startswith("Error: ")), "")
         print(f"{path.name}: {code} {said[:100]}", file=sys.stderr, flush=True)
         after = out if code == 0 else path
         counted, sizes = (nodes(path), nodes(after)), (size(path), size(after))
@@ -109,16 +102,6 @@ def size(path: Path) -> int:
     names = ("saved_model.pb", "saved_model.pbtxt")
     found = next((path / name for name in names if (path / name).exists()), path)
     return found.stat().st_size
-
-
-def called(*arguments: str) -> tuple[int, str]:
-    """The exit code of a command that is run in this process, and the error, if it says one."""
-    terminal.__init__()  # type: ignore[misc]
-    errors = io.StringIO()
-    with contextlib.redirect_stderr(errors), contextlib.redirect_stdout(io.StringIO()):
-        code = exit_code(list(arguments))
-    lines = [line for line in errors.getvalue().splitlines() if line.startswith("Error: ")]
-    return code, lines[0].removeprefix("Error: ") if lines else ""
 
 
 def mean(ratios: Iterable[float]) -> float:
@@ -140,7 +123,7 @@ def page(rows: Sequence[Row]) -> str:
         f"{mean(r.sizes[1] / r.sizes[0] for r in some):.2f} of the bytes"
         for what, some in ((f"all {len(rows)}", rows), (f"the {len(large)} of 100 nodes or more", large))
     ]
-    return HEAD.replace("{measured}", measured()) + "\n".join(lines) + "\n\nGeometric means: " + "; ".join(told) + ".\n"
+    return "\n".join(lines) + "\n\nGeometric means: " + "; ".join(told) + ".\n"
 
 
 if __name__ == "__main__":

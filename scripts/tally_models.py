@@ -19,7 +19,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from measured import measured
+from measured import publish
 
 HEAD = """\
 # Published models
@@ -55,12 +55,7 @@ def main() -> None:
     for path in models:
         rows.append(row(path))
         print(f"{rows[-1].name}: {rows[-1].executed}, {rows[-1].compared}", file=sys.stderr)
-    text = HEAD.replace("{measured}", measured()) + "".join(line(item) for item in rows) + totals(rows)
-    if options.out is None:
-        print(text, end="")
-    else:
-        options.out.parent.mkdir(exist_ok=True)
-        options.out.write_text(text)
+    publish(HEAD, "".join(map(line, rows)) + totals(rows), options.out)
 
 
 def row(path: Path) -> Row:
