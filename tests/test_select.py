@@ -206,6 +206,17 @@ def test_constants_come_with_the_nodes_that_alone_read_them() -> None:
     assert picked(weights(), nodes=("y", "z"), constants=True) == ["bias", "y", "z"]
 
 
+def test_what_has_state_or_is_fed_is_no_constant() -> None:
+    records = [
+        const("shape", [2], INT32),
+        node("random", "RandomUniform", ["shape"], T=INT32, dtype=FLOAT, seed=1, seed2=2),
+        const("c", [1, 2]),
+        node("fed", "PlaceholderWithDefault", ["c"], dtype=FLOAT, shape=(2,)),
+        add("y", "random", "fed"),
+    ]
+    assert picked(records, nodes=("y",), constants=True) == ["y"]
+
+
 def test_constants_that_wait_for_something_selected() -> None:
     records = [placeholder("x"), identity("i", "x"), node("k", "Const", ["^i"], dtype=FLOAT, value=tensor([1])),
                add("y", "i", "k")]  # fmt: skip

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+import struct
 from pathlib import Path
 
 import pytest
-from support.bundles import SMALL, files_of
+from support.bundles import SMALL, files_of, values
 
 from gdsurgeon.checkpoint.bundle import HEADER_KEY, Bundle
 from gdsurgeon.checkpoint.open import open_checkpoint
@@ -14,6 +15,7 @@ from gdsurgeon.checkpoint.slices import slice_key
 from gdsurgeon.checkpoint.table import build_table
 from gdsurgeon.checkpoint.verify import verify
 from gdsurgeon.errors import InputError
+from gdsurgeon.ops.dtypes import FLOAT32
 from gdsurgeon.wire.messages import message
 
 ENTRY = message("tensorflow.BundleEntryProto")
@@ -46,6 +48,18 @@ def alter(key: bytes, **changes: int) -> None:
         setattr(entry, name, value)
     records[key] = entry.SerializeToString()
     Path("m.index").write_bytes(build_table(sorted(records.items())))
+
+
+def test_what_is_in_it(small: Path) -> None:
+    with open_checkpoint("m") as checkpoint:
+        assert checkpoint.keys == ["bias", "kernel", "names", "step"]
+        assert values(checkpoint) == {drawn.key: drawn.data for drawn in SMALL}
+        kernel = checkpoint.tensor("kernel")
+        assert (kernel.dtype, kernel.shape, len(kernel.parts)) == (FLOAT32, (4, 3), 2)
+        assert [part.span.source.name for part in kernel.parts] == ["m.data-00000-of-00002", "m.data-00001-of-00002"]
+        assert checkpoint.stretch("kernel", ((1, 2), (2, 1))).data() == struct.pack("<2f", 5, 8)
+        assert verify(checkpoint).faults == ()
+        assert "step" in checkpoint and "stp" not in checkpoint
 
 
 @pytest.mark.parametrize("path", ["m.index", "m.data-00001-of-00002", "m.meta", "./m"])

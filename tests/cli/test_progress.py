@@ -218,6 +218,17 @@ def test_nothing_moves_where_output_is_to_be_plain(
     assert watched == [False]
 
 
+def test_where_nobody_watches_nothing_is_drawn(screen: Screen, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = threading.Event()
+    with terminal.progress():
+        monkeypatch.setattr(terminal, "is_watched", lambda: asked.set())
+        terminal.clear()
+        terminal.tell(Event("loading"))
+        assert asked.wait(LONG_ENOUGH)
+    terminal.say("the end")
+    assert screen.shown()[-1] == "the end" and "loading" not in screen.written
+
+
 def test_nothing_is_drawn_into_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gdsurgeon.cli.terminal.sys", SimpleNamespace(stderr=io.StringIO()))
     assert not terminal.is_watched()

@@ -62,6 +62,17 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     terminal.__init__()  # type: ignore[misc]
 
 
+def test_names_one_a_line(command: Select) -> None:
+    assert command.lines("--scope", "foo/bar") == short("efgh")
+    assert command.lines() == short("abcdefgh")
+    assert command.lines("--select", "^a$", "--select", "h$", "--op", "Const", "--exclude", "foo/b$") == short("adh")
+    assert command.lines("--between", "a,foo/d=foo/bar/e,foo/bar/g") == short("ceg")
+    assert command.lines("--forward", "foo/bar/e,foo/bar/g") == short("egh")
+    assert command.lines("--backward", "foo/c", "--backward", "foo/d") == short("abcd")
+    assert command.lines("--node", "a", "--node", "foo/d") == short("ad")
+    assert command.lines("--node", "foo/bar/g", "--with-consts") == short("g")
+
+
 def test_control_edges_on_the_command_line(command: Select) -> None:
     command.put(const("a", [1]), node("w", "NoOp", ["^a"]))
     assert command.lines("--forward", "a") == ["a"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -306,6 +307,19 @@ def test_words_of_another_size_are_refused(desk: Desk) -> None:
     np.save(desk.folder / "k.npy", np.zeros(2, "V4"))
     for name in ("k", "f"):
         assert desk.run("freeze-input", "m.pb", f"{name}=@k.npy", "-o", "o.pb", "--validate", "structure").code == 4
+
+
+def test_a_variable_of_a_saved_model(desk: Desk) -> None:
+    folder: Path = meta_graphs.put(desk.folder / "sm")
+    found = one(desk, "w", model="sm")
+    assert found["value"]["first"] == [1.5, 2.5]
+    assert one(desk, "serving_default/y", model="sm")["outputs"][0]["called"] == ["ragged/r/0", "serving_default/y"]
+    assert one(desk, "serving_default/y", model="sm")["outputs"][0]["asked_for"]
+    assert desk.run("show", "sm", "w", "--save", "w.npy").code == 0
+    np.save(desk.folder / "v.npy", np.load(desk.folder / "w.npy") * 2)
+    prefix = str(folder / "variables" / "variables")
+    assert desk.run("checkpoint", prefix, "--set", "net/w=@v.npy", "-o", "two").code == 0
+    assert one(desk, "w", "--checkpoint", "two", model="sm")["value"]["first"] == [3.0, 5.0]
 
 
 def test_a_variable_that_the_checkpoint_lacks(desk: Desk) -> None:

@@ -59,6 +59,19 @@ def view(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest
     return run
 
 
+def test_a_tree_of_scopes_with_what_is_in_them(view: View) -> None:
+    assert [line.split() for line in view().out.splitlines()] == [
+        "nodes params FLOPs output".split(),
+        "model.pb 14 64 128".split(),
+        "├─ x Placeholder 1 f32[?,4]".split(),
+        "├─ net 12 64 128 f32[?,4]".split(),
+        "│ └─ first .. block_3 x 4 12 64 128 f32[?,4]".split(),
+        "│ ├─ MatMul 1 32 f32[?,4]".split(),
+        "│ └─ Act Relu 1 f32[?,4]".split(),
+        "└─ y Softmax 1 f32[?,4]".split(),
+    ]
+
+
 def test_columns_stand_below_their_heads(view: View) -> None:
     head, *lines = view().out.splitlines()
     for name, numbers in (("nodes", "14 1 12 12 1 1 1"), ("params", "64 64 64"), ("FLOPs", "128 128 128 32")):

@@ -94,6 +94,27 @@ def test_nodes_that_are_written_twice_or_elsewhere(text: str, what: str) -> None
     assert what in written(text).beside
 
 
+@pytest.mark.parametrize(
+    ("rest", "what"),
+    [
+        ("library library more unknown", "versions"),
+        ("library library more versions unknown", "doubled function f"),
+        ("library library more versions unknown", "doubled gradient of f"),
+        ("library library versions unknown", "library"),
+        ("library versions unknown", "library"),
+        ("library more more versions unknown", "library"),
+        ("library more versions versions unknown", "versions"),
+        ("library more versions (versions) unknown", "versions"),
+        ("library more unknown unknown", "versions"),
+        ("library more versions", "field 900"),
+        ("library more versions unknown unknown", "field 900"),
+        ("library more versions unknown (unknown)", "field 900"),
+    ],
+)
+def test_what_stands_beside_the_nodes_is_lost_or_written_twice(rest: str, what: str) -> None:
+    assert what in written(f"a b y z {rest}").beside
+
+
 @pytest.mark.parametrize("record", [node("y", "Neg", ["a"], T=FLOAT), with_unknown(PARTS["y"])])
 def test_an_unknown_field_of_a_node_is_lost_or_doubled(record: bytes) -> None:
     assert [*written(f"a b (y) z {REST}", y=record).altered["y"]] == ["other fields"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from support.desk import Desk
-from support.graphs import FLOAT, INT32, node, placeholder
+from support.graphs import FLOAT, INT32, node, placeholder, scalar
 from support.meta_graphs import meta_graph, put, read, saved_model
 from support.renaming import QUICK
 
@@ -114,6 +114,18 @@ def test_members_of_collections_that_go_are_told(desk: Desk) -> None:
     ran = desk.run("apply", "model", "two.gds", *QUICK, "-o", "again", "--report", "r.json")
     assert "  removed  from collections: 1 of losses" in ran.err
     assert json.loads((desk.folder / "r.json").read_text())["steps"][0]["edit"]["collections"] == {"losses": 1}
+
+
+def test_a_signature_stays_with_the_name_that_another_node_takes(desk: Desk) -> None:
+    put(desk.folder / "model")
+    desk.put("twice.pb", scalar("two", 2) + post())
+    ran = desk.run("add-postprocessing", "model", "twice.pb", *QUICK, "-o", "out")
+    assert ran.code == 0, ran.err
+    meta = read("out").meta_graphs[0]
+    assert meta.signature_def["serving_default"].outputs["y"].name == "y:0"
+    served = {node.name: node for node in meta.graph_def.node}
+    was = served[served["y"].input[0]]
+    assert (was.op, list(was.input), list(served["y"].input)) == ("Mul", ["x", "w/read"], [was.name, "two"])
 
 
 def post() -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,19 @@ def model(desk: Desk) -> dict[str, bytes | str]:
     """The files of the desk, with a model."""
     put(desk.folder / "model")
     return desk.files()
+
+
+def test_a_new_folder(desk: Desk, model: dict[str, bytes | str]) -> None:
+    (desk.folder / "model").chmod(0o750)
+    assert desk.run(*RENAME, "-o", "out").code == 0
+    assert below(desk.files(), "model") == model
+    check_edited(desk.folder / "out", model)
+    assert desk.temporary_files() == []
+    assert stat.S_IMODE((desk.folder / "out").stat().st_mode) == 0o750
+    shard = "variables/variables.data-00000-of-00001"
+    assert (desk.folder / "out" / shard).samefile(desk.folder / "model" / shard)
+    assert desk.run("rename", "model/saved_model.pb", "x=pixels", *QUICK, "-o", "another").code == 0
+    check_edited(desk.folder / "another", model)
 
 
 def test_the_default_is_beside_the_model(desk: Desk, model: dict[str, bytes | str]) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.desk import Desk, Ran, check_said
+from support.desk import Desk, Ran, check_error, check_said
 from support.hostile import PLAIN
 from support.meta_graphs import meta_graph, put, saved_model
 from support.renaming import QUICK
@@ -54,6 +54,22 @@ def model(desk: Desk) -> Path:
 def named(data: bytes) -> set[str]:
     """The nodes in a saved_model.pb."""
     return {node.name for node in type(saved_model()).FromString(data).meta_graphs[0].graph_def.node}
+
+
+@pytest.mark.parametrize("root", [".", "model", "some/where"])
+def test_in_and_out(desk: Desk, model: Path, root: str) -> None:
+    before = desk.files()
+    ran = desk.run(*RENAME, data=tarred(model, root))
+    if "/" in root:  # neither its content nor one folder with it
+        check_error(ran.error, "wrong-format", {"file": "<stdin>", "found": ["some"]})
+        return
+    assert ran.code == 0, ran.err
+    found = members(ran.out)
+    assert found.keys() == FILES
+    assert "pixels" in named(found["saved_model.pb"])
+    assert all(data == before[f"model/{name}"] for name, data in found.items() if name != "saved_model.pb")
+    assert desk.files() == before
+    assert desk.temporary_files() == []
 
 
 def test_from_folder_to_folder(desk: Desk, model: Path) -> None:

@@ -53,6 +53,20 @@ def test_an_input_of_the_same_name_and_another_dtype_is_that_input() -> None:
     assert pairs(a, b) == {"x": "x", "y": "y"}
 
 
+def test_equal_constants_are_told_apart_by_who_reads_them_and_not_by_name() -> None:
+    a = graph(
+        placeholder("x"), *layer("a", "x", [0, 0]), node("n", "Neg", ["a/relu"], T=FLOAT), *layer("b", "n", [0, 0])
+    )
+    b = graph(
+        placeholder("x"),
+        *layer("b", "x", [0, 0]),
+        node("n", "Neg", ["b/relu"], T=FLOAT),
+        *layer("a", "n", [0, 0]),
+    )
+    found = pairs(a, b)
+    assert (found["a/w"], found["b/w"]) == ("b/w", "a/w")
+
+
 def test_what_passes_a_constant_on_comes_and_goes() -> None:
     a = graph(placeholder("x"), scalar("c", 2), identity("c/read", "c"), add("y", "x", "c/read"))
     b = graph(placeholder("x"), scalar("c", 2), add("y", "x", "c"))

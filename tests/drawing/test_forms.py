@@ -59,6 +59,22 @@ def edges(found: Outlines, depth: int) -> list[tuple[str, str, str, int]]:
     return sorted(out)
 
 
+def test_edges_connect_what_is_seen() -> None:
+    assert edges(net(), 1) == [
+        ("net", "y", "f32[?,4]", 1),
+        ("x", "net", "f32[?,4]", 1),
+        ("x", "y", "f32[?,4]", 1),
+    ]
+    assert [edge[:2] for edge in edges(net(), 3)] == [
+        ("net", "y"),
+        ("net/a", "net/b"),
+        ("net/a/MatMul", "net/a/Relu"),
+        ("net/b/MatMul", "net/b/Relu"),
+        ("x", "net"),
+        ("x", "y"),
+    ]
+
+
 def test_several_tensors_are_one_edge_and_an_order_is_dashed() -> None:
     split = node("s", "Split", ["axis", "x"], T=FLOAT, num_split=2)
     records = [placeholder("x", shape=(2, 4)), const("axis", [0], graphs.INT32, shape=[]), split]

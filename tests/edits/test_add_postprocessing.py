@@ -1,17 +1,19 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 from support import graphs
 from support.desk import Desk
-from support.expecting import refused
+from support.expecting import expect, refused
 from support.graphs import FLOAT, INT32, add, const, graph, identity, inputs, node, placeholder
 from support.meta_graphs import put, serving
 
 from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.edits.add_postprocessing import add_postprocessing
+from gdsurgeon.edits.claims import SameGiven
 from gdsurgeon.edits.parts import Mapped
 from gdsurgeon.errors import GdsurgeonError
 from gdsurgeon.graph.graph import Graph
@@ -30,6 +32,29 @@ def post(*more: bytes, trailer: bytes = graphs.versions(27)) -> Graph:
 def sound(found: Graph) -> None:
     findings = check(from_bytes(graphs.written(found)))
     assert (findings.faults, findings.reordered, findings.dangling_colocations) == ([], [], [])
+
+
+def test_the_result_is_served_under_the_old_name(tmp_path: Path) -> None:
+    found, part = model(identity("inside", "logits"), node("n", "NoOp", ["^logits"])), post()
+    part.save(str(tmp_path / "post.pb"))
+    result = expect(
+        found,
+        lambda g: add_postprocessing(g, part),
+        [
+            placeholder("x", FLOAT, (2,)), const("w", [1, 2]), add("logits_raw", "x", "w"),
+            identity("inside", "logits_raw"), node("n", "NoOp", ["^logits_raw"]),
+            node("logits", "Softmax", ["logits_raw"], T=FLOAT),
+        ],
+        command=f"add-postprocessing {tmp_path / 'post.pb'}",
+    )  # fmt: skip
+    assert result.intent.renamed == {"logits": "logits_raw"}
+    assert result.intent.added == ["logits"]
+    assert [note.as_json() for note in result.notes] == [{"code": "renamed", "name": "logits", "found": "logits_raw"}]
+    (claim,) = result.claims
+    assert isinstance(claim, SameGiven) and claim.outputs == (("logits", "logits_raw"),)
+    (added,) = claim.parts
+    assert added.inputs == {"logits": "logits_raw"} and added.outputs == (("logits_postprocessed", "logits"),)
+    assert not part.is_changed
 
 
 def test_a_raw_name_that_is_taken_is_made_unique() -> None:

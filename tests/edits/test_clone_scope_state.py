@@ -80,6 +80,18 @@ def half(*names: str) -> Graph:
     return from_bytes(graphs.written(found))
 
 
+@pytest.mark.parametrize(
+    ("names", "facts"),
+    [
+        (["Enter", "Merge", "Switch", "i"], {"node": "half/Merge", "input": "w/NextIteration"}),
+        (["Merge"], {"node": "half/Merge"}),
+        (["NextIteration"], {"node": "half/NextIteration"}),
+    ],
+)
+def test_half_a_loop_is_refused(names: list[str], facts: dict[str, str]) -> None:
+    refused(half(*names), "crosses-loop", partial(clone_scope, source="half", target="t"), loop="w", **facts)
+
+
 def test_what_is_computed_in_a_loop_is_cloned() -> None:
     found = half("two", "double", "plus")
     clone_scope(found, "half", "t")

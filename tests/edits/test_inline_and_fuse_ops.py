@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from support import graphs
 from support.drawing import pick_some
 from support.expecting import sound
+from support.fusing import chain, split
 from support.graphs import X, graph, graph_bytes, neg
 from support.inlining import functions_of
 from support.random_records import conditionals, dags
@@ -28,6 +29,28 @@ from gdsurgeon.select import Selection
 
 def as_dict(what: Graph | bytes) -> dict[str, Any]:
     return {n.name: n for n in graphs.parsed(what).node}
+
+
+@pytest.mark.parametrize(
+    ("records", "chosen"),
+    [
+        (chain(), ["sum", "neg", "mul"]),
+        (chain(), ["one", "sum", "neg", "mul"]),
+        (chain(), ["neg"]),
+        (split(), ["axis", "s", "sum"]),
+        (split(), ["s"]),
+        (graphs.g8(), ["foo/bar/f", "foo/bar/g"]),
+        (graphs.g8(), ["foo/c"]),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value[0], str) else "",
+)
+def test_fusing_and_inlining_gives_the_same_graph_back(records: list[bytes], chosen: list[str]) -> None:
+    found = graph(*records)
+    fuse_ops(found, Selection(nodes=tuple(chosen)), "call")
+    for again in (found, from_bytes(graphs.written(found))):
+        inline(again, keep_names=True)
+        assert as_dict(again) == as_dict(graphs.graph_bytes(*records))
+        assert functions_of(again) == []
 
 
 def test_fusing_and_inlining_keeps_the_names_of_outputs() -> None:

@@ -339,6 +339,17 @@ class TestFixBatch:
         assert result.intent.rewired == [Rewired("flat", 1, "shape", "shape_1")]
         assert result.intent.changed == ["x"]
 
+    def test_reshapes_that_share_a_constant_share_the_new_one(self) -> None:
+        records = [placeholder("x", FLOAT, (1, 12)), const("s", [1, -1, 3], INT32), const("t", [1, -1], INT32),
+                   reshape("a", "x", "s"), reshape("b", "a", "t"), reshape("c", "b", "s"), reshape("d", "c", "t"),
+                   const("six", [1, 6], INT32), const("begin", [0, 0], INT32),
+                   node("half", "Slice", ["d", "begin", "six"], T=FLOAT, Index=INT32)]  # fmt: skip
+        found = graph(*records[:-3])
+        result = edited(found, "x", (-1, 12), fix_batch=True)
+        assert result.intent.changed == ["x", "s", "t"]
+        assert graphs.attrs(found, "s")["value"] == attr_value(tensor([-1, 4, 3], INT32))
+        assert graphs.attrs(found, "t")["value"] == attr_value(tensor([-1, 12], INT32))
+
     def test_a_shape_that_is_computed_from_constants(self) -> None:
         records = classifier()
         records[4] = node("shape", "Pack", ["one", "twelve"], T=INT32, N=2, axis=0)

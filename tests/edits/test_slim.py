@@ -55,6 +55,17 @@ def test_one_signature(desk: Desk, model: Path) -> None:
     assert "w/initial" not in {node.name for node in meta.graph_def.node}
 
 
+def test_a_meta_graph_becomes_a_saved_model(desk: Desk, model: Path) -> None:
+    data = meta_graph(tags=()).SerializeToString()
+    desk.put("model.ckpt.meta", data)
+    for path in (model / "variables").iterdir():
+        shutil.copy(path, desk.folder / path.name.replace("variables", "model.ckpt"))
+    ran = desk.run("slim", "model.ckpt.meta", "-o", "out", *QUICK)
+    assert ran.code == 0, ran.err
+    assert list(read("out").meta_graphs[0].meta_info_def.tags) == ["serve"]
+    assert keys("out") == ["net/w"]
+
+
 def test_refused(desk: Desk, model: Path) -> None:
     tail = ("-o", "out", *QUICK)
     desk.refused(4, "wrong-format", "slim", str(FIXTURES / "classifier.pb"), *tail)

@@ -31,6 +31,34 @@ from gdsurgeon.wire.write import ChunkSource
 CLASSIFIER = str(FIXTURES / "classifier.pb")
 
 
+def saved(desk: Desk, *words: str) -> object:
+    """What to-savedmodel makes of the classifier with these words."""
+    ran = desk.run("to-savedmodel", CLASSIFIER, *words, "-o", "out", "--validate", "structure")
+    assert ran.code == 0, ran.err
+    return message("tensorflow.SavedModel").FromString((desk.folder / "out" / "saved_model.pb").read_bytes())
+
+
+@pytest.mark.parametrize(
+    ("words", "served"),
+    [
+        ([], {"serving_default": ({"image": "image"}, {"classes": "classes"})}),
+        (
+            ["--inputs=picture=image", "--outputs=scores=probabilities", "--inputs=b:x=image", "--outputs=b:y=classes"],
+            {
+                "b": ({"x": "image"}, {"y": "classes"}),
+                "serving_default": ({"picture": "image"}, {"scores": "probabilities"}),
+            },
+        ),
+    ],
+)
+def test_it_is_read_again_as_it_was_meant(desk: Desk, words: list[str], served: dict[str, Any]) -> None:
+    """Without names it serves all inputs and outputs."""
+    saved(desk, *words)
+    serving = gds.load(str(desk.folder / "out")).serving
+    assert serving is not None
+    assert {key: (dict(each.inputs), dict(each.outputs)) for key, each in serving.called.items()} == served
+
+
 def test_what_a_loader_runs_and_feeds_first(desk: Desk) -> None:
     (desk.folder / "words.txt").write_text("a\nb\n")
     graph = gds.load(str(FIXTURES / "tiny.pbtxt"))

@@ -94,6 +94,24 @@ def merged(
     return plan_function_merge(graph_.functions, other.functions).apply(graph_.functions), graph_
 
 
+@pytest.mark.parametrize(
+    ("ours", "theirs", "expected"),
+    [
+        ([function("A", BODY)], [function("A", BODY)], {}),
+        # A new name avoids those of the other library.
+        ([function("A", BODY)], [function("A", OTHER), function("A_1", OTHER)], {"A": "A_2"}),
+        # Callers that call each other end.
+        ([calling("A", "B"), calling("B", "A")], [calling("A", "B"), function("B", OTHER)], {"A": "A_1", "B": "B_1"}),
+    ],
+)
+def test_functions_that_are_unequal_are_renamed(
+    ours: list[object], theirs: list[object], expected: dict[str, str]
+) -> None:
+    renamed, graph_ = merged(ours, theirs)
+    assert renamed == expected
+    assert graph_.is_changed == bool(expected)
+
+
 def test_unequal_functions_get_a_new_name() -> None:
     renamed, graph_ = merged([function("A", BODY), function("A_1", BODY)], [function("A", OTHER), function("B", BODY)])
     assert renamed == {"A": "A_2"}
@@ -167,6 +185,10 @@ def library_bodies(what: Graph | bytes) -> list[list[bytes]]:
     return out
 
 
+def gradient_pairs(found: Graph) -> list[tuple[str, str]]:
+    return [(g.function_name, g.gradient_func) for g in graphs.parsed(found).library.gradient]
+
+
 TWO_FIELDS = [
     library(function("A", BODY), function("B", BODY), gradients={"A": "B"}),
     library(function("C", BODY), function("D", BODY), gradients={"C": "D", "D": "A"}),
@@ -180,6 +202,37 @@ def test_a_function_that_is_replaced_by_itself_is_the_same_message() -> None:
     copy.CopyFrom(found.functions.get("A"))
     found.functions.replace(copy)
     assert graphs.parsed(found) == before
+
+
+@pytest.mark.parametrize(
+    ("names_", "functions", "pairs"),
+    [
+        (["A"], "BCD", [("C", "D")]),
+        (["B"], "ACD", [("C", "D"), ("D", "A")]),
+        (["C"], "ABD", [("A", "B"), ("D", "A")]),
+        (["A", "C"], "BD", []),
+        (["A", "B"], "CD", [("C", "D")]),
+        (["C", "D"], "AB", [("A", "B")]),
+        (["A", "B", "C", "D"], "", []),
+        ([], "ABCD", [("A", "B"), ("C", "D"), ("D", "A")]),
+        (["Z"], "ABCD", [("A", "B"), ("C", "D"), ("D", "A")]),
+    ],
+)
+def test_removed_functions_go_with_their_gradients(
+    names_: list[str], functions: str, pairs: list[tuple[str, str]]
+) -> None:
+    found = with_library(*TWO_FIELDS)
+    old = {f.signature.name: body for field in TWO_FIELDS for body, f in named_bodies(field)}
+    found.functions.remove(names_)
+    assert names(found.functions) == list(functions)
+    assert [(g.function_name, g.gradient_func) for g in found.functions.gradients()] == pairs
+    parsed = graphs.parsed(found)
+    assert [f.signature.name for f in parsed.library.function] == list(functions)
+    assert gradient_pairs(found) == pairs
+    assert [b for field in library_bodies(found) for b in field] == [old[name] for name in functions]
+    assert [n.name for n in parsed.node] == ["c"]
+    assert functions or graphs.written(found) == const("c", [1])  # a library that is emptied goes
+    assert all(name not in found.functions and found.functions.get(name) is None for name in names_)
 
 
 def named_bodies(field: bytes) -> list[tuple[bytes, Any]]:

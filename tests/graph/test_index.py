@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import graphs
 from support.desk import check_error
-from support.graphs import add, const, identity, node, random_graphs
+from support.graphs import FLOAT, add, const, identity, node, random_graphs
 
 from gdsurgeon.analysis.queries.op_usage import op_counts
 from gdsurgeon.errors import InputError
@@ -188,6 +188,20 @@ def test_records_by_many_names(make: Any) -> None:
     with pytest.raises(InputError) as caught:
         twice.records(["b", "a"])
     check_error(caught.value, "ambiguous-name", {"node": "a"})
+
+
+def test_an_input_goes_to_the_node_that_its_spelling_means_and_not_to_one_that_is_named_so() -> None:
+    data = graphs.graph_bytes(
+        const("value", [1, 2]),
+        const("axis", [0], graphs.INT32, ()),
+        node("s", "Split", ["axis", "value"], T=FLOAT, num_split=2),
+        const("s:1", [7]),
+        identity("y", "s:1"),
+    )
+    graph = by_table(data)
+    assert [o.node.name for o in graph["y"].inputs] == ["s"]
+    assert [user.name for user in graph.users(graph["s"])] == ["y"]
+    assert graph.users(graph.base_node("s:1")) == []
 
 
 def test_a_graph_may_have_very_many_different_ops() -> None:

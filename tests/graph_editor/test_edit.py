@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from support import graphs
 from support.graph_editor_running import Eight, refused, sound
-from support.graphs import INT32, add, const, graph, identity, node
+from support.graphs import FLOAT, INT32, add, const, graph, identity, node, placeholder
 
 from gdsurgeon import graph_editor as ge
+from gdsurgeon.analysis.shapes.stated import stated_shape
 from gdsurgeon.graph.node import Output
 
 
@@ -33,6 +34,21 @@ def test_detaching_with_the_control_edges() -> None:
         "h": ["foo/bar/f", "foo/bar/g"],
     }
     assert sound(found.graph)
+
+
+def test_a_placeholder_is_of_the_dtype_and_the_shape_of_its_tensor() -> None:
+    """As the graph states the shape, or as it follows from what the graph states."""
+    found = graph(
+        const("w", [1, 2, 3], INT32), placeholder("p", FLOAT, (-1, 3)), placeholder("u", FLOAT, None),
+        identity("a", "w", kind=INT32), identity("b", "p"), identity("c", "u"), identity("d", "b"),
+    )  # fmt: skip
+    _, inputs = ge.detach_inputs([found[name] for name in "abcd"])
+    assert names(inputs) == ["geph__w_0", "geph__p_0", "geph__u_0"]
+    assert [(t.dtype, stated_shape(t)) for t in inputs] == [(3, (3,)), (1, (-1, 3)), (1, None)]
+    assert graphs.attrs(found, "geph__u_0")["shape"].shape.unknown_rank
+    _, [inferred] = ge.detach_inputs(found["d"])
+    assert (inferred.name, stated_shape(inferred)) == ("geph__b_0", (-1, 3))
+    assert sound(found)
 
 
 def test_there_is_one_placeholder_for_each_tensor_however_often_it_is_read() -> None:

@@ -22,6 +22,29 @@ def test_one_matcher_under_three_names() -> None:
 @pytest.mark.parametrize(
     "pattern",
     [
+        matcher("^.*/f$"),
+        matcher(re.compile("f$")),
+        matcher(True),
+        matcher(op_type("AddV2")),
+        matcher("^.*/f$").input_ops("^.*/c$", "^.*/d$"),
+        matcher("^.*/f$").input_ops(True, "^.*/d$"),
+        matcher("^.*/f$").input_ops(None, "^.*/d$"),
+        matcher("^.*/f$").input_ops(op_type(("Add", "AddV2")), op_type("Const")),
+        matcher("f$").input_ops("/c$", "/d$").output_ops(matcher("/h$").control_input_ops("/c$")),
+        matcher("f$").input_ops("/c$", "/d$").output_ops(matcher("/h$").control_input_ops("/c$").output_ops([])),
+        matcher("f$").output_ops(None),
+        matcher("f$").output_ops([None]),
+        matcher("f$").control_input_ops(),
+        matcher("f$").input_ops(matcher("c$").input_ops("^a$", "b$"), None),
+    ],
+)
+def test_what_matches(pattern: ge.OpMatcher) -> None:
+    assert pattern(Eight()["f"])
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
         matcher("^f$"),
         matcher(op_type("Const")),
         matcher("f$").input_ops("/d$", "/c$"),

@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import graphs
 from support.drawing import pick_some
-from support.graph_editor_running import clone, refused, sound
+from support.graph_editor_running import Eight, clone, refused, sound
 from support.graphs import FLOAT, INT32, add, const, graph, identity, node, scalar
 from support.running import run
 from support.v1_control_flow import cond
 
+import gdsurgeon as gds
 from gdsurgeon import graph_editor as ge
 from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.graph import Graph
@@ -222,6 +223,18 @@ def test_a_function_of_the_node_def_may_change_its_op_and_its_name() -> None:
 # Inputs.
 
 
+def test_an_input_becomes_one_placeholder_and_a_hidden_one_stays() -> None:
+    found = Eight()
+    view, info = ge.copy(ge.sgv(found["f"], found["g"]).remap_inputs([0]), dst_scope="x")
+    after = graphs.inputs(found.graph)
+    assert after["x/foo/bar/f"] == ["x/geph__c_0", "foo/d"]
+    assert after["x/foo/bar/g"] == ["x/geph__c_0", "a"]
+    assert [t.name for t in view.inputs] == ["x/geph__c_0"]
+    assert [t.name for t in view.outputs] == ["x/foo/bar/f", "x/foo/bar/g"]
+    assert info.transformed(found["c"].output).name == "x/geph__c_0"
+    assert sound(found.graph)
+
+
 @pytest.mark.parametrize("elsewhere", [False, True])
 def test_no_placeholder_stands_for_what_has_no_known_type(elsewhere: bool) -> None:
     found = graph(const("a", [1]), node("m", "MyOp", ["a"]), identity("y", "m"), identity("z", "y"))
@@ -403,3 +416,15 @@ def test_a_copied_variable_without_a_shared_name_is_a_variable_of_its_own(elsewh
     empty = ge.empty_graph(target)
     ge.copy(graph(*variable("a", 1)), empty)
     assert graphs.attrs(empty, "a")["shared_name"].s == b""
+
+
+def test_weights_are_copied_to_another_graph_by_span(tmp_path: Any) -> None:
+    path = tmp_path / "model.pb"
+    path.write_bytes(graphs.graph_bytes(const("w", [1.0] * 1000), identity("y", "w")))
+    found = gds.load(str(path))
+    target = ge.empty_graph(found)
+    ge.copy(found, target, "x")
+    target.save(str(tmp_path / "copied.pb"))
+    copied = gds.load(str(tmp_path / "copied.pb"))
+    assert graphs.inputs(copied) == {"x/w": [], "x/y": ["x/w"]}
+    assert graphs.attrs(copied, "x/w") == graphs.attrs(found, "w")

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gdsurgeon.ops.dtypes import NUMBERS
 from gdsurgeon.runtime import compare as module
 from gdsurgeon.runtime.compare import Comparison, compare
-from gdsurgeon.runtime.tensor import from_numpy
+from gdsurgeon.runtime.tensor import Tensor, from_numpy
 
 
 def both(x: Any, y: Any, dtype: Any = np.float32, **tolerance: float) -> Comparison:
@@ -95,6 +96,29 @@ def test_strings() -> None:
     found = both(["a", "b"], ["a", "c"], object)
     assert found == Comparison(False, False, None, None, None, 1, 2, None)
     assert both(["a"], ["a"], object).equal
+
+
+def test_complex_and_half_and_small() -> None:
+    assert both([1 + 1j], [1 + 4j], np.complex64, atol=3).max_abs == pytest.approx(3)
+    assert both([1, 2], [1, 2.5], np.float16).max_abs == 0.5
+    pytest.importorskip("ml_dtypes")
+    one, two = (Tensor(NUMBERS["bfloat16"], (1,), word) for word in (b"\x80\x3f", b"\x00\x40"))
+    assert compare(one, two).max_abs == 1.0
+    a, b = (Tensor(NUMBERS["int4"], (1,), word) for word in (b"\x01", b"\x07"))
+    assert compare(a, b).max_abs == 6.0
+    a, b = (Tensor(NUMBERS["qint8"], (1,), word) for word in (b"\x80", b"\x7f"))
+    assert compare(a, b).max_abs == 255.0
+
+
+def test_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_BLOCK", 7)
+    monkeypatch.setattr(module, "_ELEMENTS", 7)
+    x = np.arange(100, dtype=np.float32)
+    y = x.copy()
+    y[[3, 50, 99]] += [1, 2, 3]
+    found = both(x, y)
+    assert found.differing == 3 and found.max_abs == 3.0
+    assert both(x, x.copy()).equal
 
 
 def test_the_largest_of_all_elements_is_told_where_some_differ() -> None:

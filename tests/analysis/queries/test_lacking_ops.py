@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from support.graphs import FLOAT, add, graph, identity, node, placeholder
+from support.graphs import FLOAT, add, dtypes, func, function, graph, identity, library, node, placeholder
 
 from gdsurgeon.analysis.queries.lacking_ops import MOST_PLACES, Place, lacking_ops
 from gdsurgeon.ops.engines import Engine
@@ -24,6 +24,18 @@ def test_what_is_lacking_comes_with_its_nodes_the_most_frequent_first() -> None:
         ("Identity", 2, False), ("Abs", 1, False), ("Erf", 1, True),
     ]  # fmt: skip
     assert found[0].first == [Place("", "a"), Place("", "b")]
+
+
+def test_functions_count_where_they_are_used() -> None:
+    """Those that others use, too, and those that are called by their names; none that nobody uses."""
+    inner = function("Inner", node("y", "Neg", ["x"], T=FLOAT))
+    outer = function("Outer", node("y", "Inner", ["x"]), node("w", "Abs", ["x"], T=FLOAT))
+    idle = function("Idle", node("y", "Tanh", ["x"], T=FLOAT))
+    call = node("call", "PartitionedCall", ["x"], f=func("Outer"), Tin=dtypes(FLOAT), Tout=dtypes(FLOAT))
+    found = lacking_ops(graph(X, call, trailer=library(inner, outer, idle)), ENGINE)
+    assert {each.op: each.first for each in found.lacking} == {
+        "Neg": [Place("Inner", "y")], "Abs": [Place("Outer", "w")],
+    }  # fmt: skip
 
 
 def test_an_edited_graph_is_looked_at_as_it_is_now() -> None:

@@ -186,6 +186,18 @@ def test_with_much_room_nothing_is_computed_again(found: ForwardPass) -> None:
     assert all(found.step.costs[number] == 0 for number in made.originals.values())
 
 
+def test_a_cut_spares_no_more_than_what_was_counted() -> None:
+    """f6 need not run again in any case, so that keeping its output makes up for nothing."""
+    needed = [number in (3, 7) for number in range(8)]
+    sizes = [5 * KIB if number == 3 else KIB for number in range(8)]
+    found = chain(sizes, [float(number in (3, 6)) for number in range(8)], (), needed)
+    table = table_of(found)
+    assert table.time[0, table.cuts.index(6) + 1] == 1.0  # f3
+    cuts = least_time(table, 1e12)
+    assert cuts is not None
+    assert recomputed(found, cuts.positions, cuts.kept_segments, "again").cost == 0
+
+
 @given(forward_passes(6))
 def test_least_time_is_not_slower_than_any_choice_of_segments(found: ForwardPass) -> None:
     """Up to the steps in which it tells apart what is kept: they cost it a few levels' room at the most."""
