@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -100,7 +101,7 @@ class Workshop:
         path = os.path.join(self.folder, model.file)
         if not os.path.exists(path):
             self.say(f"generating {model.file}")
-            script = "generate_keras.py" if model.kind in KERAS else "generate.py"
+            script = "generate_with_tensorflow.py" if model.kind in KERAS else "generate.py"
             unfinished = f"{path}.part"
             self.runner.run((sys.executable, helper(script), model.kind, str(model.size), unfinished))
             os.replace(unfinished, path)
@@ -374,10 +375,105 @@ def growth_row(shop: Workshop, name: str, middle: Model, large: Model, unit: str
     return Row(name, f"growth from {middle} to {large}", contenders, growth)
 
 
+VARIABLES = os.path.join("variables", "variables.data-00000-of-00001")
+COPY = 'cp "$1" "$2" && sync "$2"'
+
+
+def folder_of(shop: Workshop, kind: str, size: int = 0) -> str:
+    """The folder of a SavedModel of KIND. Raises Failed where it cannot be made."""
+    folder = os.path.join(shop.folder, f"{kind}_{size}")
+    if not os.path.exists(folder):
+        shop.say(f"generating {os.path.basename(folder)}")
+        unfinished = f"{folder}.part"
+        shop.runner.run((sys.executable, helper("generate_with_tensorflow.py"), f"saved-{kind}", str(size), unfinished))
+        os.replace(unfinished, folder)
+    return folder
+
+
+def freeze_row(shop: Workshop, name: str, kind: str, size: int) -> Row:
+    """Variables to constants, from file to file, against a copy of the variables and TensorFlow's own tool."""
+    folder, out = folder_of(shop, kind, size), shop.output
+    command = (*shop.gdsurgeon, "freeze", folder, "-o", out, "--validate", "structure")
+    copy = Contender(CP, ("sh", "-c", COPY, "sh", os.path.join(folder, VARIABLES), out), "and sync", output=out)
+    peer = (sys.executable, helper("peers.py"), f"freeze-{kind}", folder, out, "y", "y")
+    own = "freeze_graph" if kind == "tf1" else "convert_variables_to_constants_v2"
+    contenders = [
+        Contender(GDSURGEON, command, output=out),
+        copy,
+        Contender(TENSORFLOW, peer, own, output=out, slow=True),
+    ]
+    kinds = {"tf1": "TensorFlow 1", "tf2": "TensorFlow 2"}
+    work = f"freeze a SavedModel of {kinds[kind]} with {size // MB:,} MB of variables, --validate structure"
+    return Row(name, work, contenders, Target(times=2.5, peer=copy.label, megabytes=60))
+
+
+def rename_saved_row(shop: Workshop, size: int) -> Row:
+    """An edit beside a large checkpoint, which is linked."""
+    folder, out = folder_of(shop, "tf2", size), os.path.join(shop.folder, "renamed")
+    rename = (*shop.gdsurgeon, "rename", folder, "serving_default_x=input", "-o", out, "--validate", "structure")
+    copy = Contender(CP, ("cp", "-r", folder, out), output=out)
+    work = f"rename in a SavedModel with {size // MB:,} MB of variables, --validate structure"
+    return Row("rename-saved", work, [Contender(GDSURGEON, rename, output=out), copy], Target(seconds=0.3))
+
+
+def inspect_saved_row(shop: Workshop) -> Row:
+    folder = folder_of(shop, "keras")
+    show = (beside_python("saved_model_cli"), "show", "--dir", folder, "--all")
+    contenders = [
+        Contender(GDSURGEON, (*shop.gdsurgeon, "inspect", folder)),
+        Contender(TENSORFLOW, show, "saved_model_cli show", slow=True),
+    ]
+    return Row("inspect-saved", "inspect Keras' MobileNetV2, exported", contenders, Target(seconds=0.4))
+
+
+STEPS_IN_FRONT = (
+    "decode-image(channels=3) | resize(224,224, like=tf1) | normalize(mean=[123.7,116.8,103.9], std=[58.4,57.1,57.4])"
+)
+FIRST_LAYER = "densenet169_1/conv1"
+TEN_EDITS = (
+    "rename image=picture Identity=logits",
+    "set-shape picture=1,224,224,3",
+    f"add-preprocessing --at picture --steps '{STEPS_IN_FRONT}'",
+    "rename picture=jpeg",
+    "add-postprocessing --at logits --steps 'top-k(5)'",
+    f"freeze-input {FIRST_LAYER}_bn_1/batchnorm/add/y=0.00001",
+    f"control-edges --add logits=^{FIRST_LAYER}_relu_1/Relu",
+    "set-device --assign /cpu:0 --op Relu",
+    f"remove --node {FIRST_LAYER}_conv_1/convolution/ReadVariableOp --bypass",
+    f"rename {FIRST_LAYER}_relu_1/Relu=first",
+)
+"""What is done to a frozen model before it is served."""
+SLOWEST_EDITS = (
+    ("set-shape", "image=1,224,224,3"),
+    ("add-preprocessing", "--at", "image", "--steps", STEPS_IN_FRONT),
+    ("add-postprocessing", "--at", "Identity", "--steps", "top-k(5)"),
+    ("freeze-input", f"{FIRST_LAYER}_bn_1/batchnorm/add/y=0.00001"),
+)
+"""Of these lines those that take longest, each of them alone on the model as it is."""
+
+
+def apply_row(shop: Workshop, model: Model) -> Row:
+    """Ten edits of MODEL with one proof; each command of the pipe proves what it has made."""
+    path, script = shop.path(model), os.path.join(shop.folder, "ten.gds")
+    with open(script, "w", encoding="utf-8") as file:
+        file.write("\n".join(TEN_EDITS))
+    calls = [(name, "-", *words) for name, *words in map(shlex.split, TEN_EDITS)]
+    piped = " | ".join(shlex.join((*shop.gdsurgeon, *call, "-o", "-")) for call in calls)
+    contenders = [
+        Contender(GDSURGEON, (*shop.gdsurgeon, "apply", path, script, "-o", shop.output)),
+        *(
+            Contender(GDSURGEON, (*shop.gdsurgeon, name, path, *words, "-o", shop.output), f"alone: {name}")
+            for name, *words in SLOWEST_EDITS
+        ),
+        Contender(GDSURGEON, ("sh", "-c", f'< "$1" {piped} > "$2"', "sh", path, shop.output), "in a pipe", slow=True),
+    ]
+    size = os.path.getsize(path) // 1_000_000
+    work = f"ten edits, proven at once, {model} ({size} MB)"
+    return Row("apply-ten", work, contenders, Target(times=1.3, peer=f"{GDSURGEON} alone"))
+
+
 def row_makers(shop: Workshop, sizes: Sizes, with_import: bool) -> dict[str, Callable[[], Row]]:
     """Every row by name, in the order of the table; a row makes its models when it is called for."""
-    from bench_support import saved_models, ten_edits
-
     big, medium = Model("big", sizes.big), Model("medium", sizes.medium)
     chain, short_chain = Model("chain", sizes.chain), Model("chain", sizes.short_chain)
     mobilenet, resnet, densenet = map(Model, KERAS)
@@ -394,15 +490,15 @@ def row_makers(shop: Workshop, sizes: Sizes, with_import: bool) -> dict[str, Cal
         "structure-chain": lambda: structure_row(shop, "structure-chain", chain, Target(seconds=3.0)),
         "help": lambda: help_row(shop),
         "list-checkpoint": lambda: checkpoint_row(shop, sizes.checkpoint),
-        "freeze-tf1": lambda: saved_models.freeze_row(shop, "freeze-tf1", "tf1", sizes.checkpoint),
-        "freeze-tf2": lambda: saved_models.freeze_row(shop, "freeze-tf2", "tf2", sizes.checkpoint),
-        "rename-saved": lambda: saved_models.rename_row(shop, sizes.checkpoint),
-        "inspect-saved": lambda: saved_models.inspect_row(shop),
+        "freeze-tf1": lambda: freeze_row(shop, "freeze-tf1", "tf1", sizes.checkpoint),
+        "freeze-tf2": lambda: freeze_row(shop, "freeze-tf2", "tf2", sizes.checkpoint),
+        "rename-saved": lambda: rename_saved_row(shop, sizes.checkpoint),
+        "inspect-saved": lambda: inspect_saved_row(shop),
         "structure-tiny": lambda: small_structure_row(shop),
         "proof-tiny": lambda: proof_row(shop, "proof-tiny", TINY, 0.6),
         "proof-mobilenet": lambda: proof_row(shop, "proof-mobilenet", mobilenet, 0.9),
         "proof-resnet": lambda: proof_row(shop, "proof-resnet", resnet, 1.6),
-        "apply-ten": lambda: ten_edits.apply_row(shop, densenet),
+        "apply-ten": lambda: apply_row(shop, densenet),
         "proof-insert": lambda: proven_surgery_row(
             shop, "proof-insert", "insert", "--at", "left/block_3/tanh_350", shop.path(Model("part"))
         ),

@@ -1,6 +1,10 @@
-"""Writes a SavedModel for the bench: generate_saved_model.py tf1|tf2|keras BYTES FOLDER.
+"""Writes models for the bench with TensorFlow, with seeded random weights.
 
-tf1 and tf2 multiply by ten square matrices, their variables, one after the other; keras is MobileNetV2.
+generate_with_tensorflow.py MobileNetV2|ResNet50|DenseNet169 0 PATH      a frozen Keras application
+generate_with_tensorflow.py saved-tf1|saved-tf2|saved-keras BYTES FOLDER  a SavedModel
+
+saved-tf1 and saved-tf2 multiply by ten square matrices, their variables, one after the other; saved-keras is
+MobileNetV2.
 """
 
 from __future__ import annotations
@@ -9,15 +13,27 @@ import sys
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
 MATRICES = 10
 
 
 def main() -> None:
-    kind, size, folder = sys.argv[1], int(sys.argv[2]), sys.argv[3]
-    side = int((size / MATRICES / 4) ** 0.5)
+    kind, size, path = sys.argv[1], int(sys.argv[2]), sys.argv[3]
     tf.keras.utils.set_random_seed(1)
-    {"tf1": of_tensorflow_1, "tf2": of_tensorflow_2, "keras": of_keras}[kind](side, folder)
+    if kind in SAVED:
+        SAVED[kind](int((size / MATRICES / 4) ** 0.5), path)
+    else:
+        freeze(kind, path)
+
+
+def freeze(name: str, path: str) -> None:
+    model = getattr(tf.keras.applications, name)(weights=None)
+    image = tf.TensorSpec([None, 224, 224, 3], tf.float32, name="image")
+    function = tf.function(lambda image: model(image, training=False)).get_concrete_function(image)
+    graph_def = convert_variables_to_constants_v2(function).graph.as_graph_def()
+    with open(path, "wb") as out:
+        out.write(graph_def.SerializeToString(deterministic=True))
 
 
 def of_tensorflow_2(side: int, folder: str) -> None:
@@ -45,10 +61,11 @@ def of_tensorflow_1(side: int, folder: str) -> None:
         v1.saved_model.simple_save(session, folder, {"x": given}, {"y": tf.identity(x, name="y")})
 
 
-def of_keras(side: int, folder: str) -> None:
-    del side
+def of_keras(_side: int, folder: str) -> None:
     tf.keras.applications.MobileNetV2(weights=None).export(folder, verbose=False)
 
+
+SAVED = {"saved-tf1": of_tensorflow_1, "saved-tf2": of_tensorflow_2, "saved-keras": of_keras}
 
 if __name__ == "__main__":
     main()
