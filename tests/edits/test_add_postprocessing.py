@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from support import graphs
-from support.desk import Desk
+from support.desk import Desk, check_error
 from support.expecting import expect, refused
 from support.graphs import FLOAT, INT32, add, const, graph, identity, inputs, node, placeholder
 from support.meta_graphs import put, serving
@@ -18,6 +18,7 @@ from gdsurgeon.edits.parts import Mapped
 from gdsurgeon.errors import GdsurgeonError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
+from gdsurgeon.proof.accounting import check_accounted
 
 
 def model(*more: bytes, trailer: bytes = graphs.VERSIONS) -> Graph:
@@ -161,3 +162,14 @@ def taking(kind: bytes, shape: tuple[int, ...] | None) -> Graph:
 def test_what_does_not_fit(found: Graph, part: Graph, mapped: list[Mapped], code: str, facts: dict[str, Any]) -> None:
     edit = partial(add_postprocessing, post=part, mapped=mapped)
     refused(found, code, edit, part, error=GdsurgeonError, **facts)
+
+
+def test_a_node_that_gets_a_number_beside_an_output_that_has_one() -> None:
+    found = graph(placeholder("x", FLOAT, (2,)), identity("c", "x"), identity("c_1", "c"))
+    part = graph(
+        placeholder("c_1", FLOAT, None), identity("c", "c_1"), node("c_1_postprocessed", "Abs", ["c"], T=FLOAT)
+    )
+    result = add_postprocessing(found, part)
+    assert inputs(found)["c_2"] == ["c_1_raw"] and inputs(found)["c_1"] == ["c_2"]
+    check_error(result.notes[-1], "name-taken", {"name": "c", "found": "c_2"})
+    check_accounted(found, result, found.chunks())

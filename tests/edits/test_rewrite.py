@@ -17,6 +17,7 @@ from support.rewriting import X, binary, done, rewritten, stays
 
 import gdsurgeon as gds
 from gdsurgeon.cli.hints import HINTS
+from gdsurgeon.edits.claims import SameOutputs, SameSites
 from gdsurgeon.edits.rewrite import MOST_ROUNDS, listed, matches, rewrite
 from gdsurgeon.edits.rewriting.rounds import look
 from gdsurgeon.errors import UsageError
@@ -204,6 +205,18 @@ def test_a_rule_does_not_match_its_own_result_for_ever() -> None:
     _, result = rewritten("Relu(Neg($x)) -> Neg(Relu($x))", X, unary("Neg", "a", "x"), *relus)
     (warning,) = result.warnings
     check_error(warning, "endless", {"rule": "rule"})
+
+
+def test_what_a_match_reads_is_named_for_the_proof_but_for_what_is_gone() -> None:
+    edges = [X, scalar("zero", 0.0), scalar("six", 6.0)]
+    clips = [binary("m", "Maximum", "x", "zero"), binary("y", "Minimum", "m", "six")]
+    _, result = rewritten("Minimum(Maximum($x, 0), 6) -> Relu6($x)", *edges, *clips)
+    outputs, sites = result.claims
+    assert isinstance(outputs, SameOutputs) and outputs.also == ("y",)
+    assert isinstance(sites, SameSites) and [site.inputs for site in sites.sites] == [("x",)]
+    _, result = rewritten("Neg(Neg($x)) -> $x", *chain("Neg", 4), unary("Neg", "e", "n3"), unary("Abs", "end", "e"))
+    found = [(s.inputs, s.outputs) for claim in result.claims if isinstance(claim, SameSites) for s in claim.sites]
+    assert found == [(("x",), (("n1", "x"),)), (("n1",), (("n3", "x"),))]
 
 
 def test_what_the_numbers_of_the_proof_do_not_reach_is_told() -> None:

@@ -388,6 +388,16 @@ class TestFixBatch:
         edited(found, "x", (-1, 8, 6, 2), fix_batch=True)
         assert graphs.attrs(found, "shape")["value"] == attr_value(tensor([-1, 24], INT32))
 
+    def test_nothing_is_fixed_where_something_else_does_not_fit(self) -> None:
+        found = graph(*classifier(), weights("table", 2, 5), add("sum", "fc", "table"))
+        assert [each["node"] for each in misfits(found, [("x", (-1, 4, 6, 2))])] == ["flat"]
+        found = graph(*classifier(), const("three", [1, 3, 4], INT32), const("z", [4, 1, 3], INT32),
+                      reshape("a", "flat", "three"), reshape("moved", "t", "z"), const("order", [2, 0, 1], INT32),
+                      node("t", "Transpose", ["a", "order"], T=FLOAT, Tperm=INT32))  # fmt: skip
+        (misfit,) = misfits(found, [("x", (-1, 4, 6, 2))], fix_batch=True)
+        wanted = {"code": "wrong-size", "node": "moved", "op": "Reshape", "target": (4, 1, 3), "shape": (4, 2, 3)}
+        assert misfit == wanted
+
 
 @pytest.mark.tensorflow
 class TestExecution:
