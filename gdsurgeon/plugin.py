@@ -11,7 +11,7 @@ from gdsurgeon.cli.options import edit_options, names_in, pair, pairs, tolerance
 from gdsurgeon.cli.parts import load_part, mappings
 from gdsurgeon.cli.run_edit import run_edit
 from gdsurgeon.cli.selection import required, selection_options
-from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.claims import (
     Claim,
     EditResult,

@@ -17,9 +17,8 @@ if TYPE_CHECKING:
     from gdsurgeon.analysis.shapes.inference import infer_shapes as infer_shapes
     from gdsurgeon.analysis.traversal.boundary import boundary as boundary
     from gdsurgeon.checkpoint.open import open_checkpoint as open_checkpoint
+    from gdsurgeon.compare.diff import diff as diff
     from gdsurgeon.container.load import load as load
-    from gdsurgeon.difference.compare import diff as diff
-    from gdsurgeon.drawing.forms import picture as picture
     from gdsurgeon.edits.add_gradients import add_gradients as add_gradients
     from gdsurgeon.edits.add_postprocessing import add_postprocessing as add_postprocessing
     from gdsurgeon.edits.add_preprocessing import add_preprocessing as add_preprocessing
@@ -78,6 +77,7 @@ if TYPE_CHECKING:
     from gdsurgeon.runtime.evaluator import Evaluator as Evaluator
     from gdsurgeon.select import Selection as Selection
     from gdsurgeon.select import select_nodes as select_nodes
+    from gdsurgeon.view.picture import picture as picture
 
 
 class Entry(NamedTuple):
@@ -100,9 +100,9 @@ class Entry(NamedTuple):
 COMMANDS = {
     "inspect": Entry("Look", "Show the inputs, outputs, ops and problems of a model.", "cli.inspect"),
     "show": Entry("Look", "Show the details of nodes.", "cli.show"),
-    "view": Entry("Look", "Draw the scopes of a graph as a tree or a picture.", "cli.view", "drawing.forms.picture"),
+    "view": Entry("Look", "Draw the scopes of a graph as a tree or a picture.", "cli.view", "view.picture.picture"),
     "select": Entry("Look", "Print the names of selected nodes.", "cli.select", "select.select_nodes"),
-    "diff": Entry("Look", "Show what changed between two models.", "cli.diff", "difference.compare.diff"),
+    "diff": Entry("Look", "Show what changed between two models.", "cli.diff", "compare.diff.diff"),
     "set-shape": Entry("Inputs and outputs", "Set the shapes of inputs.", "cli.set_shape", "edits.set_shape.set_shape"),
     "freeze-input": Entry(
         "Inputs and outputs",

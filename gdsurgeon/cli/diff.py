@@ -19,8 +19,8 @@ from gdsurgeon.wire.output import STANDARD_OUTPUT
 from gdsurgeon.wire.source import STANDARD_INPUT
 
 if TYPE_CHECKING:
+    from gdsurgeon.compare.difference import Difference
     from gdsurgeon.container.wanted import Wanted
-    from gdsurgeon.difference.difference import Difference
 
 DIFFERENT = 1
 """The exit code if the models differ."""
@@ -88,7 +88,7 @@ def command(
         return
     other = _second(model, others)
     _check_outputs(out, mapping, [model, other], is_answered=as_json or stat or markdown)
-    from gdsurgeon.difference.compare import diff_models
+    from gdsurgeon.compare.diff import diff_models
 
     one, two = (opened(path, function, wanted) for path in (model, other))
     found = diff_models(one, two, ignore)
@@ -138,7 +138,7 @@ def _second(model: str, others: tuple[str, ...]) -> str:
 
 
 def _ignored(texts: tuple[str, ...]) -> frozenset[str]:
-    from gdsurgeon.difference.difference import IGNORABLE
+    from gdsurgeon.compare.difference import IGNORABLE
 
     found = frozenset(names_in(texts, "--ignore"))
     unknown = sorted(found.difference(IGNORABLE))
@@ -177,7 +177,7 @@ def _print_text(model: str, others: tuple[str, ...], function: str | None, wante
 
 def _answer_to_git(path: str, rest: tuple[str, ...], wanted: Wanted, ignore: frozenset[str]) -> str:
     """Prints the difference of the two files that git passes for PATH, or the error if one cannot be read."""
-    from gdsurgeon.difference.compare import diff
+    from gdsurgeon.compare.diff import diff
 
     if not rest:
         return f"* {printable(path)} is unmerged"
@@ -201,11 +201,11 @@ def _answer_to_git(path: str, rest: tuple[str, ...], wanted: Wanted, ignore: fro
 
 def _page(found: Difference) -> str:
     """Returns an HTML page that shows both graphs as one and marks the differences."""
-    from gdsurgeon.difference.union import union
-    from gdsurgeon.drawing.page import page
-    from gdsurgeon.outline.content import content_of
-    from gdsurgeon.outline.outline import Outlines
+    from gdsurgeon.view.content import content_of
     from gdsurgeon.view.difference import notes
+    from gdsurgeon.view.outline import Outlines
+    from gdsurgeon.view.page import page
+    from gdsurgeon.view.union import union
 
     before, after = (content_of(graph, os.path.basename(graph.source_name)) for graph in (found.a, found.b))
     both = union(found, before, after)

@@ -22,8 +22,8 @@ from gdsurgeon.errors import UsageError, printable
 
 if TYPE_CHECKING:
     from gdsurgeon.container.wanted import Wanted
-    from gdsurgeon.outline.outline import Outlines
-    from gdsurgeon.outline.visible import Item
+    from gdsurgeon.view.outline import Outlines
+    from gdsurgeon.view.visible import Item
 
 FORMS = ("html", "svg", "dot", "md")
 """The forms of pictures, which are also suffixes of files."""
@@ -71,9 +71,9 @@ def command(
     """
     from gdsurgeon.analysis.checks.check import broken, check
     from gdsurgeon.analysis.queries.saver_scopes import saver_scopes
-    from gdsurgeon.outline.content import content_of
-    from gdsurgeon.outline.outline import Outlines
-    from gdsurgeon.outline.visible import whole
+    from gdsurgeon.view.content import content_of
+    from gdsurgeon.view.outline import Outlines
+    from gdsurgeon.view.visible import whole
     from gdsurgeon.wire.output import OutputFile
 
     if as_json and (out is not None or form is not None):
@@ -104,7 +104,7 @@ def command(
         savers = saver_scopes(graph) if not findings.fault_count else []
         terminal.answer(_tree(outlines, head, depth, savers, as_json=as_json, whole=verbose))
     else:
-        from gdsurgeon.drawing.forms import drawn
+        from gdsurgeon.view.picture import drawn
 
         with OutputFile(out or "-") as output:
             if findings.fault_count and out is not None and os.path.lexists(out) and not output.is_stream:
@@ -138,8 +138,8 @@ def _tree(
 
     With a DEPTH, more scopes of a level are shown; with WHOLE all of them, and the scopes of SAVERS are opened.
     """
-    from gdsurgeon.outline.visible import fitting, within
-    from gdsurgeon.view import outline as view
+    from gdsurgeon.view import tree as view
+    from gdsurgeon.view.visible import fitting, within
 
     if depth is None:
         head.items = fitting(outlines, head, lambda items: view.count(view.folded(items)), view.ENOUGH)

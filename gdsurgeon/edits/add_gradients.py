@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from gdsurgeon.arguments import public
-from gdsurgeon.comparison.intent import Altered, Intent, made
+from gdsurgeon.compare.intent import Altered, Intent, made
 from gdsurgeon.edits.claims import EditResult, Gradients
 from gdsurgeon.edits.naming import naming, of_tensors
 from gdsurgeon.errors import EditError, Line, UsageError, quoted

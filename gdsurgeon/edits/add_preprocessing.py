@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gdsurgeon.arguments import public
-from gdsurgeon.comparison.facts import Rewired
+from gdsurgeon.compare.intent import Rewired
 from gdsurgeon.edits.claims import EditResult, SameGiven
 from gdsurgeon.edits.naming import naming, of_field, of_nodes
 from gdsurgeon.edits.node_copies import copy_in

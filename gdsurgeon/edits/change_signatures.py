@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.arguments import Pairs, pairs_of, public
-from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs, equation
 from gdsurgeon.edits.naming import naming, of_field, of_tensors
 from gdsurgeon.errors import EditError, NothingToDo, printable, quoted

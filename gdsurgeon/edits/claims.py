@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.compare.intent import Intent
 from gdsurgeon.errors import Json, UsageError, quoted
 from gdsurgeon.specification.asked import Asked
 from gdsurgeon.text import Entry

@@ -11,7 +11,7 @@ from gdsurgeon.analysis.queries.training import first_values, needing, saver_beh
 from gdsurgeon.analysis.traversal.topology import Topology
 from gdsurgeon.analysis.traversal.walks import forward_walk, members
 from gdsurgeon.checkpoint.bundle import decode_key, encode_key
-from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.compare.intent import Intent
 from gdsurgeon.container.restoring import RESTORE, origin
 from gdsurgeon.edits.claims import Claim, OwnVariables
 from gdsurgeon.edits.functions import drop_left

@@ -11,8 +11,7 @@ from gdsurgeon.analysis.queries.function_usage import used_functions
 from gdsurgeon.analysis.queries.unknown_to import Unknown, told, unknown_to
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.arguments import public
-from gdsurgeon.comparison.facts import FunctionChanges
-from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.compare.intent import FunctionChanges, Intent
 from gdsurgeon.edits.claims import Claim, EditResult, SameOutputs, SameSites
 from gdsurgeon.edits.claims import Site as ClaimedSite
 from gdsurgeon.edits.older import attrs, lists

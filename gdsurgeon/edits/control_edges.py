@@ -8,7 +8,7 @@ from gdsurgeon.analysis.traversal.control_flow import control_flow, while_frames
 from gdsurgeon.analysis.traversal.order import find_cycle, spelt_cycle
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.arguments import Pairs, pairs_of, public
-from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.edits.naming import naming, of_nodes
 from gdsurgeon.errors import EditError, Remark, printable, quoted

@@ -6,7 +6,7 @@ from typing import Any
 
 from gdsurgeon.analysis.shapes.stated import compatible
 from gdsurgeon.arguments import Pairs, pairs_of, public
-from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameGiven, equation
 from gdsurgeon.edits.naming import naming, of_nodes, of_olds
 from gdsurgeon.edits.replacing import remove_unread, unrenamed_outputs

@@ -12,8 +12,7 @@ from gdsurgeon.analysis.traversal.control_flow import ControlFlow, Frames, Sides
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.analysis.traversal.walks import escape
 from gdsurgeon.arguments import Pairs, pairs_of, public
-from gdsurgeon.comparison.facts import Rewired
-from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.compare.intent import Intent, Rewired
 from gdsurgeon.edits.claims import EditResult, SameOutputs, SamePiece
 from gdsurgeon.edits.functions import (
     NO_INLINE,

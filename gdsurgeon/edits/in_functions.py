@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from gdsurgeon.arguments import public
-from gdsurgeon.comparison.facts import FunctionChanges
-from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.compare.intent import FunctionChanges, Intent
 from gdsurgeon.edits.claims import Claim, EditResult, SameOutputs, SameSites, Unchanged, checked_result
 from gdsurgeon.errors import EditError, NothingToDo
 from gdsurgeon.graph.body import Body

@@ -10,8 +10,7 @@ from gdsurgeon.analysis.queries.side_effects import only_computes
 from gdsurgeon.analysis.traversal.control_flow import control_flow
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.arguments import public
-from gdsurgeon.comparison.facts import Rewired
-from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.compare.intent import Intent, Rewired
 from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.edits.functions import XLA_ATOL, XLA_MUST_COMPILE, XLA_RTOL, drop_left
 from gdsurgeon.edits.naming import naming, of_selection

@@ -9,8 +9,7 @@ from gdsurgeon.analysis.queries.signature import input_nodes, output_nodes
 from gdsurgeon.analysis.traversal.control_flow import control_flow_of
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.arguments import public
-from gdsurgeon.comparison.facts import Rewired
-from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.compare.intent import Intent, Rewired
 from gdsurgeon.edits.claims import EditResult, SameGiven, SamePart, SameTensors, equation
 from gdsurgeon.edits.naming import naming, of_sites
 from gdsurgeon.edits.node_copies import NodeCopy, plan_copy

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from gdsurgeon.analysis.traversal.control_flow import Frames, while_frames
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.arguments import public
-from gdsurgeon.comparison.facts import FunctionChanges
-from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.compare.intent import FunctionChanges, Intent
 from gdsurgeon.edits.functions import (
     FunctionMerge,
     plan_function_copies,

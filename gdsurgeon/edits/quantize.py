@@ -15,8 +15,7 @@ from gdsurgeon.analysis.queries.ranked import chosen_from, reordered
 from gdsurgeon.analysis.queries.shape_sources import shape_sources, shape_sources_of
 from gdsurgeon.analysis.traversal.walks import depending_on
 from gdsurgeon.arguments import public
-from gdsurgeon.comparison.facts import FunctionChanges
-from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.compare.intent import FunctionChanges, Intent
 from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.edits.strip_weights import KeepPattern
 from gdsurgeon.errors import EditError, InputError, Json, NothingToDo, Remark, UsageError, quoted

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from gdsurgeon.arguments import Pairs, pairs_of, public
-from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.edits.naming import naming, of_nodes, of_olds
 from gdsurgeon.errors import EditError, NothingToDo, quoted

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from gdsurgeon.analysis.checks.check import refusals
 from gdsurgeon.analysis.queries.ailments import Ailment, ailments
 from gdsurgeon.arguments import public
-from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.errors import EditError, Json, NothingToDo, Remark, printable, quoted
 from gdsurgeon.graph.attrs import type_value

@@ -9,8 +9,7 @@ from gdsurgeon.analysis.shapes.inference import infer_shapes
 from gdsurgeon.analysis.shapes.stated import stated_shape
 from gdsurgeon.analysis.traversal.control_flow import while_frames
 from gdsurgeon.analysis.traversal.topology import Topology
-from gdsurgeon.comparison.facts import Rewired
-from gdsurgeon.comparison.intent import Altered, Intent
+from gdsurgeon.compare.intent import Altered, Intent, Rewired
 from gdsurgeon.errors import EditError, quoted
 from gdsurgeon.graph.attrs import Shape, shape_value, type_value, types_value
 from gdsurgeon.graph.graph import Graph

@@ -9,8 +9,7 @@ from gdsurgeon.analysis.shapes.stated import describe, mismatch
 from gdsurgeon.analysis.traversal.order import find_cycle, spelt_cycle
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.arguments import Pairs, pairs_of, public
-from gdsurgeon.comparison.facts import Rewired
-from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.compare.intent import Intent, Rewired
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.naming import naming, of_tensors
 from gdsurgeon.errors import EditError, Remark, printable, quoted

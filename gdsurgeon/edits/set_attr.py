@@ -9,7 +9,7 @@ from typing import NamedTuple
 from gdsurgeon.analysis.checks.attr_fit import misfits
 from gdsurgeon.analysis.queries.attr_text import KINDS, format_attr, is_kind, parse_attr
 from gdsurgeon.arguments import Pairs, pairs_of, public
-from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.naming import naming, of_selection
 from gdsurgeon.errors import (

@@ -10,8 +10,7 @@ from functools import cache
 from gdsurgeon.analysis.queries.devices import Device, format_device, has_parts, parse_device, placed_nodes
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.arguments import Pairs, pairs_of, public
-from gdsurgeon.comparison.facts import FunctionChanges
-from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.compare.intent import FunctionChanges, Intent
 from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.edits.in_functions import changed_functions
 from gdsurgeon.edits.naming import naming, of_selection

@@ -12,8 +12,7 @@ from gdsurgeon.analysis.shapes.fit import Fix, baked_batch, fit, misfit
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.analysis.traversal.walks import forward_walk, members
 from gdsurgeon.arguments import Pairs, pairs_of, public
-from gdsurgeon.comparison.facts import Rewired
-from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.compare.intent import Intent, Rewired
 from gdsurgeon.edits.claims import Claim, EditResult, RowByRow, SameGiven, SameOutputs, Unchanged, equation
 from gdsurgeon.edits.naming import naming, of_nodes, of_olds
 from gdsurgeon.edits.replacing import unrenamed_outputs

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.analysis.traversal.walks import members
 from gdsurgeon.arguments import public
-from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.change_signatures import pairs, signature_of, told
 from gdsurgeon.edits.claims import EditResult, SameGiven, equation
 from gdsurgeon.edits.functions import drop_unused_functions

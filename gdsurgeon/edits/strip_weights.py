@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.shape_sources import shape_sources, shape_sources_of
 from gdsurgeon.arguments import public
-from gdsurgeon.comparison.facts import FunctionChanges
-from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.compare.intent import FunctionChanges, Intent
 from gdsurgeon.edits.claims import EditResult, SameShapes
 from gdsurgeon.edits.in_functions import changed_functions
 from gdsurgeon.errors import EditError, Json, NothingToDo, printable, quoted

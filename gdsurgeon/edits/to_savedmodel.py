@@ -9,7 +9,7 @@ from gdsurgeon.analysis.queries.signature import signature
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.analysis.traversal.walks import members
 from gdsurgeon.arguments import public
-from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.change_signatures import Named, pairs, resolved, told, with_added
 from gdsurgeon.edits.claims import EditResult, SameGiven, equation
 from gdsurgeon.edits.naming import naming, of_field, of_nodes, of_tensors

@@ -9,7 +9,7 @@ from gdsurgeon.analysis.queries.constant_values import values_of
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.checkpoint.bundle import index_path, shard_path
 from gdsurgeon.checkpoint.write import Item, build_bundle
-from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.compare.intent import Intent
 from gdsurgeon.container.files import CHECKPOINT
 from gdsurgeon.edits.replacing import check_outside_of_loops
 from gdsurgeon.edits.saver import add_restoring, add_saving, saver_in

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.compare.intent import Intent
 from gdsurgeon.container.files import saved_model_at
 from gdsurgeon.container.load import Model, meta_of, model_folder, open_model, reads_of
 from gdsurgeon.container.wanted import ALL, Wanted

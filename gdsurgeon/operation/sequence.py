@@ -229,6 +229,6 @@ def _index(before: Store, chunks: Iterable[Chunk], source: Source) -> Table | No
     """The index of SOURCE, which is CHUNKS, where that can be had from the index of the file BEFORE."""
     if not before.has_table:
         return None
-    from gdsurgeon.comparison.written import WrittenFinder
+    from gdsurgeon.compare.written import WrittenFinder
 
     return WrittenFinder(before.table, ChunkSource(chunks, source.name)).table(source)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from gdsurgeon.analysis.traversal.topology import topology_of
-from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.compare.intent import Intent
 from gdsurgeon.container.mentions import respell
 from gdsurgeon.container.meta_graph import MetaGraph
 from gdsurgeon.graph.attrs import Shape

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 
 from gdsurgeon.analysis.checks.check import require_sound
 from gdsurgeon.arguments import Pairs, StrPath, pairs_of, path_of, public
-from gdsurgeon.comparison.compare import compare_files
-from gdsurgeon.comparison.intent import Intent
-from gdsurgeon.comparison.surroundings import Difference as Surrounding
-from gdsurgeon.comparison.surroundings import changes_what_is_served, compare_surroundings
+from gdsurgeon.compare.comparison import compare_files
+from gdsurgeon.compare.intent import Intent
+from gdsurgeon.compare.surroundings import Difference as Surrounding
+from gdsurgeon.compare.surroundings import changes_what_is_served, compare_surroundings
 from gdsurgeon.container.container import Container
 from gdsurgeon.container.load import open_model, reads_of
 from gdsurgeon.container.wanted import Wanted

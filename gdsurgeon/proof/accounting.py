@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from gdsurgeon.analysis.traversal.topology import topology_of
-from gdsurgeon.comparison.audit import audit
-from gdsurgeon.comparison.compare import Comparison, compare_written
+from gdsurgeon.compare.audit import audit
+from gdsurgeon.compare.comparison import Comparison, compare_written
 from gdsurgeon.edits.claims import EditResult, Stage
 from gdsurgeon.errors import ValidationError, quoted
 from gdsurgeon.graph.graph import Graph

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.errors import printable
 from gdsurgeon.graph.graph import Graph

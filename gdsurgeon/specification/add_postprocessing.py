@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from gdsurgeon.comparison.compare import Comparison
-from gdsurgeon.comparison.intent import Intent, made
+from gdsurgeon.compare.comparison import Comparison
+from gdsurgeon.compare.intent import Intent, made
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import InputRef, format_input, is_numbered, parse_tensor

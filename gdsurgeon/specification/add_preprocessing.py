@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gdsurgeon.comparison.compare import Comparison
-from gdsurgeon.comparison.facts import Rewired
-from gdsurgeon.comparison.intent import Altered, Intent
+from gdsurgeon.compare.comparison import Comparison
+from gdsurgeon.compare.intent import Altered, Intent, Rewired
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.specification.joining import Bound, Joined, bindings, uses
 from gdsurgeon.specification.sharing import unread

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from gdsurgeon.comparison.audit import audit
-from gdsurgeon.comparison.compare import Comparison
-from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.compare.audit import audit
+from gdsurgeon.compare.comparison import Comparison
+from gdsurgeon.compare.intent import Intent
 from gdsurgeon.container.surroundings import Place, Surroundings, Tensor
 from gdsurgeon.graph.serving import PREDICT
 from gdsurgeon.specification.surroundings import Expected

@@ -7,11 +7,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from itertools import chain
 from typing import Any, NamedTuple
 
-from gdsurgeon.comparison.audit import audit
-from gdsurgeon.comparison.compare import Comparison
-from gdsurgeon.comparison.facts import FunctionChanges, Value
-from gdsurgeon.comparison.intent import Altered, Copies, Intent
-from gdsurgeon.comparison.surroundings import respelt
+from gdsurgeon.compare.audit import audit
+from gdsurgeon.compare.comparison import Comparison
+from gdsurgeon.compare.intent import Altered, Copies, FunctionChanges, Intent, Value
+from gdsurgeon.compare.surroundings import respelt
 from gdsurgeon.container.surroundings import Node as NodeName
 from gdsurgeon.container.surroundings import Surroundings, Tensor
 from gdsurgeon.container.surroundings import Value as Held

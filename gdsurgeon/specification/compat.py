@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import inf
 from typing import NamedTuple
 
-from gdsurgeon.comparison.audit import audit
-from gdsurgeon.comparison.compare import Comparison
-from gdsurgeon.comparison.facts import FunctionChanges
-from gdsurgeon.comparison.intent import Altered, Intent
+from gdsurgeon.compare.audit import audit
+from gdsurgeon.compare.comparison import Comparison
+from gdsurgeon.compare.intent import Altered, FunctionChanges, Intent
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.attrs import attr_value
 from gdsurgeon.graph.constants import constant, constant_header

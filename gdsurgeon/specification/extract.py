@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from gdsurgeon.comparison.audit import audit
-from gdsurgeon.comparison.compare import Comparison
-from gdsurgeon.comparison.facts import FunctionChanges, Rewired
-from gdsurgeon.comparison.intent import Intent, made
+from gdsurgeon.compare.audit import audit
+from gdsurgeon.compare.comparison import Comparison
+from gdsurgeon.compare.intent import FunctionChanges, Intent, Rewired, made
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.closure import closure

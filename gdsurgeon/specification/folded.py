@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from gdsurgeon.comparison.compare import Comparison, is_same_attr
+from gdsurgeon.compare.comparison import Comparison, is_same_attr
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.attr_names import ASIDE

@@ -10,10 +10,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import cast
 
-from gdsurgeon.comparison.audit import audit
-from gdsurgeon.comparison.compare import Comparison
-from gdsurgeon.comparison.facts import Value
-from gdsurgeon.comparison.intent import Altered, Intent
+from gdsurgeon.compare.audit import audit
+from gdsurgeon.compare.comparison import Comparison
+from gdsurgeon.compare.intent import Altered, Intent, Value
 from gdsurgeon.container.surroundings import Surroundings
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.attrs import type_value

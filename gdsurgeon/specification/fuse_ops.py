@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gdsurgeon.comparison.audit import audit
-from gdsurgeon.comparison.compare import Comparison
-from gdsurgeon.comparison.facts import Rewired
-from gdsurgeon.comparison.intent import Altered, Intent, made
+from gdsurgeon.compare.audit import audit
+from gdsurgeon.compare.comparison import Comparison
+from gdsurgeon.compare.intent import Altered, Intent, Rewired, made
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.attrs import bytes_value
 from gdsurgeon.graph.graph import Graph

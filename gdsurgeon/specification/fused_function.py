@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from gdsurgeon.comparison.copies import is_copied_attr
+from gdsurgeon.compare.copies import is_copied_attr
 from gdsurgeon.errors import EditError, quoted
 from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.graph import Graph

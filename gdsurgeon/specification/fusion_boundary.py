@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gdsurgeon.comparison.compare import Comparison
-from gdsurgeon.comparison.intent import Copies, Intent
+from gdsurgeon.compare.comparison import Comparison
+from gdsurgeon.compare.intent import Copies, Intent
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import format_input, is_numbered
 from gdsurgeon.graph.node import Node

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gdsurgeon.comparison.compare import Comparison
-from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.compare.comparison import Comparison
+from gdsurgeon.compare.intent import Intent
 from gdsurgeon.container.surroundings import Place, Surroundings, Tensor
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.graph import Graph

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from gdsurgeon.comparison.audit import audit
-from gdsurgeon.comparison.compare import Comparison, is_same_attr
-from gdsurgeon.comparison.facts import FunctionChanges, Rewired
-from gdsurgeon.comparison.intent import Altered, Intent
+from gdsurgeon.compare.audit import audit
+from gdsurgeon.compare.comparison import Comparison, is_same_attr
+from gdsurgeon.compare.intent import Altered, FunctionChanges, Intent, Rewired
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.closure import closure
 from gdsurgeon.graph.graph import Graph

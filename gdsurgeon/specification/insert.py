@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from gdsurgeon.comparison.audit import audit
-from gdsurgeon.comparison.compare import Comparison
-from gdsurgeon.comparison.facts import Rewired
-from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.compare.audit import audit
+from gdsurgeon.compare.comparison import Comparison
+from gdsurgeon.compare.intent import Intent, Rewired
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.specification.joining import Joined, in_scope, placeholders, result, uses
 from gdsurgeon.specification.selected import Selecting, selected

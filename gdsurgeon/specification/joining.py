@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
-from gdsurgeon.comparison.audit import audit
-from gdsurgeon.comparison.compare import Comparison
-from gdsurgeon.comparison.copies import respelt
-from gdsurgeon.comparison.facts import FunctionChanges
-from gdsurgeon.comparison.intent import Copies, Intent
+from gdsurgeon.compare.audit import audit
+from gdsurgeon.compare.comparison import Comparison
+from gdsurgeon.compare.copies import respelt
+from gdsurgeon.compare.intent import Copies, FunctionChanges, Intent
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops.kinds import PLACEHOLDERS

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
-from gdsurgeon.comparison.compare import Comparison
+from gdsurgeon.compare.comparison import Comparison
 from gdsurgeon.graph.constants import header_of
 from gdsurgeon.graph.names import format_input
 from gdsurgeon.ops.kinds import CONTROL_FLOW

@@ -6,10 +6,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from gdsurgeon.comparison.audit import audit
-from gdsurgeon.comparison.compare import Comparison
-from gdsurgeon.comparison.facts import Rewired
-from gdsurgeon.comparison.intent import Altered, Intent, made
+from gdsurgeon.compare.audit import audit
+from gdsurgeon.compare.comparison import Comparison
+from gdsurgeon.compare.intent import Altered, Intent, Rewired, made
 from gdsurgeon.errors import EditError, UsageError
 from gdsurgeon.graph.attrs import said_by_inputs, type_value
 from gdsurgeon.graph.constants import tensor_value

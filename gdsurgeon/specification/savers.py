@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from gdsurgeon.comparison.facts import FunctionChanges
-from gdsurgeon.comparison.intent import Intent, made
+from gdsurgeon.compare.intent import FunctionChanges, Intent, made
 from gdsurgeon.container.surroundings import Node, Place, Surroundings, Tensor, Value
 from gdsurgeon.graph.attrs import shape_value, type_value, types_value
 from gdsurgeon.graph.closure import closure

@@ -7,9 +7,9 @@ import re
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from gdsurgeon.comparison.audit import audit
-from gdsurgeon.comparison.compare import Comparison
-from gdsurgeon.comparison.intent import Altered, Intent
+from gdsurgeon.compare.audit import audit
+from gdsurgeon.compare.comparison import Comparison
+from gdsurgeon.compare.intent import Altered, Intent
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.attrs import attr_value
 from gdsurgeon.ops.dtypes import dtype_name

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from gdsurgeon.comparison.audit import audit
-from gdsurgeon.comparison.compare import Comparison
-from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.compare.audit import audit
+from gdsurgeon.compare.comparison import Comparison
+from gdsurgeon.compare.intent import Intent
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.records import Record, parsed_nodes

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from gdsurgeon.comparison.compare import Comparison
-from gdsurgeon.comparison.intent import Copies
+from gdsurgeon.compare.comparison import Comparison
+from gdsurgeon.compare.intent import Copies
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.attrs import functions_in
 from gdsurgeon.graph.graph import Graph

@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from importlib import import_module
 
-from gdsurgeon.comparison.audit import audit
-from gdsurgeon.comparison.compare import Comparison
-from gdsurgeon.comparison.facts import FunctionChanges
-from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.compare.audit import audit
+from gdsurgeon.compare.comparison import Comparison
+from gdsurgeon.compare.intent import FunctionChanges, Intent
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.specification.sharing import calling_nodes, named_by_node

@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
-from gdsurgeon.comparison.audit import audit
-from gdsurgeon.comparison.compare import Comparison
+from gdsurgeon.compare.audit import audit
+from gdsurgeon.compare.comparison import Comparison
 from gdsurgeon.container.files import ASSETS
 from gdsurgeon.container.meta_graph import MAIN_OP
 from gdsurgeon.container.surroundings import Node, Surroundings

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from types import MappingProxyType
 
-from gdsurgeon.comparison.compare import Comparison
+from gdsurgeon.compare.comparison import Comparison
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.specification.asked import Asked
 

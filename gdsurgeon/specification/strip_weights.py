@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from math import prod
 
-from gdsurgeon.comparison.audit import audit
-from gdsurgeon.comparison.compare import Comparison
-from gdsurgeon.comparison.intent import Altered, Intent
+from gdsurgeon.compare.audit import audit
+from gdsurgeon.compare.comparison import Comparison
+from gdsurgeon.compare.intent import Altered, Intent
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.attrs import attr_value
 from gdsurgeon.graph.constants import constant_header

@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Iterator
 from importlib import import_module
 from typing import NamedTuple
 
-from gdsurgeon.comparison.intent import Intent
-from gdsurgeon.comparison.surroundings import Difference, differences, respelt
+from gdsurgeon.compare.intent import Intent
+from gdsurgeon.compare.surroundings import Difference, differences, respelt
 from gdsurgeon.container.meta_graph import MAIN_OP
 from gdsurgeon.container.objects import SIGNATURE_MAP
 from gdsurgeon.container.surroundings import Place, Surroundings

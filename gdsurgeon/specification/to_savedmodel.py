@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from gdsurgeon.comparison.audit import audit
-from gdsurgeon.comparison.compare import Comparison
-from gdsurgeon.comparison.intent import Altered, Intent, made
+from gdsurgeon.compare.audit import audit
+from gdsurgeon.compare.comparison import Comparison
+from gdsurgeon.compare.intent import Altered, Intent, made
 from gdsurgeon.container.meta_graph import MAIN_OP
 from gdsurgeon.container.surroundings import Node as NodeName
 from gdsurgeon.container.surroundings import Surroundings, Tensor

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.attr_text import format_element
 from gdsurgeon.analysis.queries.signature import TensorInfo
-from gdsurgeon.difference.changes import WIRING, Change, Detail
-from gdsurgeon.difference.difference import Difference, ValueChange
-from gdsurgeon.difference.hunks import Hunks
-from gdsurgeon.difference.interface import EndChange, SignatureChange
+from gdsurgeon.compare.changes import WIRING, Change, Detail
+from gdsurgeon.compare.difference import Difference, ValueChange
+from gdsurgeon.compare.hunks import Hunks
+from gdsurgeon.compare.interface import EndChange, SignatureChange
 from gdsurgeon.errors import printable
 from gdsurgeon.text import counted, first_lines, ops, size
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gdsurgeon.difference.changes import Change, Detail
-from gdsurgeon.difference.difference import Difference, ValueChange
-from gdsurgeon.difference.hunks import Hunk
-from gdsurgeon.difference.interface import EndChange
+from gdsurgeon.compare.changes import Change, Detail
+from gdsurgeon.compare.difference import Difference, ValueChange
+from gdsurgeon.compare.hunks import Hunk
+from gdsurgeon.compare.interface import EndChange
 from gdsurgeon.errors import Json
 from gdsurgeon.view.difference import counts
 

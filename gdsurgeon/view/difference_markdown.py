@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gdsurgeon.difference.difference import Difference
+from gdsurgeon.compare.difference import Difference
 from gdsurgeon.text import size
 from gdsurgeon.view.difference import count_text, counts, sections, shown
 

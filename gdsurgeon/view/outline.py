@@ -1,211 +1,185 @@
-"""An outline for people: the scopes of a model as a tree, with what is in each; and as JSON."""
+"""A model as scopes and blocks: its graph, and the bodies of its functions, which open like scopes."""
 
 from __future__ import annotations
 
-import sys
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from io import StringIO
-from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from functools import reduce
+from operator import or_
 
-from gdsurgeon.errors import Json, middle_cut, printable
-from gdsurgeon.outline.content import short_tensor
-from gdsurgeon.outline.visible import Item
-from gdsurgeon.text import abbreviated, ops
-
-if TYPE_CHECKING:
-    from rich.console import JustifyMethod
-    from rich.text import Text
-
-ENOUGH = 45
-"""The maximum number of lines of a tree, if possible, when no depth is given."""
-LEAST_FOR_NAMES = 20
-"""The minimum number of columns for names; other columns are left out if needed."""
-USUAL_WIDTH = 80
-"""Columns that a tree takes on a terminal that has them; more it takes only for long names."""
+from gdsurgeon.errors import GdsurgeonError
+from gdsurgeon.graph.body import Body
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.view.content import Content, content_of
+from gdsurgeon.view.cuts import group_by_cuts
+from gdsurgeon.view.gradients import beside
+from gdsurgeon.view.groups import dissolve_cycles, group_by_names
+from gdsurgeon.view.kinds import Kinds, set_kinds
+from gdsurgeon.view.scopes import Scope, scope_of_rows, scope_tree, set_sizes
 
 
-class Limits(NamedTuple):
-    """How much of a tree is shown.
+class Outline:
+    """The scopes of one graph, or of the body of a function.
 
     Attributes:
-        alone: nodes in a row that have a line each; more are counted by op.
-        beside: lines next to each other.
+        content: its nodes.
+        root: the scope that holds all of them.
+        reached: the functions that it calls, directly or not, and that hold parameters: a bit for each.
+        scope_of: for each node the innermost scope that it lies in.
+        readers: for each node those that read it.
+        place: for each node where it stands in the order.
     """
 
-    alone: int
-    beside: int
+    def __init__(self, content: Content, root: Scope) -> None:
+        self.content = content
+        self.root = root
+        self.reached = 0
+        self.scope_of = scope_of_rows(root, len(content))
+        self.readers = content.readers()
+        self.place = content.places()
 
 
-SCREEN, PAGE, ALL = Limits(2, ENOUGH), Limits(20, 200), Limits(sys.maxsize, sys.maxsize)
-"""The depth of the tree by default, with a given depth, and with a request for everything."""
+class Outlines:
+    """The outlines of a graph and of the functions that it calls.
 
-
-class Branch(NamedTuple):
-    """A line of the tree.
+    Args:
+        graph: whose functions are meant; left as it is.
+        content: the content to show.
+        beside: show gradients next to their forward nodes; see `gradients.beside`.
 
     Attributes:
-        items: scopes of the same structure, or nodes, one after the other.
-        inner: the lines of what is seen in the first of them.
-        is_rest: whether it stands for all hidden lines.
+        main: the outline of the graph.
+        faults: why the body of a function cannot be shown, by its name.
     """
 
-    items: Sequence[Item]
-    inner: Sequence[Branch]
-    is_rest: bool = False
+    def __init__(self, graph: Graph, content: Content, *, beside: bool = False) -> None:
+        self._graph = graph
+        self._beside = beside
+        self._bodies: dict[str, Outline | None] = {}
+        self._parameters: list[int] = []  # that functions hold themselves, by the bit of the function
+        self._held = {0: 0}  # that the functions of a set hold
+        self._kinds = Kinds(self._kind_of_function)
+        self.faults: dict[str, str] = {}
+        self._read_functions(content)
+        self.main = self._outline(content)
+
+    def body(self, name: str) -> Outline | None:
+        """The outline of the function NAME; None where it cannot be read, or is being read as it calls itself."""
+        return self._bodies.get(name)
+
+    def bodies(self) -> list[Outline]:
+        """The outlines of all functions that are called and can be shown, in the order of their names."""
+        return [found for _, found in sorted(self._bodies.items()) if found is not None]
+
+    def _read_functions(self, main: Content) -> None:
+        """Makes the outlines of all functions that MAIN reaches, each after those that it calls."""
+        begun = [main]
+        pending = [self._callees(main)]
+        while pending:
+            name = next(pending[-1], None)
+            if name is None:
+                pending.pop()
+                content = begun.pop()
+                if content is not main:
+                    self._bodies[content.title] = self._outline(content)
+            elif name not in self._bodies:
+                self._bodies[name] = None
+                try:
+                    content = content_of(Body(self._graph, name, {}, lenient=True).graph, name)
+                except GdsurgeonError as error:
+                    self.faults[name] = str(error)
+                else:
+                    begun.append(content)
+                    pending.append(self._callees(content))
+
+    @staticmethod
+    def _callees(content: Content) -> Iterator[str]:
+        return iter(list(dict.fromkeys(name for calls in content.calls for name in calls)))
+
+    def _kind_of_function(self, name: str) -> Hashable:
+        body = self.body(name)
+        return name if body is None else body.root.kind
+
+    def _outline(self, content: Content) -> Outline:
+        root = scope_tree(beside(content.names) if self._beside else content.names)
+        group_by_names(root, content)
+        set_sizes(root)
+        group_by_cuts(root, content, self._kinds)
+        dissolve_cycles(root, content)
+        set_sizes(root)
+        set_kinds(root, content, self._kinds)
+        outline = Outline(content, root)
+        self._set_totals(outline)
+        set_outputs(outline)
+        return outline
+
+    def _set_totals(self, outline: Outline) -> None:
+        """Sets how much there is in each scope, functions included; their parameters count once a scope."""
+        content = outline.content
+        place = outline.place
+        reached: dict[int, int] = {}
+        own: dict[int, int] = {}
+        called: dict[int, int] = {}  # by row: the functions that the node reaches
+        for row, calls in enumerate(content.calls):
+            bodies = [body for name in calls if (body := self.body(name)) is not None]
+            content.flops[row] += sum(body.root.flops for body in bodies)
+            for body in bodies:
+                called[row] = called.get(row, 0) | body.reached
+        for scope in outline.root.inside_out():
+            parts = [reached.pop(id(child)) for child in scope.scopes]
+            parts += [called[row] for row in scope.rows if row in called]
+            found = reached[id(scope)] = self._union(parts)
+            own[id(scope)] = sum(content.parameters[row] for row in scope.rows)
+            own[id(scope)] += sum(own.pop(id(child)) for child in scope.scopes)
+            scope.parameters = own[id(scope)] + self._held[found]
+            scope.flops = sum(content.flops[row] for row in scope.rows) + sum(c.flops for c in scope.scopes)
+            scope.faults = sum(row in content.faults for row in scope.rows) + sum(c.faults for c in scope.scopes)
+            scope.drawn = sum(not content.is_weight[row] for row in scope.rows) + sum(c.drawn for c in scope.scopes)
+            shown = [place[row] for row in scope.rows if not content.is_weight[row]]
+            shown += [child.first for child in scope.scopes if child.drawn]
+            scope.first = min(shown or [place[row] for row in scope.rows] + [c.first for c in scope.scopes], default=0)
+            scope.rows.sort(key=place.__getitem__)
+            scope.scopes.sort(key=lambda child: child.first)
+        outline.reached = reached[id(outline.root)]
+        if held := sum(content.parameters):
+            self._parameters.append(held)
+            outline.reached = self._union([outline.reached, 1 << len(self._parameters) - 1])
+
+    def _union(self, sets: Sequence[int]) -> int:
+        """The union of SETS of functions; `_held` has its parameters then. Of a chain of calls it takes one step."""
+        most = max(sets, key=lambda bits: self._held.get(bits, 0), default=0)
+        out = reduce(or_, sets, 0)
+        if out not in self._held:
+            held, more = self._held.get(most, 0), out & ~most if most in self._held else out
+            while more:
+                held += self._parameters[(more & -more).bit_length() - 1]
+                more &= more - 1
+            self._held[out] = held
+        return out
 
 
-def close(head: Item, scopes: Sequence[str]) -> None:
-    """Closes those of SCOPES that are open in HEAD, and are not HEAD itself."""
-    for item in head.all() if scopes else ():
-        if item is not head and item.row < 0 and item.path in scopes:
-            item.items = None
+def set_outputs(outline: Outline) -> None:
+    """Sets the output of each scope: its last tensor that outside nodes read, or that has no consumers."""
+    content = outline.content
+    depth: dict[Scope | None, int] = {None: -1}
+    for scope in outline.root.walk():
+        depth[scope] = depth[scope.parent] + 1
+    for row in content.order:
+        if content.is_weight[row] or not content.outputs[row]:
+            continue
+        shared = [_common(outline, row, reader, depth) for reader in outline.readers[row]]
+        around = min(shared, key=depth.__getitem__, default=None)
+        inner: Scope | None = outline.scope_of[row]
+        while inner is not None and inner is not around:
+            inner.output = content.outputs[row][0]
+            inner = inner.parent
 
 
-def folded(items: Sequence[Item], limits: Limits = SCREEN) -> list[Branch]:
-    """ITEMS as lines: neighbours of the same structure are one line, and so are more closed nodes than LIMITS allow."""
-    out: list[Branch] = []
-    for key, group in groupby(items, key=_fold):
-        found = list(group)
-        if (key is None and len(found) > limits.alone) or isinstance(key, int):
-            out.append(Branch(found, folded(found[0].items or (), limits)))
-        else:
-            out += (Branch([item], folded(item.items or (), limits)) for item in found)
-    if len(out) > limits.beside:
-        rest = [item for branch in out[limits.beside - 1 :] for item in branch.items]
-        out[limits.beside - 1 :] = [Branch(rest, (), is_rest=True)]
-    return out
-
-
-def _fold(item: Item) -> int | str | None:
-    """What neighbours have in common that become one line: their kind, or (None) that they are closed nodes."""
-    if item.row >= 0:
-        return None if item.items is None else item.path
-    return item.kind if item.kind >= 0 else item.path
-
-
-def count(lines: Sequence[Branch]) -> int:
-    """How many lines there are, with those within."""
-    return sum(1 + count(line.inner) for line in lines)
-
-
-def table(head: Item, lines: Sequence[Branch], *, width: int, colour: bool, ascii_only: bool) -> str:
-    """The tree of LINES below HEAD as a table that is at most WIDTH columns wide.
-
-    Columns that do not fit next to the names are left out, the last ones first.
-    """
-    from rich.console import Console
-    from rich.table import Table
-
-    rows = [("", Branch([head], ())), *_walk(lines, "", ascii_only)]
-    cells = [(*_numbers(line.items), short_tensor(line.items[-1].output) if guide else "") for guide, line in rows]
-    widths = [max(len(text) for text in column) for column in zip(HEADS, *cells, strict=True)]
-    widths[-1] = min(widths[-1], width // 3)
-    while len(widths) > 1 and width - sum(widths) - 2 * len(widths) < LEAST_FOR_NAMES:
-        widths.pop()
-    beside = sum(widths) + 2 * len(widths)
-    longest = max(len(guide) + _label(line, width).cell_len + len(_broken(line)) for guide, line in rows)
-    names = max(1, min(width, max(USUAL_WIDTH, longest + beside)) - beside)
-    found = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-    found.add_column("", no_wrap=True, width=names)
-    for name, size in zip(HEADS, widths, strict=False):
-        justify: JustifyMethod = "left" if name == HEADS[-1] else "right"
-        found.add_column(name, no_wrap=True, overflow="ellipsis", width=size, justify=justify)
-    for (guide, line), texts in zip(rows, cells, strict=True):
-        broken = _broken(line)
-        label = _text(guide, "dim").append_text(_label(line, names - len(guide) - len(broken))).append(broken, "red")
-        found.add_row(label, *map(_plain, texts[: len(widths)]))
-    sink = StringIO()
-    Console(file=sink, width=width, force_terminal=colour, color_system="standard" if colour else None).print(found)
-    return "\n".join(row.rstrip() for row in sink.getvalue().splitlines())
-
-
-HEADS = ("nodes", "params", "FLOPs", "output")
-
-
-def _walk(lines: Sequence[Branch], begin: str, ascii_only: bool) -> Iterator[tuple[str, Branch]]:
-    """All lines, each with what leads to it from those above."""
-    branch, last, through = ("|- ", "`- ", "|  ") if ascii_only else ("├─ ", "└─ ", "│  ")
-    for number, line in enumerate(lines, 1):
-        is_last = number == len(lines)
-        yield begin + (last if is_last else branch), line
-        yield from _walk(line.inner, begin + ("   " if is_last else through), ascii_only)
-
-
-def _label(line: Branch, width: int) -> Text:
-    """What a line shows, WIDTH columns at most."""
-    first, last = line.items[0], line.items[-1]
-    if line.is_rest:
-        return _text(f"... {len(line.items):,} more", "dim")
-    if first.row >= 0:
-        if len(line.items) > 1:
-            return _text(_ops(line.items, width), "italic")
-        op = "" if first.name == first.op else f"  {printable(first.op)}"
-        return _text(_cut(printable(first.name), width - len(op)), "").append(op, "italic")
-    if len(line.items) == 1:
-        return _text(_cut(printable(first.name), width), "bold")
-    times = f" x {len(line.items)}"
-    names = f"{printable(first.name)} .. {printable(_differing(first.name, last.name))}"
-    return _text(_cut(names, width - len(times)), "bold").append(times, "cyan")
-
-
-def _broken(line: Branch) -> str:
-    """How many nodes of a line something is wrong with; '' where nothing is."""
-    count = sum(item.faults for item in line.items)
-    if not count:
-        return ""
-    return "  broken" if len(line.items) == 1 and line.items[0].row >= 0 else f"  {count:,} broken"
-
-
-def _ops(items: Sequence[Item], width: int) -> str:
-    """The ops of ITEMS, as many of them as fit."""
-    counts = Counter(item.op for item in items)
-    texts = (ops(counts, most) for most in range(6, 0, -1))
-    return next((text for text in texts if len(text) <= width), f"{len(items):,} nodes")
-
-
-def _differing(first: str, last: str) -> str:
-    """Returns `last` without the words that `first` also begins with: ``block4_*`` next to ``conv3_block2_*``."""
-    begin = first[: next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))]
-    return last[max(begin.rfind("_"), begin.rfind("/")) + 1 :]
-
-
-def _cut(text: str, width: int) -> str:
-    """TEXT with what is too much for WIDTH columns left out of its middle, where that leaves something of it."""
-    return text if width < 5 else middle_cut(text, width)
-
-
-def _numbers(items: Sequence[Item]) -> list[str]:
-    nodes, parameters = sum(item.nodes for item in items), sum(item.parameters for item in items)
-    flops = sum(item.flops for item in items)
-    return [f"{nodes:,}", *(abbreviated(number) if number else "" for number in (parameters, flops))]
-
-
-def _plain(text: str) -> Text:
-    return _text(text, "")
-
-
-def _text(text: str, style: str) -> Text:
-    """TEXT as it is: nothing in it is markup."""
-    from rich.text import Text
-
-    return Text(text, style)
-
-
-def as_json(head: Item) -> dict[str, Json]:
-    """HEAD and all that is seen in it, nothing folded."""
-    found: dict[str, Json] = {"name": head.path, "op": head.op} if head.row >= 0 else {"scope": head.path}
-    found |= {
-        "nodes": head.nodes,
-        "parameters": head.parameters,
-        "flops": head.flops,
-        "output": head.output or None,
-        "faults": head.faults,
-    }
-    if head.row < 0:
-        found["structure"] = head.kind if head.kind >= 0 else None
-        found["group"] = head.scope is not None and head.scope.is_group
-    if head.items is not None:
-        found["items"] = [as_json(item) for item in head.items]
-    return found
+def _common(outline: Outline, row: int, reader: int, depth: Mapping[Scope | None, int]) -> Scope:
+    """The innermost scope that holds both nodes."""
+    a, b = outline.scope_of[row], outline.scope_of[reader]
+    while a is not b:
+        if depth[a] < depth[b]:
+            a, b = b, a
+        assert a.parent is not None
+        a = a.parent
+    return a

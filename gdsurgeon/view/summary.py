@@ -14,7 +14,7 @@ from gdsurgeon.text import Entry, change, counted, listed, renaming, size
 
 if TYPE_CHECKING:
     from gdsurgeon.analysis.queries.signature import Signature, TensorInfo
-    from gdsurgeon.comparison.intent import Intent
+    from gdsurgeon.compare.intent import Intent
     from gdsurgeon.edits.claims import EditResult
     from gdsurgeon.operation.edit import Outcome
     from gdsurgeon.proof.change import Step

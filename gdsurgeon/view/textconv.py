@@ -9,8 +9,8 @@ from gdsurgeon.analysis.queries.attr_text import format_attr_bytes
 from gdsurgeon.analysis.queries.constant_values import values_of
 from gdsurgeon.analysis.shapes.stated import typed
 from gdsurgeon.analysis.traversal.topology import topology_of
-from gdsurgeon.difference.forms import Form
-from gdsurgeon.difference.side import forms_in
+from gdsurgeon.compare.forms import Form
+from gdsurgeon.compare.side import forms_in
 from gdsurgeon.errors import EditError, InputError, printable
 from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.graph import Graph

@@ -12,10 +12,10 @@ from support import graphs
 from support.graphs import FLOAT, STRING, const, func, function, library, node, placeholder, relu
 
 from gdsurgeon.cli.main import exit_code
-from gdsurgeon.outline.content import content_of
-from gdsurgeon.outline.outline import Outlines
-from gdsurgeon.outline.visible import whole, within
-from gdsurgeon.view.outline import folded, table
+from gdsurgeon.view.content import content_of
+from gdsurgeon.view.outline import Outlines
+from gdsurgeon.view.tree import folded, table
+from gdsurgeon.view.visible import whole, within
 
 
 class Ran(NamedTuple):

@@ -13,7 +13,7 @@ from support.graphs import FLOAT, INT32, VERSIONS, add, const, graph_bytes, node
 from support.meta_graphs import checkpoint, meta_graph, put
 from support.renaming import QUICK
 
-from gdsurgeon.comparison.surroundings import changes_what_is_served, compare_surroundings
+from gdsurgeon.compare.surroundings import changes_what_is_served, compare_surroundings
 from gdsurgeon.container.container import SavedModel
 from gdsurgeon.container.load import open_model
 from gdsurgeon.container.output_folder import OutputFolder

@@ -14,7 +14,7 @@ from support.operating import operated
 from support.running import run
 
 import gdsurgeon as gds
-from gdsurgeon.comparison.compare import compare_written
+from gdsurgeon.compare.comparison import compare_written
 from gdsurgeon.edits.claims import Unchanged
 from gdsurgeon.select import Selection
 

@@ -40,7 +40,7 @@ from support.running import run
 from support.v1_control_flow import LOOP, cond, taken_both_ways, while_loop
 
 import gdsurgeon as gds
-from gdsurgeon.comparison.facts import Rewired
+from gdsurgeon.compare.intent import Rewired
 from gdsurgeon.edits.claims import SameOutputs
 from gdsurgeon.edits.fuse_ops import fuse_ops
 from gdsurgeon.graph.graph import Graph

@@ -14,7 +14,7 @@ from support.running import run
 from support.v1_control_flow import LOOP
 
 import gdsurgeon as gds
-from gdsurgeon.comparison.facts import Rewired
+from gdsurgeon.compare.intent import Rewired
 from gdsurgeon.edits.claims import SameGiven, SamePart
 from gdsurgeon.edits.insert import insert
 from gdsurgeon.graph.graph import Graph

@@ -27,7 +27,7 @@ from support.removing import chain, named
 from support.running import run
 
 from gdsurgeon.cli.hints import hint_of
-from gdsurgeon.comparison.facts import Rewired
+from gdsurgeon.compare.intent import Rewired
 from gdsurgeon.edits.remove import remove
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.select import Selection

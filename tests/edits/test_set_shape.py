@@ -18,7 +18,7 @@ from support.running import run
 from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.analysis.shapes.fit import trial_shape
 from gdsurgeon.cli.hints import hint_of
-from gdsurgeon.comparison.facts import Rewired
+from gdsurgeon.compare.intent import Rewired
 from gdsurgeon.edits.claims import Claim, EditResult, SameGiven, SameOutputs, Unchanged
 from gdsurgeon.edits.set_shape import MOST_DETAILS, set_shape
 from gdsurgeon.errors import EditError

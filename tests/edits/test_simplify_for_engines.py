@@ -29,7 +29,7 @@ from support.graphs import (
 from support.running import run
 from support.simplifying import simplified, stays
 
-from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.simplify import simplify
 from gdsurgeon.errors import NothingToDo, UsageError, ValidationError

@@ -6,8 +6,8 @@ import pytest
 from support.published import ABSENT, FOLDER
 from support.re_exports import CHANGES, exported
 
+from gdsurgeon.compare.match import match
 from gdsurgeon.container.load import load
-from gdsurgeon.difference.match import match
 
 pytestmark = [pytest.mark.models, pytest.mark.skipif(not FOLDER.is_dir(), reason=ABSENT)]
 

@@ -12,12 +12,12 @@ from support.paths import MODELS
 from support.published import ABSENT
 
 from gdsurgeon.cli.main import exit_code
-from gdsurgeon.drawing.forms import FLAT, drawn
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.outline import content
-from gdsurgeon.outline.content import content_of
-from gdsurgeon.outline.outline import Outlines
-from gdsurgeon.outline.visible import whole
+from gdsurgeon.view import content
+from gdsurgeon.view.content import content_of
+from gdsurgeon.view.outline import Outlines
+from gdsurgeon.view.picture import FLAT, drawn
+from gdsurgeon.view.visible import whole
 
 pytestmark = [pytest.mark.models, pytest.mark.skipif(not MODELS.exists(), reason=ABSENT)]
 

@@ -10,7 +10,7 @@ from support.graphs import Builder
 
 import gdsurgeon as gds
 import gdsurgeon.operation.edit  # the room does not hide the function
-from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.errors import EditError, UsageError, ValidationError
 

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from support.graphs import add, const, function, graph, identity, library
 
-from gdsurgeon.comparison.compare import compare_written
-from gdsurgeon.comparison.facts import FunctionChanges, Rewired
-from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.compare.comparison import compare_written
+from gdsurgeon.compare.intent import FunctionChanges, Intent, Rewired
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.rename import rename
 from gdsurgeon.graph.attrs import type_value

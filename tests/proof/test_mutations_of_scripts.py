@@ -12,7 +12,7 @@ from support.mutations import Mutation, mutations
 from support.several import Edit, carried_out, proven_pieces
 
 import gdsurgeon as gds
-from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.errors import EditError, GdsurgeonError, ValidationError
 from gdsurgeon.feeds.overrides import Overrides

@@ -21,7 +21,7 @@ from support.graphs import (
     versions,
 )
 
-from gdsurgeon.comparison.compare import compare_files, compare_written
+from gdsurgeon.compare.comparison import compare_files, compare_written
 from gdsurgeon.edits.compat import compat
 from gdsurgeon.edits.older.control_flow import _Lowering
 from gdsurgeon.specification.asked import Asked

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from gdsurgeon.comparison.compare import compare_files
+from gdsurgeon.compare.comparison import compare_files
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.proof.models.differences import listed_differences
 from gdsurgeon.wire.messages import message

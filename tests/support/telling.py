@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gdsurgeon.comparison.compare import compare_written
+from gdsurgeon.compare.comparison import compare_written
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.graph.graph import Graph
 

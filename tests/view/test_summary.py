@@ -17,8 +17,7 @@ from support.graphs import FLOAT, const, node
 from gdsurgeon.cli.main import exit_code
 from gdsurgeon.cli.summary import brief, common_scope, first
 from gdsurgeon.cli.terminal import terminal
-from gdsurgeon.comparison.facts import Rewired
-from gdsurgeon.comparison.intent import FunctionChanges, Intent
+from gdsurgeon.compare.intent import FunctionChanges, Intent, Rewired
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.rename import rename
 from gdsurgeon.operation.edit import Request, operate

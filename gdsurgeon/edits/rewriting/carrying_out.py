@@ -6,8 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from gdsurgeon.analysis.queries.side_effects import only_computes
-from gdsurgeon.comparison.facts import Rewired
-from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.compare.intent import Intent, Rewired
 from gdsurgeon.edits.claims import Site
 from gdsurgeon.edits.replacing import drop_colocations
 from gdsurgeon.edits.rewriting.planning import New, NewOutput, Replacement

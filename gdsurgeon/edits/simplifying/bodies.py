@@ -9,8 +9,7 @@ from typing import NamedTuple
 from gdsurgeon.analysis.queries.called_shapes import called_shapes
 from gdsurgeon.analysis.queries.function_usage import calling_nodes
 from gdsurgeon.analysis.traversal.topology import topology_of
-from gdsurgeon.comparison.facts import FunctionChanges
-from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.compare.intent import FunctionChanges, Intent
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.functions import XLA_MUST_COMPILE
 from gdsurgeon.edits.simplifying.draft import CHECKS, Draft

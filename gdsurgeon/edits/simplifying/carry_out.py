@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
-from gdsurgeon.comparison.facts import Rewired
-from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.compare.intent import Intent, Rewired
 from gdsurgeon.edits.replacing import drop_colocations
 from gdsurgeon.edits.simplifying.draft import BITS, CONTROL, Draft
 from gdsurgeon.edits.simplifying.folding import Folding

@@ -6,7 +6,7 @@ from collections.abc import Container
 
 from gdsurgeon.analysis.queries.state import have_state
 from gdsurgeon.analysis.traversal.topology import topology_of
-from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.compare.intent import Intent
 from gdsurgeon.errors import EditError
 from gdsurgeon.graph.attrs import attr_value
 from gdsurgeon.graph.body import Body

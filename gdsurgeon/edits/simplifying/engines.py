@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from gdsurgeon.analysis.queries.constant_values import values_of
 from gdsurgeon.analysis.traversal.topology import topology_of
-from gdsurgeon.comparison.facts import Rewired
-from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.compare.intent import Intent, Rewired
 from gdsurgeon.errors import EditError, UsageError, quoted
 from gdsurgeon.graph.constants import constant_header, raw_value
 from gdsurgeon.graph.graph import Graph

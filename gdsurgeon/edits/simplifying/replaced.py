@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gdsurgeon.analysis.traversal.control_flow import ControlFlow, control_flow_of
 from gdsurgeon.analysis.traversal.topology import topology_of
-from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.claims import Site
 from gdsurgeon.edits.replacing import remove_unread
 from gdsurgeon.errors import Remark

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gdsurgeon.analysis.shapes.kept import KeptShapes
-from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.simplifying.carry_out import become_constants, carry_out
 from gdsurgeon.edits.simplifying.decided_calls import decide_calls
 from gdsurgeon.edits.simplifying.draft import Draft, Pass, to_the_end

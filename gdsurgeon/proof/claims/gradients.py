@@ -13,7 +13,7 @@ from functools import partial
 from gdsurgeon.analysis.queries.side_effects import ops_in_functions
 from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.analysis.traversal.topology import topology_of
-from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.add_gradients import graft
 from gdsurgeon.edits.claims import EditResult, Gradients, SameOutputs
 from gdsurgeon.errors import EditError, GdsurgeonError, Line, NotValidatedError, ValidationError, printable, quoted

@@ -10,8 +10,8 @@ from itertools import cycle, islice
 from math import prod
 
 from gdsurgeon.analysis.shapes.inference import Shapes, infer_shapes
-from gdsurgeon.comparison.compare import Comparison, Spelling
-from gdsurgeon.comparison.facts import Rewired, Value
+from gdsurgeon.compare.comparison import Comparison, Spelling
+from gdsurgeon.compare.intent import Rewired, Value
 from gdsurgeon.errors import GdsurgeonError, Json, printable, quoted
 from gdsurgeon.feeds.make.numbers import INTEGERS, numbers
 from gdsurgeon.graph.attrs import Shape, attr_value, plain, type_value

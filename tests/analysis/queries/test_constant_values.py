@@ -17,7 +17,7 @@ from support.graphs import FLOAT, graph, node
 
 from gdsurgeon.analysis.queries import constant_values
 from gdsurgeon.analysis.queries.constant_values import ConstantValues, ValueStatistics, values_of
-from gdsurgeon.difference import distance as distances
+from gdsurgeon.compare import distance as distances
 from gdsurgeon.errors import EditError, InputError
 from gdsurgeon.ops import numpy_dtypes
 from gdsurgeon.ops.dtypes import DTYPES, NUMBERS

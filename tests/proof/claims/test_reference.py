@@ -21,7 +21,7 @@ from support.substituting import (
 )
 
 from gdsurgeon.cli.hints import hint_of
-from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameGiven, SamePart
 from gdsurgeon.edits.clone_scope import clone_scope
 from gdsurgeon.edits.extract import extract

@@ -27,7 +27,7 @@ from support.spoiling import (
 )
 
 from gdsurgeon.cli.hints import hint_of
-from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.clone_scope import clone_scope
 from gdsurgeon.edits.control_edges import control_edges

@@ -8,8 +8,7 @@ import pytest
 from support.graphs import Builder
 
 import gdsurgeon as gds
-from gdsurgeon.comparison.facts import Rewired
-from gdsurgeon.comparison.intent import Intent
+from gdsurgeon.compare.intent import Intent, Rewired
 from gdsurgeon.edits.claims import EditResult, SameOutputs, SameSites, Site
 from gdsurgeon.edits.sites import AT_ONCE, MOST_GROUPS, site_claims
 from gdsurgeon.feeds.make.numbers import numbers_of_all_sizes

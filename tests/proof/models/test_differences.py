@@ -10,7 +10,7 @@ from support.graphs import Builder
 from support.small_changes import unnamed
 
 import gdsurgeon as gds
-from gdsurgeon.comparison.compare import compare_files
+from gdsurgeon.compare.comparison import compare_files
 from gdsurgeon.errors import ValidationError
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.wire.messages import message

@@ -1,0 +1,431 @@
+"""Compares two graphs node by node, function by function; it knows of no edit."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from gdsurgeon.compare.intent import Facts, FunctionChanges, Rewired, Value
+from gdsurgeon.compare.written import as_written
+from gdsurgeon.errors import EditError
+from gdsurgeon.graph.attrs import attr_value
+from gdsurgeon.graph.body import Body
+from gdsurgeon.graph.functions import FunctionLibrary
+from gdsurgeon.graph.graph import Graph, graph_of
+from gdsurgeon.graph.index import COLOCATION, Copied
+from gdsurgeon.graph.names import parse_input, plain_tensor
+from gdsurgeon.graph.node import Node
+from gdsurgeon.graph.records import Record
+from gdsurgeon.ops.attr_names import COLOCATION_ATTR
+from gdsurgeon.values import Data
+from gdsurgeon.wire.messages import decode_error, message
+from gdsurgeon.wire.node_record import other_fields
+from gdsurgeon.wire.protos import FunctionDef, NodeDef
+from gdsurgeon.wire.scan import DEBUG_INFO, LARGE, LIBRARY, VERSIONS
+from gdsurgeon.wire.write import Chunk
+
+Renamed = Mapping[str, str]
+"""Names before, and after; all other names are the same in both graphs."""
+
+
+@dataclass(eq=False, repr=False)
+class Comparison(Data):
+    """Two graphs, and what is different between them.
+
+    Attributes:
+        before, after: the graphs.
+        facts: the differences of the nodes, the library's names, and the other fields.
+        inside: the same of the bodies of functions that both libraries have, and that differ.
+        unread: functions whose bodies cannot be read as graphs: they are compared only as a whole.
+    """
+
+    before: Graph
+    after: Graph
+    facts: Facts
+    inside: dict[str, Comparison] = field(default_factory=dict)
+    unread: list[str] = field(default_factory=list)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is different."""
+        return self.facts.is_empty
+
+
+def compare_written(
+    before: Graph,
+    chunks: Sequence[Chunk],
+    renamed: Renamed | None = None,
+    inside: Mapping[str, Renamed] | None = None,
+) -> Comparison:
+    """Compares a graph with what an edit of it is written as.
+
+    Args:
+        before: as it is in its file.
+        chunks: the written file.
+        renamed: the nodes that have another name there.
+        inside: likewise for the bodies of functions.
+
+    Raises:
+        InputError: CHUNKS spell no GraphDef.
+    """
+    renamed = renamed or {}
+    written = as_written(before, chunks, {*renamed, *renamed.values()})
+    after = written.graph
+    names = dict.fromkeys(written.lost)
+    back = {new: old for old, new in renamed.items()}
+    for name in written.fresh:
+        names[back.get(name, name)] = None
+    for name in renamed:
+        # Records that are as they were spell a name that another node has now.
+        names.update(dict.fromkeys([*before.store.users(name), *before.store.colocated(name)]))
+    out = Comparison(before, after, _node_facts(before, after, renamed, names))
+    for name, count in Counter(written.doubled).items():
+        out.facts.beside[f"doubled {name}"] = (None, str(count + 1))
+    if not written.doubled:
+        out.facts.beside.update(_displaced(before, written.order, renamed))
+    if not written.is_same_beside:
+        _compare_beside(out, inside or {})
+    return out
+
+
+def _displaced(
+    before: Graph, order: Sequence[Copied | str], renamed: Renamed
+) -> Iterator[tuple[str, tuple[Value, Value]]]:
+    """The nodes that come after one that comes after them in the file of BEFORE; that one was behind, and is in front.
+
+    Args:
+        before: the graph.
+        order: see `Written`.
+        renamed: the nodes that have another name now.
+    """
+    table = before.store.table
+    moved = {**dict.fromkeys(renamed, -1), **{new: table.rows[old] for old, new in renamed.items()}}
+    last = -1
+    for part in order:
+        if isinstance(part, Copied):
+            row, end = part.first, part.last
+        else:
+            row = moved[part] if part in moved else table.rows.get(part, -1)
+            end = row + 1
+        for displaced in range(row, min(end, last)) if row >= 0 else ():
+            name = part if isinstance(part, str) else table.names[displaced]
+            yield f"place of {name}", (f"before {table.names[last]}", f"after {table.names[last]}")
+        last = max(last, end - 1)
+
+
+def compare_files(before: Graph, after: Graph, renamed: Renamed | None = None) -> Comparison:
+    """Compares two graphs, each as it is in its file.
+
+    Args:
+        before, after: the graphs.
+        renamed: the nodes of the one that have another name in the other.
+    """
+    renamed = renamed or {}
+    names = dict.fromkeys([*before.store.names, *(n for n in after.store.names if n not in before)])
+    changed = (name for name in names if _is_other(before, after, name)) if not renamed else names
+    out = Comparison(before, after, _node_facts(before, after, renamed, dict.fromkeys(changed)))
+    _compare_beside(out, {})
+    return out
+
+
+def _is_other(before: Graph, after: Graph, name: str) -> bool:
+    """Whether the records of the node NAME have other bytes."""
+    old, new = before.store.record(name), after.store.record(name)
+    if old is None or new is None:
+        return True
+    return not _is_same_stretch(old, new, (0, old.end - old.body), (0, new.end - new.body))
+
+
+_STEP = 1 << 20
+"""Bytes that are compared at a time."""
+
+
+def _is_same_stretch(old: Record, new: Record, mine: tuple[int, int], its: tuple[int, int]) -> bool:
+    """Whether two stretches of the bodies of records, from and to, have the same bytes; read piece by piece."""
+    size = mine[1] - mine[0]
+    return size == its[1] - its[0] and all(
+        old.source.read(old.body + mine[0] + at, min(_STEP, size - at))
+        == new.source.read(new.body + its[0] + at, min(_STEP, size - at))
+        for at in range(0, size, _STEP)
+    )
+
+
+# -- nodes ----------------------------------------------------------------------------------------------------
+
+
+def _node_facts(before: Graph, after: Graph, renamed: Renamed, names: Iterable[str]) -> Facts:
+    """What is different about the nodes NAMES, as they were called before; of nodes that are new, as they are now."""
+    out = Facts()
+    spelling = Spelling(_names_now(renamed))
+    taken = frozenset(renamed.values())
+    for name in names:
+        # The name that a node had may be another's now: then that is not what has become of it.
+        is_left, now = name not in renamed and name in taken, renamed.get(name, name)
+        if now == name and not is_left and not before.store.has(name):
+            out.added += [name] if after.store.has(name) else []
+            continue
+        inputs = None if is_left else _inputs_alone(before, after, name, spelling.spelt)
+        if inputs is not None:
+            if name in renamed:
+                out.renamed[name] = renamed[name]
+            _note_inputs(out, now, *inputs)
+            continue
+        was_there, is_there = before.store.has(name), not is_left and after.store.has(now)
+        if not (was_there and is_there):
+            out.removed += [name] if was_there else []
+            out.added += [now] if is_there else []
+            continue
+        old, new = before[name], after[now]
+        if old.name != new.name:
+            out.renamed[name] = new.name
+        out.rewired += spelling.rewired(old, new)
+        altered = {what: (was, now) for what, was, now in spelling.compared(old, new) if was != now}
+        if altered:
+            out.altered[new.name] = altered
+    out.added += [name for name in renamed if name not in taken and name in after]  # a name that is left, and used anew
+    return out
+
+
+def _names_now(renamed: Renamed) -> Callable[[str], str]:
+    """What gives the name that a node, a tensor or a control input of the graph before has now."""
+    if not renamed:
+        return str
+
+    def spelt(text: str) -> str:
+        control = "^" if text[:1] == "^" else ""
+        name, colon, index = text[len(control) :].partition(":")
+        return f"{control}{renamed.get(name, name)}{colon}{index}"
+
+    return spelt
+
+
+def _inputs_alone(
+    before: Graph, after: Graph, name: str, spelt: Callable[[str], str]
+) -> tuple[list[str], list[str]] | None:
+    """Returns the inputs of the node `name` before, spelled with the names after, and its inputs after.
+
+    None where more may be different than names and inputs: that takes a closer look.
+    """
+    new = after.store.record(spelt(name))
+    old = before.store.record(name) if new is not None else None
+    was, now = (None if record is None else node_of(record) for record in (old, new))
+    if was is None or now is None or COLOCATION_ATTR in was.attr:
+        return None
+    mine, its = list(map(spelt, was.input[:])), now.input[:]
+    was.name = spelt(was.name)
+    was.input[:] = its
+    if was != now or (mine != its and None in map(parse_input, (*mine, *its))):
+        return None
+    return mine, its
+
+
+def node_of(record: Record) -> NodeDef | None:
+    """The node of a record as a message; None where that is large, or protobuf cannot read it."""
+    if record.end - record.body > LARGE:
+        return None
+    try:
+        return message("tensorflow.NodeDef").FromString(bytes(record.buffer()[:]))
+    except decode_error():
+        return None
+
+
+def _note_inputs(out: Facts, name: str, was: Sequence[str], now: Sequence[str]) -> None:
+    """Notes how the inputs WAS and NOW of the node NAME differ."""
+    if was == now:
+        return
+    altered: dict[str, tuple[Value, Value]] = {}
+    mine, its = ([plain_tensor(text) for text in texts if text[0] != "^"] for texts in (was, now))
+    if len(mine) == len(its):
+        slots = enumerate(zip(mine, its, strict=True))
+        out.rewired += [Rewired(name, slot, old, new) for slot, (old, new) in slots if old != new]
+    else:
+        altered["inputs"] = tuple(mine), tuple(its)
+    waited, waits = (tuple(sorted({text[1:] for text in texts if text[0] == "^"})) for texts in (was, now))
+    if waited != waits:
+        altered["controls"] = waited, waits
+    if altered:
+        out.altered[name] = altered
+
+
+class Spelling(NamedTuple):
+    """Compares two nodes; names in the first one are replaced by the names after, which `spelt` returns."""
+
+    spelt: Callable[[str], str]
+
+    def rewired(self, old: Node, new: Node) -> Iterator[Rewired]:
+        """Yields the changed inputs, if the number of inputs is the same."""
+        if len(old.inputs) == len(new.inputs):
+            for slot, (was, now) in enumerate(zip(old.inputs, new.inputs, strict=True)):
+                before = self.spelt(was.name)
+                if before != now.name:
+                    yield Rewired(new.name, slot, before, now.name)
+
+    def compared(self, old: Node, new: Node) -> Iterator[tuple[str, Value, Value]]:
+        """Yields each compared property, with its value before, spelled with the names after, and its value after."""
+        yield "op", old.op, new.op
+        yield "device", old.device, new.device
+        if len(old.inputs) != len(new.inputs):
+            spelt = tuple(self.spelt(read.name) for read in old.inputs)
+            yield "inputs", spelt, tuple(read.name for read in new.inputs)
+        yield "controls", self._names(old.controls), tuple(sorted({control.name for control in new.controls}))
+        for key in dict.fromkeys((*old.attr_keys, *new.attr_keys)):
+            if key == COLOCATION_ATTR:
+                yield "colocated", *self._colocations(old, new)
+                yield "class", _other_classes(old), _other_classes(new)
+            elif not is_same_attr(old, new, key):
+                yield f"attr {key}", _held(old, key, b"before"), _held(new, key, b"after")
+        yield "other fields", _other_fields_of(old), _other_fields_of(new)
+
+    def _colocations(self, old: Node, new: Node) -> tuple[Value, Value]:
+        """Returns the colocations, without those with removed or missing nodes."""
+        after = graph_of(new)
+        kept = [other for other in old.colocated if other.exists and self.spelt(other.name) in after]
+        return self._names(kept), tuple(sorted({other.name for other in new.colocated if other.exists}))
+
+    def _names(self, nodes: Iterable[Node]) -> tuple[str, ...]:
+        return tuple(sorted({self.spelt(node.name) for node in nodes}))
+
+
+def is_same_attr(old: Node, new: Node, key: str) -> bool:
+    """Whether both nodes have the attr and it holds the same; large values are read piece by piece."""
+    if not (old.has_attr(key) and new.has_attr(key)):
+        return False
+    assert old.record is not None
+    assert new.record is not None
+    if _is_same_stretch(old.record, new.record, old.header.attrs[key], new.header.attrs[key]):
+        return True
+    was, now = old.attr_bytes(key), new.attr_bytes(key)
+    return _canonical(was) == _canonical(now)
+
+
+_LONGEST = 1 << 16
+"""The maximum size in bytes of a kept value; of a longer value, only the fact of a difference is kept."""
+
+
+def _held(node: Node, key: str, when: bytes) -> bytes | None:
+    """An attr, which is not the same before and after, as a fact; WHEN it is so."""
+    if node.record is not None and key in node.header.attrs and key not in node.changed_attrs:
+        start, end = node.header.attrs[key]
+        if end - start > _LONGEST:
+            return b"%d bytes, %b" % (end - start, when)
+    return _canonical(node.attr_bytes(key))
+
+
+def _canonical(data: bytes | None) -> bytes | None:
+    """A serialised AttrValue with its fields and maps in one order; what cannot be read stays as it is."""
+    if data is None:
+        return None
+    try:
+        return attr_value(data).SerializeToString(deterministic=True)
+    except decode_error():
+        return data
+
+
+def _other_fields_of(node: Node) -> bytes:
+    """Returns the fields of a node's record other than its name, op, inputs, device and attrs."""
+    record = node.record
+    assert record is not None
+    return other_fields(record.buffer(), 0, record.end - record.body)
+
+
+def _other_classes(node: Node) -> Value:
+    """The entries of ``_class`` that are no colocations."""
+    data = node.attr_bytes(COLOCATION_ATTR)
+    if data is None:
+        return ()
+    try:
+        entries = attr_value(data).list.s
+    except decode_error():
+        return data
+    return tuple(entry.decode("utf-8", "surrogateescape") for entry in entries if not entry.startswith(COLOCATION))
+
+
+# -- functions, and what else there is ------------------------------------------------------------------------
+
+
+def _compare_beside(out: Comparison, inside: Mapping[str, Renamed]) -> None:
+    """Compares the fields of the two files outside their nodes."""
+    before, after = out.before, out.after
+    old = {function.signature.name: function for function in before.functions}
+    new = {function.signature.name: function for function in after.functions}
+    out.facts.functions = FunctionChanges(
+        added=[name for name in new if name not in old],
+        removed=[name for name in old if name not in new],
+        changed=[name for name, function in new.items() if name in old and not _same(old[name], function)],
+    )
+    for name in out.facts.functions.changed:
+        _compare_inside(out, name, inside.get(name, {}))
+    beside = out.facts.beside
+    gradients = [{g.function_name: g.gradient_func for g in graph.functions.gradients()} for graph in (before, after)]
+    for name in dict.fromkeys((*gradients[0], *gradients[1])):
+        beside[f"gradient of {name}"] = gradients[0].get(name), gradients[1].get(name)
+    named = [Counter(_named_in(graph.functions)) for graph in (before, after)]
+    for what, count in named[1].items():
+        if count > max(1, named[0][what]):
+            beside[f"doubled {what}"] = None, str(count)
+    beside["library"] = before.functions.other_fields() or None, after.functions.other_fields() or None
+    fields = [_other_fields(graph) for graph in (before, after)]
+    for what in dict.fromkeys((*fields[0], *fields[1])):
+        beside[what] = fields[0].get(what), fields[1].get(what)
+    for what in [what for what, (was, now) in beside.items() if was == now]:
+        del beside[what]
+
+
+def _named_in(library: FunctionLibrary) -> Iterator[str]:
+    """Whatever a library has by a name, as often as it has it."""
+    yield from (f"function {function.signature.name}" for function in library)
+    yield from (f"gradient of {gradient.function_name}" for gradient in library.gradients())
+
+
+def _same(a: FunctionDef, b: FunctionDef) -> bool:
+    return a == b or a.SerializeToString(deterministic=True) == b.SerializeToString(deterministic=True)
+
+
+def _other_fields(graph: Graph) -> dict[str, Value]:
+    """The top-level fields that are neither nodes nor library, by what they are called."""
+    out: dict[str, bytes] = {}
+    for item in graph.store.layout.others:
+        if item.number != LIBRARY:
+            what = _FIELDS.get(item.number, f"field {item.number}")
+            out[what] = out.get(what, b"") + graph.source.read(item.value, item.end - item.value)
+    return dict(out)
+
+
+_FIELDS = {VERSIONS: "versions", DEBUG_INFO: "debug info"}
+
+
+def _compare_inside(out: Comparison, name: str, renamed: Renamed) -> None:
+    """Compares the bodies of the function `name`, and its other fields."""
+    old, new = out.before.functions[name], out.after.functions[name]
+    try:
+        bodies = Body(out.before, name).graph, Body(out.after, name).graph
+    except EditError:
+        out.unread.append(name)
+        return
+    facts = _node_facts(*bodies, renamed, dict.fromkeys([*bodies[0].names(), *bodies[1].names()]))
+    parts = _parts(old, renamed), _parts(new, {})
+    for what in parts[0]:
+        if parts[0][what] != parts[1][what]:
+            facts.beside[what] = parts[0][what], parts[1][what]
+    out.inside[name] = Comparison(*bodies, facts)
+
+
+def _parts(function: FunctionDef, renamed: Renamed) -> dict[str, Value]:
+    """What a function has that its body as a graph does not show."""
+    rest = message("tensorflow.FunctionDef")()
+    rest.CopyFrom(function)
+    del rest.node_def[:]
+    rest.ret.clear()
+    for arg in (*rest.signature.input_arg, *rest.signature.output_arg):
+        arg.name = renamed.get(arg.name, arg.name)
+    controls = {key: renamed.get(node, node) for key, node in rest.control_ret.items()}
+    rest.control_ret.clear()
+    signature = rest.signature.SerializeToString(deterministic=True)
+    rest.ClearField("signature")
+    return {
+        "signature": signature,
+        "what runs with it": tuple(sorted(f"{key}={node}" for key, node in controls.items())),
+        "attrs": rest.SerializeToString(deterministic=True),
+    }

@@ -1,0 +1,139 @@
+"""Compares copies of nodes with their originals: differences other than their names and outside inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from gdsurgeon.compare.comparison import is_same_attr
+from gdsurgeon.compare.intent import Copies, Intent
+from gdsurgeon.compare.plain_copies import plain_copies
+from gdsurgeon.errors import quoted
+from gdsurgeon.graph.attrs import attr_value, functions_in
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.node import Node
+from gdsurgeon.graph.placeholders import placeholder_shape
+from gdsurgeon.ops.attr_names import BY_NODE_NAME, COLOCATION_ATTR, FRAME_NAME, SHARED_NAME, VAR_NAME
+from gdsurgeon.ops.kinds import ENTER
+from gdsurgeon.text import an, or_nothing
+from gdsurgeon.wire.protos import FunctionDef
+
+_NAMES = frozenset((COLOCATION_ATTR, FRAME_NAME, SHARED_NAME, VAR_NAME, "container", BY_NODE_NAME))
+"""Attrs that hold names, which a copy spells in its own way."""
+
+
+def differing_copies(copies: Copies, before: Graph, after: Graph, intent: Intent) -> Iterator[str]:
+    """What differs between nodes and their copies, beyond names and what the copies read from outside, a line each.
+
+    Args:
+        copies: the nodes.
+        before, after: the graph without the copies, and with them.
+        intent: says which functions have come along, and under which names.
+    """
+    frames: dict[str, str] = {}
+    made: set[Node] = set()
+    plain = plain_copies(copies, after) if not intent.renamed_functions else set()
+    for name, copied in copies.names.items():
+        if name in plain:
+            continue
+        old, new = copies.originals.find(name), after.find(copied)
+        if old is None or new is None:
+            yield f"{quoted(name)} was declared as copied to {quoted(copied)}, but the copy is missing"
+            continue
+        yield from _copy(old, new, copies, intent)
+        if old.op in ENTER:
+            made.add(new)
+            frame, its = old.text_attr(FRAME_NAME), new.text_attr(FRAME_NAME)
+            if frames.setdefault(frame, its) != its:
+                yield (f"{quoted(copied)} enters the frame {quoted(its)}, but others enter {quoted(frames[frame])}")
+    yield from _shared_frames(after, made, set(frames.values()))
+    yield from _copied_functions(copies.originals, before, after, intent)
+
+
+def _copied_functions(originals: Graph, before: Graph, after: Graph, intent: Intent) -> Iterator[str]:
+    """Functions that have come along with the nodes, but for their names and those that they share resources by."""
+    names = {new: old for old, new in intent.renamed_functions.items()}
+    for name in intent.functions.added:
+        old, new = originals.functions.get(names.get(name, name)), after.functions.get(name)
+        if old is None or new is None or name in before.functions:
+            continue
+        if _plain(old, intent.renamed_functions) != _plain(new, {}):
+            yield f"the function {quoted(name)} differs from its original"
+
+
+def respelt(function: FunctionDef, name: str, renamed: Mapping[str, str]) -> FunctionDef:
+    """FUNCTION as NAME, with the names that those which it calls have now."""
+    out = type(function)()
+    out.CopyFrom(function)
+    out.signature.name = name
+    for node in out.node_def:
+        node.op = renamed.get(node.op, node.op)
+        for func in (func for value in node.attr.values() for func in functions_in(value)):
+            func.name = renamed.get(func.name, func.name)
+    return out
+
+
+def _plain(function: FunctionDef, renamed: Mapping[str, str]) -> FunctionDef:
+    """FUNCTION without names of its own, those of other functions as RENAMED."""
+    out = respelt(function, "", renamed)
+    for node in out.node_def:
+        for key in (SHARED_NAME, "container", BY_NODE_NAME):
+            node.attr.pop(key, None)
+    return out
+
+
+def _copy(old: Node, new: Node, copies: Copies, intent: Intent) -> Iterator[str]:
+    what = f"{quoted(new.name)}, the copy of {quoted(old.name)},"
+    if intent.renamed_functions.get(old.op, old.op) != new.op:
+        yield f"{what} is {an(new.op)}, not {an(old.op)}"
+        return
+    if old.device != new.device:
+        yield f"{what} has the device {quoted(new.device)}, not {quoted(old.device)}"
+    if len(old.inputs) != len(new.inputs):
+        yield f"{what} has {len(new.inputs)} inputs, not {len(old.inputs)}"
+        return
+    for slot, (read, now) in enumerate(zip(old.inputs, new.inputs, strict=True)):
+        wanted = copies.counterpart(read.node.name, read.index)
+        if wanted is not None and now.name != wanted:
+            yield f"input {slot} of {what} is {quoted(now.name)}, not {quoted(wanted)}"
+    waits = {control.name for control in new.controls}
+    wanted_waits = {
+        copies.counterpart_node(control.name) for control in old.controls if control.name not in copies.left
+    }
+    if None not in wanted_waits and waits != wanted_waits:
+        yield (
+            f"{what} has the control inputs {or_nothing(sorted(waits))}, not "
+            f"{or_nothing(sorted(map(str, wanted_waits)))}"
+        )
+    together = {copies.counterpart_node(other.name) for other in old.colocated if other.exists}
+    if None not in together and {other.name for other in new.colocated} != together:
+        yield f"{what} is colocated with {or_nothing(sorted(other.name for other in new.colocated))}"
+    for key in dict.fromkeys((*old.attr_keys, *new.attr_keys)):
+        if key not in _NAMES and not is_copied_attr(old, new, key, intent.renamed_functions):
+            yield f"{what} has a different {quoted(key)}"
+
+
+def is_copied_attr(old: Node, new: Node, key: str, renamed: Mapping[str, str]) -> bool:
+    """Whether a copy has the attr KEY of the node OLD, but that functions are RENAMED."""
+    if key == "shape" and old.op == "Placeholder":  # which an old graph may spell otherwise
+        return placeholder_shape(old) == placeholder_shape(new)
+    if is_same_attr(old, new, key) and (not renamed or old.op == "Const"):
+        return True
+    before, now = old.attr_bytes(key), new.attr_bytes(key)
+    if before is None or now is None:
+        return False
+    mine, theirs = attr_value(before), attr_value(now)
+    for func in functions_in(mine):
+        func.name = renamed.get(func.name, func.name)
+    return bool(mine == theirs)
+
+
+def _shared_frames(after: Graph, copies: set[Node], frames: set[str]) -> Iterator[str]:
+    """A frame that copies lead into is no other loop's, or the iterations of the two are mixed up."""
+    if not frames:
+        return
+    for node in after.nodes():
+        if node.op in ENTER and node not in copies and node.text_attr(FRAME_NAME) in frames:
+            yield (
+                f"the frame {quoted(node.text_attr(FRAME_NAME))} of {quoted(node.name)} is also used by a copied loop"
+            )
+            return

@@ -1,0 +1,214 @@
+"""All that is different between two graphs, names aside."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from gdsurgeon.analysis.queries.constant_values import value_of
+from gdsurgeon.compare.changes import SHAPE, Change, changes
+from gdsurgeon.compare.distance import Distance, distance, distance_of_few
+from gdsurgeon.compare.forms import Form
+from gdsurgeon.compare.hunks import Hunks, hunks
+from gdsurgeon.compare.interface import EndChange, SignatureChange, end_changes, signature_changes
+from gdsurgeon.compare.matching import FREE, Matching
+from gdsurgeon.compare.scopes import renaming
+from gdsurgeon.compare.surroundings import Difference as Surrounding
+from gdsurgeon.errors import InputError
+from gdsurgeon.graph.attrs import attr_value
+from gdsurgeon.graph.constants import decode_tensor
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.ops.dtypes import FLOAT32, FLOAT64, INT32, INT64
+from gdsurgeon.values import Data
+
+NAMES, WEIGHTS, SHAPES = "names", "weights", "shapes"
+IGNORABLE = (NAMES, WEIGHTS, SHAPES)
+"""What may be left out of the question whether two graphs differ."""
+
+
+MOST_FEW = 64
+"""Elements up to which numbers are compared one by one."""
+
+
+class ValueChange(NamedTuple):
+    """Partners that hold another value: A's `i` and B's `j`; the distance is None where a value cannot be read."""
+
+    i: int
+    j: int
+    is_weight: bool
+    distance: Distance | None
+
+
+@dataclass(eq=False, repr=False)
+class Difference(Data):
+    """What is different between the graphs A and B.
+
+    Attributes:
+        a, b: the graphs.
+        matching: which node became which; None where both are the same bytes, and nothing is different.
+        changes: partners that differ in more than names and values.
+        renamed: partners that have other names.
+        hunks: the removed and added nodes.
+        values: constants and variables that hold another value.
+        weights: constants and variables that training may have set, and whose values were compared.
+        unread: variables whose values are in no checkpoint that was found: they were not compared.
+        ends: inputs and outputs that differ.
+        signatures: what differs of signatures.
+        around: what else differs around the graphs of two models.
+        functions: by the names of both the bodies that differ.
+        functions_renamed: functions that have another name.
+        functions_removed, functions_added: those that have no partner.
+        is_opaque: whether these are bodies of functions that cannot be had as graphs, and differ.
+    """
+
+    a: Graph
+    b: Graph
+    matching: Matching | None = None
+    changes: list[Change] = field(default_factory=list)
+    renamed: list[tuple[int, int]] = field(default_factory=list)
+    hunks: list[Hunks] = field(default_factory=list)
+    values: list[ValueChange] = field(default_factory=list)
+    weights: int = 0
+    unread: int = 0
+    ends: list[EndChange] = field(default_factory=list)
+    signatures: list[SignatureChange] = field(default_factory=list)
+    around: list[Surrounding] = field(default_factory=list)
+    functions: dict[tuple[str, str], Difference] = field(default_factory=dict)
+    functions_renamed: list[tuple[str, str]] = field(default_factory=list)
+    functions_removed: list[str] = field(default_factory=list)
+    functions_added: list[str] = field(default_factory=list)
+    is_opaque: bool = False
+
+    @property
+    def removed(self) -> list[int]:
+        """Returns the nodes of A without a partner."""
+        return [i for i, mate in enumerate(self.matching.mates) if mate == FREE] if self.matching is not None else []
+
+    @property
+    def added(self) -> list[int]:
+        """The nodes of B that are new."""
+        return [j for j, mate in enumerate(self.matching.back) if mate == FREE] if self.matching is not None else []
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is different."""
+        return not (
+            self.is_opaque
+            or self.changes
+            or self.renamed
+            or self.hunks
+            or self.values
+            or self.ends
+            or self.signatures
+            or self.around
+            or self.functions
+            or self.functions_renamed
+            or self.functions_removed
+            or self.functions_added
+        )
+
+    def names(self, i: int, j: int) -> tuple[str, str]:
+        """What the node I of A and the node J of B are called."""
+        assert self.matching is not None
+        return self.matching.a.names[i], self.matching.b.names[j]
+
+    def mapping(self) -> str:
+        """The pairs of other names, one a line, as `validate --map-file` takes them."""
+        pairs = (self.names(i, j) for i, j in self.renamed)
+        return "".join(f"{old}={new}\n" for old, new in pairs)
+
+    def renamings(self) -> dict[tuple[str, str], int]:
+        """Returns the changes of names, by scope if possible, the most frequent first."""
+        counts: dict[tuple[str, str], int] = {}
+        for i, j in self.renamed:
+            pair = renaming(*self.names(i, j))
+            counts[pair] = counts.get(pair, 0) + 1
+        return dict(sorted(counts.items(), key=lambda item: -item[1]))
+
+
+def describe(out: Difference, called: Mapping[str, str], ignore: Collection[str]) -> None:
+    """Fills in what is different about the nodes of OUT, which knows its matching."""
+    matching = out.matching
+    assert matching is not None
+    out.changes = [change for change in (_left(c, ignore) for c in changes(matching, called)) if change.details]
+    if NAMES not in ignore:
+        names, others = matching.a.names, matching.b.names
+        out.renamed = [(i, j) for i, j in matching.pairs() if names[i] != others[j]]
+    out.hunks = hunks(matching)
+    out.values = list(_values(out, ignore))
+    out.ends = [end for end in end_changes(matching) if _counts(end, ignore)]
+    out.signatures = list(signature_changes(matching))
+
+
+def _left(change: Change, ignore: Collection[str]) -> Change:
+    """CHANGE without what does not count."""
+    if SHAPES not in ignore:
+        return change
+    return change._replace(details=tuple(detail for detail in change.details if detail.what != SHAPE))
+
+
+def _counts(end: EndChange, ignore: Collection[str]) -> bool:
+    before, after = end.before, end.after
+    if before is None or after is None:
+        return True
+    has_other_name = before.name != after.name and NAMES not in ignore
+    has_other_shape = before.shape != after.shape and SHAPES not in ignore
+    return has_other_name or has_other_shape or before.dtype != after.dtype
+
+
+def _values(out: Difference, ignore: Collection[str]) -> Iterator[ValueChange]:
+    """The constants and variables whose values differ."""
+    matching = out.matching
+    assert matching is not None
+    a, b = matching.a, matching.b
+    for i, j in matching.pairs():
+        one, other = a.forms[i], b.forms[j]
+        if one.op == other.op == "Const":
+            if one.is_trained:
+                out.weights += 1
+            is_same_kind = one.tensor is not None and one.tensor == other.tensor
+            if a.content[i] == b.content[j] or not is_same_kind or (one.is_trained and WEIGHTS in ignore):
+                continue
+            found = _of_few(one, other) or _distance(out, i, j)
+            if found is None or found.differing:  # the same elements may be stored in two ways
+                yield ValueChange(i, j, one.is_trained, found)
+        elif one.tensor is not None and other.tensor is not None and WEIGHTS not in ignore:
+            yield from _variable(out, i, j)
+
+
+def _variable(out: Difference, i: int, j: int) -> Iterator[ValueChange]:
+    """Of a variable, and what is one or a constant, the values."""
+    from gdsurgeon.compare.variables import are_stored_alike, has_value
+
+    name, its_name = out.names(i, j)
+    if not has_value(out.a, name) or not has_value(out.b, its_name):
+        out.unread += 1
+        return
+    out.weights += 1
+    if are_stored_alike(out.a, name, out.b, its_name):
+        return
+    found = _distance(out, i, j)
+    if found is None or found.differing:
+        yield ValueChange(i, j, True, found)
+
+
+def _of_few(one: Form, other: Form) -> Distance | None:
+    """Returns the distance of two small constants of numbers; None if they are not."""
+    if not one.value or not other.value:
+        return None
+    a, b = (decode_tensor(attr_value(form.value).tensor) for form in (one, other))
+    if a is None or b is None or a.dtype not in (FLOAT32, FLOAT64, INT32, INT64) or len(a.values) > MOST_FEW:
+        return None
+    return distance_of_few(a, b)
+
+
+def _distance(out: Difference, i: int, j: int) -> Distance | None:
+    name, its_name = out.names(i, j)
+    try:
+        one, other = value_of(out.a[name]), value_of(out.b[its_name])
+    except InputError:
+        return None
+    if one is None or other is None or (one.dtype, one.shape) != (other.dtype, other.shape):
+        return None
+    return distance(one, other)

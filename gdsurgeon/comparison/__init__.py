@@ -1,1 +1,0 @@
-"""Compares two graphs as graphs: their nodes, functions and other fields."""

@@ -1,1 +1,0 @@
-"""What changed between two graphs: which node became which, names aside."""

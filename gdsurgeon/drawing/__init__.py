@@ -1,1 +1,0 @@
-"""A graph as a picture: layout apart from drawing."""

@@ -1,0 +1,321 @@
+"""What there is to see of one graph, column by column: no node objects, so that two graphs can be seen as one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import NamedTuple
+
+from gdsurgeon.analysis.queries.attr_text import format_attr
+from gdsurgeon.analysis.shapes.inference import infer_shapes
+from gdsurgeon.analysis.traversal.topology import Topology, topology_of
+from gdsurgeon.errors import GdsurgeonError, InputError, Remark
+from gdsurgeon.graph.attrs import Shape, attr_value, format_shape, functions_in, shape_of
+from gdsurgeon.graph.constants import TensorHeader
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.names import parse_tensor
+from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.graph.served import serving_of
+from gdsurgeon.ops.dtypes import DTYPES, base_dtype, dtype_name
+from gdsurgeon.ops.kinds import ENTER, MERGE, NEXT_ITERATION, RESHAPES, VARIABLE_READS, is_variable
+from gdsurgeon.values import Data
+from gdsurgeon.view.flops import flops
+from gdsurgeon.view.values import Values
+from gdsurgeon.wire.messages import decode_error
+from gdsurgeon.wire.protos import AttrValue
+
+PLUMBING = frozenset(("_output_shapes", "_class", "value", "_XlaAlreadyClustered"))
+"""Attrs that are shown as something else, or are of no interest to a person."""
+
+
+@dataclass(eq=False, repr=False)
+class Content(Data):
+    """What there is to see of a graph, or of the body of a function: a row a node, in each column.
+
+    Attributes:
+        title: the name of the graph.
+        names: of the nodes.
+        ops: of the nodes.
+        inputs: the data inputs of each: the row of a node and the index of its output; one that leads nowhere is not
+            among them.
+        controls: the rows of the nodes that each waits for.
+        outputs: dtype and shape of what each gives, ``float32 [?,224,224,3]``.
+        attrs: key and value, as people write them, but for `PLUMBING`.
+        devices: where each asks to run, '' for anywhere.
+        calls: the functions that each calls.
+        parameters: the number of trainable elements of each node: elements of floating-point and 8-bit constants, and
+            of variables; with signatures, only of nodes that they need.
+        flops: what each computes; see `outline.flops`.
+        order: the rows, producers first.
+        is_weight: whether the node is a constant or a variable, or only forwards one, and has consumers: a picture
+            shows it in its consumer.
+        faults: the fault of a node, by its row.
+        value: gives the value of a small constant as text, by its row; '' of every other node. It is read when asked.
+        statistics: the same of a large constant: what its numbers are like.
+    """
+
+    title: str
+    names: list[str]
+    ops: list[str]
+    inputs: list[Sequence[tuple[int, int]]]
+    controls: list[Sequence[int]]
+    outputs: list[Sequence[str]]
+    attrs: list[Sequence[tuple[str, str]]]
+    devices: list[str]
+    calls: list[tuple[str, ...]]
+    parameters: list[int]
+    flops: list[int]
+    order: list[int]
+    is_weight: bytearray
+    faults: dict[int, str]
+    value: Callable[[int], str] = lambda _: ""
+    statistics: Callable[[int], str] = lambda _: ""
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def places(self) -> list[int]:
+        """For each row where it stands in the order."""
+        out = [0] * len(self)
+        for place, row in enumerate(self.order):
+            out[row] = place
+        return out
+
+    def readers(self) -> list[list[int]]:
+        """For each row those of the nodes that read it, each once, control edges left out."""
+        out: list[list[int]] = [[] for _ in self.names]
+        for row, inputs in enumerate(self.inputs):
+            for producer in dict.fromkeys(producer for producer, _ in inputs):
+                out[producer].append(row)
+        return out
+
+
+def content_of(graph: Graph, title: str, faults: Iterable[Remark] = ()) -> Content:
+    """What there is to see of GRAPH; of a broken one, what can be read.
+
+    FAULTS, as the structural check tells them, are entered at the nodes that they are faults of.
+    """
+    content = _Reader(graph).content(title)
+    _mark(content, faults)
+    return content
+
+
+def tensor_text(dtype: int, shape: Shape) -> str:
+    """``float32 [?,224,224,3]``; a reference is shown as what it refers to."""
+    return f"{dtype_name(base_dtype(dtype))} {format_shape(shape)}" if dtype else "?"
+
+
+def short_tensor(text: str) -> str:
+    """``f32[?,224,224,3]`` for what `tensor_text` says: short, as many stand close together."""
+    dtype, _, shape = text.partition(" ")
+    for name, letter in (("bfloat", "bf"), ("float", "f"), ("uint", "u"), ("int", "i"), ("complex", "c")):
+        if dtype.startswith(name):
+            return letter + dtype.removeprefix(name) + shape
+    return dtype + shape
+
+
+class _Settled(NamedTuple):
+    """What follows from the op and the attrs of a node: attrs as text, functions called, dtypes of outputs."""
+
+    attrs: tuple[tuple[str, str], ...]
+    calls: tuple[str, ...]
+    dtypes: tuple[int, ...]
+
+
+class _Reader:
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._top = topology_of(graph)
+        self._shapes = infer_shapes(graph)
+        # Many nodes have the same op and attrs: facts that follow from these are computed once.
+        self._texts: dict[bytes, str] = {}
+        self._functions: dict[bytes, tuple[str, ...]] = {}
+        self._settled: dict[object, _Settled] = {}
+        self._outputs: dict[object, Sequence[str]] = {}
+        self._is_served = _served(graph, self._top)
+
+    def content(self, title: str) -> Content:
+        top = self._top
+        numbers = list(top.numbers())
+        row_of = dict(zip(numbers, range(len(numbers)), strict=True))
+        constants: dict[int, Node] = {}
+        held = Values(constants)
+        out = Content(
+            title=title,
+            names=[top.name(number) for number in numbers],
+            ops=[], inputs=[], controls=[], outputs=[], attrs=[], devices=[], calls=[], parameters=[], flops=[],
+            order=[], is_weight=bytearray(len(numbers)), faults={},
+            value=held.text, statistics=held.statistics,
+        )  # fmt: skip
+        for row, number in enumerate(numbers):
+            node = top.node(number)
+            if top.op(number) == "Const":
+                constants[row] = node
+            reads = top.reads(number)
+            out.inputs.append(tuple([(row_of[p], slot) for p, slot in reads if slot >= 0 and p in row_of]))
+            out.controls.append(tuple([row_of[p] for p, slot in reads if slot < 0 and p in row_of]))
+            if top.reads_missing(number):
+                out.faults[row] = "reads a node that does not exist"
+            self._describe(row, number, node, out)
+            is_counted = row not in out.faults and self._is_served[number]
+            out.parameters.append(self._parameters(node, held.header(row)) if is_counted else 0)
+            node.release()  # a million headers are a gigabyte
+        out.order = depth_first(out)
+        find_weights(out)
+        return out
+
+    def _describe(self, row: int, number: int, node: Node, out: Content) -> None:
+        """Enters what NODE, that NUMBER has, says of itself."""
+        try:
+            op, device = node.op, node.device
+            attrs, calls, dtypes = self._settle(node)
+            outputs = self._outputs_of(node, dtypes)
+        except GdsurgeonError as error:
+            out.faults[row] = str(error)
+            # By its number, as a node that has an illegal name is not found by that.
+            op, device, outputs, attrs, calls = self._top.op(number), "", (), (), ()
+        out.ops.append(op)
+        out.devices.append(device)
+        out.outputs.append(outputs)
+        out.attrs.append(attrs)
+        out.calls.append(calls)
+        out.flops.append(flops(op, node, self._shapes) if row not in out.faults else 0)
+
+    def _settle(self, node: Node) -> _Settled:
+        attrs = tuple([(key, node.attr_bytes(key) or b"") for key in sorted(node.attr_keys) if key not in PLUMBING])
+        found = self._settled.get((node.op, attrs))
+        if found is None:
+            texts = tuple([(key, self._text(data)) for key, data in attrs])
+            found = _Settled(texts, self._calls(node.op, attrs), tuple(node.output_dtypes or ()))
+            self._settled[node.op, attrs] = found
+        return found
+
+    def _outputs_of(self, node: Node, dtypes: Sequence[int]) -> Sequence[str]:
+        key = tuple([(dtype, self._shapes.shape(Output(node, k))) for k, dtype in enumerate(dtypes)])
+        found = self._outputs.get(key)
+        if found is None:
+            found = self._outputs[key] = tuple([tensor_text(dtype, shape) for dtype, shape in key])
+        return found
+
+    def _text(self, data: bytes) -> str:
+        found = self._texts.get(data)
+        if found is None:
+            found = self._texts[data] = format_attr(_decoded(data))
+        return found
+
+    def _calls(self, op: str, attrs: Iterable[tuple[str, bytes]]) -> tuple[str, ...]:
+        """The functions of the library that a node calls: its op, and those that its attrs name."""
+        library = self._graph.functions
+        if not library:
+            return ()
+        named = (name for _, data in attrs for name in self._named(data))
+        return tuple(name for name in dict.fromkeys((op, *named)) if name in library)
+
+    def _named(self, data: bytes) -> tuple[str, ...]:
+        if data[:1] not in _FUNCTION_TAGS:
+            return ()
+        found = self._functions.get(data)
+        if found is None:
+            found = self._functions[data] = tuple(func.name for func in functions_in(_decoded(data)))
+        return found
+
+    def _parameters(self, node: Node, constant: TensorHeader | None) -> int:
+        if constant is not None:
+            return constant.elements if _can_be_trained(constant.dtype) else 0
+        if not is_variable(node.op):
+            return 0
+        shape, dtype = node.attr("shape"), node.plain_attr("dtype")
+        sizes = shape_of(shape.shape) if shape is not None else None
+        if sizes is None or min(sizes, default=0) < 0 or not isinstance(dtype, int):
+            return 0
+        return prod(sizes) if _can_be_trained(dtype) else 0
+
+
+def _decoded(data: bytes) -> AttrValue:
+    try:
+        return attr_value(data)
+    except decode_error():
+        raise InputError("an attr is corrupt") from None
+
+
+def _served(graph: Graph, top: Topology) -> bytearray:
+    """For each node whether its weights count: all do, but those of a model that signatures do not reach.
+
+    Those are slots of an optimiser, or what Keras keeps twice.
+    """
+    serving = serving_of(graph)
+    texts = {text for served in serving.signatures.values() for text in served.outputs.values()} if serving else set()
+    outputs = [found for text in texts if (found := graph.find(parse_tensor(text).node)) is not None]
+    return top.upstream([top.id_of(node) for node in outputs]) if outputs else bytearray(b"\1") * top.size
+
+
+_FUNCTION_TAGS = (b"\x52", b"\x0a")
+"""With what an AttrValue begins that is a function, or a list."""
+
+
+def _can_be_trained(dtype: int) -> bool:
+    """Whether weights are of DTYPE: floating-point numbers, complex ones, or what such are quantised to."""
+    kind = DTYPES.get(base_dtype(dtype))
+    return kind is not None and (kind.is_inexact or kind.is_quantized or (kind.is_integer and kind.size == 1))
+
+
+def _mark(content: Content, faults: Iterable[Remark]) -> None:
+    """Enters FAULTS of the graph, not those of functions: each at its node, and that of a cycle at all nodes named."""
+    rows = {name: row for row, name in enumerate(content.names)}
+    for fault in faults:
+        named = fault.facts.get("nodes", [fault.facts.get("node")])
+        if "function" not in fault.facts and isinstance(named, list):
+            for row in (rows[name] for name in named if name in rows):
+                content.faults.setdefault(row, fault)
+
+
+def depth_first(content: Content) -> list[int]:
+    """Returns the rows in depth-first order from the nodes without consumers; each row comes after its inputs.
+
+    So what belongs together stays together, and weights stand before what reads them. Edges that close a loop are left
+    out; on an illegal cycle one edge is.
+    """
+    sources = [
+        [*(p for p, _ in inputs), *controls] for inputs, controls in zip(content.inputs, content.controls, strict=True)
+    ]
+    for row, op in enumerate(content.ops):
+        if op in MERGE:
+            sources[row] = [p for p in sources[row] if content.ops[p] not in NEXT_ITERATION]
+    is_read = bytearray(len(content))
+    for found in sources:
+        for source in found:
+            is_read[source] = 1
+    seen = bytearray(len(content))
+    order: list[int] = []
+    for root in sorted(range(len(content)), key=is_read.__getitem__):
+        pending = [] if seen[root] else [(root, 0)]
+        seen[root] = 1
+        while pending:
+            row, at = pending.pop()
+            if at == len(sources[row]):
+                order.append(row)
+                continue
+            pending.append((row, at + 1))
+            source = sources[row][at]
+            if not seen[source]:
+                seen[source] = 1
+                pending.append((source, 0))
+    return order
+
+
+def find_weights(content: Content) -> None:
+    """Marks constants, variables, and what only passes one on: reads, reshapes, casts of what is stored smaller."""
+    flags = content.is_weight
+    for row in content.order:
+        op, inputs = content.ops[row], content.inputs[row]
+        if op == "Const" or is_variable(op):
+            flags[row] = True  # what a constant waits for says in which frame or branch it is, and no more
+        elif op in _PASSES and inputs and not content.controls[row] and row not in content.faults:
+            flags[row] = all(flags[source] for source, _ in inputs)
+    read = {source for inputs in content.inputs for source, _ in inputs}
+    for row in range(len(content)):
+        flags[row] = flags[row] and row in read  # without consumers it is an output, not an inner value
+
+
+_PASSES = VARIABLE_READS | ENTER | RESHAPES | {"Cast", "Dequantize"}

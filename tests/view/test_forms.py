@@ -1,0 +1,183 @@
+"""Pictures as SVG, DOT and Mermaid: what is seen is in them, once, and nothing in a name is markup."""
+
+from __future__ import annotations
+
+import html
+import re
+import xml.etree.ElementTree as ET
+
+import pytest
+from support import graphs
+from support.graphs import FLOAT, add, const, func, function, library, node, placeholder
+
+import gdsurgeon
+from gdsurgeon.view.boxes import boxed
+from gdsurgeon.view.content import content_of
+from gdsurgeon.view.outline import Outlines
+from gdsurgeon.view.picture import FLAT, drawn
+from gdsurgeon.view.visible import whole, within
+
+SVG = "{http://www.w3.org/2000/svg}"
+HOSTILE = [
+    "</title><script>alert(1)</script>",
+    '"];x[label="',
+    "a#quot;b",
+    "tab\there",
+    "line\nfeed",
+    "\u2028x",
+    "`]-->",
+]
+
+
+def outlines(*records: bytes, trailer: bytes = graphs.VERSIONS) -> Outlines:
+    found = graphs.graph(*records, trailer=trailer)
+    return Outlines(found, content_of(found, "model.pb"))
+
+
+def block(scope: str, source: str) -> list[bytes]:
+    return [
+        const(f"{scope}/w", [0.5] * 16, shape=[4, 4]),
+        node(f"{scope}/MatMul", "MatMul", [source, f"{scope}/w"], T=FLOAT),
+        node(f"{scope}/Relu", "Relu", [f"{scope}/MatMul"], T=FLOAT),
+    ]
+
+
+def net() -> Outlines:
+    records = [placeholder("x", shape=(-1, 4)), *block("net/a", "x"), *block("net/b", "net/a/Relu")]
+    return outlines(*records, add("y", "net/b/Relu", "x"))
+
+
+def edges(found: Outlines, depth: int) -> list[tuple[str, str, str, int]]:
+    """Source, target, label and number of tensors of each edge."""
+    head = whole(found)
+    head.items = within(found, head, depth)
+    out = []
+    for box in boxed(head).all():
+        for edge in box.edges:
+            ends = (box.boxes[edge.source].item.path, box.boxes[edge.target].item.path)
+            out.append((*ends, edge.label, edge.tensors))
+    return sorted(out)
+
+
+def test_edges_connect_what_is_seen() -> None:
+    assert edges(net(), 1) == [
+        ("net", "y", "f32[?,4]", 1),
+        ("x", "net", "f32[?,4]", 1),
+        ("x", "y", "f32[?,4]", 1),
+    ]
+    assert [edge[:2] for edge in edges(net(), 3)] == [
+        ("net", "y"),
+        ("net/a", "net/b"),
+        ("net/a/MatMul", "net/a/Relu"),
+        ("net/b/MatMul", "net/b/Relu"),
+        ("x", "net"),
+        ("x", "y"),
+    ]
+
+
+def test_several_tensors_are_one_edge_and_an_order_is_dashed() -> None:
+    split = node("s", "Split", ["axis", "x"], T=FLOAT, num_split=2)
+    records = [placeholder("x", shape=(2, 4)), const("axis", [0], graphs.INT32, shape=[]), split]
+    records += [add("y", "s", "s:1"), node("z", "NoOp", ["^y"])]
+    assert edges(outlines(*records), 1) == [
+        ("s", "y", "f32[1,4]", 2),
+        ("x", "s", "f32[2,4]", 1),
+        ("y", "z", "", 0),
+    ]
+
+
+def test_the_body_of_a_call_has_edges_of_its_own() -> None:
+    dense = function("dense", node("r", "Relu", ["x"], T=FLOAT), node("y", "Neg", ["r:activations:0"], T=FLOAT))
+    dtypes = graphs.dtypes(FLOAT)
+    call = node("c", "PartitionedCall", ["x"], Tin=dtypes, Tout=dtypes, f=func("dense"))
+    found = outlines(placeholder("x"), call, node("x2", "Relu", ["c"], T=FLOAT), trailer=library(dense))
+    assert [edge[:2] for edge in edges(found, 2)] == [
+        ("c", "x2"), ("r", "y"), ("x", "c"), ("x", "r"), ("y", "out"),
+    ]  # fmt: skip
+
+
+def test_svg_shows_every_box_and_edge_once() -> None:
+    root = ET.fromstring(drawn("svg", net(), whole(net()), 3).encode())
+    titles = [element.text for element in root.iter(f"{SVG}title")]
+    assert sorted(titles[1:], key=str) == [
+        "net", "net/a", "net/a/MatMul", "net/a/Relu", "net/b", "net/b/MatMul", "net/b/Relu", "x", "y",
+    ]  # fmt: skip
+    assert len(root.findall(f"{SVG}path")) + len(root.findall(f".//{SVG}g/{SVG}path")) == 6
+    texts = [element.text for element in root.iter(f"{SVG}text")]
+    assert "f32[4,4]" in texts  # the weights, in what reads them
+    assert sum(text == "f32[?,4]" for text in texts) >= 4
+    kinds = [rect.get("style") for rect in root.iter(f"{SVG}rect") if rect.get("style")]
+    assert len(kinds) == 2 and len(set(kinds)) == 1  # net/a and net/b
+
+
+def test_open_scopes_lie_around_what_is_in_them() -> None:
+    root = ET.fromstring(drawn("svg", net(), whole(net()), 3).encode())
+    found = {}
+    for group in root.iter(f"{SVG}g"):
+        rect = group.find(f"{SVG}rect")
+        assert rect is not None
+        x, y, w, h = (float(rect.get(key, "")) for key in ("x", "y", "width", "height"))
+        found[str(group.findtext(f"{SVG}title"))] = (x, y, x + w, y + h)
+    for inner, outer in (("net/a", "net"), ("net/a/Relu", "net/a"), ("net/b/MatMul", "net/b")):
+        a, b = found[inner], found[outer]
+        assert b[0] <= a[0] and b[1] <= a[1] and a[2] <= b[2] and a[3] <= b[3]
+
+
+def test_dot_has_clusters_and_edges_between_boxes() -> None:
+    text = drawn("dot", net(), whole(net()), 3)
+    assert text.count("subgraph cluster_") == 3
+    assert len(re.findall(r"^\s*b\d+ -> b\d+", text, re.M)) == 6
+    assert "ltail=cluster_" in text and "lhead=cluster_" in text
+    boxes = re.findall(r"^\s*b(\d+) \[", text, re.M)
+    ends = set(re.findall(r"b(\d+) ->", text)) | set(re.findall(r"-> b(\d+)", text))
+    assert ends <= set(boxes)
+
+
+def test_mermaid_has_subgraphs_and_edges_in_a_fence() -> None:
+    text = drawn("md", net(), whole(net()), 3)
+    assert text.count("subgraph ") == text.count("\n" + "  " * 1 + "end") + text.count("    end") == 3
+    assert text.count("-->") == 6
+    assert text.startswith("**model.pb**\n\n```mermaid\nflowchart TB\n") and text.endswith("```\n")
+
+
+@pytest.mark.parametrize("form", FLAT)
+@pytest.mark.parametrize("name", HOSTILE)
+def test_no_name_is_markup(form: str, name: str) -> None:
+    records = [placeholder("x"), node(name, "Relu", ["x"], T=FLOAT), node(f"s{name}/a", "Neg", [name], T=FLOAT)]
+    text = drawn(form, outlines(*records), whole(outlines(*records)), 2)
+    assert form == "dot" or "<script" not in text
+    assert all(c.isprintable() or c == "\n" for c in text)
+    if form == "svg":
+        ET.fromstring(text.encode())
+    if form == "dot":
+        strings = re.findall(r'"(?:[^"\\]|\\.)*"', text)
+        assert not re.search(r'["\]]\s*x\[', re.sub(r'"(?:[^"\\]|\\.)*"', "", text))
+        assert text.count('"') - sum(part.count('\\"') for part in strings) == 2 * len(strings)
+    if form == "md":
+        assert text.count("```") == 2
+
+
+def test_a_fault_is_marked() -> None:
+    records = [placeholder("x"), node("r", "Relu", ["gone"], T=FLOAT)]
+    for form, mark in (("svg", 'class="n f"'), ("dot", "#d12f2f"), ("md", ":::fault")):
+        found = outlines(*records)
+        assert mark in drawn(form, found, whole(found), 1)
+        sound = outlines(records[0], node("r", "Relu", ["x"], T=FLOAT))
+        assert mark not in drawn(form, sound, whole(sound), 1)
+
+
+def test_a_notebook_shows_the_page_of_a_graph() -> None:
+    """In a frame of its own, in which nothing of it is markup of the notebook."""
+    found = graphs.graph(placeholder("x"), node('</iframe>"<b>', "Relu", ["x"], T=FLOAT))
+    shown = found._repr_html_()
+    frame = re.fullmatch('<iframe srcdoc="([^"<>]*)" style="[^"]*"></iframe>', shown)
+    assert frame is not None
+    assert html.unescape(frame[1]) == gdsurgeon.picture(found)
+    assert "<!DOCTYPE html>" in gdsurgeon.picture(found)
+
+
+def test_the_library_draws_what_the_command_does() -> None:
+    found = graphs.graph(placeholder("x"), *block("net/a", "x"))
+    assert gdsurgeon.picture(found, "md", scope="net/a").startswith("**net/a**")
+    with pytest.raises(ValueError, match="a picture must be html, svg, dot, md, not png"):
+        gdsurgeon.picture(found, "png")
