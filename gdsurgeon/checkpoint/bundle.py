@@ -16,7 +16,8 @@ from gdsurgeon.errors import InputError, printable, quoted
 from gdsurgeon.ops.dtypes import DTYPES, MOST_DIMS, DType, dtype_name
 from gdsurgeon.wire import protos
 from gdsurgeon.wire.folder import State, identity
-from gdsurgeon.wire.messages import decode_error, message
+from gdsurgeon.wire.messages import decode_error
+from gdsurgeon.wire.protos import BundleEntryProto, BundleHeaderProto
 from gdsurgeon.wire.sniff import HEAD, foreign_format, is_text
 from gdsurgeon.wire.source import FileSource, Source, corrupt_file, open_source
 from gdsurgeon.wire.write import SourceSpan
@@ -66,7 +67,7 @@ class Bundle(Checkpoint):
         self._name = index.name
         self._opener = opener
         self._shards: dict[int, Source] = {}
-        self._entry_type = message("tensorflow.BundleEntryProto")
+        self._entry_type = BundleEntryProto
         self._index = index
         try:
             self.table = Table(index)
@@ -79,7 +80,7 @@ class Bundle(Checkpoint):
 
     def _check_header(self) -> None:
         try:
-            self.header = message("tensorflow.BundleHeaderProto").FromString(self.records[HEADER_KEY])
+            self.header = BundleHeaderProto.FromString(self.records[HEADER_KEY])
         except (KeyError, decode_error()) as error:
             raise corrupt_file(self._name, "it has no checkpoint header", reason="header") from error
         if self.header.endianness:

@@ -14,7 +14,7 @@ from gdsurgeon.checkpoint.write import Entries, Item, build_bundle, item_of, ite
 from gdsurgeon.errors import EditError, quoted
 from gdsurgeon.ops.dtypes import STRING, DType
 from gdsurgeon.text import is_utf8
-from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import BundleEntryProto
 from gdsurgeon.wire.write import Chunk
 
 
@@ -179,7 +179,7 @@ def relinked(bundle: Bundle, edited: Edited, taken: Container[int] | None = None
 
 def _moved(record: bytes, numbers: Mapping[int, int]) -> bytes:
     """An entry, where shards have other NUMBERS."""
-    entry = message("tensorflow.BundleEntryProto").FromString(record)
+    entry = BundleEntryProto.FromString(record)
     number = numbers.get(entry.shard_id, 0)
     if number == entry.shard_id:
         return record

@@ -6,7 +6,8 @@ from collections.abc import Container, Mapping
 
 from gdsurgeon.errors import EditError, InputError, quoted
 from gdsurgeon.wire import protos
-from gdsurgeon.wire.messages import decode_error, message
+from gdsurgeon.wire.messages import decode_error
+from gdsurgeon.wire.protos import TrackableObjectGraph
 
 KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"
 """What the checkpoint calls it: a tensor of one string, a TrackableObjectGraph."""
@@ -68,7 +69,7 @@ def variable_keys(data: bytes) -> dict[int, str]:
 
 def _parsed(data: bytes) -> protos.TrackableObjectGraph:
     try:
-        return message("tensorflow.TrackableObjectGraph").FromString(data)
+        return TrackableObjectGraph.FromString(data)
     except decode_error() as error:
         raise InputError(f"{quoted(KEY)} does not hold an object graph") from error
 

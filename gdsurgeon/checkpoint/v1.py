@@ -19,7 +19,8 @@ from gdsurgeon.errors import InputError, printable, quoted
 from gdsurgeon.ops.dtypes import DTYPES, ELEMENT_FIELDS, MOST_DIMS, STRING, DType, dtype_name
 from gdsurgeon.ops.elements import numbers_in
 from gdsurgeon.wire.fields import LEN, Buffer, Field, WireError, fields
-from gdsurgeon.wire.messages import decode_error, message
+from gdsurgeon.wire.messages import decode_error
+from gdsurgeon.wire.protos import SavedTensorSlices
 from gdsurgeon.wire.source import BytesSource, Source, Window, corrupt_file, open_source
 from gdsurgeon.wire.write import SourceSpan, read_chunks
 
@@ -96,9 +97,7 @@ class V1Checkpoint(Checkpoint):
                 raise InputError(line, code="wrong-format", facts={"file": source.name})
             span = first.value
             try:
-                saved = message("tensorflow.SavedTensorSlices").FromString(
-                    span.source.read(span.start, span.end - span.start)
-                )
+                saved = SavedTensorSlices.FromString(span.source.read(span.start, span.end - span.start))
             except decode_error() as error:
                 raise corrupt_file(source.name, "its list of tensors cannot be parsed", reason="message") from error
             spare = _MOST_NAMED * source.size

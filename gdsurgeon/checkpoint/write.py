@@ -15,7 +15,7 @@ from gdsurgeon.checkpoint.table import build_table
 from gdsurgeon.errors import EditError, quoted
 from gdsurgeon.ops.dtypes import STRING, DType
 from gdsurgeon.wire import protos
-from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import BundleEntryProto, BundleHeaderProto
 from gdsurgeon.wire.write import Chunk, read_chunks, size_of
 
 _VERSION = 1
@@ -71,7 +71,7 @@ class Entries:
     def __init__(self, records: Mapping[bytes, bytes] | None = None) -> None:
         self.records = dict(records or {})
         self._wholes: dict[bytes, protos.BundleEntryProto] = {}
-        self._entry_type = message("tensorflow.BundleEntryProto")
+        self._entry_type = BundleEntryProto
 
     def add(self, item: Item, shard: int, offset: int) -> int:
         """Adds what says that ITEM is in SHARD from OFFSET on; returns its bytes.
@@ -120,7 +120,7 @@ def build_bundle(items: Iterable[Item]) -> Built:
 
 def header_of(shards: int) -> bytes:
     """The header of a TensorBundle with SHARDS, little-endian."""
-    header = message("tensorflow.BundleHeaderProto")(num_shards=shards)
+    header = BundleHeaderProto(num_shards=shards)
     header.version.producer = _VERSION
     return header.SerializeToString()
 

@@ -20,7 +20,7 @@ from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.records import Record
 from gdsurgeon.ops.attr_names import COLOCATION_ATTR
 from gdsurgeon.values import Data
-from gdsurgeon.wire.messages import decode_error, message
+from gdsurgeon.wire.messages import decode_error
 from gdsurgeon.wire.node_record import other_fields
 from gdsurgeon.wire.protos import FunctionDef, NodeDef
 from gdsurgeon.wire.scan import DEBUG_INFO, LARGE, LIBRARY, VERSIONS
@@ -226,7 +226,7 @@ def node_of(record: Record) -> NodeDef | None:
     if record.end - record.body > LARGE:
         return None
     try:
-        return message("tensorflow.NodeDef").FromString(bytes(record.buffer()[:]))
+        return NodeDef.FromString(bytes(record.buffer()[:]))
     except decode_error():
         return None
 
@@ -414,7 +414,7 @@ def _compare_inside(out: Comparison, name: str, renamed: Renamed) -> None:
 
 def _parts(function: FunctionDef, renamed: Renamed) -> dict[str, Value]:
     """What a function has that its body as a graph does not show."""
-    rest = message("tensorflow.FunctionDef")()
+    rest = FunctionDef()
     rest.CopyFrom(function)
     del rest.node_def[:]
     rest.ret.clear()

@@ -15,8 +15,7 @@ from gdsurgeon.container.mentions import (
     respelt_entry,
 )
 from gdsurgeon.graph.serving import Copied
-from gdsurgeon.wire.messages import message
-from gdsurgeon.wire.protos import CollectionDef, ContextDef, MetaGraphDef
+from gdsurgeon.wire.protos import CollectionDef, ContextDef, MetaGraphDef, QueueRunnerDef
 
 ONE_ALONE = frozenset(("saved_model_main_op", "legacy_init_op", "saved_model_train_op"))
 """Collections of a single node, which loaders run."""
@@ -78,7 +77,7 @@ def _variables(entries: Iterable[bytes], copied: Copied, spell: Spell) -> Iterat
 def _runners(entries: Iterable[bytes], spell: Spell) -> Iterator[bytes]:
     """What fills the copies of queues: what fills the originals, where that was copied."""
     for entry in entries:
-        found = entry_of(RUNNERS, message("tensorflow.QueueRunnerDef"), entry)
+        found = entry_of(RUNNERS, QueueRunnerDef, entry)
         filling = [name for name in found.enqueue_op_name if spell(name) != name]
         if filling and spell(found.queue_name) != found.queue_name:
             found.enqueue_op_name[:] = filling
@@ -90,7 +89,7 @@ def _with_contexts(key: str, entries: Iterable[bytes], copied: Copied, spell: Sp
     to it.
     """
     for entry in entries:
-        found = entry_of(key, message(CONTEXTS[key]), entry)
+        found = entry_of(key, CONTEXTS[key], entry)
         copy = _copy(found, copied, spell)
         if copy is not None:
             yield from (entry, copy.SerializeToString(deterministic=True))

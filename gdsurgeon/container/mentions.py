@@ -7,11 +7,23 @@ conditionals, runners of queues, savers, assets in an Any), and the constants of
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from gdsurgeon.errors import EditError, InputError, quoted
-from gdsurgeon.wire.messages import decode_error, message
-from gdsurgeon.wire.protos import CollectionDef, ContextDef, MetaGraphDef, SignatureDef, TensorInfo, VariableDef
+from gdsurgeon.wire.messages import decode_error
+from gdsurgeon.wire.protos import (
+    AssetFileDef,
+    CollectionDef,
+    CondContextDef,
+    ContextDef,
+    MetaGraphDef,
+    QueueRunnerDef,
+    SaverDef,
+    SignatureDef,
+    TensorInfo,
+    VariableDef,
+    WhileContextDef,
+)
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -20,10 +32,7 @@ Entry = TypeVar("Entry", bound="Message")
 Spell = Callable[[str], "str | None"]
 """Returns the new name of a node, a tensor or ``^node``; None if it was removed."""
 
-CONTEXTS: Mapping[str, Literal["tensorflow.WhileContextDef", "tensorflow.CondContextDef"]] = {
-    "while_context": "tensorflow.WhileContextDef",
-    "cond_context": "tensorflow.CondContextDef",
-}
+CONTEXTS: Mapping[str, type[ContextDef]] = {"while_context": WhileContextDef, "cond_context": CondContextDef}
 """The collections of the contexts of loops and of conditionals."""
 RUNNERS, SAVERS = "queue_runners", "savers"
 """The collections of what fills queues, and of savers."""
@@ -103,7 +112,7 @@ def _respell_collection(key: str, collection: CollectionDef, spell: Spell) -> No
     elif kind == "any_list":
         for item in collection.any_list.value:
             if item.type_url.endswith("/tensorflow.AssetFileDef"):
-                asset = entry_of(key, message("tensorflow.AssetFileDef"), item.value)
+                asset = entry_of(key, AssetFileDef, item.value)
                 _respell_info(asset.tensor_info, spell, f"the asset {quoted(asset.filename)} is")
                 item.value = asset.SerializeToString(deterministic=True)
 
@@ -127,14 +136,14 @@ def _left(names: Iterable[str], spell: Spell) -> Iterator[str]:
 def respelt_entry(key: str, entry: bytes, spell: Spell) -> bytes | None:
     """Returns an entry of a collection of messages with new names; None if its subject was removed."""
     if key in CONTEXTS:
-        context = entry_of(key, message(CONTEXTS[key]), entry)
+        context = entry_of(key, CONTEXTS[key], entry)
         return context.SerializeToString(deterministic=True) if respell_context(context, spell) else None
     if key == RUNNERS:
-        runner = entry_of(key, message("tensorflow.QueueRunnerDef"), entry)
+        runner = entry_of(key, QueueRunnerDef, entry)
         runner.enqueue_op_name[:] = list(_left(list(runner.enqueue_op_name), spell))
         return _respelt(runner, _RUNNER, spell) if runner.enqueue_op_name else None
     if key == SAVERS:
-        return _respelt(entry_of(key, message("tensorflow.SaverDef"), entry), tuple(_SAVER), spell)
+        return _respelt(entry_of(key, SaverDef, entry), tuple(_SAVER), spell)
     found = as_variable(entry)
     return _respelt(found, _VARIABLE, spell) if found is not None else entry
 
@@ -154,7 +163,7 @@ def _respelt(entry: Message, fields: Iterable[str], spell: Spell) -> bytes | Non
 def as_variable(entry: bytes) -> VariableDef | None:
     """An entry of a collection as the VariableDef that it is, or None: collections do not say what they hold."""
     try:
-        found = message("tensorflow.VariableDef").FromString(entry)
+        found = VariableDef.FromString(entry)
     except decode_error():
         return None
     is_one = bool(found.variable_name and found.initializer_name) and not _unknown(found)

@@ -14,7 +14,7 @@ from gdsurgeon.graph.names import plain_tensor
 from gdsurgeon.graph.served import tensor_now
 from gdsurgeon.graph.serving import INIT, Served
 from gdsurgeon.wire.fields import LEN, Field, encode_varint
-from gdsurgeon.wire.messages import decode_error, message
+from gdsurgeon.wire.messages import decode_error
 from gdsurgeon.wire.protos import CollectionDef, FunctionDef, MetaGraphDef, SavedObjectGraph, SignatureDef, TensorInfo
 from gdsurgeon.wire.source import Source, SourceSlice, fields_of
 from gdsurgeon.wire.write import Chunk, ChunkSource, SourceSpan, size_of
@@ -106,7 +106,7 @@ class MetaGraph:
 
     def _parsed(self, data: bytes) -> MetaGraphDef:
         try:
-            return message("tensorflow.MetaGraphDef").FromString(data)
+            return MetaGraphDef.FromString(data)
         except decode_error():
             line = f"{printable(self._source.name)} is corrupt: the part outside its graph cannot be parsed"
             raise InputError(line, code="corrupt", facts={"file": self._source.name}) from None
@@ -167,14 +167,14 @@ class MetaGraph:
 
     def objects_now(self) -> SavedObjectGraph:
         """A copy of its objects, with what they name as it is called now. Raises EditError: see `chunks`."""
-        part = message("tensorflow.MetaGraphDef")()
+        part = MetaGraphDef()
         part.object_graph_def.CopyFrom(self.around.object_graph_def)
         respell(part, lambda text: tensor_now(self.graph, text))
         return part.object_graph_def
 
     def members_lost(self) -> dict[str, int]:
         """Returns the number of members that each collection loses because their nodes were removed."""
-        part = message("tensorflow.MetaGraphDef")()
+        part = MetaGraphDef()
         for key, collection in self.around.collection_def.items():
             part.collection_def[key].CopyFrom(collection)
         before = {key: _members(collection) for key, collection in part.collection_def.items()}
@@ -198,7 +198,7 @@ class MetaGraph:
 
 def _replacements(signatures: Mapping[str, SignatureDef], around: Around) -> bytes:
     """Returns signatures, objects and saver as fields; without objects, initialization is as in TensorFlow 1."""
-    added = message("tensorflow.MetaGraphDef")()
+    added = MetaGraphDef()
     if around.saver is not None:
         added.CopyFrom(around.saver)
     if around.objects is not None:

@@ -14,7 +14,6 @@ from typing import NamedTuple
 from gdsurgeon.errors import InputError
 from gdsurgeon.graph.names import format_input
 from gdsurgeon.graph.node import Node
-from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.protos import (
     SavedBareConcreteFunction,
     SavedConcreteFunction,
@@ -133,7 +132,7 @@ class ObjectGraph:
         for item in self.proto.nodes:
             if item.user_object.identifier == SIGNATURE_MAP:
                 return item
-        return message("tensorflow.SavedObject")()
+        return SavedObject()
 
     @property
     def has_signature_map(self) -> bool:
@@ -145,7 +144,7 @@ class ObjectGraph:
         return len(self.proto.nodes) - 1
 
     def _put(self, place: int, definition: SignatureDef, function: SignatureFunction) -> None:
-        item = message("tensorflow.SavedObject")()
+        item = SavedObject()
         item.bare_concrete_function.CopyFrom(_bare(function.name, sorted(definition.inputs)))
         self.proto.nodes[place].CopyFrom(item)
         self.proto.concrete_functions[function.name].CopyFrom(_concrete(definition, function.bound))
@@ -158,7 +157,7 @@ class ObjectGraph:
 
 def _bare(name: str, inputs: Sequence[str]) -> SavedBareConcreteFunction:
     """A concrete function that takes INPUTS by their names, as TensorFlow wraps a signature."""
-    out = message("tensorflow.SavedBareConcreteFunction")()
+    out = SavedBareConcreteFunction()
     out.concrete_function_name = name
     out.argument_keywords.extend(inputs)
     out.allowed_positional_arguments = int(len(inputs) == 1)  # the one that Keras' TFSMLayer passes
@@ -181,7 +180,7 @@ _ARGUMENTS = ("args", "varargs", "varkw", "defaults", "kwonlyargs", "kwonlydefau
 
 
 def _concrete(definition: SignatureDef, bound: Sequence[int]) -> SavedConcreteFunction:
-    out = message("tensorflow.SavedConcreteFunction")()
+    out = SavedConcreteFunction()
     out.bound_inputs.extend(bound)
     arguments = out.canonicalized_input_signature.tuple_value
     arguments.values.add().tuple_value.SetInParent()

@@ -21,8 +21,7 @@ from gdsurgeon.graph.names import plain_tensor
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.serving import INIT, Key, Restoring
 from gdsurgeon.ops.kinds import ASSIGNMENTS, IDENTITY, is_variable
-from gdsurgeon.wire.messages import message
-from gdsurgeon.wire.protos import FunctionDef, MetaGraphDef, NodeDef
+from gdsurgeon.wire.protos import AssetFileDef, FunctionDef, MetaGraphDef, NodeDef
 
 INIT_COLLECTIONS = (MAIN_OP, "legacy_init_op")
 RESTORE = "RestoreV2"
@@ -72,7 +71,7 @@ def _assets(around: MetaGraphDef) -> Iterator[tuple[str, str]]:
         yield asset.tensor_info.name, asset.filename
     if not around.asset_file_def and "saved_model_assets" in around.collection_def:
         for item in around.collection_def["saved_model_assets"].any_list.value:
-            asset = entry_of("saved_model_assets", message("tensorflow.AssetFileDef"), item.value)
+            asset = entry_of("saved_model_assets", AssetFileDef, item.value)
             yield asset.tensor_info.name, asset.filename
 
 

@@ -20,7 +20,7 @@ from gdsurgeon.errors import unreadable
 from gdsurgeon.graph.serving import INIT
 from gdsurgeon.wire.folder import Folder, Identity
 from gdsurgeon.wire.messages import decode_error, message, unknown_fields
-from gdsurgeon.wire.protos import MetaGraphDef, TensorInfo
+from gdsurgeon.wire.protos import AssetFileDef, MetaGraphDef, TensorInfo
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -242,7 +242,7 @@ def _entry(key: str, entry: bytes) -> Value:
 def _any(item: Any) -> Value:
     if item.type_url.endswith("/tensorflow.AssetFileDef"):
         try:
-            found = message("tensorflow.AssetFileDef").FromString(item.value)
+            found = AssetFileDef.FromString(item.value)
         except decode_error():
             return {"type": str(item.type_url), "value": bytes(item.value)}
         return {"message": "AssetFileDef", **_plain(found)}

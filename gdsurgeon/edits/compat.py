@@ -30,7 +30,7 @@ from gdsurgeon.ops.op_defs import AttrDef
 from gdsurgeon.ops.releases import OTHERWISE, Release, release, releases
 from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import Entry, counted, nearest, suggestion
-from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import VersionDef
 from gdsurgeon.wire.write import ChunkSource
 
 FAMILIES = (
@@ -276,7 +276,7 @@ class _Work:
     # -- versions ------------------------------------------------------------------------------------------
 
     def _say_versions(self) -> None:
-        versions = message("tensorflow.VersionDef")()
+        versions = VersionDef()
         versions.CopyFrom(self.graph.store.versions)
         versions.producer = min(versions.producer, self.release.version)
         versions.min_consumer = min(versions.min_consumer, self.release.version)

@@ -25,7 +25,6 @@ from gdsurgeon.ops.attr_names import COLOCATION_ATTR, SHARED_NAME, STATED_SHAPES
 from gdsurgeon.ops.dtypes import REF, base_dtype
 from gdsurgeon.ops.kinds import CONTROL_FLOW, OF_A_STEP, PLACEHOLDERS
 from gdsurgeon.ops.op_defs import op_def
-from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.protos import AttrValue, FunctionDef, GradientDef
 
 NO_INLINE = "_noinline"
@@ -94,7 +93,7 @@ def make_function(
         EditError: the dtype of an input or output is not known.
     """
     members = {node: node.name for node in nodes}
-    function = message("tensorflow.FunctionDef")()
+    function = FunctionDef()
     unique = UniqueNames(set(members.values()).__contains__)
     args = {output: unique(_arg_name(output)) for output in inputs}
     for output, name in args.items():

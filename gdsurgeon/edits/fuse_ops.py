@@ -39,8 +39,7 @@ from gdsurgeon.ops.dtypes import REF
 from gdsurgeon.ops.kinds import CONVOLUTIONS, EXIT, PLACEHOLDERS, RECOMPUTED
 from gdsurgeon.select import Nodes, Selection, nodes_of, selected
 from gdsurgeon.specification.asked import edit
-from gdsurgeon.wire.messages import message
-from gdsurgeon.wire.protos import FunctionDef
+from gdsurgeon.wire.protos import AttrValue, FunctionDef
 
 
 @dataclass
@@ -493,7 +492,7 @@ def _replace(graph: Graph, fusion: _Fusion, xla: bool) -> Intent:
         "executor_type": bytes_value(b""),
     }
     if xla:  # on the call, because TensorFlow ignores the attr of the function
-        attrs[XLA_MUST_COMPILE] = message("tensorflow.AttrValue")(b=True)
+        attrs[XLA_MUST_COMPILE] = AttrValue(b=True)
     op = "StatefulPartitionedCall" if signature.is_stateful else "PartitionedCall"
     call = graph.add(first_name, op, inputs, controls, attrs=attrs, after=last)
 

@@ -20,7 +20,6 @@ from gdsurgeon.runtime.differentiation.differentiator import Differentiator
 from gdsurgeon.runtime.differentiation.gradients import SEED, Derivation
 from gdsurgeon.runtime.differentiation.reverse_walk import NoGradient
 from gdsurgeon.text import first_lines, named
-from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.protos import GraphDef, NodeDef
 
 MOST_LISTED = 100
@@ -89,7 +88,7 @@ def backward_pass(
     left_out = dict.fromkeys(x for x in without if x in optional)
     if lost and not zeros:
         raise _unconnected(wanted, lost)
-    definition = message("tensorflow.GraphDef").FromString(found.graph)
+    definition = GraphDef.FromString(found.graph)
     kept = [i for i, x in enumerate(wanted.xs) if x not in left_out]
     wanted = wanted._replace(
         xs=tuple(wanted.xs[i] for i in kept), names=tuple(wanted.names[i] for i in kept), optional=0
@@ -169,6 +168,6 @@ def _results(wanted: GradientRequest, results: Sequence[str | None]) -> Iterator
     """The nodes that give the gradients under their names."""
     for source, name, tensor in zip(wanted.xs, wanted.names, results, strict=True):
         op = "Identity" if tensor is not None else "ZerosLike"
-        node = message("tensorflow.NodeDef")(name=name, op=op, input=[tensor or source.name])
+        node = NodeDef(name=name, op=op, input=[tensor or source.name])
         node.attr["T"].CopyFrom(type_value(base_dtype(source.dtype)))
         yield node

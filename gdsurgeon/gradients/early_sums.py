@@ -16,7 +16,6 @@ from gdsurgeon.gradients.checkpointing.step import TensorSize
 from gdsurgeon.graph.closure import closure
 from gdsurgeon.graph.names import CONTROL, UniqueNames, parse_input
 from gdsurgeon.ops.buffers import SOURCES, may_have
-from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.protos import GraphDef, NodeDef
 
 AT_A_TIME = 8
@@ -91,7 +90,7 @@ def _take_in_parts(definition: GraphDef, there: Collection[str], node: NodeDef, 
 
     def add(name: str, op: str, inputs: Sequence[str]) -> str:
         new = definition.node.add()
-        new.CopyFrom(message("tensorflow.NodeDef")(name=unique(f"{node.name}/{name}"), op=op, input=inputs))
+        new.CopyFrom(NodeDef(name=unique(f"{node.name}/{name}"), op=op, input=inputs))
         new.attr["T"].CopyFrom(dtype)
         if op == "AddN":
             new.attr["N"].i = len(inputs)

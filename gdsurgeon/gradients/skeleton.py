@@ -14,7 +14,6 @@ from gdsurgeon.graph.placeholders import SCALAR_MEANS_UNKNOWN_BEFORE
 from gdsurgeon.graph.writing import node_def
 from gdsurgeon.ops.attr_names import COLOCATION_ATTR
 from gdsurgeon.ops.kinds import PLACEHOLDERS
-from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.protos import GraphDef, NodeDef
 
 MOST_ELEMENTS = 1024
@@ -28,7 +27,7 @@ def skeleton(graph: Graph, tensors: Iterable[Output]) -> GraphDef:
     """
     topology = topology_of(graph)
     seeds = [topology.id_of(tensor.node) for tensor in tensors]
-    out = message("tensorflow.GraphDef")()
+    out = GraphDef()
     if graph.store.producer:
         out.versions.producer = graph.store.producer
     for number in members(topology.upstream(seeds)):
@@ -44,7 +43,7 @@ def _without_weights(node: Node) -> NodeDef:
         definition = node_def(node)
         definition.attr.pop(COLOCATION_ATTR, None)
         return definition
-    definition = message("tensorflow.NodeDef")(name=node.name, op="Placeholder", device=node.device)
+    definition = NodeDef(name=node.name, op="Placeholder", device=node.device)
     definition.input.extend(f"^{control.name}" for control in node.controls)
     definition.attr["dtype"].CopyFrom(type_value(header.dtype))
     definition.attr["shape"].CopyFrom(shape_value(header.dims))

@@ -7,7 +7,6 @@ from typing import TypeAlias
 
 from gdsurgeon.ops.op_defs import OpDef
 from gdsurgeon.wire.fields import Buffer, WireError, fields
-from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.protos import AttrValue, NameAttrList, TensorShapeProto
 
 MAX_FUNCTION_NESTING = 30
@@ -22,7 +21,7 @@ Plain: TypeAlias = int | float | bytes | list[int] | list[float] | list[bytes]
 
 def attr_value(data: bytes) -> AttrValue:
     """The AttrValue message in DATA. Raises protobuf's DecodeError."""
-    return message("tensorflow.AttrValue").FromString(data)
+    return AttrValue.FromString(data)
 
 
 def kind_of(value: AttrValue) -> str:
@@ -76,7 +75,7 @@ def format_shape(shape: Shape) -> str:
 
 def shape_value(shape: Shape) -> AttrValue:
     """An AttrValue that holds SHAPE."""
-    value = message("tensorflow.AttrValue")()
+    value = AttrValue()
     if shape is None:
         value.shape.unknown_rank = True
         return value
@@ -88,7 +87,7 @@ def shape_value(shape: Shape) -> AttrValue:
 
 def shapes_value(shapes: Sequence[Shape]) -> AttrValue:
     """An AttrValue that holds a list of shapes."""
-    value = message("tensorflow.AttrValue")()
+    value = AttrValue()
     value.list.SetInParent()
     value.list.shape.extend(shape_value(shape).shape for shape in shapes)
     return value
@@ -96,12 +95,12 @@ def shapes_value(shapes: Sequence[Shape]) -> AttrValue:
 
 def int_value(number: int) -> AttrValue:
     """An AttrValue that holds an int."""
-    return message("tensorflow.AttrValue")(i=number)
+    return AttrValue(i=number)
 
 
 def ints_value(numbers: Sequence[int]) -> AttrValue:
     """An AttrValue that holds a list of ints."""
-    value = message("tensorflow.AttrValue")()
+    value = AttrValue()
     value.list.SetInParent()
     value.list.i.extend(numbers)
     return value
@@ -109,22 +108,22 @@ def ints_value(numbers: Sequence[int]) -> AttrValue:
 
 def bool_value(flag: bool) -> AttrValue:
     """An AttrValue that holds a bool."""
-    return message("tensorflow.AttrValue")(b=flag)
+    return AttrValue(b=flag)
 
 
 def float_value(number: float) -> AttrValue:
     """An AttrValue that holds a float."""
-    return message("tensorflow.AttrValue")(f=number)
+    return AttrValue(f=number)
 
 
 def type_value(dtype: int) -> AttrValue:
     """An AttrValue that holds a DataType."""
-    return message("tensorflow.AttrValue")(type=dtype)
+    return AttrValue(type=dtype)
 
 
 def types_value(dtypes: Sequence[int]) -> AttrValue:
     """An AttrValue that holds a list of DataTypes."""
-    value = message("tensorflow.AttrValue")()
+    value = AttrValue()
     value.list.SetInParent()
     value.list.type.extend(dtypes)
     return value
@@ -132,14 +131,14 @@ def types_value(dtypes: Sequence[int]) -> AttrValue:
 
 def func_value(name: str) -> AttrValue:
     """An AttrValue that holds a function without attrs."""
-    value = message("tensorflow.AttrValue")()
+    value = AttrValue()
     value.func.name = name
     return value
 
 
 def bytes_value(data: bytes) -> AttrValue:
     """An AttrValue that holds a string, which is bytes to TensorFlow."""
-    return message("tensorflow.AttrValue")(s=data)
+    return AttrValue(s=data)
 
 
 def string_value(text: str) -> AttrValue:
@@ -149,7 +148,7 @@ def string_value(text: str) -> AttrValue:
 
 def strings_value(texts: Sequence[str]) -> AttrValue:
     """An AttrValue that holds a list of strings."""
-    value = message("tensorflow.AttrValue")()
+    value = AttrValue()
     value.list.SetInParent()
     value.list.s.extend(text.encode("utf-8", "surrogateescape") for text in texts)
     return value

@@ -20,7 +20,6 @@ from gdsurgeon.ops.dtypes import base_dtype
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.ops.op_defs import AttrReader, OpDef, arg_dtypes
 from gdsurgeon.text import nearest, suggestion
-from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.protos import ArgDef, AttrValue, FunctionDef, GraphDef, NodeDef, TensorShapeProto
 from gdsurgeon.wire.source import BytesSource
 
@@ -138,7 +137,7 @@ class Body:
                 placeholder that is no argument.
         """
         self._check_ends()
-        out = message("tensorflow.FunctionDef")()
+        out = FunctionDef()
         out.CopyFrom(self._function)
         for place, (arg, node) in enumerate(zip(out.signature.input_arg, self.arguments, strict=True)):
             arg.name = node.name
@@ -262,7 +261,7 @@ class _Reader:
     def graph_def(self) -> GraphDef:
         """The body as a GraphDef without a library."""
         function = self._function
-        out = message("tensorflow.GraphDef")()
+        out = GraphDef()
         out.versions.producer = self._owner.store.producer  # it says what a scalar's shape means
         for arg in function.signature.input_arg:
             self._add_argument(out, arg)
@@ -326,7 +325,7 @@ class _Reader:
         if key in self._defaults:
             return self._defaults[key]
         if self._lenient:
-            return message("tensorflow.AttrValue")()
+            return AttrValue()
         raise self._error("no-such-attr", f"a call of {self._where} lacks the attr {quoted(key)}", attr=key)
 
     def _error(self, code: str, line: str, **facts: Json) -> EditError:
@@ -357,7 +356,7 @@ class _Reader:
 
     def _filled_in(self, node: NodeDef) -> NodeDef:
         """A copy of NODE with the call's values where its attrs ask for them."""
-        copy = message("tensorflow.NodeDef")()
+        copy = NodeDef()
         copy.CopyFrom(node)
         pending = list(copy.attr.values())
         while pending:

@@ -12,7 +12,7 @@ from gdsurgeon.graph.attrs import attr_value
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops import dtypes
 from gdsurgeon.wire.fields import FIXED32, FIXED64, LEN, VARINT, Buffer, WireError, fields, read_varint
-from gdsurgeon.wire.messages import decode_error, message
+from gdsurgeon.wire.messages import decode_error
 from gdsurgeon.wire.protos import AttrValue, TensorProto
 from gdsurgeon.wire.source import BytesSource
 from gdsurgeon.wire.write import SourceSpan
@@ -268,7 +268,7 @@ def tensor_value(dtype: int, shape: tuple[int, ...], values: Sequence[object]) -
 
 def raw_value(dtype: int, shape: Sequence[int], content: bytes = b"") -> AttrValue:
     """An AttrValue that holds a tensor whose elements are the bytes CONTENT, as they lie in memory."""
-    value = message("tensorflow.AttrValue")()
+    value = AttrValue()
     value.tensor.dtype = dtype
     value.tensor.tensor_shape.SetInParent()
     for size in shape:

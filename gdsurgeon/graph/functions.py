@@ -13,7 +13,7 @@ from gdsurgeon.graph.journal import Journal
 from gdsurgeon.graph.records import distinct
 from gdsurgeon.ops.op_defs import Arg, AttrDef, OpDef, op_def
 from gdsurgeon.wire.fields import LEN, Field, WireError, encode_len, encode_varint, fields
-from gdsurgeon.wire.messages import decode_error, message
+from gdsurgeon.wire.messages import decode_error
 from gdsurgeon.wire.protos import ArgDef, FunctionDef, FunctionDefLibrary, GradientDef, NodeDef
 from gdsurgeon.wire.scan import LIBRARY
 from gdsurgeon.wire.source import Source
@@ -169,7 +169,7 @@ class FunctionLibrary:
             data = self._source.read(span.value, span.end - span.value)
             count += self._count(data, MOST_FUNCTIONS - count)
             try:
-                out.append(message("tensorflow.FunctionDefLibrary").FromString(data))
+                out.append(FunctionDefLibrary.FromString(data))
             except decode_error():
                 nested = _nested_too_deep(data)
                 what = "too deeply nested (function attrs inside function attrs)" if nested else "corrupt"
@@ -298,7 +298,7 @@ class FunctionLibrary:
                     chunk = None if entry is None else entry.encoded()
                     is_same = False
             elif field.number == _GRADIENT and field.wire_type == LEN:
-                gradient = message("tensorflow.GradientDef").FromString(data[field.value : field.end])
+                gradient = GradientDef.FromString(data[field.value : field.end])
                 if (gradient.function_name, gradient.gradient_func) not in kept_gradients:
                     chunk, is_same = None, False
             if chunk is not None:
@@ -324,7 +324,7 @@ class Nodes(NamedTuple):
 
 def nodes_of(function: FunctionDef) -> Nodes:
     """The nodes of FUNCTION."""
-    copy = message("tensorflow.FunctionDef")()
+    copy = FunctionDef()
     copy.CopyFrom(function)
     nodes = list(copy.node_def)
     names, inputs = [node.name for node in nodes], [node.input[:] for node in nodes]

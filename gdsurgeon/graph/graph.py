@@ -21,7 +21,7 @@ from gdsurgeon.graph.store import Store
 from gdsurgeon.graph.writing import replaced_beside, replaced_nodes, spliced
 from gdsurgeon.ops.op_defs import OpDef
 from gdsurgeon.text import an, counted
-from gdsurgeon.wire.messages import decode_error, message
+from gdsurgeon.wire.messages import decode_error
 from gdsurgeon.wire.output import OutputFile
 from gdsurgeon.wire.protos import AttrValue, GraphDef
 from gdsurgeon.wire.source import BytesSource, Source
@@ -722,7 +722,7 @@ class Graph:
         """
         tensorflow = sys.modules.get("tensorflow")
         try:
-            kind = tensorflow.compat.v1.GraphDef if tensorflow is not None else message("tensorflow.GraphDef")
+            kind = tensorflow.compat.v1.GraphDef if tensorflow is not None else GraphDef
             return kind.FromString(self.to_bytes())
         except decode_error():
             line = f"{printable(self.source_name)} does not fit into a GraphDef message"

@@ -41,8 +41,9 @@ from gdsurgeon.graph.records import (
 )
 from gdsurgeon.ops.attr_names import COLOCATION_ATTR
 from gdsurgeon.wire.fields import Field
-from gdsurgeon.wire.messages import decode_error, message
+from gdsurgeon.wire.messages import decode_error
 from gdsurgeon.wire.node_record import Header
+from gdsurgeon.wire.protos import AttrValue
 from gdsurgeon.wire.scan import Run, is_node
 from gdsurgeon.wire.source import Source
 
@@ -54,7 +55,7 @@ COLOCATION = b"loc:@"
 def colocated_names(attr: bytes) -> list[str]:
     """The node names in a serialised ``_class`` attr, those of its entries that begin with ``loc:@``."""
     try:
-        value = message("tensorflow.AttrValue").FromString(attr)
+        value = AttrValue.FromString(attr)
     except decode_error():
         return []
     prefix = len(COLOCATION)

@@ -10,9 +10,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from gdsurgeon.wire.fields import Buffer, Field, WireError
-from gdsurgeon.wire.messages import decode_error, message, unknown_fields
+from gdsurgeon.wire.messages import decode_error, unknown_fields
 from gdsurgeon.wire.node_record import Header, read_header, record_body
-from gdsurgeon.wire.protos import NodeDef
+from gdsurgeon.wire.protos import GraphDef, NodeDef, NodeHeaders, NodeLinks
 from gdsurgeon.wire.scan import LARGE, Run, is_node, scan
 from gdsurgeon.wire.source import Source, Window, corrupt
 
@@ -161,7 +161,7 @@ def parsed_nodes(source: Source) -> Iterator[NodeDef | Record]:
     for item in scanned(source):
         if isinstance(item, Run):
             try:
-                yield from message("tensorflow.GraphDef").FromString(item.buf[: item.size]).node
+                yield from GraphDef.FromString(item.buf[: item.size]).node
             except decode_error():
                 yield from _records(source, item)
         elif is_node(item):
@@ -177,7 +177,7 @@ def _batch(run: Run, *, forms: bool) -> Batch | None:
     """The nodes of RUN parsed by one call: their bodies concatenated, with an empty field of each kind after each."""
     count = len(run.sizes)
     mark = _APART + _MARK if forms else _MARK + _OP_MARK
-    columns = message("gdsurgeon.NodeLinks" if forms else "gdsurgeon.NodeHeaders")
+    columns = NodeLinks if forms else NodeHeaders
     try:
         parsed = columns.FromString(mark.join(run.bodies()) + mark)
     except decode_error():
@@ -209,8 +209,8 @@ def distinct(values: list[_Value]) -> tuple[list[_Value], list[int]]:
 def _ops_of(forms: list[bytes]) -> list[str] | None:
     """The op of each of FORMS; None where they are not regular, as one that ends within a field is not."""
     try:
-        ops = [node.op for node in map(message("tensorflow.NodeDef").FromString, forms)]
-        whole = message("tensorflow.NodeDef").FromString(b"".join(forms))
+        ops = [node.op for node in map(NodeDef.FromString, forms)]
+        whole = NodeDef.FromString(b"".join(forms))
     except decode_error():
         return None
     return ops if all(ops) and not len(unknown_fields(whole)) else None

@@ -11,7 +11,7 @@ from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.records import Layout, Record
 from gdsurgeon.graph.search import Search
 from gdsurgeon.wire.fields import LEN, Field
-from gdsurgeon.wire.messages import decode_error, message
+from gdsurgeon.wire.messages import decode_error
 from gdsurgeon.wire.protos import VersionDef
 from gdsurgeon.wire.scan import LIBRARY, VERSIONS
 from gdsurgeon.wire.source import Source
@@ -241,7 +241,7 @@ class Store:
         """Which versions of TensorFlow may read the graph; zeros where the file does not say."""
         data = b"".join(self.source.read(field.value, field.end - field.value) for field in self.fields(VERSIONS))
         try:
-            return message("tensorflow.VersionDef").FromString(data)  # fields that are there twice add up so
+            return VersionDef.FromString(data)  # fields that are there twice add up so
         except decode_error():
             raise InputError(f"the versions field of {printable(self.name)} is corrupt") from None
 

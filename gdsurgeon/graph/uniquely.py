@@ -5,8 +5,7 @@ from __future__ import annotations
 from gdsurgeon.errors import Remark, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import UniqueNames
-from gdsurgeon.wire.messages import message
-from gdsurgeon.wire.protos import NodeDef
+from gdsurgeon.wire.protos import GraphDef, NodeDef
 from gdsurgeon.wire.source import BytesSource
 from gdsurgeon.wire.write import read_chunks
 
@@ -21,7 +20,7 @@ def uniquely_named(graph: Graph) -> Graph:
     names = graph.store.names
     if len({*names}) == len(names) or graph.serving is not None:
         return graph
-    proto = message("tensorflow.GraphDef")()
+    proto = GraphDef()
     proto.ParseFromString(read_chunks(graph.chunks()))
     taken = {node.name for node in proto.node}
     unique = UniqueNames(taken.__contains__)
@@ -44,7 +43,7 @@ def uniquely_named(graph: Graph) -> Graph:
             mended.append(Remark(text, "renamed", node=name, op=node.op, name=node.name))
         first[name, body] = latest[name] = node.name
         kept.append(node)
-    nodes = [message("tensorflow.NodeDef").FromString(node.SerializeToString()) for node in kept]
+    nodes = [NodeDef.FromString(node.SerializeToString()) for node in kept]
     del proto.node[:]
     proto.node.extend(nodes)
     source = BytesSource(proto.SerializeToString(deterministic=True), graph.source_name)

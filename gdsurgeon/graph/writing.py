@@ -11,10 +11,10 @@ from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.store import Store
 from gdsurgeon.ops.attr_names import COLOCATION_ATTR
 from gdsurgeon.wire.fields import encode_len
-from gdsurgeon.wire.messages import decode_error, message
+from gdsurgeon.wire.messages import decode_error
 from gdsurgeon.wire.node_record import Changes, Piece, encode_node, patched, record_tag
 from gdsurgeon.wire.node_record import size_of as size_of_pieces
-from gdsurgeon.wire.protos import NodeDef
+from gdsurgeon.wire.protos import AttrValue, NodeDef
 from gdsurgeon.wire.scan import VERSIONS
 from gdsurgeon.wire.write import Chunk, SourceSpan, read_chunks
 
@@ -104,7 +104,7 @@ def encoded(node: Node) -> list[Chunk]:
 def node_def(node: Node) -> NodeDef:
     """NODE as a NodeDef message; its weights are read. Raises InputError where it cannot be decoded."""
     try:
-        return message("tensorflow.NodeDef").FromString(read_chunks(_chunks(node, _pieces(node))))
+        return NodeDef.FromString(read_chunks(_chunks(node, _pieces(node))))
     except decode_error():
         raise InputError(f"node {quoted(node.name)} is corrupt", code="corrupt", node=node.name) from None
 
@@ -162,7 +162,7 @@ def _colocation_attr(node: Node) -> bytes | None:
     entries: list[bytes] = []
     if data:
         try:
-            entries = list(message("tensorflow.AttrValue").FromString(data).list.s)
+            entries = list(AttrValue.FromString(data).list.s)
         except decode_error():
             return data
     if node.has_resolved_colocations:
@@ -181,6 +181,6 @@ def _colocation_attr(node: Node) -> bytes | None:
         return data
     if not out:
         return None
-    value = message("tensorflow.AttrValue")()
+    value = AttrValue()
     value.list.s.extend(out)
     return bytes(value.SerializeToString())

@@ -12,7 +12,7 @@ from gdsurgeon.graph.node import Node, Output, check_typed
 from gdsurgeon.graph_editor.names import PLACEHOLDER_PREFIX, placeholder_name
 from gdsurgeon.graph_editor.refusal import Refusal, WrongType, refusals
 from gdsurgeon.ops.dtypes import NUMBERS, STRING, base_dtype, is_dtype
-from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import AttrValue, TensorProto
 from gdsurgeon.wire.scan import VERSIONS
 from gdsurgeon.wire.source import BytesSource
 
@@ -113,7 +113,7 @@ def make_const(g: Graph, name: str, value: object, uniquify_name: bool = False) 
     array = np.asarray(value)
     if not hasattr(value, "dtype") and array.dtype.name in ("float64", "int64"):
         array = array.astype({"f": np.float32, "i": np.int32}[array.dtype.kind])
-    tensor = message("tensorflow.TensorProto")()
+    tensor = TensorProto()
     tensor.dtype = STRING if array.dtype.kind in "USO" else dtype_number(array.dtype)
     tensor.tensor_shape.SetInParent()
     for size in array.shape:
@@ -123,7 +123,7 @@ def make_const(g: Graph, name: str, value: object, uniquify_name: bool = False) 
         tensor.string_val.extend(item.encode() if isinstance(item, str) else item for item in items)
     else:
         tensor.tensor_content = array.astype(array.dtype.newbyteorder("<")).tobytes()
-    attr = message("tensorflow.AttrValue")(tensor=tensor)
+    attr = AttrValue(tensor=tensor)
     attrs = {"dtype": type_value(tensor.dtype).SerializeToString(), "value": attr.SerializeToString()}
     with refusals():
         return g.add(g.unique_names()(name) if uniquify_name else name, "Const", attrs=attrs)

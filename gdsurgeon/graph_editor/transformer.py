@@ -24,7 +24,6 @@ from gdsurgeon.graph_editor.subgraph import SubGraphView, make_view
 from gdsurgeon.graph_editor.view import node_outputs
 from gdsurgeon.ops.attr_names import COLOCATION_ATTR
 from gdsurgeon.ops.kinds import MERGE, NEXT_ITERATION
-from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.protos import NodeDef
 
 Transformed = tuple[Node, Sequence[Output]]
@@ -152,7 +151,7 @@ def copy_op_handler(
 
 
 def _apply_nodedef(info: TransformerInfo, copy: Node, nodedef_fn: NodeDefFunction) -> None:
-    node_def = message("tensorflow.NodeDef")(name=copy.name, op=copy.op, device=copy.device)
+    node_def = NodeDef(name=copy.name, op=copy.op, device=copy.device)
     for key, value in copy.attrs():
         node_def.attr[key].CopyFrom(value)
     before = {key: value.SerializeToString(deterministic=True) for key, value in node_def.attr.items()}

@@ -19,7 +19,6 @@ from gdsurgeon.graph.serving import SavedVariable, Saver, Served, Serving
 from gdsurgeon.ops.dtypes import base_dtype
 from gdsurgeon.ops.op_defs import table_version
 from gdsurgeon.wire.fields import LEN, VARINT, encode_varint
-from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.protos import MetaGraphDef, SignatureDef, TensorInfo, VariableDef
 from gdsurgeon.wire.write import Chunk, size_of
 
@@ -43,7 +42,7 @@ def saved_model(graph: Graph, around: MetaGraphDef | None = None) -> list[Chunk]
 
 def _around(graph: Graph) -> MetaGraphDef:
     serving = graph.serving or Serving()
-    around = message("tensorflow.MetaGraphDef")()
+    around = MetaGraphDef()
     around.meta_info_def.tags.append(TAG)
     around.meta_info_def.tensorflow_version = table_version()
     for key, served in serving.signatures.items():
@@ -72,7 +71,7 @@ def put_variable(
     around: MetaGraphDef, saved: SavedVariable, *, is_resource: bool, is_trained: bool, known: VariableDef | None = None
 ) -> None:
     """Has AROUND list a variable that its saver restores, with what is KNOWN of it besides."""
-    entry = message("tensorflow.VariableDef")()
+    entry = VariableDef()
     if known is not None:
         entry.CopyFrom(known)
     entry.variable_name, entry.initializer_name = spelt(saved.variable), saved.assign

@@ -10,7 +10,6 @@ from gdsurgeon.graph.served import tensor_now
 from gdsurgeon.graph.serving import Saver
 from gdsurgeon.operation.making import TRAINED, VARIABLES, put_saver, put_variable, spelt
 from gdsurgeon.ops.kinds import RESOURCE_VARIABLES
-from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.protos import MetaGraphDef
 
 
@@ -19,7 +18,7 @@ def saver_around(meta: MetaGraph) -> MetaGraphDef | None:
     saver = meta.graph.serving.saver if meta.graph.serving is not None else None
     if saver is None:
         return None
-    new = message("tensorflow.MetaGraphDef")()
+    new = MetaGraphDef()
     put_saver(new, saver)
     if VARIABLES not in meta.around.collection_def:
         put_variables(new, saver, meta)

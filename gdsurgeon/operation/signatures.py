@@ -17,8 +17,7 @@ from gdsurgeon.graph.served import serving_of, tensor_now
 from gdsurgeon.graph.serving import INIT, Served
 from gdsurgeon.operation.making import known_shape, put_signature, put_type
 from gdsurgeon.ops.dtypes import base_dtype
-from gdsurgeon.wire.messages import message
-from gdsurgeon.wire.protos import SignatureDef, TensorInfo
+from gdsurgeon.wire.protos import MetaGraphDef, SignatureDef, TensorInfo
 
 if TYPE_CHECKING:
     from google.protobuf.internal.containers import MessageMap
@@ -91,7 +90,7 @@ def definitions(meta: MetaGraph, touched: Collection[str]) -> dict[str, Signatur
         for info in side.values()
         if info.WhichOneof("encoding") == "name"
     }
-    part = message("tensorflow.MetaGraphDef")()
+    part = MetaGraphDef()
     for key, served in graph.serving.signatures.items():
         same = next((old for old in (key, *own) if meta.signatures.get(old) == served), None)
         if same is not None:

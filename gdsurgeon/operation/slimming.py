@@ -20,7 +20,6 @@ from gdsurgeon.graph.serving import INIT, Saver, Serving
 from gdsurgeon.operation.making import TAG, put_initialising, put_saver
 from gdsurgeon.operation.saver_around import put_variables
 from gdsurgeon.text import nearest, suggestion
-from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.protos import MetaGraphDef
 from gdsurgeon.wire.source import open_source
 from gdsurgeon.wire.write import Chunk, SourceSpan
@@ -81,7 +80,7 @@ def around(meta: MetaGraph) -> MetaGraphDef:
     Variables are listed as TensorFlow 1 lists them, by which tf.saved_model.load makes them variables again.
     """
     graph, serving = meta.graph, serving_of(meta.graph) or Serving()
-    old, new = meta.around, message("tensorflow.MetaGraphDef")()
+    old, new = meta.around, MetaGraphDef()
     for key in serving.signatures:
         if key != INIT:
             new.signature_def[key].CopyFrom(old.signature_def[key])

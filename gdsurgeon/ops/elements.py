@@ -6,7 +6,8 @@ from array import array
 
 from gdsurgeon.ops.dtypes import AS_IN_MEMORY, CONTENT, ELEMENT_FIELDS, DType
 from gdsurgeon.wire.fields import LEN, WireError, fields
-from gdsurgeon.wire.messages import decode_error, message
+from gdsurgeon.wire.messages import decode_error
+from gdsurgeon.wire.protos import TensorProto
 from gdsurgeon.wire.source import Window
 from gdsurgeon.wire.write import Chunk, SourceSpan, size_of
 
@@ -35,7 +36,7 @@ def numbers_in(span: SourceSpan, dtype: DType) -> list[Chunk]:
 def _decoded(span: SourceSpan, dtype: DType) -> bytes:
     """The elements that a TensorProto has as varints."""
     try:
-        tensor = message("tensorflow.TensorProto").FromString(span.source.read(span.start, span.end - span.start))
+        tensor = TensorProto.FromString(span.source.read(span.start, span.end - span.start))
     except decode_error() as error:
         raise WireError("it holds no tensor", span.start) from error
     wide = array("Q" if dtype.field == "uint64_val" else "q", getattr(tensor, dtype.field)).tobytes()

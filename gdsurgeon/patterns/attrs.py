@@ -8,7 +8,6 @@ from gdsurgeon.graph.attrs import attr_value, func_value, shape_value
 from gdsurgeon.graph.constants import Constant
 from gdsurgeon.ops.op_defs import AttrDef
 from gdsurgeon.patterns.terms import DTypeName
-from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.protos import AttrValue
 
 _FIELDS = {"int": "i", "bool": "b", "float": "f", "string": "s", "type": "type"}
@@ -29,7 +28,7 @@ def spelt(attr: AttrDef, value: object) -> bytes:
         if not isinstance(value, str):
             raise wrong
         return func_value(value).SerializeToString(deterministic=True)
-    out: AttrValue = message("tensorflow.AttrValue")()
+    out: AttrValue = AttrValue()
     if attr.kind.startswith("list("):
         kind = attr.kind[5:-1]
         if not isinstance(value, list) or kind not in _FIELDS:

@@ -12,7 +12,7 @@ from gdsurgeon.graph.constants import constant, constant_in
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.kinds import hides_state
-from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import AttrValue
 
 _STATELESS = frozenset(("StatelessIf", "StatelessCase"))
 
@@ -41,7 +41,7 @@ def violations(comparison: Comparison, outputs: Sequence[str] = ()) -> Iterator[
         intent.altered += [Altered(name, "op", op), Altered(name, "inputs", reads)]
         intent.altered.append(Altered(name, "attrs", tuple(sorted((*kept, "f")))))
         intent.altered.append(Altered(name, "attr f", new.attr_bytes("f")))
-        if message("tensorflow.AttrValue").FromString(new.attr_bytes("f") or b"").func.SerializeToString() != function:
+        if AttrValue.FromString(new.attr_bytes("f") or b"").func.SerializeToString() != function:
             yield f"{quoted(name)} calls a different function than the one that is always called"
     yield from audit(comparison, intent)
 

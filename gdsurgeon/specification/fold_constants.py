@@ -26,8 +26,7 @@ from gdsurgeon.specification.equivalence import BITS, Equivalence
 from gdsurgeon.specification.fuse_ops import OF_ITS_OWN
 from gdsurgeon.specification.sharing import named_by_node
 from gdsurgeon.wire.fields import encode_len
-from gdsurgeon.wire.messages import message
-from gdsurgeon.wire.protos import NodeDef
+from gdsurgeon.wire.protos import GraphDef, NodeDef
 from gdsurgeon.wire.scan import NODE
 from gdsurgeon.wire.write import read_chunks
 
@@ -170,7 +169,7 @@ def _piece(comparison: Comparison, found: _Fixed, names: Sequence[str]) -> bytes
         seen |= dict.fromkeys(new)
         pending += new
     owner = comparison.before.owner
-    definition = message("tensorflow.GraphDef")()
+    definition = GraphDef()
     definition.versions.CopyFrom((comparison.before if owner is None else owner).store.versions)
     functions = comparison.before.functions
     named = [name for row in seen for name in named_by_node(comparison.before[same.table.names[row]])]

@@ -27,7 +27,7 @@ from gdsurgeon.ops.dtypes import BOOL, FLOAT32, INT32, DType
 from gdsurgeon.ops.op_defs import AttrDef, op_def
 from gdsurgeon.steps.value import Unfit, Value, in_batch
 from gdsurgeon.text import listed
-from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import GraphDef
 
 if TYPE_CHECKING:
     from gdsurgeon.wire.protos import AttrValue
@@ -49,7 +49,7 @@ def _is_default(attr: AttrDef, value: AttrValue) -> bool:
 
 def empty_graph() -> Graph:
     """A graph to build in."""
-    graph_def = message("tensorflow.GraphDef")()
+    graph_def = GraphDef()
     graph_def.versions.producer, graph_def.versions.min_consumer = PRODUCER, MIN_CONSUMER
     return from_bytes(graph_def.SerializeToString(deterministic=True), "the steps")
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any
 
 from gdsurgeon.resources import exhausted
-from gdsurgeon.wire import protos
 from gdsurgeon.wire.fields import fields
 
 if TYPE_CHECKING:
@@ -51,13 +50,6 @@ def _pool() -> DescriptorPool:
     return pool
 
 
-@cache
-def _pool_of_models() -> DescriptorPool:
-    """The same pool, with the messages of what stands around a graph: most commands do without."""
-    _add_files(_pool(), "models.fds")
-    return _pool()
-
-
 def _add_files(pool: DescriptorPool, name: str) -> None:
     with open(os.path.join(DATA, name), "rb") as file:
         data = file.read()
@@ -70,83 +62,19 @@ def _add_files(pool: DescriptorPool, name: str) -> None:
             raise MemoryError(str(error)) from error
 
 
-_OF_MODELS = frozenset(
-    f"tensorflow.{name}"
-    for name in (
-        "AssetFileDef", "BundleEntryProto", "BundleHeaderProto", "CollectionDef", "CondContextDef", "MetaGraphDef",
-        "QueueRunnerDef", "SavedBareConcreteFunction", "SavedConcreteFunction", "SavedModel", "SavedObject",
-        "SavedObjectGraph", "SavedTensorSlices", "SaverDef", "SignatureDef", "TensorInfo", "TrackableObjectGraph",
-        "VariableDef", "WhileContextDef",
-    )
-)  # fmt: skip
-"""The messages that are not needed for a GraphDef."""
-
-
-@overload
-def message(name: Literal["tensorflow.AttrValue"]) -> type[protos.AttrValue]: ...
-@overload
-def message(name: Literal["tensorflow.FunctionDef"]) -> type[protos.FunctionDef]: ...
-@overload
-def message(name: Literal["tensorflow.FunctionDefLibrary"]) -> type[protos.FunctionDefLibrary]: ...
-@overload
-def message(name: Literal["tensorflow.GradientDef"]) -> type[protos.GradientDef]: ...
-@overload
-def message(name: Literal["tensorflow.GraphDebugInfo"]) -> type[protos.GraphDebugInfo]: ...
-@overload
-def message(name: Literal["tensorflow.GraphDef"]) -> type[protos.GraphDef]: ...
-@overload
-def message(name: Literal["tensorflow.NodeDef"]) -> type[protos.NodeDef]: ...
-@overload
-def message(name: Literal["tensorflow.StepStats"]) -> type[protos.StepStats]: ...
-@overload
-def message(name: Literal["tensorflow.TensorProto"]) -> type[protos.TensorProto]: ...
-@overload
-def message(name: Literal["tensorflow.VersionDef"]) -> type[protos.VersionDef]: ...
-@overload
-def message(name: Literal["tensorflow.AssetFileDef"]) -> type[protos.AssetFileDef]: ...
-@overload
-def message(name: Literal["tensorflow.MetaGraphDef"]) -> type[protos.MetaGraphDef]: ...
-@overload
-def message(name: Literal["tensorflow.WhileContextDef", "tensorflow.CondContextDef"]) -> type[protos.ContextDef]: ...
-@overload
-def message(name: Literal["tensorflow.QueueRunnerDef"]) -> type[protos.QueueRunnerDef]: ...
-@overload
-def message(name: Literal["tensorflow.SaverDef"]) -> type[protos.SaverDef]: ...
-@overload
-def message(name: Literal["tensorflow.SavedBareConcreteFunction"]) -> type[protos.SavedBareConcreteFunction]: ...
-@overload
-def message(name: Literal["tensorflow.SavedConcreteFunction"]) -> type[protos.SavedConcreteFunction]: ...
-@overload
-def message(name: Literal["tensorflow.SavedObject"]) -> type[protos.SavedObject]: ...
-@overload
-def message(name: Literal["tensorflow.SavedObjectGraph"]) -> type[protos.SavedObjectGraph]: ...
-@overload
-def message(name: Literal["tensorflow.SignatureDef"]) -> type[protos.SignatureDef]: ...
-@overload
-def message(name: Literal["tensorflow.VariableDef"]) -> type[protos.VariableDef]: ...
-@overload
-def message(name: Literal["gdsurgeon.NodeHeaders", "gdsurgeon.NodeLinks"]) -> type[protos.NodeColumns]: ...
-@overload
-def message(name: Literal["gdsurgeon.NodeBodies"]) -> type[protos.NodeBodies]: ...
-@overload
-def message(name: Literal["tensorflow.BundleEntryProto"]) -> type[protos.BundleEntryProto]: ...
-@overload
-def message(name: Literal["tensorflow.BundleHeaderProto"]) -> type[protos.BundleHeaderProto]: ...
-@overload
-def message(name: Literal["tensorflow.SavedTensorSlices"]) -> type[protos.SavedTensorSlices]: ...
-@overload
-def message(name: Literal["tensorflow.TrackableObjectGraph"]) -> type[protos.TrackableObjectGraph]: ...
-@overload
-def message(name: str) -> type[Message]: ...
 @cache
 def message(name: str) -> type[Message]:
-    """The class of message NAME, such as ``tensorflow.NodeDef`` or ``gdsurgeon.NodeHeaders``."""
-    pool = _pool_of_models() if name in _OF_MODELS else _pool()
-    descriptor, upb = pool.FindMessageTypeByName(name), _upb()
+    """The class of the message with the full name `name`, such as ``tensorflow.NodeDef``."""
+    try:
+        descriptor = _pool().FindMessageTypeByName(name)
+    except KeyError:  # a message outside the graph: most commands do without
+        _add_files(_pool(), "models.fds")
+        descriptor = _pool().FindMessageTypeByName(name)
+    upb = _upb()
     if upb is not None:
         from google.protobuf.message import Message
 
-        # Where there is a class of that descriptor already, as that of a field of another message, this is it.
+        # The class already exists if it is the class of a field of a different message.
         made: type[Message] = upb.MessageMeta(descriptor.name, (Message,), {"DESCRIPTOR": descriptor})
         return made
     from google.protobuf import message_factory

@@ -1,7 +1,7 @@
-"""TensorFlow's messages as type checkers see them; the classes are made at run time, by `gdsurgeon.wire.messages`.
+"""TensorFlow's messages, with the fields that are used here; a DataType is an int.
 
-No object is an instance of these protocols. They list the used fields with the names of TensorFlow's protocol buffers;
-a DataType is an int.
+`NodeDef(name="x")` and `NodeDef.FromString(data)` create messages of the class that `gdsurgeon.wire.messages` makes of
+the descriptor when it is first used. No object is an instance of the classes in this file.
 """
 
 from __future__ import annotations
@@ -14,7 +14,23 @@ if TYPE_CHECKING:
     from google.protobuf.internal.containers import RepeatedScalarFieldContainer as Scalars
     from google.protobuf.message import Message
 else:
-    Message = object
+    from gdsurgeon.wire.messages import message
+
+    class _Lazy(type):
+        """The type of the classes in this file: calls and attributes are those of the message class."""
+
+        def __call__(cls, **fields):
+            return _made(cls)(**fields)
+
+        def __getattr__(cls, name):
+            return getattr(_made(cls), name)
+
+    class Message(metaclass=_Lazy):
+        pass
+
+    def _made(kind):
+        package = "gdsurgeon" if kind in (NodeLinks, NodeHeaders, NodeBodies) else "tensorflow"
+        return message(f"{package}.{kind.__name__}")
 
 
 class Dim(Message):
@@ -176,12 +192,16 @@ class StepStats(Message):
     dev_stats: Messages[DeviceStepStats]
 
 
-class NodeColumns(Message):
-    """Many nodes as columns: gdsurgeon.NodeHeaders, or gdsurgeon.NodeLinks (without `op`)."""
+class NodeHeaders(Message):
+    """Many nodes as columns."""
 
     name: Scalars[str]
     op: Scalars[str]
     input: Scalars[str]
+
+
+class NodeLinks(NodeHeaders):
+    """The same without `op`."""
 
 
 class NodeBodies(Message):
@@ -439,7 +459,7 @@ class ControlFlowContextDef(Message):
 
 
 class ContextDef(Message):
-    """A WhileContextDef, or a CondContextDef, which lacks the first fields."""
+    """The base of WhileContextDef and of CondContextDef, which lacks the first fields."""
 
     pivot_for_pred_name: str
     pivot_for_body_name: str
@@ -450,6 +470,12 @@ class ContextDef(Message):
     pivot_name: str
     values_def: ValuesDef
     nested_contexts: Messages[ControlFlowContextDef]
+
+
+class WhileContextDef(ContextDef): ...
+
+
+class CondContextDef(ContextDef): ...
 
 
 class SliceInfo(Message):

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from itertools import accumulate, pairwise
 
 from gdsurgeon.wire.fields import LEN, Field, WireError, read_field, read_varint
-from gdsurgeon.wire.messages import decode_error, message
+from gdsurgeon.wire.messages import decode_error
+from gdsurgeon.wire.protos import NodeBodies
 from gdsurgeon.wire.source import Source, Window
 
 NODE, LIBRARY, VERSION, VERSIONS, DEBUG_INFO = 1, 2, 3, 4, 5
@@ -135,7 +136,7 @@ def _cut_at_once(buf: bytes) -> tuple[list[bytes] | None, list[int]]:
     """
     end = _likely_record(buf)
     try:
-        cut = message("gdsurgeon.NodeBodies").FromString(buf[:end]).node[:]
+        cut = NodeBodies.FromString(buf[:end]).node[:]
     except decode_error():
         return None, []
     bodies = list(map(len, cut))

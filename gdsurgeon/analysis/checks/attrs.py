@@ -20,7 +20,7 @@ from gdsurgeon.ops.attr_names import COLOCATION_ATTR, STATED_SHAPES
 from gdsurgeon.ops.op_defs import Arg, AttrDef, OpDef, Run, arg_runs
 from gdsurgeon.text import listed
 from gdsurgeon.wire.fields import LEN, Buffer, WireError, read_field
-from gdsurgeon.wire.messages import decode_error, message
+from gdsurgeon.wire.messages import decode_error
 from gdsurgeon.wire.protos import AttrValue, TensorShapeProto
 
 MOST_TENSORS = (1 << 31) - 1
@@ -173,7 +173,7 @@ class _Check:
             return
         data = buf[start:end]
         try:
-            value = message("tensorflow.AttrValue").FromString(data)
+            value = AttrValue.FromString(data)
         except decode_error():
             what = "too deeply nested" if is_too_deeply_nested(data) else "corrupt"
             self._fault(Remark(f"attr {quoted(key)} is {what}", "corrupt", attr=key))

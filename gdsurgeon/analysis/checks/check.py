@@ -21,7 +21,7 @@ from gdsurgeon.graph.records import batches
 from gdsurgeon.ops.dtypes import dtype_name, is_readable_as
 from gdsurgeon.ops.op_defs import arg_count, graph_def_version, table_version
 from gdsurgeon.wire.fields import LEN
-from gdsurgeon.wire.messages import decode_error, message
+from gdsurgeon.wire.messages import decode_error
 from gdsurgeon.wire.protos import GraphDebugInfo, VersionDef
 from gdsurgeon.wire.scan import DEBUG_INFO, LIBRARY, VERSION, VERSIONS
 
@@ -197,7 +197,7 @@ def debug_infos(graph: Graph) -> Iterator[GraphDebugInfo]:
         if other.number == DEBUG_INFO and other.wire_type == LEN:
             try:
                 data = graph.source.read(other.value, other.end - other.value)
-                yield message("tensorflow.GraphDebugInfo").FromString(data)
+                yield GraphDebugInfo.FromString(data)
             except decode_error():
                 raise InputError(f"the debug info of {printable(graph.source_name)} is corrupt") from None
 

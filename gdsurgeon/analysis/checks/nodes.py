@@ -19,8 +19,9 @@ from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.names import is_valid_name
 from gdsurgeon.graph.records import CONTROL_INPUT, DATA_INPUT, Batch, Item, Record, input_kind
 from gdsurgeon.ops.op_defs import Run, op_def
-from gdsurgeon.wire.messages import decode_error, message
+from gdsurgeon.wire.messages import decode_error
 from gdsurgeon.wire.node_record import read_header
+from gdsurgeon.wire.protos import NodeDef
 from gdsurgeon.wire.scan import LARGE
 
 
@@ -233,7 +234,7 @@ def _is_readable(record: Record) -> bool:
     if record.end - record.body > LARGE:
         return True
     try:
-        message("tensorflow.NodeDef").FromString(record.buffer()[0 : record.end - record.body])
+        NodeDef.FromString(record.buffer()[0 : record.end - record.body])
     except decode_error():
         return False
     return True

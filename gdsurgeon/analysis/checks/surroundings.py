@@ -26,7 +26,7 @@ from gdsurgeon.graph.names import parse_input
 from gdsurgeon.graph.node import Output
 from gdsurgeon.ops.dtypes import base_dtype, dtype_name
 from gdsurgeon.ops.kinds import ASSIGNMENTS
-from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import StructuredValue
 
 _FAR = 16
 """Nodes that may lie between a variable and the value that is read of it."""
@@ -96,7 +96,7 @@ def _declared(structure: Value | None) -> dict[str, dict[str, Value]]:
     """Returns the dtype and the shape of each named tensor in a serialized StructuredValue."""
     if not isinstance(structure, bytes):
         return {}
-    value: Any = message("tensorflow.StructuredValue").FromString(structure)
+    value: Any = StructuredValue.FromString(structure)
     if value.WhichOneof("kind") == "tuple_value":  # the positional arguments, and those with keywords
         value = value.tuple_value.values[-1]
     specs = {name: field.tensor_spec_value for name, field in value.dict_value.fields.items()}

@@ -13,7 +13,7 @@ from gdsurgeon.errors import EditError, Json, printable, quoted
 from gdsurgeon.graph.attrs import Shape, attr_value, format_shape, func_value, shape_of, shape_value
 from gdsurgeon.ops.dtypes import FLOAT16, FLOAT32, FLOAT64, NUMBERS, REF, dtype_name
 from gdsurgeon.text import and_more, nearest, suggestion
-from gdsurgeon.wire.messages import decode_error, message
+from gdsurgeon.wire.messages import decode_error
 from gdsurgeon.wire.protos import AttrValue, NameAttrList, TensorShapeProto
 
 KINDS = ("int", "float", "bool", "type", "shape", "string", "func")
@@ -54,8 +54,8 @@ def parse_attr(kind: str, text: str) -> AttrValue:
         raise EditError(f"a {kind} cannot be written as text", code="not-text", facts={"expected": kind})
     field, parse = _PARSERS[item]
     if item == kind:
-        return message("tensorflow.AttrValue")(**{field: parse(text.strip() if item != "string" else text)})
-    value = message("tensorflow.AttrValue")()
+        return AttrValue(**{field: parse(text.strip() if item != "string" else text)})
+    value = AttrValue()
     value.list.SetInParent()
     getattr(value.list, field).extend(map(parse, _items(item, text)))
     return value
@@ -142,7 +142,7 @@ def _bool(text: str) -> bool:
 @cache
 def _types() -> Mapping[str, int]:
     """DataTypes by their names in Python (``float32``, ``float32_ref``) and in protobuf (``DT_FLOAT``), lowered."""
-    enum = message("tensorflow.AttrValue").DESCRIPTOR.fields_by_name["type"].enum_type
+    enum = AttrValue.DESCRIPTOR.fields_by_name["type"].enum_type
     assert enum is not None
     out = {value.name.lower(): value.number for value in enum.values if value.number}
     out |= {"float": FLOAT32, "double": FLOAT64, "half": FLOAT16}

@@ -7,7 +7,6 @@ from typing import cast
 
 from gdsurgeon.graph.attrs import attr_value, kind_of, plain
 from gdsurgeon.ops.op_defs import AttrDef
-from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.protos import AttrValue
 
 
@@ -28,7 +27,7 @@ def spelt_out(attr: AttrDef) -> bytes:
     """The default of ATTR, which has one, as a serialised AttrValue."""
     if isinstance(attr.default, dict):
         return bytes.fromhex(attr.default["x"])
-    value = message("tensorflow.AttrValue")()
+    value = AttrValue()
     kind, default = attr.kind, attr.default
     if kind.startswith("list("):
         value.list.SetInParent()

@@ -21,7 +21,6 @@ from gdsurgeon.ops.attr_names import STATED_SHAPES
 from gdsurgeon.ops.dtypes import DTYPES, FLOAT32, INT32, RESOURCE, VARIANT, dtype_name
 from gdsurgeon.ops.kinds import ENTER, EXIT, IDENTITY, MERGE, NEXT_ITERATION, SWITCH
 from gdsurgeon.ops.releases import Release, releases
-from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.protos import AttrValue
 
 MADE_BY = frozenset(("TensorListFromTensor", "TensorListReserve"))
@@ -238,8 +237,8 @@ class _Arrays:
 
 
 def _false() -> AttrValue:
-    return message("tensorflow.AttrValue")(b=False)
+    return AttrValue(b=False)
 
 
 def _true() -> AttrValue:
-    return message("tensorflow.AttrValue")(b=True)
+    return AttrValue(b=True)

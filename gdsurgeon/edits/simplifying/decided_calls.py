@@ -14,7 +14,7 @@ from gdsurgeon.graph.constants import Constant, constant
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.kinds import IFS
-from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import AttrValue
 
 CALLS = {
     "Case": "StatefulPartitionedCall",
@@ -76,7 +76,7 @@ def _chosen(node: Node) -> bytes | None:
     index = value.values[0]
     if not branches or not isinstance(index, int):
         return None
-    out = message("tensorflow.AttrValue")()
+    out = AttrValue()
     out.func.CopyFrom(branches[index if 0 <= index < len(branches) else len(branches) - 1])
     return bytes(out.SerializeToString(deterministic=True))
 

@@ -23,8 +23,7 @@ from gdsurgeon.ops.kinds import CALLS, LOOPS, PLACEHOLDERS, READS_SHAPE, is_rand
 from gdsurgeon.ops.reach import NONE, reach_of
 from gdsurgeon.runtime.tensor import Tensor
 from gdsurgeon.wire.fields import encode_len
-from gdsurgeon.wire.messages import message
-from gdsurgeon.wire.protos import NodeDef
+from gdsurgeon.wire.protos import FunctionDefLibrary, NodeDef
 from gdsurgeon.wire.scan import LIBRARY, NODE, VERSIONS
 from gdsurgeon.wire.write import read_chunks, size_of
 
@@ -311,7 +310,7 @@ def bare_record(node: Node) -> bytes:
 
 def functions_as_written(graph: Graph, names: Iterable[str]) -> bytes:
     """The library field with the functions NAMES, and what they call, run as they are written."""
-    library = message("tensorflow.FunctionDefLibrary")()
+    library = FunctionDefLibrary()
     for name in graph.functions.reachable(names):
         function = library.function.add()
         function.CopyFrom(graph.functions[name])

@@ -38,7 +38,7 @@ from gdsurgeon.runtime.protocol import Result
 from gdsurgeon.runtime.tensor import Tensor
 from gdsurgeon.specification.asked import Asked
 from gdsurgeon.text import and_more, named, told_apart
-from gdsurgeon.wire.messages import message
+from gdsurgeon.wire.protos import GraphDef
 from gdsurgeon.wire.write import read_chunks
 
 STATEMENT = "edited(x) == original(x), gradients == tf.gradients"
@@ -229,7 +229,7 @@ def with_own_gradients(graph: Graph, claim: Gradients, timeout: float | None) ->
         raise NotValidatedError(
             f"{quoted(node)} has no gradient in TensorFlow", code="no-gradient", facts={"node": node}
         )
-    definition = message("tensorflow.GraphDef").FromString(found.graph)
+    definition = GraphDef.FromString(found.graph)
     for x, name, tensor in zip(xs, claim.names, found.results, strict=True):
         result = definition.node.add(name=name, op="Identity" if tensor else "ZerosLike", input=[tensor or x.name])
         result.attr["T"].type = base_dtype(x.dtype)

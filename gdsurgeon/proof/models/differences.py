@@ -32,7 +32,7 @@ from gdsurgeon.proof.proof import agrees
 from gdsurgeon.runtime.compare import Comparison as Compared
 from gdsurgeon.runtime.tensor import Tensor
 from gdsurgeon.text import an, listed, shortened
-from gdsurgeon.wire.messages import decode_error, message
+from gdsurgeon.wire.messages import decode_error
 from gdsurgeon.wire.protos import AttrValue, GraphDef
 
 EQUAL, DIFFERENT = "equal", "different"
@@ -311,7 +311,7 @@ class _Pair:
 
     def __init__(self, a: Node, b: Node, renamed: Mapping[str, str]) -> None:
         self.inputs: dict[str, Output] = {}
-        self.graph: GraphDef = message("tensorflow.GraphDef")()
+        self.graph: GraphDef = GraphDef()
         self.graph.versions.producer = a.graph.store.producer if isinstance(a.graph, Graph) else 0
         self.fed: dict[str, Output] = {}
         self.edges: list[float] = []

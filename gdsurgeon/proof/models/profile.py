@@ -17,7 +17,7 @@ from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.subject import Feeds
 from gdsurgeon.runtime.protocol import RunSummary
 from gdsurgeon.wire.fields import LEN, WireError, fields
-from gdsurgeon.wire.messages import decode_error, message
+from gdsurgeon.wire.messages import decode_error
 from gdsurgeon.wire.protos import NodeExecStats, StepStats
 
 MOST_RUNS = 15
@@ -187,7 +187,7 @@ def peak_bytes(metadata: bytes) -> dict[str, int]:
 
 def _step_stats(metadata: bytes) -> StepStats:
     """Returns the StepStats in `metadata`, without parsing the whole message."""
-    stats = message("tensorflow.StepStats")()
+    stats = StepStats()
     try:
         for field in fields(metadata, 0, len(metadata)):
             if field.number == _STEP_STATS and field.wire_type == LEN:
