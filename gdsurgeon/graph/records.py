@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from gdsurgeon.wire.fields import Buffer, Field, WireError
 from gdsurgeon.wire.messages import decode_error, unknown_fields
 from gdsurgeon.wire.node_record import Header, read_header, record_body
-from gdsurgeon.wire.protos import GraphDef, NodeDef, NodeHeaders, NodeLinks
+from gdsurgeon.wire.protos import GraphDef, NodeColumns, NodeDef, NodeHeaders, NodeLinks
 from gdsurgeon.wire.scan import LARGE, Run, is_node, scan
 from gdsurgeon.wire.source import Source, Window, corrupt
 
@@ -177,7 +177,7 @@ def _batch(run: Run, *, forms: bool) -> Batch | None:
     """The nodes of RUN parsed by one call: their bodies concatenated, with an empty field of each kind after each."""
     count = len(run.sizes)
     mark = _APART + _MARK if forms else _MARK + _OP_MARK
-    columns = NodeLinks if forms else NodeHeaders
+    columns: type[NodeColumns] = NodeLinks if forms else NodeHeaders
     try:
         parsed = columns.FromString(mark.join(run.bodies()) + mark)
     except decode_error():

@@ -20,17 +20,16 @@ else:
         """The type of the classes in this file: calls and attributes are those of the message class."""
 
         def __call__(cls, **fields):
-            return _made(cls)(**fields)
+            return cls.message_class(**fields)
 
         def __getattr__(cls, name):
-            return getattr(_made(cls), name)
+            package = "gdsurgeon" if issubclass(cls, (NodeColumns, NodeBodies)) else "tensorflow"
+            made = message(f"{package}.{cls.__name__}")
+            setattr(cls, name, made if name == "message_class" else getattr(made, name))
+            return getattr(cls, name)
 
     class Message(metaclass=_Lazy):
         pass
-
-    def _made(kind):
-        package = "gdsurgeon" if kind in (NodeLinks, NodeHeaders, NodeBodies) else "tensorflow"
-        return message(f"{package}.{kind.__name__}")
 
 
 class Dim(Message):
@@ -192,16 +191,18 @@ class StepStats(Message):
     dev_stats: Messages[DeviceStepStats]
 
 
-class NodeHeaders(Message):
-    """Many nodes as columns."""
+class NodeColumns(Message):
+    """Many nodes as columns: NodeHeaders, or NodeLinks, which has no `op`."""
 
     name: Scalars[str]
     op: Scalars[str]
     input: Scalars[str]
 
 
-class NodeLinks(NodeHeaders):
-    """The same without `op`."""
+class NodeHeaders(NodeColumns): ...
+
+
+class NodeLinks(NodeColumns): ...
 
 
 class NodeBodies(Message):
