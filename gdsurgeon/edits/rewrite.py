@@ -69,11 +69,9 @@ def rewrite(
     topology.check_reads(topology.numbers())
     done = Done(graph)
     replaced, left, endless = list[Planned](), list[Left](), list[str]()
-    reshaped: set[tuple[object, ...]] = set()
     for number, rule in enumerate(rules):
         done.made = set()
-        for round_, found in enumerate(_to_the_end(done, rule, limit, replaced)):
-            reshaped |= {(number, round_, *way) for way in found.reshaped}
+        *_, found = _to_the_end(done, rule, number, limit, replaced)
         left += [each for each in found.left if each.why != ALREADY or each.node not in done.made]
         if found.planned:
             endless.append(rule.name)
@@ -90,7 +88,7 @@ def rewrite(
         _notes(replaced),
         told=list(_told(rules, replaced, left)),
         facts=_facts(replaced, left),
-        decided={"left": reshaped},
+        decided={"replaced": done.replaced},
     )
 
 
@@ -137,15 +135,15 @@ def _rules(pattern: str | Sequence[Rule], replacement: str | Maker | Graph | Non
     return [replace(rule_of(pattern, name="rule", only_pattern=True), make=replacement)]
 
 
-def _to_the_end(done: Done, rule: Rule, limit: int | None, replaced: list[Planned]) -> Iterator[Round]:
+def _to_the_end(done: Done, rule: Rule, number: int, limit: int | None, replaced: list[Planned]) -> Iterator[Round]:
     """Carries RULE out until nothing is left; yields what each round has found, the last of which was not done."""
-    for _ in range(MOST_ROUNDS):
+    for round_ in range(MOST_ROUNDS):
         most = None if limit is None else limit - len(replaced)
         found = look(done.graph, rule, done.made, most, strict=not replaced)
         yield found
         if not found.planned:
             return
-        done.carry_out(found.planned, found.named)
+        done.carry_out(found.planned, found.named, number, round_)
         replaced += found.planned
     yield look(done.graph, rule, done.made, None if limit is None else limit - len(replaced), strict=False)
 

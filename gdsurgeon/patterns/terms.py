@@ -191,6 +191,26 @@ class Match:
         return constant(node)
 
 
+@dataclass(frozen=True, eq=False)
+class Replaced:
+    """The record of a replaced match, by which a checker can verify it without a search.
+
+    Attributes:
+        rule, round: the index of the rule, and of its round.
+        placed: the node of each `Op` of the pattern, in the order of `walk`; '' if an optional node is missing.
+        tensors: the tensor of each variable.
+        text: the replacement that `Rule.make` has returned; '' if the rule has a replacement.
+        made: the node that each node of the replacement became.
+    """
+
+    rule: int
+    round: int
+    placed: tuple[str, ...]
+    tensors: Mapping[str, str]
+    text: str
+    made: tuple[str, ...]
+
+
 Maker: TypeAlias = Callable[[Match], "str | None"]
 """Says for a match what takes its place, as the text of a replacement; None: nothing does."""
 

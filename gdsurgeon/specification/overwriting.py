@@ -10,7 +10,7 @@ from gdsurgeon.ops.buffers import may_have
 from gdsurgeon.ops.kinds import IN_PLACE
 
 if TYPE_CHECKING:
-    from gdsurgeon.specification.plain_match import Cells
+    from gdsurgeon.specification.drafts import Draft
 
 
 def overwriting(graph: Graph) -> set[str]:
@@ -20,25 +20,25 @@ def overwriting(graph: Graph) -> set[str]:
     return library.reaching(found) if found else set()
 
 
-def overwritten(cells: Cells) -> set[str]:
+def overwritten(draft: Draft) -> set[str]:
     """The nodes that may give memory which one writes into: those who write, with all that hands on as it is."""
-    graph = cells.graph
+    graph = draft.graph
     whole = graph if graph.owner is None else graph.owner
     callers = whole.derived(overwriting)
     anybody = callers or IN_PLACE & {*whole.store.table.op_names}
-    if not anybody and not any(cell.op in IN_PLACE for cell in cells.cells.values()):
+    if not anybody and not any(node.op in IN_PLACE for node in draft.changed.values()):
         return set()
     pending = [end.name for end in graph.ends] if anybody else []
-    for name in cells.names():
-        cell = cells.node(name)
-        if cell.op in IN_PLACE:
-            pending += [read for read, _ in cell.reads[:1]]
-        elif callers & {cell.op, *(f.name for data in cell.attrs.values() for f in functions_in(attr_value(data)))}:
-            pending += [read for read, _ in cell.reads]
+    for name in draft.names():
+        node = draft.node(name)
+        if node.op in IN_PLACE:
+            pending += [read for read, _ in node.inputs[:1]]
+        elif callers & {node.op, *(f.name for data in node.attrs.values() for f in functions_in(attr_value(data)))}:
+            pending += [read for read, _ in node.inputs]
     seen = set(pending)
     while pending:
         name = pending.pop()
-        new = {read for read, _ in cells.node(name).reads} - seen if may_have(cells.op(name), 0, ()) else set()
+        new = {read for read, _ in draft.node(name).inputs} - seen if may_have(draft.op(name), 0, ()) else set()
         seen |= new
         pending += new
     return seen

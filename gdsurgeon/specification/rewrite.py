@@ -1,34 +1,56 @@
-"""rewrite: what the rules come to, done once more by plain means, is what is written, node by node."""
+"""rewrite: each recorded match satisfies its pattern, and the written graph has the nodes of its replacement.
+
+The edit records which nodes each pattern has matched (`gdsurgeon.patterns.terms.Replaced`). This checker searches for
+nothing: it verifies the record on the graph as it was before that round, instantiates the replacement, and compares
+all nodes of the result with the written graph. Whether other matches were missed is not checked.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import groupby
+from math import inf
 
 from gdsurgeon.compare.audit import audit
 from gdsurgeon.compare.comparison import Comparison
 from gdsurgeon.compare.intent import Altered, Intent, Rewired, made
-from gdsurgeon.errors import EditError, UsageError
-from gdsurgeon.graph.attrs import said_by_inputs, type_value
+from gdsurgeon.errors import EditError, UsageError, quoted
+from gdsurgeon.graph.attrs import attr_value, said_by_inputs, type_value
 from gdsurgeon.graph.constants import tensor_value
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.names import UniqueNames, format_input
-from gdsurgeon.graph.node import Output, same_dtype
-from gdsurgeon.ops.dtypes import REF, base_dtype, dtype_name
-from gdsurgeon.ops.kinds import CONTROL_FLOW, PLACEHOLDERS, UNSET_PLACEHOLDERS
+from gdsurgeon.graph.names import format_input, parse_tensor
+from gdsurgeon.graph.node import same_dtype
+from gdsurgeon.ops.dtypes import FLOAT16, REF, STRING, base_dtype, dtype_name
+from gdsurgeon.ops.kinds import COMMUTATIVE, CONTROL_FLOW, PLACEHOLDERS, UNSET_PLACEHOLDERS
 from gdsurgeon.ops.op_defs import Arg, OpDef, arg_dtypes
 from gdsurgeon.patterns.attrs import misfit, of_constant, spelt
 from gdsurgeon.patterns.check import replacement_of, rule_of
-from gdsurgeon.patterns.terms import AttrOf, AttrVariable, Maker, Match, Op, Ref, Rule, Term, Value, Variable, walk
+from gdsurgeon.patterns.terms import (
+    MOST_EQUAL,
+    Anything,
+    AttrOf,
+    AttrTest,
+    AttrVariable,
+    DTypeName,
+    Maker,
+    Op,
+    Ref,
+    Replaced,
+    Rule,
+    Term,
+    Value,
+    Variable,
+    walk,
+)
 from gdsurgeon.specification import fused_function
+from gdsurgeon.specification.drafts import AttrReader, Draft, DraftNode, Tensor
 from gdsurgeon.specification.fused_function import Inside
-from gdsurgeon.specification.left_matches import Chosen, Planned, Way
 from gdsurgeon.specification.named_nodes import named_nodes
 from gdsurgeon.specification.overwriting import overwritten
-from gdsurgeon.specification.plain_match import Cell, Cells, Env, PlainMatch, Tensor, reader
 
-ROUNDS, WAYS = 16, 64
+NewTensor = tuple["str | int", int]
+"""An output of a node of the graph, by name, or of a new node, by its index among the new nodes."""
 
 
 def violations(
@@ -38,14 +60,10 @@ def violations(
     limit: int | None = None,
     of_largest: float = 1e-4,
     *,
-    left: Collection[Way] = (),
+    replaced: Sequence[Replaced] = (),
 ) -> Iterator[str]:
-    """See `gdsurgeon.specification.specify.violations`; what the edit has LEFT since shapes would be others."""
-    del of_largest  # of the proof
-    before = comparison.before
-    chosen = Chosen(comparison, left)
-    cells = Cells(before)
-    work = _Work(cells, named_nodes(before), chosen)
+    """See `gdsurgeon.specification.specify.violations`; `replaced` is the edit's record of the replaced matches."""
+    del of_largest  # an argument of the proof
     intent = Intent()
     if isinstance(replacement, Graph):
         rules = [*pattern] if not isinstance(pattern, str) else [rule_of(pattern, only_pattern=True)]
@@ -54,415 +72,487 @@ def violations(
             yield f"{len(added)} functions were added, but exactly one replaces the matches"
             return
         intent.functions.added = [added[0]]
-        placed = _Placed(replacement, added[0])
-        yield from fused_function.violations(comparison.after, added[0], placed.inside, {})
-        rules = [replace(rule, replacement=replacement_of(rule, placed.text), make=None) for rule in rules]
+        text, inside = _call(replacement, added[0])
+        yield from fused_function.violations(comparison.after, added[0], inside, {})
+        rules = [replace(rule, replacement=replacement_of(rule, text), make=None) for rule in rules]
+    elif isinstance(pattern, str):
+        is_whole = replacement is None or not isinstance(replacement, str)
+        rules = [rule_of(pattern if is_whole else f"{pattern} -> {replacement}", only_pattern=replacement is not None)]
     else:
-        rules = [*pattern] if not isinstance(pattern, str) else [_rule(pattern, replacement)]
-    for number, rule in enumerate(rules):
-        work.apply(rule, number, limit)
-    for name, cell in cells.cells.items():
-        reads = [format_input(*tensor) for tensor in cell.reads]
-        if name not in before:
-            intent.added.append(name)
-            intent.altered += made(name, cell.op, reads, cell.controls, cell.device, dict(cell.attrs))
-        elif name in work.became:
-            intent.changed.append(name)
-            old = before[name]
-            attrs = {key: cell.attrs.get(key) for key in dict.fromkeys((*old.attr_keys, *cell.attrs))}
-            intent.altered += [Altered(name, "op", cell.op), Altered(name, "inputs", tuple(reads))]
-            intent.altered += [Altered(name, f"attr {key}", value) for key, value in attrs.items()]
-        else:
-            was = [read.name for read in before[name].inputs]
-            slots = enumerate(zip(was, reads, strict=True))
-            intent.rewired += [Rewired(name, slot, old, new) for slot, (old, new) in slots if old != new]
-    intent.removed = [name for name in cells.gone if name in before]
+        rules = [*pattern]
+    if limit is not None and len(replaced) > limit:
+        yield f"{len(replaced)} matches were replaced, but only {limit} may be"
+    replay = Replay(comparison, rules)
+    try:
+        replay.run(replaced)
+    except NotAMatch as error:
+        yield str(error)
+    replay.declare(intent)
     yield from audit(comparison, intent)
 
 
-class _Placed:
-    """A graph that takes the place of matches, as the function NAME."""
-
-    def __init__(self, body: Graph, name: str) -> None:
-        inputs = [node.name for node in body.nodes() if node.op in UNSET_PLACEHOLDERS]
-        nodes = [node.name for node in body.nodes() if node.op not in UNSET_PLACEHOLDERS]
-        named = named_nodes(body)
-        results = [o for n in nodes if n in named for o in body[n].outputs]
-        self.inside = Inside(body, nodes, inputs, [output.name for output in results], frozenset(), {})
-        op = "StatefulPartitionedCall" if self.inside.stateful else "PartitionedCall"
-        given = ", ".join(dtype_name(base_dtype(body[each].output.dtype)) for each in inputs)
-        made = ", ".join(dtype_name(base_dtype(output.dtype)) for output in results)
-        read = ", ".join(f"${each}" for each in inputs)
-        call = f'call={op}{{f="{name}", Tin=[{given}], Tout=[{made}]}}({read})'
-        self.text = f"({', '.join([call, *(f'call:{index}' for index in range(1, len(results)))])})"
-
-
-def _rule(pattern: str, replacement: str | Maker | None) -> Rule:
-    if replacement is None or isinstance(replacement, str):
-        return rule_of(pattern if replacement is None else f"{pattern} -> {replacement}")
-    return replace(rule_of(pattern, only_pattern=True), make=replacement)
+def _call(body: Graph, name: str) -> tuple[str, Inside]:
+    """Returns the replacement that calls the function `name`, and the function that `body` must have become."""
+    inputs = [node.name for node in body.nodes() if node.op in UNSET_PLACEHOLDERS]
+    nodes = [node.name for node in body.nodes() if node.op not in UNSET_PLACEHOLDERS]
+    named = named_nodes(body)
+    results = [output for node in nodes if node in named for output in body[node].outputs]
+    inside = Inside(body, nodes, inputs, [output.name for output in results], frozenset(), {})
+    op = "StatefulPartitionedCall" if inside.stateful else "PartitionedCall"
+    dtypes = [
+        ", ".join(dtype_name(base_dtype(tensor.dtype)) for tensor in tensors)
+        for tensors in ([body[each].output for each in inputs], results)
+    ]
+    arguments = ", ".join(f"${each}" for each in inputs)
+    call = f'call={op}{{f="{name}", Tin=[{dtypes[0]}], Tout=[{dtypes[1]}]}}({arguments})'
+    return f"({', '.join([call, *(f'call:{index}' for index in range(1, len(results)))])})", inside
 
 
-class _Left(Exception):
-    """A match stays."""
+class NotAMatch(Exception):
+    """A recorded match is wrong, or must not be replaced."""
 
 
-class _Work:
-    def __init__(self, cells: Cells, named: set[str], chosen: Chosen) -> None:
-        self.cells, self.named, self.chosen = cells, named, chosen
-        self.became: set[str] = set()  # nodes that are others now
-        self.stands: dict[Tensor, Tensor] = {}
-        self.done = 0
-        self.written: set[str] = set()  # what may be in memory that somebody writes into
-        self.turn = (0, 0)  # which rule, and which round of it
-        self._made: set[str] = set()
-        self._levels: dict[str, int] | None = None
+class Replay:
+    """Replaces the recorded matches of rules once more.
 
-    def apply(self, rule: Rule, number: int, limit: int | None) -> None:
-        self._made = set()
-        for round_ in range(ROUNDS):
-            self.turn = number, round_
-            sites = self._sites(rule, None if limit is None else limit - self.done)
-            if not sites:
-                return
-            self.done += len(sites)
-            self._carry_out(sites)
+    Attributes:
+        draft: the graph with the replacements so far.
+    """
 
-    def level(self, name: str) -> int:
-        if self._levels is None:
-            self._levels = self.cells.levels()
-        return self._levels[name]
+    def __init__(self, comparison: Comparison, rules: Sequence[Rule]) -> None:
+        self.comparison, self.rules = comparison, rules
+        self.draft = Draft(comparison.before)
+        self.named = named_nodes(comparison.before)
+        self.written: set[str] = set()  # nodes whose memory an op may write into
+        self.became: set[str] = set()  # nodes of the original that are different now
+        self._forwarded: dict[Tensor, Tensor] = {}
 
-    # -- which ---------------------------------------------------------------------------------------------
+    def run(self, replaced: Sequence[Replaced]) -> None:
+        """Replaces the matches, round by round. Raises NotAMatch."""
+        for _, records in groupby(replaced, lambda record: (record.rule, record.round)):
+            self.written = overwritten(self.draft)
+            matches = [_Match(self, self.rules[record.rule], record) for record in records]
+            members = [name for match in matches for name in match.members]
+            if len(members) > len({*members}):
+                raise NotAMatch("two replaced matches share a node")
+            self._replace(matches)
 
-    def _sites(self, rule: Rule, most: int | None) -> list[_Site]:
-        self._levels = None
-        self.written = overwritten(self.cells)
-        match = PlainMatch(self.cells, rule, {node.name for node in self.cells.graph.ends})
-        roots = match.roots()
-        alone = [site for root in roots if (site := self._at(match, root, ())) is not None]
-        members = [name for site in alone for name in {*site.env.placed.values()}]
-        if len(rule.pattern) > 1 or most is not None or len(members) > len({*members}):
-            alone = []
-            taken: set[str] = set()
-            for root in sorted(roots, key=lambda name: (self.level(name), self.cells.row(name))):
-                site = self._at(match, root, taken) if root not in taken and len(alone) != most else None
-                if site is not None:
-                    alone.append(site)
-                    taken.update(site.env.placed.values())
-        return sorted(alone, key=lambda site: self.cells.row(site.roots[0][0]))
-
-    def _at(self, match: PlainMatch, root: str, taken: Iterable[str]) -> _Site | None:
-        for env in islice(match.ways(root, {*taken}), WAYS):
-            if self.chosen.is_left(env):
-                continue
-            try:
-                site = _Site(self, match.rule, env)
-            except _Left:
-                continue
-            if self.chosen.keeps_shape(*self.turn, site):
-                return site
-        return None
+    def declare(self, intent: Intent) -> None:
+        """Adds the changes to `intent`: how each changed node must be now."""
+        before, draft = self.comparison.before, self.draft
+        for name, node in draft.changed.items():
+            inputs = [format_input(*tensor) for tensor in node.inputs]
+            if name not in before:
+                intent.added.append(name)
+                intent.altered += made(name, node.op, inputs, node.controls, node.device, dict(node.attrs))
+            elif name in self.became:
+                intent.changed.append(name)
+                attrs = {key: node.attrs.get(key) for key in dict.fromkeys((*before[name].attr_keys, *node.attrs))}
+                intent.altered += [Altered(name, "op", node.op), Altered(name, "inputs", tuple(inputs))]
+                intent.altered += [Altered(name, f"attr {key}", value) for key, value in attrs.items()]
+            else:
+                slots = enumerate(zip((read.name for read in before[name].inputs), inputs, strict=True))
+                intent.rewired += [Rewired(name, slot, old, new) for slot, (old, new) in slots if old != new]
+        intent.removed += [name for name in draft.removed if name in before]
 
     def is_free(self, name: str) -> bool:
-        """Whether a node may go without its name being missed."""
-        waited = any(name in self.cells.node(user).controls for user in self.cells.users(name))
-        beside = name in self.cells.graph and any(
-            each.name in self.cells for each in self.cells.graph.colocated_with(self.cells.graph[name])
+        """Returns whether a node can be removed: its name is not used, and it has no control edges or colocations."""
+        draft = self.draft
+        has_control_outputs = any(name in draft.node(user).controls for user in draft.users(name))
+        is_colocated = name in draft.graph and any(
+            each.name in draft for each in draft.graph.colocated_with(draft.graph[name])
         )
-        return name not in self.named and not self.cells.node(name).controls and not waited and not beside
+        return name not in self.named and not draft.node(name).controls and not has_control_outputs and not is_colocated
 
-    def is_own(self, names: Iterable[str]) -> bool:
-        return all(name in self._made for name in names)
-
-    # -- done ----------------------------------------------------------------------------------------------
-
-    def _carry_out(self, sites: Sequence[_Site]) -> None:
-        cells = self.cells
-        unique = UniqueNames(lambda name: name in cells)
+    def _replace(self, matches: Sequence[_Match]) -> None:
+        draft = self.draft
         going: list[str] = []
-        loose: dict[str, None] = {}  # each once: what many read is not asked for again with each of them
-        for site in sites:
-            loose |= {read: None for name in (*site.fates, *site.going) for read, _ in cells.node(name).reads}
-            going += [*site.going, *self._put(site, unique)]
+        loose: dict[str, None] = {}
+        for match in matches:
+            loose |= {read: None for name in (*match.results_of, *match.going) for read, _ in draft.node(name).inputs}
+            going += [*match.going, *self._put(match)]
         for name in dict.fromkeys(going):
-            cells.drop(name)
+            draft.drop(name)
         while loose:
             names, loose = loose, {}
             for name in names:
                 loose |= self._dropped(name)
 
     def _dropped(self, name: str) -> dict[str, None]:
-        """Takes NAME out where nobody needs it any longer; returns what it has read, which may go then."""
-        cells = self.cells
-        if name not in cells or name in self.named or not self._may_go(name) or cells.is_used(name):
+        """Removes a node that no node uses any more; returns its producers, which may be unused then."""
+        draft = self.draft
+        if name not in draft or name in self.named or any(True for _ in draft.users(name)):
             return {}
-        if name in cells.graph and any(n.name in cells for n in cells.graph.colocated_with(cells.graph[name])):
+        definition = draft.definition(name)
+        if definition is None or definition.is_stateful or draft.op(name) in PLACEHOLDERS | CONTROL_FLOW:
             return {}
-        cell = cells.node(name)
-        cells.drop(name)
-        return dict.fromkeys([*(read for read, _ in cell.reads), *cell.controls])
+        if name in draft.graph and any(n.name in draft for n in draft.graph.colocated_with(draft.graph[name])):
+            return {}
+        node = draft.node(name)
+        draft.drop(name)
+        return dict.fromkeys(node.producers())
 
-    def _may_go(self, name: str) -> bool:
-        op, definition = self.cells.op(name), self.cells.definition(name)
-        return definition is not None and not definition.is_stateful and op not in PLACEHOLDERS | CONTROL_FLOW
+    def _put(self, match: _Match) -> list[str]:
+        """Puts the replacement of a match; returns the nodes of results that are removed."""
+        draft, first = self.draft, match.roots[0][0]
 
-    def now(self, tensor: Tensor) -> Tensor:
-        while tensor in self.stands:
-            tensor = self.stands[tensor]
-        return tensor
-
-    def _put(self, site: _Site, unique: UniqueNames) -> list[str]:
-        """Puts what takes the place of a match there; returns the nodes of results that go."""
-        cells, first = self.cells, site.roots[0][0]
-        names: dict[int, str] = {}
-        for root, result in zip(site.roots, site.results, strict=True):
-            if site.fates[root[0]] == "in place":
-                names[result[0]] = root[0]  # type: ignore[index]
-
-        def settled(tensor: Planned) -> Tensor:
+        def current(tensor: NewTensor) -> Tensor:
             node, port = tensor
-            return (names[node], port) if isinstance(node, int) else self.now((node, port))
+            found = (match.record.made[node], port) if isinstance(node, int) else (node, port)
+            while found in self._forwarded:
+                found = self._forwarded[found]
+            return found
 
-        for number, new in enumerate(site.news):
-            reads = [settled(tensor) for tensor in new.reads]
-            if number in names:
-                self._become(names[number], replace(new, reads=reads))
-                continue
-            name = names[number] = unique(f"{first}/{new.op}")
-            controls = [] if reads else list(site.anchor)
-            cells.add(name, Cell(new.op, reads, controls, new.attrs, cells.node(first).device))
-            self._made.add(name)
+        for new, name in zip(match.new, match.record.made, strict=True):
+            node = replace(new, inputs=[current(tensor) for tensor in new.inputs])
+            if name in match.results_of:
+                self._become(name, node)
+            elif name in draft:
+                raise NotAMatch(f"the new node {quoted(name)} has the name of an existing node")
+            else:
+                node.controls = [] if node.inputs else match.anchor()
+                node.device = draft.node(first).device
+                draft.put(name, node)
         going = []
-        for root, result in zip(site.roots, site.results, strict=True):
-            new_tensor = settled(result)
-            if site.fates[root[0]] == "identity":
-                dtype = type_value(base_dtype(cells.dtype(root))).SerializeToString(deterministic=True)
-                self._become(root[0], Cell("Identity", [new_tensor], [], {"T": dtype}))
-            elif site.fates[root[0]] == "gone":
-                for user in cells.users(root[0]):
-                    cell = cells.node(user)
-                    cells.put(user, replace(cell, reads=[new_tensor if t == root else t for t in cell.reads]))
-                self.stands[root] = new_tensor
+        for root, result in zip(match.roots, match.results, strict=True):
+            tensor, outcome = current(result), match.results_of[root[0]]
+            if outcome == "identity":
+                dtype = type_value(base_dtype(draft.dtype(root))).SerializeToString(deterministic=True)
+                self._become(root[0], DraftNode("Identity", [tensor], [], {"T": dtype}))
+            elif outcome == "removed":
+                for user in [*draft.users(root[0])]:
+                    node = draft.node(user)
+                    draft.put(user, replace(node, inputs=[tensor if t == root else t for t in node.inputs]))
+                self._forwarded[root] = tensor
                 going.append(root[0])
         return going
 
-    def _become(self, name: str, new: Cell) -> None:
-        old = self.cells.node(name)
+    def _become(self, name: str, new: DraftNode) -> None:
+        old = self.draft.node(name)
         stale = ("_output_shapes", "_gradient_op_type")
         kept = {key: data for key, data in old.attrs.items() if key[0] == "_" and key not in stale}
-        self.cells.put(name, Cell(new.op, new.reads, old.controls, {**kept, **new.attrs}, old.device))
-        self._made.add(name)
-        if name in self.cells.graph:
+        self.draft.put(name, DraftNode(new.op, new.inputs, old.controls, {**kept, **new.attrs}, old.device))
+        if name in self.draft.graph:
             self.became.add(name)
 
 
-class _Site:
-    """A match with what takes its place. Raises _Left: it stays."""
+class _Match:
+    """A recorded match, verified, and its replacement.
 
-    def __init__(self, work: _Work, rule: Rule, env: Env) -> None:
-        self.work, self.cells, self.env = work, work.cells, env
-        self.news: list[Cell] = []
+    Attributes:
+        record: the record.
+        members: the matched nodes.
+        roots, results: the tensors that the match computes, and what replaces each of them.
+        results_of: what happens to each node of `roots`.
+        going: the other nodes that are removed.
+        new: the nodes of the replacement.
+
+    Raises:
+        NotAMatch: the record does not satisfy the pattern, or the match must not be replaced.
+    """
+
+    def __init__(self, replay: Replay, rule: Rule, record: Replaced) -> None:
+        self.record, self._replay, self._draft = record, replay, replay.draft
+        self._where = f"the match of {rule.text.strip()} at {quoted(record.placed[0])}"
+        terms = [term for root in rule.pattern for term in walk(root) if isinstance(term, Op)]
+        self._placed = dict(zip(terms, record.placed, strict=True))
+        self._tensors: dict[str, Tensor] = {}
+        for variable, text in record.tensors.items():
+            ref = parse_tensor(text)
+            self._tensors[variable] = (ref.node, ref.port)
+        self._nodes = {term.label: name for term, name in self._placed.items() if term.label and name}
+        self._attrs: dict[str, bytes] = {}
+        self.members = {name for name in record.placed if name}
+        for name in (*self.members, *(name for name, _ in self._tensors.values())):
+            if name not in self._draft:
+                raise self._wrong(f"{quoted(name)} does not exist")
+        self.roots = [(self._nodes[r.label] if isinstance(r, Ref) else self._placed[r], r.port) for r in rule.pattern]
+        for root, tensor in zip(rule.pattern, self.roots, strict=True):
+            if not self._holds(root, tensor):
+                raise self._wrong("the nodes do not match the pattern")
+        replacement = rule.replacement if rule.replacement is not None else replacement_of(rule, record.text)
+        inner = [term for root in replacement for term in walk(root)]
+        labels = {term.label for term in inner if isinstance(term, Ref)}
+        kept_terms = [term for term in terms if term.label and term.label in labels]
+        kept = {self._placed[below] for term in kept_terms for below in walk(term) if isinstance(below, Op)}
+        self._kept = kept - {name for name, _ in self.roots}
+        self.going = [name for name in self.members - self._kept if name not in {root for root, _ in self.roots}]
+        self._read = [bound for bound in map(self._bound, inner) if bound is not None]
+        self._check_conditions()
         self._labels: dict[str, int] = {}
-        self.roots = [(env.nodes[r.label] if isinstance(r, Ref) else env.placed[r], r.port) for r in rule.pattern]
-        self.match = self._match()
-        terms = rule.replacement
-        if terms is None:
-            try:
-                text = rule.make(self.match) if rule.make is not None else None
-            except KeyError:  # it asks for what no file has
-                text = None
-            if text is None:
-                raise _Left
-            terms = replacement_of(rule, text)
-        refs = {t.label for root in terms for t in walk(root) if isinstance(t, Ref)}
-        kept_terms = [
-            t for root in rule.pattern for t in walk(root) if isinstance(t, Op) and t.label in refs and t.label
-        ]
-        kept = {
-            env.placed[below] for t in kept_terms for below in walk(t) if isinstance(below, Op) and below in env.placed
-        }
-        ends = {name for name, _ in self.roots}
-        self.kept = kept - ends
-        self.going = [n for n in dict.fromkeys(env.placed.values()) if n not in ends and n not in self.kept]
-        read = [self._found(t) for root in terms for t in walk(root) if self._is_read(t)]
-        self._check(read)
-        self.anchor = self._anchor([tensor for tensor in dict.fromkeys(read) if tensor is not None])
+        self.new: list[DraftNode] = []
         try:
-            self.results = [self._result(term, root) for term, root in zip(terms, self.roots, strict=True)]
-        except (ValueError, EditError, UsageError):
-            raise _Left from None
-        self.fates = self._fates()
-        members = {*env.placed.values()}
-        if work.is_own(members) and len(self.going) + len(self.fates) <= len(self.news):
-            raise _Left
+            self.results = [self._result(term, root) for term, root in zip(replacement, self.roots, strict=True)]
+        except (ValueError, EditError, UsageError) as error:
+            raise self._wrong(str(error)) from None
+        if len(self.new) != len(record.made):
+            raise self._wrong(f"the replacement has {len(self.new)} nodes, but {len(record.made)} are recorded")
+        self.results_of = self._outcomes()
 
-    def _match(self) -> Match:
-        """The match as a function is given it: in nodes of the file, where it is of these."""
-        graph, env = self.cells.graph, self.env
-        tensors = {k: Output(graph[n], port) for k, (n, port) in env.tensors.items() if n in graph}
-        roots = tuple(Output(graph[name], port) for name, port in self.roots if name in graph)
-        return Match(tensors, {k: graph[n] for k, n in env.nodes.items() if n in graph}, env.attrs, roots)
+    def _wrong(self, why: str) -> NotAMatch:
+        return NotAMatch(f"{self._where} was replaced, but {why}")
 
-    def _is_read(self, term: Term) -> bool:
-        return isinstance(term, Variable) or (isinstance(term, Ref) and term.label in self.env.nodes)
-
-    def _found(self, term: Term) -> Tensor | None:
-        if isinstance(term, Variable):
-            return self.env.tensors[term.name]
-        return (self.env.nodes[term.label], term.port) if isinstance(term, Ref) else None
-
-    def _anchor(self, read: Sequence[Tensor]) -> list[str]:
-        """Only in loops, where whatever it is comes out of the written graph; its values are what the run shows."""
-        first = self.roots[0][0]
-        after = self.work.chosen.comparison.after
-        name = next((n for n in (f"{first}/Const", first) if n in after), None)
+    def anchor(self) -> list[str]:
+        """Returns the control inputs of new constants: in a loop, the recorded ones among the tensors read."""
+        if not any(op in CONTROL_FLOW for op in self._draft.graph.store.table.op_names):
+            return []
+        after, first = self._replay.comparison.after, self.roots[0][0]
+        name = next((name for name in (f"{first}/Const", first) if name in after), None)
         controls = [] if name is None else [control.name for control in after[name].controls]
-        return [c for c in controls if c in {n for n, _ in read}] if self.work.chosen.flows else []
+        return [control for control in controls if control in {name for name, _ in self._read}]
 
-    def _check(self, read: Sequence[Tensor | None]) -> None:
-        """Nobody outside needs what goes, and nothing of it waits for another node."""
-        cells, inside = self.cells, {*self.env.placed.values()} - self.kept
+    def _bound(self, term: Term) -> Tensor | None:
+        if isinstance(term, Variable):
+            return self._tensors[term.name]
+        return (self._nodes[term.label], term.port) if isinstance(term, Ref) and term.label in self._nodes else None
+
+    # -- the pattern -----------------------------------------------------------------------------------------
+
+    def _holds(self, term: Term, tensor: Tensor) -> bool:
+        """Returns whether a term of the pattern matches a tensor with the recorded bindings."""
+        name = tensor[0]
+        if isinstance(term, Anything):
+            return True
+        if isinstance(term, Variable):
+            bound = self._tensors.get(term.name)
+            return bound is not None and self._is_kind(term, name) and self._is_equal(bound, tensor)
+        if isinstance(term, Value):
+            return self._is_value(term, name)
+        if isinstance(term, Ref):
+            return (self._nodes.get(term.label), term.port) == tensor
+        if not self._placed[term]:
+            return bool(term.optional and term.inputs and self._holds(term.inputs[0], tensor))
+        op = self._draft.op(name)
+        is_op = op in term.ops or (not term.ops and op not in CONTROL_FLOW and op not in PLACEHOLDERS)
+        if (self._placed[term], term.port) != tensor or not is_op or name in {n.name for n in self._draft.graph.ends}:
+            return False
+        return self._has_attrs(term, name) and self._has_inputs(term, name)
+
+    def _has_inputs(self, term: Op, name: str) -> bool:
+        terms, tensors = term.inputs, self._draft.node(name).inputs
+        if terms is None:
+            return True
+        if len(tensors) < len(terms) or (len(tensors) > len(terms) and not term.rest):
+            return False
+        bound = dict(self._attrs)
+        if all(map(self._holds, terms, tensors)):
+            return True
+        self._attrs = bound
+        op = self._draft.op(name)
+        is_commutative = op in COMMUTATIVE and (op != "Add" or self._draft.dtype((name, 0)) != STRING)
+        return len(tensors) == len(terms) == 2 and is_commutative and all(map(self._holds, terms, tensors[::-1]))
+
+    def _is_equal(self, one: Tensor, other: Tensor) -> bool:
+        """Returns whether two tensors are the same, or small constants with the same value."""
+        a, b = self._draft.value(one[0]), self._draft.value(other[0])
+        if one == other or a is None or b is None or max(len(a.values), len(b.values)) > MOST_EQUAL:
+            return one == other
+        return (a.dtype, a.shape, *map(repr, a.values)) == (b.dtype, b.shape, *map(repr, b.values))
+
+    def _is_kind(self, term: Variable, name: str) -> bool:
+        if not term.kind:
+            return True
+        header, wanted = self._draft.header(name), term.dims
+        if header is None or header.dims is None:
+            return False
+        if wanted is not None and (
+            len(wanted) != len(header.dims) or any(want not in (-1, dim) for want, dim in zip(wanted, header.dims))  # noqa: B905
+        ):
+            return False
+        if term.kind == "scalar" and header.elements != 1:
+            return False
+        if term.bounds is None:
+            return True
+        found, (low, high) = self._draft.value(name), term.bounds
+        return found is not None and all(isinstance(v, int | float) and low <= v <= high for v in found.values)
+
+    def _is_value(self, term: Value, name: str) -> bool:
+        found = self._draft.value(name)
+        if found is None or (term.shape and term.shape != found.shape):
+            return False
+        if not found.values:
+            return bool(term.shape)
+        near = 1e-3 if found.dtype == FLOAT16 else 1e-5
+        for index, have in enumerate(found.values):
+            want = term.values[index] if term.shape else term.values[0]
+            if isinstance(have, bytes) or isinstance(have, bool) != isinstance(want, bool):
+                return False
+            if have != want and (isinstance(have, int) or not _are_near(have, want, near)):
+                return False
+        return True
+
+    def _has_attrs(self, term: Op, name: str) -> bool:
+        node, definition = self._draft.node(name), self._draft.definition(name)
+        for test in term.attrs:
+            if isinstance(test.value, AttrVariable):
+                if test.key not in node.attrs:
+                    return False
+                data = attr_value(node.attrs[test.key]).SerializeToString(deterministic=True)
+                if self._attrs.setdefault(test.value.name, data) != data:
+                    return False
+                continue
+            have: object = AttrReader(node.attrs)(test.key)
+            if have is None and definition is not None and test.key in definition.attrs:
+                have = definition.attrs[test.key].default
+            if have is None or not _satisfies(test, have):
+                return False
+        return True
+
+    # -- conditions ------------------------------------------------------------------------------------------
+
+    def _check_conditions(self) -> None:
+        """Raises NotAMatch if a node outside needs a removed node, or a removed node has control inputs."""
+        draft, inside = self._draft, self.members - self._kept
         for name in self.going:
-            if name in self.work.named or cells.node(name).controls:
-                raise _Left
-            if not all(user in inside for user in cells.readers(name)):
-                raise _Left
-        if any(tensor is not None and tensor[0] in self.going for tensor in read):
-            raise _Left
-        results = {*self.roots}
+            if name in self._replay.named or draft.node(name).controls:
+                raise self._wrong(f"{quoted(name)} must be kept")
+            if not all(user in inside for user in draft.users(name)):
+                raise self._wrong(f"{quoted(name)} has other consumers")
+        if any(tensor[0] in self.going for tensor in self._read):
+            raise self._wrong("the replacement reads a removed node")
         for root in {name for name, _ in self.roots}:
-            for user in cells.users(root):
-                for tensor in cells.node(user).reads:
-                    if tensor[0] == root and tensor not in results and user not in inside:
-                        raise _Left
-        if any(cells.dtype((name, 0)) > REF for name in inside):
-            raise _Left
-        given = {tensor[0] for tensor in read if tensor is not None} | {name for name, _ in self.roots}
-        if not given.isdisjoint(self.work.written):
-            raise _Left
-        if len({name for name, _ in self.roots}) > 1:
-            first = min(self.work.level(name) for name, _ in self.roots)
-            if any(tensor is not None and self.work.level(tensor[0]) >= first for tensor in read):
-                raise _Left
+            for user in draft.users(root):
+                for tensor in draft.node(user).inputs:
+                    if tensor[0] == root and tensor not in self.roots and user not in inside:
+                        raise self._wrong(f"{quoted(format_input(*tensor))} has consumers and no replacement")
+        if any(draft.dtype((name, 0)) > REF for name in inside):
+            raise self._wrong("a node is a reference")
+        ends = {name for name, _ in (*self._read, *self.roots)}
+        if not ends.isdisjoint(self._replay.written):
+            raise self._wrong("an op may change a value in place")
 
-    # -- what takes its place --------------------------------------------------------------------------------
+    def _outcomes(self) -> dict[str, str]:
+        """Returns what happens to each node of the results: it becomes a new node or an Identity, or is removed."""
+        out: dict[str, str] = {}
+        used: set[int] = set()
+        for name in dict.fromkeys(name for name, _ in self.roots):
+            pairs = [(port, new) for (root, port), new in zip(self.roots, self.results, strict=True) if root == name]
+            nodes = {new[0] for _, new in pairs}
+            only = next(iter(nodes)) if len(nodes) == 1 else None
+            if isinstance(only, int) and only not in used and all(port == new[1] for port, new in pairs):
+                used.add(only)
+                out[name] = "in place"
+                if self.record.made[only] != name:
+                    raise self._wrong(f"{quoted(name)} did not become the node that replaces it")
+            elif self._replay.is_free(name):
+                out[name] = "removed"
+            elif len(pairs) == 1 and pairs[0][0] == 0:
+                out[name] = "identity"
+            else:
+                raise self._wrong(f"{quoted(name)} lost its name")
+        return out
 
-    def _result(self, term: Term, root: Tensor) -> Planned:
-        self._wanted = base_dtype(self.cells.dtype(root))
+    # -- the replacement -------------------------------------------------------------------------------------
+
+    def _result(self, term: Term, root: Tensor) -> NewTensor:
+        self._wanted = base_dtype(self._draft.dtype(root))
         found = self._constant(term, self._wanted) if isinstance(term, Value) else self._tensor(term)
-        if not same_dtype(self._dtype(found), self.cells.dtype(root)):
-            raise _Left
+        if not same_dtype(self._dtype(found), self._draft.dtype(root)):
+            raise self._wrong("the replacement has a different dtype")
         return found
 
-    def _tensor(self, term: Term) -> Planned:
-        if isinstance(term, Variable):
-            return self.env.tensors[term.name]
+    def _tensor(self, term: Term) -> NewTensor:
+        bound = self._bound(term)
+        if bound is not None:
+            return bound
         if isinstance(term, Ref):
-            if term.label in self._labels:
-                return self._labels[term.label], term.port
-            return self.env.nodes[term.label], term.port
+            return self._labels[term.label], term.port
         assert isinstance(term, Op)
-        number = self._node(term)
+        index = self._node(term)
         if term.label:
-            self._labels[term.label] = number
-        return number, term.port
+            self._labels[term.label] = index
+        return index, term.port
 
-    def _dtype(self, tensor: Planned) -> int:
+    def _dtype(self, tensor: NewTensor) -> int:
         if isinstance(tensor[0], str):
-            return self.cells.dtype((tensor[0], tensor[1]))
-        cell = self.news[tensor[0]]
-        definition = self.cells.graph.op_def(cell.op)
+            return self._draft.dtype((tensor[0], tensor[1]))
+        node = self.new[tensor[0]]
+        definition = self._draft.graph.op_def(node.op)
         assert definition is not None
-        return arg_dtypes(definition.outputs, definition, reader(cell.attrs))[tensor[1]]
+        return arg_dtypes(definition.outputs, definition, AttrReader(node.attrs))[tensor[1]]
 
-    def _constant(self, term: Value, dtype: int) -> Planned:
+    def _constant(self, term: Value, dtype: int) -> NewTensor:
         value = tensor_value(dtype, term.shape, term.values).SerializeToString(deterministic=True)
         attrs = {"value": value, "dtype": type_value(dtype).SerializeToString(deterministic=True)}
-        self.news.append(Cell("Const", [], [], attrs))
-        return len(self.news) - 1, 0
+        self.new.append(DraftNode("Const", [], [], attrs))
+        return len(self.new) - 1, 0
 
     def _node(self, term: Op) -> int:
-        like = self.env.nodes.get(term.same or term.like)
-        op = self.cells.op(like) if term.same and like is not None else term.ops[0]
-        definition = self.cells.graph.op_def(op)
+        like = self._nodes.get(term.same or term.like)
+        op = self._draft.op(like) if term.same and like is not None else term.ops[0]
+        definition = self._draft.graph.op_def(op)
         assert definition is not None
-        old = {} if like is None else self.cells.all_attrs(like)
+        old = {} if like is None else self._draft.all_attrs(like)
         attrs = {key: data for key, data in old.items() if key in definition.attrs}
         given = {test.key: self._attr(definition, test.key, test.value) for test in term.attrs}
-        inputs = term.inputs or ()
-        plain = [None if isinstance(each, Value) else self._tensor(each) for each in inputs]
-        args = _args(definition, len(inputs))
-        types = {a.type_attr: base_dtype(self._dtype(t)) for a, t in zip(args, plain, strict=True) if t is not None}
-        reads: list[Planned] = []
-        for arg, each, tensor in zip(args, inputs, plain, strict=True):
+        terms = term.inputs or ()
+        tensors = [None if isinstance(each, Value) else self._tensor(each) for each in terms]
+        args = _args(definition, len(terms))
+        types = {a.type_attr: base_dtype(self._dtype(t)) for a, t in zip(args, tensors, strict=True) if t is not None}
+        inputs: list[NewTensor] = []
+        for arg, each, tensor in zip(args, terms, tensors, strict=True):
             if tensor is not None:
-                reads.append(tensor)
+                inputs.append(tensor)
                 continue
-            held = reader({**attrs, **given})(arg.type_attr)
+            held = AttrReader({**attrs, **given})(arg.type_attr)
             default = definition.attrs[arg.type_attr].default if arg.type_attr else 0
             dtype = arg.dtype or types.get(arg.type_attr) or held or default or self._wanted
             assert isinstance(each, Value)
-            reads.append(self._constant(each, dtype if isinstance(dtype, int) else 0))
-        said = said_by_inputs(definition, [base_dtype(self._dtype(tensor)) for tensor in reads])
+            inputs.append(self._constant(each, dtype if isinstance(dtype, int) else 0))
+        said = said_by_inputs(definition, [base_dtype(self._dtype(tensor)) for tensor in inputs])
         attrs |= {key: value.SerializeToString(deterministic=True) for key, value in said.items()} | given
-        for key, data in attrs.items():
-            if misfit(data, definition.attrs[key]):
-                raise _Left
-        takes = arg_dtypes(definition.inputs, definition, reader(attrs))
-        if not all(same_dtype(a, self._dtype(t)) for a, t in zip(takes, reads, strict=True)):
-            raise _Left
-        if any(key not in attrs and not attr.has_default for key, attr in definition.attrs.items()):
-            raise _Left
-        self.news.append(Cell(op, reads, [], attrs))  # type: ignore[arg-type]
-        return len(self.news) - 1
+        wanted = arg_dtypes(definition.inputs, definition, AttrReader(attrs))
+        if (
+            any(misfit(data, definition.attrs[key]) for key, data in attrs.items())
+            or not all(same_dtype(dtype, self._dtype(tensor)) for dtype, tensor in zip(wanted, inputs, strict=True))
+            or any(key not in attrs and not attr.has_default for key, attr in definition.attrs.items())
+        ):
+            raise self._wrong(f"a new {op} would not be valid")
+        self.new.append(DraftNode(op, inputs, [], attrs))  # type: ignore[arg-type]
+        return len(self.new) - 1
 
     def _attr(self, definition: OpDef, key: str, value: object) -> bytes:
         if isinstance(value, AttrOf):
-            held = self.cells.all_attrs(self.env.nodes[value.label]).get(value.key)
+            held = self._draft.all_attrs(self._nodes[value.label]).get(value.key)
             if held is None:
-                raise _Left
+                raise self._wrong(f"{quoted(self._nodes[value.label])} has no attr {value.key}")
             return held
         if isinstance(value, AttrVariable):
-            if value.name in self.env.attrs:
-                return self.env.attrs[value.name]
-            return of_constant(definition.attrs[key], self.cells.value(self.env.tensors[value.name][0]))
+            if value.name in self._attrs:
+                return self._attrs[value.name]
+            return of_constant(definition.attrs[key], self._draft.value(self._tensors[value.name][0]))
         return spelt(definition.attrs[key], value)
-
-    def _fates(self) -> dict[str, str]:
-        """What becomes of the nodes that give results."""
-        out: dict[str, str] = {}
-        owned: set[int] = set()
-        for name in dict.fromkeys(name for name, _ in self.roots):
-            given = [(root[1], new) for root, new in zip(self.roots, self.results, strict=True) if root[0] == name]
-            new = {result[0] for _, result in given}
-            only = next(iter(new)) if len(new) == 1 else None
-            if isinstance(only, int) and only not in owned and all(port == result[1] for port, result in given):
-                owned.add(only)
-                if self._is_already(name):
-                    raise _Left
-                out[name] = "in place"
-            elif self.work.is_free(name):
-                out[name] = "gone"
-            elif len(given) == 1 and given[0][0] == 0:
-                cell = self.cells.node(name)
-                if cell.op == "Identity" and [*cell.reads] == [given[0][1]]:
-                    raise _Left
-                out[name] = "identity"
-            else:
-                raise _Left
-        return out
-
-    def _is_already(self, name: str) -> bool:
-        cell = self.cells.node(name)
-        if len(self.news) != 1:
-            return False
-        attrs = {key: data for key, data in cell.attrs.items() if key[0] != "_"}
-        return (cell.op, [*cell.reads], attrs) == (self.news[0].op, [*self.news[0].reads], self.news[0].attrs)
 
 
 def _args(definition: OpDef, count: int) -> list[Arg]:
-    """For each of COUNT inputs its argument."""
+    """Returns the argument of each of `count` inputs."""
     lists = [arg for arg in definition.inputs if arg.number_attr or arg.list_attr]
     each = (count - len(definition.inputs) + len(lists)) // len(lists) if lists else 1
     return [arg for arg in definition.inputs for _ in range(each if arg in lists else 1)]
+
+
+def _satisfies(test: AttrTest, have: object) -> bool:
+    if test.relation in ("=", "!="):
+        return _same(have, test.value) == (test.relation == "=")
+    if isinstance(have, bool) or not isinstance(have, int | float) or not isinstance(test.value, int | float):
+        return False
+    below, equal = have < test.value, have == test.value
+    return {"<": below, "<=": below or equal, ">": not below and not equal, ">=": not below}[test.relation]
+
+
+def _are_near(have: float, want: float, near: float) -> bool:
+    return abs(want) != inf and abs(have - want) <= near * abs(want)
+
+
+def _same(have: object, want: object) -> bool:
+    if isinstance(want, list):
+        return isinstance(have, list) and len(have) == len(want) and all(map(_same, have, want))
+    if isinstance(want, DTypeName):
+        return have == want.number
+    if isinstance(want, str):
+        return have in (want, want.encode())
+    if isinstance(have, bool) != isinstance(want, bool):
+        return False
+    if isinstance(have, int | float) and isinstance(want, int | float):
+        return have == want or (isinstance(have, float) and _are_near(have, want, 1e-5))
+    return False

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.expecting import account
 from support.graphs import FLOAT, INT32, const, graph, node, placeholder
+from support.plain_match import Cells, PlainMatch
 
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.edits.rewrite import rewrite
@@ -18,7 +19,6 @@ from gdsurgeon.errors import EditError, UsageError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Output
 from gdsurgeon.patterns.check import rule_of
-from gdsurgeon.specification.plain_match import Cells, PlainMatch
 
 UNARY, BINARY = ("Neg", "Relu", "Abs"), ("Mul", "AddV2", "Sub")
 NUMBERS = (0.5, 1.0, 2.0)

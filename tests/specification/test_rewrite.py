@@ -9,19 +9,19 @@ from support.graphs import FLOAT, const, graph, identity, node, placeholder
 
 from gdsurgeon.edits.rewrite import rewrite
 from gdsurgeon.proof.accounting import check_accounted
-from gdsurgeon.specification.plain_match import Cells
+from gdsurgeon.specification.drafts import Draft
 
 
 def test_what_many_places_read_is_not_looked_through_at_each(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    readers = Cells.readers
+    users = Draft.users
 
-    def noted(cells: Cells, name: str) -> Iterator[str]:
-        for reader in readers(cells, name):
-            asked.append(reader)
-            yield reader
+    def noted(draft: Draft, name: str) -> Iterator[str]:
+        for user in users(draft, name):
+            asked.append(user)
+            yield user
 
-    monkeypatch.setattr(Cells, "readers", noted)
+    monkeypatch.setattr(Draft, "users", noted)
     places = range(100)
     around = (const(f"c{i}", [1.0]) + identity(f"i{i}", f"c{i}") for i in places)
     products = (node(f"y{i}", "Mul", ["hub", f"i{i}"], T=FLOAT) for i in places)

@@ -16,6 +16,7 @@ from gdsurgeon.graph.names import UniqueNames
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.attr_names import STATED_SHAPES
 from gdsurgeon.ops.dtypes import base_dtype
+from gdsurgeon.patterns.terms import Replaced
 
 STALE = frozenset((STATED_SHAPES, "_gradient_op_type"))
 """Attrs that say what the old op gave, or what its gradient is."""
@@ -54,6 +55,9 @@ class Planned:
     members: set[Node]
     is_hidden: bool
     beyond: float | None
+    placed: tuple[str, ...]
+    tensors: dict[str, str]
+    text: str
 
 
 @dataclass(eq=False)
@@ -67,6 +71,7 @@ class Done:
 
     graph: Graph
     made: set[Node] = field(default_factory=set)
+    replaced: list[Replaced] = field(default_factory=list)
     _sites: dict[str, tuple[Planned, tuple[str, ...]]] = field(default_factory=dict)
     _changed: dict[Node, None] = field(default_factory=dict)
     _added: dict[Node, None] = field(default_factory=dict)
@@ -74,7 +79,7 @@ class Done:
     _stands: dict[Output, Output] = field(default_factory=dict)
     _read: dict[Node, tuple[Output, ...]] = field(default_factory=dict)
 
-    def carry_out(self, planned: Sequence[Planned], named: Collection[Node]) -> None:
+    def carry_out(self, planned: Sequence[Planned], named: Collection[Node], rule: int, round_: int) -> None:
         """Does what was PLANNED, none of which overlaps; NAMED nodes stay, also where nobody reads them."""
         unique = self.graph.unique_names()
         going: dict[Node, None] = {}
@@ -86,14 +91,16 @@ class Done:
                     is_there = all(read.node not in self._added for read in each.reads)
                     self._sites.setdefault(root.name, (each, reads if is_there else ()))
             loose += [read.node for node in (*each.fates, *each.going) for read in node.inputs]
-            going.update(dict.fromkeys((*self._put(each, unique), *each.going)))
+            nodes = self._add(each, unique)
+            going.update(dict.fromkeys((*self._put(each, nodes), *each.going)))
+            made = tuple(nodes[new].name for new in each.replacement.nodes)
+            self.replaced.append(Replaced(rule, round_, each.placed, each.tensors, each.text, made))
         drop_colocations(self.graph, going)
         self._remove(going)
         self._remove_loose(loose, named)
 
-    def _put(self, each: Planned, unique: UniqueNames) -> list[Node]:
+    def _put(self, each: Planned, nodes: dict[New, Node]) -> list[Node]:
         """Puts one replacement in place; returns the nodes of results that nobody reads then."""
-        nodes = self._add(each, unique)
         going = []
         for root, result in zip(each.roots, each.replacement.results, strict=True):
             new = self._settled(result, nodes)

@@ -27,10 +27,6 @@ CLIPS = frozenset(("ClipByValue", "Maximum", "Minimum"))
 ALREADY = Remark("it already equals its replacement", "unchanged")
 
 
-Way = tuple[frozenset[str], frozenset[tuple[str, str]]]
-"""A match, by names: its nodes, and the variables with the tensors that they stand for."""
-
-
 @dataclass(eq=False)
 class Left:
     """A match that stays as it is: the node of its first result, and why."""
@@ -49,14 +45,12 @@ class Round:
         left: what stays.
         named: nodes that stay although nobody reads them.
         tried: how often a term was held against a tensor.
-        reshaped: matches that stay since they would have another shape: their nodes, and what variables stand for.
     """
 
     planned: list[Planned] = field(default_factory=list)
     left: list[Left] = field(default_factory=list)
     named: set[Node] = field(default_factory=set)
     tried: int = 0
-    reshaped: set[Way] = field(default_factory=set)
 
 
 def look(graph: Graph, rule: Rule, made: Container[Node], most: int | None = None, *, strict: bool = True) -> Round:
@@ -83,7 +77,6 @@ class _Look:
         self.matcher = Matcher(self.topology, rule, self.ground.ends)
         self.planner = Planner(graph, rule.text, rule.place)
         self.shapes = ReplacedShapes(self.matcher.facts)
-        self.reshaped: set[Way] = set()
 
     def round(self, most: int | None) -> Round:
         out = Round(named={self.topology.node(number) for number in self.ground.named | self.ground.ends})
@@ -101,7 +94,7 @@ class _Look:
                 out.planned.append(outcome)
             else:
                 out.left.append(Left(self.rule.name, self.topology.node(root), outcome))
-        out.tried, out.reshaped = self.matcher.tried, self.reshaped
+        out.tried = self.matcher.tried
         return out
 
     def _overlap(self, found: Sequence[tuple[int, Planned | Remark]]) -> bool:
@@ -157,7 +150,7 @@ class _Look:
     def _checked(self, found: Found) -> Planned | Remark:
         """What is done with a match. Raises Unfit: nothing, as the message says."""
         match = match_of(self.topology, self.rule, found)
-        terms, planner = self.rule.replacement, self.planner
+        terms, planner, text = self.rule.replacement, self.planner, None
         if terms is None:
             text = self.rule.make(match) if self.rule.make is not None else None
             if text is None:
@@ -177,8 +170,6 @@ class _Look:
             return OWN
         why = self.shapes.why_not(self.rule, found, match, replacement) or self._lost_setting(match, replacement)
         if why:
-            bound = frozenset((name, tensor.name) for name, tensor in match.tensors.items())
-            self.reshaped.add((frozenset(node.name for node in members), bound))
             return why
         return Planned(
             rule=self.rule.name,
@@ -192,7 +183,15 @@ class _Look:
             members=members,
             is_hidden=not self.ground.runs_once(place.roots[0][0]),
             beyond=self._beyond(found),
+            placed=tuple(
+                self._name(found, term) for root in self.rule.pattern for term in walk(root) if isinstance(term, Op)
+            ),
+            tensors={name: tensor.name for name, tensor in match.tensors.items()},
+            text=text or "",
         )
+
+    def _name(self, found: Found, term: Op) -> str:
+        return self.topology.name(found.placed[term]) if term in found.placed else ""
 
     def _lost_setting(self, match: Match, replacement: Replacement) -> Remark | None:
         """That a new node of the op of a result would have a default where that has another value, unasked."""
