@@ -451,7 +451,8 @@ class Engine:
 
     def _report_first(self, outputs: list[OutputProof]) -> None:
         """Keeps the feeds and the values of the first sample."""
-        self.proof.outputs = outputs
+        shown = [(pair, o) for pair, o in zip(self.trial.pairs, outputs, strict=True) if not pair.hidden]
+        self.proof.outputs = [output for _, output in shown]
         for run in self.trial.runs:
             names = run.reported_as
             if names is None or run.name in self._omitted:
@@ -462,7 +463,7 @@ class Engine:
             for name, text in run.subject.describe_feeds(own).items():
                 self.proof.feeds[names.get(name, name)] = text
                 self.proof.made[names.get(name, name)] = made[name]
-        for pair, output in zip(self.trial.pairs[:MOST_SHOWN] if self.trial.shown else (), outputs, strict=False):
+        for pair, output in shown[:MOST_SHOWN] if self.trial.shown else ():
             if output.elements * 8 <= MOST_SHOWN_BYTES:
                 output.value = shown_value(self.executor.tensor(*self._place(pair.theirs, 0)))
 

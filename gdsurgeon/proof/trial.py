@@ -255,6 +255,7 @@ class ComparedPair:
         channels: the axis of channels that are each compared with their own largest element; None: the whole tensor.
         excuse: why a difference is accepted; a different pair counts as not compared.
         measured: whether the difference is only measured.
+        hidden: whether the report lists the pair only if it differs, because the statement names this value.
     """
 
     before: str
@@ -268,6 +269,7 @@ class ComparedPair:
     channels: int | None = None
     excuse: str = ""
     measured: bool = False
+    hidden: bool = False
 
 
 class TrialState(Protocol):

@@ -298,10 +298,12 @@ def _trial(context: TrialContext, wanted: Substitution) -> Trial:
         alone, found, left = _held_against(context, part, run, blame)
         alone.beside = EDITED if _is_fed(alone) else None
         runs.append(alone)
-        first = [pair for pair in found if part.role and not pair.inside]
-        pairs = [*first, *pairs, *(pair for pair in found if pair not in first)]
+        is_named = bool(part.role) and f"{part.role}(" in wanted.claim.statement
+        for pair in found[: len(claim.inputs)] if is_named and part.role == "pre" else ():
+            pair.hidden = True
+        pairs = [*found, *pairs] if is_named else [*pairs, *found]
         skipped = [*skipped, *left]
-        parts += [] if part.role and f"{part.role}(" in wanted.claim.statement else [part.part]
+        parts += [] if is_named else [part.part]
     return Trial(
         wanted.claim.statement,
         runs,
@@ -631,7 +633,6 @@ def _pairs(
             before = tensor
             if wanted.role:
                 before = f"{wanted.role}({after if wanted.role == 'post' and tensor in results else tensor})"
-                inside = wanted.role == "pre" and tensor in results
             if after in theirs and tensor in mine:
                 ends = Fetch(reference.name, tensor), Fetch(EDITED, after)
                 why = chance.get(after, "")
