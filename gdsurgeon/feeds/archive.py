@@ -24,7 +24,6 @@ _OBJECTS = (
     "may be any Python object: np.array(texts, 'S') stores texts; if they may end with zeros, also store "
     "their lengths as NAME@length"
 )
-_MADE = (1980, 1, 1, 0, 0, 0)  # the first time that a zip archive knows: the same archive whenever it is made
 
 
 def key_of(name: str, sample: int) -> str:
@@ -39,14 +38,16 @@ def split_key(key: str) -> tuple[str, int]:
 
 
 def save(path: str, samples: Sequence[Mapping[str, Tensor]]) -> None:
-    """Writes values of inputs, by name, one mapping for each sample, to the .npz file PATH: whole or not at all.
+    """Writes values of inputs, by name, one mapping for each sample, to an .npz file: completely or not at all.
 
-    Texts whose ends numpy would lose have their lengths in an entry ``KEY@length``; where no dtype of numpy's own says
-    what the elements are, ``KEY@dtype`` names TensorFlow's, and they are stored as plain words.
+    Texts whose ends numpy would lose have their lengths in an entry ``KEY@length``. Elements without a dtype of numpy's
+    own are stored as unsigned words, and ``KEY@dtype`` names TensorFlow's dtype.
 
     Raises:
-        OutputError: it cannot be written; nothing is left behind.
+        OutputError: the file cannot be written; nothing is left behind.
     """
+    from numpy.lib import format as npy
+
     buffer = io.BytesIO()
     try:
         with zipfile.ZipFile(buffer, "w") as archive:
@@ -55,7 +56,9 @@ def save(path: str, samples: Sequence[Mapping[str, Tensor]]) -> None:
                     if "@" in name or "\0" in name:
                         raise OutputError(f"{printable(path)} cannot be written: {quoted(name)} is not an input name")
                     for suffix, array in _arrays(tensor):
-                        _write(archive, key_of(name, number) + suffix, array)
+                        entry = f"{key_of(name, number)}{suffix}.npy"
+                        with archive.open(entry, "w", force_zip64=True) as file:
+                            npy.write_array(file, array, allow_pickle=False)
     except (ValueError, struct.error, zipfile.LargeZipFile) as error:  # a name that is too long, or is no Unicode
         raise OutputError(f"{printable(path)} cannot be written: {first_line(error)}") from error
     with OutputFile(path) as output:
@@ -63,22 +66,17 @@ def save(path: str, samples: Sequence[Mapping[str, Tensor]]) -> None:
         output.publish()
 
 
-def _write(archive: zipfile.ZipFile, key: str, array: Array) -> None:
-    from numpy.lib import format as npy
-
-    entry = io.BytesIO()
-    npy.write_array(entry, array, allow_pickle=False)
-    info = zipfile.ZipInfo(key + ".npy", _MADE)
-    info.external_attr = 0o644 << 16
-    archive.writestr(info, entry.getvalue())
-
-
 def _arrays(tensor: Tensor) -> list[tuple[str, Array]]:
-    """The entries that hold TENSOR: a suffix of its key, and an array."""
+    """Returns the entries that hold a tensor: a suffix of its key, and an array."""
     import numpy as np
 
     if isinstance(tensor.data, list):
-        return _text_arrays(tensor.data, tensor.shape)
+        texts, sizes = tensor.data, [len(text) for text in tensor.data]
+        lengths = (_LENGTH, np.array(sizes, np.int64).reshape(tensor.shape))
+        if max(sizes, default=0) * len(sizes) > 4 * sum(sizes) + (1 << 20):  # numpy would pad all to the longest one
+            return [("", np.frombuffer(b"".join(texts), np.uint8)), lengths, (_DTYPE, np.array("string"))]
+        array = np.array(texts, f"S{max([1, *sizes])}").reshape(tensor.shape)
+        return [("", array), lengths] if any(text.endswith(b"\0") for text in texts) else [("", array)]
     dtype, stored = DTYPES[tensor.dtype], numpy_dtype(tensor.dtype)
     if NUMBERS.get(stored.name) == tensor.dtype and stored.isbuiltin == 1:
         return [("", tensor.numpy())]
@@ -86,20 +84,8 @@ def _arrays(tensor: Tensor) -> list[tuple[str, Array]]:
     return [("", words), (_DTYPE, np.array(dtype.name))]
 
 
-def _text_arrays(texts: list[bytes], shape: tuple[int, ...]) -> list[tuple[str, Array]]:
-    import numpy as np
-
-    lengths = (_LENGTH, np.array([len(text) for text in texts], np.int64).reshape(shape))
-    total = sum(map(len, texts))
-    longest = max(map(len, texts), default=0)
-    if longest * len(texts) > 4 * total + (1 << 20):  # one long text among short ones: numpy would pad them all
-        return [("", np.frombuffer(b"".join(texts), np.uint8)), lengths, (_DTYPE, np.array("string"))]
-    array = np.array(texts, f"S{max(longest, 1)}").reshape(shape)
-    return [("", array), lengths] if any(text.endswith(b"\0") for text in texts) else [("", array)]
-
-
 def load(path: str, what: str = "the feeds") -> list[dict[str, Tensor | Array]]:
-    """The values in the .npz file PATH by input name, one mapping for each sample; at least one mapping.
+    """Returns the values in an .npz file by input name, one mapping for each sample; at least one mapping.
 
     A value is a Tensor, or a numpy array if it cannot be a Tensor without change: TensorFlow does not have its dtype,
     or it has raw words and the file does not give their dtype.
@@ -119,13 +105,14 @@ def load(path: str, what: str = "the feeds") -> list[dict[str, Tensor | Array]]:
 
 
 class Archive(Closing):
-    """The values in the .npz file PATH; each is read when it is asked for. Use as a context manager.
+    """The values in an .npz file; `read` reads one of them. Use as a context manager.
 
     Attributes:
+        path: the file.
         keys: the names of the values.
 
     Raises:
-        UsageError: the file cannot be read, or is no archive.
+        UsageError: the file cannot be read, or is not an archive.
     """
 
     def __init__(self, path: str, what: str = "the feeds") -> None:
@@ -139,7 +126,8 @@ class Archive(Closing):
         except Exception as error:  # the zip reader raises many kinds of errors for a wrong file
             raise self._unreadable("it is not a valid .npz archive") from error
         self._entries = frozenset(entries)
-        self.keys = [key for key in entries if not self._belongs_to_another(key)]
+        described = {key + end for key in entries for end in (_LENGTH, _DTYPE)}
+        self.keys = [key for key in entries if key not in described]
         for key in self.keys:
             if split_key(key)[1] > len(self.keys):
                 self.close()
@@ -147,18 +135,15 @@ class Archive(Closing):
                     f"{quoted(key)} is for sample {split_key(key)[1]}, but earlier samples are missing"
                 )
 
-    def _belongs_to_another(self, key: str) -> bool:
-        return any(key.endswith(end) and key.removesuffix(end) in self._entries for end in (_LENGTH, _DTYPE))
-
     def close(self) -> None:
         """Closes the file."""
         self._zip.close()
 
     def check_size(self, entries: Iterable[str] | None = None) -> None:
-        """Checks what ENTRIES, or all of them, unfold to: a few bytes may be gigabytes.
+        """Checks the size of `entries`, or of all entries, without compression: a few bytes may be gigabytes.
 
         Raises:
-            UsageError: they would take more than a quarter of the memory budget.
+            UsageError: they would need more than a quarter of the memory budget.
         """
         names = self._zip.namelist() if entries is None else entries
         unfolded, most = sum(self._zip.getinfo(name).file_size for name in names), memory_budget() // 4
@@ -168,7 +153,7 @@ class Archive(Closing):
             )
 
     def read(self, key: str) -> Tensor | Array:
-        """The value KEY: see `load`.
+        """Returns one value: see `load`.
 
         Raises:
             UsageError: it cannot be read.
@@ -179,13 +164,11 @@ class Archive(Closing):
         try:
             if lengths is not None and (array.dtype.kind == "S" or name == "string"):
                 return _texts(array, lengths)
-            return from_numpy(array, NUMBERS[name]) if name else from_numpy(array)
-        except (TypeError, KeyError) as error:
-            if name or lengths is not None:
+            return from_numpy(array, NUMBERS[name] if name else None)
+        except (TypeError, KeyError, ValueError) as error:
+            if name or lengths is not None or isinstance(error, ValueError):
                 raise self._unreadable(f"{quoted(key)} does not match its description") from error
             return array
-        except ValueError as error:
-            raise self._unreadable(f"{quoted(key)} does not match its description") from error
 
     def _array(self, key: str) -> Array:
         require_numpy(f"{self._what} {printable(self.path)}")
@@ -196,7 +179,7 @@ class Archive(Closing):
             with self._zip.open(key + ".npy") as entry:
                 found: Array = npy.read_array(entry, allow_pickle=False)
                 return found
-        except Exception as error:  # whatever the zip and array readers make of a broken file
+        except Exception as error:  # the zip and array readers raise many kinds of errors for a broken file
             if "allow_pickle" in str(error):
                 raise self._unreadable(f"{quoted(key)} has the dtype object, and its values {_OBJECTS}") from error
             raise self._unreadable(first_line(error)) from error
@@ -207,29 +190,25 @@ class Archive(Closing):
 
 
 def _texts(array: Array, lengths: Array) -> Tensor:
-    """Texts of known lengths. Raises ValueError if the lengths do not fit the data."""
+    """Returns texts of known lengths. Raises ValueError if the lengths do not fit the data."""
     sizes = [int(size) for size in lengths.reshape(-1)]
-    if array.dtype.kind == "S":
-        width = array.dtype.itemsize
-        if array.shape != lengths.shape or not all(0 <= size <= width for size in sizes):
-            raise ValueError("the lengths do not fit the texts")
-        starts = [width * i for i in range(len(sizes))]
-    else:
-        if sum(sizes) != array.nbytes or min(sizes, default=0) < 0:
-            raise ValueError("the lengths do not fit the texts")
-        starts = [0, *accumulate(sizes)]
+    is_padded, width = array.dtype.kind == "S", array.dtype.itemsize
+    fits = array.shape == lengths.shape and max(sizes, default=0) <= width if is_padded else sum(sizes) == array.nbytes
+    if not fits or min(sizes, default=0) < 0:
+        raise ValueError("the lengths do not fit the texts")
+    starts = range(0, width * len(sizes), width) if is_padded else accumulate(sizes, initial=0)
     data = array.tobytes()
     return Tensor(STRING, lengths.shape, [data[at : at + size] for at, size in zip(starts, sizes, strict=False)])
 
 
 def of_dtype(value: object, dtype: int) -> Tensor:
-    """VALUE of an archive or an array file as a tensor for an input of DTYPE.
+    """Returns a value of an archive or an array file as a tensor for an input of `dtype`.
 
-    Words without a meaning of their own take that of DTYPE, where the sizes agree: numpy has no name for bfloat16 and
-    the like, and the quantised types come as plain integers.
+    Elements without a dtype of numpy's own get `dtype` if the sizes are equal: numpy has no name for bfloat16 and the
+    like, and quantized dtypes are stored as plain integers.
 
     Raises:
-        TypeError: no tensor can be that.
+        TypeError: no tensor can have this value.
         ValueError: likewise.
     """
     tensor = value if isinstance(value, Tensor) else None
@@ -246,5 +225,5 @@ def of_dtype(value: object, dtype: int) -> Tensor:
 
 
 def first_line(error: Exception) -> str:
-    """The first line of the message of an error from another library."""
+    """Returns the first line of the message of an error from a different library."""
     return printable(str(error).split("\n")[0]) or type(error).__name__

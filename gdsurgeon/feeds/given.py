@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import struct
-from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import partial
-from typing import Any
 
 from gdsurgeon.errors import Line, UsageError, printable, quoted, reason
 from gdsurgeon.feeds.archive import Archive, first_line, of_dtype, split_key
-from gdsurgeon.feeds.make.numbers import BYTES, INTEGERS
+from gdsurgeon.feeds.numbers import packed
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.graph import Graph
@@ -48,12 +46,12 @@ def as_meant(overrides: Overrides, graph: Graph) -> Overrides:
     serving = serving_of(graph)
     if serving is None:
         return overrides
-    said = overrides.names()
+    names = overrides.names()
     if overrides.archive is not None:
         with Archive(overrides.archive) as archive:
-            said += [split_key(key)[0] for key in archive.keys]
+            names += [split_key(key)[0] for key in archive.keys]
     return overrides.renamed(
-        {name: node_of(partial(tensor_meant, graph), name) for name in said if name in serving.spellings}
+        {name: node_of(partial(tensor_meant, graph), name) for name in names if name in serving.spellings}
     )
 
 
@@ -74,12 +72,13 @@ def given_feeds(name: str, dtype: int, stated: Shape, overrides: Overrides) -> t
     """
     value = overrides.values.get(name)
     ones = (1,) * len(stated or ())
+    what = f"the feed for {quoted(name)}"
     if isinstance(value, str) and value.startswith("@"):
         return (_from_file(name, dtype, ones, value[1:]),)
     if isinstance(value, str):
         return (_from_text(name, dtype, ones, value),)
     if value is not None:
-        return (of_array(_called(name), dtype, _as_dtype(value, dtype)),)
+        return (of_array(what, dtype, _as_dtype(value, dtype)),)
     if overrides.archive is not None:
         return _from_archive(name, dtype, overrides.archive, overrides.archive_keys.get(name, name))
     return ()
@@ -95,14 +94,16 @@ def _from_archive(name: str, dtype: int, path: str, called: str) -> tuple[Tensor
             line = "{archive} {file} has {key}, but no {first} for the first sample"
             key = quoted(keys[min(keys)])
             raise UsageError(Line(line, file=printable(path), key=key, first=quoted(called)))
-        found = {sample: of_array(_called(name), dtype, archive.read(key)) for sample, key in keys.items()}
+        found = {
+            sample: of_array(f"the feed for {quoted(name)}", dtype, archive.read(key)) for sample, key in keys.items()
+        }
     return tuple(found.get(sample, found[0]) for sample in range(max(found) + 1))
 
 
 def _from_file(name: str, dtype: int, ones: tuple[int, ...], path: str) -> Tensor:
     if path.endswith(".npy"):
         array = array_file(f"the feed {printable(path)} for {quoted(name)}", path)
-        return of_array(_called(name), dtype, array)
+        return of_array(f"the feed for {quoted(name)}", dtype, array)
     try:
         with open(path, "rb") as file:
             data = file.read()
@@ -133,10 +134,6 @@ def _as_dtype(value: object, dtype: int) -> object:
         return array
     found = array.astype(wanted)
     return found if wanted.kind == "f" or np.array_equal(found, array) else array
-
-
-def _called(name: str) -> str:
-    return f"the feed for {quoted(name)}"
 
 
 def array_file(what: str, path: str) -> object:
@@ -182,24 +179,3 @@ def _from_text(name: str, dtype: int, ones: tuple[int, ...], text: str) -> Tenso
         return Tensor(dtype, shape, packed(dtype, flat))
     except (TypeError, ValueError, OverflowError, KeyError, AttributeError, struct.error):
         raise UsageError(f"{what} is not {dtypes.dtype_name(dtype)}") from None
-
-
-def packed(dtype: int, flat: Sequence[Any]) -> bytes | list[bytes]:
-    """Returns elements as the data of a tensor. Raises ValueError and others if they do not fit the dtype."""
-    if dtype == dtypes.STRING:
-        return [item if isinstance(item, bytes) else item.encode() for item in flat]
-    if dtype == dtypes.BOOL:
-        return bytes(bool(item) for item in flat)
-    if dtype in BYTES:
-        return bytes(flat)
-    if dtype == dtypes.FLOAT16:
-        return struct.pack(f"<{len(flat)}e", *flat)
-    codes = {dtypes.FLOAT32: "f", dtypes.FLOAT64: "d", **INTEGERS}
-    if dtype in codes:
-        return array(codes[dtype], flat).tobytes()
-    import numpy as np
-
-    from gdsurgeon.ops.numpy_dtypes import numpy_dtype
-
-    data: bytes = np.array(flat).astype(numpy_dtype(dtype)).tobytes()
-    return data

@@ -2,47 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterator, Sequence
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from zlib import crc32
 
 from gdsurgeon.analysis.shapes.stated import compatible
 from gdsurgeon.errors import Line, NotValidatedError, UsageError, quoted
-from gdsurgeon.feeds.given import given_feeds, packed
-from gdsurgeon.feeds.infer.consumers import outlet_of, through_identities
-from gdsurgeon.feeds.infer.numbers import (
+from gdsurgeon.feeds.consumers import Consumer, following, through_identities
+from gdsurgeon.feeds.given import given_feeds
+from gdsurgeon.feeds.numbers import (
+    ANY,
+    MOST_TEXTS,
     Content,
-    chance_setting,
-    number_content,
-    number_values,
-    packed_numbers,
+    Picture,
+    generated,
+    inputs_of,
+    numbers,
+    role_shapes,
     setting_of,
 )
-from gdsurgeon.feeds.infer.shapes import candidate_shapes
-from gdsurgeon.feeds.infer.strings import string_content, table_keys, text
-from gdsurgeon.feeds.make import encoded
-from gdsurgeon.feeds.make.numbers import numbers
 from gdsurgeon.feeds.overrides import Overrides
-from gdsurgeon.graph.attrs import Shape, format_shape
+from gdsurgeon.feeds.texts import Pixels, content_of, image
+from gdsurgeon.graph.attrs import Shape, format_shape, shape_of
+from gdsurgeon.graph.body import argument_shape
 from gdsurgeon.graph.constants import Constant, constant
-from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.graph import Graph, graph_of
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.placeholders import placeholder_shape
 from gdsurgeon.ops import dtypes
-from gdsurgeon.ops.kinds import PLACEHOLDERS, UNSET_PLACEHOLDERS
+from gdsurgeon.ops.kinds import CALLS, PLACEHOLDERS, UNSET_PLACEHOLDERS
 from gdsurgeon.runtime.tensor import Tensor
 
 MOST_BYTES = 1 << 30
 """The largest generated feed in bytes."""
-MOST_TEXTS = 16
-"""The number of different images, recordings and the like for one input; more elements repeat them."""
 
 
 class Jpeg(NamedTuple):
     """A feed that TensorFlow must encode: an image for each element."""
 
     shape: tuple[int, ...]
-    pictures: tuple[encoded.Pixels, ...]
+    pictures: tuple[Pixels, ...]
 
 
 Feed = Tensor | Jpeg
@@ -73,7 +73,7 @@ class InputSpec(NamedTuple):
 
 
 def input_spec(node: Node) -> InputSpec:
-    """Returns how a placeholder is fed, as far as its graph determines this.
+    """Returns how a placeholder is fed, if its graph determines this.
 
     Raises:
         NotValidatedError: no feed with this dtype is possible.
@@ -85,19 +85,15 @@ def input_spec(node: Node) -> InputSpec:
             f"no feed can be generated for {quoted(node.name)}: its dtype is {what}",
             advice="cannot-be-fed",
         )
-    start = outlet_of(node)
-    content = table_keys(start, dtype)
-    if content is None:
-        content = string_content(start) if dtype == dtypes.STRING else number_content(start, dtype)
+    content = content_of(Consumer(node), dtype)
     shapes = tuple(candidate_shapes(node))
     if dtype == dtypes.STRING:  # a string is a recording or an image: one tensor does not hold a million of them
         shapes = tuple(shape for shape in shapes if prod(shape) <= MOST_TEXTS) or shapes[:1]
-    if node.op in UNSET_PLACEHOLDERS:
-        return InputSpec(node.name, dtype, placeholder_shape(node), shapes, content)
-    default = constant(through_identities(node.inputs[0].node)) if node.inputs else None  # a variable has its value
-    if default is not None and compatible(default.shape, placeholder_shape(node)):
+    stated, has_default = placeholder_shape(node), node.op not in UNSET_PLACEHOLDERS
+    default = constant(through_identities(node.inputs[0].node)) if has_default and node.inputs else None
+    if default is not None and compatible(default.shape, stated):
         shapes = tuple(dict.fromkeys([default.shape, *shapes]))
-    return InputSpec(node.name, dtype, placeholder_shape(node), shapes, content, has_default=True, default=default)
+    return InputSpec(node.name, dtype, stated, shapes, content, has_default=has_default, default=default)
 
 
 def narrowed(spec: InputSpec, most: int) -> InputSpec:
@@ -106,12 +102,8 @@ def narrowed(spec: InputSpec, most: int) -> InputSpec:
     if spec.given or not is_number or content.kind not in ("number", "index"):
         return spec
     bound = min(content.bound or most, most)
-    made = (
-        f"whole numbers below {bound}: the graph refuses other values"
-        if bound > 1
-        else "0: the graph refuses other values"
-    )
-    return spec._replace(content=Content("index", made, bound=bound))
+    values = f"whole numbers below {bound}" if bound > 1 else "0"
+    return spec._replace(content=Content("index", f"{values}: the graph refuses other values", bound=bound))
 
 
 def overridden(spec: InputSpec, overrides: Overrides) -> InputSpec:
@@ -152,10 +144,11 @@ def description(spec: InputSpec, shape: tuple[int, ...] | None = None) -> str:
     """Returns the feed of an input and its reason in a few words; `shape` is its shape if it is not the likeliest."""
     if spec.given:
         return "given"
-    content, is_setting = setting_of(spec.name, spec.dtype, spec.shapes[0] if shape is None else shape, spec.content)
+    shape = spec.shapes[0] if shape is None else shape
+    setting = setting_of(spec.name, spec.dtype, shape, spec.content)
     if not spec.has_default:
-        return content.made
-    made = "different from its default" if is_setting and spec.default is not None else content.made
+        return (setting or spec.content).made
+    made = "different from its default" if setting and spec.default is not None else (setting or spec.content).made
     return f"{made}; also its default, on one more sample"
 
 
@@ -168,7 +161,7 @@ def make_feed(
     spec: InputSpec,
     shape: tuple[int, ...],
     seed: int,
-    picture: tuple[int, int] | None = None,
+    picture: Picture = None,
     *,
     wide: bool = False,
     sample: int = 0,
@@ -196,43 +189,26 @@ def make_feed(
         raise NotValidatedError(
             f"a feed for {quoted(spec.name)} {format_shape(shape)} would be too large", advice="feed"
         )
-    if spec.content.kind == "choice":
-        chosen = [spec.content.choices[(seed + i) % len(spec.content.choices)] for i in range(count)]
-        return Tensor(spec.dtype, shape, packed(spec.dtype, chosen))
-    if spec.dtype == dtypes.STRING:
-        return _strings(spec.content, shape, count, seed, picture)
-    content, is_setting = setting_of(spec.name, spec.dtype, shape, spec.content)
-    if is_setting and spec.default is not None and shape == spec.default.shape == ():
-        return _other_setting(spec, spec.default, content, seed, sample)
-    if is_setting and content.kind != "setting":
-        if spec.dtype == dtypes.BOOL:  # of a conditional: one side, then the other
-            return Tensor(spec.dtype, shape, bytes([(sample + input_seed(0, spec.name)) & 1]))
-        return Tensor(spec.dtype, shape, chance_setting(spec.dtype, seed))
-    return Tensor(spec.dtype, shape, number_values(content, spec.dtype, shape, seed, wide=wide))
-
-
-def _other_setting(spec: InputSpec, default: Constant, content: Content, seed: int, sample: int) -> Tensor:
-    """Returns a scalar that differs from the default of a setting; for a condition the other side, then this side."""
-    usual = default.values[0]
-    assert not isinstance(usual, bytes)
-    if spec.dtype == dtypes.BOOL:
-        return Tensor(spec.dtype, (), bytes([(bool(usual) + sample + 1) & 1]))
-    other = content.choices[0] if content.kind == "setting" else usual
-    if other == usual and spec.dtype in dtypes.FLOATING:
-        return Tensor(spec.dtype, (), chance_setting(spec.dtype, seed))
-    return Tensor(spec.dtype, (), packed_numbers(spec.dtype, [usual + 1 if other == usual else other]))
+    if spec.content.kind == "jpeg":
+        return Jpeg(shape, tuple(image(seed + i, *picture or ()) for i in range(count)))
+    setting = setting_of(spec.name, spec.dtype, shape, spec.content)
+    content, side = setting or spec.content, sample + input_seed(0, spec.name)
+    if setting is not None and spec.default is not None and shape == spec.default.shape == ():
+        usual: Any = spec.default.values[0]
+        if spec.dtype == dtypes.BOOL:  # the other side, then this side
+            content, side = Content("side"), usual + sample + 1
+        elif setting.kind == "random" or setting.choices[0] == usual:
+            is_float = spec.dtype in dtypes.FLOATING
+            content = Content("random") if is_float else Content("setting", choices=(usual + 1,))
+        else:
+            wide = False
+    data = generated(content, spec.dtype, shape, seed, picture=picture, wide=wide, sample=side)
+    return Tensor(spec.dtype, shape, data)
 
 
 def variable_value(dtype: int, shape: tuple[int, ...], seed: int) -> Tensor:
     """Returns a value for a variable without a value in the file."""
     return Tensor(dtype, shape, numbers(dtype, prod(shape), 0, seed))
-
-
-def _strings(content: Content, shape: tuple[int, ...], count: int, seed: int, picture: tuple[int, int] | None) -> Feed:
-    if content.kind == "jpeg":
-        return Jpeg(shape, tuple(encoded.picture(seed + i, *picture or ()) for i in range(count)))
-    distinct = [text(content, seed + i, picture) for i in range(min(count, MOST_TEXTS))]
-    return Tensor(dtypes.STRING, shape, [distinct[i % MOST_TEXTS] for i in range(count)])
 
 
 def given_shapes(graph: Graph, overrides: Overrides) -> dict[str, tuple[int, ...]]:
@@ -248,3 +224,160 @@ def given_shapes(graph: Graph, overrides: Overrides) -> dict[str, tuple[int, ...
             if given:
                 out[node.name] = given[0].shape
     return out
+
+
+# -- shapes ----------------------------------------------------------------------------------------------
+
+SIDES = (64, 224, 128, 299, 300, 256, 32, 28, 96, 160, 321, 416, 512, 512)
+"""Heights and widths to try for images of any size: small ones first, then those of common models."""
+
+_CONVOLUTIONS = frozenset(("Conv2D", "DepthwiseConv2dNative", "_FusedConv2D", "_FusedDepthwiseConv2dNative"))
+_POOLS = frozenset(("MaxPool", "AvgPool", "MaxPoolV2"))
+_SHAPE_KEEPING = frozenset(
+    """
+    Identity Cast Sub Add AddV2 Mul RealDiv Div Maximum Minimum Relu Relu6 Elu Selu Sigmoid Tanh LeakyRelu BiasAdd
+    FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3 Softplus Neg Square Sqrt Rsqrt Exp Log StopGradient
+    PlaceholderWithDefault CheckNumerics Swish LRN BiasAddV1
+    """.split()
+)
+_KEEPING: dict[str, Container[int]] = dict.fromkeys(_SHAPE_KEEPING, ANY) | inputs_of("Pad ExpandDims", 0)
+"""Ops between an input and the consumers that determine its shape, with the data inputs whose shape they keep."""
+
+
+def candidate_shapes(node: Node) -> list[tuple[int, ...]]:
+    """Returns full shapes to try for a placeholder, likeliest first; at least one.
+
+    Unknown dimensions come from the filter of a convolution, the constant of a MatMul or Reshape, or an op that reads
+    the input as a shape, a permutation and the like. A batch is 1.
+    """
+    stated, start = placeholder_shape(node), Consumer(node)
+    if stated is not None and all(dim >= 0 for dim in stated):
+        return [stated]
+    out: list[tuple[int, ...]] = []
+    if stated is None and any(user.op in ("RealDiv", "Div") and user.slot == 1 for user in start.readers(None)):
+        out.append(())  # a divisor, like the keep probability of dropout, is a scalar
+    out += role_shapes(start, stated)
+    out += [shape for shape in _from_consumers(start, stated) if compatible(shape, stated)]
+    return list(dict.fromkeys([*out, *_defaults(stated)]))
+
+
+def _defaults(stated: Shape) -> Iterator[tuple[int, ...]]:
+    """Yields shapes from the rank only: a batch of one; images if two dimensions are unknown."""
+    if stated is None:
+        yield from ((), (1,), (1, 1))
+        yield from ((1, side, side, 3) for side in SIDES)
+        return
+    unknown = [i for i, dim in enumerate(stated) if dim < 0]
+    if len(stated) in (3, 4) and len(unknown) >= 2:
+        sides = [i for i in unknown if i or len(stated) == 3][:2]
+        for side in SIDES:
+            yield _filled(stated, [side if i in sides else 3 if i else 1 for i in range(len(stated))])
+        return
+    for filler in (1, 8, 2, 16, 32, 64, 128):
+        # The first unknown dimension is a batch; any other is a length.
+        yield _filled(stated, [1 if i == unknown[0] == 0 else filler for i in range(len(stated))])
+    yield _filled(stated, (2,) * len(stated))
+
+
+def _filled(stated: Shape, dims: Sequence[int]) -> tuple[int, ...]:
+    """Returns the stated shape, with `dims` for unknown dimensions."""
+    return tuple(d if s < 0 else s for d, s in zip(dims, stated or (-1,) * len(dims), strict=True))
+
+
+def _from_consumers(start: Consumer, stated: Shape) -> Iterator[tuple[int, ...]]:
+    """Yields shapes from the first consumers that are not elementwise, nearest first."""
+    for step in following(start, passing=_KEEPING):
+        if step.op in _CONVOLUTIONS and step.slot == 0:
+            yield from _from_convolution(step, stated)
+        elif step.op == "MatMul" and (width := _matmul_width(step)):
+            # The operand's rows are its batch, unless it is the second one or transposed (both: as before).
+            own = bool(step.node.setting("transpose_b" if step.slot else "transpose_a"))
+            yield (1, width) if own == (step.slot == 1) else (width, 1)
+        elif step.op == "Reshape" and step.slot == 0:
+            yield from _from_reshape(step, stated)
+        elif step.op in CALLS:
+            called = step.node.attr("f")
+            function = graph_of(step.node).functions.get(called.func.name) if called is not None else None
+            shape = argument_shape(function, step.slot) if function is not None else None
+            dims = shape_of(shape) if shape is not None else None
+            if dims is not None:
+                yield tuple(1 if size < 0 else size for size in dims)
+
+
+def _from_convolution(step: Consumer, stated: Shape) -> Iterator[tuple[int, ...]]:
+    taps = step.weights(1)
+    if len(taps) != 4:
+        return
+    is_expanded = any(before.op == "ExpandDims" for before in step.path())
+    side = _side_from_dense(step)
+    for s in ([side] if side else []) + list(SIDES):
+        shape = (1, taps[2], s, s) if step.setting("data_format", "") == "NCHW" else (1, s, s, taps[2])
+        dims = shape[1:] if is_expanded else shape
+        if stated is None or len(stated) == len(dims):
+            yield _filled(stated, dims)
+
+
+def _matmul_width(step: Consumer) -> int:
+    """Returns the width that the other, constant operand of a MatMul requires; 0 if it is not constant."""
+    other = step.weights(1 - step.slot)
+    if len(other) != 2:
+        return 0
+    transposed = step.node.plain_attr("transpose_a" if step.slot else "transpose_b")
+    return other[1 if bool(transposed) == (step.slot == 0) else 0]
+
+
+def _from_reshape(step: Consumer, stated: Shape) -> Iterator[tuple[int, ...]]:
+    """Yields shapes that a Reshape to a constant shape accepts: one row with the product of the known dimensions."""
+    target = list(step.ints(1))
+    packed = step.origin(1)
+    if not target and packed is not None and packed[0].op == "Pack":
+        parts = [packed[0].constant(i) for i in range(len(packed[0].node.inputs))]
+        scalars = [packed[0].ints(i) if part is not None and not part.shape else () for i, part in enumerate(parts)]
+        target = [part[0] if part else -1 for part in scalars]
+    if not target:
+        return
+    product = prod(max(dim, 1) for dim in target)
+    if stated is not None and sum(dim < 0 for dim in stated) == 1:
+        known = prod(max(dim, 1) for dim in stated)
+        if known and product % known == 0:
+            yield _filled(stated, (product // known,) * len(stated))
+    yield (1, product)
+    if len(target) > 1 and all(dim > 0 for dim in target[1:]):
+        yield (max(target[0], 1), *target[1:])
+    yield (product,)
+
+
+def _side_from_dense(step: Consumer) -> int:
+    """Returns the side of the image for which the flattened result of convolutions fits the MatMul after them.
+
+    The search follows one consumer after each node, starting at a convolution; 0 if it does not reach a MatMul.
+    """
+    chain: list[tuple[int, int, bool]] = []  # the window, the stride, and whether the border is padded
+    channels = width = 0
+    for _ in range(200):
+        if step.op == "MatMul":
+            width = _matmul_width(step)
+            break
+        if step.op in _CONVOLUTIONS or step.op in _POOLS:
+            taps = step.weights(1) if step.op in _CONVOLUTIONS else ()
+            if step.op in _CONVOLUTIONS:
+                if len(taps) != 4:
+                    return 0
+                channels = taps[3] * (taps[2] if "Depthwise" in step.op else 1)
+            strides = step.node.ints_attr("strides")
+            window = taps[0] if taps else max(step.node.ints_attr("ksize")[1:3], default=1)
+            stride = max(strides[1:3]) if len(strides) == 4 else 1
+            chain.append((window, stride, step.node.plain_attr("padding") == b"SAME"))
+        elif step.op not in _SHAPE_KEEPING and step.op not in ("Reshape", "Squeeze"):
+            return 0
+        following_op = next((user for user in step.readers(None) if user.op != "Shape"), None)
+        if following_op is None:
+            return 0
+        step = following_op
+    for side in range(4, 1025) if width and channels else ():
+        size = side
+        for window, stride, is_padded in chain:
+            size = -(-size // stride) if is_padded else max((size - window) // stride + 1, 0)
+        if size * size * channels == width:
+            return side
+    return 0

@@ -20,7 +20,7 @@ class Overrides(Data):
     """The user's feeds, by the name of the placeholder.
 
     Attributes:
-        values: texts, of which ``@FILE`` names a file; or arrays.
+        values: texts (``@FILE`` names a file), or arrays.
         archive: an .npz file with values.
         shapes: full shapes.
         archive_keys: the name of a placeholder in the archive, if it differs.
@@ -56,7 +56,7 @@ class Overrides(Data):
 
 
 def overrides_of(feeds: Feeds | None, archive: StrPath | None, shapes: Shapes | None) -> Overrides:
-    """Returns the arguments of library functions as one object. A list becomes text; an array stays an array."""
+    """Returns the arguments of library functions as one object. A list becomes text; an array remains an array."""
     values = {name.removesuffix(":0"): _value(value) for name, value in pairs_of(feeds or ())}
     dims = {name.removesuffix(":0"): tuple(dims) for name, dims in pairs_of(shapes or ())}
     return Overrides(values, path_of(archive), dims)

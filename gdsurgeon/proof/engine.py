@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from gdsurgeon.errors import GdsurgeonError, Line, NotValidatedError, ValidationError, joined, printable
 from gdsurgeon.feeds.input_spec import input_seed
-from gdsurgeon.feeds.make.numbers import numbers, numbers_of_all_sizes
+from gdsurgeon.feeds.numbers import numbers, numbers_of_all_sizes
 from gdsurgeon.ops.dtypes import FLOAT16, FLOAT32, FLOAT64
 from gdsurgeon.proof.executor import ORIGINAL, Executor, Refused, await_loaded
 from gdsurgeon.proof.models.profile import MeasuredGraph

@@ -299,17 +299,17 @@ class Executor(Closing):
 
     def encoded(self, feed: Feed) -> Tensor:
         """Returns a feed as a tensor; TensorFlow encodes images as JPEG."""
+        from gdsurgeon.feeds import texts
         from gdsurgeon.feeds.input_spec import Jpeg
-        from gdsurgeon.feeds.make import encoded
 
         if not isinstance(feed, Jpeg):
             return feed
         if _ENCODER not in self._loads:
-            self._load(_ENCODER, data=encoded.jpeg_encoder())
+            self._load(_ENCODER, data=texts.jpeg_encoder())
         out: list[bytes] = []
         for picture in feed.pictures:
             pixels = Tensor(UINT8, (picture.height, picture.width, picture.channels), picture.data)
-            self._wait(self.run(_ENCODER, "jpeg", {encoded.ENCODER_INPUT: pixels}, [encoded.ENCODER_OUTPUT]))
+            self._wait(self.run(_ENCODER, "jpeg", {texts.ENCODER_INPUT: pixels}, [texts.ENCODER_OUTPUT]))
             data = self.tensor("jpeg", 0).data
             assert isinstance(data, list)
             out.append(data[0])

@@ -12,7 +12,7 @@ from support.graphs import Builder
 from gdsurgeon.cli.hints import hint_of
 from gdsurgeon.errors import NotValidatedError
 from gdsurgeon.feeds.input_spec import Jpeg, description, input_seed, make_feed
-from gdsurgeon.feeds.make import encoded
+from gdsurgeon.feeds.texts import example, image
 from gdsurgeon.ops.dtypes import NUMBERS
 from gdsurgeon.proof.executor import Executor
 
@@ -133,7 +133,7 @@ def test_a_recording_has_the_rate_that_is_asked_for(executor: Executor) -> None:
 @pytest.mark.tensorflow
 def test_the_picture_arrives_as_it_was_made(executor: Executor) -> None:
     """PNG and BMP lose nothing; JPEG comes close."""
-    made = encoded.picture(input_seed(0, "x"))
+    made = image(input_seed(0, "x"))
     pixels = np.frombuffer(made.data, "u1").reshape(made.height, made.width, made.channels)
     for op in ("DecodePng", "DecodeBmp"):
         m = decoding(op, channels=3) if op == "DecodeBmp" else decoding(op, channels=3, dtype="uint8")
@@ -162,7 +162,7 @@ def test_several_pictures_in_one_input_differ(executor: Executor) -> None:
 def test_an_example_spells_numbers_as_varints() -> None:
     from gdsurgeon.wire.fields import fields, read_varint
 
-    data = encoded.example({"n": [1, 300]})
+    data = example({"n": [1, 300]})
     assert b"n" in data and data.endswith(b"\x01\xac\x02")
     first = next(iter(fields(data, 0, len(data))))
     assert (first.number, first.end) == (1, len(data))

@@ -13,7 +13,7 @@ from support.running import run
 from support.stepping import Array, wav
 
 import gdsurgeon as gds
-from gdsurgeon.feeds.make.encoded import example
+from gdsurgeon.feeds.texts import example
 from gdsurgeon.runtime.tensor import from_numpy
 
 pytestmark = [

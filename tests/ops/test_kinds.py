@@ -11,8 +11,8 @@ from support.graphs import FLOAT, INT32, const, graph, node, placeholder, scalar
 from gdsurgeon.analysis.traversal.topology import Topology
 from gdsurgeon.edits.clone_scope import clone_scope
 from gdsurgeon.errors import EditError
-from gdsurgeon.feeds.infer.consumers import outlet_of, through_identities
-from gdsurgeon.feeds.infer.numbers import number_content
+from gdsurgeon.feeds.consumers import Consumer, through_identities
+from gdsurgeon.feeds.numbers import number_content
 from gdsurgeon.ops import buffers, kinds, op_defs
 from gdsurgeon.ops.op_defs import OpDef, op_def
 
@@ -128,7 +128,7 @@ def test_what_an_input_is_for_shows_behind_all_that_passes_it_on(op: str) -> Non
         scalar("axis", 0, INT32),
         node("y", "GatherV2", ["table", "passed", "axis"], Tparams=FLOAT, Tindices=INT32, Taxis=INT32),
     )
-    assert number_content(outlet_of(m["ids"]), 3).made == "indices below 3, for GatherV2 'y'"
+    assert number_content(Consumer(m["ids"]), 3).made == "indices below 3, for GatherV2 'y'"
 
 
 @pytest.mark.parametrize("op", ["Enter", "RefEnter", "Switch", "Identity"])

@@ -13,7 +13,7 @@ from support.stepping import Array, built, check_as_said, execute, joined, png, 
 
 import gdsurgeon as gds
 from gdsurgeon.errors import EditError, NothingToDo
-from gdsurgeon.feeds.make.encoded import example
+from gdsurgeon.feeds.texts import example
 from gdsurgeon.steps.book import book, written
 from gdsurgeon.steps.value import Value
 

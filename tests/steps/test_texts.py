@@ -14,7 +14,7 @@ from support.running import run
 from support.stepping import built, execute, made, model, ops, png, refusal
 
 import gdsurgeon as gds
-from gdsurgeon.feeds.make.encoded import example
+from gdsurgeon.feeds.texts import example
 from gdsurgeon.proof.executor import Refused
 from gdsurgeon.runtime.tensor import from_numpy
 

@@ -13,7 +13,7 @@ from gdsurgeon.analysis.shapes.inference import Shapes, infer_shapes
 from gdsurgeon.compare.comparison import Comparison, Spelling
 from gdsurgeon.compare.intent import Rewired, Value
 from gdsurgeon.errors import GdsurgeonError, Json, printable, quoted
-from gdsurgeon.feeds.make.numbers import INTEGERS, numbers
+from gdsurgeon.feeds.numbers import INTEGERS, numbers, packed
 from gdsurgeon.graph.attrs import Shape, attr_value, plain, type_value
 from gdsurgeon.graph.constants import constant
 from gdsurgeon.graph.functions import called_functions
@@ -417,7 +417,5 @@ def _tensor(dtype: int, shape: Sequence[int], kind: str, seed: int, edges: Seque
         )
     if dtype in INTEGERS and kind == "edges":
         low, high = dtypes.DTYPES[dtype].bounds
-        code = INTEGERS[dtype]
-        values = islice(cycle((0, 1, low, high, 2, high - 1)), count)
-        return Tensor(dtype, shape, b"".join(struct.pack(f"<{code}", int(value)) for value in values))
+        return Tensor(dtype, shape, packed(dtype, list(islice(cycle((0, 1, low, high, 2, high - 1)), count))))
     return Tensor(dtype, shape, numbers(dtype, count, 0, 17 + seed, wide=kind != "plain"))

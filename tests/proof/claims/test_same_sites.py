@@ -11,7 +11,7 @@ import gdsurgeon as gds
 from gdsurgeon.compare.intent import Intent, Rewired
 from gdsurgeon.edits.claims import EditResult, SameOutputs, SameSites, Site
 from gdsurgeon.edits.sites import AT_ONCE, MOST_GROUPS, site_claims
-from gdsurgeon.feeds.make.numbers import numbers_of_all_sizes
+from gdsurgeon.feeds.numbers import numbers_of_all_sizes
 from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.constants import tensor_value
 from gdsurgeon.graph.graph import Graph

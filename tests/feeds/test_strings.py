@@ -29,8 +29,8 @@ from support.paths import ROOT, TESTS
 from gdsurgeon.cli.hints import hint_of
 from gdsurgeon.errors import NotValidatedError
 from gdsurgeon.feeds.input_spec import input_seed, make_feed, overridden
-from gdsurgeon.feeds.make import encoded
 from gdsurgeon.feeds.overrides import Overrides
+from gdsurgeon.feeds.texts import gzip_stream, zlib_stream
 from gdsurgeon.ops.dtypes import NUMBERS
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.runtime.tensor import Tensor
@@ -179,8 +179,8 @@ def test_what_is_in_base64_comes_out(executor: Executor) -> None:
 
 def test_streams_are_what_python_opens() -> None:
     for data in (b"", b"abc", bytes(range(256)) * 600):
-        assert zlib.decompress(encoded.zlib_stream(data)) == data
-        assert gzip.decompress(encoded.gzip_stream(data)) == data
+        assert zlib.decompress(zlib_stream(data)) == data
+        assert gzip.decompress(gzip_stream(data)) == data
 
 
 @pytest.mark.tensorflow
@@ -292,7 +292,7 @@ def digests() -> dict[str, str]:
 
 def test_feeds_are_the_same_bytes_in_every_process() -> None:
     """As they were when this was written: neither the process, nor Python, nor zlib has a say in them."""
-    program = "from tests.feeds.infer.test_strings import digests; print(digests())"
+    program = "from tests.feeds.test_strings import digests; print(digests())"
     env = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": f"{ROOT}{os.pathsep}{TESTS}"}
     done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == str(digests())

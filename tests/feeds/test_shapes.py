@@ -12,7 +12,7 @@ from support.operating import operated
 
 import gdsurgeon as gds
 from gdsurgeon.cli.hints import hint_of
-from gdsurgeon.feeds.infer.shapes import SIDES, candidate_shapes
+from gdsurgeon.feeds.input_spec import SIDES, candidate_shapes
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.subject import Subject

@@ -1,1 +1,0 @@
-"""Infers the values that an input expects from its consumers."""

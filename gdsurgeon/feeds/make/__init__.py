@@ -1,1 +1,0 @@
-"""Values for inputs: numbers, texts, encoded images and sounds."""
