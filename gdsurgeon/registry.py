@@ -57,9 +57,9 @@ if TYPE_CHECKING:
     from gdsurgeon.graph.load import from_bytes as from_bytes
     from gdsurgeon.graph.node import Node as Node
     from gdsurgeon.graph.node import Output as Output
-    from gdsurgeon.graph_editor.matcher import NodeMatcher as NodeMatcher
-    from gdsurgeon.graph_editor.matcher import TreeExpr as TreeExpr
-    from gdsurgeon.graph_editor.view import Subgraph as Subgraph
+    from gdsurgeon.graph_editor.match import NodeMatcher as NodeMatcher
+    from gdsurgeon.graph_editor.match import TreeExpr as TreeExpr
+    from gdsurgeon.graph_editor.subgraph import Subgraph as Subgraph
     from gdsurgeon.operation.check_ops import check_ops as check_ops
     from gdsurgeon.operation.checkpoint import CheckpointRequest as CheckpointRequest
     from gdsurgeon.operation.checkpoint import operate_checkpoint as operate_checkpoint
@@ -258,9 +258,9 @@ _OTHERS = (
     "container.load.load",
     "graph.node.Node",
     "graph.node.Output",
-    "graph_editor.matcher.NodeMatcher",
-    "graph_editor.matcher.TreeExpr",
-    "graph_editor.view.Subgraph",
+    "graph_editor.match.NodeMatcher",
+    "graph_editor.match.TreeExpr",
+    "graph_editor.subgraph.Subgraph",
     "operation.checkpoint.CheckpointRequest",
     "operation.convert.ConvertRequest",
     "operation.edit.Outcome",

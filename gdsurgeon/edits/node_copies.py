@@ -80,21 +80,28 @@ class NodeCopy(Data):
                 graph.set_controls(copy, [self.node(control) for control in node.controls])
             if node.attr_bytes(COLOCATION_ATTR) or node.colocated:
                 graph.set_colocated(copy, [self.node(other) for other in node.colocated if other.exists])
-            if self.functions:
-                respell_functions(graph, copy, self.functions)
-            old, new = node.graph.store.producer, graph.store.producer
-            if (
-                node.op == "Placeholder"
-                and old < SCALAR_MEANS_UNKNOWN_BEFORE <= new
-                and placeholder_shape(node) is None
-            ):
-                graph.set_attr(copy, "shape", shape_value(None))  # old producers wrote it as a scalar
-            spelt = respelt_attrs(node, self.frames, self.shared_names, self.temporary)
-            if node in self.nameless:
-                spelt[SHARED_NAME] = self.nameless[node]
-            for key, text in spelt.items():
-                graph.set_attr(copy, key, string_value(text))
+            self.respell(node, copy, self.functions)
         return self
+
+    def respell(self, node: Node, copy: Node, functions: Mapping[str, str]) -> None:
+        """Updates the attrs of the copy of `node` that contain names. `functions` are new names of functions."""
+        graph = self.graph
+        if functions:
+            respell_functions(graph, copy, functions)
+        old, new = node.graph.store.producer, graph.store.producer
+        if node.op == "Placeholder" and old < SCALAR_MEANS_UNKNOWN_BEFORE <= new and placeholder_shape(node) is None:
+            graph.set_attr(copy, "shape", shape_value(None))  # old producers wrote it as a scalar
+        spelt = {
+            key: names[old_name]
+            for key, names in ((FRAME_NAME, self.frames), (SHARED_NAME, self.shared_names))
+            if names and node.has_attr(key) and (old_name := node.text_attr(key)) in names
+        }
+        if self.temporary and (name := _temporary_name(node)) in self.temporary:
+            spelt[VAR_NAME] = self.temporary[name]
+        if node in self.nameless:
+            spelt[SHARED_NAME] = self.nameless[node]
+        for key, text in spelt.items():
+            graph.set_attr(copy, key, string_value(text))
 
     def output(self, original: Output) -> Output:
         """Returns the tensor that a copy reads instead of `original`: a replacement, a copy, or the same tensor."""
@@ -159,6 +166,7 @@ def plan_copy(
     replace: Mapping[Node, Output],
     names: Mapping[Node, str] | None = None,
     reserved: Iterable[str] = (),
+    nodes: Iterable[Node] | None = None,
 ) -> NodeCopy:
     """Checks and plans a copy of the nodes of `other`. Weights are copied as spans when the graph is written.
 
@@ -169,13 +177,14 @@ def plan_copy(
             `graph` that replace them.
         names: required names of some copies. They are free, or will be when the plan is applied.
         reserved: names that the copies must not use.
+        nodes: the nodes to copy, by default all.
 
     Raises:
         EditError: a name in `other` is illegal, or an input does not exist.
         InputError: the function library of `other` is corrupt, or an input is not the name of a tensor.
     """
     forced = dict(names or {})
-    originals = [node for node in other.nodes() if node not in replace]
+    originals = [node for node in nodes or other.nodes() if node not in replace]
     for node in originals:
         if node not in forced:
             check_name(node.name)
@@ -388,17 +397,3 @@ def _temporary_name(node: Node) -> str:
     if node.op not in TEMPORARY:
         return ""
     return node.text_attr(VAR_NAME) or (node.name if node.op == "TemporaryVariable" else "")
-
-
-def respelt_attrs(
-    node: Node, frames: Mapping[str, str], shared: Mapping[str, str], temporary: Mapping[str, str] | None = None
-) -> dict[str, str]:
-    """Returns the attrs of a node that contain one of the names, with their new values."""
-    out = {
-        key: names[old]
-        for key, names in ((FRAME_NAME, frames), (SHARED_NAME, shared))
-        if names and node.has_attr(key) and (old := node.text_attr(key)) in names
-    }
-    if temporary and (name := _temporary_name(node)) in temporary:
-        out[VAR_NAME] = temporary[name]
-    return out

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from gdsurgeon.analysis.shapes.stated import describe, mismatch
 from gdsurgeon.analysis.traversal.order import find_cycle, spelt_cycle
@@ -13,7 +13,7 @@ from gdsurgeon.compare.intent import Intent, Rewired
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.naming import naming, of_tensors
 from gdsurgeon.errors import EditError, Remark, printable, quoted
-from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.graph import Graph, graph_of
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.select import compiled, matching_ends
@@ -64,32 +64,22 @@ def reroute(
                 text = f"the dtype of {quoted(name)} ({printable(op)}) is unknown, so it was not compared"
                 warnings.append(Remark(text, "unknown-dtype", tensor=name, op=op))
         check_can_replace(old, new)
-    slots: Slots = {}
-    skipped: list[Remark] = []
-    topology = topology_of(graph)
+
+    def allowed(node: Node, _: Output) -> bool:
+        return (wanted is None or wanted.search(node.name) is not None) and not (
+            unwanted is not None and unwanted.search(node.name)
+        )
+
     with matching_ends():
-        uses = {
-            old: [
-                use
-                for use in graph.uses(old)
-                if (wanted is None or wanted.search(use.node.name))
-                and (unwanted is None or not unwanted.search(use.node.name))
-            ]
-            for old, _ in directed
-        }
-    for old, new in directed:
-        above = topology.upstream([topology.id_of(new.node)], through_loops=False) if old != new else bytearray()
-        for use in uses[old] if old != new else ():
-            if above[topology.id_of(use.node)]:
-                name = use.node.name
-                text = f"{quoted(name)} still reads {quoted(old.name)}, because {quoted(new.name)} depends on this node"
-                skipped.append(Remark(text, "would-cycle", node=name, tensor=old.name, replacement=new.name))
-            else:
-                slots.setdefault(use.node, {})[use.slot] = new
+        slots, upstream = plan_reroute(directed, allowed)
+    skipped: list[Remark] = []
+    for node, old, new in upstream:
+        text = f"{quoted(node.name)} still reads {quoted(old.name)}, because {quoted(new.name)} depends on this node"
+        skipped.append(Remark(text, "would-cycle", node=node.name, tensor=old.name, replacement=new.name))
     if not slots:
         raise _nothing_changed(resolved, skipped, is_filtered=bool(only or exclude))
     if len(directed) > 1:
-        check_acyclic(topology, slots)
+        check_acyclic(topology_of(graph), slots)
     rewired = [
         Rewired(node.name, slot, node.inputs[slot].name, output.name)
         for node, changes in slots.items()
@@ -97,6 +87,33 @@ def reroute(
     ]
     graph.set_slots(slots)
     return EditResult(Intent(rewired=rewired), warnings=warnings, notes=sorted(set(skipped)))
+
+
+def plan_reroute(
+    pairs: Iterable[tuple[Output, Output]], allowed: Callable[[Node, Output], bool], *, keep_upstream: bool = True
+) -> tuple[Slots, list[tuple[Node, Output, Output]]]:
+    """Returns the new inputs of consumers, for pairs (old, new) of tensors of one graph.
+
+    If several pairs change one input slot, the first applies.
+
+    Args:
+        pairs: the tensors.
+        allowed: returns whether the consumer of a tensor may change.
+        keep_upstream: nodes that NEW depends on keep reading OLD; they are returned with OLD and NEW.
+    """
+    slots: Slots = {}
+    upstream: list[tuple[Node, Output, Output]] = []
+    for old, new in pairs:
+        graph = graph_of(old.node)
+        uses = [use for use in graph.uses(old) if allowed(use.node, old)] if old != new else []
+        if uses and keep_upstream and (new.node.inputs or new.node.controls):
+            topology = topology_of(graph)
+            above = topology.upstream([topology.id_of(new.node)], through_loops=False)
+            upstream += [(use.node, old, new) for use in uses if above[topology.id_of(use.node)]]
+            uses = [use for use in uses if not above[topology.id_of(use.node)]]
+        for use in uses:
+            slots.setdefault(use.node, {}).setdefault(use.slot, new)
+    return slots, upstream
 
 
 def check_can_replace(old: Output, new: Output) -> None:

@@ -11,7 +11,7 @@ from support.graphs import add, const, graph
 
 from gdsurgeon import graph_editor as ge
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph_editor.lists import concatenate_unique, flatten_tree, transform_tree
+from gdsurgeon.graph_editor.util import concatenate_unique, flatten_tree, transform_tree
 
 
 def three() -> Graph:

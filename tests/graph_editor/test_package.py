@@ -11,7 +11,7 @@ import pytest
 import gdsurgeon as gds
 from gdsurgeon import graph_editor as ge
 from gdsurgeon.errors import EditError
-from gdsurgeon.graph_editor.refusal import WrongType
+from gdsurgeon.graph_editor.util import WrongType
 
 NAMES = {
     "edit": "detach_control_inputs detach_control_outputs detach_inputs detach_outputs detach connect bypass",

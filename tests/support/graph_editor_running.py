@@ -7,7 +7,7 @@ from typing import Any
 
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
-from gdsurgeon.graph_editor.refusal import Refusal, WrongType
+from gdsurgeon.graph_editor.util import Refusal, WrongType
 from support import expecting, graphs
 from support.expecting import sound as sound
 
