@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from gdsurgeon import graph_editor as graph_editor
     from gdsurgeon import steps as steps
     from gdsurgeon.analysis.checks.check import check as check
-    from gdsurgeon.analysis.queries.constant_values import value_of as value_of
+    from gdsurgeon.analysis.queries.constants import value_of as value_of
     from gdsurgeon.analysis.queries.signature import signature as signature
     from gdsurgeon.analysis.shapes.inference import infer_shapes as infer_shapes
-    from gdsurgeon.analysis.traversal.boundary import boundary as boundary
+    from gdsurgeon.analysis.traversal.walks import boundary as boundary
     from gdsurgeon.checkpoint.open import open_checkpoint as open_checkpoint
     from gdsurgeon.compare.diff import diff as diff
     from gdsurgeon.container.load import load as load
@@ -241,13 +241,13 @@ COMMANDS = {
 
 _OTHERS = (
     "analysis.checks.check.check",
-    "analysis.queries.constant_values.value_of",
+    "analysis.queries.constants.value_of",
     "analysis.queries.signature.signature",
     "analysis.shapes.inference.infer_shapes",
     "edits.in_functions.in_functions",
     "edits.rewrite.matches",
     "graph.body.Body",
-    "analysis.traversal.boundary.boundary",
+    "analysis.traversal.walks.boundary",
     "edits.claims.EditResult",
     "edits.node_copies.copy_in",
     "edits.node_copies.copy_nodes",

@@ -92,7 +92,7 @@ class Answer:
     """
 
     def __init__(self, command: str, graph: Graph) -> None:
-        from gdsurgeon.analysis.queries.op_usage import op_counts
+        from gdsurgeon.analysis.queries.usage import op_counts
 
         self._command, self._model = command, graph.source_name
         self._size = graph.node_count, len(op_counts(graph))

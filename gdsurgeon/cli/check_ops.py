@@ -134,8 +134,8 @@ def _check_options(engine: str | None, options: dict[str, Any]) -> None:
 
 def _check_release(model: str, wanted: Wanted, name: str, *, as_json: bool) -> None:
     """Prints what the TensorFlow release NAME does not support. Raises EditError if there is something."""
-    from gdsurgeon.analysis.queries.op_usage import op_counts
-    from gdsurgeon.analysis.queries.unknown_to import told, unknown_to, unknown_version
+    from gdsurgeon.analysis.queries.compatibility import told, unknown_to, unknown_version
+    from gdsurgeon.analysis.queries.usage import op_counts
     from gdsurgeon.cli.hints import error_json
     from gdsurgeon.container.load import open_model
     from gdsurgeon.edits.compat import known_release

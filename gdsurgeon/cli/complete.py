@@ -69,7 +69,7 @@ def inputs_and_constants(context: click.Context, parameter: click.Parameter, inc
 def ops(context: click.Context, parameter: click.Parameter, incomplete: str) -> Completions:
     """Returns op types of MODEL."""
     graph = _model(context, parameter)
-    from gdsurgeon.analysis.queries.op_usage import op_counts
+    from gdsurgeon.analysis.queries.usage import op_counts
 
     return [] if graph is None else [op for op in sorted(op_counts(graph)) if op.startswith(incomplete)]
 

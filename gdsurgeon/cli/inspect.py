@@ -15,8 +15,7 @@ from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.errors import GdsurgeonError, UsageError
 
 if TYPE_CHECKING:
-    from gdsurgeon.analysis.queries.loading import Trouble
-    from gdsurgeon.analysis.queries.shipped import Contents
+    from gdsurgeon.analysis.queries.model_contents import Contents, LoadingProblem
     from gdsurgeon.container.container import Container
     from gdsurgeon.container.wanted import Wanted
     from gdsurgeon.view.inspection import Inspection
@@ -60,8 +59,7 @@ def command(
             facts={"option": "--top"},
         )
     from gdsurgeon.analysis.checks.check import broken, check
-    from gdsurgeon.analysis.queries.inferred_signature import inferred_signature
-    from gdsurgeon.analysis.queries.signature import signature
+    from gdsurgeon.analysis.queries.signature import inferred_signature, signature
     from gdsurgeon.view.inspection import Inspection
 
     graph, container = opened(model, function, wanted)
@@ -89,15 +87,15 @@ def command(
 def _ask(found: Inspection, *, with_ops: bool, with_sizes: bool, with_functions: bool, with_strings: bool) -> None:
     """Adds the requested parts to FOUND; only modules for these are imported."""
     if with_ops:
-        from gdsurgeon.analysis.queries.op_usage import op_usage
+        from gdsurgeon.analysis.queries.usage import op_usage
 
         found.op_usage = op_usage(found.graph)
     if with_sizes:
-        from gdsurgeon.analysis.queries.constant_sizes import constant_sizes
+        from gdsurgeon.analysis.queries.constants import constant_sizes
 
         found.sizes = constant_sizes(found.graph, found.most)
     if with_functions:
-        from gdsurgeon.analysis.queries.function_summary import function_summaries
+        from gdsurgeon.analysis.queries.usage import function_summaries
 
         found.functions = function_summaries(found.graph)
     if with_strings:
@@ -106,11 +104,10 @@ def _ask(found: Inspection, *, with_ops: bool, with_sizes: bool, with_functions:
         found.strings = baked_strings(found.graph)
 
 
-def _shipped(container: Container) -> tuple[Contents, list[tuple[Trouble, str]]]:
+def _shipped(container: Container) -> tuple[Contents, list[tuple[LoadingProblem, str]]]:
     """Returns the contents of CONTAINER other than the graph, and the problems for loaders with their fixes."""
-    from gdsurgeon.analysis.queries.loading import troubles
-    from gdsurgeon.analysis.queries.shipped import contents
+    from gdsurgeon.analysis.queries.model_contents import contents, loading_problems
 
     held = contents(container)
-    found = [(t, HINTS[t.advice].format_map(t.facts) if t.advice else "") for t in troubles(container, held)]
+    found = [(t, HINTS[t.advice].format_map(t.facts) if t.advice else "") for t in loading_problems(container, held)]
     return held, found

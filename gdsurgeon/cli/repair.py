@@ -65,7 +65,7 @@ class _Fault(NamedTuple):
 def _check(request: Request, *, as_json: bool) -> None:
     """Prints what is wrong, and ends the command with exit code 0 or 1. Raises EditError: repair cannot fix it."""
     from gdsurgeon.container.load import open_model
-    from gdsurgeon.graph.uniquely import uniquely_named
+    from gdsurgeon.graph.load import uniquely_named
 
     graph = uniquely_named(open_model(request.model, request.wanted).graph)
     answer = Answer("repair", graph)
@@ -85,9 +85,9 @@ def _check(request: Request, *, as_json: bool) -> None:
 
 def _faults(graph: Graph, *, custom_ops: bool) -> Iterator[_Fault]:
     from gdsurgeon.analysis.checks.check import refusals
-    from gdsurgeon.analysis.queries.ailments import ailments
+    from gdsurgeon.analysis.queries.compatibility import legacy_problems
 
-    found = list(ailments(graph))
+    found = list(legacy_problems(graph))
     yield from (_Fault(text, "", mendable=True) for text in graph.mended)
     yield from (_Fault(each.text, each.node, each.is_mendable) for each in found)
     nodes = {each.node for each in found}

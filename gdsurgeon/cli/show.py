@@ -140,7 +140,7 @@ def _answer(graph: Graph, shown: list[ShownNode], findings: Findings, *, as_json
 
 def _save(model: str, path: str, shown: list[Node], *, as_json: bool) -> None:
     """Writes the value of the only node in SHOWN to PATH, completely or not at all."""
-    from gdsurgeon.analysis.queries.constant_values import value_of
+    from gdsurgeon.analysis.queries.constants import value_of
     from gdsurgeon.operation.paths import check_replaces_nothing
     from gdsurgeon.wire.output import STANDARD_OUTPUT, OutputFile
 

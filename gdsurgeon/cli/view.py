@@ -70,7 +70,7 @@ def command(
       gdsurgeon view model.pb --depth 2 -o - --format md
     """
     from gdsurgeon.analysis.checks.check import broken, check
-    from gdsurgeon.analysis.queries.saver_scopes import saver_scopes
+    from gdsurgeon.analysis.queries.training import saver_scopes
     from gdsurgeon.view.content import content_of
     from gdsurgeon.view.outline import Outlines
     from gdsurgeon.view.visible import whole

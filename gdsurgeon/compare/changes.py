@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.attr_text import format_attr_bytes
-from gdsurgeon.analysis.shapes.stated import typed
+from gdsurgeon.analysis.shapes.arithmetic import typed
 from gdsurgeon.compare.forms import Form
 from gdsurgeon.compare.matching import FREE, Matching
 from gdsurgeon.graph.names import format_input

@@ -18,7 +18,7 @@ from gdsurgeon.graph.index import COLOCATION, Copied
 from gdsurgeon.graph.names import parse_input, plain_tensor
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.records import Record
-from gdsurgeon.ops.attr_names import COLOCATION_ATTR
+from gdsurgeon.ops.kinds import COLOCATION_ATTR
 from gdsurgeon.values import Data
 from gdsurgeon.wire.messages import decode_error
 from gdsurgeon.wire.node_record import other_fields

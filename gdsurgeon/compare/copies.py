@@ -10,10 +10,8 @@ from gdsurgeon.compare.plain_copies import plain_copies
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.attrs import attr_value, functions_in
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.node import Node
-from gdsurgeon.graph.placeholders import placeholder_shape
-from gdsurgeon.ops.attr_names import BY_NODE_NAME, COLOCATION_ATTR, FRAME_NAME, SHARED_NAME, VAR_NAME
-from gdsurgeon.ops.kinds import ENTER
+from gdsurgeon.graph.node import Node, placeholder_shape
+from gdsurgeon.ops.kinds import BY_NODE_NAME, COLOCATION_ATTR, ENTER, FRAME_NAME, SHARED_NAME, VAR_NAME
 from gdsurgeon.text import an, or_nothing
 from gdsurgeon.wire.protos import FunctionDef
 

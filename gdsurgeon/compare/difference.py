@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from gdsurgeon.analysis.queries.constant_values import value_of
+from gdsurgeon.analysis.queries.constants import value_of
 from gdsurgeon.compare.changes import SHAPE, Change, changes
 from gdsurgeon.compare.distance import Distance, distance, distance_of_few
 from gdsurgeon.compare.forms import Form

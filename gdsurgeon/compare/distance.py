@@ -7,10 +7,10 @@ from itertools import chain
 from math import copysign, inf, sqrt
 from typing import Any, NamedTuple
 
-from gdsurgeon.analysis.queries.constant_values import BLOCK, ConstantValues, Element
+from gdsurgeon.analysis.queries.constants import BLOCK, ConstantValues, Element
 from gdsurgeon.graph.constants import Constant
 from gdsurgeon.ops.dtypes import STRING
-from gdsurgeon.ops.numpy_dtypes import has_numpy, is_readable
+from gdsurgeon.ops.elements import has_numpy, is_readable
 
 SHOWN = 8
 """Elements up to which a value is shown, and no distance."""

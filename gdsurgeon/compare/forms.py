@@ -10,9 +10,8 @@ from typing import NamedTuple
 from gdsurgeon.graph.attrs import attr_value, functions_in, plain, shape_of
 from gdsurgeon.graph.constants import TENSOR, decode_tensor, read_tensor_header
 from gdsurgeon.graph.records import Record
-from gdsurgeon.ops.attr_names import ASIDE
 from gdsurgeon.ops.dtypes import BOOL, INT32, INT64, STRING
-from gdsurgeon.ops.kinds import is_variable
+from gdsurgeon.ops.kinds import ASIDE, is_variable
 from gdsurgeon.ops.op_defs import OpDef, op_def
 from gdsurgeon.wire.fields import LEN, Buffer, WireError, fields
 from gdsurgeon.wire.messages import decode_error

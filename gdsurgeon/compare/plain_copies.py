@@ -7,12 +7,11 @@ from itertools import compress, repeat
 from operator import eq
 
 from gdsurgeon.compare.intent import Copies
-from gdsurgeon.graph.columns import picked
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.index import picked
 from gdsurgeon.graph.names import CONTROL, parse_input
 from gdsurgeon.graph.records import Batch, batch_of
-from gdsurgeon.ops.attr_names import COLOCATION_ATTR
-from gdsurgeon.ops.kinds import ENTER, PLACEHOLDERS
+from gdsurgeon.ops.kinds import COLOCATION_ATTR, ENTER, PLACEHOLDERS
 
 
 def plain_copies(copies: Copies, after: Graph) -> set[str]:

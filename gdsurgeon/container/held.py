@@ -11,8 +11,7 @@ from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.serving import Served
-from gdsurgeon.ops.attr_names import COLOCATION_ATTR
-from gdsurgeon.ops.kinds import CALLS
+from gdsurgeon.ops.kinds import CALLS, COLOCATION_ATTR
 
 
 def held_nodes(meta: MetaGraph) -> Mapping[str, int]:

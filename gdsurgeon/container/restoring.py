@@ -14,8 +14,8 @@ from gdsurgeon.container.held import held_nodes, nodes_of
 from gdsurgeon.container.mentions import entry_of
 from gdsurgeon.container.meta_graph import MAIN_OP, MetaGraph
 from gdsurgeon.errors import InputError, printable, quoted
-from gdsurgeon.graph.closure import closure
 from gdsurgeon.graph.constants import Constant, constant, constant_in
+from gdsurgeon.graph.functions import closure
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import plain_tensor
 from gdsurgeon.graph.node import Node, Output

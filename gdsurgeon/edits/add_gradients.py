@@ -23,7 +23,7 @@ from gdsurgeon.gradients.tensor_sizes import Sizes, tensor_sizes
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import CONTROL, format_input, parse_input
 from gdsurgeon.graph.node import Node, Output
-from gdsurgeon.ops.attr_names import COLOCATION_ATTR
+from gdsurgeon.ops.kinds import COLOCATION_ATTR
 from gdsurgeon.runtime.differentiation.differentiator import Differentiator
 from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import MIB

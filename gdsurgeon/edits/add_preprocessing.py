@@ -14,7 +14,7 @@ from gdsurgeon.edits.replacing import remove_unread
 from gdsurgeon.errors import EditError, Remark, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Use
-from gdsurgeon.ops.attr_names import STATED_SHAPES
+from gdsurgeon.ops.kinds import STATED_SHAPES
 from gdsurgeon.specification.asked import edit
 
 SUFFIX = "_preprocessed"

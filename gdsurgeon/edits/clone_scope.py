@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Literal
 
-from gdsurgeon.analysis.queries.initialisers import initialisers
-from gdsurgeon.analysis.traversal.boundary import boundary
+from gdsurgeon.analysis.queries.training import initialisers
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
+from gdsurgeon.analysis.traversal.walks import boundary
 from gdsurgeon.arguments import Pairs, pairs_of, public
 from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs
 from gdsurgeon.edits.cloning import SaverUpdate, excluded_nodes, variables_outside

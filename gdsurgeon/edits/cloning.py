@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from gdsurgeon.analysis.queries.function_usage import functions_of
-from gdsurgeon.analysis.queries.initialisers import assignments
-from gdsurgeon.analysis.queries.training import first_values, needing, saver_behind, saver_nodes, slots
+from gdsurgeon.analysis.queries.training import assignments, first_values, needing, saver_behind, saver_nodes, slots
+from gdsurgeon.analysis.queries.usage import functions_of
 from gdsurgeon.analysis.traversal.topology import Topology
 from gdsurgeon.analysis.traversal.walks import forward_walk, members
 from gdsurgeon.checkpoint.bundle import decode_key, encode_key
@@ -28,13 +27,13 @@ from gdsurgeon.graph.names import UniqueNames, free_scope, parse_tensor
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.served import serving_of
 from gdsurgeon.graph.serving import Copied, Key, Saver, Serving
-from gdsurgeon.ops.attr_names import STATED_SHAPES
 from gdsurgeon.ops.dtypes import STRING, base_dtype
 from gdsurgeon.ops.kinds import (
     ASSIGNMENTS,
     PASSES_ON,
     RESOURCE_VARIABLES,
     SAVES,
+    STATED_SHAPES,
     TEMPORARY,
     VARIABLE_READS,
     VARIABLES,

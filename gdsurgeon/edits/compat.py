@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 
 from gdsurgeon.analysis.queries.called_shapes import called_shapes, given_shapes
-from gdsurgeon.analysis.queries.function_usage import used_functions
-from gdsurgeon.analysis.queries.unknown_to import Unknown, told, unknown_to
+from gdsurgeon.analysis.queries.compatibility import Unknown, told, unknown_to
+from gdsurgeon.analysis.queries.usage import used_functions
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.arguments import public
 from gdsurgeon.compare.intent import FunctionChanges, Intent

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gdsurgeon.analysis.shapes.stated import compatible
+from gdsurgeon.analysis.shapes.arithmetic import compatible
 from gdsurgeon.arguments import Pairs, pairs_of, public
 from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameGiven, equation
@@ -12,14 +12,11 @@ from gdsurgeon.edits.naming import naming, of_nodes, of_olds
 from gdsurgeon.edits.replacing import remove_unread, unrenamed_outputs
 from gdsurgeon.errors import EditError, Remark, printable, quoted
 from gdsurgeon.graph.attrs import Shape, format_shape, type_value
-from gdsurgeon.graph.constants import constant_header, raw_value, tensor_value
+from gdsurgeon.graph.constants import Literal, constant_header, parse_literal, raw_value, tensor_value
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.literals import Literal, parse_literal
-from gdsurgeon.graph.node import Node
-from gdsurgeon.graph.placeholders import placeholder_shape
-from gdsurgeon.ops.attr_names import STATED_SHAPES
+from gdsurgeon.graph.node import Node, placeholder_shape
 from gdsurgeon.ops.dtypes import BOOL, DTYPES, NUMBERS, STRING, dtype_name
-from gdsurgeon.ops.kinds import PLACEHOLDERS
+from gdsurgeon.ops.kinds import PLACEHOLDERS, STATED_SHAPES
 from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import an, shortened
 from gdsurgeon.wire.protos import AttrValue

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gdsurgeon.analysis.queries.function_usage import functions_of, used_functions
+from gdsurgeon.analysis.queries.usage import functions_of, used_functions
 from gdsurgeon.analysis.shapes.inference import infer_shapes
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.errors import EditError, Remark, printable, quoted
@@ -21,9 +21,8 @@ from gdsurgeon.graph.names import UniqueNames
 from gdsurgeon.graph.node import Node, Output, check_typed
 from gdsurgeon.graph.serving import Served
 from gdsurgeon.graph.writing import node_def
-from gdsurgeon.ops.attr_names import COLOCATION_ATTR, SHARED_NAME, STATED_SHAPES
 from gdsurgeon.ops.dtypes import REF, base_dtype
-from gdsurgeon.ops.kinds import CONTROL_FLOW, OF_A_STEP, PLACEHOLDERS
+from gdsurgeon.ops.kinds import COLOCATION_ATTR, CONTROL_FLOW, OF_A_STEP, PLACEHOLDERS, SHARED_NAME, STATED_SHAPES
 from gdsurgeon.ops.op_defs import op_def
 from gdsurgeon.wire.protos import AttrValue, FunctionDef, GradientDef
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from gdsurgeon.analysis.queries.function_usage import functions_of
+from gdsurgeon.analysis.queries.usage import functions_of
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.attrs import shape_value, type_value
 from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.constants import tensor_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
-from gdsurgeon.ops.attr_names import STATED_SHAPES
 from gdsurgeon.ops.dtypes import BOOL, INT32, RESOURCE
-from gdsurgeon.ops.kinds import CALLS, CASES, IFS, WHILES
+from gdsurgeon.ops.kinds import CALLS, CASES, IFS, STATED_SHAPES, WHILES
 
 
 class FrozenValue(NamedTuple):

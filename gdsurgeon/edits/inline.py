@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from gdsurgeon.analysis.checks.functions import recursions
-from gdsurgeon.analysis.queries.side_effects import only_computes
+from gdsurgeon.analysis.queries.effects import only_computes
 from gdsurgeon.analysis.traversal.control_flow import control_flow
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.arguments import public
@@ -18,12 +18,11 @@ from gdsurgeon.edits.replacing import drop_colocations, hand_on
 from gdsurgeon.errors import EditError, NothingToDo, printable, quoted
 from gdsurgeon.graph.attrs import string_value
 from gdsurgeon.graph.body import Body
-from gdsurgeon.graph.closure import closure
+from gdsurgeon.graph.functions import closure
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import UniqueNames
 from gdsurgeon.graph.node import Node, Output
-from gdsurgeon.ops.attr_names import FRAME_NAME, STATED_SHAPES
-from gdsurgeon.ops.kinds import CALLS
+from gdsurgeon.ops.kinds import CALLS, FRAME_NAME, STATED_SHAPES
 from gdsurgeon.select import Nodes, nodes_of
 from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import nearest, suggestion

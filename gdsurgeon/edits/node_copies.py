@@ -22,10 +22,20 @@ from gdsurgeon.errors import EditError, Remark, printable, quoted
 from gdsurgeon.graph.attrs import shape_value, string_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import UniqueNames, check_name
-from gdsurgeon.graph.node import Node, Output, check_reads
-from gdsurgeon.graph.placeholders import SCALAR_MEANS_UNKNOWN_BEFORE, placeholder_shape
-from gdsurgeon.ops.attr_names import BY_NODE_NAME, COLOCATION_ATTR, FRAME_NAME, SHARED_NAME, VAR_NAME
-from gdsurgeon.ops.kinds import ENTER, LOOP_COND, MERGE, NEXT_ITERATION, TABLE_INITIALIZERS, TEMPORARY
+from gdsurgeon.graph.node import SCALAR_MEANS_UNKNOWN_BEFORE, Node, Output, check_reads, placeholder_shape
+from gdsurgeon.ops.kinds import (
+    BY_NODE_NAME,
+    COLOCATION_ATTR,
+    ENTER,
+    FRAME_NAME,
+    LOOP_COND,
+    MERGE,
+    NEXT_ITERATION,
+    SHARED_NAME,
+    TABLE_INITIALIZERS,
+    TEMPORARY,
+    VAR_NAME,
+)
 from gdsurgeon.select import own_nodes
 from gdsurgeon.values import Data
 

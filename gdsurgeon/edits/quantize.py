@@ -9,10 +9,10 @@ from collections.abc import Container, Iterator, Sequence
 from math import inf, isfinite, prod, sqrt
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gdsurgeon.analysis.queries.constant_values import BLOCK, ConstantValues, values_of
-from gdsurgeon.analysis.queries.function_usage import functions_of
-from gdsurgeon.analysis.queries.ranked import chosen_from, reordered
+from gdsurgeon.analysis.queries.constants import BLOCK, ConstantValues, values_of
+from gdsurgeon.analysis.queries.discrete_choices import chosen_from, reordered
 from gdsurgeon.analysis.queries.shape_sources import shape_sources, shape_sources_of
+from gdsurgeon.analysis.queries.usage import functions_of
 from gdsurgeon.analysis.traversal.walks import depending_on
 from gdsurgeon.arguments import public
 from gdsurgeon.compare.intent import FunctionChanges, Intent
@@ -25,8 +25,8 @@ from gdsurgeon.graph.constants import constant_header, raw_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Use
 from gdsurgeon.ops.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT8, DType
+from gdsurgeon.ops.elements import numpy_dtype, require_numpy
 from gdsurgeon.ops.kinds import ASSIGNMENTS, ENTER, IDENTITY, PRODUCTS
-from gdsurgeon.ops.numpy_dtypes import numpy_dtype, require_numpy
 from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import Entry, counted, size
 from gdsurgeon.wire.write import Chunk, ChunkSource

@@ -6,10 +6,10 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import cached_property
 
 from gdsurgeon.analysis.queries.signature import output_nodes
-from gdsurgeon.analysis.shapes.stated import describe, mismatch
-from gdsurgeon.analysis.traversal.boundary import boundary
+from gdsurgeon.analysis.shapes.arithmetic import describe, mismatch
 from gdsurgeon.analysis.traversal.control_flow import control_flow, while_frames
 from gdsurgeon.analysis.traversal.topology import topology_of
+from gdsurgeon.analysis.traversal.walks import boundary
 from gdsurgeon.arguments import public
 from gdsurgeon.compare.intent import Intent, Rewired
 from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs, SameTensors, equation

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from gdsurgeon.analysis.checks.check import refusals
-from gdsurgeon.analysis.queries.ailments import Ailment, ailments
+from gdsurgeon.analysis.queries.compatibility import LegacyProblem, legacy_problems
 from gdsurgeon.arguments import public
 from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameOutputs
@@ -35,7 +35,7 @@ def repair(graph: Graph, *, custom_ops: bool = False) -> EditResult:
     colocations with nodes that are not there go. What cannot be mended is told.
 
     Args:
-        graph: changed in place; see `gdsurgeon.graph.uniquely` for names that several nodes have.
+        graph: changed in place; see `gdsurgeon.graph.load.uniquely_named` for names that several nodes have.
         custom_ops: whether ops that TensorFlow does not know may come from a library; else they are faults.
 
     Raises:
@@ -43,7 +43,7 @@ def repair(graph: Graph, *, custom_ops: bool = False) -> EditResult:
             graph is as it was.
         NothingToDo: nothing is wrong that is known here.
     """
-    found = ailments(graph)
+    found = legacy_problems(graph)
     _mend(trial := _copy(graph), found)
     faults = refusals(_copy(trial), custom_ops=custom_ops)
     left = [each.text for each in found if not each.is_mendable]
@@ -87,14 +87,14 @@ def _copy(graph: Graph) -> Graph:
     return Graph(ChunkSource(graph.chunks(), graph.source_name))
 
 
-def _told(found: Sequence[Ailment], kind: str, count: int) -> str:
+def _told(found: Sequence[LegacyProblem], kind: str, count: int) -> str:
     if kind == "colocation":
         return counted(count, "colocation") + " with missing nodes"
     ops = Counter(each.becomes for each in found if each.kind == kind and each.is_mendable)
     return f"{counted(count, 'node')} that needed a variable: now {', '.join(f'{op} x {n}' for op, n in ops.items())}"
 
 
-def _no_longer_changed(graph: Graph, found: Sequence[Ailment]) -> list[str]:
+def _no_longer_changed(graph: Graph, found: Sequence[LegacyProblem]) -> list[str]:
     """What assignments changed that others read, too: a value is not changed."""
     out: list[str] = []
     for each in found:
@@ -108,7 +108,7 @@ def _no_longer_changed(graph: Graph, found: Sequence[Ailment]) -> list[str]:
     return out if len(out) <= SHOWN else [*out[:SHOWN], f"the same holds for {len(out) - SHOWN} more"]
 
 
-def _mend(graph: Graph, found: Sequence[Ailment]) -> None:
+def _mend(graph: Graph, found: Sequence[LegacyProblem]) -> None:
     for each in found:
         node = graph[each.node]
         if each.kind == "colocation":

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 
 from gdsurgeon.analysis.queries.signature import output_nodes
+from gdsurgeon.analysis.shapes.arithmetic import stated_shape
 from gdsurgeon.analysis.shapes.inference import infer_shapes
-from gdsurgeon.analysis.shapes.stated import stated_shape
 from gdsurgeon.analysis.traversal.control_flow import while_frames
 from gdsurgeon.analysis.traversal.topology import Topology
 from gdsurgeon.compare.intent import Altered, Intent, Rewired
 from gdsurgeon.errors import EditError, quoted
 from gdsurgeon.graph.attrs import Shape, shape_value, type_value, types_value
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.node import Node, Output, Use
-from gdsurgeon.graph.placeholders import SCALAR_MEANS_UNKNOWN_BEFORE
+from gdsurgeon.graph.node import SCALAR_MEANS_UNKNOWN_BEFORE, Node, Output, Use
 from gdsurgeon.ops.dtypes import base_dtype
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 

@@ -26,9 +26,8 @@ from gdsurgeon.errors import (
 from gdsurgeon.graph.attrs import Plain, functions_in, kind_of, plain, said_by_inputs
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, same_dtype
-from gdsurgeon.ops.attr_names import COLOCATION_ATTR, STATED_SHAPES
 from gdsurgeon.ops.dtypes import base_dtype, dtype_name
-from gdsurgeon.ops.kinds import CONTROL_FLOW
+from gdsurgeon.ops.kinds import COLOCATION_ATTR, CONTROL_FLOW, STATED_SHAPES
 from gdsurgeon.ops.op_defs import AttrDef, OpDef, arg_dtypes, op_names
 from gdsurgeon.select import Nodes, Selection, nodes_of
 from gdsurgeon.specification.asked import edit

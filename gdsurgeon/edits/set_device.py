@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
-from gdsurgeon.analysis.queries.devices import Device, format_device, has_parts, parse_device, placed_nodes
+from gdsurgeon.analysis.queries.attr_text import Device, format_device, has_parts, parse_device, placed_nodes
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.arguments import Pairs, pairs_of, public
 from gdsurgeon.compare.intent import FunctionChanges, Intent

@@ -20,11 +20,9 @@ from gdsurgeon.errors import EditError, NothingToDo, Remark, printable, quoted
 from gdsurgeon.graph.attrs import Shape, format_shape, shape_value, type_value
 from gdsurgeon.graph.constants import raw_value
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.node import Node, Output
-from gdsurgeon.graph.placeholders import SCALAR_MEANS_UNKNOWN_BEFORE, placeholder_shape
-from gdsurgeon.ops.attr_names import STATED_SHAPES
+from gdsurgeon.graph.node import SCALAR_MEANS_UNKNOWN_BEFORE, Node, Output, placeholder_shape
 from gdsurgeon.ops.dtypes import INT32, INT64
-from gdsurgeon.ops.kinds import ENTER, PLACEHOLDERS, UNSET_PLACEHOLDERS
+from gdsurgeon.ops.kinds import ENTER, PLACEHOLDERS, STATED_SHAPES, UNSET_PLACEHOLDERS
 from gdsurgeon.ops.op_defs import op_def
 from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import an, counted, first_lines, named, nearest, suggestion

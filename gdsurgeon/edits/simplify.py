@@ -46,8 +46,8 @@ from gdsurgeon.errors import Json, Line, NothingToDo, NotValidatedError, Remark,
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.ops.elements import require_numpy
 from gdsurgeon.ops.kinds import PLACEHOLDERS
-from gdsurgeon.ops.numpy_dtypes import require_numpy
 from gdsurgeon.specification.asked import Asked, edit
 from gdsurgeon.text import Entry, counted, named, nearest, suggestion
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from gdsurgeon.analysis.queries.constant_values import values_of
+from gdsurgeon.analysis.queries.constants import values_of
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.checkpoint.bundle import index_path, shard_path
 from gdsurgeon.checkpoint.write import Item, build_bundle

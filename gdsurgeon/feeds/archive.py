@@ -11,7 +11,7 @@ from itertools import accumulate
 
 from gdsurgeon.errors import OutputError, UsageError, printable, quoted, reason
 from gdsurgeon.ops.dtypes import DTYPES, NUMBERS, STRING
-from gdsurgeon.ops.numpy_dtypes import numpy_dtype, require_numpy
+from gdsurgeon.ops.elements import numpy_dtype, require_numpy
 from gdsurgeon.resources import MEMORY, memory_budget
 from gdsurgeon.runtime.tensor import Array, Tensor, from_numpy
 from gdsurgeon.text import size

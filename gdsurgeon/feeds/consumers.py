@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Hashable, Iterator, Mapping
 from typing import NamedTuple, TypeVar
 
-from gdsurgeon.analysis.shapes.stated import stated_shape
+from gdsurgeon.analysis.shapes.arithmetic import stated_shape
 from gdsurgeon.errors import EditError
 from gdsurgeon.graph.attrs import Shape, functions_in, shape_of
 from gdsurgeon.graph.body import Body

@@ -11,11 +11,11 @@ from gdsurgeon.feeds.archive import Archive, first_line, of_dtype, split_key
 from gdsurgeon.feeds.numbers import packed
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.attrs import Shape
+from gdsurgeon.graph.constants import parse_literal
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.literals import parse_literal
 from gdsurgeon.graph.served import node_of, serving_of, tensor_meant
 from gdsurgeon.ops import dtypes
-from gdsurgeon.ops.numpy_dtypes import require_numpy
+from gdsurgeon.ops.elements import require_numpy
 from gdsurgeon.runtime.tensor import Tensor
 from gdsurgeon.text import near_miss
 
@@ -124,7 +124,7 @@ def _as_dtype(value: object, dtype: int) -> object:
     """
     import numpy as np
 
-    from gdsurgeon.ops.numpy_dtypes import numpy_dtype
+    from gdsurgeon.ops.elements import numpy_dtype
 
     array = np.asarray(value)
     if array.dtype.kind not in "iuf" or dtypes.DTYPES[dtype].kind not in tuple("iuf"):

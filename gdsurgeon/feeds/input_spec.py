@@ -7,7 +7,7 @@ from math import prod
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from gdsurgeon.analysis.shapes.stated import compatible
+from gdsurgeon.analysis.shapes.arithmetic import compatible
 from gdsurgeon.errors import Line, NotValidatedError, UsageError, quoted
 from gdsurgeon.feeds.consumers import Consumer, following, through_identities
 from gdsurgeon.feeds.given import given_feeds
@@ -28,8 +28,7 @@ from gdsurgeon.graph.attrs import Shape, format_shape, shape_of
 from gdsurgeon.graph.body import argument_shape
 from gdsurgeon.graph.constants import Constant, constant
 from gdsurgeon.graph.graph import Graph, graph_of
-from gdsurgeon.graph.node import Node
-from gdsurgeon.graph.placeholders import placeholder_shape
+from gdsurgeon.graph.node import Node, placeholder_shape
 from gdsurgeon.ops import dtypes
 from gdsurgeon.ops.kinds import CALLS, PLACEHOLDERS, UNSET_PLACEHOLDERS
 from gdsurgeon.runtime.tensor import Tensor

@@ -12,7 +12,7 @@ from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
 
-from gdsurgeon.analysis.shapes.stated import compatible
+from gdsurgeon.analysis.shapes.arithmetic import compatible
 from gdsurgeon.errors import quoted
 from gdsurgeon.feeds.consumers import Consumer, following
 from gdsurgeon.graph.attrs import Shape
@@ -507,7 +507,7 @@ def packed(dtype: int, values: Sequence[Any]) -> bytes | list[bytes]:
         return struct.pack(f"<{len(values)}{CODES[dtype]}", *values)
     import numpy as np
 
-    from gdsurgeon.ops.numpy_dtypes import numpy_dtype
+    from gdsurgeon.ops.elements import numpy_dtype
 
     data: bytes = np.array(values).astype(numpy_dtype(dtype)).tobytes()
     return data

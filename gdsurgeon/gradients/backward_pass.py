@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from gdsurgeon.analysis.queries.outside import outside_of, reaching
+from gdsurgeon.analysis.queries.effects import external_effect_line, external_effects_of
 from gdsurgeon.analysis.traversal.control_flow import while_frames
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.errors import EditError, Line, NotValidatedError, Remark, printable, quoted
@@ -156,9 +156,11 @@ def _free_names(graph: Graph, wanted: GradientRequest, definition: GraphDef) -> 
 
 def _check_loadable(graph: Graph, known: GraphDef) -> None:
     names = {node.name for node in known.node}
-    for node, op in outside_of(graph).evaluated_at_load():
+    for node, op in external_effects_of(graph).evaluated_at_load():
         if node.name in names:
-            line = Line("TensorFlow may run nodes to compute the gradients: {reason}", reason=reaching(node, op))
+            line = Line(
+                "TensorFlow may run nodes to compute the gradients: {reason}", reason=external_effect_line(node, op)
+            )
             raise NotValidatedError(
                 line, code="reaches-outside", advice="allow-ops", facts={"node": node.name, "op": node.op}
             )

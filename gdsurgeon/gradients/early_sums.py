@@ -13,9 +13,9 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from gdsurgeon.gradients.checkpointing.step import TensorSize
-from gdsurgeon.graph.closure import closure
+from gdsurgeon.graph.functions import closure
 from gdsurgeon.graph.names import CONTROL, UniqueNames, parse_input
-from gdsurgeon.ops.buffers import SOURCES, may_have
+from gdsurgeon.ops.kinds import SOURCES, may_have
 from gdsurgeon.wire.protos import GraphDef, NodeDef
 
 AT_A_TIME = 8

@@ -7,8 +7,8 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
+from gdsurgeon.analysis.shapes.arithmetic import compatible
 from gdsurgeon.analysis.shapes.inference import infer_shapes
-from gdsurgeon.analysis.shapes.stated import compatible
 from gdsurgeon.errors import EditError, Json, Remark, UsageError, quoted
 from gdsurgeon.gradients.weights import Weights, counted_others, weights_of
 from gdsurgeon.graph.attrs import format_shape

@@ -9,11 +9,9 @@ from gdsurgeon.analysis.traversal.walks import members
 from gdsurgeon.graph.attrs import shape_value, type_value
 from gdsurgeon.graph.constants import constant_header
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.node import Node, Output
-from gdsurgeon.graph.placeholders import SCALAR_MEANS_UNKNOWN_BEFORE
+from gdsurgeon.graph.node import SCALAR_MEANS_UNKNOWN_BEFORE, Node, Output
 from gdsurgeon.graph.writing import node_def
-from gdsurgeon.ops.attr_names import COLOCATION_ATTR
-from gdsurgeon.ops.kinds import PLACEHOLDERS
+from gdsurgeon.ops.kinds import COLOCATION_ATTR, PLACEHOLDERS
 from gdsurgeon.wire.protos import GraphDef, NodeDef
 
 MOST_ELEMENTS = 1024

@@ -10,7 +10,7 @@ from gdsurgeon.gradients.checkpointing.step import TensorSize, tensor_size
 from gdsurgeon.gradients.skeleton import with_shapes
 from gdsurgeon.graph.attrs import functions_in
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.placeholders import placeholder_shape
+from gdsurgeon.graph.node import placeholder_shape
 from gdsurgeon.ops.dtypes import FLOATING, base_dtype
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.runtime.base import TensorSpec

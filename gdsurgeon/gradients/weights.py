@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import NamedTuple
 
-from gdsurgeon.analysis.queries.function_usage import calling_nodes
+from gdsurgeon.analysis.queries.usage import calling_nodes
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.graph.constants import constant_header
 from gdsurgeon.graph.graph import Graph

@@ -15,9 +15,8 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import UniqueNames, format_input, is_valid_name
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.writing import node_def
-from gdsurgeon.ops.attr_names import INPUT_SHAPES, STATED_SHAPES
 from gdsurgeon.ops.dtypes import base_dtype
-from gdsurgeon.ops.kinds import PLACEHOLDERS
+from gdsurgeon.ops.kinds import INPUT_SHAPES, PLACEHOLDERS, STATED_SHAPES
 from gdsurgeon.ops.op_defs import AttrReader, OpDef, arg_dtypes
 from gdsurgeon.text import nearest, suggestion
 from gdsurgeon.wire.protos import ArgDef, AttrValue, FunctionDef, GraphDef, NodeDef, TensorShapeProto

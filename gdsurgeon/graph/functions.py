@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from gdsurgeon.errors import InputError, Json, printable
 from gdsurgeon.graph.attrs import functions_in, is_too_deeply_nested
-from gdsurgeon.graph.closure import closure
 from gdsurgeon.graph.journal import Journal
 from gdsurgeon.graph.records import distinct
 from gdsurgeon.ops.op_defs import Arg, AttrDef, OpDef, op_def
@@ -18,6 +17,19 @@ from gdsurgeon.wire.protos import ArgDef, FunctionDef, FunctionDefLibrary, Gradi
 from gdsurgeon.wire.scan import LIBRARY
 from gdsurgeon.wire.source import Source
 from gdsurgeon.wire.write import Chunk, SourceSpan, size_of
+
+T = TypeVar("T", bound=Hashable)
+
+
+def closure(starts: Iterable[T], step: Callable[[T], Iterable[T]]) -> set[T]:
+    """STARTS, and all that STEP leads to from them, directly or not; never recurses itself."""
+    out = set(starts)
+    pending = list(out)
+    while pending:
+        new = set(step(pending.pop())) - out
+        out |= new
+        pending += new
+    return out
 
 
 class _Entry:

@@ -71,7 +71,7 @@ class Graph:
         self._borrowed = functions
         self.ends: dict[Node, None] = {}
         self.owner: Graph | None = None
-        self.mended: tuple[str, ...] = ()  # what `gdsurgeon.graph.uniquely` had to put right, a line each
+        self.mended: tuple[str, ...] = ()  # what `gdsurgeon.graph.load.uniquely_named` had to put right, a line each
         self._serving: Serving | None = None
         self._stands_alone = False
         self.became: Callable[[str], str] = lambda _: ""

@@ -1,12 +1,15 @@
-"""Loads a graph: finds out what the file is by its content, and says so where it is something else."""
+"""Loads graphs: detects the format of a file by its content, and makes node names unique."""
 
 from __future__ import annotations
 
 from gdsurgeon.arguments import public
-from gdsurgeon.errors import InputError, printable
+from gdsurgeon.errors import InputError, Remark, printable, quoted
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.names import UniqueNames
 from gdsurgeon.wire import sniff
+from gdsurgeon.wire.protos import GraphDef, NodeDef
 from gdsurgeon.wire.source import STANDARD_INPUT_NAME, BytesSource, Source, Window, open_source
+from gdsurgeon.wire.write import read_chunks
 
 LARGEST_TEXT = 2 << 30
 """Bytes of a text graph: protobuf's limit, and all of it is parsed at once."""
@@ -54,3 +57,54 @@ def _from_text(source: Source, head: bytes) -> Graph:
         raise InputError(line, code="wrong-format", facts={"file": source.name, "found": "text"})
     data = to_binary(source.read(0, source.size), source.name)
     return Graph(BytesSource(data, source.name), text=source, file_bytes=source.size)
+
+
+def uniquely_named(graph: Graph) -> Graph:
+    """Returns `graph` if all names are unique; else a graph with unique names, whose `mended` lists the changes.
+
+    Of equal nodes, byte for byte, the first is kept. Others get new names. A node with such an input reads the last
+    one before it, or the first of all if there is none before it, because files have nodes after their inputs.
+    TensorFlow refuses such a file, so its meaning is not defined.
+    """
+    names = graph.store.names
+    if len({*names}) == len(names) or graph.serving is not None:
+        return graph
+    proto = GraphDef()
+    proto.ParseFromString(read_chunks(graph.chunks()))
+    taken = {node.name for node in proto.node}
+    unique = UniqueNames(taken.__contains__)
+    latest: dict[str, str] = {}
+    first: dict[tuple[str, bytes], str] = {}
+    kept: list[NodeDef] = []
+    mended: list[Remark] = []
+    for node in proto.node:
+        _respell(node, latest)
+        name, body = node.name, node.SerializeToString(deterministic=True)
+        same = first.get((name, body))
+        if same is not None:
+            text = f"node {quoted(name)} occurs twice, with equal definitions: the second is removed"
+            mended.append(Remark(text, "duplicate-removed", node=name))
+            latest[name] = same
+            continue
+        if name in latest:
+            node.name = unique(name)
+            text = f"the second node {quoted(name)} ({printable(node.op)}) is renamed to {quoted(node.name)}"
+            mended.append(Remark(text, "renamed", node=name, op=node.op, name=node.name))
+        first[name, body] = latest[name] = node.name
+        kept.append(node)
+    nodes = [NodeDef.FromString(node.SerializeToString()) for node in kept]
+    del proto.node[:]
+    proto.node.extend(nodes)
+    source = BytesSource(proto.SerializeToString(deterministic=True), graph.source_name)
+    out = Graph(source, text=graph.text, file_bytes=graph.file_bytes)
+    out.mended = tuple(mended)
+    return out
+
+
+def _respell(node: NodeDef, latest: dict[str, str]) -> None:
+    """Has NODE read the last nodes of the names that it reads."""
+    for place, text in enumerate(node.input):
+        control, name = ("^", text[1:]) if text.startswith("^") else ("", text)
+        name, colon, port = name.partition(":")
+        if latest.get(name, name) != name:
+            node.input[place] = f"{control}{latest[name]}{colon}{port}"

@@ -8,15 +8,15 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple, NoReturn, Protocol, TypeVar
 
 from gdsurgeon.errors import EditError, GdsurgeonError, InputError, printable, quoted
-from gdsurgeon.graph.attrs import Plain, attr_value, plain
+from gdsurgeon.graph.attrs import Plain, Shape, attr_value, plain, shape_of
 from gdsurgeon.graph.functions import FunctionLibrary
 from gdsurgeon.graph.index import colocated_names
 from gdsurgeon.graph.journal import Journal
 from gdsurgeon.graph.names import CONTROL, format_input, parse_input
 from gdsurgeon.graph.records import Record
 from gdsurgeon.graph.store import Store
-from gdsurgeon.ops.attr_names import COLOCATION_ATTR
 from gdsurgeon.ops.dtypes import base_dtype
+from gdsurgeon.ops.kinds import COLOCATION_ATTR
 from gdsurgeon.ops.op_defs import OpDef, arg_count, arg_dtypes
 from gdsurgeon.text import counted
 from gdsurgeon.wire.messages import decode_error
@@ -555,3 +555,18 @@ class Use(NamedTuple):
 
     node: Node
     slot: int
+
+
+SCALAR_MEANS_UNKNOWN_BEFORE = 24
+"""A graph of a producer before this one writes an unknown shape as that of a scalar."""
+
+
+def placeholder_shape(node: Node) -> Shape:
+    """The shape that a placeholder takes."""
+    value = node.attr("shape")
+    if value is None or value.WhichOneof("value") != "shape":
+        return None
+    shape = shape_of(value.shape)
+    if shape == () and node.op == "Placeholder" and node.graph.store.producer < SCALAR_MEANS_UNKNOWN_BEFORE:
+        return None
+    return shape

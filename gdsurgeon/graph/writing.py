@@ -9,7 +9,7 @@ from gdsurgeon.graph.functions import FunctionLibrary
 from gdsurgeon.graph.index import COLOCATION, colocated_names
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.store import Store
-from gdsurgeon.ops.attr_names import COLOCATION_ATTR
+from gdsurgeon.ops.kinds import COLOCATION_ATTR
 from gdsurgeon.wire.fields import encode_len
 from gdsurgeon.wire.messages import decode_error
 from gdsurgeon.wire.node_record import Changes, Piece, encode_node, patched, record_tag

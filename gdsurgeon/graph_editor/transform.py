@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from gdsurgeon.analysis.shapes.stated import stated_shape
+from gdsurgeon.analysis.shapes.arithmetic import stated_shape
 from gdsurgeon.analysis.traversal.control_flow import while_frames
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.edits.node_copies import NodeCopy, plan_copy, plan_copy_nodes
 from gdsurgeon.edits.replacing import known_shapes
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.attrs import Shape
-from gdsurgeon.graph.closure import closure
+from gdsurgeon.graph.functions import closure
 from gdsurgeon.graph.graph import Graph, graph_of
 from gdsurgeon.graph.names import UniqueNames, free_scope
 from gdsurgeon.graph.node import Node, Output, check_typed, same_dtype
@@ -36,9 +36,8 @@ from gdsurgeon.graph_editor.util import (
     scope_finalize,
     transform_tree,
 )
-from gdsurgeon.ops.attr_names import COLOCATION_ATTR
 from gdsurgeon.ops.dtypes import base_dtype, dtype_name
-from gdsurgeon.ops.kinds import MERGE, NEXT_ITERATION
+from gdsurgeon.ops.kinds import COLOCATION_ATTR, MERGE, NEXT_ITERATION
 from gdsurgeon.wire.protos import NodeDef
 
 __all__ = [

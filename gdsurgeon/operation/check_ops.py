@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from gdsurgeon.analysis.queries.lacking_ops import LackingOp, OpsOfGraph, lacking_ops
+from gdsurgeon.analysis.queries.compatibility import LackingOp, OpsOfGraph, lacking_ops
 from gdsurgeon.arguments import StrPath, path_of, public
 from gdsurgeon.container.load import open_model, reads_of
 from gdsurgeon.container.wanted import ALL, Wanted

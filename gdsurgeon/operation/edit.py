@@ -26,7 +26,7 @@ from gdsurgeon.errors import (
 )
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.uniquely import uniquely_named
+from gdsurgeon.graph.load import uniquely_named
 from gdsurgeon.operation.paths import (
     back_up_all,
     backup_path,
@@ -526,8 +526,8 @@ def _seen(graph: Graph, *, always: bool = False) -> tuple[Signature | None, Coun
     """The signature and the counts, unless a big file would have to be indexed for them alone; else ALWAYS."""
     if not always and not graph.store.has_table:
         return None, Counts(graph.node_count, None)
-    from gdsurgeon.analysis.queries.op_usage import op_counts
     from gdsurgeon.analysis.queries.signature import signature
+    from gdsurgeon.analysis.queries.usage import op_counts
 
     return signature(graph), Counts(graph.node_count, op_counts(graph))
 

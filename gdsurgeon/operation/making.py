@@ -6,9 +6,8 @@ import os
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from gdsurgeon.analysis.shapes.call import merge
+from gdsurgeon.analysis.shapes.arithmetic import compatible, merge, stated_shape
 from gdsurgeon.analysis.shapes.inference import infer_shapes
-from gdsurgeon.analysis.shapes.stated import compatible, stated_shape
 from gdsurgeon.container.container import META_GRAPHS
 from gdsurgeon.container.meta_graph import GRAPH, MAIN_OP
 from gdsurgeon.graph.attrs import Shape, shape_value

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from gdsurgeon.analysis.queries.function_usage import used_functions
+from gdsurgeon.analysis.queries.usage import used_functions
 from gdsurgeon.container.container import Container
 from gdsurgeon.container.held import held_nodes
 from gdsurgeon.container.meta_graph import MetaGraph, Objects

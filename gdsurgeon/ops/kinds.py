@@ -1,15 +1,35 @@
-"""What kind an op is, by its name.
+"""The kinds of ops, by name, and names of attrs with the same meaning for every op.
 
-What TensorFlow says of an op is in its table, see `op_defs`. What it does not say stands here, once; what decides
-whether an op belongs to a kind stands with it. What ops do with memory is in `buffers`, and what they reach outside of
-the graph in `reach`.
+`op_defs` has the facts that TensorFlow's table states. This file has the other facts, each only once. `reach` has the
+ops that access files, networks or processes.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
 
 from gdsurgeon.ops.op_defs import op_def
+
+COLOCATION_ATTR = "_class"
+"""With which nodes a node has to be, as strings."""
+STATED_SHAPES = "_output_shapes"
+"""The shapes of outputs, as programs note those that they inferred; TensorFlow refuses a graph where they are wrong."""
+INPUT_SHAPES = "_input_shapes"
+"""The shapes of the arguments of a function, likewise; the handle of a variable is a scalar there."""
+ASIDE = frozenset((COLOCATION_ATTR, STATED_SHAPES))
+"""Attrs that are no part of what is computed: names of other nodes, and what an exporter knew of shapes."""
+
+FRAME_NAME = "frame_name"
+"""What a while loop is called by the nodes that enter it."""
+SHARED_NAME = "shared_name"
+"""By which name a table, a queue or a variable is held; those that have one name are one."""
+VAR_NAME = "var_name"
+"""The same of a temporary variable."""
+BY_NODE_NAME = "use_node_name_sharing"
+"""Whether the name of the node is taken where there is no SHARED_NAME."""
+
 
 # Inputs and constants.
 
@@ -212,3 +232,115 @@ MARK = "_checkpoint"
 """Attr of a node whose outputs the checkpoints ``collection`` keep."""
 RECOMPUTED = "_recomputed"
 """Attr of the nodes that wait until a segment is computed again."""
+
+
+SOURCES = PLACEHOLDERS | {"Const"} | (VARIABLES - TEMPORARY) | RESOURCE_VARIABLES
+"""Ops whose outputs are there before the run."""
+
+ALIASES = (PASSES_ON - {"DeepCopy"}) | RESHAPES | MERGE | {"Bitcast", "PlaceholderWithDefault"}
+"""Ops whose output 0 has the buffer of their input 0."""
+
+REUSES_INPUT = frozenset((
+    "Abs", "Add", "AddN", "AddV2", "BiasAdd", "Cast", "Ceil", "Cos", "Div", "DivNoNan", "Elu", "EluGrad", "Erf", "Exp",
+    "Expm1", "FloorDiv", "FloorMod", "Floor", "Inv", "InvGrad", "LeakyRelu", "LeakyReluGrad", "Log", "Log1p",
+    "LogSoftmax", "Maximum", "Minimum", "Mul", "MulNoNan", "Neg", "Pow", "RealDiv", "Reciprocal", "ReciprocalGrad",
+    "Relu", "Relu6", "Relu6Grad", "ReluGrad", "Round", "Rsqrt", "RsqrtGrad", "Selu", "SeluGrad", "Sigmoid",
+    "SigmoidGrad", "Sign", "Sin", "Softmax", "Softplus", "SoftplusGrad", "Softsign", "SoftsignGrad", "Sqrt",
+    "SqrtGrad", "Square", "SquaredDifference", "Sub", "Tanh", "TanhGrad", "Xdivy", "Xlogy", "ZerosLike", "OnesLike",
+))  # fmt: skip
+"""Ops whose kernels reuse the buffer of an input that has the size of their output and no other reader."""
+
+HEAVY = (CONVOLUTIONS | PRODUCTS) - frozenset(
+    "Conv2DBackpropFilter Conv3DBackpropFilterV2 DepthwiseConv2dNativeBackpropFilter".split()
+)
+"""Ops that cost more than what is behind them, so that their outputs are worth keeping.
+
+The gradient of a convolution's input is one of them: as a transposed convolution it stands in forward passes.
+"""
+
+_HANDED_ON = frozenset((
+    "All", "Any", "BroadcastTo", "Cast", "Conj", "ConjugateTranspose", "Max", "Mean", "Min", "MirrorPad", "Pad",
+    "PadV2", "Prod", "Real", "Reverse", "ReverseV2", "Select", "SelectV2", "Sum", "Tile", "Transpose",
+))  # fmt: skip
+"""Ops that may hand an input on, which then has as many bytes as their output: where there is nothing to do, as in a
+cast to the same type or a sum over no axes."""
+
+_OWN_BUFFERS = (
+    (REUSES_INPUT - _HANDED_ON)
+    | (CONVOLUTIONS | PRODUCTS) - {"Einsum"}
+    | frozenset((
+        "ArgMax", "ArgMin", "AvgPool", "AvgPoolGrad", "BiasAddGrad", "ConcatV2", "Equal", "Fill", "FusedBatchNorm",
+        "FusedBatchNormGrad", "FusedBatchNormGradV2", "FusedBatchNormGradV3", "FusedBatchNormV2", "FusedBatchNormV3",
+        "GatherNd", "GatherV2", "Greater", "GreaterEqual", "L2Loss", "Less", "LessEqual", "MaxPool", "MaxPoolGrad",
+        "NotEqual", "OneHot", "ResizeBilinear", "ResizeBilinearGrad", "Shape", "Size",
+        "SoftmaxCrossEntropyWithLogits", "SparseSoftmaxCrossEntropyWithLogits", "StridedSliceGrad", "TopKV2",
+        "UnsortedSegmentSum",
+    ))
+)  # fmt: skip
+"""Ops whose outputs have their own buffers, or buffers that nothing else reads any more."""
+
+
+def may_have(op: str, given: int, made: Iterable[int]) -> bool:
+    """Whether one of the outputs of a node may have the buffer of an input.
+
+    An unknown op may pass one on: some kernels return a view of an input, such as a slice along the first dimension.
+
+    Args:
+        op: the node's.
+        given: bytes of the input; 0 where they are not known.
+        made: bytes of the outputs.
+    """
+    if op in _OWN_BUFFERS or op in SOURCES:
+        return False
+    return op not in _HANDED_ON or not given or any(nbytes in (0, given) for nbytes in made)
+
+
+class Undefined(NamedTuple):
+    """Outputs of an op that no kernel has to write.
+
+    Attributes:
+        always: their indices.
+        unless: further indices, undefined unless the boolean attr `attr` is true.
+        attr: the name of that attr, or ''.
+    """
+
+    always: frozenset[int] = frozenset()
+    unless: frozenset[int] = frozenset()
+    attr: str = ""
+
+
+# The reserve spaces carry statistics from training to its gradient; inference does not need them.
+_BATCH_NORM = Undefined(unless=frozenset((3, 4)), attr="is_training")
+_BATCH_NORM_V3 = _BATCH_NORM._replace(always=frozenset((5,)))  # only cuDNN writes it
+_THREE_AND_FOUR = Undefined(frozenset((3, 4)))
+
+UNDEFINED: Mapping[str, Undefined] = {
+    "FusedBatchNorm": _BATCH_NORM,
+    "FusedBatchNormV2": _BATCH_NORM,
+    "FusedBatchNormV3": _BATCH_NORM_V3,
+    "_FusedBatchNormEx": _BATCH_NORM_V3,
+    # Placeholders for the gradients of mean and variance: a scalar or an empty tensor, as the kernel likes.
+    "FusedBatchNormGrad": _THREE_AND_FOUR,
+    "FusedBatchNormGradV2": _THREE_AND_FOUR,
+    "FusedBatchNormGradV3": _THREE_AND_FOUR,
+    # Opaque bytes that cuDNN keeps for the gradient, dropout masks among them.
+    "CudnnRNN": Undefined(frozenset((3,))),
+    "CudnnRNNV2": _THREE_AND_FOUR,
+    "CudnnRNNV3": _THREE_AND_FOUR,
+    "Empty": Undefined(unless=frozenset((0,)), attr="init"),
+    "_ParallelConcatStart": Undefined(frozenset((0,))),
+}
+"""By op. An op with some undefined elements (DynamicStitch without an index for each row) is not among these."""
+
+
+def undefined_outputs(op: str, setting: Callable[[str], object]) -> frozenset[int]:
+    """The indices of the outputs of a node whose content is undefined.
+
+    Args:
+        op: the op of the node.
+        setting: returns the plain value of one of its attrs, or the default (`Node.setting`).
+    """
+    found = UNDEFINED.get(op)
+    if found is None:
+        return frozenset()
+    return found.always if not found.attr or setting(found.attr) else found.always | found.unless

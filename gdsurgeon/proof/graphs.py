@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from gdsurgeon.analysis.queries.op_usage import op_usage
-from gdsurgeon.analysis.queries.side_effects import DETERMINISTIC
+from gdsurgeon.analysis.queries.effects import DETERMINISTIC
+from gdsurgeon.analysis.queries.usage import op_usage
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.edits.functions import NO_OPTIMIZER_OF_ITS_OWN
 from gdsurgeon.edits.reroute import check_acyclic

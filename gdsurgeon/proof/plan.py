@@ -6,9 +6,14 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from gdsurgeon.analysis.queries.chance import drawing_nodes
-from gdsurgeon.analysis.queries.outside import only_reads, outside_of, reaching
-from gdsurgeon.analysis.queries.side_effects import is_seeded, ops_in_functions
+from gdsurgeon.analysis.queries.effects import (
+    external_effect_line,
+    external_effects_of,
+    is_seeded,
+    only_reads,
+    ops_in_functions,
+    random_nodes,
+)
 from gdsurgeon.analysis.queries.signature import input_nodes, output_nodes
 from gdsurgeon.analysis.traversal.control_flow import ControlFlow, control_flow_of
 from gdsurgeon.analysis.traversal.topology import topology_of
@@ -27,6 +32,7 @@ from gdsurgeon.ops.kinds import (
     RESOURCE_VARIABLES,
     TABLE_INITIALIZERS,
     TENSOR_ARRAY_READERS,
+    UNDEFINED,
     UNSET_PLACEHOLDERS,
     VARIABLES,
     changes_variable,
@@ -35,9 +41,9 @@ from gdsurgeon.ops.kinds import (
     is_step,
     is_table,
     keeps_state,
+    undefined_outputs,
 )
 from gdsurgeon.ops.reach import UNKNOWN, reach_of
-from gdsurgeon.ops.undefined import UNDEFINED, undefined_outputs
 from gdsurgeon.proof.settings import Settings
 
 
@@ -146,7 +152,7 @@ class FetchPlan:
 
 def why_not_loaded(graph: Graph) -> Obstacle | None:
     """Returns why a graph must not even be loaded: TensorFlow may run a node then that accesses outside resources."""
-    found = next(outside_of(graph).evaluated_at_load(), None)
+    found = next(external_effects_of(graph).evaluated_at_load(), None)
     return None if found is None else _reaches(*found)
 
 
@@ -154,7 +160,7 @@ def _reaches(node: Node, op: str) -> Obstacle:
     """Returns the obstacle that `node` accesses outside resources by `op`."""
     if reach_of(op).kind == UNKNOWN:
         return Obstacle(f"{_called(node)} runs an unknown op ({printable(op)})", "custom-ops", op)
-    return Obstacle(reaching(node, op), "allow-ops", op)
+    return Obstacle(external_effect_line(node, op), "allow-ops", op)
 
 
 def _called(node: Node) -> str:
@@ -204,7 +210,7 @@ class Planner:
         self.graph = graph
         self.top = topology_of(graph)
         self.flow: ControlFlow = control_flow_of(graph)
-        self.outside = outside_of(graph, trusts_unknown=custom_ops)
+        self.outside = external_effects_of(graph, trusts_unknown=custom_ops)
         self.allow_ops = allow_ops
         self.custom_ops = custom_ops
         self.obstacles: dict[int, Obstacle] = {}
@@ -212,7 +218,7 @@ class Planner:
         self.repeatable: set[int] = set()  # those of them that give equal sessions the same
         self.kept: list[int] = []  # what a run may change for the next one
         self.writers: list[int] = []  # those of them that change variables, which others may read in the same run
-        self._drawing = frozenset(drawing_nodes(graph))
+        self._drawing = frozenset(random_nodes(graph))
         serving = serving_of(graph)
         runs = [] if serving is None else [graph[name] for run in serving.runs for name in run.targets]
         self._loading = self.top.upstream([self.top.id_of(node) for node in runs]) if runs else b""

@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import NamedTuple
 
-from gdsurgeon.analysis.shapes.stated import compatible, stated_shape
+from gdsurgeon.analysis.shapes.arithmetic import compatible, stated_shape
 from gdsurgeon.container.load import open_model
 from gdsurgeon.container.wanted import Wanted
 from gdsurgeon.errors import GdsurgeonError, NotValidatedError, ValidationError, printable, quoted

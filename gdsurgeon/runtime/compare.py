@@ -8,7 +8,7 @@ from math import isnan, prod
 from struct import unpack_from
 
 from gdsurgeon.ops.dtypes import DTYPES, STRING, dtype_name
-from gdsurgeon.ops.numpy_dtypes import numpy_dtype
+from gdsurgeon.ops.elements import numpy_dtype
 from gdsurgeon.runtime.tensor import Array, Tensor
 
 _BLOCK = 1 << 20

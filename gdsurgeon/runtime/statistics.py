@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from gdsurgeon.ops.dtypes import DTYPES
-from gdsurgeon.ops.numpy_dtypes import numpy_dtype
+from gdsurgeon.ops.elements import numpy_dtype
 from gdsurgeon.runtime.tensor import Tensor
 
 _BLOCK = 1 << 20  # elements looked at in one go: their copies must not need as much as the tensor

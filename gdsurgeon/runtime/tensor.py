@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from gdsurgeon.ops.dtypes import DTYPES, NUMBERS, STRING, dtype_name
-from gdsurgeon.ops.numpy_dtypes import numpy_dtype
+from gdsurgeon.ops.elements import numpy_dtype
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

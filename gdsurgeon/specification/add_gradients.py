@@ -8,8 +8,8 @@ from gdsurgeon.compare.audit import audit
 from gdsurgeon.compare.comparison import Comparison
 from gdsurgeon.compare.intent import Intent
 from gdsurgeon.errors import quoted
-from gdsurgeon.graph.closure import closure
 from gdsurgeon.graph.constants import constant_header
+from gdsurgeon.graph.functions import closure
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import is_numbered, parse_tensor
 from gdsurgeon.graph.node import Node

@@ -16,8 +16,8 @@ from gdsurgeon.container.surroundings import Surroundings, Tensor
 from gdsurgeon.container.surroundings import Value as Held
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.attrs import types_value
-from gdsurgeon.graph.closure import closure
 from gdsurgeon.graph.constants import constant, tensor_value
+from gdsurgeon.graph.functions import closure
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.names import UniqueNames, format_input, free_scope, is_numbered, parse_tensor

@@ -10,8 +10,7 @@ from gdsurgeon.graph.constants import Constant, constant
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.records import Record
-from gdsurgeon.ops.attr_names import ASIDE
-from gdsurgeon.ops.kinds import CONTROL_FLOW, IN_PLACE, MERGE, NEXT_ITERATION, PASSES_ON, hides_state
+from gdsurgeon.ops.kinds import ASIDE, CONTROL_FLOW, IN_PLACE, MERGE, NEXT_ITERATION, PASSES_ON, hides_state
 from gdsurgeon.ops.op_defs import OpDef, op_def
 from gdsurgeon.specification.overwriting import overwriting
 from gdsurgeon.specification.sharing import named_by_node

@@ -10,11 +10,11 @@ from gdsurgeon.compare.comparison import Comparison
 from gdsurgeon.compare.intent import FunctionChanges, Intent, Rewired, made
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.attrs import type_value
-from gdsurgeon.graph.closure import closure
+from gdsurgeon.graph.functions import closure
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.names import parse_tensor
-from gdsurgeon.graph.placeholders import placeholder_shape
+from gdsurgeon.graph.node import placeholder_shape
 from gdsurgeon.graph.serving import META_GRAPH
 from gdsurgeon.ops.dtypes import base_dtype
 from gdsurgeon.ops.kinds import PLACEHOLDERS, is_variable

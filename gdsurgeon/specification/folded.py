@@ -12,8 +12,8 @@ from typing import NamedTuple
 from gdsurgeon.compare.comparison import Comparison, is_same_attr
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.node import Node, Output
-from gdsurgeon.ops.attr_names import ASIDE
 from gdsurgeon.ops.dtypes import FLOAT32, FLOAT64
+from gdsurgeon.ops.kinds import ASIDE
 from gdsurgeon.specification.elements import Array, elements
 
 FILTERED = {"Conv2D": 0, "Conv2DBackpropInput": 2, "Conv3D": 0, "DepthwiseConv2dNative": 0, "MatMul": 0}

@@ -8,7 +8,7 @@ from gdsurgeon.compare.audit import audit
 from gdsurgeon.compare.comparison import Comparison
 from gdsurgeon.compare.intent import Altered, made
 from gdsurgeon.errors import quoted
-from gdsurgeon.graph.closure import closure
+from gdsurgeon.graph.functions import closure
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.serving import Serving

@@ -10,7 +10,7 @@ from gdsurgeon.errors import EditError, quoted
 from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
-from gdsurgeon.ops.attr_names import COLOCATION_ATTR
+from gdsurgeon.ops.kinds import COLOCATION_ATTR
 
 
 class Inside(NamedTuple):

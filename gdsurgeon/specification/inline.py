@@ -8,11 +8,10 @@ from gdsurgeon.compare.audit import audit
 from gdsurgeon.compare.comparison import Comparison, is_same_attr
 from gdsurgeon.compare.intent import Altered, FunctionChanges, Intent, Rewired
 from gdsurgeon.errors import quoted
-from gdsurgeon.graph.closure import closure
+from gdsurgeon.graph.functions import closure
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
-from gdsurgeon.ops.attr_names import COLOCATION_ATTR
-from gdsurgeon.ops.kinds import CALLS, CONTROL_FLOW, PLACEHOLDERS
+from gdsurgeon.ops.kinds import CALLS, COLOCATION_ATTR, CONTROL_FLOW, PLACEHOLDERS
 from gdsurgeon.specification.inlined_calls import Inlined, InlinedCalls, function_of
 from gdsurgeon.specification.selected import Selecting, selected
 from gdsurgeon.specification.sharing import calling_nodes, named_by_node

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from gdsurgeon.graph.attrs import attr_value, functions_in
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.ops.buffers import may_have
-from gdsurgeon.ops.kinds import IN_PLACE
+from gdsurgeon.ops.kinds import IN_PLACE, may_have
 
 if TYPE_CHECKING:
     from gdsurgeon.specification.drafts import Draft

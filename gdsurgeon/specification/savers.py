@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from gdsurgeon.compare.intent import FunctionChanges, Intent, made
 from gdsurgeon.container.surroundings import Node, Place, Surroundings, Tensor, Value
 from gdsurgeon.graph.attrs import shape_value, type_value, types_value
-from gdsurgeon.graph.closure import closure
 from gdsurgeon.graph.constants import tensor_value
+from gdsurgeon.graph.functions import closure
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import free_scope, parse_tensor
 from gdsurgeon.graph.serving import Key, Serving

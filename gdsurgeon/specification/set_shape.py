@@ -9,12 +9,12 @@ from gdsurgeon.compare.comparison import Comparison
 from gdsurgeon.compare.intent import Altered, Intent, made
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.attrs import Shape, shape_of, shape_value, type_value
-from gdsurgeon.graph.closure import closure
 from gdsurgeon.graph.constants import constant
+from gdsurgeon.graph.functions import closure
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.node import Node
-from gdsurgeon.ops.attr_names import STATED_SHAPES
 from gdsurgeon.ops.dtypes import INT32, INT64
+from gdsurgeon.ops.kinds import STATED_SHAPES
 
 
 def violations(

@@ -12,8 +12,7 @@ from gdsurgeon.graph.attrs import functions_in
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.node import Node
-from gdsurgeon.ops.attr_names import BY_NODE_NAME, SHARED_NAME, VAR_NAME
-from gdsurgeon.ops.kinds import ASSIGNMENTS, IDENTITY, TEMPORARY, holds_state
+from gdsurgeon.ops.kinds import ASSIGNMENTS, BY_NODE_NAME, IDENTITY, SHARED_NAME, TEMPORARY, VAR_NAME, holds_state
 from gdsurgeon.ops.op_defs import op_def
 from gdsurgeon.wire.protos import FunctionDef, NodeDef
 

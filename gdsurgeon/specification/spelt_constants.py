@@ -12,8 +12,8 @@ from gdsurgeon.errors import quoted
 from gdsurgeon.graph.constants import constant_header
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
-from gdsurgeon.ops.attr_names import COLOCATION_ATTR
 from gdsurgeon.ops.dtypes import DTYPES
+from gdsurgeon.ops.kinds import COLOCATION_ATTR
 from gdsurgeon.specification.elements import elements
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 from typing import NamedTuple
 
-from gdsurgeon.analysis.shapes.stated import compatible
+from gdsurgeon.analysis.shapes.arithmetic import compatible
 from gdsurgeon.edits.functions import make_function, name_function
 from gdsurgeon.errors import printable
 from gdsurgeon.graph.attrs import Shape

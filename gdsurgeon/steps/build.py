@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from gdsurgeon.analysis.queries.signature import input_nodes, output_nodes
+from gdsurgeon.analysis.shapes.arithmetic import compatible, stated_shape, typed
 from gdsurgeon.analysis.shapes.inference import shape_of_tensor
-from gdsurgeon.analysis.shapes.stated import compatible, stated_shape, typed
 from gdsurgeon.edits import add_postprocessing, add_preprocessing
 from gdsurgeon.errors import EditError, UsageError, printable, quoted
 from gdsurgeon.graph.attrs import Shape

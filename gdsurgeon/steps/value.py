@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any, NamedTuple
 
-from gdsurgeon.analysis.shapes.stated import typed
+from gdsurgeon.analysis.shapes.arithmetic import typed
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.node import Output
 from gdsurgeon.ops.dtypes import BOOL, STRING, DType

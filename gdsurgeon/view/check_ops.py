@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from math import isfinite
 from typing import TYPE_CHECKING
 
-from gdsurgeon.analysis.queries.lacking_ops import LackingOp, Place
+from gdsurgeon.analysis.queries.compatibility import LackingOp, Place
 from gdsurgeon.errors import LONGEST_NAME, EditError, Json, middle_cut, printable, quoted
 from gdsurgeon.operation.check_ops import CheckedOps
 from gdsurgeon.ops.dtypes import dtype_name

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
-from gdsurgeon.analysis.traversal.components import components
+from gdsurgeon.analysis.traversal.order import components
 from gdsurgeon.view.content import Content
 from gdsurgeon.view.scopes import Scope, rows_of
 

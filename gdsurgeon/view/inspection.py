@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from gdsurgeon.analysis.queries.op_usage import op_counts
-from gdsurgeon.analysis.queries.saver_scopes import saver_of, saver_scopes
-from gdsurgeon.analysis.queries.shipped import BY_NODES
+from gdsurgeon.analysis.queries.model_contents import BY_NODES
+from gdsurgeon.analysis.queries.training import saver_of, saver_scopes
+from gdsurgeon.analysis.queries.usage import op_counts
 from gdsurgeon.errors import Json, Line, printable, quoted
 from gdsurgeon.graph.attrs import format_shape
 from gdsurgeon.graph.graph import Graph
@@ -23,13 +23,11 @@ from gdsurgeon.view.summary import signature_json
 
 if TYPE_CHECKING:
     from gdsurgeon.analysis.checks.findings import Findings
-    from gdsurgeon.analysis.queries.constant_sizes import ConstantSize, ConstantSizes
-    from gdsurgeon.analysis.queries.function_summary import FunctionSummary
-    from gdsurgeon.analysis.queries.loading import Trouble
-    from gdsurgeon.analysis.queries.op_usage import OpUsage
-    from gdsurgeon.analysis.queries.shipped import Contents, ShippedVariable
+    from gdsurgeon.analysis.queries.constants import ConstantSize, ConstantSizes
+    from gdsurgeon.analysis.queries.model_contents import Contents, LoadingProblem, ModelVariable
     from gdsurgeon.analysis.queries.signature import Signature, TensorInfo
     from gdsurgeon.analysis.queries.strings import Strings
+    from gdsurgeon.analysis.queries.usage import FunctionSummary, OpUsage
 
 MOST_ARGUMENTS = 8
 MOST_NAMES = 5
@@ -67,7 +65,7 @@ class Inspection:
     functions: list[FunctionSummary] | None = None
     strings: list[Strings] | None = None
     contents: Contents | None = None
-    troubles: Sequence[tuple[Trouble, str]] = ()
+    troubles: Sequence[tuple[LoadingProblem, str]] = ()
     most: int = 10
     whole: bool = False
 
@@ -187,14 +185,14 @@ def _contents_lines(contents: Contents, most: int) -> Iterator[str]:
         yield f"  collections  {listed(held, MOST_ARGUMENTS)}"
 
 
-def _variable_row(variable: ShippedVariable, signatures: int) -> list[str]:
+def _variable_row(variable: ModelVariable, signatures: int) -> list[str]:
     key = f"{printable(variable.key.tensor)} {variable.key.slice}".strip() if variable.key is not None else ""
     by = variable.by if variable.by != BY_NODES else ""
     how = ", ".join(filter(None, [by, "no signature needs it" if signatures and not variable.signatures else ""]))
     return [dtype_name(variable.dtype), format_shape(variable.shape), printable(variable.name), key, how]
 
 
-def _trouble_lines(troubles: Sequence[tuple[Trouble, str]]) -> Iterator[str]:
+def _trouble_lines(troubles: Sequence[tuple[LoadingProblem, str]]) -> Iterator[str]:
     """What loaders would trip over, a loader after the other."""
     loaders = ""
     for trouble, repair in troubles:

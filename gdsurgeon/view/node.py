@@ -9,16 +9,15 @@ from math import isfinite, isnan
 from typing import Any
 
 from gdsurgeon.analysis.queries.attr_text import format_attr, format_element
-from gdsurgeon.analysis.queries.constant_values import ConstantValues, Element, value_of
+from gdsurgeon.analysis.queries.constants import ConstantValues, Element, value_of
 from gdsurgeon.analysis.queries.node_facts import InputFacts, NodeFacts, OutputFacts
-from gdsurgeon.analysis.shapes.stated import typed
+from gdsurgeon.analysis.shapes.arithmetic import typed
 from gdsurgeon.errors import EditError, InputError, Json, Line, printable
 from gdsurgeon.graph.attrs import Shape, format_shape, kind_of, shape_of
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
-from gdsurgeon.ops.attr_names import COLOCATION_ATTR
 from gdsurgeon.ops.dtypes import STRING, base_dtype, dtype_name
-from gdsurgeon.ops.kinds import is_variable
+from gdsurgeon.ops.kinds import COLOCATION_ATTR, is_variable
 from gdsurgeon.ops.op_defs import table_version
 from gdsurgeon.text import columns, counted, size
 from gdsurgeon.wire.protos import AttrValue

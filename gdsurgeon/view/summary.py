@@ -78,7 +78,7 @@ def _interface(
 
 def _aside(tensors: Sequence[TensorInfo], outcome: Outcome) -> dict[TensorInfo, None]:
     """Inputs or outputs that only initialize or save variables, as `inspect` counts them; none if all do."""
-    from gdsurgeon.analysis.queries.saver_scopes import saver_of, saver_scopes
+    from gdsurgeon.analysis.queries.training import saver_of, saver_scopes
 
     scopes = saver_scopes(outcome.steps[-1].after) if outcome.steps and len(tensors) > FEW else []
     found = dict.fromkeys(info for info in tensors if info.op in ASSIGNMENTS or saver_of(info.name, scopes))

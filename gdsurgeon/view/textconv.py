@@ -6,8 +6,8 @@ import hashlib
 from collections.abc import Iterator
 
 from gdsurgeon.analysis.queries.attr_text import format_attr_bytes
-from gdsurgeon.analysis.queries.constant_values import values_of
-from gdsurgeon.analysis.shapes.stated import typed
+from gdsurgeon.analysis.queries.constants import values_of
+from gdsurgeon.analysis.shapes.arithmetic import typed
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.compare.forms import Form
 from gdsurgeon.compare.side import forms_in

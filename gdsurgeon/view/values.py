@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from gdsurgeon.analysis.queries.attr_text import format_element, format_float
-from gdsurgeon.analysis.queries.constant_values import ValueStatistics, values_of
+from gdsurgeon.analysis.queries.constants import ValueStatistics, values_of
 from gdsurgeon.errors import GdsurgeonError
 from gdsurgeon.graph.constants import TensorHeader, constant, constant_header
 from gdsurgeon.graph.node import Node

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 
 from edit_support.model import FLOATS, Model, middle
-from gdsurgeon.analysis.queries.devices import placed_nodes
-from gdsurgeon.analysis.queries.function_usage import calling_nodes
-from gdsurgeon.analysis.shapes.stated import stated_shape
+from gdsurgeon.analysis.queries.attr_text import placed_nodes
+from gdsurgeon.analysis.queries.usage import calling_nodes
+from gdsurgeon.analysis.shapes.arithmetic import stated_shape
 from gdsurgeon.ops.dtypes import BOOL, FLOAT64, INT32, INT64, UINT8, dtype_name
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 

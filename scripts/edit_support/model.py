@@ -10,7 +10,7 @@ import numpy as np
 
 import gdsurgeon as gds
 from gdsurgeon.analysis.queries.signature import output_nodes
-from gdsurgeon.analysis.shapes.stated import stated_shape
+from gdsurgeon.analysis.shapes.arithmetic import stated_shape
 from gdsurgeon.analysis.traversal.control_flow import control_flow_of
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.graph.attrs import Shape

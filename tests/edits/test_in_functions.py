@@ -11,7 +11,7 @@ from support.expecting import refused
 from support.graphs import BOOL, FLOAT, INT32, Builder, add, const, define, func, neg, node
 from support.operating import refused as not_written
 
-from gdsurgeon.analysis.queries.function_usage import calling
+from gdsurgeon.analysis.queries.usage import calling
 from gdsurgeon.edits.claims import EditResult, SameOutputs, Unchanged
 from gdsurgeon.edits.in_functions import in_functions
 from gdsurgeon.edits.remove import remove

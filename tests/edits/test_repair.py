@@ -30,11 +30,10 @@ from support.graphs import (
 )
 from support.running import run
 
-from gdsurgeon.analysis.queries.ailments import ailments
+from gdsurgeon.analysis.queries.compatibility import legacy_problems
 from gdsurgeon.edits.repair import repair
 from gdsurgeon.errors import NothingToDo
-from gdsurgeon.graph.load import from_bytes
-from gdsurgeon.graph.uniquely import uniquely_named
+from gdsurgeon.graph.load import from_bytes, uniquely_named
 from gdsurgeon.proof.accounting import check_accounted
 
 X = placeholder("x", shape=(2,))
@@ -115,7 +114,7 @@ def test_variables_are_left_alone() -> None:
         node("a", "Assign", ["r", "x"], T=FLOAT), node("s", "RefSwitch", ["a", "p"], T=FLOAT),
         node("b", "AssignVariableOp", ["h", "x"], dtype=FLOAT), node("c", "ReadVariableOp", ["h"], dtype=FLOAT),
     )  # fmt: skip
-    assert ailments(found) == []
+    assert legacy_problems(found) == []
     refused(found, "nothing-to-do", repair, error=NothingToDo)
 
 
@@ -152,8 +151,8 @@ def table(*more: bytes) -> list[bytes]:
 def test_tables_that_nothing_fills_are_named() -> None:
     empty = graph(*table())
     full = graph(*table(node("i", "InitializeTableV2", ["t", "k", "d"], Tkey=STRING, Tval=INT64)))
-    assert [(each.kind, each.node, each.is_mendable) for each in ailments(empty)] == [("table", "t", False)]
-    assert ailments(full) == []
+    assert [(each.kind, each.node, each.is_mendable) for each in legacy_problems(empty)] == [("table", "t", False)]
+    assert legacy_problems(full) == []
     refused(empty, "not-mendable", repair, error=NothingToDo, nodes=["t"])
 
 

@@ -25,7 +25,7 @@ from gdsurgeon.errors import EditError
 from gdsurgeon.graph.attrs import Shape, attr_value, shape_of
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes, load
-from gdsurgeon.graph.placeholders import placeholder_shape
+from gdsurgeon.graph.node import placeholder_shape
 
 STRIDES = b"\x0a\x06\x1a\x04\x01\x02\x02\x01"  # [1, 2, 2, 1]
 

@@ -38,8 +38,7 @@ from gdsurgeon.edits.simplify import simplify
 from gdsurgeon.errors import NothingToDo
 from gdsurgeon.graph.body import expanded_args
 from gdsurgeon.graph.load import from_bytes
-from gdsurgeon.graph.node import Output
-from gdsurgeon.graph.placeholders import placeholder_shape
+from gdsurgeon.graph.node import Output, placeholder_shape
 
 BASE = [
     placeholder("x", FLOAT, (2, 2)), placeholder("p", BOOL, ()), scalar("one", 1), scalar("nil", 0),

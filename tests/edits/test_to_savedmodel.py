@@ -17,7 +17,7 @@ from support.meta_graphs import meta_graph, put
 from support.paths import FIXTURES
 
 import gdsurgeon as gds
-from gdsurgeon.analysis.queries.constant_values import ConstantValues
+from gdsurgeon.analysis.queries.constants import ConstantValues
 from gdsurgeon.checkpoint.open import open_checkpoint
 from gdsurgeon.checkpoint.write import stretches
 from gdsurgeon.cli.tensor_lists import signature_entries

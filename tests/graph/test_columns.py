@@ -11,9 +11,8 @@ from support.graphs import node
 
 from gdsurgeon.analysis.checks.check import check
 from gdsurgeon.errors import InputError
-from gdsurgeon.graph.columns import Rows, places
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.index import Table
+from gdsurgeon.graph.index import Rows, Table, places
 from gdsurgeon.graph.names import CONTROL, parse_input
 from gdsurgeon.wire.fields import encode_len
 from gdsurgeon.wire.source import BytesSource

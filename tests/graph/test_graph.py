@@ -13,7 +13,7 @@ from support.expecting import refused
 from support.graphs import FLOAT, add, const, g8, graph, identity, node, random_graphs, written
 from support.paths import FIXTURES
 
-from gdsurgeon.analysis.queries.op_usage import op_counts
+from gdsurgeon.analysis.queries.usage import op_counts
 from gdsurgeon.errors import EditError, InputError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import load

@@ -12,13 +12,12 @@ from support import graphs
 from support.desk import check_error
 from support.graphs import FLOAT, add, const, identity, node, random_graphs
 
-from gdsurgeon.analysis.queries.op_usage import op_counts
+from gdsurgeon.analysis.queries.usage import op_counts
 from gdsurgeon.errors import InputError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.names import parse_input
-from gdsurgeon.graph.search import Search
-from gdsurgeon.graph.store import Store
+from gdsurgeon.graph.store import Search, Store
 from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.source import BytesSource
 

@@ -11,7 +11,7 @@ from support.graph_editor_running import Eight, refused, sound
 from support.graphs import FLOAT, INT32, add, const, graph, identity, node, placeholder
 
 from gdsurgeon import graph_editor as ge
-from gdsurgeon.analysis.shapes.stated import stated_shape
+from gdsurgeon.analysis.shapes.arithmetic import stated_shape
 from gdsurgeon.graph.node import Output
 
 

@@ -13,7 +13,7 @@ from support.graphs import FLOAT, INT32, add, const, graph, identity, node, vers
 
 import gdsurgeon as gds
 from gdsurgeon import graph_editor as ge
-from gdsurgeon.analysis.shapes.stated import stated_shape
+from gdsurgeon.analysis.shapes.arithmetic import stated_shape
 from gdsurgeon.graph.constants import constant
 
 

@@ -13,7 +13,7 @@ from gdsurgeon.edits.clone_scope import clone_scope
 from gdsurgeon.errors import EditError
 from gdsurgeon.feeds.consumers import Consumer, through_identities
 from gdsurgeon.feeds.numbers import number_content
-from gdsurgeon.ops import buffers, kinds, op_defs
+from gdsurgeon.ops import kinds, op_defs
 from gdsurgeon.ops.op_defs import OpDef, op_def
 
 ALL = [line.split("\t")[0] for line in op_defs._table().splitlines()[1:]]
@@ -23,9 +23,9 @@ GONE = {"BigQueryReader", "FusedConv2DBiasActivation", "GenerateBigQueryReaderPa
 
 LISTS = {
     f"{module.__name__.rpartition('.')[2]}.{name}": value
-    for module in (kinds, buffers)
+    for module in (kinds,)
     for name, value in vars(module).items()
-    if isinstance(value, (frozenset, set, dict)) and not name.startswith("__")
+    if isinstance(value, (frozenset, set, dict)) and not name.startswith("__") and name != "ASIDE"
 }
 
 
@@ -96,9 +96,9 @@ def test_each_pattern_of_blocking_ops_matches_one(part: str) -> None:
 
 
 def test_buffers_of_ops_are_of_one_kind() -> None:
-    assert not buffers.ALIASES & buffers.IN_PLACE
-    assert not buffers._OWN & (buffers.ALIASES | buffers._HANDED_ON)
-    assert buffers.SOURCES - kinds.PLACEHOLDERS - {"Const"} == {
+    assert not kinds.ALIASES & kinds.REUSES_INPUT
+    assert not kinds._OWN_BUFFERS & (kinds.ALIASES | kinds._HANDED_ON)
+    assert kinds.SOURCES - kinds.PLACEHOLDERS - {"Const"} == {
         "Variable", "VariableV2", "VarHandleOp", "_VarHandlesOp",
     }  # fmt: skip
 
@@ -143,13 +143,13 @@ def test_an_array_that_is_written_inside_is_found_behind_all_that_passes_it_on(o
 
 
 def test_memory_of_what_is_there_before_a_run_and_of_what_only_states_a_shape() -> None:
-    assert {"Variable", "VariableV2"} <= buffers.SOURCES and "TemporaryVariable" not in buffers.SOURCES
-    assert "EnsureShape" in buffers.ALIASES and "DeepCopy" not in buffers.ALIASES
+    assert {"Variable", "VariableV2"} <= kinds.SOURCES and "TemporaryVariable" not in kinds.SOURCES
+    assert "EnsureShape" in kinds.ALIASES and "DeepCopy" not in kinds.ALIASES
 
 
 def test_a_transposed_convolution_is_worth_keeping_in_any_number_of_dimensions() -> None:
     transposed = {"Conv2DBackpropInput", "Conv3DBackpropInputV2", "DepthwiseConv2dNativeBackpropInput"}
-    assert transposed <= buffers.HEAVY
+    assert transposed <= kinds.HEAVY
     assert {
         "Conv2DBackpropFilter", "Conv3DBackpropFilterV2", "DepthwiseConv2dNativeBackpropFilter",
-    } == kinds.CONVOLUTIONS - buffers.HEAVY  # fmt: skip
+    } == kinds.CONVOLUTIONS - kinds.HEAVY  # fmt: skip

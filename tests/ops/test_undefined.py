@@ -6,8 +6,8 @@ import pytest
 from support.graphs import FLOAT, INT32, const, graph, identity, node, placeholder
 
 from gdsurgeon.graph.graph import Graph
+from gdsurgeon.ops.kinds import UNDEFINED
 from gdsurgeon.ops.op_defs import op_def
-from gdsurgeon.ops.undefined import UNDEFINED
 from gdsurgeon.proof.plan import plan_with
 from gdsurgeon.proof.settings import Settings
 

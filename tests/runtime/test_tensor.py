@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from gdsurgeon.ops.dtypes import DTYPES, NUMBERS
-from gdsurgeon.ops.numpy_dtypes import numpy_dtype
+from gdsurgeon.ops.elements import numpy_dtype
 from gdsurgeon.runtime.tensor import Tensor, from_numpy
 
 FIXED = [n for n, d in DTYPES.items() if d.size]

@@ -18,7 +18,7 @@ from specification.cases import CASES
 MODULES = [
     f"{package}.{name}".lstrip(".")
     for package, names in {
-        "analysis.queries": "ailments attr_text devices function_usage in_place initialisers training",
+        "analysis.queries": "attr_text compatibility effects training usage",
         "analysis.traversal": "walks",
         "edits": "add_postprocessing add_preprocessing clone_scope cloning compat control_edges extract "
         "freeze_input functions fuse_ops import_graph inline insert node_copies parts quantize remove repair replacing "
@@ -34,7 +34,7 @@ MODULES = [
     for name in names.split()
 ]
 LEAST = {
-    "analysis.queries.function_usage": 0.95,
+    "analysis.queries.usage": 0.95,
     "edits.inline": 0.65,
     "edits.older.site": 0.65,
 }

@@ -15,7 +15,7 @@ import gdsurgeon as gds
 from gdsurgeon.errors import EditError, NothingToDo
 from gdsurgeon.graph.attrs import format_shape
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.ops.numpy_dtypes import numpy_dtype
+from gdsurgeon.ops.elements import numpy_dtype
 from gdsurgeon.steps import postprocessing, preprocessing
 from gdsurgeon.steps.book import book, written
 from gdsurgeon.steps.raw import parse_raw

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from support.stepping import built, model, refusal, typed
 
-from gdsurgeon.analysis.shapes.stated import stated_shape
-from gdsurgeon.graph.placeholders import placeholder_shape
+from gdsurgeon.analysis.shapes.arithmetic import stated_shape
+from gdsurgeon.graph.node import placeholder_shape
 from gdsurgeon.steps import preprocessing
 
 CHW = (-1, 3, 8, 6)

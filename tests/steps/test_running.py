@@ -9,7 +9,7 @@ import pytest
 from support.stepping import Array, built, execute, made, png
 
 from gdsurgeon.analysis.shapes.inference import infer_shapes
-from gdsurgeon.graph.placeholders import placeholder_shape
+from gdsurgeon.graph.node import placeholder_shape
 
 pytestmark = pytest.mark.tensorflow
 

@@ -58,7 +58,7 @@ class Evaluations:
 def array(node: Any) -> Any:
     """The value of a small Const as an array."""
     from gdsurgeon.graph.constants import constant
-    from gdsurgeon.ops.numpy_dtypes import numpy_dtype
+    from gdsurgeon.ops.elements import numpy_dtype
 
     found = constant(node)
     assert found is not None, node

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.ops.dtypes import NUMBERS
-from gdsurgeon.ops.numpy_dtypes import numpy_dtype
+from gdsurgeon.ops.elements import numpy_dtype
 from gdsurgeon.ops.op_defs import op_def
 from gdsurgeon.wire.fields import encode_len, encode_varint
 from gdsurgeon.wire.messages import message

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from gdsurgeon.analysis.queries.unknown_to import unknown_to
+from gdsurgeon.analysis.queries.compatibility import unknown_to
 from gdsurgeon.edits.compat import compat
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops.releases import release

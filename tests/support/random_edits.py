@@ -12,8 +12,7 @@ from gdsurgeon.errors import GdsurgeonError
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
-from gdsurgeon.graph.node import Node, Output
-from gdsurgeon.graph.placeholders import placeholder_shape
+from gdsurgeon.graph.node import Node, Output, placeholder_shape
 from gdsurgeon.ops.dtypes import FLOAT32
 from gdsurgeon.select import Selection
 from support import graphs

@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 import gdsurgeon as gds
-from gdsurgeon.analysis.shapes.stated import compatible
+from gdsurgeon.analysis.shapes.arithmetic import compatible
 from gdsurgeon.errors import GdsurgeonError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops.dtypes import NUMBERS
-from gdsurgeon.ops.numpy_dtypes import numpy_dtype
+from gdsurgeon.ops.elements import numpy_dtype
 from gdsurgeon.runtime.tensor import from_numpy
 from gdsurgeon.steps import preprocessing
 from gdsurgeon.steps.book import written

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from gdsurgeon.analysis.queries.devices import is_device
+from gdsurgeon.analysis.queries.attr_text import is_device
 from gdsurgeon.errors import Remark, printable, quoted
 from gdsurgeon.graph.attrs import (
     functions_in,
@@ -16,7 +16,7 @@ from gdsurgeon.graph.attrs import (
 from gdsurgeon.graph.constants import MOST_ELEMENTS, TENSOR, TensorHeader, read_tensor_header
 from gdsurgeon.graph.index import colocated_names
 from gdsurgeon.ops import dtypes
-from gdsurgeon.ops.attr_names import COLOCATION_ATTR, STATED_SHAPES
+from gdsurgeon.ops.kinds import COLOCATION_ATTR, STATED_SHAPES
 from gdsurgeon.ops.op_defs import Arg, AttrDef, OpDef, Run, arg_runs
 from gdsurgeon.text import listed
 from gdsurgeon.wire.fields import LEN, Buffer, WireError, read_field

@@ -8,8 +8,7 @@ from typing import Protocol
 
 from gdsurgeon.analysis.checks.findings import Findings
 from gdsurgeon.errors import Remark, quoted
-from gdsurgeon.graph.columns import picked, places
-from gdsurgeon.graph.index import Table
+from gdsurgeon.graph.index import Table, picked, places
 from gdsurgeon.graph.names import format_input, parse_input
 from gdsurgeon.ops.dtypes import dtype_name, is_readable_as
 from gdsurgeon.ops.op_defs import Run

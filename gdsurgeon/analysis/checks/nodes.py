@@ -13,9 +13,8 @@ from typing import NamedTuple
 from gdsurgeon.analysis.checks.attrs import AttrChecks, AttrFindings, check_attrs
 from gdsurgeon.analysis.checks.findings import MOST_FAULTS, Findings
 from gdsurgeon.errors import Remark, quoted
-from gdsurgeon.graph.columns import END_OF_NODE, picked
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.index import Table
+from gdsurgeon.graph.index import END_OF_NODE, Table, picked
 from gdsurgeon.graph.names import is_valid_name
 from gdsurgeon.graph.records import CONTROL_INPUT, DATA_INPUT, Batch, Item, Record, input_kind
 from gdsurgeon.ops.op_defs import Run, op_def

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Any
 
+from gdsurgeon.analysis.shapes.arithmetic import compatible, stated_shape
 from gdsurgeon.analysis.shapes.inference import shape_of_tensor
-from gdsurgeon.analysis.shapes.stated import compatible, stated_shape
 from gdsurgeon.container.objects import SIGNATURE_MAP
 from gdsurgeon.container.surroundings import (
     MISSING,

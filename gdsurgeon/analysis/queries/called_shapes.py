@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from gdsurgeon.analysis.queries.function_usage import calling_nodes
-from gdsurgeon.analysis.shapes.call import agreed
+from gdsurgeon.analysis.queries.usage import calling_nodes
+from gdsurgeon.analysis.shapes.arithmetic import agreed
 from gdsurgeon.analysis.shapes.inference import infer_shapes
 from gdsurgeon.errors import EditError
 from gdsurgeon.graph.attrs import Shape

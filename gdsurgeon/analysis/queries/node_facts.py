@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from gdsurgeon.analysis.queries.attr_text import format_float
-from gdsurgeon.analysis.queries.function_usage import functions_of
+from gdsurgeon.analysis.queries.usage import functions_of
+from gdsurgeon.analysis.shapes.arithmetic import stated_shape
 from gdsurgeon.analysis.shapes.inference import Shapes, infer_shapes
-from gdsurgeon.analysis.shapes.stated import stated_shape
 from gdsurgeon.errors import InputError
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.constants import Element, constant, constant_header

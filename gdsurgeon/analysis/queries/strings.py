@@ -17,7 +17,7 @@ from gdsurgeon.graph.constants import SMALL, TENSOR, packed_strings, read_tensor
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.records import Record, parsed_nodes
 from gdsurgeon.ops import dtypes
-from gdsurgeon.ops.attr_names import COLOCATION_ATTR
+from gdsurgeon.ops.kinds import COLOCATION_ATTR
 from gdsurgeon.wire.fields import LEN, Buffer, WireError, fields, read_varint
 from gdsurgeon.wire.protos import NodeDef
 

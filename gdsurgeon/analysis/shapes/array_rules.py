@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gdsurgeon.analysis.shapes.call import (
+from gdsurgeon.analysis.shapes.arithmetic import (
     MOST_OUTPUTS,
     UNKNOWN,
     Call,

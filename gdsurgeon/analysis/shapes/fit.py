@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from gdsurgeon.analysis.shapes.arithmetic import UNKNOWN, Call, Value, compatible, count, known_product
 from gdsurgeon.analysis.shapes.array_rules import format_target
-from gdsurgeon.analysis.shapes.call import UNKNOWN, Call, Value, count, known_product
 from gdsurgeon.analysis.shapes.inference import Shapes, infer_shapes
-from gdsurgeon.analysis.shapes.stated import compatible
 from gdsurgeon.errors import Json, Remark, printable, quoted
 from gdsurgeon.graph.attrs import Shape, format_shape
 from gdsurgeon.graph.graph import Graph

@@ -7,8 +7,8 @@ from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
-from gdsurgeon.analysis.shapes import array_rules, math_rules, window_rules
-from gdsurgeon.analysis.shapes.call import MOST_ELEMENTS, RULES, UNKNOWN, Call, Misfit, Value, count
+from gdsurgeon.analysis.shapes import array_rules, math_rules
+from gdsurgeon.analysis.shapes.arithmetic import MOST_ELEMENTS, RULES, UNKNOWN, Call, Misfit, Value, count
 from gdsurgeon.analysis.shapes.values import KEEPS_DTYPE, VALUE_RULES, fitting
 from gdsurgeon.analysis.traversal.order import topological_order
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
@@ -19,9 +19,9 @@ from gdsurgeon.graph.attrs import Shape, shape_of
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.node import Node, Output
-from gdsurgeon.ops.attr_names import STATED_SHAPES
+from gdsurgeon.ops.kinds import STATED_SHAPES
 
-_REGISTERED = (array_rules, math_rules, window_rules)  # importing them fills RULES
+_REGISTERED = (array_rules, math_rules)  # importing them fills RULES
 _LARGEST = (1 << 63) - 1
 _UNSAID = (InputError, ArithmeticError, LookupError, TypeError, ValueError)
 """Exceptions that rules raise if too little is known about inputs, or if the attrs of a corrupt node have any kind.

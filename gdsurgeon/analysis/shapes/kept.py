@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from gdsurgeon.analysis.shapes.call import RULES, Value
+from gdsurgeon.analysis.shapes.arithmetic import RULES, Value
 from gdsurgeon.analysis.shapes.inference import Inference, Shapes
-from gdsurgeon.analysis.traversal.agenda import Agenda
+from gdsurgeon.analysis.traversal.order import Worklist
 from gdsurgeon.analysis.traversal.topology import Topology
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.node import Output
@@ -51,7 +51,7 @@ class KeptShapes:
         """
         self._topology, self._places = topology, places
         self._inference.keep_up(topology, order)
-        agenda = Agenda(order, places)
+        agenda = Worklist(order, places)
         agenda.add(number for number in edited if self._is_known[number])
         found: list[int] = []
         for number in agenda:

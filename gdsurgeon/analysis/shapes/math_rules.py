@@ -1,10 +1,13 @@
-"""Shape rules of ops that work element by element, multiply, reduce, draw, or pass a tensor on."""
+"""Shape rules of ops that compute elements, products and reductions, and of control flow.
+
+Also convolutions, pooling, and ops on images and sound.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gdsurgeon.analysis.shapes.call import (
+from gdsurgeon.analysis.shapes.arithmetic import (
     MOST_OUTPUTS,
     UNKNOWN,
     Call,
@@ -12,6 +15,8 @@ from gdsurgeon.analysis.shapes.call import (
     agreed,
     axis_of,
     broadcast,
+    compatible,
+    known_product,
     merge,
     merge_all,
     merge_dims,
@@ -19,9 +24,8 @@ from gdsurgeon.analysis.shapes.call import (
     rule,
     rules,
 )
-from gdsurgeon.analysis.shapes.stated import compatible
 from gdsurgeon.graph.attrs import Shape, format_shape, shape_of
-from gdsurgeon.graph.placeholders import placeholder_shape
+from gdsurgeon.graph.node import placeholder_shape
 
 # Where tensors come from.
 
@@ -261,3 +265,251 @@ rules(
         "Shape ShapeN": lambda call: [(UNKNOWN if shape is None else len(shape),) for shape in call.shapes],
     }
 )
+
+
+_FORMATS = ("NHWC", "NCHW", "NDHWC", "NCDHW")
+
+
+class SlidingWindow:
+    """How a convolution or pooling moves over a tensor.
+
+    Attributes:
+        channel: the axis of the channels.
+        spatial: the axes over which it moves.
+    """
+
+    def __init__(self, call: Call, strides: Sequence[int] | None = None) -> None:
+        form = call.text("data_format")
+        if form not in _FORMATS:
+            raise ValueError(f"data format {form}")
+        self.channel = form.index("C")
+        self.spatial = tuple(i for i, letter in enumerate(form) if letter in "DHW")
+        self.padding = call.text("padding")
+        self.strides = strides if strides is not None else call.ints("strides")
+        self.dilations = call.ints("dilations") or [1] * len(form)
+        self.pads = call.ints("explicit_paddings")
+        self.moves_in_space = all(self.strides[i] == 1 for i in (0, self.channel))
+
+    def size(self, dim: int, extent: int, axis: int) -> int:
+        """What a dim of DIM elements comes to under a window of EXTENT along AXIS."""
+        stride, dilation = self.strides[axis], self.dilations[axis]
+        if dim < 0 or stride < 1 or (extent < 0 and self.padding != "SAME"):
+            return UNKNOWN
+        if self.padding == "SAME":
+            return -(-dim // stride)
+        if self.padding == "EXPLICIT":
+            dim += self.pads[2 * axis] + self.pads[2 * axis + 1]
+        elif self.padding != "VALID":
+            return UNKNOWN
+        covered = (extent - 1) * dilation + 1
+        if dim - covered + stride < 0:
+            raise Misfit(f"a window of {covered} does not fit into {dim}")
+        return (dim - covered) // stride + 1
+
+    def placed(self, batch: int, channels: int, space: Sequence[int]) -> tuple[int, ...]:
+        """A shape with these dims where they belong."""
+        sizes = iter(space)
+        return tuple(batch if i == 0 else channels if i == self.channel else next(sizes) for i in range(len(space) + 2))
+
+
+@rule("Conv2D Conv3D _FusedConv2D")
+def _convolution(call: Call) -> Sequence[Shape]:
+    if call.text("filter_format") not in ("", "HWIO"):
+        return []
+    window = SlidingWindow(call)
+    rank = len(window.spatial) + 2
+    shape, taps = call.ranked(0, rank), call.ranked(1, rank)
+    inside, outside = taps[-2:]
+    channels = shape[window.channel]
+    space = [window.size(shape[axis], extent, axis) for axis, extent in zip(window.spatial, taps[:-2], strict=True)]
+    out = window.placed(shape[0], outside, space)
+    if channels >= 0 and inside >= 0 and not _fit(channels, inside, outside):
+        raise Misfit(_wrong_channels(taps, inside, shape), [out])
+    return [out]
+
+
+def _fit(channels: int, inside: int, outside: int) -> bool:
+    """Returns whether a filter for `inside` channels fits `channels`: in groups with equally many outputs."""
+    if not inside or channels % inside:
+        return channels == inside
+    groups = channels // inside
+    return groups < 2 or outside < 0 or not outside % groups
+
+
+def _wrong_channels(taps: Shape, inside: int, shape: Shape) -> str:
+    return f"its filter {format_shape(taps)} expects {inside} channels, but its input is {format_shape(shape)}"
+
+
+@rule("DepthwiseConv2dNative _FusedDepthwiseConv2dNative")
+def _depthwise(call: Call) -> Sequence[Shape]:
+    window = SlidingWindow(call)
+    shape, taps = call.ranked(0, 4), call.ranked(1, 4)
+    channels, inside = shape[window.channel], taps[2]
+    if channels >= 0 and inside >= 0 and channels != inside:
+        raise Misfit(_wrong_channels(taps, inside, shape))
+    channels = merge_dims(channels, inside)
+    outside = channels * taps[3] if channels >= 0 and taps[3] >= 0 else UNKNOWN
+    space = [window.size(shape[axis], extent, axis) for axis, extent in zip(window.spatial, taps[:2], strict=True)]
+    return [window.placed(shape[0], outside, space)]
+
+
+@rule("Conv2DBackpropInput Conv3DBackpropInputV2")
+def _transposed_convolution(call: Call) -> Sequence[Shape]:
+    window = SlidingWindow(call)
+    rank = len(window.spatial) + 2
+    taps, grad = call.ranked(1, rank), call.ranked(2, rank)
+    length = call.length(0)
+    if length == rank - 2:  # the spatial dims alone
+        return [window.placed(grad[0], taps[-2], call.dims(0) or ())]
+    out = call.dims(0) if length is not None else (UNKNOWN,) * rank
+    if out is None or len(out) != rank:
+        raise Misfit(f"its output must have {length} dimensions")
+    if out[0] < 0:
+        out = (grad[0], *out[1:])
+    space = [window.size(out[axis], extent, axis) for axis, extent in zip(window.spatial, taps[:-2], strict=True)]
+    wanted = window.placed(out[0], taps[-1], space)
+    if any(a >= 0 and b >= 0 and a != b for a, b in zip(wanted, grad, strict=True)):
+        text = (
+            f"for the output {format_shape(out)} it needs {format_shape(wanted)}, but its input is {format_shape(grad)}"
+        )
+        raise Misfit(text, [out])
+    return [out]
+
+
+@rule("MaxPool AvgPool MaxPool3D AvgPool3D MaxPoolV2")
+def _pool(call: Call) -> Sequence[Shape]:
+    if call.op == "MaxPoolV2":
+        sizes, steps = call.value(1), call.value(2)
+        if sizes is None or steps is None:
+            return [(UNKNOWN,) * 4]
+        extents, window = [size or 0 for size in sizes], SlidingWindow(call, [step or 0 for step in steps])
+    else:
+        extents, window = call.ints("ksize"), SlidingWindow(call)
+    rank = len(window.spatial) + 2
+    shape = call.ranked(0, rank)
+    if not window.moves_in_space or extents[0] != 1 or extents[window.channel] != 1:
+        return [(UNKNOWN,) * rank]
+    space = [window.size(shape[axis], extents[axis] or UNKNOWN, axis) for axis in window.spatial]
+    return [window.placed(shape[0], shape[window.channel], space)]
+
+
+# Space and batch, space and depth.
+
+
+@rule("SpaceToBatchND BatchToSpaceND")
+def _space_and_batch(call: Call) -> Sequence[Shape]:
+    shape, blocks, pads = call.known(0), call.value(1), call.value(2)
+    if blocks is None or pads is None or None in blocks:
+        changed = 1 + (length if (length := call.length(1)) is not None else len(shape))
+        return [(UNKNOWN,) * len(shape[:changed]) + shape[changed:]]
+    sizes = [block or 0 for block in blocks]
+    if len(shape) <= len(sizes) or min(sizes) < 1 or len(pads) != 2 * len(sizes):
+        raise Misfit(f"blocks {sizes} of {format_shape(shape)}")
+    to_batch = call.op == "SpaceToBatchND"
+    area = known_product(sizes)
+    batch = shape[0]
+    if batch >= 0:
+        if not to_batch and batch % area:
+            raise Misfit(f"a batch of {batch} cannot be divided into blocks {sizes}")
+        batch = batch * area if to_batch else batch // area
+    space: list[int] = []
+    for i, size in enumerate(sizes):
+        dim, before, after = shape[1 + i], pads[2 * i], pads[2 * i + 1]
+        if dim < 0 or before is None or after is None:
+            space.append(UNKNOWN)
+        elif to_batch:
+            if (dim + before + after) % size:
+                raise Misfit(f"{dim}, padded with {before} and {after}, cannot be divided into blocks of {size}")
+            space.append((dim + before + after) // size)
+        else:
+            space.append(dim * size - before - after)
+    return [(batch, *space, *shape[1 + len(sizes) :])]
+
+
+@rule("SpaceToDepth DepthToSpace")
+def _space_and_depth(call: Call) -> Sequence[Shape]:
+    form, size = call.text("data_format"), call.number("block_size")
+    if form not in ("NHWC", "NCHW") or size < 1:
+        return []
+    shape = call.ranked(0, 4)
+    at = form.index("C")
+    to_depth = call.op == "SpaceToDepth"
+    out: list[int] = []
+    for axis, dim in enumerate(shape):
+        block = 1 if axis == 0 else size * size if axis == at else size
+        grows = (axis == at) == to_depth
+        if dim >= 0 and not grows and dim % block:
+            raise Misfit(f"{format_shape(shape)} cannot be divided into blocks of {size}")
+        out.append(UNKNOWN if dim < 0 else dim * block if grows else dim // block)
+    return [tuple(out)]
+
+
+# Images.
+
+
+@rule("ResizeBilinear ResizeNearestNeighbor ResizeBicubic ResizeArea")
+def _resize(call: Call) -> Sequence[Shape]:
+    batch, _, _, channels = call.ranked(0, 4)
+    return [(batch, *_height_and_width(call, 1), channels)]
+
+
+@rule("CropAndResize")
+def _crop_and_resize(call: Call) -> Sequence[Shape]:
+    boxes = merge_dims(call.ranked(1, 2)[0], call.ranked(2, 1)[0])
+    return [(boxes, *_height_and_width(call, 3), call.ranked(0, 4)[3])]
+
+
+def _height_and_width(call: Call, index: int) -> tuple[int, ...]:
+    sizes = call.dims(index)
+    return sizes if sizes is not None and len(sizes) == 2 else (UNKNOWN, UNKNOWN)
+
+
+@rule("DecodeJpeg DecodePng DecodeBmp DecodeAndCropJpeg")
+def _decode_image(call: Call) -> Sequence[Shape]:
+    channels = call.number("channels") or UNKNOWN
+    window = call.value(1) if call.op == "DecodeAndCropJpeg" else None
+    height, width = (window[2], window[3]) if window is not None and len(window) == 4 else (None, None)
+    return [(UNKNOWN if height is None else height, UNKNOWN if width is None else width, channels)]
+
+
+rules(
+    {
+        "DecodeGif": lambda _: [(UNKNOWN, UNKNOWN, UNKNOWN, 3)],
+        "DecodeRaw": lambda call: [(*call.known(0), UNKNOWN)],
+        "EncodeJpeg EncodeWav ReadFile": lambda _: [()],
+        "Mfcc": lambda call: [(*call.ranked(0, 3)[:2], call.number("dct_coefficient_count") or UNKNOWN)],
+    }
+)
+
+
+@rule("ExtractImagePatches")
+def _patches(call: Call) -> Sequence[Shape]:
+    sizes, strides, rates = call.ints("ksizes"), call.ints("strides"), call.ints("rates")
+    shape, padding = call.ranked(0, 4), call.text("padding")
+    out: list[int] = []
+    for axis in (1, 2):
+        covered = (sizes[axis] - 1) * rates[axis] + 1
+        room = shape[axis] if padding == "SAME" else shape[axis] - covered + 1
+        out.append(max(-(-room // strides[axis]), 0) if shape[axis] >= 0 and padding in ("SAME", "VALID") else UNKNOWN)
+    depth = shape[3] * sizes[1] * sizes[2] if shape[3] >= 0 else UNKNOWN
+    return [(shape[0], *out, depth)]
+
+
+# Sound.
+
+
+@rule("DecodeWav")
+def _decode_wav(call: Call) -> Sequence[Shape]:
+    samples, channels = (call.number(key) for key in ("desired_samples", "desired_channels"))
+    return [(samples if samples > 0 else UNKNOWN, channels if channels > 0 else UNKNOWN), ()]
+
+
+@rule("AudioSpectrogram")
+def _spectrogram(call: Call) -> Sequence[Shape]:
+    samples, channels = call.ranked(0, 2)
+    size, stride = call.number("window_size"), call.number("stride")
+    if size < 2 or stride < 1:
+        return []
+    length = UNKNOWN if samples < 0 else 0 if samples < size else 1 + (samples - size) // stride
+    # A Fourier transform over the next power of two gives half of it, and the constant.
+    return [(channels, length, 1 + (1 << (size - 1).bit_length()) // 2)]

@@ -6,8 +6,8 @@ import operator
 from collections.abc import Callable, Sequence
 from functools import reduce
 
+from gdsurgeon.analysis.shapes.arithmetic import MOST_ELEMENTS, Call, Value, axis_of, count
 from gdsurgeon.analysis.shapes.array_rules import slice_spec
-from gdsurgeon.analysis.shapes.call import MOST_ELEMENTS, Call, Value, axis_of, count
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.ops.dtypes import INT32, INT64
 from gdsurgeon.ops.kinds import PASSES_ON, RESHAPES

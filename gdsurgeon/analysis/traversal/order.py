@@ -1,8 +1,9 @@
-"""Topological order, or a cycle if there is no such order."""
+"""Topological order, cycles, strongly connected components, and a worklist in topological order."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from heapq import heappop, heappush
 
 from gdsurgeon.analysis.traversal.topology import Topology
 from gdsurgeon.errors import InputError, printable, quoted
@@ -129,3 +130,76 @@ def has_forward_edges(topology: Topology) -> bool:
     Only for a graph that has not been edited.
     """
     return any(not topology.is_loop_back(p, c) for p, c in topology.table.forward_edges())
+
+
+def components(successors: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Returns the strongly connected components; linear in nodes and edges (Tarjan, 1972), without recursion.
+
+    Args:
+        successors: for each node the nodes that its edges lead to.
+    """
+    count = len(successors)
+    index, low = [-1] * count, [0] * count
+    is_open = bytearray(count)
+    path: list[int] = []
+    out: list[list[int]] = []
+    visited = 0
+    for root in range(count):
+        pending = [(root, 0)] if index[root] < 0 else []
+        while pending:
+            node, edge = pending.pop()
+            if not edge:
+                index[node] = low[node] = visited
+                visited += 1
+                path.append(node)
+                is_open[node] = 1
+            elif is_open[child := successors[node][edge - 1]]:
+                low[node] = min(low[node], low[child])
+            following = successors[node]
+            while edge < len(following) and index[following[edge]] >= 0:
+                if is_open[following[edge]]:
+                    low[node] = min(low[node], index[following[edge]])
+                edge += 1
+            if edge < len(following):
+                pending += ((node, edge + 1), (following[edge], 0))
+            elif low[node] == index[node]:
+                out.append(_ended(path, node, is_open))
+    return out
+
+
+def _ended(path: list[int], first: int, is_open: bytearray) -> list[int]:
+    """Takes the component that begins with FIRST off the PATH."""
+    out: list[int] = []
+    while not out or out[-1] != first:
+        out.append(path.pop())
+        is_open[out[-1]] = 0
+    return out
+
+
+class Worklist:
+    """Nodes in the order of a sequence; those that come in behind the one that is looked at are still looked at.
+
+    Args:
+        order: the nodes.
+        places: for each node its place in that, or -1: it is never looked at.
+    """
+
+    def __init__(self, order: Sequence[int], places: Sequence[int]) -> None:
+        self._order, self._places = order, places
+        self._heap: list[int] = []
+        self._waiting: set[int] = set()
+        self._at = -1
+
+    def add(self, numbers: Iterable[int]) -> None:
+        """Has nodes be looked at, each once, but for those whose turn is over."""
+        for number in numbers:
+            place = self._places[number]
+            if place > self._at and place not in self._waiting:
+                self._waiting.add(place)
+                heappush(self._heap, place)
+
+    def __iter__(self) -> Iterator[int]:
+        while self._heap:
+            self._at = heappop(self._heap)
+            self._waiting.discard(self._at)
+            yield self._order[self._at]

@@ -7,9 +7,8 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from copy import copy
 from functools import cached_property
 
-from gdsurgeon.graph.columns import places
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.index import Table
+from gdsurgeon.graph.index import Table, places
 from gdsurgeon.graph.node import Node, Output, check_reads
 from gdsurgeon.ops.kinds import MERGE, NEXT_ITERATION
 

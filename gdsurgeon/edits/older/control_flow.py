@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from gdsurgeon.analysis.checks.functions import recursions
-from gdsurgeon.analysis.queries.function_usage import used_functions
+from gdsurgeon.analysis.queries.usage import used_functions
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.edits.inline import inline
 from gdsurgeon.errors import EditError, quoted

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gdsurgeon.analysis.queries.unknown_to import groups
+from gdsurgeon.analysis.queries.compatibility import groups
 from gdsurgeon.edits.older.broadcasting import shape_of
 from gdsurgeon.edits.older.site import Rule, Site, is_known, typed
 from gdsurgeon.graph.attrs import int_value

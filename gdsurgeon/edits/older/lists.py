@@ -10,16 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gdsurgeon.analysis.queries.function_usage import used_functions
+from gdsurgeon.analysis.queries.usage import used_functions
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.edits.older.site import Places, Site, typed
 from gdsurgeon.errors import EditError, quoted
 from gdsurgeon.graph.attrs import Shape, shape_value, type_value, types_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
-from gdsurgeon.ops.attr_names import STATED_SHAPES
 from gdsurgeon.ops.dtypes import DTYPES, FLOAT32, INT32, RESOURCE, VARIANT, dtype_name
-from gdsurgeon.ops.kinds import ENTER, EXIT, IDENTITY, MERGE, NEXT_ITERATION, SWITCH
+from gdsurgeon.ops.kinds import ENTER, EXIT, IDENTITY, MERGE, NEXT_ITERATION, STATED_SHAPES, SWITCH
 from gdsurgeon.ops.releases import Release, releases
 from gdsurgeon.wire.protos import AttrValue
 

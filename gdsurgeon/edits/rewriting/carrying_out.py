@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from gdsurgeon.analysis.queries.side_effects import only_computes
+from gdsurgeon.analysis.queries.effects import only_computes
 from gdsurgeon.compare.intent import Intent, Rewired
 from gdsurgeon.edits.claims import Site
 from gdsurgeon.edits.replacing import drop_colocations
@@ -14,8 +14,8 @@ from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import UniqueNames
 from gdsurgeon.graph.node import Node, Output
-from gdsurgeon.ops.attr_names import STATED_SHAPES
 from gdsurgeon.ops.dtypes import base_dtype
+from gdsurgeon.ops.kinds import STATED_SHAPES
 from gdsurgeon.patterns.terms import Replaced
 
 STALE = frozenset((STATED_SHAPES, "_gradient_op_type"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from gdsurgeon.analysis.queries.in_place import in_written_memory
+from gdsurgeon.analysis.queries.effects import in_written_memory
 from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.analysis.traversal.control_flow import ControlFlow, control_flow_of, while_frames
 from gdsurgeon.analysis.traversal.order import levels

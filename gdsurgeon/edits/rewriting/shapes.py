@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 
-from gdsurgeon.analysis.shapes.call import RULES, Value, count
+from gdsurgeon.analysis.shapes.arithmetic import RULES, Value, count
 from gdsurgeon.analysis.shapes.inference import infer_shapes
 from gdsurgeon.analysis.shapes.kept import KeptShapes
 from gdsurgeon.analysis.traversal.order import topological_order

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
-from gdsurgeon.analysis.queries.constant_values import values_of
+from gdsurgeon.analysis.queries.constants import values_of
 from gdsurgeon.edits.claims import Site
 from gdsurgeon.edits.simplifying.channels import (
     AFFINE,

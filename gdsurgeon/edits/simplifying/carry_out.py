@@ -13,7 +13,7 @@ from gdsurgeon.edits.simplifying.literal import constant_attrs
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import format_input
 from gdsurgeon.graph.node import Node, Output
-from gdsurgeon.ops.attr_names import STATED_SHAPES
+from gdsurgeon.ops.kinds import STATED_SHAPES
 from gdsurgeon.runtime.tensor import Tensor
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gdsurgeon.analysis.queries.constant_values import values_of
+from gdsurgeon.analysis.queries.constants import values_of
 from gdsurgeon.errors import InputError, Remark
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.dtypes import DTYPES, FLOAT32, FLOAT64

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from gdsurgeon.analysis.traversal.control_flow import loop_heads
-from gdsurgeon.analysis.traversal.decided import decided, untaken
+from gdsurgeon.analysis.traversal.control_flow import decided, loop_heads, untaken_branches
 from gdsurgeon.edits.simplifying.draft import BITS, CONTROL, Draft
 from gdsurgeon.ops.kinds import CONTROL_FLOW, MERGE, SWITCH
 
@@ -14,7 +13,7 @@ def conditions(draft: Draft) -> None:
     All of them, or none where a decided Switch or its Merge is more than the half of a plain conditional.
     """
     top = draft.topology
-    dead = untaken(top, {})
+    dead = untaken_branches(top, {})
     sides = _sides(draft, dead)
     if not sides:
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from gdsurgeon.analysis.queries.state import have_state
+from gdsurgeon.analysis.queries.effects import have_state
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.compare.intent import Intent
 from gdsurgeon.errors import EditError

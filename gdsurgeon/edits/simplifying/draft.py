@@ -6,12 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from gdsurgeon.analysis.queries.in_place import written_into
-from gdsurgeon.analysis.queries.side_effects import ops_in_functions
-from gdsurgeon.analysis.queries.state import has_state
+from gdsurgeon.analysis.queries.effects import has_state, ops_in_functions, written_into
 from gdsurgeon.analysis.shapes.kept import KeptShapes
-from gdsurgeon.analysis.traversal.agenda import Agenda
-from gdsurgeon.analysis.traversal.order import topological_order
+from gdsurgeon.analysis.traversal.order import Worklist, topological_order
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.analysis.traversal.walks import members
 from gdsurgeon.graph.constants import Constant, constant
@@ -243,7 +240,7 @@ class Draft:
             return
         if not any(op in ops for op in self.topology.ops()):
             return
-        agenda = Agenda(self._order, self._places)
+        agenda = Worklist(self._order, self._places)
         told = len(self._news)
         agenda.add(self._near(news, ops, reach, through))
         for number in agenda:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gdsurgeon.analysis.queries.constant_values import values_of
+from gdsurgeon.analysis.queries.constants import values_of
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.compare.intent import Intent, Rewired
 from gdsurgeon.errors import EditError, UsageError, quoted
@@ -10,8 +10,8 @@ from gdsurgeon.graph.constants import constant_header, raw_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.node import Node
-from gdsurgeon.ops.attr_names import COLOCATION_ATTR
 from gdsurgeon.ops.dtypes import DTYPES, element_size
+from gdsurgeon.ops.kinds import COLOCATION_ATTR
 from gdsurgeon.runtime.base import MAX_GRAPH_BYTES
 from gdsurgeon.text import nearest, suggestion
 from gdsurgeon.wire.write import read_chunks

@@ -9,8 +9,7 @@ from gdsurgeon.edits.simplifying.draft import CONTROL, Draft
 from gdsurgeon.graph.constants import constant_span
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.records import Batch, Record, batches
-from gdsurgeon.ops.attr_names import ASIDE
-from gdsurgeon.ops.kinds import PLACEHOLDERS
+from gdsurgeon.ops.kinds import ASIDE, PLACEHOLDERS
 from gdsurgeon.wire.node_record import Header, read_header
 
 _NEVER = PLACEHOLDERS | {"NoOp"}

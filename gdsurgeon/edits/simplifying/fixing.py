@@ -10,7 +10,7 @@ from gdsurgeon.edits.set_shape import set_shape
 from gdsurgeon.errors import EditError, quoted
 from gdsurgeon.graph.attrs import Shape, format_shape
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.placeholders import placeholder_shape
+from gdsurgeon.graph.node import placeholder_shape
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.text import Entry
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from gdsurgeon.analysis.queries.function_usage import functions_of
-from gdsurgeon.analysis.queries.side_effects import ops_in_functions
+from gdsurgeon.analysis.queries.effects import ops_in_functions
+from gdsurgeon.analysis.queries.usage import functions_of
 from gdsurgeon.analysis.shapes.kept import KeptShapes
 from gdsurgeon.edits.functions import NO_OPTIMIZER_OF_ITS_OWN
 from gdsurgeon.edits.simplifying.draft import BITS, Draft

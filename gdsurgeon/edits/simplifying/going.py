@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gdsurgeon.analysis.queries.lacking_ops import LackingOp
+from gdsurgeon.analysis.queries.compatibility import LackingOp
 from gdsurgeon.analysis.traversal.order import topological_order
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.edits.simplifying import decided_calls

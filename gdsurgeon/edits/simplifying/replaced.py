@@ -16,8 +16,8 @@ from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.constants import raw_value, tensor_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output, Use
-from gdsurgeon.ops.attr_names import ASIDE, STATED_SHAPES
 from gdsurgeon.ops.dtypes import FLOAT32, FLOAT64
+from gdsurgeon.ops.kinds import ASIDE, STATED_SHAPES
 
 if TYPE_CHECKING:
     from gdsurgeon.edits.simplifying.channels import Array

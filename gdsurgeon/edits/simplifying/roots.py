@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gdsurgeon.analysis.queries.initialisers import needed_initialisers
+from gdsurgeon.analysis.queries.training import needed_initialisers
 from gdsurgeon.edits.simplifying.draft import CHECKS, Draft
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node

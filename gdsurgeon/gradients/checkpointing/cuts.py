@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from gdsurgeon.gradients.checkpointing.forward_pass import TINY, ForwardPass, TensorId
-from gdsurgeon.ops.buffers import HEAVY, IN_PLACE
+from gdsurgeon.ops.kinds import HEAVY, REUSES_INPUT
 
 if TYPE_CHECKING:
     import numpy as np
@@ -87,7 +87,7 @@ def load(found: ForwardPass, results: Mapping[int, int]) -> Load:
         nbytes, start = found.nbytes[buffer], found.start(buffer)
         alive[start] += nbytes
         # The gradient of what an op writes over its input is written over that of the output.
-        alive[end if end > start and found.step.ops[found.order[end]] in IN_PLACE else end + 1] -= nbytes
+        alive[end if end > start and found.step.ops[found.order[end]] in REUSES_INPUT else end + 1] -= nbytes
         if buffer in needed:
             written[start + 1] += nbytes
     for position, nbytes in results.items():

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from gdsurgeon.gradients.checkpointing.step import StepGraph
-from gdsurgeon.graph.closure import closure
-from gdsurgeon.ops.buffers import SOURCES
-from gdsurgeon.ops.kinds import READS_SHAPE, is_random
+from gdsurgeon.graph.functions import closure
+from gdsurgeon.ops.kinds import READS_SHAPE, SOURCES, is_random
 
 TINY = 4096
 """Bytes up to which a tensor is kept without asking."""

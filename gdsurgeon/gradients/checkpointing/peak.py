@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 from typing import NamedTuple
 
 from gdsurgeon.gradients.checkpointing.step import StepGraph
-from gdsurgeon.ops.buffers import IN_PLACE, SOURCES
+from gdsurgeon.ops.kinds import REUSES_INPUT, SOURCES
 
 CHEAP = 50_000.0
 """Costs (see `StepGraph.costs`) below which the executor runs a node at once, and leaves it to no other thread."""
@@ -182,7 +182,7 @@ class _Run:
         source = self.step.aliased(number, index)
         if source is not None:
             return self.buffers[source[0]][source[1]]
-        if self.step.ops[number] in IN_PLACE:
+        if self.step.ops[number] in REUSES_INPUT:
             for producer, port in self.step.reads[number]:
                 buffer = self.buffers[producer][port]
                 if buffer >= 0 and self.users[buffer] == 1 and self.bytes_of[buffer] == nbytes:

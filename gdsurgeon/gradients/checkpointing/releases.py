@@ -15,7 +15,7 @@ from typing import NamedTuple
 from gdsurgeon.gradients.checkpointing.forward_pass import TINY
 from gdsurgeon.gradients.checkpointing.peak import Peak, Release
 from gdsurgeon.gradients.checkpointing.step import StepGraph
-from gdsurgeon.ops.buffers import ALIASES, SOURCES
+from gdsurgeon.ops.kinds import ALIASES, SOURCES
 
 WINDOW = 128
 """How many nodes may begin between a reader and what counts on its having run: races are no longer than that."""

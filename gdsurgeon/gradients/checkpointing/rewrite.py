@@ -6,7 +6,7 @@ import math
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from gdsurgeon.analysis.queries.state import has_state
+from gdsurgeon.analysis.queries.effects import has_state
 from gdsurgeon.analysis.traversal.control_flow import control_flow
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.errors import EditError, quoted

@@ -9,9 +9,8 @@ from typing import NamedTuple
 
 from gdsurgeon.analysis.traversal.order import producers_first
 from gdsurgeon.graph.names import CONTROL, parse_input
-from gdsurgeon.ops.buffers import ALIASES, SOURCES
 from gdsurgeon.ops.dtypes import element_size
-from gdsurgeon.ops.kinds import MERGE, NEXT_ITERATION, PRODUCTS
+from gdsurgeon.ops.kinds import ALIASES, MERGE, NEXT_ITERATION, PRODUCTS, SOURCES
 from gdsurgeon.wire.protos import GraphDef
 
 FLOPS_PER_BYTE = 20.0

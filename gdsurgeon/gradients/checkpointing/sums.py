@@ -7,9 +7,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 from gdsurgeon.gradients.checkpointing.step import StepGraph
-from gdsurgeon.graph.closure import closure
-from gdsurgeon.ops.buffers import SOURCES, may_have
-from gdsurgeon.ops.kinds import LOWERED, READS_SHAPE
+from gdsurgeon.graph.functions import closure
+from gdsurgeon.ops.kinds import LOWERED, READS_SHAPE, SOURCES, may_have
 
 
 def may_share(step: StepGraph, number: int) -> Iterator[int]:

@@ -8,11 +8,9 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from functools import partial
 
-from gdsurgeon.analysis.queries.function_usage import calling
-from gdsurgeon.analysis.queries.op_usage import op_counts
-from gdsurgeon.analysis.queries.ranked import chosen_from
+from gdsurgeon.analysis.queries.discrete_choices import chosen_from, deciding_nodes
 from gdsurgeon.analysis.queries.signature import can_be_fetched, output_nodes
-from gdsurgeon.analysis.traversal.decisions import deciding_nodes
+from gdsurgeon.analysis.queries.usage import calling, op_counts
 from gdsurgeon.analysis.traversal.walks import depending_on
 from gdsurgeon.edits.claims import SameOutputs, SameShapes, SameSites, Unchanged
 from gdsurgeon.errors import GdsurgeonError, Line, NotValidatedError, ValidationError, joined, printable, quoted

@@ -12,10 +12,10 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
+from gdsurgeon.analysis.queries.discrete_choices import deciding_nodes
 from gdsurgeon.analysis.queries.signature import input_nodes, output_nodes
+from gdsurgeon.analysis.shapes.arithmetic import compatible
 from gdsurgeon.analysis.shapes.inference import infer_shapes, shape_of_tensor
-from gdsurgeon.analysis.shapes.stated import compatible
-from gdsurgeon.analysis.traversal.decisions import deciding_nodes
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.analysis.traversal.walks import depending_on, members
 from gdsurgeon.edits.claims import SameGiven, SameOutputs, SamePart, SameTensors

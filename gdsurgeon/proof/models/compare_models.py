@@ -9,7 +9,7 @@ from functools import partial
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.signature import output_nodes
-from gdsurgeon.analysis.shapes.stated import compatible
+from gdsurgeon.analysis.shapes.arithmetic import compatible
 from gdsurgeon.errors import ValidationError, printable, quoted
 from gdsurgeon.feeds.input_spec import InputSpec, input_spec, overridden
 from gdsurgeon.graph.graph import Graph

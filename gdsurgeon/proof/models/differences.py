@@ -22,11 +22,17 @@ from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.writing import node_def
 from gdsurgeon.ops import dtypes
-from gdsurgeon.ops.attr_names import COLOCATION_ATTR, STATED_SHAPES
 from gdsurgeon.ops.dtypes import base_dtype
-from gdsurgeon.ops.kinds import CONTROL_FLOW, PLACEHOLDERS, holds_state, is_random
+from gdsurgeon.ops.kinds import (
+    COLOCATION_ATTR,
+    CONTROL_FLOW,
+    PLACEHOLDERS,
+    STATED_SHAPES,
+    holds_state,
+    is_random,
+    undefined_outputs,
+)
 from gdsurgeon.ops.reach import is_pure
-from gdsurgeon.ops.undefined import undefined_outputs
 from gdsurgeon.proof.executor import Executor, Refused
 from gdsurgeon.proof.proof import agrees
 from gdsurgeon.runtime.compare import Comparison as Compared

@@ -22,8 +22,7 @@ from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.graph.names import format_input, free_scope, parse_tensor
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.dtypes import STRING, base_dtype, element_size
-from gdsurgeon.ops.kinds import PLACEHOLDERS
-from gdsurgeon.ops.undefined import undefined_outputs
+from gdsurgeon.ops.kinds import PLACEHOLDERS, undefined_outputs
 from gdsurgeon.proof.change import opened_again
 from gdsurgeon.proof.engine import Engine, Failure
 from gdsurgeon.proof.executor import Executor, Refused

@@ -20,7 +20,7 @@ from support.graphs import (
     tensor,
 )
 
-from gdsurgeon.analysis.queries.chance import MOST_CALLS, drawing_nodes
+from gdsurgeon.analysis.queries.effects import MOST_CALLS, random_nodes
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.graph.constants import tensor_value
 from gdsurgeon.graph.graph import Graph
@@ -32,7 +32,7 @@ def boolean(name: str, value: bool) -> bytes:
 
 def drawing(found: Graph) -> list[str]:
     topology = topology_of(found)
-    return [topology.name(number) for number in drawing_nodes(found)]
+    return [topology.name(number) for number in random_nodes(found)]
 
 
 def draw(name: str, *controls: str, inputs: tuple[str, ...] = ("shape",)) -> bytes:

@@ -8,7 +8,7 @@ from pathlib import Path
 from support import graphs
 from support.graphs import FLOAT, INT32, const, function, graph, identity, node, tensor
 
-from gdsurgeon.analysis.queries.constant_sizes import ConstantSize, constant_sizes
+from gdsurgeon.analysis.queries.constants import ConstantSize, constant_sizes
 from gdsurgeon.graph.load import load
 from gdsurgeon.wire.fields import encode_len, encode_varint
 from gdsurgeon.wire.scan import LARGE

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from support.bundles import Drawn
 from support.graphs import FLOAT, graph, node
 
-from gdsurgeon.analysis.queries import constant_values
-from gdsurgeon.analysis.queries.constant_values import ConstantValues, ValueStatistics, values_of
+from gdsurgeon.analysis.queries import constants
+from gdsurgeon.analysis.queries.constants import ConstantValues, ValueStatistics, values_of
 from gdsurgeon.compare import distance as distances
 from gdsurgeon.errors import EditError, InputError
-from gdsurgeon.ops import numpy_dtypes
+from gdsurgeon.ops import elements
 from gdsurgeon.ops.dtypes import DTYPES, NUMBERS
 from gdsurgeon.wire.fields import encode_len
 from gdsurgeon.wire.messages import message
@@ -109,7 +109,7 @@ def test_statistics_are_those_of_numpy(name: str, items: list[float], filled: in
         items = [item if math.isfinite(item) and item < 8 else 0 for item in items]
     array = np.array(items).astype(kind)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(constant_values, "BLOCK", 5)
+        patch.setattr(constants, "BLOCK", 5)
         found = values(NUMBERS[name], (len(items) + filled,), **as_fields(name, array.tobytes())).statistics
     whole = np.concatenate([array, np.repeat(array[-1:], filled)]).astype(np.float64)
     finite = whole[np.isfinite(whole)]
@@ -132,7 +132,7 @@ def test_the_same_without_numpy(name: str, monkeypatch: pytest.MonkeyPatch) -> N
     results: list[Any] = []
     for has_numpy in (True, False):
         if not has_numpy:
-            for module in (constant_values, distances, numpy_dtypes):
+            for module in (constants, distances, elements):
                 monkeypatch.setattr(module, "has_numpy", lambda: False)
         for one in (*pair, few):
             one.__dict__.pop("statistics", None)
@@ -185,7 +185,7 @@ def test_of_a_large_value_the_first_elements_are_a_few_bytes() -> None:
             read.append(size)
             return bytes(size)
 
-    chunks = constant_values.ChunkSource([constant_values.SourceSpan(Watched(), 0, 1 << 40)], "k")  # type: ignore[arg-type]
+    chunks = constants.ChunkSource([constants.SourceSpan(Watched(), 0, 1 << 40)], "k")  # type: ignore[arg-type]
     assert ConstantValues(NUMBERS["float32"], (1 << 38,), chunks).first(4) == [0.0] * 4
     assert sum(read) == 16 and made.node_count == 1
 

@@ -8,7 +8,7 @@ import pytest
 from support import graphs
 from support.graphs import add, const, graph, graph_bytes, identity
 
-from gdsurgeon.analysis.queries.devices import format_device, has_parts, is_device, parse_device, placed_nodes
+from gdsurgeon.analysis.queries.attr_text import format_device, has_parts, is_device, parse_device, placed_nodes
 from gdsurgeon.proof.executor import Executor, Refused
 from gdsurgeon.wire.scan import LARGE
 

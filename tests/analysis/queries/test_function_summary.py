@@ -8,7 +8,7 @@ from support import graphs
 from support.graphs import FLOAT, dtypes, func, function, graph, identity, node, placeholder
 from support.paths import FIXTURES
 
-from gdsurgeon.analysis.queries.function_summary import FunctionSummary, function_summaries
+from gdsurgeon.analysis.queries.usage import FunctionSummary, function_summaries
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import load
 

@@ -14,17 +14,16 @@ from support.meta_graphs import meta_graph, put, read, saved_model
 from support.paths import FIXTURES
 from support.shipped import Shipped
 
-from gdsurgeon.analysis.queries.loading import ALL, NODES, OBJECTS, Trouble, troubles
-from gdsurgeon.analysis.queries.shipped import contents
+from gdsurgeon.analysis.queries.model_contents import ALL, NODES, OBJECTS, LoadingProblem, contents, loading_problems
 from gdsurgeon.container.load import open_model
 
 Change = Callable[[Any], Any]
 
 
-def troubles_of(path: Path | str) -> list[Trouble]:
+def troubles_of(path: Path | str) -> list[LoadingProblem]:
     container = open_model(str(path)).container
     assert container is not None
-    return troubles(container, contents(container))
+    return loading_problems(container, contents(container))
 
 
 def changed(folder: Path, change: Change, *, objects: bool = False) -> Path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from support import graphs
 from support.graphs import FLOAT, dtypes, func, function, graph, identity, node, placeholder
 
-from gdsurgeon.analysis.queries.op_usage import OpUsage, op_usage
+from gdsurgeon.analysis.queries.usage import OpUsage, op_usage
 
 
 def test_ops_of_the_graph_and_of_its_functions() -> None:

@@ -8,8 +8,8 @@ import pytest
 from support.graphs import FLOAT, STRING, dtypes, func, function, graph, identity, library, node, placeholder
 from support.reaching import CONNECTING, PLACEHOLDER_W, REACHING, SECRET, calls, text, writer, yes
 
-from gdsurgeon.analysis.queries.function_usage import functions_of
-from gdsurgeon.analysis.queries.outside import outside_of
+from gdsurgeon.analysis.queries.effects import external_effects_of
+from gdsurgeon.analysis.queries.usage import functions_of
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.proof.plan import plan_with, why_not_loaded
 from gdsurgeon.proof.settings import Settings
@@ -47,21 +47,21 @@ def test_what_nobody_looks_at_and_what_has_state_is_loaded_all_the_same() -> Non
 def test_an_attr_keeps_an_op_from_reaching_anything() -> None:
     for stream, reached in (("stderr", ""), ("file:///tmp/out", "PrintV2")):
         m = graph(text("m", "hello"), node("w", "PrintV2", ["m"], output_stream=stream))
-        assert outside_of(m).reached_by(m["w"]) == reached
+        assert external_effects_of(m).reached_by(m["w"]) == reached
     m = graph(text("m", "hello"), node("w", "PrintV2", ["m"]))
-    assert outside_of(m).reached_by(m["w"]) == ""
+    assert external_effects_of(m).reached_by(m["w"]) == ""
 
 
 def test_an_attr_in_a_body_that_the_caller_says_may_be_anything() -> None:
     body = function("F", text("m", "hello"), node("y", "PrintV2", ["m:output:0"], output_stream=PLACEHOLDER_W))
     m = graph(X, calls("y", "x", func("F")), library(body))
-    assert outside_of(m).reached_by(m["y"]) == "PrintV2"
+    assert external_effects_of(m).reached_by(m["y"]) == "PrintV2"
 
 
 def test_a_function_that_nobody_runs_is_no_obstacle() -> None:
     pure = function("F", node("y", "Identity", ["x"], T=FLOAT), ret="y:output:0")
     m = graph(X, calls("y", "x", func("F")), library(pure, writer("W", "/nowhere/out")))
-    assert outside_of(m).reached_by(m["y"]) == ""
+    assert external_effects_of(m).reached_by(m["y"]) == ""
     assert plan_with(Settings(), m).fetches == ["y"]
 
 
@@ -69,7 +69,7 @@ def test_a_function_that_is_named_in_a_string_counts_as_run() -> None:
     pure = function("F", node("y", "Identity", ["x"], T=FLOAT), ret="y:output:0")
     pure.attr["forward_function_name"].s = b"W"
     m = graph(X, calls("y", "x", func("F")), library(pure, writer("W", "/nowhere/out")))
-    assert outside_of(m).reached_by(m["y"]) == "WriteFile"
+    assert external_effects_of(m).reached_by(m["y"]) == "WriteFile"
 
 
 def test_an_unknown_op_in_a_body_reaches_unless_somebody_vouches_for_it() -> None:
@@ -100,4 +100,4 @@ def test_a_call_by_name_passes_on_the_functions_in_its_attrs() -> None:
 def test_a_long_chain_of_functions_is_walked() -> None:
     chain = [function(f"F{i}", node("y", f"F{i + 1}", ["x"]), ret="y:out:0") for i in range(3000)]
     m = graph(X, calls("y", "x", func("F0")), yes("unused"), library(*chain, writer("F3000", "/nowhere/out")))
-    assert outside_of(m).reached_by(m["y"]) == "WriteFile"
+    assert external_effects_of(m).reached_by(m["y"]) == "WriteFile"

@@ -4,10 +4,9 @@ import pytest
 from support import graphs
 from support.graphs import BOOL, FLOAT, INT32, STRING, UINT8, add, const, g8, graph, identity, node, placeholder
 
-from gdsurgeon.analysis.queries import inferred_signature as module
-from gdsurgeon.analysis.queries.inferred_signature import inferred_signature
-from gdsurgeon.analysis.queries.signature import TensorInfo, input_nodes, output_nodes, signature
-from gdsurgeon.analysis.shapes.stated import compatible, describe, stated_shape
+from gdsurgeon.analysis.queries import signature as module
+from gdsurgeon.analysis.queries.signature import TensorInfo, inferred_signature, input_nodes, output_nodes, signature
+from gdsurgeon.analysis.shapes.arithmetic import compatible, describe, stated_shape
 from gdsurgeon.graph.attrs import format_shape
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from support.graphs import Builder
 
-from gdsurgeon.analysis.traversal.decisions import MOST_SOURCES, deciding_nodes
+from gdsurgeon.analysis.queries.discrete_choices import MOST_SCORES, deciding_nodes
 
 
 def names(m: Builder, *outputs: str) -> list[str]:
@@ -65,10 +65,10 @@ def test_there_is_an_end_to_it() -> None:
     m = Builder()
     m.placeholder("x", "float32", (2,))
     last = ""
-    for i in range(3 * MOST_SOURCES):
+    for i in range(3 * MOST_SCORES):
         m.node(f"f{i}", "Neg", ["x"], T="float32")
         m.node(f"g{i}", "Greater", [f"f{i}", "x"], T="float32")
         if last:
             m.node(f"h{i}", "LogicalAnd", [last, f"g{i}"])
         last = f"h{i}" if last else f"g{i}"
-    assert len(names(m, last)) == MOST_SOURCES
+    assert len(names(m, last)) == MOST_SCORES

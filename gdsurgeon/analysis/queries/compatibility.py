@@ -1,14 +1,20 @@
-"""The parts of a graph, functions included, that a release of TensorFlow does not know: ops, attrs, values, types,
-versions.
+"""Whether a release of TensorFlow or a different engine supports a graph, including its functions.
+
+Also known problems that keep old graphs from being loaded or run.
 """
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.called_shapes import called_shapes, given_shapes
-from gdsurgeon.analysis.queries.function_usage import used_functions
+from gdsurgeon.analysis.queries.training import assignments
+from gdsurgeon.analysis.queries.usage import op_counts, used_functions
 from gdsurgeon.analysis.shapes.inference import infer_shapes
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.errors import printable, quoted
@@ -16,11 +22,82 @@ from gdsurgeon.graph.attrs import Shape, kind_of, plain
 from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
-from gdsurgeon.ops.dtypes import base_dtype, dtype_name
+from gdsurgeon.ops.dtypes import REF, RESOURCE, base_dtype, dtype_name
+from gdsurgeon.ops.engines import SELECT, Engine
+from gdsurgeon.ops.kinds import is_table
 from gdsurgeon.ops.op_defs import AttrDef, OpDef, arg_count
 from gdsurgeon.ops.releases import MATRICES_ONLY, ONE_GROUP, OTHERWISE, Release, names_with, releases
 from gdsurgeon.text import counted, listed
 from gdsurgeon.wire.protos import AttrValue
+
+
+class Place(NamedTuple):
+    """A node: FUNCTION is in whose body it is, '' where it is one of the graph."""
+
+    function: str
+    node: str
+
+
+@dataclass
+class LackingOp:
+    """An op that an engine lacks.
+
+    Attributes:
+        nodes: how many nodes there are of it, in functions too.
+        first: some of these nodes, those of the graph before those of functions.
+        is_select: whether the engine takes it as an op of TensorFlow that is linked into the program.
+    """
+
+    op: str
+    is_select: bool = False
+    nodes: int = 0
+    first: list[Place] = field(default_factory=list)
+
+
+class OpsOfGraph(NamedTuple):
+    """What was looked at, and what an engine lacks of it.
+
+    Attributes:
+        lacking: the most frequent first.
+        nodes: of the graph and of the functions that it uses.
+        ops: how many different ones these have.
+    """
+
+    lacking: list[LackingOp]
+    nodes: int
+    ops: int
+
+
+MOST_PLACES = 1000
+"""How many nodes of an op are named, at most."""
+
+
+def lacking_ops(graph: Graph, engine: Engine) -> OpsOfGraph:
+    """Which ops of GRAPH, and of the functions that its nodes come to use, ENGINE lacks. O(n)."""
+    counts = Counter(op_counts(graph))
+    found: dict[str, LackingOp] = {}
+    for op in filter(partial(_is_lacking, graph, engine), list(counts)):
+        found[op] = LackingOp(op, engine.ops.get(op) == SELECT, counts[op], list(_places(graph, op)))
+    for function in sorted(used_functions(graph)):
+        for node in graph.functions[function].node_def if function in graph.functions else ():
+            counts[node.op] += 1
+            if _is_lacking(graph, engine, node.op):
+                lacking = found.setdefault(node.op, LackingOp(node.op, engine.ops.get(node.op) == SELECT))
+                lacking.nodes += 1
+                if len(lacking.first) < MOST_PLACES:
+                    lacking.first.append(Place(function, node.name))
+    ranked = sorted(found.values(), key=lambda each: (-each.nodes, each.op))
+    return OpsOfGraph(ranked, counts.total(), len(counts))
+
+
+def _is_lacking(graph: Graph, engine: Engine, op: str) -> bool:
+    """Returns whether `engine` lacks `op`; functions of the graph are not ops."""
+    return op not in graph.functions and engine.ops.get(op, SELECT) == SELECT
+
+
+def _places(graph: Graph, op: str) -> Iterator[Place]:
+    topology = topology_of(graph)
+    return (Place("", topology.node(number).name) for number in topology.with_ops([op])[:MOST_PLACES])
 
 
 class Unknown(NamedTuple):
@@ -262,3 +339,121 @@ def _told(value: AttrValue | None) -> str:
     if held is None:
         return f"a {kind_of(value)}" if value is not None else "nothing"
     return printable(held.decode("utf-8", "replace") if isinstance(held, bytes) else str(held))[:40]
+
+
+WITHOUT_REFERENCES = {
+    "RefEnter": "Enter",
+    "RefExit": "Exit",
+    "RefIdentity": "Identity",
+    "RefMerge": "Merge",
+    "RefNextIteration": "NextIteration",
+    "RefSwitch": "Switch",
+    "Assign": "Identity",
+    "AssignAdd": "Add",
+    "AssignSub": "Sub",
+    "IsVariableInitialized": "Const",
+    "VarIsInitializedOp": "Const",
+    "ReadVariableOp": "Identity",
+    "ResourceGather": "Gather",
+    "ResourceGatherNd": "GatherNd",
+    "VariableShape": "Shape",
+    "AssignVariableOp": "NoOp",
+    "AssignAddVariableOp": "NoOp",
+    "AssignSubVariableOp": "NoOp",
+    "ScatterNdAdd": "TensorScatterAdd",
+    "ScatterNdSub": "TensorScatterSub",
+    "ScatterNdUpdate": "TensorScatterUpdate",
+}
+"""Ops that require a variable, with the equivalent op for a value, as in a frozen graph."""
+_UPDATES = re.compile("^(Resource)?(Sparse)?Apply[A-Z]|^(Resource)?Scatter[A-Z]")
+"""Ops that change a variable, mostly for training. If their outputs are unused, they can be removed without loss."""
+
+
+class LegacyProblem(NamedTuple):
+    """Something that is wrong with a node.
+
+    Attributes:
+        kind: ``reference``, ``colocation``, ``table`` or ``name``.
+        node: its name.
+        text: in words.
+        becomes: the replacement op of the node; '' if it is repaired differently, or not at all.
+        is_mendable: whether it can be repaired.
+    """
+
+    kind: str
+    node: str
+    text: str
+    becomes: str = ""
+    is_mendable: bool = True
+
+
+def legacy_problems(graph: Graph) -> list[LegacyProblem]:
+    """Returns all known faults; nodes with the same name were renamed before, see `uniquely_named`."""
+    return [*_references(graph), *_colocations(graph), *_tables(graph)]
+
+
+def _references(graph: Graph) -> Iterator[LegacyProblem]:
+    """Yields nodes that require a variable but read a value, and their consumers, which then also read values."""
+    plain: set[Node] = set()  # nodes that are going to give values
+    pending = [node for node in graph.nodes() if _wants_variable(node)]
+    waiting = dict.fromkeys(pending)
+    found: dict[Node, LegacyProblem] = {}
+    while pending:
+        node = pending.pop()
+        read = next((read for read in node.inputs[:1] if read.node in plain or not _is_variable(read.dtype)), None)
+        if node in found or read is None or (node.op == "RefMerge" and not _merges_values(node, plain)):
+            continue
+        becomes = _instead(node)
+        what = dtype_name(read.dtype % REF) if read.dtype else "not a variable"
+        text = f"{quoted(node.name)} ({printable(node.op)}) requires a variable, but {quoted(read.name)} is {what}"
+        found[node] = LegacyProblem("reference", node.name, text, becomes, bool(becomes))
+        plain.add(node)
+        pending += [user for user in graph.users(node) if user in waiting and user not in found]
+    yield from (found[node] for node in waiting if node in found)
+
+
+def _instead(node: Node) -> str:
+    """What gives the same of a value; '' where nothing does."""
+    if node.op == "ResourceGather" and node.setting("batch_dims"):
+        return ""
+    if _UPDATES.search(node.op) and node.op not in WITHOUT_REFERENCES:
+        is_read = any(read.node is node for user in node.graph.users(node) for read in user.inputs)
+        return "" if is_read else "NoOp"
+    return WITHOUT_REFERENCES.get(node.op, "")
+
+
+def _merges_values(node: Node, plain: set[Node]) -> bool:
+    """Whether one of the values that a RefMerge merges is no reference."""
+    return any(read.node in plain or not _is_variable(read.dtype) for read in node.inputs)
+
+
+def _wants_variable(node: Node) -> bool:
+    definition = node.op_def
+    if definition is None or not definition.inputs or not node.inputs:
+        return False
+    first = definition.inputs[0]
+    is_known = node.op in WITHOUT_REFERENCES or _UPDATES.search(node.op) is not None
+    return first.is_ref or (is_known and first.dtype == RESOURCE)
+
+
+def _is_variable(dtype: int) -> bool:
+    return not dtype or dtype > REF or dtype == RESOURCE
+
+
+def _colocations(graph: Graph) -> Iterator[LegacyProblem]:
+    for node in graph.nodes():
+        for other in node.colocated if node.has_attr("_class") else ():
+            if not other.exists:
+                text = f"{quoted(node.name)} is colocated with {quoted(other.name)}, which does not exist"
+                yield LegacyProblem("colocation", node.name, text)
+
+
+def _tables(graph: Graph) -> Iterator[LegacyProblem]:
+    """Tables that are looked up in and that nothing fills."""
+    topology = topology_of(graph)
+    for number in topology.with_ops(op for op in topology.ops() if is_table(op) and not op.startswith("Mutable")):
+        readers = [user for user in topology.users(number) if "Find" in topology.op(user)]
+        if readers and not assignments(topology, number):
+            name = topology.name(number)
+            text = f"no node initializes the table {quoted(name)} ({printable(topology.op(number))})"
+            yield LegacyProblem("table", name, text, is_mendable=False)

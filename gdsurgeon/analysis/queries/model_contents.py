@@ -1,0 +1,287 @@
+"""The parts of a model outside its graph, and the problems that loaders of the model would have.
+
+Loaders of TensorFlow 1, servers and the C API restore a model by its restore op, and run the nodes of its signatures.
+tf.saved_model.load and Keras' TFSMLayer restore it by its objects, if any, and run their functions. Source: the
+behavior of TensorFlow 2.21 for models with each of these problems.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from gdsurgeon.analysis.queries.usage import op_usage
+from gdsurgeon.analysis.traversal.topology import topology_of
+from gdsurgeon.checkpoint.bundle import Bundle, shard_path
+from gdsurgeon.checkpoint.open import open_checkpoint
+from gdsurgeon.checkpoint.stored import Checkpoint
+from gdsurgeon.container.container import Container
+from gdsurgeon.errors import InputError, printable, quoted
+from gdsurgeon.graph.attrs import Shape, shape_of
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.node import Node
+from gdsurgeon.graph.serving import INIT, Key, Served, Serving
+from gdsurgeon.ops.dtypes import base_dtype
+from gdsurgeon.ops.kinds import TEMPORARY, is_variable
+from gdsurgeon.ops.op_defs import table_version
+from gdsurgeon.text import counted, near_miss
+from gdsurgeon.text import named as listed
+
+BY_NODES, BY_OBJECTS, INITIALISED, BY_NOTHING = "restored", "restored by objects", "initialised", "not restored"
+"""How a variable gets its value."""
+
+
+class ModelVariable(NamedTuple):
+    """A variable.
+
+    Attributes:
+        name: of its node.
+        dtype, shape: as the node states them, or the checkpoint; None where neither knows the shape.
+        key: the key of its value in the checkpoint; None if it has none.
+        by: how it gets its value: `BY_NODES` and so on.
+        signatures: keys of the signatures that need it.
+    """
+
+    name: str
+    dtype: int
+    shape: Shape
+    key: Key | None
+    by: str
+    signatures: tuple[str, ...]
+
+
+class Asset(NamedTuple):
+    """A file of the model, the tensor that is fed with its path, and whether it is there."""
+
+    path: str
+    tensor: str
+    is_there: bool
+
+
+class Contents(NamedTuple):
+    """The parts of a model outside its graph.
+
+    Attributes:
+        collections: how many entries each has.
+        checkpoint: its open checkpoint; None if none can be read.
+        unreadable: why that is so, where there should be one.
+        signatures: how many are called.
+    """
+
+    variables: list[ModelVariable]
+    assets: list[Asset]
+    collections: dict[str, int]
+    checkpoint: Checkpoint | None
+    unreadable: str
+    signatures: int
+
+
+def contents(container: Container) -> Contents:
+    """Returns the parts of `container` outside its graph, as in its files. Raises InputError: it is corrupt."""
+    graph, serving = container.graph.pristine(), container.graph.serving or Serving()
+    checkpoint, unreadable = _opened(container.checkpoint)
+    collections = container.meta.around.collection_def.items()
+    return Contents(
+        _variables(graph, serving, checkpoint),
+        [
+            Asset(path, tensor, os.path.isfile(path))
+            for tensor, path in (serving.initialising.feeds if serving.initialising is not None else {}).items()
+        ],
+        {key: len(getattr(held, held.WhichOneof("kind") or "node_list").value) for key, held in sorted(collections)},
+        checkpoint,
+        unreadable,
+        len(serving.called),
+    )
+
+
+def _opened(prefix: str) -> tuple[Checkpoint | None, str]:
+    try:
+        return (open_checkpoint(prefix) if prefix else None), ""
+    except InputError as error:
+        return None, error.message
+
+
+def _variables(graph: Graph, serving: Serving, checkpoint: Checkpoint | None) -> list[ModelVariable]:
+    topology = topology_of(graph)
+    numbers = topology.with_ops(op for op in topology.ops() if is_variable(op) and op not in TEMPORARY)
+    if not numbers:
+        return []
+    targets = serving.initialising.targets if serving.initialising is not None else ()
+    loading = topology.upstream([topology.id_of(node) for name in targets if (node := graph.find(name)) is not None])
+    needed = {key: topology.upstream(map(topology.id_of, named(graph, s))) for key, s in serving.called.items()}
+    out = []
+    for number in numbers:
+        node = topology.node(number)
+        key = serving.keys.get(node.name)
+        by = BY_NOTHING if not loading[number] else INITIALISED
+        if key is not None:
+            by = BY_OBJECTS if node.name in serving.apart else BY_NODES
+        dtype = node.plain_attr("dtype")
+        signatures = tuple(signature for signature, above in needed.items() if above[number])
+        shape = _shape(node, key, checkpoint)
+        out.append(ModelVariable(node.name, _number(dtype), shape, key, by, signatures))
+    return out
+
+
+def _number(dtype: object) -> int:
+    return base_dtype(dtype) if isinstance(dtype, int) else 0
+
+
+def named(graph: Graph, served: Served) -> Iterable[Node]:
+    """The nodes of GRAPH that a signature names."""
+    found = (graph.find(text.partition(":")[0]) for text in served.tensors)
+    return dict.fromkeys(node for node in found if node is not None)
+
+
+def _shape(node: Node, key: Key | None, checkpoint: Checkpoint | None) -> Shape:
+    stated = node.attr("shape")
+    shape = shape_of(stated.shape) if stated is not None else None
+    if shape is None and key is not None and not key.slice and checkpoint is not None and key.tensor in checkpoint:
+        with suppress(InputError):  # which its reader will report
+            return checkpoint.tensor(key.tensor).shape
+    return shape
+
+
+def called_keys(serving: Serving) -> list[str]:
+    """Returns the keys of all signatures for callers, whichever are selected."""
+    return [key for key in serving.signatures if key != INIT]
+
+
+ALL = "all loaders"
+NODES = "TensorFlow Serving, the C API, tf.compat.v1"
+OBJECTS = "tf.saved_model.load, Keras' TFSMLayer"
+
+
+class LoadingProblem(NamedTuple):
+    """Something that loaders trip over.
+
+    Attributes:
+        loaders: those that do.
+        what: the trouble.
+        advice: the code of what repairs it, as in `GdsurgeonError.advice`; '': nothing that is known here.
+        facts: of the advice.
+    """
+
+    loaders: str
+    what: str
+    advice: str = ""
+    facts: Mapping[str, str] = {}
+
+
+def loading_problems(container: Container, contents: Contents) -> list[LoadingProblem]:
+    """What loaders of CONTAINER, which holds CONTENTS, would trip over, those things first that all of them do."""
+    found = [
+        *_of_signatures(container),
+        *_of_the_checkpoint(container, contents),
+        *_of_values(container, contents),
+        *_of_assets(contents),
+        *_of_ops(container),
+        *_of_objects(container),
+    ]
+    return sorted(found, key=lambda trouble: (ALL, NODES, OBJECTS).index(trouble.loaders))
+
+
+def _facts(container: Container) -> dict[str, str]:
+    return {"model": printable(container.graph.source_name), "prefix": printable(container.checkpoint)}
+
+
+def _of_signatures(container: Container) -> Iterator[LoadingProblem]:
+    graph, serving = container.graph, container.graph.serving or Serving()
+    if container.kind == "SavedModel" and not called_keys(serving):
+        yield LoadingProblem(ALL, "it has no signature to call", advice="add-signature", facts=_facts(container))
+    for key, served in serving.called.items():
+        for tensor in served.tensors:
+            if tensor.partition(":")[0] not in graph:
+                what = f"the signature {quoted(key)} refers to {quoted(tensor)}, which does not exist in the graph"
+                yield LoadingProblem(
+                    ALL, what, advice="remove-signature", facts={**_facts(container), "key": printable(key)}
+                )
+
+
+def _of_the_checkpoint(container: Container, contents: Contents) -> Iterator[LoadingProblem]:
+    """That it is missing, or lacks a file, or a tensor."""
+    facts = _facts(container)
+    if contents.unreadable:
+        yield LoadingProblem(ALL, contents.unreadable, advice="name-checkpoint", facts=facts)
+    checkpoint = contents.checkpoint
+    needed = [variable for variable in contents.variables if variable.signatures]
+    if checkpoint is None:
+        if not container.checkpoint and (needed or (contents.variables and not called_keys(_serving(container)))):
+            what = f"the checkpoint with the values of {counted(len(contents.variables), 'variable')} is missing"
+            yield LoadingProblem(ALL, what, advice="name-checkpoint", facts=facts)
+        return
+    shards = checkpoint.header.num_shards if isinstance(checkpoint, Bundle) else 0
+    paths = (shard_path(checkpoint.prefix, shard, shards) for shard in range(shards))
+    missing = next((path for path in paths if not os.path.exists(path)), None)
+    if missing is not None:
+        yield LoadingProblem(ALL, f"{printable(missing)} is missing; it is a part of the checkpoint")
+    lost = {v.key.tensor: v.name for v in contents.variables if v.key is not None and v.key.tensor not in checkpoint}
+    if lost:
+        key, name = next(iter(lost.items()))
+        what = f"the checkpoint has no tensor {quoted(key)}, from which {quoted(name)} is restored"
+        more = f", nor {counted(len(lost) - 1, 'other')} that the model restores" if len(lost) > 1 else ""
+        near = near_miss(key, checkpoint.keys).strip()
+        yield LoadingProblem(ALL, f"{what}{more}{f'. {near}' if near else ''}", advice="rename-keys", facts=facts)
+
+
+def _serving(container: Container) -> Serving:
+    return container.graph.serving or Serving()
+
+
+def _of_values(container: Container, contents: Contents) -> Iterator[LoadingProblem]:
+    """Variables that a signature needs, and that have no value, or have one for some loaders only."""
+    if contents.checkpoint is None:
+        return
+    facts = _facts(container)
+    lost, apart = ([v for v in contents.variables if v.signatures and v.by == by] for by in (BY_NOTHING, BY_OBJECTS))
+    if lost:
+        yield LoadingProblem(ALL, f"no node restores or initializes {_needed(lost)}", advice="keep-others", facts=facts)
+    if apart:
+        what = f"only the model's objects restore {_needed(apart)}"
+        yield LoadingProblem(NODES, what, advice="slim", facts=facts)
+
+
+def _needed(variables: Sequence[ModelVariable]) -> str:
+    """VARIABLES, the signatures that need them, and what TensorFlow says then."""
+    keys = list(dict.fromkeys(key for variable in variables for key in variable.signatures))
+    names = listed([variable.name for variable in variables], 2, show=quoted)
+    return f'{names}, needed by {listed(keys, 2, show=quoted)} ("Could not find variable")'
+
+
+def _of_assets(contents: Contents) -> Iterator[LoadingProblem]:
+    missing = [asset.path for asset in contents.assets if not asset.is_there]
+    if missing:
+        yield LoadingProblem(ALL, f"{listed(missing, 3, show=printable)} is missing; a table is filled from it")
+
+
+def _of_ops(container: Container) -> Iterator[LoadingProblem]:
+    unknown = [op.op for op in op_usage(container.graph) if not op.is_known and not op.is_function]
+    if unknown:
+        what = f"TensorFlow {table_version()} does not know {listed(unknown, 5, show=quoted)}"
+        yield LoadingProblem(ALL, what, advice="custom-ops")
+
+
+def _of_objects(container: Container) -> Iterator[LoadingProblem]:
+    """What of the objects cannot be made again."""
+    objects, graph = container.meta.around.object_graph_def, container.graph
+    if not objects.nodes:
+        return
+    whats = []
+    slots = sum(1 for item in objects.nodes if item.slot_variables)
+    if slots:
+        whats.append(f"{counted(slots, 'object')} of an old optimizer (\"no attribute 'add_slot'\")")
+    lost = [name for name in sorted(objects.concrete_functions) if graph.functions.get(name) is None]
+    if lost:
+        whats.append(f"objects name functions that do not exist: {listed(lost, 2, show=quoted)}")
+    gone = [c for item in objects.nodes if (c := item.constant.operation) and c not in graph]
+    if gone:
+        whats.append(f"objects name constants that do not exist: {listed(gone, 2, show=quoted)}")
+    served = called_keys(_serving(container))
+    maps = [item for item in objects.nodes if item.user_object.identifier == "signature_map"]
+    known = {child.local_name for item in maps for child in item.children}
+    if maps and known != set(served):
+        whats.append(f"the objects have different signatures: {listed(sorted(known), 5, show=quoted) or 'none'}")
+    for what in whats:
+        yield LoadingProblem(OBJECTS, what, advice="slim", facts=_facts(container))

@@ -1,0 +1,176 @@
+"""The ops and functions that a graph uses, and the callers of each function."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from gdsurgeon.analysis.traversal.topology import topology_of
+from gdsurgeon.errors import InputError
+from gdsurgeon.graph.attrs import functions_in
+from gdsurgeon.graph.functions import FunctionLibrary
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.node import Node
+from gdsurgeon.ops.dtypes import REF, dtype_name
+from gdsurgeon.ops.op_defs import op_def
+from gdsurgeon.wire.protos import ArgDef, FunctionDef
+
+
+class OpUsage(NamedTuple):
+    """An op.
+
+    Attributes:
+        op: its name.
+        nodes: nodes of the graph.
+        inner_nodes: nodes inside functions.
+        is_known: whether TensorFlow's table has it.
+        is_function: whether it is a function of the graph.
+    """
+
+    op: str
+    nodes: int
+    inner_nodes: int
+    is_known: bool
+    is_function: bool
+
+
+def op_counts(graph: Graph) -> dict[str, int]:
+    """How many nodes of each op there are, the most frequent first."""
+    table = graph.store.table
+    out = dict(table.op_counts)
+    for node in graph.touched():
+        if node.base_name is None or node.op != node.header.op:
+            out[node.op] = out.get(node.op, 0) + 1
+            if node.base_name is not None:
+                out[node.header.op] -= 1
+    for node in graph.removed():
+        out[node.header.op] -= 1
+    return dict(sorted(((op, n) for op, n in out.items() if n), key=lambda item: (-item[1], item[0])))
+
+
+def op_usage(graph: Graph) -> list[OpUsage]:
+    """The ops of GRAPH as it is now, the most frequent first."""
+    outer = op_counts(graph)
+    inner = Counter(node.op for function in graph.functions for node in function.node_def)
+    counts = Counter(outer) + inner
+    found = [OpUsage(op, outer.get(op, 0), inner[op], op_def(op) is not None, op in graph.functions) for op in counts]
+    return sorted(found, key=lambda usage: (-usage.nodes - usage.inner_nodes, usage.op))
+
+
+def functions_of(node: Node) -> list[str]:
+    """The functions that NODE calls or passes on, each once; the library may not have them."""
+    is_call = node.op in node.graph.functions
+    found = [node.op] if is_call else []
+    definition = node.op_def
+    if definition is not None and not definition.takes_functions and not is_call:  # a function may take it from there
+        return found
+    for key in node.attr_keys:
+        kind = definition.attrs[key].kind if definition is not None and key in definition.attrs else ""
+        if not kind or "func" in kind:
+            try:
+                value = node.attr(key)
+            except InputError:
+                continue  # it is corrupt, and the structural check says so
+            if value is not None:
+                found.extend(func.name for func in functions_in(value))
+    return list(dict.fromkeys(found))
+
+
+def calling_nodes(graph: Graph) -> Iterator[tuple[Node, list[str]]]:
+    """The nodes that call functions or pass some on, and which."""
+    topology = topology_of(graph)
+    for number in topology.with_ops(op for op in topology.ops() if may_call(graph, op)):
+        node = topology.node(number)
+        called = functions_of(node)
+        if called:
+            yield node, called
+
+
+def used_functions(graph: Graph) -> set[str]:
+    """The functions that a node of GRAPH calls or passes on, directly or through others, with their gradients."""
+    return set(graph.functions.reachable((name for _, names in calling_nodes(graph) for name in names), gradients=True))
+
+
+def calling(graph: Graph, names: Iterable[str]) -> list[Node]:
+    """The nodes of GRAPH that call or pass on one of the functions NAMES, directly or through others."""
+    reaching = graph.functions.reaching(names)
+    return [node for node, called in calling_nodes(graph) if not reaching.isdisjoint(called)]
+
+
+def may_call(graph: Graph, op: str) -> bool:
+    """Whether a node of OP can call a function: it is one, an attr holds one, or nothing is known of its attrs."""
+    definition = graph.op_def(op)
+    return definition is None or op in graph.functions or definition.takes_functions
+
+
+@dataclass
+class FunctionSummary:
+    """A function of the library.
+
+    Attributes:
+        name: its name.
+        inputs, outputs: (name, type) of each argument; a type is that of a tensor (``float32``), an attr that holds it
+            (``T``), several of one (``N * float32``), or a list of them (``Tin...``).
+        node_count: nodes in its body.
+        is_stateful: whether it is marked as stateful.
+        calls: functions that its nodes call or pass on, each once.
+        node_callers: nodes of the graph that call it or pass it on.
+        function_callers: functions that do.
+        gradient_of: functions for which it is registered as the gradient.
+        is_used: whether a node of the graph reaches it, directly or through other functions.
+    """
+
+    name: str
+    inputs: list[tuple[str, str]]
+    outputs: list[tuple[str, str]]
+    node_count: int
+    is_stateful: bool
+    calls: list[str]
+    node_callers: list[str] = field(default_factory=list)
+    function_callers: list[str] = field(default_factory=list)
+    gradient_of: list[str] = field(default_factory=list)
+    is_used: bool = False
+
+
+def function_summaries(graph: Graph) -> list[FunctionSummary]:
+    """The functions of GRAPH as it is now, in the order of the file. Linear in nodes and calls."""
+    library = graph.functions
+    found: dict[str, FunctionSummary] = {}
+    for function in library:
+        found.setdefault(function.signature.name, _summary(function, library))
+    for summary in found.values():
+        for callee in summary.calls:
+            if callee in found:
+                found[callee].function_callers.append(summary.name)
+    for node, callees in calling_nodes(graph) if found else ():
+        for callee in callees:
+            if callee in found:
+                found[callee].node_callers.append(node.name)
+    for gradient in library.gradients():
+        if gradient.gradient_func in found:
+            found[gradient.gradient_func].gradient_of.append(gradient.function_name)
+    for name in used_functions(graph) & found.keys() if found else ():
+        found[name].is_used = True
+    return list(found.values())
+
+
+def _summary(function: FunctionDef, library: FunctionLibrary) -> FunctionSummary:
+    signature = function.signature
+    return FunctionSummary(
+        signature.name,
+        [(arg.name, _type(arg)) for arg in signature.input_arg],
+        [(arg.name, _type(arg)) for arg in signature.output_arg],
+        len(function.node_def),
+        signature.is_stateful,
+        list(library.calls(signature.name)),
+    )
+
+
+def _type(arg: ArgDef) -> str:
+    """The type of an ArgDef."""
+    if arg.type_list_attr:
+        return f"{arg.type_list_attr}..."
+    text = arg.type_attr or dtype_name(arg.type + (REF if arg.is_ref else 0))
+    return f"{arg.number_attr} * {text}" if arg.number_attr else str(text)
