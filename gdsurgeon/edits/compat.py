@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from importlib import import_module
 
 from gdsurgeon.analysis.queries.called_shapes import called_shapes, given_shapes
 from gdsurgeon.analysis.queries.compatibility import Unknown, told, unknown_to
@@ -14,10 +13,9 @@ from gdsurgeon.arguments import public
 from gdsurgeon.compare.intent import FunctionChanges, Intent
 from gdsurgeon.edits.claims import Claim, EditResult, SameOutputs, SameSites
 from gdsurgeon.edits.claims import Site as ClaimedSite
-from gdsurgeon.edits.older import attrs, lists
-from gdsurgeon.edits.older.control_flow import is_wanting, lower
-from gdsurgeon.edits.older.defaults import same_value, spelt_out
-from gdsurgeon.edits.older.site import ROUNDING, Places, Rule, Site
+from gdsurgeon.edits.downgrade import control_flow, tensor_lists
+from gdsurgeon.edits.downgrade.candidate import ROUNDING, Analysis, Candidate, Rule
+from gdsurgeon.edits.downgrade.forms import HARMLESS, RULES
 from gdsurgeon.edits.sites import claims_apart
 from gdsurgeon.errors import EditError, Json, NothingToDo, Remark, UsageError, printable, quoted
 from gdsurgeon.graph.attrs import Shape
@@ -28,20 +26,12 @@ from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.kinds import CALLS, CONVOLUTIONS, PRODUCTS
 from gdsurgeon.ops.op_defs import AttrDef
 from gdsurgeon.ops.releases import OTHERWISE, Release, release, releases
+from gdsurgeon.patterns.attrs import default_of, same_value
 from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import Entry, counted, nearest, suggestion
 from gdsurgeon.wire.protos import VersionDef
 from gdsurgeon.wire.write import ChunkSource
 
-FAMILIES = (
-    "arithmetic", "arrays", "attrs", "broadcasting", "contraction", "diagonals", "images", "kernels", "padding",
-    "resizing", "texts",
-)  # fmt: skip
-"""The modules of older forms that have RULES."""
-RULES: dict[str, Rule] = {
-    rule.op: rule for family in FAMILIES for rule in import_module(f"gdsurgeon.edits.older.{family}").RULES
-}
-"""The older forms that there are, by the op that they replace."""
 MOST_STEPS = 8
 """Replacements of one node, one after the other: each is an older form of the one before."""
 MOST_GROUPS = 2
@@ -134,7 +124,7 @@ class _Work:
 
     def carry_out(self) -> None:
         """Does all of it. Raises EditError, and has changed the graph then."""
-        if is_wanting(self.graph, self.release) or lists.is_wanting(self.graph, self.release):
+        if control_flow.is_needed(self.graph, self.release) or tensor_lists.is_needed(self.graph, self.release):
             self._lower()
         called = called_shapes(self.graph) if len(self.graph.functions) else {}
         self._mend(self.graph, "", {})
@@ -163,10 +153,12 @@ class _Work:
         inner = {node.op for name in used_functions(self.graph) if name in self.graph.functions
                  for node in self.graph.functions[name].node_def}  # fmt: skip
         try:
-            for op, count in lower(self.graph).items():
+            for op, count in control_flow.lower(self.graph).items():
                 self._replaced[f"{op}  ->  {'its nodes' if op in CALLS else 'version 1 control flow'}"] += count
-            if lists.is_wanting(self.graph, self.release):
-                self._replaced["lists of tensors  ->  TensorArrayV3"] += lists.make_arrays(self.graph, self.release)
+            if tensor_lists.is_needed(self.graph, self.release):
+                self._replaced["lists of tensors  ->  TensorArrayV3"] += tensor_lists.make_arrays(
+                    self.graph, self.release
+                )
             self.lowered = True
             if inner & (PRODUCTS | CONVOLUTIONS):
                 self.tolerance = ROUNDING
@@ -190,21 +182,21 @@ class _Work:
 
     def _mend(self, graph: Graph, function: str, given: Mapping[Output, Shape]) -> None:
         """Makes the nodes of a graph, or of the body of FUNCTION, older forms; GIVEN are shapes of tensors in it."""
-        places = Places(graph, self.release, given)
+        analysis = Analysis(graph, self.release, given)
         for node in _nodes_of(graph, lambda op: op in RULES and not self._takes_all(op)):
-            self._mend_node(places, node, function)
+            self._mend_node(analysis, node, function)
         for node in _nodes_of(graph, lambda op: not self.release.knows_as(op, self.newest)):
             self._mend_attrs(graph, node)
-        self._notes.update(places.notes)
+        self._notes.update(analysis.notes)
 
-    def _mend_node(self, places: Places, node: Node, function: str) -> None:
+    def _mend_node(self, analysis: Analysis, node: Node, function: str) -> None:
         read = [tensor.name for tensor in node.inputs]
         for _ in range(MOST_STEPS):
             rule = RULES.get(node.op)
             if rule is None or not self._is_wanting(node):
                 return
             old = node.op
-            why = rule.apply(Site(places, node))
+            why = rule.apply(Candidate(analysis, node))
             if why is None:
                 return
             if why:
@@ -245,18 +237,18 @@ class _Work:
                 continue
             if self._says_nothing(node, key, new.attrs.get(key)):
                 graph.set_attr(node, key, None)
-                why = "does not affect values" if key in attrs.HARMLESS.get(node.op, ()) else "has its default value"
+                why = "does not affect values" if key in HARMLESS.get(node.op, ()) else "has its default value"
                 self._dropped[f"{node.op}.{key}, which {why}"] += 1
         for attr in old.attrs.values():
             newer = new.attrs.get(attr.name)
             if newer is None or not newer.has_default or node.has_attr(attr.name):
                 continue
             if not attr.has_default or attr.default != newer.default:
-                graph.set_attr(node, attr.name, spelt_out(newer))
+                graph.set_attr(node, attr.name, default_of(newer))
 
     @staticmethod
     def _says_nothing(node: Node, key: str, newer: AttrDef | None) -> bool:
-        if key in attrs.HARMLESS.get(node.op, ()):
+        if key in HARMLESS.get(node.op, ()):
             return True
         if key == OTHERWISE.get(node.op):
             return False

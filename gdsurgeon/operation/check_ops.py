@@ -195,7 +195,7 @@ def _help(checked: CheckedOps, lacking: LackingOp) -> Help | None:
 
 def _older(asked: Engine, op: str) -> Help | None:
     """The older form of OP, where the engine takes that, and a release that has it."""
-    from gdsurgeon.edits.compat import RULES
+    from gdsurgeon.edits.downgrade.forms import RULES
     from gdsurgeon.ops.releases import names_with, releases
 
     rule, known = RULES.get(op), names_with(op)

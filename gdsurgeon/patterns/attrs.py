@@ -1,10 +1,12 @@
-"""Attrs as rules spell them, made AttrValues."""
+"""Attr values: spelled in rules, and the defaults of ops."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from struct import pack
+from typing import cast
 
-from gdsurgeon.graph.attrs import attr_value, func_value, shape_value
+from gdsurgeon.graph.attrs import attr_value, func_value, kind_of, plain, shape_value
 from gdsurgeon.graph.constants import Constant
 from gdsurgeon.ops.op_defs import AttrDef
 from gdsurgeon.patterns.terms import DTypeName
@@ -94,3 +96,35 @@ def misfit(data: bytes, attr: AttrDef) -> str:
     if attr.kind == "int" and attr.minimum is not None and value.i < attr.minimum:
         return f"{attr.name} must be at least {attr.minimum}"
     return ""
+
+
+def same_value(data: bytes | None, attr: AttrDef) -> bool:
+    """Returns whether a serialized AttrValue is the default of `attr`."""
+    if data is None or not attr.has_default:
+        return False
+    value = attr_value(data)
+    if isinstance(attr.default, dict):
+        return value.SerializeToString(deterministic=True) == bytes.fromhex(attr.default["x"])
+    return kind_of(value) in (attr.kind, "list()") and _decoded(plain(value)) == attr.default
+
+
+def _decoded(value: object) -> object:
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return [_decoded(item) for item in value] if isinstance(value, list) else value
+
+
+def default_of(attr: AttrDef) -> bytes:
+    """Returns the default of `attr`, which has one, as a serialized AttrValue."""
+    if isinstance(attr.default, dict):
+        return bytes.fromhex(attr.default["x"])
+    value = attr_value(b"")
+    is_list = attr.kind.startswith("list(")
+    items = cast("Sequence[object]", attr.default) if is_list else [attr.default]
+    encoded = [item.encode() if isinstance(item, str) else item for item in items]
+    if is_list:
+        value.list.SetInParent()
+        getattr(value.list, _FIELDS[attr.kind[5:-1]]).extend(encoded)
+    else:
+        setattr(value, _FIELDS[attr.kind], encoded[0])
+    return value.SerializeToString(deterministic=True)

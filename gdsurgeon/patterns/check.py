@@ -8,7 +8,7 @@ from typing import NamedTuple
 from gdsurgeon.errors import UsageError, quoted
 from gdsurgeon.ops.kinds import CONTROL_FLOW, PLACEHOLDERS
 from gdsurgeon.patterns.parse import parse_replacement, parse_rule, wrong_at
-from gdsurgeon.patterns.terms import Anything, AttrOf, AttrVariable, Op, Ref, Rule, Term, Value, Variable, walk
+from gdsurgeon.patterns.terms import Anything, AttrOf, AttrVariable, InputOf, Op, Ref, Rule, Term, Value, Variable, walk
 from gdsurgeon.text import near_miss
 
 
@@ -98,6 +98,8 @@ class _Checker:
 
     def _term(self, term: Term, labels: set[str]) -> None:
         """Checks one term of a pattern."""
+        if isinstance(term, InputOf):
+            raise self.wrong(term, "inputs of a node are allowed only in replacements")
         if isinstance(term, Ref) and term.label not in labels:
             raise self.wrong(term, f"{quoted(term.label)} does not name an earlier node")
         if not isinstance(term, Op):
@@ -160,8 +162,8 @@ class _Checker:
             self._known(term, term.name, bound.tensors, "$")
         if isinstance(term, Value) and not term.values and len(term.shape) > 1:
             raise self.wrong(term, "an empty list cannot contain lists")
-        if isinstance(term, Ref):
-            self._known(term, term.label, bound.labels | made, "", optional)
+        if isinstance(term, Ref | InputOf):
+            self._known(term, term.label, bound.labels | (made if isinstance(term, Ref) else set()), "", optional)
         if not isinstance(term, Op):
             return
         if term.optional or term.rest:

@@ -16,6 +16,7 @@ from gdsurgeon.patterns.terms import (
     AttrTest,
     AttrVariable,
     DTypeName,
+    InputOf,
     Op,
     Ref,
     Scalar,
@@ -37,7 +38,7 @@ _LABEL = re.compile(r"[a-z][A-Za-z0-9_]*")
 _NUMBER = re.compile(r"[+-]?(?:inf|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?![\w.])", re.ASCII)
 _LOW = re.compile(r"[+-]?(?:inf|(?:\d+(?:\.(?!\.)\d*)?|\.\d+)(?:[eE][+-]?\d+)?)", re.ASCII)
 _WHOLE = re.compile(r"[+-]?\d{1,20}", re.ASCII)  # longer ones are of no type of integers
-_PORT = re.compile(r"\d{1,6}(?![\w.])", re.ASCII)
+_INDEX = re.compile(r"\d{1,6}(?![\w.])", re.ASCII)
 _RELATIONS = ("!=", "<=", ">=", "=", "<", ">")
 
 
@@ -137,6 +138,8 @@ class _RuleParser(Parser):
         return self._node(label, ops, column, depth)
 
     def _node(self, label: str, ops: tuple[str, ...], column: int, depth: int) -> Term:
+        if not label and len(ops) == 1 and ops[0] in self.labels and self.text.startswith(".", self.at):
+            return self._input_of(ops[0], column)
         optional = self.skip("?")
         attrs, like, has_attrs = self._attrs()
         inputs, rest = self._inputs(depth) if self.skip("(") else (None, False)
@@ -146,6 +149,14 @@ class _RuleParser(Parser):
                 return Ref(ops[0], port, column)
             return Op((), label, attrs, like, ops[0], inputs, rest, optional, port, column)
         return Op(() if ops == ("*",) else ops, label, attrs, like, "", inputs, rest, optional, port, column)
+
+    def _input_of(self, label: str, column: int) -> InputOf:
+        self.skip(".")
+        first = self.match(_INDEX)
+        rest = self.skip("*")
+        if not (first or rest):
+            raise self.error("the index of an input or * must follow '.'")
+        return InputOf(label, int(first or 0), rest, column)
 
     def _inputs(self, depth: int) -> tuple[tuple[Term, ...], bool]:
         found: list[Term] = []
@@ -160,7 +171,7 @@ class _RuleParser(Parser):
     def _port(self) -> int:
         if not self.skip(":"):
             return 0
-        found = self.match(_PORT)
+        found = self.match(_INDEX)
         if not found:
             raise self.error("the index of an output must follow ':'")
         return int(found)
@@ -210,7 +221,7 @@ class _RuleParser(Parser):
     def _dim(self) -> int:
         if self.skip("?"):
             return -1
-        found = self.match(_PORT)
+        found = self.match(_INDEX)
         if not found:
             raise self.error("a dimension must be a number or ?")
         return int(found)

@@ -106,6 +106,23 @@ class Ref:
 
 
 @dataclass(frozen=True, eq=False)
+class InputOf:
+    """``label.2``: an input of a matched node; ``label.2*``: its data inputs from that one on, ``label.*``: all.
+
+    Attributes:
+        label: the label of the node in the pattern.
+        first: the index of the (first) input.
+        rest: whether the inputs after it are meant, too.
+        column: the position in the rule, from 1.
+    """
+
+    label: str
+    first: int
+    rest: bool
+    column: int
+
+
+@dataclass(frozen=True, eq=False)
 class Op:
     """A node, and which of its outputs is meant.
 
@@ -134,7 +151,7 @@ class Op:
     column: int
 
 
-Term: TypeAlias = "Anything | Variable | Value | Ref | Op"
+Term: TypeAlias = "Anything | Variable | Value | Ref | InputOf | Op"
 
 
 Dim: TypeAlias = "tuple[str, int]"

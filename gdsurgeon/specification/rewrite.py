@@ -33,6 +33,7 @@ from gdsurgeon.patterns.terms import (
     AttrTest,
     AttrVariable,
     DTypeName,
+    InputOf,
     Maker,
     Op,
     Ref,
@@ -277,7 +278,7 @@ class _Match:
         kept = {self._placed[below] for term in kept_terms for below in walk(term) if isinstance(below, Op)}
         self._kept = kept - {name for name, _ in self.roots}
         self.going = [name for name in self.members - self._kept if name not in {root for root, _ in self.roots}]
-        self._read = [bound for bound in map(self._bound, inner) if bound is not None]
+        self._read = [tensor for term in inner for tensor in self._bound(term)]
         self._check_conditions()
         self._labels: dict[str, int] = {}
         self.new: list[DraftNode] = []
@@ -301,10 +302,14 @@ class _Match:
         controls = [] if name is None else [control.name for control in after[name].controls]
         return [control for control in controls if control in {name for name, _ in self._read}]
 
-    def _bound(self, term: Term) -> Tensor | None:
+    def _bound(self, term: Term) -> list[Tensor]:
+        """Returns the tensors of the graph that a term of the replacement stands for."""
         if isinstance(term, Variable):
-            return self._tensors[term.name]
-        return (self._nodes[term.label], term.port) if isinstance(term, Ref) and term.label in self._nodes else None
+            return [self._tensors[term.name]]
+        if isinstance(term, InputOf):
+            inputs = self._draft.node(self._nodes[term.label]).inputs
+            return inputs[term.first :] if term.rest else inputs[term.first : term.first + 1]
+        return [(self._nodes[term.label], term.port)] if isinstance(term, Ref) and term.label in self._nodes else []
 
     # -- the pattern -----------------------------------------------------------------------------------------
 
@@ -318,8 +323,8 @@ class _Match:
             return bound is not None and self._is_kind(term, name) and self._is_equal(bound, tensor)
         if isinstance(term, Value):
             return self._is_value(term, name)
-        if isinstance(term, Ref):
-            return (self._nodes.get(term.label), term.port) == tensor
+        if not isinstance(term, Op):
+            return isinstance(term, Ref) and (self._nodes.get(term.label), term.port) == tensor
         if not self._placed[term]:
             return bool(term.optional and term.inputs and self._holds(term.inputs[0], tensor))
         op = self._draft.op(name)
@@ -452,9 +457,8 @@ class _Match:
         return found
 
     def _tensor(self, term: Term) -> NewTensor:
-        bound = self._bound(term)
-        if bound is not None:
-            return bound
+        for tensor in self._bound(term):
+            return tensor
         if isinstance(term, Ref):
             return self._labels[term.label], term.port
         assert isinstance(term, Op)
@@ -485,8 +489,13 @@ class _Match:
         old = {} if like is None else self._draft.all_attrs(like)
         attrs = {key: data for key, data in old.items() if key in definition.attrs}
         given = {test.key: self._attr(definition, test.key, test.value) for test in term.attrs}
-        terms = term.inputs or ()
-        tensors = [None if isinstance(each, Value) else self._tensor(each) for each in terms]
+        terms: list[Term] = []
+        tensors: list[NewTensor | None] = []
+        for each in term.inputs or ():
+            found: list[NewTensor | None] = [None] if isinstance(each, Value) else []
+            found += self._bound(each) if isinstance(each, InputOf) else [] if found else [self._tensor(each)]
+            terms += [each] * len(found)
+            tensors += found
         args = _args(definition, len(terms))
         types = {a.type_attr: base_dtype(self._dtype(t)) for a, t in zip(args, tensors, strict=True) if t is not None}
         inputs: list[NewTensor] = []

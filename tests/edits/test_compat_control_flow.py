@@ -33,7 +33,7 @@ from support.running import outcome
 
 from gdsurgeon.edits.claims import SameOutputs
 from gdsurgeon.edits.compat import compat
-from gdsurgeon.edits.older import control_flow
+from gdsurgeon.edits.downgrade import control_flow
 from gdsurgeon.errors import ValidationError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes

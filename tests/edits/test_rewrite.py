@@ -24,6 +24,7 @@ from gdsurgeon.errors import UsageError
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.patterns.check import rule_of
 from gdsurgeon.patterns.terms import Match
+from gdsurgeon.proof.accounting import check_accounted
 from gdsurgeon.proof.proof import DiffersError
 
 # -- what is put in place --------------------------------------------------------------------------------------
@@ -477,3 +478,30 @@ def test_other_mistakes_have_no_such_hint(desk: Desk, rule: str) -> None:
     desk.put("m.pb", graph_bytes(X, SIGMOID, MUL))
     ran = desk.run("rewrite", "m.pb", rule, *QUICK)
     assert ran.code in (2, 4) and HINTS["single-quotes"] not in ran.err
+
+
+@pytest.mark.parametrize(
+    ("text", "reads"),
+    [
+        ("n=AddN(...) -> AddN{=n}(n.1*)", ["b", "c"]),
+        ("n=AddN(...) -> AddN{=n}(n.*)", None),
+        ("n=AddN(...) -> Mul(n.2, n.0)", ["c", "a"]),
+        ("n=AddN(...) -> AddN(n.1*, n.0, n.0)", ["b", "c", "a", "a"]),
+    ],
+)
+def test_a_replacement_reads_inputs_of_a_node_by_index(text: str, reads: list[str] | None) -> None:
+    inputs = [placeholder(name) for name in "abc"]
+    found = graph(*inputs, node("y", "AddN", [*"abc"], T=FLOAT, N=3))
+    if reads is None:
+        refused(found, "nothing-to-do", lambda g: rewrite(g, text))
+        return
+    check_accounted(found, rewrite(found, text), found.chunks())
+    assert graphs.inputs(found)["y"] == reads
+
+
+def test_an_input_that_does_not_exist_is_refused() -> None:
+    found = graph(*(placeholder(name) for name in "abc"), node("y", "AddN", [*"abc"], T=FLOAT, N=3))
+    refused(found, "bad-rule", lambda g: rewrite(g, "n=AddN(...) -> Neg(n.3)"))
+    for text in ("n=AddN($a, $b, $c) -> Neg(m.0)", "AddN(n.0) -> Neg(n.0)"):
+        with pytest.raises(UsageError):
+            rewrite(found, text)

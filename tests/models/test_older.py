@@ -8,7 +8,7 @@ from support import graphs
 from support.published import ABSENT, FOLDER
 from support.running import outcome
 
-from gdsurgeon.edits.older.control_flow import lower
+from gdsurgeon.edits.downgrade.control_flow import lower
 from gdsurgeon.graph.load import load
 
 pytestmark = [pytest.mark.models, pytest.mark.skipif(not FOLDER.is_dir(), reason=ABSENT)]

@@ -23,7 +23,7 @@ MODULES = [
         "edits": "add_postprocessing add_preprocessing clone_scope cloning compat control_edges extract "
         "freeze_input functions fuse_ops import_graph inline insert node_copies parts quantize remove repair replacing "
         "reroute rewrite saver set_attr set_device set_shape simplify slim strip_weights unfreezing",
-        "edits.older": "arithmetic control_flow defaults kernels padding site texts",
+        "edits.downgrade": "candidate control_flow forms",
         "edits.rewriting": "carrying_out facts ground planning rounds searching",
         "edits.simplifying": "batch_norms bodies carry_out channels conditions decided_calls draft dropout engines "
         "equal_nodes folding inlining literal neutral paddings pairs replaced roots same_shape stages",
@@ -36,7 +36,7 @@ MODULES = [
 LEAST = {
     "analysis.queries.usage": 0.95,
     "edits.inline": 0.65,
-    "edits.older.site": 0.65,
+    "edits.downgrade.candidate": 0.65,
 }
 """The least share of caught mistakes in modules in which many mistakes give another right result."""
 

@@ -17,7 +17,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
 from gdsurgeon.ops.dtypes import REF
 from gdsurgeon.ops.kinds import CONTROL_FLOW
-from gdsurgeon.patterns.terms import Op, Ref, Rule, Term, Variable, walk
+from gdsurgeon.patterns.terms import InputOf, Op, Ref, Rule, Term, Variable, walk
 
 BITS, CONTROL = Table.PORT_BITS, Table.CONTROL_PORT
 
@@ -205,7 +205,7 @@ def kept_terms(rule: Rule, replacement: Sequence[Term]) -> list[Op]:
     return out
 
 
-def codes_read(found: Found, replacement: Sequence[Term]) -> list[int]:
+def codes_read(topology: Topology, found: Found, replacement: Sequence[Term]) -> list[int]:
     """The codes of the tensors of the graph that a replacement reads."""
     out: dict[int, None] = {}
     for root in replacement:
@@ -214,4 +214,7 @@ def codes_read(found: Found, replacement: Sequence[Term]) -> list[int]:
                 out[found.tensors[term.name]] = None
             elif isinstance(term, Ref) and term.label in found.nodes:
                 out[found.nodes[term.label] << BITS | term.port] = None
+            elif isinstance(term, InputOf):
+                codes = [c for c in topology.inputs(found.nodes[term.label]) if c & CONTROL != CONTROL]
+                out |= dict.fromkeys(codes[term.first :] if term.rest else codes[term.first : term.first + 1])
     return list(out)

@@ -15,7 +15,20 @@ from gdsurgeon.ops.dtypes import DTYPES, base_dtype, dtype_name
 from gdsurgeon.ops.op_defs import Arg, OpDef, arg_dtypes, op_names
 from gdsurgeon.patterns.attrs import misfit, of_constant, spelt
 from gdsurgeon.patterns.parse import wrong_at
-from gdsurgeon.patterns.terms import AttrOf, AttrTest, AttrVariable, Match, Op, Ref, Rule, Term, Value, Variable, walk
+from gdsurgeon.patterns.terms import (
+    AttrOf,
+    AttrTest,
+    AttrVariable,
+    InputOf,
+    Match,
+    Op,
+    Ref,
+    Rule,
+    Term,
+    Value,
+    Variable,
+    walk,
+)
 from gdsurgeon.text import counted, near_miss, nearest, suggestion
 
 
@@ -108,7 +121,9 @@ class Planner:
             UsageError: not for any.
         """
         self._match, self._out, self._made = match, Replacement(), {}
-        for term, root in zip(terms, roots, strict=True):
+        if not roots and isinstance(terms[0], Op):
+            self._node(terms[0])
+        for term, root in zip(terms, roots, strict=bool(roots)):
             self._dtype = base_dtype(root.dtype)
             found = self._constant(term, self._dtype) if isinstance(term, Value) else self._tensor(term)
             if not same_dtype(found.dtype, root.dtype):
@@ -121,6 +136,9 @@ class Planner:
     def _tensor(self, term: Term) -> Output | NewOutput:
         if isinstance(term, Variable):
             return self._match.tensors[term.name]
+        if isinstance(term, InputOf):
+            (found,) = self._inputs_of(term)
+            return found
         if isinstance(term, Ref):
             if term.label in self._made:
                 return self._output(self._made[term.label], term)
@@ -159,13 +177,31 @@ class Planner:
         self._out.nodes.append(new)
         return new
 
+    def _inputs_of(self, term: InputOf) -> list[Output]:
+        """Returns the inputs of a matched node that `term` stands for."""
+        node = self._match.nodes[term.label]
+        found = list(node.inputs[term.first :] if term.rest else node.inputs[term.first : term.first + 1])
+        if not found and not term.rest:
+            what = f"{quoted(term.label)} ({printable(node.op)}) has no input {term.first}"
+            raise self._wrong(term, "no-such-input", what, op=node.op)
+        return found
+
     def _inputs(self, term: Op, definition: OpDef, attrs: Mapping[str, bytes]) -> list[Output | NewOutput]:
-        terms = term.inputs or ()
+        terms: list[Term | Output] = []
+        for given in term.inputs or ():
+            terms += self._inputs_of(given) if isinstance(given, InputOf) else (given,)
         slots = _slots(definition, len(terms))
+        has_lists = len([arg for arg in definition.inputs if arg.number_attr or arg.list_attr]) > 1
+        if slots is None and has_lists and not any(isinstance(each, Value) for each in terms):
+            slots = []  # the attrs give the lengths of the lists
         if slots is None:
             what = f"{definition.name} does not accept {len(terms)} inputs"
             raise self._wrong(term, "wrong-count", what, op=definition.name, found=len(terms))
-        found = {at: self._tensor(each) for at, each in enumerate(terms) if not isinstance(each, Value)}
+        found = {
+            at: each if isinstance(each, Output) else self._tensor(each)
+            for at, each in enumerate(terms)
+            if not isinstance(each, Value)
+        }
         for at, each in enumerate(terms):
             if isinstance(each, Value):
                 known = {slots[other].type_attr: base_dtype(t.dtype) for other, t in found.items() if t.dtype}
@@ -232,6 +268,8 @@ class Planner:
             why = misfit(new.attrs[attr.name], attr) if attr.name in new.attrs else ""
             if why:
                 raise Unfit(Remark(f"{printable(new.op)}: {why}", "bad-value", op=new.op, attr=attr.name))
+        if not self._match.roots:
+            return  # the nodes that it reads may get other dtypes later
         for wanted, tensor in zip(arg_dtypes(new.definition.inputs, new.definition, new.read), new.inputs, strict=True):
             if not same_dtype(wanted, tensor.dtype):
                 read, takes = dtype_name(base_dtype(tensor.dtype)), dtype_name(base_dtype(wanted))
@@ -286,7 +324,8 @@ def check_terms(graph: Graph, rule: Rule) -> None:
             if definition is None:
                 raise _misfit(rule.place, rule.text, term, *_no_such_op(op))
             count = len(term.inputs or ())
-            if _slots(definition, count) is None:
+            is_fixed = not any(isinstance(each, InputOf) for each in term.inputs or ())
+            if is_fixed and _slots(definition, count) is None:
                 what = f"{op} does not accept {counted(count, 'input')}"
                 raise _misfit(rule.place, rule.text, term, "wrong-count", what, op=op, found=count)
             for test in term.attrs:

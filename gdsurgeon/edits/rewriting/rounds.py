@@ -8,7 +8,6 @@ from itertools import islice
 from math import inf
 
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
-from gdsurgeon.edits.older.defaults import same_value
 from gdsurgeon.edits.rewriting.carrying_out import GONE, IDENTITY, IN_PLACE, Planned
 from gdsurgeon.edits.rewriting.ground import BITS, CONTROL, Ground, Place, codes_read, kept_terms
 from gdsurgeon.edits.rewriting.matching import MOST_WAYS, Matcher
@@ -19,6 +18,7 @@ from gdsurgeon.edits.sites import LARGEST_FED
 from gdsurgeon.errors import EditError, Remark, UsageError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
+from gdsurgeon.patterns.attrs import same_value
 from gdsurgeon.patterns.check import replacement_of
 from gdsurgeon.patterns.terms import MOST_EQUAL, Match, Op, Rule, walk
 
@@ -157,7 +157,7 @@ class _Look:
                 return Remark("the rule declines it", "rule-leaves")
             terms, planner = replacement_of(self.rule, text), Planner(self.graph, text, "replacement, column ")
         place = self.ground.place(self.rule, found, kept_terms(self.rule, terms))
-        read = codes_read(found, terms)
+        read = codes_read(self.topology, found, terms)
         why = self.ground.why_not(place, read)
         if why:
             return why

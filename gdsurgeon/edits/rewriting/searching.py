@@ -114,7 +114,7 @@ class Search:
         elif isinstance(term, Value):
             if self.facts.has_value(code, term):
                 yield from self._matched(rest)
-        else:
+        elif isinstance(term, Ref):
             number = self._found.nodes.get(term.label)
             if number is not None and number << BITS | term.port == code:
                 yield from self._matched(rest)

@@ -30,7 +30,7 @@ MOST_ROUNDS = 1000
 """Loops in loops, calls in calls: functions that call each other for ever are refused before."""
 
 
-def is_wanting(graph: Graph, release: Release) -> bool:
+def is_needed(graph: Graph, release: Release) -> bool:
     """Whether GRAPH, or a function that it uses, has a loop, a conditional or a call that RELEASE has not got."""
     unknown = {op for op in LOWERED if release.op_def(op) is None}
     if release.op_def("Case") is not None:
