@@ -32,7 +32,7 @@ from gdsurgeon.errors import GdsurgeonError
 from gdsurgeon.proof.executor import Executor, Refused
 from gdsurgeon.proof.settings import Settings
 from gdsurgeon.proof.trial import ORIGINAL
-from gdsurgeon.runtime.released import unpacked
+from gdsurgeon.runtime.packages import unpacked
 
 HEAD = """\
 # Models for older TensorFlows

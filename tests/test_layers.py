@@ -56,7 +56,6 @@ FILES = ("arguments", "errors", "parser", "plugin", "registry", "resources", "se
 """The rooms that are one file."""
 
 BESIDE = {
-    "runtime": {"wire"},
     "graph_editor": {"runtime", "gradients", "feeds", "steps"},
     "feeds": {"graph_editor", "steps", "edits", "gradients"},
     "proof": {"graph_editor", "steps"},

@@ -15,7 +15,7 @@ from gdsurgeon.errors import UsageError
 if TYPE_CHECKING:
     from gdsurgeon.graph.graph import Graph
     from gdsurgeon.operation.edit import Request
-    from gdsurgeon.runtime.differentiation.differentiator import Differentiator
+    from gdsurgeon.runtime.differentiator import Differentiator
 
 
 @click.command("add-gradients", cls=Command)
@@ -106,7 +106,7 @@ def _check(has_sources: bool, scope: str | None) -> None:
 
 
 def _differentiator(request: Request) -> Differentiator:
-    from gdsurgeon.runtime.differentiation.differentiator import Differentiator
+    from gdsurgeon.runtime.differentiator import Differentiator
 
     settings = request.settings
     return Differentiator(

@@ -24,7 +24,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import CONTROL, format_input, parse_input
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.kinds import COLOCATION_ATTR
-from gdsurgeon.runtime.differentiation.differentiator import Differentiator
+from gdsurgeon.runtime.differentiator import Differentiator
 from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import MIB
 from gdsurgeon.wire.protos import GraphDef, NodeDef

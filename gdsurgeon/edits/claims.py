@@ -14,7 +14,7 @@ from gdsurgeon.values import Data
 
 if TYPE_CHECKING:
     from gdsurgeon.graph.graph import Graph
-    from gdsurgeon.runtime.differentiation.differentiator import Differentiator
+    from gdsurgeon.runtime.differentiator import Differentiator
 
 
 class Claim(Data):

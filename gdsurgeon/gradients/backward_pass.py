@@ -16,9 +16,9 @@ from gdsurgeon.graph.names import UniqueNames
 from gdsurgeon.graph.node import Output
 from gdsurgeon.ops.dtypes import base_dtype
 from gdsurgeon.ops.kinds import LOOPS
-from gdsurgeon.runtime.differentiation.differentiator import Differentiator
-from gdsurgeon.runtime.differentiation.gradients import SEED, Derivation
-from gdsurgeon.runtime.differentiation.reverse_walk import NoGradient
+from gdsurgeon.runtime.base import Derivation, NoGradient
+from gdsurgeon.runtime.differentiator import Differentiator
+from gdsurgeon.runtime.gradients import SEED
 from gdsurgeon.text import first_lines, named
 from gdsurgeon.wire.protos import GraphDef, NodeDef
 

@@ -14,7 +14,7 @@ from gdsurgeon.graph.node import placeholder_shape
 from gdsurgeon.ops.dtypes import FLOATING, base_dtype
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.runtime.base import TensorSpec
-from gdsurgeon.runtime.differentiation.differentiator import Differentiator
+from gdsurgeon.runtime.differentiator import Differentiator
 from gdsurgeon.text import and_more, nearest, suggestion
 from gdsurgeon.wire.protos import GraphDef
 

@@ -59,7 +59,7 @@ from gdsurgeon.proof.proof import DiffersError, Proof
 from gdsurgeon.proof.prove import finish
 from gdsurgeon.proof.settings import Event, Progress, Settings, is_cpu, silent
 from gdsurgeon.proof.trial import EDITED, ORIGINAL, TrialContext
-from gdsurgeon.runtime.statistics import Statistics
+from gdsurgeon.runtime.compare import Statistics
 from gdsurgeon.text import counted, first_lines
 from gdsurgeon.values import Data
 from gdsurgeon.wire.output import OutputFile
@@ -248,7 +248,7 @@ class _Validation:
         self.request = verdict.request
         self.executor = executor
         paths = {ORIGINAL: self.request.model, EDITED: self.request.other or self.request.model}
-        executor.called = {**paths, OPTIMIZED: f"{self.request.model}, optimised"}
+        executor.called |= {**paths, OPTIMIZED: f"{self.request.model}, optimised"}
         self.started = time.monotonic()
         self.models: dict[Graph | None, Container | None] = {}
         self.recording = Recording(self.request.save_feeds, self.request.save_outputs)

@@ -30,11 +30,9 @@ from gdsurgeon.proof.proof import difference
 from gdsurgeon.proof.settings import Event
 from gdsurgeon.proof.subject import Feeds, Subject, SubjectOptions
 from gdsurgeon.proof.trial import EDITED, ORIGINAL, nothing_to_run
-from gdsurgeon.runtime.engines.engine import NOT_TAKEN
-from gdsurgeon.runtime.engines.place import PACKAGES, NotThere, engine_at
-from gdsurgeon.runtime.failures import TensorFlowMissing, WorkerDied
-from gdsurgeon.runtime.likeness import Likeness
-from gdsurgeon.runtime.released import unpacked
+from gdsurgeon.runtime.compare import Likeness
+from gdsurgeon.runtime.failures import NOT_LOADED, TensorFlowMissing
+from gdsurgeon.runtime.packages import PACKAGES, NotThere, engine_at, unpacked
 from gdsurgeon.runtime.tensor import Tensor
 from gdsurgeon.text import counted, listed, named
 from gdsurgeon.wire.write import read_chunks
@@ -168,12 +166,12 @@ def run_in_engine(executor: Executor, graph: Graph, overrides: Overrides, reques
                 release=opened, reads=(*executor.settings.reads, *reads), op_libraries=(), device="cpu"
             )
             with Executor(settings) as other:
-                other.called = {ORIGINAL: name}
-                found = EngineRun(f"{title} {_version(other)}")
+                other.called[ORIGINAL] = name
+                found = EngineRun(f"{title} {other.runtime_version()}")
                 return _InEngine(other, here, request, found).run()
     except NotThere as missing:
         line = "{run_in} {path}: {why}; expected is a wheel of {package}, or a folder with one"
-        facts = {"path": printable(request.place or ""), "why": printable(str(missing))}
+        facts = {"path": printable(request.place or ""), "why": printable(missing.reason)}
         text = Line(line, package=PACKAGES[request.engine], **facts)
         raise UsageError(text, code="wrong-format", facts=facts) from missing
     except TensorFlowMissing as missing:
@@ -183,7 +181,7 @@ def run_in_engine(executor: Executor, graph: Graph, overrides: Overrides, reques
                 "{title} cannot run on this machine{where}: {why}",
                 title=title,
                 where=where,
-                why=printable(str(missing)),
+                why=printable(missing.reason),
             ),
             code="no-engine",
             advice="get-engine",
@@ -191,22 +189,12 @@ def run_in_engine(executor: Executor, graph: Graph, overrides: Overrides, reques
         ) from missing
 
 
-def _version(other: Executor) -> str:
-    """Returns the version of the engine. Raises TensorFlowMissing if it cannot be imported."""
-    try:
-        return other.runtime_version()
-    except NotValidatedError as error:
-        if isinstance(error.__cause__, TensorFlowMissing):
-            raise error.__cause__ from error
-        raise
-
-
 def _in_tensorflow(executor: Executor, graph: Graph, overrides: Overrides, outputs: Sequence[str]) -> Subject:
     """Returns the graph in TensorFlow, ready to run. Raises NotValidatedError if it cannot run."""
     name = printable(graph.source_name)
     check_names(overrides, [node.name for node in input_nodes(graph)])
     executor.progress(Event("proving"))
-    executor.called = {ORIGINAL: graph.source_name}
+    executor.called[ORIGINAL] = graph.source_name
     executor.load_source(ORIGINAL, graph)
     try:
         await_loaded(executor, ORIGINAL, f"TensorFlow does not load {name}")
@@ -278,11 +266,11 @@ class _InEngine:
         try:
             work()
         except Refused as refused:
-            done = "load" if refused.code == NOT_TAKEN else what
+            done = "load" if refused.code == NOT_LOADED else what
             line = f"{self.found.called} does not {done} {self.name}: {printable(refused.text)}"
             raise self._refusal(line, refused.text) from refused
         except ValidationError as error:
-            if isinstance(error.__cause__, WorkerDied):
+            if error.code in ("crashed", "bad-message"):
                 raise self._refusal(error.message, error.message) from error
             raise
 
@@ -409,9 +397,9 @@ def check_released(
                     raise ValidationError(
                         text, code=error.code, details=error.details, facts={**error.facts, **there}
                     ) from error
-    except TensorFlowMissing as missing:
+    except NotThere as missing:
         line = "{run_in} {path}: {reason}; expected is a wheel of a release, or a folder with one"
-        facts = {"path": printable(path), "reason": printable(str(missing))}
+        facts = {"path": printable(path), "reason": printable(missing.reason)}
         raise UsageError(Line(line, **facts), code="no-such-release", facts=facts) from missing
 
 

@@ -21,7 +21,7 @@ from gdsurgeon.proof.settings import Progress, Settings, is_cpu, silent
 from gdsurgeon.resources import MEMORY, is_memory_limited, memory_budget
 from gdsurgeon.runtime.base import SessionOptions, TensorSpec
 from gdsurgeon.runtime.client import Pending, Worker
-from gdsurgeon.runtime.failures import RuntimeFailure, TensorFlowError, error_of
+from gdsurgeon.runtime.failures import TensorFlowError
 from gdsurgeon.runtime.protocol import Result, RunSummary
 from gdsurgeon.runtime.tensor import Tensor
 from gdsurgeon.values import Closing
@@ -30,10 +30,8 @@ from gdsurgeon.wire.write import read_chunks
 if TYPE_CHECKING:
     from gdsurgeon.feeds.input_spec import Feed
     from gdsurgeon.proof.plan import Obstacle
-    from gdsurgeon.runtime.compare import Comparison
+    from gdsurgeon.runtime.compare import Comparison, Likeness, Statistics
     from gdsurgeon.runtime.evaluator import Evaluator
-    from gdsurgeon.runtime.likeness import Likeness
-    from gdsurgeon.runtime.statistics import Statistics
 
 
 T = TypeVar("T")
@@ -91,7 +89,7 @@ class Executor(Closing):
         self._initialized: dict[str, set[str]] = {}
         self.shapes: dict[str, dict[str, tuple[int, ...]]] = {}  # of what graphs were last fed, by their key
         self.progress: Progress = silent
-        self.called: dict[str, str] = {}  # what graphs are called in messages, where that is not their key
+        self.called = self._worker.called
 
     def start(self) -> Executor:
         """Starts the process.
@@ -111,10 +109,7 @@ class Executor(Closing):
                 code="bad-value",
                 facts={"option": "GDSURGEON_RUNTIME"},
             )
-        try:
-            self._worker.start()
-        except RuntimeFailure as failure:
-            raise error_of(failure, has_libraries=bool(self.settings.op_libraries)) from failure
+        self._worker.start()
         return self
 
     def __enter__(self) -> Executor:
@@ -373,8 +368,6 @@ class Executor(Closing):
                     advice=("more-memory", "do-without-running"),
                 ) from error
             raise Refused(error) from error
-        except RuntimeFailure as failure:
-            raise error_of(failure, self.called, has_libraries=bool(self.settings.op_libraries)) from failure
 
 
 def _lacks_memory(error: TensorFlowError) -> bool:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -22,11 +22,11 @@ from gdsurgeon.proof.proof import difference
 from gdsurgeon.proof.settings import Event, Settings
 from gdsurgeon.proof.subject import Subject, SubjectOptions
 from gdsurgeon.proof.trial import EDITED, nodes_of
+from gdsurgeon.runtime.base import ModelFolder, Served, SignatureCall
+from gdsurgeon.runtime.base import Served as Answers
 from gdsurgeon.runtime.client import Worker
-from gdsurgeon.runtime.failures import RuntimeFailure, TensorFlowMissing, error_of
+from gdsurgeon.runtime.failures import TensorFlowError, TensorFlowMissing
 from gdsurgeon.runtime.protocol import Result
-from gdsurgeon.runtime.signatures import ModelFolder, Served, SignatureCall
-from gdsurgeon.runtime.signatures import Served as Answers
 from gdsurgeon.runtime.tensor import Tensor
 from gdsurgeon.text import named
 from gdsurgeon.values import Closing
@@ -66,26 +66,25 @@ def check_served(
     """
     executor.progress(Event("proving"))
     ask = loader.ask
-    with _translated():
-        runs, not_run = _runs(executor, graph, overrides, keys)
-        # A call can change state for the next call, so each starts from the loaded model.
-        rounds = [[run] for run in runs] if any(run.keeps_state for run in runs) else [runs]
-        for together in rounds or [[]]:
-            answers = ask(folders.after, [run.call for run in together])
-            if answers.not_loaded:
-                if not folders.before or not ask(folders.before, []).not_loaded:
-                    text = f"{answers.loader} does not load the result: {printable(answers.not_loaded)}"
-                    raise ValidationError(text, code="does-not-load")
-                return f"does not load even the original model: {printable(answers.not_loaded)}"
-            if answers.refused:
-                key = together[len(answers.outputs)].call.key
-                raise ValidationError(
-                    f"{LOADER} does not run the signature {quoted(key)}: {printable(answers.refused)}",
-                    code="does-not-run",
-                    facts={"signature": key},
-                )
-            for run, outputs in zip(together, answers.outputs, strict=True):
-                _compare(executor, run, outputs)
+    runs, not_run = _runs(executor, graph, overrides, keys)
+    # A call can change state for the next call, so each starts from the loaded model.
+    rounds = [[run] for run in runs] if any(run.keeps_state for run in runs) else [runs]
+    for together in rounds or [[]]:
+        answers = ask(folders.after, [run.call for run in together])
+        if answers.not_loaded:
+            if not folders.before or not ask(folders.before, []).not_loaded:
+                text = f"{answers.loader} does not load the result: {printable(answers.not_loaded)}"
+                raise ValidationError(text, code="does-not-load")
+            return f"does not load even the original model: {printable(answers.not_loaded)}"
+        if answers.refused:
+            key = together[len(answers.outputs)].call.key
+            raise ValidationError(
+                f"{LOADER} does not run the signature {quoted(key)}: {printable(answers.refused)}",
+                code="does-not-run",
+                facts={"signature": key},
+            )
+        for run, outputs in zip(together, answers.outputs, strict=True):
+            _compare(executor, run, outputs)
     chance = [run.call.key for run in runs if run.is_random]
     but = f", except random results of {named(chance, 3)}" if chance else ""
     text = f"returns the same for {named([run.call.key for run in runs], 3)}{but}" if runs else "loads it"
@@ -175,18 +174,35 @@ class Loader(Closing):
 
     def start(self) -> None:
         """Begins to import the package; if it does not start, `ask` raises the error."""
-        with suppress(RuntimeFailure):
+        with suppress(GdsurgeonError):
             self._started("loader")
 
     def ask(self, folder: str, calls: Sequence[SignatureCall]) -> Answers:
-        """Returns the answers of a loader of `folder`. Raises RuntimeFailure."""
-        worker = self._workers[-1] if self._workers else self._started("loader")
+        """Returns the answers of a loader of `folder`.
+
+        Raises:
+            ValidationError: the process crashed, or does not answer in time.
+            NotValidatedError: the package does not exist, does not start, or runs out of memory.
+        """
         try:
-            return self._called(worker, folder, calls)
-        except TensorFlowMissing:
-            if len(self._workers) > 1:
-                raise
-            return self._called(self._started("python"), folder, calls)  # all of the package
+            worker = self._workers[-1] if self._workers else self._started("loader")
+            try:
+                return self._called(worker, folder, calls)
+            except TensorFlowMissing:
+                if len(self._workers) > 1:
+                    raise
+                return self._called(self._started("python"), folder, calls)  # all of the package
+        except TensorFlowMissing as missing:
+            raise NotValidatedError(
+                f"{LOADER} cannot be used here: {missing.reason}",
+                code="no-tensorflow",
+                advice=("install-tensorflow", "not-loaded"),
+            ) from missing
+        except TensorFlowError as refused:
+            raise ValidationError(f"{LOADER}: {printable(refused.message)}") from refused
+        except GdsurgeonError as error:
+            error.place_at(LOADER)
+            raise
 
     def _called(self, worker: Worker, folder: str, calls: Sequence[SignatureCall]) -> Answers:
         model = ModelFolder(folder, self._folders.tags)
@@ -205,28 +221,6 @@ class Loader(Closing):
         """Ends the processes."""
         for worker in self._workers:
             worker.close()
-
-
-@contextmanager
-def _translated() -> Iterator[None]:
-    """Turns failures of the process into errors of the operation.
-
-    Raises:
-        ValidationError: the process crashed, or does not answer in time.
-        NotValidatedError: the package does not exist, does not start, or runs out of memory.
-    """
-    try:
-        yield
-    except TensorFlowMissing as missing:
-        raise NotValidatedError(
-            f"{LOADER} cannot be used here: {missing}",
-            code="no-tensorflow",
-            advice=("install-tensorflow", "not-loaded"),
-        ) from missing
-    except RuntimeFailure as failure:
-        error = error_of(failure)
-        error.place_at(LOADER)
-        raise error from failure
 
 
 def _run(

@@ -1,10 +1,12 @@
-"""What goes to TensorFlow and comes from it, whichever way it is reached."""
+"""The records that the command and its worker exchange."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from gdsurgeon.runtime.tensor import Tensor
+from gdsurgeon.wire.fields import encode_len, encode_varint
 
 MAX_GRAPH_BYTES = (1 << 31) - 1  # TensorFlow parses a GraphDef through protobuf, whose sizes are int32
 
@@ -26,9 +28,9 @@ class Operation(NamedTuple):
 
 
 class TensorSpec(NamedTuple):
-    """What a tensor is: DataType number (references count as what they refer to) and inferred shape.
+    """The DataType number of a tensor (of a reference: of its value), and its inferred shape.
 
-    An unknown dimension is -1; the shape is None where even the rank is unknown.
+    An unknown dimension is -1; the shape is None if the rank is unknown.
     """
 
     dtype: int
@@ -36,7 +38,7 @@ class TensorSpec(NamedTuple):
 
 
 class RunResult(NamedTuple):
-    """The fetched tensors in the order asked for, and the serialised RunMetadata if a trace was asked for."""
+    """The fetched tensors in the requested order, and the serialised RunMetadata if a trace was requested."""
 
     tensors: list[Tensor]
     metadata: bytes | None
@@ -46,7 +48,7 @@ class SessionOptions(NamedTuple):
     """How sessions execute.
 
     Attributes:
-        optimize: Grappler and the L1 optimisations, as deployed graphs run. Off, a graph is run as written.
+        optimize: run Grappler and the L1 optimizations, as in deployment. Otherwise the graph runs as written.
         cpu_only: no session sees a GPU.
     """
 
@@ -54,33 +56,95 @@ class SessionOptions(NamedTuple):
     cpu_only: bool = False
 
     def config_proto(self) -> bytes:
-        """The serialised tensorflow.ConfigProto. The two runtimes use these same bytes."""
-        level = _field(3, 0 if self.optimize else -1)  # OptimizerOptions.opt_level: L1 or L0
-        graph = _field(3, level)
+        """Returns the serialised tensorflow.ConfigProto, which both runtimes use."""
+        graph = encode_len(3, _varint_field(3, 0 if self.optimize else -1))  # OptimizerOptions.opt_level: L1 or L0
         if not self.optimize:
-            graph += _field(10, _field(19, 1))  # RewriterConfig.disable_meta_optimizer
-        config = _field(10, graph)
+            graph += encode_len(10, _varint_field(19, 1))  # RewriterConfig.disable_meta_optimizer
+        config = encode_len(10, graph)
         if self.cpu_only:
-            config += _field(1, _field(1, b"GPU") + _field(2, 0))  # device_count
-        return config + _field(7, 1)  # allow_soft_placement: a node whose device is missing runs on another one
+            config += encode_len(1, encode_len(1, b"GPU") + _varint_field(2, 0))  # device_count
+        return config + _varint_field(7, 1)  # allow_soft_placement: a node whose device is missing runs elsewhere
 
 
 FULL_TRACE = b"\x08\x03"  # a serialised RunOptions with trace_level = FULL_TRACE
 
 
-def varint(number: int) -> bytes:
-    """NUMBER as protobuf writes it."""
-    number &= (1 << 64) - 1
-    out = bytearray()
-    while number > 127:
-        out.append(number & 127 | 128)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
+def _varint_field(number: int, value: int) -> bytes:
+    return encode_varint(number << 3) + encode_varint(value)
 
 
-def _field(number: int, value: int | bytes) -> bytes:
-    """One field of a protobuf message: VALUE as a varint or as length-delimited bytes."""
-    if isinstance(value, int):
-        return varint(number << 3) + varint(value)
-    return varint(number << 3 | 2) + varint(len(value)) + value
+class ModelFolder(NamedTuple):
+    """A SavedModel, and the tags of its MetaGraph; no tags if it has only one."""
+
+    path: str
+    tags: Sequence[str] = ()
+
+
+class SignatureCall(NamedTuple):
+    """A call of the signature `key` with `inputs`, by their names."""
+
+    key: str
+    inputs: Mapping[str, Tensor]
+
+
+class Served(NamedTuple):
+    """The results of calls of a loaded model.
+
+    Attributes:
+        outputs: the outputs of each call by name.
+        not_loaded: why the model was not loaded; '' if it was.
+        refused: why the call after the last of these was refused; '' if no call was.
+        loader: the loader that did not load it.
+    """
+
+    outputs: list[dict[str, Tensor]]
+    not_loaded: str = ""
+    refused: str = ""
+    loader: str = ""
+
+
+class Derivation(NamedTuple):
+    """A request for gradients: the outputs to differentiate, and the tensors to differentiate by.
+
+    Attributes:
+        ys: tensors (``node`` or ``node:1``), whose sum is differentiated.
+        xs: tensors to differentiate by.
+        grad_ys: the incoming gradient of each of `ys`; () for ones.
+        scope: the name scope for the new nodes.
+        own: use the reverse walk if all function calls on the path have gradient functions. Otherwise
+            `tf.compat.v1.gradients` makes the nodes.
+    """
+
+    ys: tuple[str, ...]
+    xs: tuple[str, ...]
+    grad_ys: tuple[str, ...] = ()
+    scope: str = "gradients"
+    own: bool = True
+
+
+class NoGradient(NamedTuple):
+    """An operation on the path without a gradient: its name, its op, and the custom gradient that it refers to."""
+
+    node: str
+    op: str
+    reason: str
+
+
+class Backward(NamedTuple):
+    """A backward pass.
+
+    Attributes:
+        graph: a serialised GraphDef: the new nodes, the existing nodes that changed, and the new functions.
+        changed: names of the existing nodes that changed.
+        results: the gradient of each source, or None if no gradient reaches it.
+        missing: operations on the path without a gradient; if there are any, the other fields are empty.
+        own: whether the reverse walk made it; otherwise tf.compat.v1.gradients did.
+        calls: the function calls on the path that have no gradient function of their own.
+    """
+
+    graph: bytes = b""
+    changed: tuple[str, ...] = ()
+    results: tuple[str | None, ...] = ()
+    missing: tuple[NoGradient, ...] = ()
+    own: bool = True
+    calls: tuple[str, ...] = ()

@@ -14,18 +14,19 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import struct
 from collections.abc import Iterator, Sequence
 from ctypes import c_char, c_char_p, c_int64, c_size_t, c_ubyte, c_void_p
 from math import prod
 
 from gdsurgeon.ops.dtypes import STRING, base_dtype
 from gdsurgeon.runtime.base import FULL_TRACE, Device, Operation, RunResult, SessionOptions, TensorSpec
-from gdsurgeon.runtime.checked import LoadedGraph, Runtime, TensorName, check_output, check_size, no_node
+from gdsurgeon.runtime.checked import Bytes, Runtime, TensorFlowGraph, TensorName, check_output, check_size, no_node
 from gdsurgeon.runtime.failures import TensorFlowError
 from gdsurgeon.runtime.library import Library, TFBuffer, TFOutput, load_release
 from gdsurgeon.runtime.library import load as load_library
-from gdsurgeon.runtime.strings import packed_strings, unpacked_strings
 from gdsurgeon.runtime.tensor import Tensor
+from gdsurgeon.wire.fields import encode_varint, read_varint
 
 _SLOT = 24  # bytes of a TF_TString, which releases before 2.4 have not got: see `packed_strings`
 _COPY_BELOW = 1 << 16  # bytes; smaller results are not worth keeping TensorFlow's memory for
@@ -47,30 +48,17 @@ class CApiRuntime(Runtime):
         self._library = load_release(folder) if folder else load_library()
         self.version = self._library.TF_Version().decode()
 
-    def load(
-        self,
-        data: bytes | bytearray | memoryview,
-        default_device: str = "",
-        options: SessionOptions | None = None,
-    ) -> CApiGraph:
-        """See `gdsurgeon.runtime.checked.Runtime.load`."""
-        return CApiGraph(self._library, data, default_device, options or SessionOptions())
+    def load(self, data: Bytes, default_device: str, options: SessionOptions) -> CApiGraph:
+        return CApiGraph(self._library, data, default_device, options)
 
     def load_op_library(self, path: str) -> None:
-        """See `gdsurgeon.runtime.checked.Runtime.load_op_library`."""
         self._library.check(self._library.TF_LoadLibrary, os.fsencode(path))
 
 
-class CApiGraph(LoadedGraph):
+class CApiGraph(TensorFlowGraph):
     """`gdsurgeon.runtime.checked.LoadedGraph` over the C API: a TF_Graph and its TF_Session."""
 
-    def __init__(
-        self,
-        library: Library,
-        data: bytes | bytearray | memoryview,
-        default_device: str,
-        options: SessionOptions,
-    ) -> None:
+    def __init__(self, library: Library, data: Bytes, default_device: str, options: SessionOptions) -> None:
         self._library = library
         self._session: int | None = None
         self._graph: int | None = library.TF_NewGraph()
@@ -81,7 +69,7 @@ class CApiGraph(LoadedGraph):
             self.close()
             raise
 
-    def _import(self, data: bytes | bytearray | memoryview, default_device: str) -> None:
+    def _import(self, data: Bytes, default_device: str) -> None:
         library = self._library
         view = memoryview(data)
         check_size(view.nbytes)
@@ -113,7 +101,6 @@ class CApiGraph(LoadedGraph):
         return session
 
     def close(self) -> None:
-        """See `gdsurgeon.runtime.checked.LoadedGraph.close`."""
         library = self._library
         session, self._session = self._session, None
         graph, self._graph = self._graph, None
@@ -127,11 +114,9 @@ class CApiGraph(LoadedGraph):
             library.TF_DeleteGraph(graph)
 
     def operations(self) -> Iterator[Operation]:
-        """See `gdsurgeon.runtime.checked.LoadedGraph.operations`."""
         library = self._library
-        graph = self._open_graph()
         position = c_size_t(0)
-        while node := library.TF_GraphNextOperation(graph, ctypes.byref(position)):
+        while node := library.TF_GraphNextOperation(self._graph, ctypes.byref(position)):
             yield Operation(
                 library.TF_OperationName(node).decode("utf-8", "surrogateescape"),
                 library.TF_OperationOpType(node).decode("utf-8", "surrogateescape"),
@@ -139,9 +124,7 @@ class CApiGraph(LoadedGraph):
             )
 
     def devices(self) -> list[Device]:
-        """See `gdsurgeon.runtime.checked.LoadedGraph.devices`."""
         library = self._library
-        self._open_graph()
         listed = library.check(library.TF_SessionListDevices, self._session)
         try:
             return [
@@ -155,14 +138,9 @@ class CApiGraph(LoadedGraph):
         finally:
             library.TF_DeleteDeviceList(listed)
 
-    def _open_graph(self) -> int:
-        if self._graph is None:
-            raise TensorFlowError("failed_precondition", "the graph has been closed")
-        return self._graph
-
     def _node(self, name: str) -> int:
         encoded = name.encode("utf-8", "surrogateescape")
-        node: int | None = self._library.TF_GraphOperationByName(self._open_graph(), encoded)
+        node: int | None = self._library.TF_GraphOperationByName(self._graph, encoded)
         if not node or b"\0" in encoded:
             raise no_node(name)
         return node
@@ -280,3 +258,23 @@ class _Owner:
 
     def __del__(self) -> None:
         self._delete(self.pointer)
+
+
+def packed_strings(texts: Sequence[bytes]) -> bytes:
+    """Returns the memory of a tensor of strings in releases before 2.4: offsets, then lengths and bytes."""
+    places, parts, at = [], [], 0
+    for text in texts:
+        part = encode_varint(len(text)) + text
+        places.append(at)
+        parts.append(part)
+        at += len(part)
+    return struct.pack(f"={len(places)}Q", *places) + b"".join(parts)
+
+
+def unpacked_strings(data: bytes, count: int) -> list[bytes]:
+    """Returns the `count` strings of a tensor with the memory `data`; see `packed_strings`."""
+    out, begin = [], 8 * count
+    for place in struct.unpack_from(f"={count}Q", data):
+        length, at = read_varint(data, begin + place, len(data))
+        out.append(data[at : at + length])
+    return out

@@ -1,20 +1,137 @@
-"""The only interface to TensorFlow in the package; it checks the parts of a run that TensorFlow does not check."""
+"""The interface of a runtime in the worker. It checks the parts of a run that TensorFlow does not check."""
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 from gdsurgeon.ops.dtypes import DTYPES, dtype_name
 from gdsurgeon.runtime.base import MAX_GRAPH_BYTES, Device, Operation, RunResult, SessionOptions, TensorSpec
-from gdsurgeon.runtime.failures import TensorFlowError
+from gdsurgeon.runtime.failures import BadRequest, TensorFlowError, TensorFlowMissing
 from gdsurgeon.runtime.tensor import Tensor
 
-TensorName = tuple[str, int]
+TensorName: TypeAlias = "tuple[str, int]"
+Bytes: TypeAlias = bytes | bytearray | memoryview
+VARIABLE = "GDSURGEON_RUNTIME"  # environment: 'capi' or 'python' forces one
+
+
+class Runtime(ABC):
+    """TensorFlow or a different engine, loaded into this process.
+
+    Attributes:
+        name: 'capi', 'python', or the name of an engine.
+        version: its version.
+    """
+
+    name: str
+    version: str
+
+    @abstractmethod
+    def load(self, data: Bytes, default_device: str, options: SessionOptions) -> LoadedGraph:
+        """Imports a serialised GraphDef.
+
+        Args:
+            data: the bytes; they are not needed after the call. A writable buffer is not copied.
+            default_device: the device of nodes without a device, such as '/device:GPU:0'; '' for TensorFlow's choice.
+            options: how the session executes.
+
+        Raises:
+            TensorFlowError: the graph is refused (a malformed graph can also kill the process).
+        """
+
+    def load_op_library(self, path: str) -> None:
+        """Loads a library of custom ops and kernels (.so).
+
+        Raises:
+            TensorFlowError: it cannot be loaded.
+        """
+        raise TensorFlowError("unimplemented", f"{path}: {self.name} cannot load TensorFlow op libraries")
+
+
+class LoadedGraph(ABC):
+    """A graph in a runtime. Threads may use different graphs at the same time."""
+
+    @abstractmethod
+    def run(
+        self, feeds: Mapping[str, Tensor], fetches: Sequence[str], targets: Sequence[str] = (), trace: bool = False
+    ) -> RunResult:
+        """Runs the graph once.
+
+        Args:
+            feeds: values by tensor name; dtypes and shapes are checked here, because TensorFlow does not check them.
+            fetches: tensor names; they may be repeated and may be fed.
+            targets: nodes to run without fetching a result.
+            trace: whether to record a full trace.
+
+        Raises:
+            TensorFlowError: the run is refused; 'invalid_argument' for an unsuitable feed or a fetch of a resource or
+                variant, 'not_found' for an unknown name.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Frees the memory. Idempotent; the tensors of earlier runs stay valid."""
+
+
+class TensorFlowGraph(LoadedGraph):
+    """A graph in a session of TensorFlow."""
+
+    @abstractmethod
+    def devices(self) -> list[Device]:
+        """Returns the devices that the session sees."""
+
+    @abstractmethod
+    def operations(self) -> Iterator[Operation]:
+        """Yields all nodes, in the order in which TensorFlow keeps them."""
+
+    def signature(self, names: Sequence[str]) -> list[TensorSpec]:
+        """Returns dtype and shape of the tensors `names` ('node' or 'node:1').
+
+        Raises:
+            TensorFlowError: 'not_found' for a name that no node or output has.
+        """
+        return [self._signature(parse_name(name)) for name in names]
+
+    def run(
+        self, feeds: Mapping[str, Tensor], fetches: Sequence[str], targets: Sequence[str] = (), trace: bool = False
+    ) -> RunResult:
+        fed: dict[TensorName, Tensor] = {}
+        for name, value in feeds.items():
+            key = parse_name(name)
+            if key in fed:
+                raise TensorFlowError("invalid_argument", f"{name!r} is fed twice")
+            _check_feed(name, value, self._signature(key))
+            fed[key] = value
+        wanted = [parse_name(name) for name in fetches]
+        for name, key in zip(fetches, wanted, strict=True):
+            dtype = self._signature(key).dtype
+            if dtype not in DTYPES or not DTYPES[dtype].kind:
+                raise TensorFlowError("invalid_argument", f"{name!r} is a {dtype_name(dtype)}, which cannot be fetched")
+        # TensorFlow refuses to fetch a fed tensor; Python's Session returns the fed value, and so does this method.
+        asked = list(dict.fromkeys(key for key in wanted if key not in fed))
+        if not asked and not targets:
+            if not wanted:
+                raise TensorFlowError("invalid_argument", "a run needs something to fetch or to run")
+            return RunResult([fed[key] for key in wanted], b"" if trace else None)
+        tensors, metadata = self._run(fed, asked, targets, trace)
+        got = fed | dict(zip(asked, tensors, strict=True))
+        return RunResult([got[key] for key in wanted], metadata)
+
+    @abstractmethod
+    def _signature(self, key: TensorName) -> TensorSpec:
+        """Returns dtype and shape of a tensor."""
+
+    @abstractmethod
+    def _run(
+        self, feeds: dict[TensorName, Tensor], fetches: list[TensorName], targets: Sequence[str], trace: bool
+    ) -> RunResult:
+        """Runs with checked arguments: no fetch is repeated or fed."""
 
 
 def parse_name(name: str) -> TensorName:
-    """('node', 1) of 'node:1'; output 0 where none is named.
+    """Returns ('node', 1) for 'node:1'; output 0 if the name has no number.
 
     Raises:
         TensorFlowError: the text after the colon is not an output number.
@@ -28,160 +145,72 @@ def parse_name(name: str) -> TensorName:
 
 
 def no_node(name: str) -> TensorFlowError:
-    """The error for a node that is not there."""
+    """Returns the error for a node that does not exist."""
     return TensorFlowError("not_found", f"the graph has no node {name!r}")
 
 
 def check_output(name: str, index: int, count: int) -> None:
-    """Raise TensorFlowError unless node NAME, which has COUNT outputs, has an output INDEX."""
+    """Raises TensorFlowError unless node `name`, which has `count` outputs, has an output `index`."""
     if index >= count:
         has = f"has {count} output{'s' if count != 1 else ''}"
         raise TensorFlowError("not_found", f"{name!r} {has}, no output {index}")
 
 
 def check_size(nbytes: int) -> None:
-    """Raise TensorFlowError for a GraphDef too big for TensorFlow, which would misread its size."""
+    """Raises TensorFlowError for a GraphDef that is too large for TensorFlow, which would misread its size."""
     if nbytes > MAX_GRAPH_BYTES:
         raise TensorFlowError(
             "invalid_argument", f"a GraphDef of {nbytes} bytes is larger than the 2 GiB that TensorFlow can load"
         )
 
 
-class Runtime(ABC):
-    """TensorFlow, loaded into this process.
-
-    Attributes:
-        name: 'capi' or 'python'.
-        version: TensorFlow's version.
-    """
-
-    name: str
-    version: str
-
-    @abstractmethod
-    def load(
-        self,
-        data: bytes | bytearray | memoryview,
-        default_device: str = "",
-        options: SessionOptions | None = None,
-    ) -> LoadedGraph:
-        """Import a serialised GraphDef.
-
-        Args:
-            data: the bytes; not needed any more after the call. A writable buffer is not copied.
-            default_device: where nodes go that name no device themselves, such as '/device:GPU:0'.
-            options: how the session executes.
-
-        Raises:
-            TensorFlowError: TensorFlow refuses the graph (a malformed one can also kill the process).
-        """
-
-    @abstractmethod
-    def load_op_library(self, path: str) -> None:
-        """Load a library of custom ops and kernels (.so).
-
-        Raises:
-            TensorFlowError: it cannot be loaded.
-        """
-
-    def devices(self, options: SessionOptions | None = None) -> list[Device]:
-        """The devices that sessions with OPTIONS see."""
-        graph = self.load(b"", options=options)
-        try:
-            return graph.devices()
-        finally:
-            graph.close()
-
-
-class LoadedGraph(ABC):
-    """A graph in a session of its own. Different graphs may be used by different threads at once."""
-
-    @abstractmethod
-    def devices(self) -> list[Device]:
-        """The devices that the session sees."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Give the memory back. Idempotent; the tensors of earlier runs stay valid."""
-
-    @abstractmethod
-    def operations(self) -> Iterator[Operation]:
-        """All nodes, in the order TensorFlow keeps them."""
-
-    def signature(self, names: Sequence[str]) -> list[TensorSpec]:
-        """What the tensors NAMES ('node' or 'node:1') are.
-
-        Raises:
-            TensorFlowError: 'not_found' for a name that no node or output has.
-        """
-        return [self._signature(parse_name(name)) for name in names]
-
-    def run(
-        self,
-        feeds: Mapping[str, Tensor],
-        fetches: Sequence[str],
-        targets: Sequence[str] = (),
-        trace: bool = False,
-    ) -> RunResult:
-        """Run once.
-
-        Args:
-            feeds: values by tensor name; dtype and shape are checked here (TensorFlow itself does not).
-            fetches: tensor names; one may occur twice, and may be fed.
-            targets: nodes to run without fetching anything.
-            trace: whether to record a full trace.
-
-        Raises:
-            TensorFlowError: whatever TensorFlow refuses; 'invalid_argument' for an unsuitable feed or a
-                fetch of a resource or variant, 'not_found' for an unknown name.
-        """
-        fed: dict[TensorName, Tensor] = {}
-        for name, value in feeds.items():
-            key = parse_name(name)
-            if key in fed:
-                raise TensorFlowError("invalid_argument", f"{name!r} is fed twice")
-            _check_feed(name, value, self._signature(key))
-            fed[key] = value
-        wanted = [parse_name(name) for name in fetches]
-        for name, key in zip(fetches, wanted, strict=True):
-            _check_fetch(name, self._signature(key))
-        # TensorFlow refuses to fetch what is fed; Python's Session gives the fed value back, and so do we.
-        asked = list(dict.fromkeys(key for key in wanted if key not in fed))
-        if not asked and not targets:
-            if not wanted:
-                raise TensorFlowError("invalid_argument", "a run needs something to fetch or to run")
-            return RunResult([fed[key] for key in wanted], b"" if trace else None)
-        tensors, metadata = self._run(fed, asked, targets, trace)
-        got = fed | dict(zip(asked, tensors, strict=True))
-        return RunResult([got[key] for key in wanted], metadata)
-
-    @abstractmethod
-    def _signature(self, key: TensorName) -> TensorSpec:
-        """What a tensor is."""
-
-    @abstractmethod
-    def _run(
-        self, feeds: dict[TensorName, Tensor], fetches: list[TensorName], targets: Sequence[str], trace: bool
-    ) -> RunResult:
-        """Run with everything checked: no fetch occurs twice or is fed."""
-
-
-def _check_feed(name: str, value: Tensor, takes: TensorSpec) -> None:
-    if takes.dtype != value.dtype:
-        raise TensorFlowError(
-            "invalid_argument",
-            f"{name!r} requires {dtype_name(takes.dtype)}, got {dtype_name(value.dtype)}",
-        )
-    if takes.shape is not None and (
-        len(takes.shape) != len(value.shape)
-        or any(want not in (-1, have) for want, have in zip(takes.shape, value.shape, strict=True))
+def _check_feed(name: str, value: Tensor, expected: TensorSpec) -> None:
+    if expected.dtype != value.dtype:
+        line = f"{name!r} requires {dtype_name(expected.dtype)}, got {dtype_name(value.dtype)}"
+        raise TensorFlowError("invalid_argument", line)
+    if expected.shape is not None and (
+        len(expected.shape) != len(value.shape)
+        or any(want not in (-1, have) for want, have in zip(expected.shape, value.shape, strict=True))
     ):
-        want = ",".join("?" if size < 0 else str(size) for size in takes.shape)
+        want = ",".join("?" if size < 0 else str(size) for size in expected.shape)
         have = ",".join(map(str, value.shape))
         raise TensorFlowError("invalid_argument", f"{name!r} requires the shape [{want}], got [{have}]")
 
 
-def _check_fetch(name: str, gives: TensorSpec) -> None:
-    dtype = DTYPES.get(gives.dtype)
-    if dtype is None or not dtype.kind:
-        raise TensorFlowError("invalid_argument", f"{name!r} is a {dtype_name(gives.dtype)}, which cannot be fetched")
+def open_runtime(name: str | None = None) -> Runtime:
+    """Loads TensorFlow into this process: through the C API if possible, otherwise by importing its Python package.
+
+    Args:
+        name: 'capi', 'python', 'loader' (only the part of 'python' that loads SavedModels), the absolute path of a
+            folder with the libraries of a release, or an engine: ``opencv``, or ``opencv:FOLDER`` if its module is
+            there. By default the value of GDSURGEON_RUNTIME.
+
+    Raises:
+        TensorFlowMissing: it is not installed or cannot be loaded.
+        BadRequest: there is no such runtime.
+    """
+    wanted = name or os.environ.get(VARIABLE) or "auto"
+    if wanted in ("python", "loader"):
+        from gdsurgeon.runtime.python_tf import LoaderRuntime, PythonRuntime
+
+        return PythonRuntime() if wanted == "python" else LoaderRuntime()
+    folder = name if name and os.path.isabs(name) else ""
+    if not folder and wanted not in ("auto", "capi"):
+        from gdsurgeon.runtime.packages import MODULES
+
+        engine, _, place = (name or "").partition(":")
+        if engine not in MODULES:
+            raise BadRequest(f"{VARIABLE} must be capi or python, not {wanted!r}", "bad-value")
+        from gdsurgeon.runtime.engines import open_engine
+
+        return open_engine(engine, place)
+    from gdsurgeon.runtime.capi import CApiRuntime
+    from gdsurgeon.runtime.library import LibraryUnusable
+
+    try:
+        return CApiRuntime(folder)
+    except LibraryUnusable as error:
+        if folder or wanted == "capi":
+            what = "the release" if folder else "TensorFlow's C API"
+            raise TensorFlowMissing(f"{what} cannot be loaded: {error}") from error
+    return open_runtime("python")

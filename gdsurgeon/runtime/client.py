@@ -1,4 +1,4 @@
-"""The parent's side of the worker: starts the process in which TensorFlow runs, asks it, survives it."""
+"""The command's side of the worker: it starts the process in which TensorFlow runs, sends requests, and survives it."""
 
 from __future__ import annotations
 
@@ -8,22 +8,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, cast
 
+from gdsurgeon.errors import printable
+from gdsurgeon.ops.dtypes import DTYPES, STRING
 from gdsurgeon.resources import is_memory_limited, lacked_at_end, memory_budget, out_of_memory_kills
-from gdsurgeon.runtime.answers import Expected
-from gdsurgeon.runtime.encoding import BadMessage
-from gdsurgeon.runtime.failures import (
-    STARTING,
-    BadAnswer,
-    FileUnreadable,
-    RuntimeFailure,
-    Stage,
-    TensorFlowError,
-    TensorFlowMissing,
-    WorkerDied,
-    WorkerTimeout,
-    WorkerUnavailable,
-)
-from gdsurgeon.runtime.process import above_standard, environment, kill, module_path, who_runs
+from gdsurgeon.runtime.encoding import BadMessage, Bytes, elements
+from gdsurgeon.runtime.failures import FAILED, STARTING, UNAVAILABLE, UNREADABLE, Failure, Stage, died
+from gdsurgeon.runtime.process import Log, above_standard, crashed_thread, environment, module_path, who_runs
 from gdsurgeon.runtime.protocol import (
     ANSWER,
     BEGUN,
@@ -32,16 +22,18 @@ from gdsurgeon.runtime.protocol import (
     REFUSED,
     REFUSED_TYPES,
     Channel,
+    OutputInfo,
+    Request,
+    RunSummary,
     packed,
     request_types,
 )
+from gdsurgeon.runtime.tensor import Tensor
 from gdsurgeon.runtime.worker import REQUESTS, Child
 from gdsurgeon.values import Closing
 
 if TYPE_CHECKING:
     from gdsurgeon.runtime.base import SessionOptions
-    from gdsurgeon.runtime.encoding import Bytes
-    from gdsurgeon.runtime.log import Log
     from gdsurgeon.runtime.protocol import Types
     from gdsurgeon.runtime.worker import Job
 
@@ -57,9 +49,16 @@ main({runtime}, {op_libraries}, {opening}, {reads})
 _TAIL_BYTES = 1 << 16
 _GRACE = 2.0  # seconds for a process to end whose socket is closed
 
+_ROOM = 1 << 16
+"""Bytes that the large columns of any answer may have."""
+_ROOM_OF_ITEM = 1 << 12
+"""Bytes that each item of an answer adds."""
+_ROOM_OF_BYTE = 4
+"""Bytes that each byte of a graph adds: names and ops of its nodes, each with its length."""
+
 
 def _asks(method: Callable[Concatenate[Child, P], Job[R]]) -> Callable[Concatenate[Worker, P], Pending[R]]:
-    """The method of `Worker` that sends the request METHOD."""
+    """Returns the method of `Worker` that sends the request `method`."""
     code, given = method.__code__, method.__defaults__ or ()
     names = code.co_varnames[1 : code.co_argcount]
     defaults = dict(zip(reversed(names), reversed(given), strict=False))
@@ -72,66 +71,107 @@ def _asks(method: Callable[Concatenate[Child, P], Job[R]]) -> Callable[Concatena
 
 
 class Pending(Generic[T]):
-    """The answer to a request, which may still have to come.
+    """The answer to a request, which may not have arrived yet.
+
+    The worker may run anything. Its answers are therefore accepted only if they have the type, the size and the number
+    of items that follow from the request.
 
     Attributes:
         stage: the work of the child.
+        done: whether `result` returns immediately.
     """
 
-    _expected: Expected
-
-    def __init__(self, worker: Worker, stage: Stage, key: object, error: RuntimeFailure | None = None) -> None:
-        self.stage = stage
+    def __init__(
+        self, worker: Worker, request: Request, arguments: Mapping[str, Any], failure: Failure | None = None
+    ) -> None:
+        self.stage = request.stage.of(arguments)
+        self.done = failure is not None
         self._worker = worker
-        self._key = key
+        self._key = arguments.get("key")
         self._thread: int | None = None  # of the child, once the work has begun
-        self._done = error is not None
         self._value: object = None
-        self._error = error
-
-    @property
-    def done(self) -> bool:
-        """Whether `result` gives its answer at once."""
-        return self._done
+        self._failure = failure
+        self._types = [request_types(request.method)[1]]
+        self._source = worker._makers.get(arguments.get(request.result, ""))
+        items = arguments.get(request.items)
+        self._count: int | None = len(items) if items is not None else self._source._count if self._source else None
+        self._index: int | None = arguments.get("index")
+        self._is_traced: bool = arguments.get("trace", False)
+        self._is_large = request.is_large or self._is_traced
+        # The tensors of the result that the request makes; those of a run are known after its answer.
+        self._outputs = [OutputInfo(each.dtype, each.shape, each.nbytes) for each in arguments.get("tensors", ())]
 
     def result(self, timeout: float | None = None) -> T:
-        """Wait for the answer.
+        """Waits for the answer.
 
         Args:
-            timeout: seconds from now; None waits as long as it takes. When they are over, the child is
-                killed, and every other request fails too.
+            timeout: seconds from now; without a limit if None. After that time the child is killed, and every other
+                request fails as well.
 
         Raises:
             TensorFlowError: TensorFlow refuses.
-            TensorFlowMissing: there is no TensorFlow.
-            WorkerDied: TensorFlow has crashed or been killed, or has sent what is not an answer.
-            WorkerTimeout: the time is over.
-            RuntimeFailure: anything else, such as a request that makes no sense.
+            TensorFlowMissing: TensorFlow is not installed.
+            InputError: the file of the graph cannot be read.
+            NotValidatedError: the process does not start, or lacks memory.
+            ValidationError: the process crashed, was killed, timed out, or sent an invalid message.
         """
-        if not self._done:
+        if not self.done:
             self._worker._wait(self, timeout)
-        if self._error is not None:
-            raise self._error
+        if self._failure is not None:
+            raise self._failure.error()
         return cast(T, self._value)
+
+    def _tensors(self) -> list[OutputInfo]:
+        """Returns the tensors in the answer."""
+        outputs = self._source._outputs if self._source else []
+        return outputs if self._index is None else outputs[self._index : self._index + 1]
+
+    def _room(self, most: int) -> int:
+        """Returns how many bytes the large columns of the answer may have; `most` is the memory of the child."""
+        if self._is_large:
+            return most
+        room = _ROOM + _ROOM_OF_ITEM * (self._count or 0) + _ROOM_OF_BYTE * self._worker._sizes.get(self._key or "", 0)
+        for dtype, shape, nbytes in self._tensors():
+            room += nbytes + (8 * elements(dtype, shape) if dtype == STRING else 0)  # with the lengths of strings
+        return min(room, most)
+
+    def _accept(self, value: object) -> None:
+        """Stores the answer. Raises BadMessage if `value`, which has the right type, does not answer the request."""
+        if isinstance(value, Tensor) and [(value.dtype, value.shape, value.nbytes)] != self._tensors():
+            raise BadMessage("a tensor that is not from the run")
+        items = value
+        if isinstance(value, RunSummary):
+            if value.metadata is not None and not self._is_traced:
+                raise BadMessage("a trace that was not requested")
+            for dtype, shape, nbytes in value.outputs:
+                count = elements(dtype, shape)
+                if nbytes < 0 or (dtype != STRING and nbytes != count * DTYPES[dtype].size):
+                    raise BadMessage(f"{nbytes} bytes for a tensor of {count} elements")
+            self._outputs = items = value.outputs
+        if isinstance(items, list) and self._count is not None and len(items) != self._count:
+            raise BadMessage(f"{len(items)} items, but {self._count} are expected")
+        self._value = value
 
 
 class Worker(Closing):
-    """TensorFlow in a process of its own. Not for several threads at once.
+    """TensorFlow in a process of its own. Not for several threads at the same time.
 
-    Requests are methods that return at once with a `Pending`. They may be sent without waiting for each
-    other: those for one graph are done in turn, those for different graphs at the same time, and one that
-    needs an earlier result waits for that result.
+    Requests are methods that return immediately with a `Pending`. Several requests may be sent without waiting:
+    requests for one graph run in order, those for different graphs at the same time, and a request that needs an
+    earlier result waits for that result.
 
     Args:
-        device: 'cpu' hides the GPUs from TensorFlow; 'gpu' or a device name leaves them in sight (nodes go
-            there by the DEFAULT_DEVICE of `load`).
+        device: 'cpu' hides the GPUs from TensorFlow; 'gpu' or a device name leaves them visible (nodes run there if
+            `load` gets a default device).
         op_libraries: libraries of custom ops (.so) to load with TensorFlow.
-        runtime: 'capi' or 'python' to have that one, the folder of a release (`released`), or another engine
-            (`engines.opened.open_engine`); by default what GDSURGEON_RUNTIME says, else the C API if it can be had.
-        verbose: pass TensorFlow's own log on to standard error, line by line, as data.
-        allow_ops: leave files and the network open to the process, which is locked in otherwise.
+        runtime: see `gdsurgeon.runtime.checked.open_runtime`.
+        verbose: copy TensorFlow's log to standard error, line by line, as data.
+        allow_ops: let the process access files and the network; otherwise it is isolated.
         reads: files and folders that graphs may read.
         onednn: let TensorFlow choose kernels of oneDNN, as it does by default.
+
+    Attributes:
+        called: the names of graphs in messages, by their keys.
     """
 
     def __init__(
@@ -145,6 +185,7 @@ class Worker(Closing):
         reads: Sequence[str] = (),
         onednn: bool = True,
     ) -> None:
+        self.called: dict[str, str] = {}
         self._reads = [os.path.abspath(path) for path in reads]
         self._cpu_only = device.lower() == "cpu" or device.upper().startswith("/DEVICE:CPU")
         self._op_libraries = [os.path.abspath(path) for path in op_libraries]
@@ -154,33 +195,31 @@ class Worker(Closing):
         self._onednn = onednn
         self._channel: Channel | None = None
         self._pid: int | None = None
-        self._owner = os.getpid()  # a fork of this process must not end the child along with itself
+        self._owner = os.getpid()  # a fork of this process must not end the child when it ends
         self._log: Log | None = None
         self._tail = ""
         self._pending: dict[int, Pending[object]] = {}
-        self._tensors: dict[str, Expected] = {}
+        self._makers: dict[str, Pending[object]] = {}  # the requests that made the results in the child, by name
         self._sizes: dict[str, int] = {}  # bytes of graphs
         self._count = 0
         self._most = 0  # bytes of memory that it can use
         self._kills = 0  # of processes, by the kernel, before this one was started
         self._resident = 0  # bytes that the process used at most, once it has ended
         self._ready = False  # TensorFlow has loaded and taken up work
-        self._failure: RuntimeFailure | None = None
+        self._failure: Failure | None = None
 
     # --- the process -----------------------------------------------------------------------------------
 
     def start(self) -> Worker:
-        """Start the process and return without waiting for it: TensorFlow loads meanwhile.
+        """Starts the process and returns immediately, so TensorFlow loads in the background.
 
         Raises:
-            RuntimeFailure: no process can be started.
+            NotValidatedError: no process can be started.
         """
         if self._pid is not None or self._failure is not None:
             return self
         import atexit
         import socket
-
-        from gdsurgeon.runtime.log import Log
 
         self._owner = os.getpid()
         self._kills = out_of_memory_kills()
@@ -195,8 +234,10 @@ class Worker(Closing):
                 os.close(end)
         except OSError as error:
             ours.close()
-            self._end(WorkerUnavailable(f"cannot start a process for TensorFlow: {error.strerror or error}"))
-            raise cast(RuntimeFailure, self._failure) from error
+            line = f"cannot start a process for TensorFlow: {error.strerror or error}"
+            failure = Failure(UNAVAILABLE, "no-tensorflow", line)
+            self._end(failure)
+            raise failure.error() from error
         finally:
             theirs.close()
         self._channel = Channel(ours)
@@ -204,7 +245,7 @@ class Worker(Closing):
         return self
 
     def _spawn(self, socket_fd: int, log_fd: int) -> int:
-        # The command is ASCII whatever the paths are: no locale can spoil it.
+        # The command is ASCII for all paths, so no locale can change it.
         boot = _BOOT.format(
             path=ascii(module_path()),
             runtime=ascii(self._runtime),
@@ -212,7 +253,7 @@ class Worker(Closing):
             reads=ascii(self._reads),
             opening=(self._allow_ops, not self._cpu_only),
         )
-        # -S: the module path is ours already, with what .pth files have added to it.
+        # -S: the module path already has the entries that .pth files have added.
         flags = ["-S", *(["-B"] if sys.dont_write_bytecode else [])]
         return os.posix_spawn(
             sys.executable or "python3",
@@ -227,24 +268,26 @@ class Worker(Closing):
         )
 
     def close(self) -> None:
-        """Kill the process, whatever it is doing. Idempotent; takes milliseconds."""
-        self._end(RuntimeFailure("the TensorFlow process has been closed", "closed"))
+        """Kills the process immediately, also during work. Idempotent; takes milliseconds."""
+        self._end(Failure(FAILED, "closed", "the TensorFlow process has been closed"))
 
     def __enter__(self) -> Worker:
         return self.start()
 
     def log_tail(self, max_bytes: int = _TAIL_BYTES) -> str:
-        """The last of what TensorFlow and Python printed in the child; '' if it was VERBOSE, and shown therefore."""
+        """Returns the last output of TensorFlow and Python in the child; '' if it is verbose, and shown already."""
         return "" if self._verbose else self._printed(max_bytes)
 
     def _printed(self, max_bytes: int = _TAIL_BYTES) -> str:
         return self._tail[-max_bytes:] if self._log is None else self._log.tail(max_bytes)
 
     def _reap(self, patience: float) -> int | None:
-        """Wait for the process to end, killing it after PATIENCE seconds; its exit status."""
+        """Waits for the process to end, and kills it after `patience` seconds; returns its exit status."""
         pid, self._pid = self._pid, None
         if pid is None or self._owner != os.getpid():
             return None
+        import signal
+
         try:
             give_up = time.monotonic() + patience
             while time.monotonic() < give_up:
@@ -253,18 +296,18 @@ class Worker(Closing):
                     self._resident = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
                     return os.waitstatus_to_exitcode(status)
                 time.sleep(0.001)
-            kill(pid)
+            os.kill(pid, signal.SIGKILL)
             return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        except ChildProcessError:  # other code has waited for all children
+        except (ChildProcessError, ProcessLookupError):  # other code has waited for all children
             return None
 
-    def _end(self, failure: RuntimeFailure, patience: float = 0.0) -> int | None:
-        """End the process; all that is pending, and all that is asked from now on, fails with FAILURE."""
+    def _end(self, failure: Failure, patience: float = 0.0) -> None:
+        """Ends the process; all pending and all later requests fail with `failure`."""
         self._failure = self._failure or failure
         for pending in self._pending.values():
-            pending._done, pending._error = True, self._failure
+            pending.done, pending._failure = True, self._failure
         self._pending.clear()
-        status = self._reap(patience)
+        self._reap(patience)
         if self._channel is not None:
             import atexit
 
@@ -275,26 +318,25 @@ class Worker(Closing):
             self._tail = self._printed()
             self._log.close()
             self._log = None
-        return status
 
-    # --- asking ----------------------------------------------------------------------------------------
+    # --- requests --------------------------------------------------------------------------------------
 
     def _submit(self, method: str, arguments: Mapping[str, Any], descriptor: int | None = None) -> Pending[Any]:
-        """Send a request. Starts the process. Never raises for a dead or failing child: `Pending.result` does."""
+        """Sends a request, and starts the process. If the child is dead or fails, only `Pending.result` raises."""
         if self._pid is None and self._failure is None:
             self.start()
         request = REQUESTS[method]
-        key = arguments.get("key")
-        pending: Pending[object] = Pending(self, request.stage.of(arguments), key, self._failure)
+        pending: Pending[object] = Pending(self, request, arguments, self._failure)
         if self._channel is None:
             return pending
         types, _ = request_types(request.method)
         if arguments.keys() != types.keys():
             raise TypeError(f"{method} takes {', '.join(types)}")
         message = packed(self._count + 1, method, list(types.values()), [arguments[name] for name in types])
-        pending._expected = Expected(request, arguments, self._tensors, self._sizes.get(key or "", 0))
         if method == "drop":
-            self._tensors.pop(arguments["result_id"], None)
+            self._makers.pop(arguments["result_id"], None)
+        elif "result_id" in arguments and not request.result:
+            self._makers[arguments["result_id"]] = pending
         self._count += 1
         self._pending[self._count] = pending
         try:
@@ -303,7 +345,7 @@ class Worker(Closing):
             self._time_out(pending, 60.0)
         except OSError:
             self._bury()
-        except BaseException:  # an interrupt: a part of the message may be on its way
+        except BaseException:  # an interrupt: a part of the message may already be sent
             self.close()
             raise
         return pending
@@ -317,14 +359,14 @@ class Worker(Closing):
         default_device: str = "",
         options: SessionOptions | None = None,
     ) -> Pending[None]:
-        """Load a GraphDef under the name KEY, which is used in messages too; replaces an earlier one.
+        """Loads a GraphDef under the name `key`, which messages also use; replaces an earlier graph with that name.
 
         Args:
             key: names the graph from now on.
-            path: its file, or a descriptor of it (mapped by the child; it must not change meanwhile), or
+            path: its file, or a descriptor of it (the child maps it; it must not change during that time), or
             data: its bytes.
-            default_device: where nodes go that name no device themselves, such as '/device:GPU:1'.
-            options: of its session; None: as it is written, on what the worker's DEVICE allows.
+            default_device: the device of nodes without a device, such as '/device:GPU:1'.
+            options: of its session; None: the graph runs as written, on the devices of the worker.
         """
         wanted: dict[str, Any] = {"key": key, "data": None, "default_device": default_device, "options": options}
         if path is None:
@@ -334,8 +376,8 @@ class Worker(Closing):
             descriptor = os.dup(path) if isinstance(path, int) else os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
             self.unload(key)
-            unreadable = FileUnreadable(f"cannot read {path!r}: {error.strerror}")
-            return Pending(self, Stage("loading", key), key, unreadable)
+            unreadable = Failure(UNREADABLE, "unreadable", f"cannot read {path!r}: {error.strerror}")
+            return Pending(self, REQUESTS["load"], wanted, unreadable)
         try:
             self._sizes[key] = os.fstat(descriptor).st_size
             return self._submit("load", wanted, descriptor)
@@ -362,14 +404,27 @@ class Worker(Closing):
 
     def _wait(self, wanted: Pending[object], timeout: float | None) -> None:
         deadline = None if timeout is None else time.monotonic() + timeout
-        while not wanted._done and self._channel is not None:
+        while not wanted.done and self._channel is not None:
             try:
-                message = self._channel.receive(self._expected, deadline)
-                self._note(*message)
+                number, kind, values = self._channel.receive(self._expected, deadline)
+                pending = self._pending[number]
+                if kind == BEGUN:
+                    self._ready = True
+                    (pending._thread,) = values
+                    continue
+                if kind == ANSWER:
+                    pending._accept(*values)
+                else:
+                    pending._failure = Failure(*values)
+                pending.done = True
+                del self._pending[number]
             except TimeoutError:
                 self._time_out(wanted, timeout or 0.0)
             except BadMessage as error:
-                self._end(BadAnswer(str(error), self._stages(), who_runs(self._runtime)))
+                doing = self._doing()
+                line = f"the process of {who_runs(self._runtime)} sent an invalid message while {' or '.join(doing)}"
+                reason = printable(str(error))
+                self._end(Failure(FAILED, "bad-message", f"{line}: {reason}", {"doing": doing, "reason": reason}))
             except (EOFError, OSError):
                 self._bury()
             except BaseException:  # an interrupt: a part of a message may have been read
@@ -383,57 +438,42 @@ class Worker(Closing):
         if pending is not None and kind == BEGUN and pending._thread is None:
             return BEGUN_TYPES, 0
         if pending is not None and kind == ANSWER and pending._thread is not None:
-            return pending._expected.types, pending._expected.room(self._most)
+            return pending._types, pending._room(self._most)
         raise BadMessage(f"{kind[:20]!r} for request {number}, which is not expected")
-
-    def _note(self, number: int, kind: str, values: list[Any]) -> None:
-        pending = self._pending[number]
-        if kind == BEGUN:
-            self._ready = True
-            (pending._thread,) = values
-            return
-        if kind == ANSWER:
-            (pending._value,) = values
-            pending._expected.check(pending._value)
-        else:
-            pending._error = _refusal(*values)
-        pending._done = True
-        del self._pending[number]
 
     def _time_out(self, wanted: Pending[object], seconds: float) -> None:
         begun = [p for p in self._pending.values() if p._thread is not None]
         if wanted in begun:
             stage = wanted.stage
-        else:  # it waits for another: the one before it for the same graph, or whichever it is
+        else:  # it waits for a different request: the one before it for the same graph, or any
             same = [p for p in begun if p._key == wanted._key]
             stage = (same or begun)[0].stage if begun else wanted.stage if self._ready else STARTING
-        self._end(WorkerTimeout(seconds, stage, who_runs(self._runtime)))
+        doing = stage.called(self.called)
+        line = f"{who_runs(self._runtime)} did not finish {doing} within {seconds:g} s"
+        kind = UNAVAILABLE if stage == STARTING and not self._op_libraries else FAILED
+        self._end(Failure(kind, "timed-out", line, {"doing": [doing], "seconds": seconds}))
 
     def _bury(self) -> None:
-        """The child is dead: find out of what, and while doing what."""
-        from gdsurgeon.runtime.log import crashed_thread
-
+        """Handles the end of the child: finds out its cause, and its work at that time."""
         status = self._reap(_GRACE)
         log = self._printed()
-        stages = self._stages(crashed_thread(log))
+        doing = self._doing(crashed_thread(log))
         lacked = lacked_at_end(status, log, self._resident, out_of_memory_kills() - self._kills)
-        says_nothing = stages == [STARTING] or is_memory_limited()
-        who = who_runs(self._runtime)
-        self._end(WorkerDied(status, stages, says_nothing, who, lacked=lacked, limit=memory_budget()))
+        self._end(
+            died(
+                status,
+                doing,
+                who_runs(self._runtime),
+                lacked=lacked,
+                limit=memory_budget(),
+                shows_nothing=doing == [STARTING.doing] or is_memory_limited(),
+                has_libraries=bool(self._op_libraries),
+            )
+        )
 
-    def _stages(self, thread: int | None = None) -> list[Stage]:
-        """What the child is doing, in THREAD if it does something there."""
+    def _doing(self, thread: int | None = None) -> list[str]:
+        """Returns the work of the child, only in `thread` if there is work in it."""
         begun = [p for p in self._pending.values() if p._thread is not None]
-        stages = list(dict.fromkeys(p.stage for p in [p for p in begun if p._thread == thread] or begun))
-        return stages or [Stage("waiting") if self._ready or not self._pending else STARTING]
-
-
-def _refusal(kind: str, code: str, reason: str) -> RuntimeFailure:
-    """The error that a child has refused a request with."""
-    if kind == "tensorflow":
-        return TensorFlowError(code, reason)
-    if kind == "missing":
-        return TensorFlowMissing(reason, code)
-    if kind == "unavailable":
-        return WorkerUnavailable(f"TensorFlow does not work here: {reason}")
-    return RuntimeFailure(reason, code)
+        stages = dict.fromkeys(p.stage for p in [p for p in begun if p._thread == thread] or begun)
+        idle = Stage("waiting") if self._ready or not self._pending else STARTING
+        return [stage.called(self.called) for stage in stages or (idle,)]

@@ -1,4 +1,4 @@
-"""What can go wrong with TensorFlow: errors it reports, its absence, and the death of the process it runs in."""
+"""Failures of TensorFlow and of its process, and the only place where these become errors for users."""
 
 from __future__ import annotations
 
@@ -7,74 +7,34 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from gdsurgeon.errors import GdsurgeonError, InputError, Json, NotValidatedError, ValidationError, printable
+from gdsurgeon.errors import InputError, Json, NotValidatedError, ValidationError, printable
 from gdsurgeon.resources import OUT_OF_MEMORY
 
-# The names of TensorFlow's status codes, by number (error_codes.proto).
-CODES = (
-    "ok",
-    "cancelled",
-    "unknown",
-    "invalid_argument",
-    "deadline_exceeded",
-    "not_found",
-    "already_exists",
-    "permission_denied",
-    "resource_exhausted",
-    "failed_precondition",
-    "aborted",
-    "out_of_range",
-    "unimplemented",
-    "internal",
-    "unavailable",
-    "data_loss",
-    "unauthenticated",
-)
+_CODES = (
+    "ok cancelled unknown invalid_argument deadline_exceeded not_found already_exists permission_denied "
+    "resource_exhausted failed_precondition aborted out_of_range unimplemented internal unavailable data_loss "
+    "unauthenticated"
+).split()
+"""The names of TensorFlow's status codes, by number (error_codes.proto)."""
 
-_CRASHES = {
-    getattr(signal, name)
-    for name in ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGILL", "SIGFPE", "SIGSYS", "SIGTRAP")
-    if hasattr(signal, name)
-}
+_CRASHES = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGILL", "SIGFPE", "SIGSYS", "SIGTRAP")
 
 
 def code_name(number: int) -> str:
-    """The name of TensorFlow's status code NUMBER, such as 'invalid_argument'."""
-    return CODES[number] if 0 <= number < len(CODES) else "unknown"
+    """Returns the name of TensorFlow's status code `number`, such as 'invalid_argument'."""
+    return _CODES[number] if 0 <= number < len(_CODES) else "unknown"
 
 
-class RuntimeFailure(Exception):
-    """Base of everything that keeps TensorFlow from giving an answer; its text is one sentence.
-
-    Attributes:
-        error_code: a short name of what is wrong, for `gdsurgeon.errors`.
-        says_nothing: whether the failure says nothing about a graph: TensorFlow had not started, or lacked memory.
-    """
-
-    error_code = "failed"
-    says_nothing = False
-
-    def __init__(self, message: str, error_code: str = "") -> None:
-        super().__init__(message)
-        self.error_code = error_code or self.error_code
-
-    def facts(self, called: Mapping[str, str]) -> dict[str, Json]:
-        """The facts of the error that a person is shown; graphs are called what CALLED calls them."""
-        del called
-        return {}
-
-    def told(self, called: Mapping[str, str]) -> str:
-        """The sentence, in which graphs and the like are called what CALLED calls them."""
-        del called
-        return str(self)
+NOT_LOADED, NOT_RUN = "unimplemented", "internal"
+"""The codes of an engine that does not load a graph, and of an engine that loads it and does not run it."""
 
 
-class TensorFlowError(RuntimeFailure):
-    """TensorFlow, or a check made on its behalf, refuses a request.
+class TensorFlowError(Exception):
+    """TensorFlow, or a check on its behalf, refuses a request.
 
     Attributes:
         code: the name of a status code, such as 'invalid_argument' or 'not_found'.
-        message: TensorFlow's own words; may be several lines.
+        message: TensorFlow's message; it may have several lines.
     """
 
     def __init__(self, code: str, message: str) -> None:
@@ -83,172 +43,109 @@ class TensorFlowError(RuntimeFailure):
         self.message = message
 
 
+class TensorFlowMissing(NotValidatedError):
+    """TensorFlow or a different engine is not installed, or cannot be loaded; `reason` says why."""
+
+    def __init__(self, reason: str) -> None:
+        advice = ("install-tensorflow", "do-without-tensorflow")
+        super().__init__(f"{reason}: the result cannot run on this machine", code="no-tensorflow", advice=advice)
+        self.reason = reason
+
+
+class BadRequest(Exception):
+    """A request to the worker refers to something that does not exist; `code` is its error code."""
+
+    def __init__(self, message: str, code: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
 class Stage(NamedTuple):
-    """What the process is doing: ``running``, and of what, by its key; '' where that says all."""
+    """The current work of the process, and the key of its graph; '' if it has none."""
 
     doing: str
     key: str = ""
 
     def of(self, arguments: Mapping[str, object]) -> Stage:
-        """The stage whose key is the argument that this one names."""
+        """Returns the stage whose key is the value of the argument that this stage names."""
         return self._replace(key=str(arguments[self.key])) if self.key else self
 
-    def told(self, called: Mapping[str, str] = MappingProxyType({})) -> str:
-        """``running edited``, where CALLED has no other name for it."""
-        return f"{self.doing} {printable(called.get(self.key, self.key))}" if self.key else self.doing
+    def called(self, names: Mapping[str, str]) -> str:
+        """Returns ``running edited``, or with the name of the graph in `names`."""
+        return f"{self.doing} {printable(names.get(self.key, self.key))}" if self.key else self.doing
 
 
 STARTING = Stage("starting")
-"""What the process is doing before it has a graph."""
+"""The work of the process before it has a graph."""
+
+REFUSED, MISSING, UNAVAILABLE, UNREADABLE, FAILED = "tensorflow", "missing", "unavailable", "unreadable", "other"
 
 
-class FileUnreadable(RuntimeFailure):
-    """The file of a graph cannot be read."""
-
-    error_code = "unreadable"
-
-
-class TensorFlowMissing(RuntimeFailure):
-    """TensorFlow is not installed here, or is installed and cannot be loaded."""
-
-    error_code = "no-tensorflow"
-    says_nothing = True
-
-
-class WorkerUnavailable(RuntimeFailure):
-    """There is no process for TensorFlow, or not the memory that it needs: that says nothing of a graph."""
-
-    error_code = "no-tensorflow"
-    says_nothing = True
-
-
-class WorkerDied(RuntimeFailure):
-    """The process that ran TensorFlow has ended without being asked to.
+class Failure(NamedTuple):
+    """The reason why a request has no answer.
 
     Attributes:
-        exit_status: its exit code, or minus the number of the signal that killed it, or None if unknown.
-        signal_name: 'SIGSEGV' and the like, or None.
-        stages: its work at that time.
-        who: what ran in it.
-        lacked: the resource that had run out, such as ``out of memory``; '' if that is not known.
-        limit: bytes of memory that it could use; 0 if there was no limit.
+        kind: `REFUSED` by TensorFlow; TensorFlow is `MISSING`; the process or its memory is `UNAVAILABLE`, which shows
+            nothing about a graph; the file is `UNREADABLE`; or `FAILED`.
+        code: TensorFlow's status if it refuses, otherwise an error code.
+        reason: one sentence.
+        facts: of the error.
     """
 
-    def __init__(
-        self,
-        exit_status: int | None,
-        stages: Sequence[Stage],
-        says_nothing: bool,
-        who: str = "TensorFlow",
-        *,
-        lacked: str = "",
-        limit: int = 0,
-    ) -> None:
-        self.exit_status = exit_status
-        self.signal_name = _signal_name(exit_status)
-        self.stages = stages
-        self.says_nothing = says_nothing or bool(lacked)
-        self.who = who
-        self.lacked = lacked
-        self.limit = limit
-        self.error_code = "out-of-memory" if lacked == OUT_OF_MEMORY else "crashed"
-        super().__init__(self.told({}))
+    kind: str
+    code: str
+    reason: str
+    facts: Mapping[str, Json] = MappingProxyType({})
 
-    def facts(self, called: Mapping[str, str]) -> dict[str, Json]:
-        found: dict[str, Json] = {
-            "doing": [stage.told(called) for stage in self.stages],
-            "signal": self.signal_name,
-            "reason": self.lacked,
-        }
-        return {**found, "limit": self.limit} if self.lacked == OUT_OF_MEMORY else found
-
-    def told(self, called: Mapping[str, str]) -> str:
-        stages = " or ".join(stage.told(called) for stage in self.stages)
-        manner = _manner_of_death(self.exit_status, self.signal_name, self.lacked)
-        return f"{self.who} {manner} while {stages}" + (f": {self.lacked}" if self.lacked else "")
+    def error(self) -> Exception:
+        """Returns a new error for the user; a `TensorFlowError` if TensorFlow refuses, for the caller to word."""
+        if self.kind == REFUSED:
+            return TensorFlowError(self.code, self.reason)
+        if self.kind == MISSING:
+            return TensorFlowMissing(self.reason)
+        if self.kind == UNREADABLE:
+            return InputError(printable(self.reason), code=self.code, facts=self.facts)
+        if self.kind == UNAVAILABLE:
+            more = ("more-memory",) if self.code == "out-of-memory" else ()
+            advice = (*more, "do-without-tensorflow")
+            return NotValidatedError(self.reason, code=self.code, facts=self.facts, advice=advice)
+        longer = "longer" if self.code == "timed-out" else ()
+        return ValidationError(self.reason, code=self.code or "failed", facts=self.facts, advice=longer)
 
 
-class BadAnswer(WorkerDied):
-    """The process has sent a message that does not answer a request, and has been killed."""
-
-    def __init__(self, reason: str, stages: Sequence[Stage], who: str = "TensorFlow") -> None:
-        self.reason = printable(reason)
-        super().__init__(None, stages, False, who)
-        self.error_code = "bad-message"
-
-    def facts(self, called: Mapping[str, str]) -> dict[str, Json]:
-        return {"doing": [stage.told(called) for stage in self.stages], "reason": self.reason}
-
-    def told(self, called: Mapping[str, str]) -> str:
-        stages = " or ".join(stage.told(called) for stage in self.stages)
-        return f"the process of {self.who} sent an invalid message while {stages}: {self.reason}"
-
-
-class WorkerTimeout(RuntimeFailure):
-    """TensorFlow did not answer in time; its process has been killed.
-
-    Attributes:
-        seconds: how long was waited.
-        stage: its work at that time.
-        who: what ran in it.
-    """
-
-    error_code = "timed-out"
-
-    def __init__(self, seconds: float, stage: Stage, who: str = "TensorFlow") -> None:
-        self.seconds = seconds
-        self.stage = stage
-        self.who = who
-        self.says_nothing = stage == STARTING
-        super().__init__(self.told({}))
-
-    def facts(self, called: Mapping[str, str]) -> dict[str, Json]:
-        return {"doing": [self.stage.told(called)], "seconds": self.seconds}
-
-    def told(self, called: Mapping[str, str]) -> str:
-        return f"{self.who} did not finish {self.stage.told(called)} within {self.seconds:g} s"
-
-
-def error_of(
-    failure: RuntimeFailure, called: Mapping[str, str] = MappingProxyType({}), *, has_libraries: bool = False
-) -> GdsurgeonError:
-    """The error for a person that FAILURE amounts to; what TensorFlow refuses is for the caller to word.
+def died(
+    status: int | None,
+    doing: Sequence[str],
+    who: str,
+    *,
+    lacked: str,
+    limit: int,
+    shows_nothing: bool,
+    has_libraries: bool,
+) -> Failure:
+    """Returns the failure of a process that ended unexpectedly.
 
     Args:
-        called: names for graphs in the message, by their keys.
-        has_libraries: whether the process loads libraries that the user names: these may be why it did not start.
+        status: its exit code, or minus the number of the signal that killed it, or None if unknown.
+        doing: its work at that time.
+        who: the program in it.
+        lacked: the resource that was exhausted, such as ``out of memory``; '' if that is not known.
+        limit: bytes of memory that it could use; 0 if there was no limit.
+        shows_nothing: whether the end shows nothing about a graph.
+        has_libraries: whether it loads libraries of the user, which may be the cause.
     """
-    message, code, facts = failure.told(called), failure.error_code, failure.facts(called)
-    if isinstance(failure, FileUnreadable):
-        return InputError(printable(message), code=code, facts=facts)
-    if isinstance(failure, TensorFlowMissing):
-        message += ": the result cannot run on this machine"
-    if failure.says_nothing and not (has_libraries and code in ("crashed", "timed-out")):
-        if code == "out-of-memory":
-            return NotValidatedError(message, code=code, facts=facts, advice=("more-memory", "do-without-tensorflow"))
-        install = ("install-tensorflow",) if isinstance(failure, TensorFlowMissing) else ()
-        return NotValidatedError(message, code=code, facts=facts, advice=(*install, "do-without-tensorflow"))
-    if code == "timed-out":
-        return ValidationError(message, code=code, facts=facts, advice="longer")
-    return ValidationError(message, code=code, facts=facts)
-
-
-def _signal_name(exit_status: int | None) -> str | None:
-    if exit_status is None or exit_status >= 0:
-        return None
-    try:
-        return signal.Signals(-exit_status).name
-    except ValueError:
-        return f"signal {-exit_status}"
-
-
-def _manner_of_death(exit_status: int | None, name: str | None, lacked: str) -> str:
-    if exit_status is None:
-        return "ended unexpectedly"
-    if name is None:
-        return f"ended unexpectedly (exit code {exit_status})"
-    if -exit_status in _CRASHES:
-        return f"crashed ({name})"
-    if -exit_status == getattr(signal, "SIGKILL", None):
-        return f"was killed ({name}{', most likely out of memory' * (not lacked)})"
-    return f"was killed ({name})"
+    name = None
+    if status is None or status >= 0:
+        manner = "ended unexpectedly" + (f" (exit code {status})" if status is not None else "")
+    else:
+        known = {number.value: number.name for number in signal.Signals}
+        name = known.get(-status, f"signal {-status}")
+        guess = ", most likely out of memory" if name == "SIGKILL" and not lacked else ""
+        manner = f"crashed ({name})" if name in _CRASHES else f"was killed ({name}{guess})"
+    is_memory = lacked == OUT_OF_MEMORY
+    reason = f"{who} {manner} while {' or '.join(doing)}" + (f": {lacked}" if lacked else "")
+    facts: dict[str, Json] = {"doing": doing, "signal": name, "reason": lacked}
+    if is_memory:
+        return Failure(UNAVAILABLE, "out-of-memory", reason, {**facts, "limit": limit})
+    kind = UNAVAILABLE if (shows_nothing or lacked) and not has_libraries else FAILED
+    return Failure(kind, "crashed", reason, facts)

@@ -1,35 +1,26 @@
-"""What the child is started with, and ended by: the module path, descriptors, a signal."""
+"""The environment of the worker process, the file of its output, and its end."""
 
 from __future__ import annotations
 
 import os
 import sys
+import threading
 
+from gdsurgeon.errors import printable
 from gdsurgeon.resources import is_memory_limited, memory_budget
-
-
-def module_path() -> list[str]:
-    """Where the child finds modules: where this process does, and this package for certain."""
-    package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    path = [os.path.abspath(place) for place in sys.path if isinstance(place, str)]
-    return path if package in path else [*path, package]
-
 
 _ALLOCATION = "glibc.malloc." + ":glibc.malloc.".join(
     (f"mmap_threshold={1 << 25}", f"trim_threshold={1 << 32}", f"top_pad={1 << 26}", "arena_max=8")
 )
-"""Has the C library take memory in large pieces, and keep it: to run a graph TensorFlow copies it some ten times over.
+"""Makes the C library allocate large blocks and keep them: TensorFlow copies a graph about ten times to run it.
 
-Huge pages (``hugetlb=1``) are not asked for: a virtual machine may take three times as long to be given them.
+It does not request huge pages (``hugetlb=1``), for which a virtual machine may need three times as long.
 """
-
 _ROOMY = 4 << 30
-"""Bytes of memory from which on the child may reserve large pieces without running out of it."""
-
+"""Bytes of memory that allow the child to reserve large blocks."""
 
 PRELOADED = "preloaded.so"
 """A library in the folder of a release. It is loaded before the release."""
-
 
 PASSED = (
     "PATH", "HOME", "TMPDIR", "LANG", "LANGUAGE", "LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH", "VIRTUAL_ENV",
@@ -40,9 +31,19 @@ PASSED_PREFIXES = (
 )  # fmt: skip
 """The variables of the environment that the child gets, and prefixes of their names. Others may hold passwords."""
 
+_PAUSE = 0.2  # seconds between two reads of the output
+_PIECE = 1 << 16  # bytes that are shown at a time, for any content of the file
+
+
+def module_path() -> list[str]:
+    """Returns the module path of the child: that of this process, and the folder of this package."""
+    package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    path = [os.path.abspath(place) for place in sys.path if isinstance(place, str)]
+    return path if package in path else [*path, package]
+
 
 def environment(verbose: bool, cpu_only: bool, runtime: str | None = None, *, onednn: bool = True) -> dict[str, str]:
-    """The environment of the child: the variables of `PASSED`, and those that the arguments call for.
+    """Returns the environment of the child: the variables of `PASSED`, and those for the arguments.
 
     Args:
         verbose: show TensorFlow's log.
@@ -70,19 +71,14 @@ def environment(verbose: bool, cpu_only: bool, runtime: str | None = None, *, on
 
 
 def who_runs(runtime: str | None) -> str:
-    """What runs in the child, for people."""
+    """Returns the name of the program in the child for messages."""
     from gdsurgeon.ops.engines import TITLES
 
     return TITLES.get((runtime or "").partition(":")[0], "TensorFlow")
 
 
-def takes_files(runtime: str | None) -> bool:
-    """Whether what runs in the child has to be handed graphs as files."""
-    return (runtime or "").partition(":")[0] == "openvino"
-
-
 def unnamed_file() -> int:
-    """A descriptor of a new file that has no name and vanishes with its last descriptor."""
+    """Returns a descriptor of a new file without a name, which is removed with its last descriptor."""
     if hasattr(os, "memfd_create"):
         file = os.memfd_create("tensorflow-log")
         try:
@@ -96,17 +92,72 @@ def unnamed_file() -> int:
 
 
 def above_standard(descriptor: int) -> int:
-    """A duplicate of DESCRIPTOR above 2. If standard input was closed, DESCRIPTOR itself may be 0."""
+    """Returns a duplicate of `descriptor` above 2. If standard input was closed, `descriptor` itself may be 0."""
     import fcntl
 
     return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)
 
 
-def kill(pid: int) -> None:
-    """End a process that may have ended already."""
-    import signal
+class Log:
+    """A file without a name, which contains the output of the child: of TensorFlow, of Python, and of a graph.
 
+    Args:
+        shown: copy the output to standard error, line by line: as data, and marked as TensorFlow's.
+
+    Attributes:
+        descriptor: of the file.
+
+    Raises:
+        OSError: the file cannot be made.
+    """
+
+    def __init__(self, shown: bool) -> None:
+        self.descriptor = unnamed_file()
+        self._passed_on = 0
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+        if shown:
+            self._thread = threading.Thread(target=self._follow, name="log of TensorFlow", daemon=True)
+            self._thread.start()
+
+    def tail(self, most: int) -> str:
+        """Returns the last `most` bytes of the output as text."""
+        size = os.fstat(self.descriptor).st_size
+        return os.pread(self.descriptor, min(size, most), max(0, size - most)).decode("utf-8", "replace")
+
+    def close(self) -> None:
+        """Copies the rest of the output, and closes the file."""
+        self._ended.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+        os.close(self.descriptor)
+
+    def _follow(self) -> None:
+        while not self._ended.wait(_PAUSE):
+            self._pass_on(whole_lines=True)
+        self._pass_on(whole_lines=False)
+
+    def _pass_on(self, *, whole_lines: bool) -> None:
+        """Shows the new output; with `whole_lines`, the last line only when it is complete or long."""
+        while data := os.pread(self.descriptor, _PIECE, self._passed_on):  # empty if the child has cut the file
+            if whole_lines and len(data) < _PIECE:
+                data = data[: data.rfind(b"\n") + 1]
+                if not data:
+                    return
+            self._passed_on += len(data)
+            lines = data.decode("utf-8", "replace").splitlines()
+            text = "".join(f"tensorflow: {printable(line)}\n" for line in lines)
+            try:
+                os.write(2, text.encode("utf-8", "backslashreplace"))
+            except OSError:
+                self._ended.set()  # standard error is closed
+                return
+
+
+def crashed_thread(log: str) -> int | None:
+    """Returns the identity of the thread in which the child crashed, if the log says so."""
+    _, mark, rest = log.rpartition("\nCurrent thread 0x")
     try:
-        os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass  # it has already ended
+        return int(rest.split(" ", 1)[0], 16) if mark else None
+    except ValueError:
+        return None

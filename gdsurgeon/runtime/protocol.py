@@ -14,7 +14,6 @@ no descriptors.
 
 from __future__ import annotations
 
-import re
 import socket
 import struct
 import sys
@@ -22,10 +21,10 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, get_args, get_type_hints
 
 from gdsurgeon.runtime.encoding import MOST_SMALL, BadMessage, Reader, Writer, form
+from gdsurgeon.runtime.failures import Stage
 
 if TYPE_CHECKING:
     import mmap
@@ -34,7 +33,7 @@ BEGUN, ANSWER, REFUSED = "begun", "answer", "refused"
 BEGUN_TYPES = (int,)
 """The thread that works on the request."""
 REFUSED_TYPES = (str, str, str)
-"""The kind ('tensorflow', 'missing', 'unavailable' or 'other'), TensorFlow's status or an error code, the reason."""
+"""The first fields of a `Failure`."""
 MOST_REASON = 1 << 18
 """Characters of a reason; TensorFlow may quote a graph."""
 
@@ -95,25 +94,28 @@ class Info(NamedTuple):
     not_locked_in: str = ""
 
 
-_MODULES = {
-    "Backward": "differentiation.gradients",
-    "Comparison": "compare",
-    "Derivation": "differentiation.gradients",
-    "Likeness": "likeness",
-    "ModelFolder": "signatures",
-    "Served": "signatures",
-    "SignatureCall": "signatures",
-    "Statistics": "statistics",
-}
-"""The modules of types that few requests have: each is imported when the first such request is made."""
+class Request(NamedTuple):
+    """A request to the worker, and the limits of its answer.
+
+    Attributes:
+        method: of `Child`; its annotations are the types of the arguments and of the answer.
+        stage: the work of the child; the key is the name of the argument that names the graph.
+        items: the argument that has as many items as the answer, or ''.
+        result: the argument that names an earlier result, or ''. Without `items` the answer has as many items.
+        is_large: whether the answer may be as large as the memory of the child.
+    """
+
+    method: Callable[..., Any]
+    stage: Stage
+    items: str = ""
+    result: str = ""
+    is_large: bool = False
 
 
 @cache
 def request_types(method: Callable[..., Any]) -> tuple[Mapping[str, Any], Any]:
-    """The types of the request that METHOD of `Child` carries out: of its arguments, by name, and of its answer."""
-    words = set(re.findall(r"\w+", " ".join(method.__annotations__.values()))) & _MODULES.keys()
-    late = {name: getattr(import_module(f"gdsurgeon.runtime.{_MODULES[name]}"), name) for name in words}
-    hints = get_type_hints(method, localns=late)
+    """Returns the types of the arguments of a request, by name, and of its answer; `method` is that of `Child`."""
+    hints = get_type_hints(method)
     (answer,) = get_args(hints.pop("return"))  # of a Job
     return hints, answer
 

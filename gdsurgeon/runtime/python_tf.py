@@ -1,4 +1,4 @@
-"""TensorFlow through its own Python package: slow to come up, there for where the C API cannot be reached."""
+"""TensorFlow through its Python package: slow to start, used if the C API cannot be loaded."""
 
 from __future__ import annotations
 
@@ -7,19 +7,33 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from functools import partial
-from types import ModuleType
-from typing import Any, cast
+from types import ModuleType, SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 from gdsurgeon.ops.dtypes import STRING
-from gdsurgeon.runtime.base import FULL_TRACE, Device, Operation, RunResult, SessionOptions, TensorSpec
-from gdsurgeon.runtime.checked import LoadedGraph, Runtime, TensorName, check_output, check_size, no_node
-from gdsurgeon.runtime.differentiation.gradients import Backward, Derivation, derive
-from gdsurgeon.runtime.differentiation.modules import GraphOperation, GraphTensor, TensorGraph
+from gdsurgeon.runtime.base import (
+    FULL_TRACE,
+    Backward,
+    Derivation,
+    Device,
+    ModelFolder,
+    Operation,
+    RunResult,
+    Served,
+    SessionOptions,
+    SignatureCall,
+    TensorSpec,
+)
+from gdsurgeon.runtime.checked import Bytes, Runtime, TensorFlowGraph, TensorName, check_output, check_size, no_node
 from gdsurgeon.runtime.failures import TensorFlowError, TensorFlowMissing, code_name
+from gdsurgeon.runtime.gradients import derive
 from gdsurgeon.runtime.library import package_folder
-from gdsurgeon.runtime.signatures import ModelFolder, Served, SignatureCall, call_signatures
 from gdsurgeon.runtime.tensor import Array, Tensor, from_numpy
+
+if TYPE_CHECKING:
+    from tensorflow import Graph
+    from tensorflow import Operation as GraphOperation
+    from tensorflow import Tensor as GraphTensor
 
 
 class PythonRuntime(Runtime):
@@ -34,71 +48,119 @@ class PythonRuntime(Runtime):
     def __init__(self) -> None:
         package_folder()
         if sys.flags.no_site:
-            # `import tensorflow` loads its plugins from where `site` says that packages are.
+            # `import tensorflow` loads its plugins from the package folders that `site` knows.
             import site
 
             known = list(sys.path)
             site.main()
             sys.path[:] = known
-        # TensorFlow's import asks for a folder of temporary files, and that is found by writing to it, which a process
-        # that is locked in cannot. Nothing is written there.
-        tempfile.tempdir = tempfile.tempdir or os.environ.get("TMPDIR") or "/tmp"
+        prepare_import()
         try:
             self._tf = self._imported()
         except Exception as error:  # a broken installation fails with more than ImportError
-            first = (str(error).strip() or type(error).__name__).splitlines()[0]
-            raise TensorFlowMissing(f"TensorFlow cannot be imported: {first}") from error
+            raise TensorFlowMissing(f"TensorFlow cannot be imported: {first_line(error)}") from error
         self.version = str(self._tf.__version__)
 
     def _imported(self) -> ModuleType:
-        """The package."""
+        """Returns the package."""
         import tensorflow
 
         return cast("ModuleType", tensorflow)
 
-    def load(
-        self,
-        data: bytes | bytearray | memoryview,
-        default_device: str = "",
-        options: SessionOptions | None = None,
-    ) -> PythonGraph:
-        """See `gdsurgeon.runtime.checked.Runtime.load`."""
-        return PythonGraph(self._tf, data, default_device, options or SessionOptions())
+    def load(self, data: Bytes, default_device: str, options: SessionOptions) -> PythonGraph:
+        return PythonGraph(self._tf, data, default_device, options)
 
     def load_op_library(self, path: str) -> None:
-        """See `gdsurgeon.runtime.checked.Runtime.load_op_library`."""
         with _translated(self._tf):
             self._tf.load_library(path)  # load_op_library would also generate Python functions for the ops
 
-    def derive(self, data: bytes | bytearray | memoryview, wanted: Derivation) -> Backward:
-        """See `gdsurgeon.runtime.differentiation.gradients.derive`."""
+    def derive(self, data: Bytes, wanted: Derivation) -> Backward:
+        """See `gdsurgeon.runtime.gradients.derive`."""
         check_size(memoryview(data).nbytes)
         with _translated(self._tf):
             return derive(self._tf, data, wanted)
 
     def call_signatures(self, folder: ModelFolder, calls: Sequence[SignatureCall]) -> Served:
-        """See `gdsurgeon.runtime.signatures.call_signatures`."""
-        return call_signatures(self._tf, folder, calls, partial(_to_array, self._tf), _from_array)
+        """Loads a SavedModel and calls its signatures in order; the state of variables is kept between the calls.
+
+        The model is loaded by ``tf.saved_model.load``, as in Keras and Python programs. The loader of TensorFlow 1,
+        which also reads the collections, must load it as well. Without `calls` the model is only loaded.
+        """
+        tf = self._tf
+        # The functions run as they are written, like the graphs in sessions here.
+        tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+        loader = "tf.saved_model.load"
+        try:
+            model = tf.saved_model.load(folder.path, tags=list(folder.tags) or None)
+            loader = "tf.compat.v1.saved_model.load"
+            with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+                tf.compat.v1.saved_model.load(session, list(folder.tags) or ["serve"], folder.path)
+        except Exception as error:  # the Python code of the loader may raise anything
+            return Served([], not_loaded=first_line(error), loader=loader)
+        answers: list[dict[str, Tensor]] = []
+        for key, inputs in calls:
+            try:
+                fed = {name: tf.constant(_to_array(tf, value), dtype=value.dtype) for name, value in inputs.items()}
+                given = model.signatures[key](**fed)
+                answers.append({name: _from_array(v.numpy(), v.dtype.as_datatype_enum) for name, v in given.items()})
+            except Exception as error:
+                return Served(answers, refused=first_line(error))
+        return Served(answers)
 
 
-class PythonGraph(LoadedGraph):
-    """`gdsurgeon.runtime.checked.LoadedGraph` on tf.Graph and tf.compat.v1.Session."""
+class LoaderRuntime(PythonRuntime):
+    """`PythonRuntime` for `call_signatures` only: importing the modules that load SavedModels takes half of the time.
 
-    def __init__(
-        self, tf: ModuleType, data: bytes | bytearray | memoryview, default_device: str, options: SessionOptions
-    ) -> None:
+    Raises:
+        TensorFlowMissing: it is not installed, or its modules are arranged differently.
+    """
+
+    name = "loader"
+
+    def _imported(self) -> ModuleType:
+        # The package's __init__ imports all of TensorFlow: an empty module replaces it.
+        package = ModuleType("tensorflow")
+        package.__path__ = [package_folder()]
+        sys.modules["tensorflow"] = package
+        from tensorflow.python import tf2
+
+        tf2.enable()
+        from tensorflow.python.client.session import Session
+        from tensorflow.python.compat.v2_compat import enable_v2_behavior
+        from tensorflow.python.framework import config, constant_op, dtypes, load_library, ops, versions
+        from tensorflow.python.saved_model import load, loader_impl
+
+        enable_v2_behavior()
+        v1 = SimpleNamespace(Session=Session, saved_model=SimpleNamespace(load=loader_impl.load))
+        optimizer = SimpleNamespace(set_experimental_options=config.set_optimizer_experimental_options)
+        found = SimpleNamespace(
+            __version__=versions.VERSION,
+            Graph=ops.Graph,
+            compat=SimpleNamespace(v1=v1),
+            config=SimpleNamespace(optimizer=optimizer),
+            constant=constant_op.constant,
+            dtypes=dtypes,
+            load_library=load_library.load_library,
+            saved_model=SimpleNamespace(load=load.load),
+        )
+        return cast("ModuleType", found)
+
+
+class PythonGraph(TensorFlowGraph):
+    """`TensorFlowGraph` on tf.Graph and tf.compat.v1.Session."""
+
+    def __init__(self, tf: ModuleType, data: Bytes, default_device: str, options: SessionOptions) -> None:
         self._tf = tf
         check_size(memoryview(data).nbytes)
-        self._graph: TensorGraph | None = tf.Graph()
+        self._graph: Graph = tf.Graph()
         with _translated(tf):
             graph_def = tf.compat.v1.GraphDef.FromString(bytes(data))
-            with self._open_graph().as_default(), self._open_graph().device(default_device or None):
+            with self._graph.as_default(), self._graph.device(default_device or None):
                 tf.graph_util.import_graph_def(graph_def, name="")
             config = tf.compat.v1.ConfigProto.FromString(options.config_proto())
             self._session: Any = tf.compat.v1.Session(graph=self._graph, config=config)
 
     def close(self) -> None:
-        """See `gdsurgeon.runtime.checked.LoadedGraph.close`."""
         session, self._session, self._graph = self._session, None, None
         if session is not None:
             # Nothing can be done about a session that does not close.
@@ -106,25 +168,17 @@ class PythonGraph(LoadedGraph):
                 session.close()
 
     def operations(self) -> Iterator[Operation]:
-        """See `gdsurgeon.runtime.checked.LoadedGraph.operations`."""
-        for node in self._open_graph().get_operations():
+        for node in self._graph.get_operations():
             yield Operation(node.name, node.type, len(node.outputs))
 
     def devices(self) -> list[Device]:
-        """See `gdsurgeon.runtime.checked.LoadedGraph.devices`."""
-        self._open_graph()
         with _translated(self._tf):
             listed = self._session.list_devices()
         return [Device(d.name, d.device_type, d.memory_limit_bytes) for d in listed]
 
-    def _open_graph(self) -> TensorGraph:
-        if self._graph is None:
-            raise TensorFlowError("failed_precondition", "the graph has been closed")
-        return self._graph
-
     def _node(self, name: str) -> GraphOperation:
         try:
-            return self._open_graph().get_operation_by_name(name)
+            return self._graph.get_operation_by_name(name)
         except (KeyError, ValueError, UnicodeError):
             raise no_node(name) from None
 
@@ -160,11 +214,24 @@ class PythonGraph(LoadedGraph):
         return RunResult(tensors, metadata.SerializeToString() if metadata is not None else None)
 
 
+def prepare_import() -> None:
+    """Lets modules be imported that look for a folder for temporary files.
+
+    They find the folder by writing to it, which an isolated process cannot. Nothing is written there.
+    """
+    tempfile.tempdir = tempfile.tempdir or os.environ.get("TMPDIR") or "/tmp"
+
+
+def first_line(error: Exception) -> str:
+    """Returns the first line of the text of `error`, or its class if it has no text."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
 def _to_array(tf: ModuleType, value: Tensor) -> Array:
     array = value.numpy()
     if value.dtype == STRING:
         return array
-    # Quantised types are structured in TensorFlow's numpy: the same words under another name.
+    # Quantized types are structured in TensorFlow's NumPy: the same words with a different name.
     return array.view(tf.dtypes.as_dtype(value.dtype).as_numpy_dtype)
 
 
@@ -172,7 +239,7 @@ def _from_array(array: Array | bytes | str, dtype: int) -> Tensor:
     import numpy as np
 
     if dtype == STRING:
-        # A scalar comes as bytes, which numpy would strip of trailing zeros.
+        # A scalar is returned as bytes, from which NumPy would strip trailing zeros.
         if isinstance(array, (bytes, str)):
             return Tensor(STRING, (), [array if isinstance(array, bytes) else array.encode()])
         return from_numpy(array)
@@ -183,17 +250,15 @@ def _from_array(array: Array | bytes | str, dtype: int) -> Tensor:
 
 @contextlib.contextmanager
 def _translated(tf: ModuleType) -> Iterator[None]:
-    """TensorFlow's exceptions, whichever of its Python layers they come from, as TensorFlowError."""
+    """Raises the exceptions of all Python layers of TensorFlow as TensorFlowError."""
     try:
         yield
-    except TensorFlowError:
+    except (TensorFlowError, MemoryError):
         raise
     except tf.errors.OpError as error:
-        # Session wraps the text in where, in which Python file, the node was made: here always this file.
+        # Session adds to the text in which Python file the node was made: here always this file.
         plain = error.__context__ if isinstance(error.__context__, tf.errors.OpError) else error
         raise TensorFlowError(code_name(error.error_code), plain.message or "") from error
-    except MemoryError:
-        raise
     except Exception as error:  # ValueError, TypeError, RuntimeError, DecodeError, KeyError, ...
         cause = error.__cause__ or error.__context__
         code = "invalid_argument"

@@ -1,12 +1,11 @@
-"""The child process in which TensorFlow runs: it may crash or hang there, and say what it likes.
+"""The child process in which TensorFlow runs, so a crash or a hang does not affect the command.
 
-Standard input is the socket to the parent, standard output and error are where the parent wants whatever
-TensorFlow prints. Started by `gdsurgeon.runtime.client`.
+Standard input is the socket to the parent; standard output and error are the file for TensorFlow's output. The process
+is started by `gdsurgeon.runtime.client`.
 
-The main thread reads requests and does nothing else, so that the end of the parent is noticed whatever
-TensorFlow is doing. Requests for one graph are worked on one after the other by one thread; different graphs
-have different threads. Work that needs the result of an earlier run waits for it, so a parent may send
-everything it wants done in one go.
+The main thread only reads requests, so it notices the end of the parent during any work of TensorFlow. One thread
+works on the requests for one graph in order; different graphs have different threads. Work that needs the result of an
+earlier run waits for it, so the parent may send all requests at once.
 """
 
 from __future__ import annotations
@@ -24,12 +23,23 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from gdsurgeon.resources import exhausted
-from gdsurgeon.runtime.answers import Request
-from gdsurgeon.runtime.base import MAX_GRAPH_BYTES, Device, Operation, SessionOptions, TensorSpec
+from gdsurgeon.runtime import failures
+from gdsurgeon.runtime.base import (
+    MAX_GRAPH_BYTES,
+    Backward,
+    Derivation,
+    Device,
+    ModelFolder,
+    Operation,
+    Served,
+    SessionOptions,
+    SignatureCall,
+    TensorSpec,
+)
+from gdsurgeon.runtime.compare import Comparison, Likeness, Statistics, compare, likeness, positive_channels, statistics
 from gdsurgeon.runtime.encoding import BadMessage, Bytes
-from gdsurgeon.runtime.failures import RuntimeFailure, Stage, TensorFlowError, TensorFlowMissing
+from gdsurgeon.runtime.failures import BadRequest, Failure, Stage, TensorFlowError, TensorFlowMissing
 from gdsurgeon.runtime.lockdown import Opening, lock_in
-from gdsurgeon.runtime.process import takes_files
 from gdsurgeon.runtime.protocol import (
     ANSWER,
     BEGUN,
@@ -40,6 +50,7 @@ from gdsurgeon.runtime.protocol import (
     Channel,
     Info,
     OutputInfo,
+    Request,
     Result,
     RunSummary,
     Types,
@@ -49,24 +60,19 @@ from gdsurgeon.runtime.protocol import (
 from gdsurgeon.runtime.tensor import Tensor
 
 if TYPE_CHECKING:
-    from gdsurgeon.runtime.checked import LoadedGraph, Runtime
-    from gdsurgeon.runtime.compare import Comparison
-    from gdsurgeon.runtime.differentiation.gradients import Backward, Derivation
-    from gdsurgeon.runtime.likeness import Likeness
+    from gdsurgeon.runtime.checked import LoadedGraph, Runtime, TensorFlowGraph
     from gdsurgeon.runtime.python_tf import PythonRuntime
-    from gdsurgeon.runtime.signatures import ModelFolder, Served, SignatureCall
-    from gdsurgeon.runtime.statistics import Statistics
 
 T = TypeVar("T")
 Method = TypeVar("Method", bound=Callable[..., "Job[Any]"])
 
-_STACK_BYTES = 8 << 20  # of each thread, as the main thread has; elsewhere than on Linux the default is less
+_STACK_BYTES = 8 << 20  # of each thread, as the main thread has; on systems other than Linux the default is less
 _SIGNAL_STACK_BYTES = 1 << 16
-_COLLECT_AFTER = 100_000  # objects; Python itself looks for garbage after every 700
+_COLLECT_AFTER = 100_000  # objects; Python's default for a garbage collection is 700
 
 
 class Slot(Generic[T]):
-    """A value that is to come, or the exception that came instead."""
+    """A value that is computed later, or the exception that was raised instead."""
 
     def __init__(self) -> None:
         self._settled = threading.Event()
@@ -74,48 +80,36 @@ class Slot(Generic[T]):
         self._error: BaseException | None = None
 
     def put(self, value: T) -> None:
-        """The value is here."""
+        """Stores the value."""
         self._value = value
         self._settled.set()
 
     def fail(self, error: BaseException) -> None:
-        """The value will never be; `get` raises ERROR."""
+        """Makes `get` raise `error`."""
         self._error = error
         self._settled.set()
 
     def get(self) -> T:
-        """Wait for the value.
-
-        Raises:
-            BaseException: what `fail` was given.
-        """
+        """Waits for the value. Raises the exception of `fail`."""
         self._settled.wait()
         if self._error is not None:
             raise self._error
-        return self._value  # type: ignore[return-value]  # None only where T allows it
+        return self._value  # type: ignore[return-value]  # None only if T allows it
 
 
 class Job(Generic[T]):
-    """Work that a request asks for.
+    """The work of a request.
 
     Attributes:
-        lane: the thread that does it. A thread does its jobs one after the other.
-        work: returns the answer.
+        work: returns the answer; its arguments are the values of `needs`.
         needs: results that the work waits for.
         settle: called after the answer was sent, with None, or with the error after a refusal.
     """
 
-    def __init__(
-        self,
-        lane: str,
-        work: Callable[[], T],
-        needs: Sequence[Slot[list[Tensor]]] = (),
-        settle: Callable[[Exception | None], None] = lambda _: None,
-    ) -> None:
-        self.lane = lane
+    def __init__(self, work: Callable[..., T], *needs: Slot[list[Tensor]]) -> None:
         self.work = work
         self.needs = needs
-        self.settle = settle
+        self.settle: Callable[[Exception | None], None] = lambda _: None
 
 
 REQUESTS: dict[str, Request] = {}
@@ -123,7 +117,7 @@ REQUESTS: dict[str, Request] = {}
 
 
 def request(doing: str = "starting", key: str = "", **how: Any) -> Callable[[Method], Method]:
-    """Declare a method of `Child` as a request, see `Request`. Its annotations are the types on the wire."""
+    """Declares a method of `Child` as a request, see `Request`. Its annotations are the types on the wire."""
 
     def declare(method: Method) -> Method:
         REQUESTS[method.__name__] = Request(method, Stage(doing, key), **how)
@@ -133,7 +127,7 @@ def request(doing: str = "starting", key: str = "", **how: Any) -> Callable[[Met
 
 
 class Child:
-    """The state of the child. A request runs in the main thread and returns the Job that it asks for."""
+    """The state of the child. A request runs in the main thread and returns its Job."""
 
     def __init__(self, channel: Channel, cpu_only: bool, not_locked_in: str = "") -> None:
         self._channel = channel
@@ -147,11 +141,11 @@ class Child:
     # --- the machinery ---------------------------------------------------------------------------------
 
     def start_loading(self, runtime: str | None, op_libraries: Sequence[str]) -> None:
-        """Begin to load TensorFlow, in a thread of its own."""
+        """Begins to load TensorFlow, in a thread of its own."""
         self._thread("runtime", lambda: self._load_runtime(runtime, op_libraries))
 
     def serve(self) -> None:
-        """Take requests until the parent closes the socket.
+        """Accepts requests until the parent closes the socket.
 
         Raises:
             BadMessage: a message is not a request.
@@ -161,7 +155,7 @@ class Child:
                 number, name, values = self._channel.receive(self._expected)
             except EOFError:
                 return
-            self._accept(number, REQUESTS[name].method, values)
+            self._accept(number, REQUESTS[name], values)
             if self._channel.take_descriptor() is not None:
                 raise BadMessage(f"a descriptor came with a request to {name}")
 
@@ -170,24 +164,25 @@ class Child:
             raise BadMessage(f"there is no request {name!r}")
         return list(request_types(REQUESTS[name].method)[0].values()), sys.maxsize
 
-    def _accept(self, number: int, method: Callable[..., Job[Any]], values: Sequence[Any]) -> None:
+    def _accept(self, number: int, request: Request, values: Sequence[Any]) -> None:
+        types, answer = request_types(request.method)
         try:
-            job = method(self, *values)
+            job = request.method(self, *values)
         except Exception as error:
             self._refuse(number, error)
             return
-        lane = self._lanes.get(job.lane)
-        if lane is None:
-            lane = self._lanes[job.lane] = queue.SimpleQueue()
-            jobs = lane
-            self._thread(job.lane, lambda: self._work(jobs))
-        lane.put((number, job, request_types(method)[1]))
+        stage = request.stage.of(dict(zip(types, values, strict=True)))
+        name = stage.key if request.stage.key else f" {request.method.__name__}"  # a key may be any text
+        if name not in self._lanes:
+            jobs = self._lanes[name] = queue.SimpleQueue()
+            self._thread(name, lambda: self._work(jobs))
+        self._lanes[name].put((number, job, answer))
 
     def _thread(self, name: str, body: Callable[[], None]) -> None:
         def guarded() -> None:
             try:
                 body()
-            except BaseException as error:  # a request would wait for ever for a thread that has ended
+            except BaseException as error:  # a request would wait forever for a thread that has ended
                 print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
                 os._exit(1)
 
@@ -200,48 +195,51 @@ class Child:
             failure: Exception | None = None
             try:
                 self._runtime.get()
-                for needed in job.needs:
-                    needed.get()
+                values = [needed.get() for needed in job.needs]
                 self._channel.send(packed(number, BEGUN, BEGUN_TYPES, [threading.get_ident()]))
-                answer = packed(number, ANSWER, [kind], [job.work()])
+                answer = packed(number, ANSWER, [kind], [job.work(*values)])
             except Exception as error:
                 failure = error
                 self._refuse(number, error)
             else:
                 self._channel.send(answer)
             job.settle(failure)
-            # Results are freed when they are dropped, not when this thread next has something to do.
+            # Dropped results are freed immediately, and not when this thread gets its next job.
             del job, failure
             answer = []
+            values = []
 
     def _refuse(self, number: int, error: Exception) -> None:
-        kind, code, message = "other", getattr(error, "error_code", ""), str(error)
         if isinstance(error, TensorFlowError):
-            kind, code = "tensorflow", error.code
+            failure = Failure(failures.REFUSED, error.code, error.message)
         elif isinstance(error, TensorFlowMissing):
-            kind = "missing"
+            failure = Failure(failures.MISSING, error.code, error.reason)
         elif exhausted(error):
-            kind, message = "unavailable", exhausted(error)
-        elif not isinstance(error, RuntimeFailure):
+            line = f"TensorFlow does not work here: {exhausted(error)}"
+            failure = Failure(failures.UNAVAILABLE, "no-tensorflow", line)
+        elif isinstance(error, BadRequest):
+            failure = Failure(failures.FAILED, error.code, str(error))
+        else:
             import traceback
 
             traceback.print_exc()  # for the log
-            message = f"{type(error).__name__}: {error}"
-        self._channel.send(packed(number, REFUSED, REFUSED_TYPES, [kind, code, message[:MOST_REASON]]))
+            failure = Failure(failures.FAILED, "failed", f"{type(error).__name__}: {error}")
+        values = [failure.kind, failure.code, failure.reason[:MOST_REASON]]
+        self._channel.send(packed(number, REFUSED, REFUSED_TYPES, values))
 
     def _load_runtime(self, name: str | None, op_libraries: Sequence[str]) -> None:
         _use_signal_stack()
-        from gdsurgeon.runtime.choose import open_runtime
+        from gdsurgeon.runtime.checked import open_runtime
 
-        # TensorFlow's Python package makes objects by the million that are all to stay: looking through them again and
-        # again takes a fifth of the time in which it is imported, and a third of that in which it builds a graph.
+        # TensorFlow's Python package makes millions of objects that are never freed. Collecting garbage takes a fifth
+        # of the time of its import, and a third of the time in which it builds a graph.
         gc.disable()
         try:
             runtime = open_runtime(name)
             for path in op_libraries:
                 runtime.load_op_library(path)
         except Exception as error:
-            if not isinstance(error, RuntimeFailure):
+            if not isinstance(error, (BadRequest, TensorFlowError, TensorFlowMissing)):
                 import traceback
 
                 traceback.print_exc()
@@ -256,28 +254,39 @@ class Child:
     def _graph(self, key: str) -> LoadedGraph:
         graph = self._graphs.get(key)
         if graph is None:
-            raise RuntimeFailure(f"no graph {key!r} is loaded", "no-such-graph")
+            raise BadRequest(f"no graph {key!r} is loaded", "no-such-graph")
         if isinstance(graph, TensorFlowError):
             raise graph
+        return graph
+
+    def _tensorflow_graph(self, key: str) -> TensorFlowGraph:
+        from gdsurgeon.runtime.checked import TensorFlowGraph
+
+        graph = self._graph(key)
+        assert isinstance(graph, TensorFlowGraph)
         return graph
 
     def _result(self, result_id: str) -> Slot[list[Tensor]]:
         slot = self._results.get(result_id)
         if slot is None:
-            raise RuntimeFailure(f"there is no result {result_id!r}", "no-such-result")
+            raise BadRequest(f"there is no result {result_id!r}", "no-such-result")
         return slot
+
+    def _python(self) -> PythonRuntime:
+        from gdsurgeon.runtime.python_tf import PythonRuntime
+
+        runtime = self._runtime.get()
+        if not isinstance(runtime, PythonRuntime):
+            raise BadRequest("that needs TensorFlow's Python package", "no-tensorflow")
+        return runtime
 
     # --- requests --------------------------------------------------------------------------------------
 
     @request("loading", "key")
     def load(
-        self,
-        key: str,
-        data: Bytes | None,
-        default_device: str = "",
-        options: SessionOptions | None = None,
+        self, key: str, data: Bytes | None, default_device: str = "", options: SessionOptions | None = None
     ) -> Job[None]:
-        """Load a GraphDef as KEY: the one in DATA, or in the file whose descriptor came with the request."""
+        """Loads a GraphDef as `key`: the one in `data`, or in the file whose descriptor came with the request."""
         descriptor = self._channel.take_descriptor()
         session = options if options is not None else SessionOptions(cpu_only=self._cpu_only)
 
@@ -287,15 +296,15 @@ class Child:
             try:
                 self._graphs[key] = self._runtime.get().load(content or b"", default_device, session)
             except TensorFlowError as error:
-                self._graphs[key] = error  # requests that were sent along with this one fail for its reason
+                self._graphs[key] = error  # requests that were sent after this one fail for the same reason
                 raise
 
-        return Job(key, work)
+        return Job(work)
 
     @request("unloading", "key")
     def unload(self, key: str) -> Job[None]:
-        """Free the graph KEY. Its results stay."""
-        return Job(key, lambda: self._close(key))
+        """Frees the graph `key`, but not its results."""
+        return Job(lambda: self._close(key))
 
     def _close(self, key: str) -> None:
         graph = self._graphs.pop(key, None)
@@ -304,13 +313,13 @@ class Child:
 
     @request("inspecting", "key", items="names")
     def signature(self, key: str, names: Sequence[str]) -> Job[list[TensorSpec]]:
-        """DataType number and inferred shape of each of the tensors NAMES."""
-        return Job(key, lambda: self._graph(key).signature(names))
+        """Returns DataType number and inferred shape of each of the tensors `names`."""
+        return Job(lambda: self._tensorflow_graph(key).signature(names))
 
     @request("inspecting", "key")
     def operations(self, key: str) -> Job[list[Operation]]:
-        """Name, type and number of outputs of all nodes, as TensorFlow has loaded them."""
-        return Job(key, lambda: list(self._graph(key).operations()))
+        """Returns name, type and number of outputs of all nodes, as TensorFlow has loaded them."""
+        return Job(lambda: list(self._tensorflow_graph(key).operations()))
 
     @request("running", "key", items="fetches")
     def run(
@@ -322,57 +331,52 @@ class Child:
         targets: Sequence[str] = (),
         trace: bool = False,
     ) -> Job[RunSummary]:
-        """Run the graph KEY. The fetched tensors stay in the child under the name RESULT_ID.
+        """Runs the graph `key`. The fetched tensors stay in the child under the name `result_id`.
 
         Args:
-            key: a graph that was loaded, or whose loading was asked for.
+            key: a graph that was loaded, or whose loading was requested.
             result_id: names the tensors from now on; an earlier result of that name is dropped.
-            feeds: values by tensor name; a Result stands for a tensor that is still in the child.
+            feeds: values by tensor name; a Result refers to a tensor in the child.
             fetches: tensor names ('node' or 'node:1').
-            targets: nodes to run without fetching anything.
+            targets: nodes to run without fetching a result.
             trace: record a full trace (RunMetadata).
         """
-        earlier = {
-            name: (self._result(value.result_id), value.index)
-            for name, value in feeds.items()
-            if isinstance(value, Result)
-        }
+        earlier = {name: value for name, value in feeds.items() if isinstance(value, Result)}
+        needs = [self._result(value.result_id) for value in earlier.values()]
         slot: Slot[list[Tensor]] = Slot()
         self._results[result_id] = slot
         fetched: list[Tensor] = []
 
-        def work() -> RunSummary:
+        def work(*results: list[Tensor]) -> RunSummary:
             graph = self._graph(key)
             values = {name: value for name, value in feeds.items() if isinstance(value, Tensor)}
-            for name, (source, index) in earlier.items():
-                values[name] = _member(source.get(), index)
+            for (name, value), tensors in zip(earlier.items(), results, strict=True):
+                values[name] = _member(tensors, value.index)
             start = time.perf_counter()
-            tensors, metadata = graph.run(values, fetches, targets, trace)
+            found, metadata = graph.run(values, fetches, targets, trace)
             seconds = time.perf_counter() - start
-            fetched.extend(tensors)
-            return RunSummary([OutputInfo(t.dtype, t.shape, t.nbytes) for t in tensors], seconds, metadata)
+            fetched.extend(found)
+            return RunSummary([OutputInfo(t.dtype, t.shape, t.nbytes) for t in found], seconds, metadata)
 
-        def settle(error: Exception | None) -> None:
-            # Not before the summary was sent: the command accepts a tensor only as the summary describes it.
-            slot.put(fetched) if error is None else slot.fail(error)
-
-        return Job(key, work, [source for source, _ in earlier.values()], settle)
+        job = Job(work, *needs)
+        # After the summary was sent: the command accepts a tensor only as the summary describes it.
+        job.settle = lambda error: slot.put(fetched) if error is None else slot.fail(error)
+        return job
 
     @request("taking over tensors", items="tensors")
     def put(self, result_id: str, tensors: Sequence[Tensor]) -> Job[None]:
-        """Keep TENSORS as the result RESULT_ID, to be compared and fed like those of a run.
+        """Stores `tensors` as the result `result_id`, to compare and feed them like those of a run.
 
-        Requests that are sent after this one find them, whether it has been answered or not.
+        Requests that are sent after this one find them, also before it is answered.
         """
         slot = self._results[result_id] = Slot()
         slot.put(list(tensors))
-        return Job(" put", lambda: None)
+        return Job(lambda: None)
 
     @request("handing over a result", result="result_id")
     def tensor(self, result_id: str, index: int) -> Job[Tensor]:
-        """The tensor that the run RESULT_ID returned for its fetch INDEX."""
-        slot = self._result(result_id)
-        return Job(" tensor", lambda: _member(slot.get(), index), [slot])
+        """Returns the tensor that the run `result_id` returned for its fetch `index`."""
+        return Job(lambda found: _member(found, index), self._result(result_id))
 
     @request("comparing results", items="pairs")
     def compare(
@@ -384,105 +388,96 @@ class Child:
         atol: float = 0.0,
         channels: int | None = None,
     ) -> Job[list[Comparison]]:
-        """Compare fetches of two runs, pair by pair of their indices; see `compare.compare`."""
-        from gdsurgeon.runtime.compare import compare
+        """Compares fetches of two runs, by pairs of their indices; see `gdsurgeon.runtime.compare.compare`."""
 
-        a, b = self._result(result_a), self._result(result_b)
+        def work(a: list[Tensor], b: list[Tensor]) -> list[Comparison]:
+            return [compare(_member(a, i), _member(b, j), rtol, atol, channels) for i, j in pairs]
 
-        def work() -> list[Comparison]:
-            left, right = a.get(), b.get()
-            return [compare(_member(left, i), _member(right, j), rtol, atol, channels) for i, j in pairs]
-
-        return Job(" compare", work, [a, b])
+        return Job(work, self._result(result_a), self._result(result_b))
 
     @request("comparing results", result="result_a")
     def likenesses(self, result_a: str, result_b: str, rtol: float = 0.0, atol: float = 0.0) -> Job[list[Likeness]]:
-        """Compare the fetches of RESULT_B, which a different engine returned, with those of RESULT_A, one by one."""
-        from gdsurgeon.runtime.likeness import likeness
+        """Compares the fetches of `result_b`, which a different engine returned, with those of `result_a` in order."""
 
-        a, b = self._result(result_a), self._result(result_b)
-        return Job(
-            " compare",
-            lambda: [likeness(x, y, rtol, atol) for x, y in zip(a.get(), b.get(), strict=True)],
-            [a, b],
-        )
+        def work(a: list[Tensor], b: list[Tensor]) -> list[Likeness]:
+            return [likeness(x, y, rtol, atol) for x, y in zip(a, b, strict=True)]
+
+        return Job(work, self._result(result_a), self._result(result_b))
 
     @request("measuring a result", result="result_id")
     def statistics(self, result_id: str) -> Job[list[Statistics]]:
-        """Extremes and counts of each tensor of the result RESULT_ID, in the order of its fetches."""
-        from gdsurgeon.runtime.statistics import statistics
-
-        slot = self._result(result_id)
-        return Job(" statistics", lambda: list(map(statistics, slot.get())), [slot])
+        """Returns the statistics of each tensor of the result `result_id`, in the order of its fetches."""
+        return Job(lambda found: list(map(statistics, found)), self._result(result_id))
 
     @request("measuring a result", items="places", result="result_id")
     def positive_channels(self, result_id: str, places: Sequence[tuple[int, int]]) -> Job[list[bytes]]:
-        """For tensors of RESULT_ID (index, axis) 1 for each channel that is above zero somewhere, and 0 for others."""
-        from gdsurgeon.runtime.statistics import positive_channels
-
-        slot = self._result(result_id)
+        """Returns for tensors of `result_id` (index, axis) 1 for each channel with an element above zero, else 0."""
         return Job(
-            " positive_channels",
-            lambda: [positive_channels(_member(slot.get(), index), axis) for index, axis in places],
-            [slot],
+            lambda found: [positive_channels(_member(found, index), axis) for index, axis in places],
+            self._result(result_id),
         )
 
     @request("freeing a result", result="result_id")
     def drop(self, result_id: str) -> Job[None]:
-        """Free the result RESULT_ID, once all earlier requests for it are answered."""
+        """Frees the result `result_id`, once all earlier requests for it are answered."""
         self._results.pop(result_id, None)
-        return Job(" drop", lambda: None)
+        return Job(lambda: None)
 
     @request("listing devices")
     def devices(self) -> Job[list[Device]]:
-        """The devices that TensorFlow sees."""
-        return Job(" devices", lambda: self._runtime.get().devices(SessionOptions(cpu_only=self._cpu_only)))
+        """Returns the devices that TensorFlow sees."""
+
+        def work() -> list[Device]:
+            self._graphs[""] = self._runtime.get().load(b"", "", SessionOptions(cpu_only=self._cpu_only))
+            try:
+                return self._tensorflow_graph("").devices()
+            finally:
+                self._close("")
+
+        return Job(work)
 
     @request("making gradients", is_large=True)
     def derive(self, data: Bytes, wanted: Derivation) -> Job[Backward]:
-        """Make the nodes of the backward pass of a GraphDef, see `gradients.derive`; the runtime must be 'python'."""
-        return Job(" gradients", lambda: self._python().derive(data, wanted))
+        """Makes the nodes of a backward pass, see `gdsurgeon.runtime.gradients`; the runtime must be 'python'."""
+        return Job(lambda: self._python().derive(data, wanted))
 
     @request("asking tf.saved_model.load", is_large=True)
     def call_signatures(self, folder: ModelFolder, calls: Sequence[SignatureCall]) -> Job[Served]:
-        """Load a SavedModel with tf.saved_model.load and call its signatures; the runtime must be 'python'."""
-        return Job(" signatures", lambda: self._python().call_signatures(folder, calls))
-
-    def _python(self) -> PythonRuntime:
-        from gdsurgeon.runtime.python_tf import PythonRuntime
-
-        runtime = self._runtime.get()
-        if not isinstance(runtime, PythonRuntime):
-            raise RuntimeFailure("that needs TensorFlow's Python package", "no-tensorflow")
-        return runtime
+        """Loads a SavedModel with tf.saved_model.load and calls its signatures; the runtime must be 'python'."""
+        return Job(lambda: self._python().call_signatures(folder, calls))
 
     @request()
     def info(self) -> Job[Info]:
-        """The runtime, and TensorFlow's version."""
+        """Returns the runtime, and TensorFlow's version."""
         runtime = self._runtime
-        return Job(" info", lambda: Info(runtime.get().name, runtime.get().version, self._not_locked_in))
+        return Job(lambda: Info(runtime.get().name, runtime.get().version, self._not_locked_in))
 
 
 def main(runtime: str | None, op_libraries: Sequence[str], opening: tuple[bool, bool], reads: Sequence[str]) -> None:
-    """Run the child until its parent closes the socket. Does not return.
+    """Runs the child until its parent closes the socket. Does not return.
 
     Args:
-        runtime: as `gdsurgeon.runtime.choose.open_runtime` takes it, or None for the best there is.
-        op_libraries: paths of libraries with custom ops, to be loaded along with TensorFlow.
+        runtime: see `gdsurgeon.runtime.checked.open_runtime`; None for the best that is available.
+        op_libraries: paths of libraries with custom ops, which are loaded with TensorFlow.
         opening: the first fields of `Opening`: the access that the process keeps.
         reads: files and folders that graphs may read.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent too, which decides
-    own = os.dup(0)  # not inheritable: nothing TensorFlow may start can keep the socket open
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C also reaches the parent, which decides
+    own = os.dup(0)  # not inheritable: a process that TensorFlow may start cannot keep the socket open
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
-    _prepare_for_crashes()
+    import faulthandler
+
+    try:
+        faulthandler.enable(file=2)  # it writes the thread that crashes into the log
+    except (OSError, ValueError, RuntimeError):
+        pass
     threading.stack_size(_STACK_BYTES)
-    import gdsurgeon.runtime.capi  # noqa: F401  # before it is too late to keep what it is compiled to
+    import gdsurgeon.runtime.capi  # noqa: F401  # later, its compiled form could not be stored
 
     left = Opening(*opening, libraries=op_libraries, reads=reads)
-    if takes_files(runtime):
+    if (runtime or "").startswith("openvino"):  # it only reads graphs from files
         left = left._replace(unnamed_bytes=2 * MAX_GRAPH_BYTES)
     missing = lock_in(left)
     for reason in missing:
@@ -498,10 +493,12 @@ def main(runtime: str | None, op_libraries: Sequence[str], opening: tuple[bool, 
 
 
 def _mapped(descriptor: int) -> memoryview | bytes:
-    """The content of a file, writable in memory (as the C API wants it) and not read before use; closes DESCRIPTOR.
+    """Returns the content of a file, writable in memory (as the C API requires) and not read before use.
+
+    Closes `descriptor`.
 
     Raises:
-        RuntimeFailure: it cannot be read.
+        BadRequest: the file cannot be read.
     """
     import mmap
 
@@ -510,32 +507,21 @@ def _mapped(descriptor: int) -> memoryview | bytes:
             return b""
         return memoryview(mmap.mmap(descriptor, 0, access=mmap.ACCESS_COPY))
     except OSError as error:
-        raise RuntimeFailure(f"cannot read the file: {error.strerror or error}", "unreadable") from error
+        raise BadRequest(f"cannot read the file: {error.strerror or error}", "unreadable") from error
     finally:
         os.close(descriptor)
 
 
 def _member(tensors: Sequence[Tensor], index: int) -> Tensor:
     if not 0 <= index < len(tensors):
-        raise RuntimeFailure(f"the result has {len(tensors)} outputs, no output {index}", "no-such-output")
+        raise BadRequest(f"the result has {len(tensors)} outputs, no output {index}", "no-such-output")
     return tensors[index]
 
 
-def _prepare_for_crashes() -> None:
-    """Write the thread that crashes into the log."""
-    import faulthandler
-
-    try:
-        faulthandler.enable(file=2)
-    except (OSError, ValueError, RuntimeError):
-        pass
-
-
 def _use_signal_stack() -> None:
-    """Let this thread report a stack overflow: a signal handler needs a stack, and that one is used up.
+    """Lets this thread report a stack overflow: a signal handler needs a stack of its own.
 
-    Malformed graphs crash TensorFlow by endless recursion, so this is the usual case. faulthandler itself
-    provides for the main thread only.
+    Malformed graphs usually crash TensorFlow by endless recursion. faulthandler only handles the main thread.
     """
     if sys.platform != "linux":
         return

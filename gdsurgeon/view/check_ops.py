@@ -71,7 +71,7 @@ def _run(run: EngineRun) -> Iterator[tuple[str, str]]:
 
 
 def _form(output: EngineOutput) -> str:
-    from gdsurgeon.runtime.likeness import AS_IT_IS, CHANNELS_FIRST
+    from gdsurgeon.runtime.compare import AS_IT_IS, CHANNELS_FIRST
 
     if output.form == AS_IT_IS:
         return ""

@@ -11,7 +11,7 @@ from gdsurgeon.proof.models.differences import summed_up
 from gdsurgeon.proof.models.divergence import Divergence, Guilty
 from gdsurgeon.proof.models.profile import Profile
 from gdsurgeon.proof.proof import DiffersError, OutputProof, Proof, rounded_up
-from gdsurgeon.runtime.statistics import Statistics
+from gdsurgeon.runtime.compare import Statistics
 from gdsurgeon.text import Entry, counted, listed, size
 from gdsurgeon.view.summary import (
     chance,

@@ -41,7 +41,7 @@ from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.proof import Proof
 from gdsurgeon.proof.prove import prove
 from gdsurgeon.proof.trial import EDITED, ORIGINAL
-from gdsurgeon.runtime.differentiation.gradients import Derivation
+from gdsurgeon.runtime.base import Derivation
 from gdsurgeon.wire.write import read_chunks
 
 pytestmark = pytest.mark.tensorflow

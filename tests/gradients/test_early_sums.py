@@ -19,7 +19,7 @@ from gdsurgeon.gradients.checkpointing.step import TensorSize, step_of
 from gdsurgeon.gradients.early_sums import many_partial_gradients, with_early_sums
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
-from gdsurgeon.runtime.differentiation.differentiator import Differentiator
+from gdsurgeon.runtime.differentiator import Differentiator
 
 LARGE = [TensorSize(None, 1 << 30)]
 SMALL = [TensorSize(None, 1 << 20)]

@@ -20,9 +20,9 @@ from gdsurgeon.proof.elsewhere import EngineRequest, EngineRun, agreement, run_i
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.settings import Settings
 from gdsurgeon.proof.trial import ORIGINAL
-from gdsurgeon.runtime.engines.place import MODULES, PACKAGES, engine_at, is_in
+from gdsurgeon.runtime.compare import CHANNELS_FIRST
 from gdsurgeon.runtime.failures import Stage
-from gdsurgeon.runtime.likeness import CHANNELS_FIRST
+from gdsurgeon.runtime.packages import MODULES, PACKAGES, engine_at, is_in
 
 pytestmark = pytest.mark.tensorflow
 X = placeholder("x", shape=(-1, 3))

@@ -19,9 +19,9 @@ from gdsurgeon.proof.elsewhere import check_released
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.settings import Settings
 from gdsurgeon.proof.trial import EDITED
+from gdsurgeon.runtime.capi import packed_strings, unpacked_strings
+from gdsurgeon.runtime.packages import unpacked
 from gdsurgeon.runtime.process import PRELOADED, environment
-from gdsurgeon.runtime.released import unpacked
-from gdsurgeon.runtime.strings import packed_strings, unpacked_strings
 
 X = placeholder("x", shape=(2, 3))
 

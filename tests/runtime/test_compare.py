@@ -3,7 +3,6 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from gdsurgeon.runtime.tensor import Tensor, from_numpy
 def both(x: Any, y: Any, dtype: Any = np.float32, **tolerance: float) -> Comparison:
     a, b = from_numpy(np.array(x, dtype)), from_numpy(np.array(y, dtype))
     forth, back = compare(a, b, **tolerance), compare(b, a, **tolerance)
-    assert forth == replace(back, largest=forth.largest)
+    assert forth == back._replace(largest=forth.largest)
     return forth
 
 

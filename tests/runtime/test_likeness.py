@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gdsurgeon.runtime.likeness import AS_IT_IS, CHANNELS_FIRST, OTHER_SHAPE, likeness
+from gdsurgeon.runtime.compare import AS_IT_IS, CHANNELS_FIRST, OTHER_SHAPE, likeness
 from gdsurgeon.runtime.tensor import from_numpy
 
 RNG = np.random.default_rng(0)

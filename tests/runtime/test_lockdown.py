@@ -24,7 +24,8 @@ from support.workers import LentWorker
 from gdsurgeon.errors import GdsurgeonError
 from gdsurgeon.operation.validate import validate
 from gdsurgeon.runtime import client
-from gdsurgeon.runtime.client import RuntimeFailure, Worker
+from gdsurgeon.runtime.client import Worker
+from gdsurgeon.runtime.failures import TensorFlowError
 from gdsurgeon.runtime.lockdown import Opening, landlock, seccomp
 from gdsurgeon.runtime.tensor import Tensor
 from gdsurgeon.view.verdict import verdict_summary
@@ -72,7 +73,7 @@ def outcome(worker: Worker, data: bytes, folder: Path, *, seconds: float = LONG_
         worker.run("g", "r", {"x": X} if b"Placeholder" in data else {}, ["y"]).result(seconds)
         got = worker.tensor("r", 0).result(seconds)
         said = f"{got.shape} {got.data if isinstance(got.data, list) else bytes(got.data)!r}"
-    except RuntimeFailure as failure:
+    except (GdsurgeonError, TensorFlowError) as failure:
         said = str(failure)
     return sorted(str(path.name) for path in folder.iterdir() if path.name != SECRET), said
 

@@ -12,7 +12,7 @@ from support.patience import until
 from gdsurgeon.resources import MEMORY
 from gdsurgeon.runtime import process
 from gdsurgeon.runtime.client import Worker
-from gdsurgeon.runtime.log import Log
+from gdsurgeon.runtime.process import Log
 
 
 def test_memory_is_taken_in_large_pieces_where_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,10 +13,11 @@ from support import graphs
 from support.graphs import const, graph_bytes, node, placeholder
 from support.patience import LONG_ENOUGH
 
+from gdsurgeon.errors import ValidationError
 from gdsurgeon.ops.dtypes import DTYPES, NUMBERS
 from gdsurgeon.runtime.base import SessionOptions
 from gdsurgeon.runtime.client import Worker
-from gdsurgeon.runtime.failures import RuntimeFailure, TensorFlowError
+from gdsurgeon.runtime.failures import TensorFlowError
 from gdsurgeon.runtime.protocol import Channel, OutputInfo, Result
 from gdsurgeon.runtime.tensor import Tensor, from_numpy
 from gdsurgeon.runtime.worker import Child
@@ -194,9 +195,9 @@ def test_tensors_put_into_the_child_are_results(worker: Worker) -> None:
     assert putting.result(WAIT) is None
     assert worker.tensor("mine", 0).result(WAIT).numpy().tolist() == [1.0]
     worker.drop("mine")
-    with pytest.raises(RuntimeFailure) as caught:
+    with pytest.raises(ValidationError) as caught:
         worker.tensor("mine", 0).result(WAIT)
-    assert caught.value.error_code == "no-such-result"
+    assert caught.value.code == "no-such-result"
 
 
 @pytest.mark.parametrize("device,expected", [("cpu", [True, False, True]), ("gpu", [True, False, False])])

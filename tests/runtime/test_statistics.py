@@ -14,9 +14,9 @@ from support import graphs
 from support.patience import LONG_ENOUGH
 
 from gdsurgeon.ops.dtypes import DTYPES, NUMBERS
-from gdsurgeon.runtime import statistics as module
+from gdsurgeon.runtime import compare as module
 from gdsurgeon.runtime.client import Worker
-from gdsurgeon.runtime.statistics import Statistics, statistics
+from gdsurgeon.runtime.compare import Statistics, statistics
 from gdsurgeon.runtime.tensor import Tensor, from_numpy
 
 WAIT = LONG_ENOUGH
@@ -89,7 +89,7 @@ def test_no_copy_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_importing_it_is_cheap() -> None:
-    script = "import sys, gdsurgeon.runtime.statistics as s; print('numpy' in sys.modules)"
+    script = "import sys, gdsurgeon.runtime.compare as s; print('numpy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 import hashlib
 
-from gdsurgeon.runtime.differentiation.differentiator import Differentiator
-from gdsurgeon.runtime.differentiation.gradients import Backward, Derivation
+from gdsurgeon.runtime.base import Backward, Derivation
+from gdsurgeon.runtime.differentiator import Differentiator
 
 _derived: dict[tuple[bytes, Derivation], Backward] = {}
 

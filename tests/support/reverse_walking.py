@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from gdsurgeon.runtime.differentiation.gradients import Backward, Derivation, derive
+from gdsurgeon.runtime.base import Backward, Derivation
+from gdsurgeon.runtime.gradients import derive
 
 Build = Callable[[Any], Any]
 

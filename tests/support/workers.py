@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from gdsurgeon.errors import GdsurgeonError
 from gdsurgeon.runtime.client import Pending, Worker
-from gdsurgeon.runtime.failures import RuntimeFailure
+from gdsurgeon.runtime.failures import TensorFlowError
 from support.paths import MODELS
 
 MOST_USES = 500
@@ -62,7 +63,7 @@ class LentWorker(Worker):
             for pending in list(self._pending.values()):
                 try:
                     pending.result(5.0)
-                except RuntimeFailure:
+                except (GdsurgeonError, TensorFlowError):
                     continue  # what nobody has asked for
         else:
             super().close()
@@ -108,6 +109,7 @@ def lent_worker(
         workers.append(worker)
     _workers[kind] = workers
     worker.lent = True
+    worker.called = {}
     worker.uses += 1
     return worker
 
@@ -120,5 +122,5 @@ def idle_workers() -> set[int]:
 def lend_workers(patch: pytest.MonkeyPatch, *, lend: bool = True) -> None:
     """Has all that is run in this process be run by workers that are lent; or not, where that was so."""
     readable()  # a test may have another folder for temporary files
-    for module in ("proof.executor", "proof.served", "runtime.differentiation.differentiator"):
+    for module in ("proof.executor", "proof.served", "runtime.differentiator"):
         patch.setattr(f"gdsurgeon.{module}.Worker", lent_worker if lend else Worker)

@@ -32,8 +32,8 @@ from gdsurgeon.proof.plan import plan_with
 from gdsurgeon.proof.proof import MemoryUse, Proof
 from gdsurgeon.proof.subject import Feeds, Subject, SubjectOptions
 from gdsurgeon.proof.trial import DO_WITHOUT, EDITED, ORIGINAL, RunRefusal, Trial, TrialContext, TrialState, nodes_of
-from gdsurgeon.runtime.differentiation.differentiator import Differentiator
-from gdsurgeon.runtime.differentiation.gradients import Derivation
+from gdsurgeon.runtime.base import Derivation
+from gdsurgeon.runtime.differentiator import Differentiator
 from gdsurgeon.runtime.protocol import Result
 from gdsurgeon.runtime.tensor import Tensor
 from gdsurgeon.specification.asked import Asked

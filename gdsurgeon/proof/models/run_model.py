@@ -32,8 +32,8 @@ from gdsurgeon.proof.trial import (
     chance_reasons,
     nodes_of,
 )
+from gdsurgeon.runtime.compare import Statistics
 from gdsurgeon.runtime.protocol import Result
-from gdsurgeon.runtime.statistics import Statistics
 from gdsurgeon.runtime.tensor import Tensor
 
 

@@ -24,8 +24,8 @@ from gdsurgeon.proof.claims.gradients import check_budget
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.proof import MemoryUse, Proof
 from gdsurgeon.proof.prove import prove
-from gdsurgeon.runtime.differentiation.differentiator import Differentiator
-from gdsurgeon.runtime.differentiation.gradients import Backward, Derivation
+from gdsurgeon.runtime.base import Backward, Derivation
+from gdsurgeon.runtime.differentiator import Differentiator
 from gdsurgeon.wire.messages import message
 
 pytestmark = pytest.mark.tensorflow

@@ -10,7 +10,7 @@ from support.graphs import Builder
 from support.paths import FIXTURES
 
 import gdsurgeon as gds
-from gdsurgeon.runtime.statistics import positive_channels
+from gdsurgeon.runtime.compare import positive_channels
 from gdsurgeon.runtime.tensor import from_numpy
 from gdsurgeon.view.verdict import verdict_summary
 

@@ -1,4 +1,4 @@
-"""TensorFlow's Python package in a process of its own, which is asked for the nodes of backward passes."""
+"""TensorFlow's Python package in a process of its own, which makes the nodes of backward passes."""
 
 from __future__ import annotations
 
@@ -8,30 +8,29 @@ from typing import TYPE_CHECKING, TypeVar
 
 from gdsurgeon.errors import EditError, NotValidatedError, printable
 from gdsurgeon.runtime.client import Pending, Worker
-from gdsurgeon.runtime.failures import RuntimeFailure, TensorFlowError, TensorFlowMissing, error_of
+from gdsurgeon.runtime.failures import TensorFlowError, TensorFlowMissing
 from gdsurgeon.values import Closing
 
 if TYPE_CHECKING:
-    from gdsurgeon.runtime.base import TensorSpec
-    from gdsurgeon.runtime.differentiation.gradients import Backward, Derivation
+    from gdsurgeon.runtime.base import Backward, Derivation, TensorSpec
 
 T = TypeVar("T")
 
 _WHERE = re.compile(r" for '\{\{node (\S+?)\}\} = .*' with input shapes: ")
 _AT = r" at '\1', whose inputs are "
-"""TensorFlow names the node by a text that only its developers need."""
+"""Replaces TensorFlow's description of a node, which only its developers need."""
 
 
 class Differentiator(Closing):
-    """Only TensorFlow's Python package knows the gradients of its ops: it takes some two seconds to come up.
+    """Only TensorFlow's Python package has the gradients of its ops; it needs about two seconds to start.
 
-    A context manager. The process starts with `start`, with `with`, or when it is first asked.
+    A context manager. The process starts with `start`, with `with`, or with the first request.
 
     Args:
         timeout: seconds that one answer may take.
         op_libraries: libraries of custom ops.
-        verbose: let TensorFlow's own log through to standard error.
-        allow_ops: whether ops that reach files, networks or Python may be run.
+        verbose: copy TensorFlow's log to standard error.
+        allow_ops: whether ops that access files, networks or Python may run.
     """
 
     def __init__(
@@ -47,11 +46,8 @@ class Differentiator(Closing):
         self._timeout = timeout
 
     def start(self) -> Differentiator:
-        """Starts the process, and does not wait for it."""
-        try:
-            self._worker.start()
-        except RuntimeFailure as failure:
-            raise error_of(failure) from failure
+        """Starts the process without waiting for it."""
+        self._worker.start()
         return self
 
     def close(self) -> None:
@@ -62,27 +58,26 @@ class Differentiator(Closing):
         return self.start()
 
     def derive(self, data: bytes, wanted: Derivation) -> Backward:
-        """The nodes that compute the gradients; see `gdsurgeon.runtime.differentiation.gradients.derive`.
+        """Returns the nodes that compute the gradients; see `gdsurgeon.runtime.gradients.derive`.
 
         Raises:
             EditError: TensorFlow refuses the graph, or to differentiate it.
-            ValidationError: its process has crashed, or does not answer in time.
-            NotValidatedError: there is no TensorFlow, or it does not start or runs out of memory.
+            ValidationError: its process crashed, or timed out.
+            NotValidatedError: TensorFlow is not installed, does not start, or lacks memory.
         """
         return self._answer(self._worker.derive(data, wanted), "TensorFlow cannot make the gradients")
 
     def signatures(self, data: bytes) -> dict[str, list[TensorSpec]]:
-        """DataType and inferred shape of every output of every node of a serialised GraphDef.
+        """Returns DataType and inferred shape of every output of every node of a serialised GraphDef.
 
-        Raises as `derive` does.
+        Raises the errors of `derive`.
         """
         key = "the graph for its shapes"
         refused = "TensorFlow cannot infer the sizes for a plan"
         self._answer(self._worker.load(key, data=data), refused)
         operations = self._answer(self._worker.operations(key), refused)
         names = [f"{item.name}:{index}" for item in operations for index in range(item.n_outputs)]
-        signatures = self._answer(self._worker.signature(key, names), refused)
-        found = iter(signatures)
+        found = iter(self._answer(self._worker.signature(key, names), refused))
         self._worker.unload(key)
         return {item.name: [next(found) for _ in range(item.n_outputs)] for item in operations}
 
@@ -94,9 +89,7 @@ class Differentiator(Closing):
             raise EditError(f"{refused}: {printable(_WHERE.sub(_AT, line))}") from error
         except TensorFlowMissing as missing:
             raise NotValidatedError(
-                f"{missing}, but gradients need its Python package",
+                f"{missing.reason}, but gradients need its Python package",
                 code="no-tensorflow",
                 advice="install-tensorflow",
             ) from missing
-        except RuntimeFailure as failure:
-            raise error_of(failure) from failure

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from support.reverse_walking import Array, X, built, numbers, placeholder, same, version_1
 
-from gdsurgeon.runtime.differentiation.gradients import Derivation, Modules, derive
-from gdsurgeon.runtime.differentiation.reverse_walk import ReverseWalk, path
+from gdsurgeon.runtime.base import Derivation
+from gdsurgeon.runtime.gradients import Modules, derive, path, reverse_walk
 
 pytestmark = pytest.mark.tensorflow
 
@@ -354,7 +354,7 @@ def test_every_op_is_differentiated_once(tf: Any) -> None:
         walked: list[str] = []
         function = modules.gradient_function
         modules.gradient_function = lambda operation: walked.append(operation.name) or function(operation)
-        ReverseWalk(modules, path(modules, [h], [x]), [x]).run([h], [tf.ones_like(h)])
+        reverse_walk(modules, path(modules, [h], [x]), [h], [tf.ones_like(h)], [x])
         assert len(walked) == len(set(walked)) == 20
 
 

@@ -1,1 +1,0 @@
-"""Gradients of ops, which need TensorFlow's Python."""
