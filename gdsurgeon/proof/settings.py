@@ -27,7 +27,7 @@ class Settings(NamedTuple):
         verbose: whether TensorFlow's own log is printed to standard error.
         reads: files and folders that the graphs may read: a checkpoint, assets.
         release: the folder with the libraries of a different release, see `gdsurgeon.runtime.released`; or a different
-            engine, see `gdsurgeon.runtime.checked.open_runtime`.
+            engine, see `gdsurgeon.runtime.worker.open_runtime`.
         onednn: whether TensorFlow may use kernels of oneDNN.
     """
 

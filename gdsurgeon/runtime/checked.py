@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from gdsurgeon.ops.dtypes import DTYPES, dtype_name
 from gdsurgeon.runtime.base import MAX_GRAPH_BYTES, Device, Operation, RunResult, SessionOptions, TensorSpec
-from gdsurgeon.runtime.failures import BadRequest, TensorFlowError, TensorFlowMissing
+from gdsurgeon.runtime.failures import TensorFlowError
 from gdsurgeon.runtime.tensor import Tensor
 
 TensorName: TypeAlias = "tuple[str, int]"
 Bytes: TypeAlias = bytes | bytearray | memoryview
-VARIABLE = "GDSURGEON_RUNTIME"  # environment: 'capi' or 'python' forces one
 
 
 class Runtime(ABC):
@@ -175,42 +173,3 @@ def _check_feed(name: str, value: Tensor, expected: TensorSpec) -> None:
         want = ",".join("?" if size < 0 else str(size) for size in expected.shape)
         have = ",".join(map(str, value.shape))
         raise TensorFlowError("invalid_argument", f"{name!r} requires the shape [{want}], got [{have}]")
-
-
-def open_runtime(name: str | None = None) -> Runtime:
-    """Loads TensorFlow into this process: through the C API if possible, otherwise by importing its Python package.
-
-    Args:
-        name: 'capi', 'python', 'loader' (only the part of 'python' that loads SavedModels), the absolute path of a
-            folder with the libraries of a release, or an engine: ``opencv``, or ``opencv:FOLDER`` if its module is
-            there. By default the value of GDSURGEON_RUNTIME.
-
-    Raises:
-        TensorFlowMissing: it is not installed or cannot be loaded.
-        BadRequest: there is no such runtime.
-    """
-    wanted = name or os.environ.get(VARIABLE) or "auto"
-    if wanted in ("python", "loader"):
-        from gdsurgeon.runtime.python_tf import LoaderRuntime, PythonRuntime
-
-        return PythonRuntime() if wanted == "python" else LoaderRuntime()
-    folder = name if name and os.path.isabs(name) else ""
-    if not folder and wanted not in ("auto", "capi"):
-        from gdsurgeon.runtime.packages import MODULES
-
-        engine, _, place = (name or "").partition(":")
-        if engine not in MODULES:
-            raise BadRequest(f"{VARIABLE} must be capi or python, not {wanted!r}", "bad-value")
-        from gdsurgeon.runtime.engines import open_engine
-
-        return open_engine(engine, place)
-    from gdsurgeon.runtime.capi import CApiRuntime
-    from gdsurgeon.runtime.library import LibraryUnusable
-
-    try:
-        return CApiRuntime(folder)
-    except LibraryUnusable as error:
-        if folder or wanted == "capi":
-            what = "the release" if folder else "TensorFlow's C API"
-            raise TensorFlowMissing(f"{what} cannot be loaded: {error}") from error
-    return open_runtime("python")

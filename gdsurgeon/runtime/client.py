@@ -164,7 +164,7 @@ class Worker(Closing):
         device: 'cpu' hides the GPUs from TensorFlow; 'gpu' or a device name leaves them visible (nodes run there if
             `load` gets a default device).
         op_libraries: libraries of custom ops (.so) to load with TensorFlow.
-        runtime: see `gdsurgeon.runtime.checked.open_runtime`.
+        runtime: see `gdsurgeon.runtime.worker.open_runtime`.
         verbose: copy TensorFlow's log to standard error, line by line, as data.
         allow_ops: let the process access files and the network; otherwise it is isolated.
         reads: files and folders that graphs may read.

@@ -66,6 +66,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Method = TypeVar("Method", bound=Callable[..., "Job[Any]"])
 
+VARIABLE = "GDSURGEON_RUNTIME"  # environment: 'capi' or 'python' forces one
 _STACK_BYTES = 8 << 20  # of each thread, as the main thread has; on systems other than Linux the default is less
 _SIGNAL_STACK_BYTES = 1 << 16
 _COLLECT_AFTER = 100_000  # objects; Python's default for a garbage collection is 700
@@ -229,8 +230,6 @@ class Child:
 
     def _load_runtime(self, name: str | None, op_libraries: Sequence[str]) -> None:
         _use_signal_stack()
-        from gdsurgeon.runtime.checked import open_runtime
-
         # TensorFlow's Python package makes millions of objects that are never freed. Collecting garbage takes a fifth
         # of the time of its import, and a third of the time in which it builds a graph.
         gc.disable()
@@ -457,7 +456,7 @@ def main(runtime: str | None, op_libraries: Sequence[str], opening: tuple[bool, 
     """Runs the child until its parent closes the socket. Does not return.
 
     Args:
-        runtime: see `gdsurgeon.runtime.checked.open_runtime`; None for the best that is available.
+        runtime: see `open_runtime`; None for the best that is available.
         op_libraries: paths of libraries with custom ops, which are loaded with TensorFlow.
         opening: the first fields of `Opening`: the access that the process keeps.
         reads: files and folders that graphs may read.
@@ -490,6 +489,45 @@ def main(runtime: str | None, op_libraries: Sequence[str], opening: tuple[bool, 
         pass  # the parent has closed the socket
     # TensorFlow's threads may still be at work. The process waits neither for them nor for destructors.
     os._exit(0)
+
+
+def open_runtime(name: str | None = None) -> Runtime:
+    """Loads TensorFlow into this process: through the C API if possible, otherwise by importing its Python package.
+
+    Args:
+        name: 'capi', 'python', 'loader' (only the part of 'python' that loads SavedModels), the absolute path of a
+            folder with the libraries of a release, or an engine: ``opencv``, or ``opencv:FOLDER`` if its module is
+            there. By default the value of GDSURGEON_RUNTIME.
+
+    Raises:
+        TensorFlowMissing: it is not installed or cannot be loaded.
+        BadRequest: there is no such runtime.
+    """
+    wanted = name or os.environ.get(VARIABLE) or "auto"
+    if wanted in ("python", "loader"):
+        from gdsurgeon.runtime.python_tf import LoaderRuntime, PythonRuntime
+
+        return PythonRuntime() if wanted == "python" else LoaderRuntime()
+    folder = name if name and os.path.isabs(name) else ""
+    if not folder and wanted not in ("auto", "capi"):
+        from gdsurgeon.runtime.packages import MODULES
+
+        engine, _, place = (name or "").partition(":")
+        if engine not in MODULES:
+            raise BadRequest(f"{VARIABLE} must be capi or python, not {wanted!r}", "bad-value")
+        from gdsurgeon.runtime.engines import open_engine
+
+        return open_engine(engine, place)
+    from gdsurgeon.runtime.capi import CApiRuntime
+    from gdsurgeon.runtime.library import LibraryUnusable
+
+    try:
+        return CApiRuntime(folder)
+    except LibraryUnusable as error:
+        if folder or wanted == "capi":
+            what = "the release" if folder else "TensorFlow's C API"
+            raise TensorFlowMissing(f"{what} cannot be loaded: {error}") from error
+    return open_runtime("python")
 
 
 def _mapped(descriptor: int) -> memoryview | bytes:
