@@ -8,10 +8,9 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import NamedTuple
 
-from gdsurgeon.arguments import public
 from gdsurgeon.compare.intent import Altered, Intent, made
 from gdsurgeon.edits.claims import EditResult, Gradients
-from gdsurgeon.edits.naming import naming, of_tensors
+from gdsurgeon.edits.decorator import edit, of_tensors
 from gdsurgeon.errors import EditError, Line, UsageError, quoted
 from gdsurgeon.gradients.backward_pass import BackwardPass, backward_pass
 from gdsurgeon.gradients.checkpointing.rewrite import MODES, Checkpointed, Checkpoints, checkpointed
@@ -25,7 +24,6 @@ from gdsurgeon.graph.names import CONTROL, format_input, parse_input
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.kinds import COLOCATION_ATTR
 from gdsurgeon.runtime.differentiator import Differentiator
-from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import MIB
 from gdsurgeon.wire.protos import GraphDef, NodeDef
 
@@ -36,9 +34,7 @@ MOST_BUDGET = 1 << 40
 XLA = "_XlaMustCompile"
 
 
-@public
-@naming(ys=of_tensors, xs=of_tensors, grad_ys=of_tensors, checkpoints=of_tensors)
-@edit
+@edit(ys=of_tensors, xs=of_tensors, grad_ys=of_tensors, checkpoints=of_tensors)
 def add_gradients(
     graph: Graph,
     ys: Sequence[str | Output],

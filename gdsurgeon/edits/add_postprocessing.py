@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from gdsurgeon.analysis.queries.signature import output_nodes
-from gdsurgeon.arguments import public
 from gdsurgeon.edits.claims import EditResult, SameGiven
-from gdsurgeon.edits.naming import naming, of_field, of_tensors
+from gdsurgeon.edits.decorator import edit, of_field, of_tensors
 from gdsurgeon.edits.node_copies import plan_copy
 from gdsurgeon.edits.parts import Mapped, bind, check_fits, same_part
 from gdsurgeon.edits.replacing import hand_on
@@ -17,15 +16,12 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, check_typed
 from gdsurgeon.graph.served import serving_of
 from gdsurgeon.ops.kinds import PLACEHOLDERS
-from gdsurgeon.specification.asked import edit
 
 SUFFIX = "_postprocessed"
 RAW_SUFFIX = "_raw"
 
 
-@public
-@naming(mapped=of_field("model", of_tensors))
-@edit
+@edit(mapped=of_field("model", of_tensors))
 def add_postprocessing(graph: Graph, post: Graph, *, mapped: Sequence[Mapped] = ()) -> EditResult:
     """Adds `post` after the outputs of `graph`.
 
@@ -107,4 +103,4 @@ def _check_output(graph: Graph, node: Node) -> None:
         raise EditError(message, code="is-input", node=node.name)
     if node.output_dtypes is not None and not node.output_dtypes:
         message = f"{where} has no output; postprocessing needs a node with an output"
-        raise EditError(message, code="wrong-count", facts={"node": node.name, "expected": 1, "found": 0})
+        raise EditError(message, code="wrong-count", node=node.name, expected=1, found=0)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gdsurgeon.arguments import public
 from gdsurgeon.compare.intent import Rewired
 from gdsurgeon.edits.claims import EditResult, SameGiven
-from gdsurgeon.edits.naming import naming, of_field, of_nodes
+from gdsurgeon.edits.decorator import edit, of_field, of_nodes
 from gdsurgeon.edits.node_copies import copy_in
 from gdsurgeon.edits.parts import Binding, Mapped, bind, check_fits, check_placeholder, same_part
 from gdsurgeon.edits.replacing import remove_unread
@@ -15,15 +14,12 @@ from gdsurgeon.errors import EditError, Remark, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Use
 from gdsurgeon.ops.kinds import STATED_SHAPES
-from gdsurgeon.specification.asked import edit
 
 SUFFIX = "_preprocessed"
 _PLACEHOLDER_ATTRS = ("dtype", "shape", STATED_SHAPES)
 
 
-@public
-@naming(mapped=of_field("model", of_nodes))
-@edit
+@edit(mapped=of_field("model", of_nodes))
 def add_preprocessing(graph: Graph, pre: Graph, *, mapped: Sequence[Mapped] = ()) -> EditResult:
     """Adds `pre` before the inputs of `graph`.
 

@@ -6,23 +6,20 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from gdsurgeon.analysis.traversal.topology import topology_of
-from gdsurgeon.arguments import Pairs, pairs_of, public
+from gdsurgeon.arguments import Pairs, pairs_of
 from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs, equation
-from gdsurgeon.edits.naming import naming, of_field, of_tensors
+from gdsurgeon.edits.decorator import edit, of_field, of_tensors
 from gdsurgeon.errors import EditError, NothingToDo, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Output
 from gdsurgeon.graph.serving import INIT, PREDICT, Served, Serving, no_signature
 from gdsurgeon.ops.dtypes import REF, RESOURCE, VARIANT, base_dtype
 from gdsurgeon.ops.kinds import UNSET_PLACEHOLDERS, VARIABLES
-from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import Entry, nearest, suggestion
 
 
-@public
-@naming(inputs=of_field("tensor", of_tensors), outputs=of_field("tensor", of_tensors))
-@edit
+@edit(inputs=of_field("tensor", of_tensors), outputs=of_field("tensor", of_tensors))
 def change_signatures(
     graph: Graph,
     *,

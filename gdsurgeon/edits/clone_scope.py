@@ -9,10 +9,10 @@ from typing import Literal
 from gdsurgeon.analysis.queries.training import initialisers
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.analysis.traversal.walks import boundary
-from gdsurgeon.arguments import Pairs, pairs_of, public
+from gdsurgeon.arguments import Pairs, pairs_of
 from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs
 from gdsurgeon.edits.cloning import SaverUpdate, excluded_nodes, variables_outside
-from gdsurgeon.edits.naming import naming, of_tensors
+from gdsurgeon.edits.decorator import edit, of_tensors
 from gdsurgeon.edits.node_copies import NodeCopy, plan_copy_nodes
 from gdsurgeon.edits.reroute import check_can_replace
 from gdsurgeon.errors import EditError, Line, Remark, UsageError, quoted
@@ -21,16 +21,13 @@ from gdsurgeon.graph.names import UniqueNames, free_scope, scope_prefix
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.kinds import ASSIGNMENTS, PASSES_ON, TENSOR_ARRAYS, is_variable
 from gdsurgeon.select import compiled, is_constant, matching_ends, scopes, under_scope
-from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import counted, named, nearest, suggestion
 
 _MOST_PAIRS = 8
 """The largest number of names with a line each."""
 
 
-@public
-@naming(inputs=of_tensors)
-@edit
+@edit(inputs=of_tensors)
 def clone_scope(
     graph: Graph,
     source: str,

@@ -9,10 +9,10 @@ from gdsurgeon.analysis.queries.called_shapes import called_shapes, given_shapes
 from gdsurgeon.analysis.queries.compatibility import Unknown, told, unknown_to
 from gdsurgeon.analysis.queries.usage import used_functions
 from gdsurgeon.analysis.traversal.topology import topology_of
-from gdsurgeon.arguments import public
 from gdsurgeon.compare.intent import FunctionChanges, Intent
 from gdsurgeon.edits.claims import Claim, EditResult, SameOutputs, SameSites
 from gdsurgeon.edits.claims import Site as ClaimedSite
+from gdsurgeon.edits.decorator import edit
 from gdsurgeon.edits.downgrade import control_flow, tensor_lists
 from gdsurgeon.edits.downgrade.candidate import ROUNDING, Analysis, Candidate, Rule
 from gdsurgeon.edits.downgrade.forms import HARMLESS, RULES
@@ -27,7 +27,6 @@ from gdsurgeon.ops.kinds import CALLS, CONVOLUTIONS, PRODUCTS
 from gdsurgeon.ops.op_defs import AttrDef
 from gdsurgeon.ops.releases import OTHERWISE, Release, release, releases
 from gdsurgeon.patterns.attrs import default_of, same_value
-from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import Entry, counted, nearest, suggestion
 from gdsurgeon.wire.protos import VersionDef
 from gdsurgeon.wire.write import ChunkSource
@@ -38,8 +37,7 @@ MOST_GROUPS = 2
 """Groups of replaced nodes that are run in isolation: of a graph with more, the first nodes of each op."""
 
 
-@public
-@edit
+@edit()
 def compat(graph: Graph, target: str, *, rtol: float | None = None, atol: float | None = None) -> EditResult:
     """Makes a graph one that the release TARGET of TensorFlow takes, and that gives what it gave.
 

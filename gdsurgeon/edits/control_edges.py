@@ -7,17 +7,16 @@ from collections.abc import Iterator, Sequence
 from gdsurgeon.analysis.traversal.control_flow import control_flow, while_frames
 from gdsurgeon.analysis.traversal.order import find_cycle, spelt_cycle
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
-from gdsurgeon.arguments import Pairs, pairs_of, public
+from gdsurgeon.arguments import Pairs, pairs_of
 from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameOutputs
-from gdsurgeon.edits.naming import naming, of_nodes
+from gdsurgeon.edits.decorator import edit, of_nodes
 from gdsurgeon.errors import EditError, Remark, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.kinds import CONTROL_FLOW, MERGE
 from gdsurgeon.select import one_node
-from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import named
 
 Edge = tuple[str | Node, str | Node]
@@ -28,9 +27,7 @@ ALL_OF_THEM = "*"
 """Stands for all control inputs of a node."""
 
 
-@public
-@naming(add=of_nodes, remove=of_nodes)
-@edit
+@edit(add=of_nodes, remove=of_nodes)
 def control_edges(
     graph: Graph, *, add: Pairs[str | Node, str | Node] = (), remove: Pairs[str | Node, str | Node] = ()
 ) -> EditResult:

@@ -8,11 +8,10 @@ from gdsurgeon.analysis.queries.training import needed_initialisers
 from gdsurgeon.analysis.traversal.control_flow import control_flow
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.analysis.traversal.walks import members
-from gdsurgeon.arguments import public
 from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameGiven, equation
+from gdsurgeon.edits.decorator import edit, of_tensors
 from gdsurgeon.edits.functions import drop_unused_functions
-from gdsurgeon.edits.naming import naming, of_tensors
 from gdsurgeon.edits.replacing import check_outside_of_loops, put_placeholders
 from gdsurgeon.errors import EditError, NothingToDo, Remark, printable, quoted
 from gdsurgeon.graph.graph import Graph
@@ -21,16 +20,13 @@ from gdsurgeon.graph.node import Node, Output, check_typed
 from gdsurgeon.graph.served import serving_of
 from gdsurgeon.graph.serving import META_GRAPH
 from gdsurgeon.ops.kinds import CONTROL_FLOW, IDENTITY, PLACEHOLDERS, UNSET_PLACEHOLDERS
-from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import counted, named
 
 _NO_WORK = PLACEHOLDERS | CONTROL_FLOW | IDENTITY | {"Const", "NoOp"}
 """Ops that compute nothing."""
 
 
-@public
-@naming(inputs=of_tensors, outputs=of_tensors)
-@edit
+@edit(inputs=of_tensors, outputs=of_tensors)
 def extract(graph: Graph, inputs: Sequence[str | Output], outputs: Sequence[str | Output]) -> EditResult:
     """Reduces the graph to the part that computes `outputs` from `inputs`.
 

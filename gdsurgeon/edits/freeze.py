@@ -6,12 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.analysis.traversal.walks import members
-from gdsurgeon.arguments import public
 from gdsurgeon.edits.change_signatures import DEFAULT_KEY, signature_of
 from gdsurgeon.edits.claims import EditResult
+from gdsurgeon.edits.decorator import edit, of_tensors
 from gdsurgeon.edits.extract import cut_down, needed
 from gdsurgeon.edits.handles import FrozenValue, HandleConversion
-from gdsurgeon.edits.naming import naming, of_tensors
 from gdsurgeon.errors import EditError, Line, Remark, printable, quoted
 from gdsurgeon.graph.attrs import format_shape, shape_of
 from gdsurgeon.graph.constants import constant_header
@@ -20,13 +19,10 @@ from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.served import serving_of
 from gdsurgeon.graph.serving import Serving
 from gdsurgeon.ops.kinds import PLACEHOLDERS, VARIABLES, is_table, is_variable
-from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import Entry, counted, size
 
 
-@public
-@naming(inputs=of_tensors, outputs=of_tensors)
-@edit
+@edit(inputs=of_tensors, outputs=of_tensors)
 def freeze(
     graph: Graph, *, signatures: Sequence[str] = (), outputs: Sequence[str] = (), inputs: Sequence[str] = ()
 ) -> EditResult:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from gdsurgeon.analysis.shapes.arithmetic import compatible
-from gdsurgeon.arguments import Pairs, pairs_of, public
+from gdsurgeon.arguments import Pairs, pairs_of
 from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameGiven, equation
-from gdsurgeon.edits.naming import naming, of_nodes, of_olds
+from gdsurgeon.edits.decorator import edit, of_nodes, of_olds
 from gdsurgeon.edits.replacing import remove_unread, unrenamed_outputs
 from gdsurgeon.errors import EditError, Remark, printable, quoted
 from gdsurgeon.graph.attrs import Shape, format_shape, type_value
@@ -17,7 +17,6 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, placeholder_shape
 from gdsurgeon.ops.dtypes import BOOL, DTYPES, NUMBERS, STRING, dtype_name
 from gdsurgeon.ops.kinds import PLACEHOLDERS, STATED_SHAPES
-from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import an, shortened
 from gdsurgeon.wire.protos import AttrValue
 
@@ -25,9 +24,7 @@ MOST_SHOWN = 60
 """The largest number of characters of a value in a message."""
 
 
-@public
-@naming(values=of_olds(of_nodes))
-@edit
+@edit(values=of_olds(of_nodes))
 def freeze_input(graph: Graph, values: Pairs[str, object]) -> EditResult:
     """Makes placeholders constants, which keep their names, and changes the values of constants.
 

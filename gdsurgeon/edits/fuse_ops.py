@@ -10,9 +10,10 @@ from gdsurgeon.analysis.shapes.arithmetic import describe, mismatch
 from gdsurgeon.analysis.traversal.control_flow import ControlFlow, Frames, Sides, control_flow, while_frames
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.analysis.traversal.walks import Boundary, boundary, escape
-from gdsurgeon.arguments import Pairs, pairs_of, public
+from gdsurgeon.arguments import Pairs, pairs_of
 from gdsurgeon.compare.intent import Intent, Rewired
 from gdsurgeon.edits.claims import EditResult, SameOutputs, SamePiece
+from gdsurgeon.edits.decorator import edit, of_nodes, of_olds, of_selection, of_tensors
 from gdsurgeon.edits.functions import (
     NO_INLINE,
     NO_OPTIMIZER_OF_ITS_OWN,
@@ -27,7 +28,6 @@ from gdsurgeon.edits.functions import (
     plan_function_merge,
     respell_body,
 )
-from gdsurgeon.edits.naming import naming, of_nodes, of_olds, of_selection, of_tensors
 from gdsurgeon.edits.replacing import drop_colocations, hand_on
 from gdsurgeon.errors import EditError, NothingToDo, Remark, printable, quoted
 from gdsurgeon.graph.attrs import bytes_value, func_value, types_value
@@ -37,7 +37,6 @@ from gdsurgeon.graph.node import Node, Output, check_typed
 from gdsurgeon.ops.dtypes import REF
 from gdsurgeon.ops.kinds import CONVOLUTIONS, EXIT, PLACEHOLDERS, RECOMPUTED
 from gdsurgeon.select import Nodes, Selection, nodes_of, selected
-from gdsurgeon.specification.asked import edit
 from gdsurgeon.wire.protos import AttrValue, FunctionDef
 
 
@@ -91,9 +90,7 @@ class _Fusion:
     notes: list[str] = field(default_factory=list)
 
 
-@public
-@naming(nodes=of_selection, mapped=of_olds(of_tensors), keep=of_nodes)
-@edit
+@edit(nodes=of_selection, mapped=of_olds(of_tensors), keep=of_nodes)
 def fuse_ops(
     graph: Graph,
     nodes: Nodes,

@@ -6,11 +6,11 @@ from collections.abc import Collection, Mapping
 
 from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.analysis.traversal.topology import topology_of
-from gdsurgeon.arguments import Pairs, pairs_of, public
+from gdsurgeon.arguments import Pairs, pairs_of
 from gdsurgeon.edits.change_signatures import told
 from gdsurgeon.edits.claims import EditResult, SameOutputs, SamePart, SameTensors
+from gdsurgeon.edits.decorator import edit, of_olds, of_tensors
 from gdsurgeon.edits.freeze import freeze, run_first
-from gdsurgeon.edits.naming import naming, of_olds, of_tensors
 from gdsurgeon.edits.node_copies import NodeCopy, plan_copy
 from gdsurgeon.edits.parts import check_fits, check_placeholder
 from gdsurgeon.edits.replacing import check_outside_of_loops
@@ -21,15 +21,12 @@ from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.served import serving_of
 from gdsurgeon.graph.serving import Restoring, Served
 from gdsurgeon.ops.kinds import UNSET_PLACEHOLDERS, is_table
-from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import Entry
 from gdsurgeon.wire.write import ChunkSource
 from gdsurgeon.wire.write import resolved as resolved_chunks
 
 
-@public
-@naming(connect=of_olds(of_tensors))
-@edit
+@edit(connect=of_olds(of_tensors))
 def import_graph(
     graph: Graph,
     other: Graph,

@@ -9,11 +9,10 @@ from gdsurgeon.analysis.checks.functions import recursions
 from gdsurgeon.analysis.queries.effects import only_computes
 from gdsurgeon.analysis.traversal.control_flow import control_flow
 from gdsurgeon.analysis.traversal.topology import topology_of
-from gdsurgeon.arguments import public
 from gdsurgeon.compare.intent import Intent, Rewired
 from gdsurgeon.edits.claims import EditResult, SameOutputs
+from gdsurgeon.edits.decorator import edit, of_selection
 from gdsurgeon.edits.functions import XLA_ATOL, XLA_MUST_COMPILE, XLA_RTOL, drop_left
-from gdsurgeon.edits.naming import naming, of_selection
 from gdsurgeon.edits.replacing import drop_colocations, hand_on
 from gdsurgeon.errors import EditError, NothingToDo, printable, quoted
 from gdsurgeon.graph.attrs import string_value
@@ -24,7 +23,6 @@ from gdsurgeon.graph.names import UniqueNames
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.kinds import CALLS, FRAME_NAME, STATED_SHAPES
 from gdsurgeon.select import Nodes, nodes_of
-from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import nearest, suggestion
 from gdsurgeon.wire.protos import AttrValue
 
@@ -44,9 +42,7 @@ BodyKey = tuple[str, bytes]
 """The identity of a function body: the function, and the values of its attrs."""
 
 
-@public
-@naming(nodes=of_selection)
-@edit
+@edit(nodes=of_selection)
 def inline(
     graph: Graph,
     functions: Sequence[str] = (),

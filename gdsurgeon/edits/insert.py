@@ -8,10 +8,9 @@ from typing import NamedTuple
 from gdsurgeon.analysis.queries.signature import input_nodes, output_nodes
 from gdsurgeon.analysis.traversal.control_flow import control_flow_of
 from gdsurgeon.analysis.traversal.topology import topology_of
-from gdsurgeon.arguments import public
 from gdsurgeon.compare.intent import Intent, Rewired
 from gdsurgeon.edits.claims import EditResult, SameGiven, SamePart, SameTensors, equation
-from gdsurgeon.edits.naming import naming, of_sites
+from gdsurgeon.edits.decorator import edit, of_sites
 from gdsurgeon.edits.node_copies import NodeCopy, plan_copy
 from gdsurgeon.edits.parts import check_fits
 from gdsurgeon.edits.replacing import check_outside_of_loops, unrenamed_outputs
@@ -20,7 +19,6 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import scope_prefix
 from gdsurgeon.graph.node import Node, Output, Use
 from gdsurgeon.select import Selection, nodes_of
-from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import Entry, counted
 
 
@@ -54,9 +52,7 @@ class _Site(NamedTuple):
         return plan_copy(graph, self.body, replace={self.placeholder: self.tensor}, names=names)
 
 
-@public
-@naming(tensor=of_sites)
-@edit
+@edit(tensor=of_sites)
 def insert(
     graph: Graph,
     tensor: str | Output | Selection | Iterable[str | Output],

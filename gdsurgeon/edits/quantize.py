@@ -14,9 +14,9 @@ from gdsurgeon.analysis.queries.discrete_choices import chosen_from, reordered
 from gdsurgeon.analysis.queries.shape_sources import shape_sources, shape_sources_of
 from gdsurgeon.analysis.queries.usage import functions_of
 from gdsurgeon.analysis.traversal.walks import depending_on
-from gdsurgeon.arguments import public
 from gdsurgeon.compare.intent import FunctionChanges, Intent
 from gdsurgeon.edits.claims import EditResult, SameOutputs
+from gdsurgeon.edits.decorator import edit
 from gdsurgeon.edits.strip_weights import KeepPattern
 from gdsurgeon.errors import EditError, InputError, Json, NothingToDo, Remark, UsageError, quoted
 from gdsurgeon.graph.attrs import type_value
@@ -27,7 +27,6 @@ from gdsurgeon.graph.node import Node, Use
 from gdsurgeon.ops.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT8, DType
 from gdsurgeon.ops.elements import numpy_dtype, require_numpy
 from gdsurgeon.ops.kinds import ASSIGNMENTS, ENTER, IDENTITY, PRODUCTS
-from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import Entry, counted, size
 from gdsurgeon.wire.write import Chunk, ChunkSource
 
@@ -84,8 +83,7 @@ class _Found(NamedTuple):
     now: int
 
 
-@public
-@edit
+@edit()
 def quantize(
     graph: Graph, dtype: str, *, keep: str = "", least: int = LEAST, tolerance: float | None = None
 ) -> EditResult:

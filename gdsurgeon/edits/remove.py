@@ -10,11 +10,10 @@ from gdsurgeon.analysis.shapes.arithmetic import describe, mismatch
 from gdsurgeon.analysis.traversal.control_flow import control_flow, while_frames
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.analysis.traversal.walks import boundary
-from gdsurgeon.arguments import public
 from gdsurgeon.compare.intent import Intent, Rewired
 from gdsurgeon.edits.claims import EditResult, SameGiven, SameOutputs, SameTensors, equation
+from gdsurgeon.edits.decorator import edit, of_selection
 from gdsurgeon.edits.functions import drop_unused_functions
-from gdsurgeon.edits.naming import naming, of_selection
 from gdsurgeon.edits.replacing import drop_colocations, put_placeholders, remove_unread, unrenamed_outputs
 from gdsurgeon.errors import EditError, Json, printable, quoted
 from gdsurgeon.graph.graph import Graph
@@ -22,16 +21,13 @@ from gdsurgeon.graph.names import check_name
 from gdsurgeon.graph.node import Node, Output, Use, check_typed
 from gdsurgeon.ops.kinds import CONTROL_FLOW, ENTER, LOOP_COND, MERGE, NEXT_ITERATION, PASSES_ON, SWITCH
 from gdsurgeon.select import Nodes, depends_on_feeds, is_constant, nodes_of
-from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import first_lines
 
 Reads = dict[Output, list[Use]]
 """The outputs of removed nodes that other nodes read, with their uses."""
 
 
-@public
-@naming(nodes=of_selection)
-@edit
+@edit(nodes=of_selection)
 def remove(
     graph: Graph,
     nodes: Nodes,

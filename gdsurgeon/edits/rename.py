@@ -5,22 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from gdsurgeon.arguments import Pairs, pairs_of, public
+from gdsurgeon.arguments import Pairs, pairs_of
 from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameOutputs
-from gdsurgeon.edits.naming import naming, of_nodes, of_olds
+from gdsurgeon.edits.decorator import edit, of_nodes, of_olds
 from gdsurgeon.errors import EditError, NothingToDo, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import scope_prefix, under_scope
 from gdsurgeon.graph.node import Node
-from gdsurgeon.specification.asked import edit
 
 Pair = tuple[str, str]
 
 
-@public
-@naming(pairs=of_olds(of_nodes))
-@edit
+@edit(pairs=of_olds(of_nodes))
 def rename(
     graph: Graph,
     pairs: Pairs[str, str] = (),

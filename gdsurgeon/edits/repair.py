@@ -8,16 +8,15 @@ from collections.abc import Sequence
 
 from gdsurgeon.analysis.checks.check import refusals
 from gdsurgeon.analysis.queries.compatibility import LegacyProblem, legacy_problems
-from gdsurgeon.arguments import public
 from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameOutputs
+from gdsurgeon.edits.decorator import edit
 from gdsurgeon.errors import EditError, Json, NothingToDo, Remark, printable, quoted
 from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.constants import tensor_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.dtypes import BOOL, base_dtype
-from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import Entry, counted
 from gdsurgeon.wire.write import ChunkSource
 
@@ -26,8 +25,7 @@ SHOWN = 3
 _CHANGES = re.compile("^Assign|Scatter")
 
 
-@public
-@edit
+@edit()
 def repair(graph: Graph, *, custom_ops: bool = False) -> EditResult:
     """Makes a graph one that TensorFlow loads, as far as what is wrong is of a few kinds.
 

@@ -8,23 +8,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from gdsurgeon.analysis.shapes.arithmetic import describe, mismatch
 from gdsurgeon.analysis.traversal.order import find_cycle, spelt_cycle
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
-from gdsurgeon.arguments import Pairs, pairs_of, public
+from gdsurgeon.arguments import Pairs, pairs_of
 from gdsurgeon.compare.intent import Intent, Rewired
 from gdsurgeon.edits.claims import EditResult
-from gdsurgeon.edits.naming import naming, of_tensors
+from gdsurgeon.edits.decorator import edit, of_tensors
 from gdsurgeon.errors import EditError, Remark, printable, quoted
 from gdsurgeon.graph.graph import Graph, graph_of
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.select import compiled, matching_ends
-from gdsurgeon.specification.asked import edit
 
 Slots = dict[Node, dict[int, Output]]
 
 
-@public
-@naming(pairs=of_tensors)
-@edit
+@edit(pairs=of_tensors)
 def reroute(
     graph: Graph,
     pairs: Pairs[str | Output, str | Output],

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.arguments import public
 from gdsurgeon.edits.claims import EditResult
+from gdsurgeon.edits.decorator import edit
 from gdsurgeon.edits.rewriting.calling import calling, function_of
 from gdsurgeon.edits.rewriting.carrying_out import Done, Planned
 from gdsurgeon.edits.rewriting.matching import Matcher
@@ -21,7 +22,6 @@ from gdsurgeon.errors import EditError, Json, NothingToDo, Remark, printable, qu
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.patterns.check import rule_of
 from gdsurgeon.patterns.terms import Maker, Match, Op, Rule, walk
-from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import Entry, and_more, first_lines, named, nearest, suggestion
 from gdsurgeon.wire.protos import FunctionDef
 
@@ -32,8 +32,7 @@ OF_LARGEST = 1e-4
 MOST_TOLD = 8
 
 
-@public
-@edit
+@edit()
 def rewrite(
     graph: Graph,
     pattern: str | Sequence[Rule],

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from gdsurgeon.analysis.checks.attr_fit import misfits
 from gdsurgeon.analysis.queries.attr_text import KINDS, format_attr, is_kind, parse_attr
-from gdsurgeon.arguments import Pairs, pairs_of, public
+from gdsurgeon.arguments import Pairs, pairs_of
 from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.claims import EditResult
-from gdsurgeon.edits.naming import naming, of_selection
+from gdsurgeon.edits.decorator import edit, of_selection
 from gdsurgeon.errors import (
     ArgumentError,
     EditError,
@@ -30,7 +30,6 @@ from gdsurgeon.ops.dtypes import base_dtype, dtype_name
 from gdsurgeon.ops.kinds import COLOCATION_ATTR, CONTROL_FLOW, STATED_SHAPES
 from gdsurgeon.ops.op_defs import AttrDef, OpDef, arg_dtypes, op_names
 from gdsurgeon.select import Nodes, Selection, nodes_of
-from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import Entry, counted, first_lines, is_utf8, listed, nearest, spelt_value, suggestion
 from gdsurgeon.wire.protos import AttrValue
 
@@ -43,9 +42,7 @@ Changes = dict[Node, dict[str, AttrValue | None]]
 """The new AttrValues of each node, by key; None removes the attr."""
 
 
-@public
-@naming(nodes=of_selection)
-@edit
+@edit(nodes=of_selection)
 def set_attr(
     graph: Graph,
     nodes: Nodes,

@@ -9,25 +9,22 @@ from functools import cache
 
 from gdsurgeon.analysis.queries.attr_text import Device, format_device, has_parts, parse_device, placed_nodes
 from gdsurgeon.analysis.traversal.topology import topology_of
-from gdsurgeon.arguments import Pairs, pairs_of, public
+from gdsurgeon.arguments import Pairs, pairs_of
 from gdsurgeon.compare.intent import FunctionChanges, Intent
 from gdsurgeon.edits.claims import EditResult, SameOutputs
+from gdsurgeon.edits.decorator import edit, of_selection
 from gdsurgeon.edits.in_functions import changed_functions
-from gdsurgeon.edits.naming import naming, of_selection
 from gdsurgeon.errors import EditError, NothingToDo, Remark, UsageError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node
 from gdsurgeon.select import Nodes, Selection, compiled, nodes_of
-from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import listed
 from gdsurgeon.wire.protos import FunctionDef, NodeDef
 
 MOST_DEVICES = 8
 
 
-@public
-@naming(nodes=of_selection)
-@edit
+@edit(nodes=of_selection)
 def set_device(
     graph: Graph,
     *,

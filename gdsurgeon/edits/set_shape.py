@@ -11,10 +11,10 @@ from gdsurgeon.analysis.shapes.array_rules import format_target
 from gdsurgeon.analysis.shapes.fit import Fix, baked_batch, fit, misfit
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.analysis.traversal.walks import forward_walk, members
-from gdsurgeon.arguments import Pairs, pairs_of, public
+from gdsurgeon.arguments import Pairs, pairs_of
 from gdsurgeon.compare.intent import Intent, Rewired
 from gdsurgeon.edits.claims import Claim, EditResult, RowByRow, SameGiven, SameOutputs, Unchanged, equation
-from gdsurgeon.edits.naming import naming, of_nodes, of_olds
+from gdsurgeon.edits.decorator import edit, of_nodes, of_olds
 from gdsurgeon.edits.replacing import unrenamed_outputs
 from gdsurgeon.errors import EditError, NothingToDo, Remark, printable, quoted
 from gdsurgeon.graph.attrs import Shape, format_shape, shape_value, type_value
@@ -24,7 +24,6 @@ from gdsurgeon.graph.node import SCALAR_MEANS_UNKNOWN_BEFORE, Node, Output, plac
 from gdsurgeon.ops.dtypes import INT32, INT64
 from gdsurgeon.ops.kinds import ENTER, PLACEHOLDERS, STATED_SHAPES, UNSET_PLACEHOLDERS
 from gdsurgeon.ops.op_defs import op_def
-from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import an, counted, first_lines, named, nearest, suggestion
 
 MOST_SHOWN = 8
@@ -35,9 +34,7 @@ ROWS = 3
 """The rows of the batch for a proof of an input with an open batch."""
 
 
-@public
-@naming(shapes=of_olds(of_nodes))
-@edit
+@edit(shapes=of_olds(of_nodes))
 def set_shape(
     graph: Graph, shapes: Pairs[str, Shape], *, fix_batch: bool = False, batch_check: bool = True
 ) -> EditResult:

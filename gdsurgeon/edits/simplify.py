@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.signature import output_nodes
 from gdsurgeon.analysis.traversal.topology import topology_of
-from gdsurgeon.arguments import Pairs, pairs_of, public
+from gdsurgeon.arguments import Pairs, pairs_of
 from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.claims import Claim, EditResult, SameGiven, SameOutputs, Stage, equation
+from gdsurgeon.edits.decorator import edit, of_nodes, of_olds, of_tensors
 from gdsurgeon.edits.functions import drop_unused_functions
-from gdsurgeon.edits.naming import naming, of_nodes, of_olds, of_tensors
 from gdsurgeon.edits.simplifying.bodies import in_bodies
 from gdsurgeon.edits.simplifying.conditions import conditions
 from gdsurgeon.edits.simplifying.control_edges import control_edges
@@ -48,7 +48,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.elements import require_numpy
 from gdsurgeon.ops.kinds import PLACEHOLDERS
-from gdsurgeon.specification.asked import Asked, edit
+from gdsurgeon.specification.asked import Asked
 from gdsurgeon.text import Entry, counted, named, nearest, suggestion
 
 FUNCTIONS = "functions"
@@ -80,9 +80,7 @@ MOST_OPS = 12
 """Ops of which it is told how many nodes there were and are."""
 
 
-@public
-@naming(outputs=of_tensors, shapes=of_olds(of_nodes))
-@edit
+@edit(outputs=of_tensors, shapes=of_olds(of_nodes))
 def simplify(
     graph: Graph,
     outputs: Sequence[str | Output] = (),

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.analysis.traversal.walks import members
-from gdsurgeon.arguments import public
 from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.change_signatures import pairs, signature_of, told
 from gdsurgeon.edits.claims import EditResult, SameGiven, equation
+from gdsurgeon.edits.decorator import edit
 from gdsurgeon.edits.functions import drop_unused_functions
 from gdsurgeon.edits.replacing import drop_colocations
 from gdsurgeon.edits.saver import add_restoring, add_saving, restored_once, saver_in
@@ -20,7 +20,6 @@ from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.served import serving_of, tensor_now
 from gdsurgeon.graph.serving import Key, Restoring, Served, Serving
 from gdsurgeon.ops.kinds import TEMPORARY, is_variable
-from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import Entry, counted
 
 SCOPE = "saver"
@@ -28,8 +27,7 @@ SCOPE = "saver"
 _WITHOUT_STATE = frozenset(("Const", "NoOp"))
 
 
-@public
-@edit
+@edit()
 def slim(graph: Graph, *, signatures: Sequence[str] = ()) -> EditResult:
     """Cuts GRAPH, that of a SavedModel or a MetaGraph, down to what SIGNATURES need, and has it restore itself.
 

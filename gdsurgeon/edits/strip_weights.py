@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.shape_sources import shape_sources, shape_sources_of
-from gdsurgeon.arguments import public
 from gdsurgeon.compare.intent import FunctionChanges, Intent
 from gdsurgeon.edits.claims import EditResult, SameShapes
+from gdsurgeon.edits.decorator import edit
 from gdsurgeon.edits.in_functions import changed_functions
 from gdsurgeon.errors import EditError, Json, NothingToDo, printable, quoted
 from gdsurgeon.graph.constants import TensorHeader, constant_header, header_of, raw_value, tensor_value
@@ -16,7 +16,6 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops.dtypes import BOOL, DTYPES, STRING
 from gdsurgeon.ops.kinds import TABLE_INITIALIZERS, is_variable
 from gdsurgeon.select import compiled
-from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import Entry, counted, named, nearest, size, suggestion
 from gdsurgeon.wire.protos import FunctionDef
 
@@ -28,8 +27,7 @@ SMALL = 64
 """The largest number of elements of a constant that stays with `keep_strings`."""
 
 
-@public
-@edit
+@edit()
 def strip_weights(graph: Graph, *, keep_strings: bool = False, keep: str = "") -> EditResult:
     """Removes the values of constants, also inside functions: each element becomes 0, False or an empty string.
 

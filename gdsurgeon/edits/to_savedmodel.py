@@ -8,18 +8,16 @@ from typing import NamedTuple
 from gdsurgeon.analysis.queries.signature import signature
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.analysis.traversal.walks import members
-from gdsurgeon.arguments import public
 from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.change_signatures import Named, pairs, resolved, told, with_added
 from gdsurgeon.edits.claims import EditResult, SameGiven, equation
-from gdsurgeon.edits.naming import naming, of_field, of_nodes, of_tensors
+from gdsurgeon.edits.decorator import edit, of_field, of_nodes, of_tensors
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Output
 from gdsurgeon.graph.serving import PREDICT, Restoring, Served, Serving
 from gdsurgeon.ops.dtypes import STRING, base_dtype
 from gdsurgeon.ops.kinds import PLACEHOLDERS, is_variable
-from gdsurgeon.specification.asked import edit
 from gdsurgeon.text import Entry, counted, named, size
 
 
@@ -30,9 +28,7 @@ class Asset(NamedTuple):
     path: str
 
 
-@public
-@naming(inputs=of_field("tensor", of_tensors), outputs=of_field("tensor", of_tensors), init=of_nodes)
-@edit
+@edit(inputs=of_field("tensor", of_tensors), outputs=of_field("tensor", of_tensors), init=of_nodes)
 def to_savedmodel(
     graph: Graph,
     inputs: Sequence[Named],

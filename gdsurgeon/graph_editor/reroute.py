@@ -232,7 +232,7 @@ def add_control_inputs(op: Node, cops: object) -> None:
         names = [node.name for node in nodes]
         listed = ", ".join(map(quoted, names))
         text = f"{quoted(op.name)} cannot have a control dependency on {listed}: that would make a cycle"
-        raise Refusal(text, code="would-cycle", facts={"node": op.name, "inputs": names})
+        raise Refusal(text, code="would-cycle", node=op.name, inputs=names)
     graph_of(op).set_controls(op, [*op.controls, *nodes])
 
 
@@ -251,7 +251,7 @@ def remove_control_inputs(op: Node, cops: object) -> None:
 def _check_controls(op: Node, wrong: Iterable[Node], how: str, code: str) -> None:
     for node in wrong:
         line = f"{quoted(node.name)} is {how} a control input of {quoted(op.name)}"
-        raise Refusal(line, code=code, facts={"node": op.name, "input": node.name})
+        raise Refusal(line, code=code, node=op.name, input=node.name)
 
 
 def _control_inputs(op: Node, cops: object) -> list[Node]:

@@ -155,7 +155,7 @@ class Subgraph:
             for tensor, count in Counter(inputs).items():
                 if count > 1:
                     line = f"{quoted(tensor.name)} occurs twice in the inputs"
-                    raise Refusal(line, code="given-twice", facts={"tensor": tensor.name})
+                    raise Refusal(line, code="given-twice", tensor=tensor.name)
             out = out._with(inputs=inputs)
         if new_output_indices is not None:
             places = _indices(new_output_indices, self._outputs, "output")
@@ -206,11 +206,11 @@ def _indices(items: Iterable[int | Output], among: Sequence[Output], what: str) 
     for item in items:
         if isinstance(item, Output) and item not in places:
             line = f"{quoted(item.name)} is not an {what} of the subgraph"
-            raise Refusal(line, code=f"no-such-{what}", facts={"tensor": item.name})
+            raise Refusal(line, code=f"no-such-{what}", tensor=item.name)
         place = places[item] if isinstance(item, Output) else item
         if not 0 <= place < len(among):
             line = f"{what} {place} does not exist: the subgraph has {len(among)}"
-            raise Refusal(line, code=f"no-such-{what}", facts={"value": place, "count": len(among)})
+            raise Refusal(line, code=f"no-such-{what}", value=place, count=len(among))
         out.append(place)
     return out
 
@@ -256,7 +256,7 @@ class SubGraphView(Subgraph):
         for node in self._nodes:
             if node.name == op_name:
                 return node
-        raise Refusal(f"the subgraph has no node {quoted(op_name)}", code="no-such-node", facts={"node": op_name})
+        raise Refusal(f"the subgraph has no node {quoted(op_name)}", code="no-such-node", node=op_name)
 
     def take_inputs(self, inputs: Sequence[Output]) -> None:
         """Replaces the inputs of the view by `inputs`, in place, and the outputs that are passthroughs."""

@@ -208,7 +208,7 @@ def transform_op_in_place(info: TransformerInfo, op: Node, new_inputs: Iterable[
     """
     if info.graph is not info.graph_:
         message = f"{quoted(op.name)} cannot be transformed in place: the target is a different graph"
-        raise Refusal(message, code="not-replaceable", facts={"node": op.name})
+        raise Refusal(message, code="not-replaceable", node=op.name)
     inputs = list(new_inputs)
     if inputs != list(op.inputs):
         info.graph.set_inputs(op, inputs)
@@ -326,7 +326,7 @@ class Transformer:
         node, outputs = (result, node_outputs(result)) if isinstance(result, Node) else result
         if node.graph is not info.graph_:
             line = f"{quoted(op.name)} was transformed into a node of a wrong graph"
-            raise Refusal(line, code="other-graph", facts={"node": op.name, "found": node.name})
+            raise Refusal(line, code="other-graph", node=op.name, found=node.name)
         info.add_node(op, node)
         for old, new in zip(node_outputs(op), outputs, strict=False):
             info.add(old, new)
@@ -373,7 +373,7 @@ def _ordered(nodes: Sequence[Node]) -> list[Node]:
             if other not in opened:
                 pending.append(other)
             elif other not in order:
-                raise Refusal(f"{quoted(other.name)} is on a cycle", code="would-cycle", facts={"node": other.name})
+                raise Refusal(f"{quoted(other.name)} is on a cycle", code="would-cycle", node=other.name)
     return list(order)
 
 
@@ -443,7 +443,8 @@ def copy_with_input_replacements(
                 f"{quoted(old.name)} ({dtypes[0]}) cannot be replaced by {quoted(new.name)} ({dtypes[1]}): dtypes "
                 "differ",
                 code="dtype-mismatch",
-                facts={"tensor": old.name, "replacement": new.name},
+                tensor=old.name,
+                replacement=new.name,
             )
     copier = Transformer()
     copier.transform_external_input_handler = keep_t_if_possible_handler

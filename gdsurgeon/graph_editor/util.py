@@ -155,7 +155,8 @@ def check_one_graph(items: Sequence[Node | Output]) -> None:
             raise Refusal(
                 f"{quoted(items[0].name)} and {quoted(item.name)} belong to different graphs",
                 code="other-graph",
-                facts={"name": item.name, "expected": items[0].name},
+                name=item.name,
+                expected=items[0].name,
             )
 
 
@@ -202,7 +203,7 @@ def check_graphs(*args: Any) -> None:
         if first is not None and graph is not None and graph is not first:
             names = f"{printable(first.source_name)} and {printable(graph.source_name)}"
             line = f"argument {number} belongs to a different graph: {names}"
-            raise Refusal(line, code="other-graph", facts={"value": number})
+            raise Refusal(line, code="other-graph", value=number)
 
 
 def make_list_of_op(
@@ -351,7 +352,7 @@ def lookup(graph: Graph, name: str) -> Node | Output:
     """
     if name.startswith("^"):
         message = f"{quoted(name)} is a control input, which is neither a node nor a tensor"
-        raise Refusal(message, code="bad-tensor-name", facts={"tensor": name})
+        raise Refusal(message, code="bad-tensor-name", tensor=name)
     with refusals():
         return graph.find(name) or (graph.tensor(name) if ":" in name else graph[name])
 
@@ -388,7 +389,7 @@ def moved_name(name: str, src_scope: str, dst_scope: str) -> str:
     if name == scope and after:
         return after[:-1]
     line = f"{quoted(name)} is not in the scope {quoted(scope)}"
-    raise Refusal(line, code="outside-scope", facts={"node": name, "scope": scope})
+    raise Refusal(line, code="outside-scope", node=name, scope=scope)
 
 
 # -- new nodes ---------------------------------------------------------------------------------------------
@@ -513,7 +514,7 @@ def make_identity(g: Graph, name: str, input: Output, uniquify_name: bool = Fals
     """
     if input.node.graph is not g:
         line = f"{quoted(input.name)} belongs to a different graph"
-        raise Refusal(line, code="other-graph", facts={"tensor": input.name})
+        raise Refusal(line, code="other-graph", tensor=input.name)
     with refusals():
         check_typed(input)
         attrs = {"T": type_value(base_dtype(input.dtype))}
