@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.usage import functions_of
+from gdsurgeon.edits.replacing import use_value
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.attrs import shape_value, type_value
 from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.constants import tensor_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
-from gdsurgeon.ops.dtypes import BOOL, INT32, RESOURCE
-from gdsurgeon.ops.kinds import CALLS, CASES, IFS, STATED_SHAPES, WHILES
+from gdsurgeon.ops.dtypes import INT32, RESOURCE
+from gdsurgeon.ops.kinds import CALLS, CASES, IFS, REFERENCE_OPS, STATED_SHAPES, VALUE_OPS, WHILES
 
 
 class FrozenValue(NamedTuple):
@@ -29,18 +30,8 @@ class FrozenValue(NamedTuple):
     shape: tuple[int, ...]
 
 
-_WITHOUT_REF = {
-    "RefEnter": "Enter",
-    "RefExit": "Exit",
-    "RefIdentity": "Identity",
-    "RefMerge": "Merge",
-    "RefNextIteration": "NextIteration",
-    "RefSelect": "Select",
-    "RefSwitch": "Switch",
-}
-"""The ops that forward a reference, and the ops that forward a value."""
-
-_FORWARDING = frozenset(("Enter", "Exit", "Identity", "Merge", "NextIteration", "Switch"))
+_VALUE_OPS = {**VALUE_OPS, "DisableCopyOnRead": "NoOp", "ResourceGather": "GatherV2"}
+_FORWARDING = frozenset(REFERENCE_OPS.values())
 _CHOICES = IFS | CASES
 _LIST = dict.fromkeys(CALLS | _CHOICES, "Tin") | dict.fromkeys(WHILES, "T")
 """The attr that lists the dtypes of the arguments of functions."""
@@ -149,9 +140,9 @@ class HandleConversion:
             for caller, call in place.callers:
                 self._mark(caller, Output(call, index), value)
             return ()
-        if op in _CONVERSIONS:
+        if op in _VALUE_OPS:
             return ()
-        if op in _WITHOUT_REF or (op in _FORWARDING and node.plain_attr("T") == RESOURCE):
+        if op in REFERENCE_OPS or (op in _FORWARDING and node.plain_attr("T") == RESOURCE):
             return (0, 1) if op.endswith("Switch") else (0,)
         if op in _LIST or op in place.graph.functions:
             return self._into_functions(place, node, slot, value)
@@ -213,10 +204,11 @@ class HandleConversion:
         value = next(iter(slots.values()))
         if place.body is not None and node in place.body.results:
             place.body.retype(node, value.dtype)
-        elif op in _CONVERSIONS:
-            _CONVERSIONS[op](graph, node, value)
-        elif op in _WITHOUT_REF:
-            graph.set_op(node, _WITHOUT_REF[op])
+        elif op in _VALUE_OPS:
+            inputs = () if op == "DisableCopyOnRead" else _with_axis(graph, node) if op == "ResourceGather" else None
+            use_value(graph, node, _VALUE_OPS[op], value.dtype, inputs)
+        elif op in REFERENCE_OPS:
+            graph.set_op(node, REFERENCE_OPS[op])
         elif op in _FORWARDING:
             graph.replace_op(node, op, attrs={"T": type_value(value.dtype), STATED_SHAPES: None})
         elif op in _LIST:
@@ -244,6 +236,15 @@ class HandleConversion:
                 graph.set_attr(node, key, shapes)
 
 
+def _with_axis(graph: Graph, node: Node) -> Sequence[Output]:
+    """Returns the inputs of a GatherV2, which has the axis 0 as a third input."""
+    graph.set_attr(node, "Taxis", type_value(INT32))
+    attrs = {"dtype": type_value(INT32), "value": tensor_value(INT32, (), [0])}
+    name = graph.unique_names()(f"{node.name}/axis")
+    axis = graph.add(name, "Const", attrs=attrs, device=node.device, after=node)
+    return (*node.inputs[:2], axis.output)
+
+
 def _argument(node: Node, slot: int) -> int:
     """Returns the index of the function argument that an input becomes; -1 for the condition of an If or Case."""
     return slot - 1 if node.op in _CHOICES else slot
@@ -254,52 +255,3 @@ def _functions(node: Node) -> list[str]:
     if node.op in node.graph.functions:
         return [node.op]
     return functions_of(node) if node.op in _LIST else []
-
-
-# -- ops that use a handle, and the ops that compute the same from a value -------------------------------------------
-
-
-def _touch_users(graph: Graph, node: Node) -> None:
-    """Writes the users again: in a function body they contain the name of the output, which has changed."""
-    for user in graph.users(node):
-        graph.touch(user)
-
-
-def _read(graph: Graph, node: Node, value: FrozenValue) -> None:
-    graph.replace_op(node, "Identity", attrs={"dtype": None, "T": type_value(value.dtype)})
-    _touch_users(graph, node)
-
-
-def _gather(graph: Graph, node: Node, value: FrozenValue) -> None:
-    name = graph.unique_names()(f"{node.name}/axis")
-    zero = {"dtype": type_value(INT32), "value": tensor_value(INT32, (), [0])}
-    axis = graph.add(name, "Const", attrs=zero, device=node.device, after=node)
-    attrs = {"dtype": None, "validate_indices": None, "Tparams": type_value(value.dtype), "Taxis": type_value(INT32)}
-    graph.replace_op(node, "GatherV2", (*node.inputs[:2], axis.output), attrs)
-
-
-def _gather_nd(graph: Graph, node: Node, value: FrozenValue) -> None:
-    graph.replace_op(node, "GatherNd", attrs={"dtype": None, "Tparams": type_value(value.dtype)})
-
-
-def _shape(graph: Graph, node: Node, value: FrozenValue) -> None:
-    graph.replace_op(node, "Shape", attrs={"T": type_value(value.dtype)})
-
-
-def _is_initialized(graph: Graph, node: Node, _value: FrozenValue) -> None:
-    graph.replace_op(node, "Const", (), {"dtype": type_value(BOOL), "value": tensor_value(BOOL, (), [True])})
-    _touch_users(graph, node)
-
-
-def _nothing(graph: Graph, node: Node, _value: FrozenValue) -> None:
-    graph.replace_op(node, "NoOp", ())
-
-
-_CONVERSIONS: Mapping[str, Callable[[Graph, Node, FrozenValue], None]] = {
-    "DisableCopyOnRead": _nothing,
-    "ReadVariableOp": _read,
-    "ResourceGather": _gather,
-    "ResourceGatherNd": _gather_nd,
-    "VarIsInitializedOp": _is_initialized,
-    "VariableShape": _shape,
-}

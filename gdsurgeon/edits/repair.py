@@ -11,12 +11,10 @@ from gdsurgeon.analysis.queries.compatibility import LegacyProblem, legacy_probl
 from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.claims import EditResult, SameOutputs
 from gdsurgeon.edits.decorator import edit
+from gdsurgeon.edits.replacing import use_value
 from gdsurgeon.errors import EditError, Json, NothingToDo, Remark, printable, quoted
-from gdsurgeon.graph.attrs import type_value
-from gdsurgeon.graph.constants import tensor_value
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.node import Node
-from gdsurgeon.ops.dtypes import BOOL, base_dtype
+from gdsurgeon.ops.dtypes import base_dtype
 from gdsurgeon.text import Entry, counted
 from gdsurgeon.wire.write import ChunkSource
 
@@ -112,37 +110,9 @@ def _mend(graph: Graph, found: Sequence[LegacyProblem]) -> None:
         if each.kind == "colocation":
             graph.set_colocated(node, [other for other in node.colocated if other.exists])
         elif each.becomes:
-            _become(graph, node, each.becomes)
-
-
-def _become(graph: Graph, node: Node, op: str) -> None:
-    """Makes a node that wants a variable OP, which gives the same where it reads a value."""
-    dtype = next((base_dtype(read.dtype) for read in node.inputs if read.dtype), 0)
-    inputs, old = list(node.inputs), node.op
-    kept = {key for key in node.attr_keys if key.startswith("_")}
-    attrs: dict[str, bytes] = {}
-    if old.startswith("Ref"):
-        kept = set(node.attr_keys)
-    elif op == "Const":
-        attrs = {
-            "dtype": type_value(BOOL).SerializeToString(),
-            "value": tensor_value(BOOL, (), [True]).SerializeToString(),
-        }
-        inputs = []
-    elif op in ("Gather", "GatherNd"):
-        kept |= {"Tindices", *(["validate_indices"] if op == "Gather" else [])} & {*node.attr_keys}
-        attrs = {"Tparams": type_value(dtype).SerializeToString()}
-    elif op == "NoOp":
-        graph.set_controls(node, [*(read.node for read in inputs), *node.controls])
-        inputs = []
-    else:
-        kept |= {"Tindices", *(["out_type"] if op == "Shape" else [])} & {*node.attr_keys}
-        attrs = {"T": type_value(dtype).SerializeToString()}
-        inputs = inputs[1:] if old == "Assign" else inputs
-    graph.set_op(node, op)
-    graph.set_inputs(node, inputs)
-    for key in node.attr_keys:
-        if key not in kept and key not in attrs:
-            graph.set_attr(node, key, None)
-    for key, value in attrs.items():
-        graph.set_attr(node, key, value)
+            dtype = next((base_dtype(read.dtype) for read in node.inputs if read.dtype), 0)
+            inputs = node.inputs[1:] if node.op == "Assign" else node.inputs
+            if each.becomes == "NoOp":
+                graph.set_controls(node, [*(read.node for read in inputs), *node.controls])
+                inputs = ()
+            use_value(graph, node, each.becomes, dtype, inputs)

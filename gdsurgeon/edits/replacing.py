@@ -12,10 +12,12 @@ from gdsurgeon.analysis.traversal.topology import Topology
 from gdsurgeon.compare.intent import Altered, Intent, Rewired
 from gdsurgeon.errors import EditError, quoted
 from gdsurgeon.graph.attrs import Shape, shape_value, type_value, types_value
+from gdsurgeon.graph.constants import tensor_value
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import SCALAR_MEANS_UNKNOWN_BEFORE, Node, Output, Use
-from gdsurgeon.ops.dtypes import base_dtype
+from gdsurgeon.ops.dtypes import BOOL, base_dtype
 from gdsurgeon.ops.kinds import PLACEHOLDERS
+from gdsurgeon.wire.protos import AttrValue
 
 
 def check_outside_of_loops(topology: Topology, tensors: Iterable[Output], why: str = "") -> None:
@@ -100,6 +102,26 @@ def hand_on(
         return graph.add(name, "NoOp", controls=controls, after=after)
     op, value = ("Identity", type_value(types[0])) if len(types) == 1 else ("IdentityN", types_value(types))
     return graph.add(name, op, tensors, controls, attrs={"T": value}, after=after)
+
+
+def use_value(graph: Graph, node: Node, op: str, dtype: int, inputs: Sequence[Output] | None = None) -> None:
+    """Replaces an op on a variable by `op`, which computes the same from the value. `dtype`: of the value.
+
+    Attrs that `op` does not have are removed.
+    """
+    definition = graph.op_def(op)
+    assert definition is not None
+    attrs: dict[str, AttrValue | None] = dict.fromkeys(
+        key for key in node.attr_keys if key not in definition.attrs and not key.startswith("_")
+    )
+    if op == "Const":  # whether the variable is initialized
+        inputs, value = (), tensor_value(BOOL, (), [True])
+        attrs |= {"dtype": type_value(BOOL), "value": value}
+    elif definition.inputs:
+        attrs[definition.inputs[0].type_attr] = type_value(dtype)
+    graph.replace_op(node, op, inputs, attrs)
+    for user in graph.users(node) if graph.is_body else ():
+        graph.touch(user)  # its inputs contain the name of the output, which depends on the op
 
 
 def remove_unread(graph: Graph, nodes: Iterable[Node], kept: Container[Node] = ()) -> list[str]:

@@ -112,6 +112,15 @@ RESTORES = frozenset(("Restore", "RestoreSlice", "RestoreV2"))
 """Ops that read one."""
 VARIABLE_READS = IDENTITY | {"ReadVariableOp"}
 """Ops that give the value of the variable that is their input 0."""
+REFERENCE_OPS = {f"Ref{op}": op for op in ("Enter", "Exit", "Identity", "Merge", "NextIteration", "Switch")}
+"""Ops that forward a reference, with the op that forwards a value."""
+VALUE_OPS = {
+    "ReadVariableOp": "Identity",
+    "ResourceGatherNd": "GatherNd",
+    "VarIsInitializedOp": "Const",
+    "VariableShape": "Shape",
+}
+"""Ops on the handle of a variable, with the equivalent op on its value."""
 TENSOR_ARRAYS = frozenset(("TensorArray", "TensorArrayV2", "TensorArrayV3"))
 TENSOR_ARRAY_READERS = frozenset(
     f"TensorArray{what}{version}" for what in ("Read", "Gather", "Concat") for version in ("", "V2", "V3")

@@ -24,7 +24,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.dtypes import REF, RESOURCE, base_dtype, dtype_name
 from gdsurgeon.ops.engines import SELECT, Engine
-from gdsurgeon.ops.kinds import is_table
+from gdsurgeon.ops.kinds import REFERENCE_OPS, VALUE_OPS, is_table
 from gdsurgeon.ops.op_defs import AttrDef, OpDef, arg_count
 from gdsurgeon.ops.releases import MATRICES_ONLY, ONE_GROUP, OTHERWISE, Release, names_with, releases
 from gdsurgeon.text import counted, listed
@@ -342,21 +342,13 @@ def _told(value: AttrValue | None) -> str:
 
 
 WITHOUT_REFERENCES = {
-    "RefEnter": "Enter",
-    "RefExit": "Exit",
-    "RefIdentity": "Identity",
-    "RefMerge": "Merge",
-    "RefNextIteration": "NextIteration",
-    "RefSwitch": "Switch",
+    **REFERENCE_OPS,
+    **VALUE_OPS,
     "Assign": "Identity",
     "AssignAdd": "Add",
     "AssignSub": "Sub",
     "IsVariableInitialized": "Const",
-    "VarIsInitializedOp": "Const",
-    "ReadVariableOp": "Identity",
     "ResourceGather": "Gather",
-    "ResourceGatherNd": "GatherNd",
-    "VariableShape": "Shape",
     "AssignVariableOp": "NoOp",
     "AssignAddVariableOp": "NoOp",
     "AssignSubVariableOp": "NoOp",
