@@ -81,7 +81,9 @@ def _found(signatures: Mapping[str, Served], item: str) -> tuple[str, str]:
         raise EditError(
             f"the signature {quoted(key)} has no input or output {quoted(name)}.{suggestion(near)}".rstrip("."),
             code="no-such-tensor",
-            facts={"signature": key, "name": name, "near": near},
+            signature=key,
+            name=name,
+            near=near,
         )
     return key, name
 
@@ -106,7 +108,7 @@ def _rename(signatures: dict[str, Served], old: str, new: str) -> None:
             raise EditError(message, code="name-taken", signature=new)
         if not new:
             message = f"the new name of the signature {quoted(key)} is empty"
-            raise EditError(message, code="bad-name", facts={"signature": key, "name": new})
+            raise EditError(message, code="bad-name", signature=key, name=new)
         signatures[new] = signatures.pop(key)
         return
     served = signatures[key]
@@ -118,7 +120,7 @@ def _rename(signatures: dict[str, Served], old: str, new: str) -> None:
 def _respelt(named: Mapping[str, str], old: str, new: str, key: str) -> dict[str, str]:
     if old in named and new in named and old != new:
         message = f"the signature {quoted(key)} already has an input or output {quoted(new)}"
-        raise EditError(message, code="name-taken", facts={"signature": key, "name": new})
+        raise EditError(message, code="name-taken", signature=key, name=new)
     return {new if name == old else name: tensor for name, tensor in named.items()}
 
 
@@ -153,7 +155,8 @@ def with_added(served: Served, key: str, inputs: Sequence[Named], outputs: Seque
                     raise EditError(
                         f"the signature {quoted(key)} has two {what}s {quoted(item.name)}",
                         code="name-taken",
-                        facts={"signature": key, "name": item.name},
+                        signature=key,
+                        name=item.name,
                     )
                 side[item.name] = item.tensor
         sides.append(side)
@@ -178,7 +181,8 @@ def resolved(graph: Graph, key: str, served: Served) -> Served:
                 f"{quoted(tensor.name)} is a constant and cannot be an input: callers expect that its value "
                 "depends on the call",
                 code="is-constant",
-                facts={"signature": key, "tensor": tensor.name},
+                signature=key,
+                tensor=tensor.name,
             )
     topology = topology_of(graph)
     given = {topology.code(tensor) for tensor in starts.values()}

@@ -172,7 +172,8 @@ def _check_arrays(nodes: Sequence[Node]) -> None:
                 f"{quoted(node.name)} would be cloned, but not {quoted(source.name)}, the TensorArray that it "
                 "reads or writes; each element of a TensorArray can be written only once",
                 code="step-state",
-                facts={"node": node.name, "name": source.name},
+                node=node.name,
+                name=source.name,
             )
 
 

@@ -298,7 +298,7 @@ def _texts(op: Node) -> dict[Node, list[bytes]]:
         found = constant(node)
         if found is None or len(found.values) != count:
             message = f"the {what} of {quoted(op.name)} are not constants, so the clone could not be restored"
-            raise EditError(message, code="not-a-constant", facts={"node": op.name, "input": what})
+            raise EditError(message, code="not-a-constant", node=op.name, input=what)
         out[node] = [item for item in found.values if isinstance(item, bytes)]
     return out
 
@@ -321,7 +321,7 @@ def _check_constants(extensions: Iterable[SaverExtension]) -> None:
         other = next((user for user in users if user not in ops), None)
         if other is not None:
             message = f"{quoted(node.name)} cannot be extended by more keys, because {quoted(other.name)} also uses it"
-            raise EditError(message, code="outside-uses", facts={"node": node.name, "consumer": other.name})
+            raise EditError(message, code="outside-uses", node=node.name, consumer=other.name)
 
 
 def _extend(graph: Graph, extensions: Iterable[SaverExtension], copied: NodeCopy) -> list[Node]:
@@ -376,7 +376,8 @@ class NewSaver:
                     f"{quoted(name)} ({printable(op)}) is also restored from the checkpoint, but a new saver "
                     "would restore only variables",
                     code="outside-uses",
-                    facts={"node": name, "op": op},
+                    node=name,
+                    op=op,
                     advice="inline-first",  # inlined nodes that restore can be extended
                 )
         known = sorted(topology.id_of(topology.graph[name]) for name in serving.keys if name in topology.graph)

@@ -102,7 +102,7 @@ def _removed(graph: Graph, edges: Sequence[Edge]) -> Edges:
         if text == ALL_OF_THEM:
             if not node.controls:
                 message = f"{quoted(node.name)} has no control inputs"
-                raise EditError(message, code="no-such-input", facts={"node": node.name, "found": []})
+                raise EditError(message, code="no-such-input", node=node.name, found=[])
             out.setdefault(node, {}).update(dict.fromkeys(node.controls))
             continue
         missing = next((c for c in node.controls if c.name == text and not c.exists), None)
@@ -114,7 +114,9 @@ def _removed(graph: Graph, edges: Sequence[Edge]) -> Edges:
                 f"{quoted(node.name)} has no control dependency on {quoted(source.name)}: "
                 f"{present if found else 'it has no control inputs'}",
                 code="no-such-input",
-                facts={"node": node.name, "name": source.name, "found": found},
+                node=node.name,
+                name=source.name,
+                found=found,
             )
         out.setdefault(node, {})[source] = None
     return out
@@ -153,7 +155,8 @@ def _check_order(graph: Graph, added: Edges, removed: Edges) -> None:
                     f"{quoted(node.name)} cannot have a control dependency on {quoted(name)}: only data "
                     "edges lead from one iteration of a while loop to the next",
                     code="crosses-loop",
-                    facts={"node": node.name, "name": name},
+                    node=node.name,
+                    name=name,
                 )
         new.update((source, number) for source in sources)
         codes = [code for code in topology.inputs(number) if code not in gone]
@@ -164,7 +167,8 @@ def _check_order(graph: Graph, added: Edges, removed: Edges) -> None:
         raise EditError(
             f"the control edges would make a cycle: {spelt_cycle(topology, cycle)}",
             code="would-cycle",
-            facts={"nodes": [topology.name(number) for number in cycle[:20]], "count": len(cycle)},
+            nodes=[topology.name(number) for number in cycle[:20]],
+            count=len(cycle),
         )
     frames, clean = while_frames(topology), topology_of(graph)
     mixed = _mixed(topology, frames.of) if frames.names else {}
@@ -181,7 +185,9 @@ def _check_order(graph: Graph, added: Edges, removed: Edges) -> None:
             raise EditError(
                 f"{quoted(own)} would have inputs from different while loops: {' and '.join(places)}",
                 code="crosses-loop",
-                facts={"node": own, "inputs": names, "loops": loops},
+                node=own,
+                inputs=names,
+                loops=loops,
             )
 
 

@@ -151,6 +151,4 @@ def _check(topology: Topology, starts: Sequence[Output], ends: Sequence[Output])
             why = "is in a branch of a conditional: a placeholder in a branch would always have a value"
             if end == "output":
                 why = "cannot be an output: it is in a branch of a conditional, and a branch does not always run"
-            raise EditError(
-                f"{quoted(output.name)} {why}", code="crosses-branch", facts={"tensor": output.name, "end": end}
-            )
+            raise EditError(f"{quoted(output.name)} {why}", code="crosses-branch", tensor=output.name, end=end)

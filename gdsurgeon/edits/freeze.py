@@ -106,7 +106,9 @@ def _served(graph: Graph, serving: Serving, keys: Sequence[str]) -> tuple[list[O
                     f"{quoted(hit.name)} is an input of the signature {quoted(key)}, but {quoted(other)} "
                     "computes it: freeze the signatures separately",
                     code="is-computed",
-                    facts={"signature": key, "tensor": hit.name, "other": other},
+                    signature=key,
+                    tensor=hit.name,
+                    other=other,
                 )
     unique = dict.fromkeys(tensor for tensors in starts.values() for tensor in tensors)
     return list(unique), list(dict.fromkeys(tensor for tensors in ends.values() for tensor in tensors))
@@ -145,7 +147,8 @@ def _weights(graph: Graph, serving: Serving, variables: Sequence[Node]) -> Graph
                 count=f"{len(variables):,}",
             ),
             code="no-checkpoint",
-            facts={"file": graph.source_name, "count": len(variables)},
+            file=graph.source_name,
+            count=len(variables),
         )
     dtypes = {node: dtype if isinstance(dtype := node.plain_attr("dtype"), int) else 0 for node in variables}
     return Graph(serving.weights({_file_name(node): (dtype, node.device) for node, dtype in dtypes.items()}))
@@ -168,7 +171,9 @@ def _value(node: Node, weights: Graph) -> FrozenValue:
             f"the variable {quoted(node.name)} has the shape {format_shape(shape)}, but its value in the "
             f"checkpoint has {format_shape(dims)}",
             code="shape-mismatch",
-            facts={"variable": node.name, "expected": shape, "found": dims},
+            variable=node.name,
+            expected=shape,
+            found=dims,
         )
     return FrozenValue(node.name, header.dtype, dims)
 

@@ -44,7 +44,7 @@ def freeze_input(graph: Graph, values: Pairs[str, object]) -> EditResult:
         node = graph[name.removesuffix(":0")]
         if node.op not in PLACEHOLDERS | {"Const"}:
             message = f"{quoted(node.name)} is {an(node.op)}, not a Placeholder or a Const"
-            raise EditError(message, code="not-a-placeholder", facts={"node": node.name, "op": node.op})
+            raise EditError(message, code="not-a-placeholder", node=node.name, op=node.op)
         tensor = _of_array(node, value) if hasattr(value, "tobytes") else _of_text(node, value)
         if frozen.setdefault(node, tensor) is not tensor:
             raise EditError(f"{quoted(node.name)} has two values", code="given-twice", node=node.name)
@@ -76,7 +76,9 @@ def _shape(node: Node, given: tuple[int, ...] | None) -> tuple[int, ...]:
             f"the value for {quoted(node.name)} has the shape {format_shape(shape)}, expected "
             f"{dtype_name(node.output.dtype)} {format_shape(stated)}",
             code="shape-mismatch",
-            facts={"node": node.name, "found": shape, "expected": stated},
+            node=node.name,
+            found=shape,
+            expected=stated,
         )
     return shape
 
@@ -110,7 +112,7 @@ def _of_array(node: Node, array: Any) -> AttrValue:
     if not is_text and not _holds(array.dtype, dtype):
         found, expected = array.dtype.name, dtype_name(dtype)
         message = f"the array for {quoted(node.name)} has dtype {found}, expected {expected}"
-        raise EditError(message, code="dtype-mismatch", facts={"node": node.name, "found": found, "expected": expected})
+        raise EditError(message, code="dtype-mismatch", node=node.name, found=found, expected=expected)
     shape = _shape(node, tuple(int(size) for size in array.shape) or None)
     if is_text:
         return tensor_value(dtype, shape, texts)

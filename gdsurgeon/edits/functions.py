@@ -53,7 +53,7 @@ def check_fusible(node: Node) -> None:
     why = why_not_in_function(node)
     if why:
         message = f"{quoted(node.name)} ({printable(node.op)}) cannot be part of a function: {why}"
-        raise EditError(message, code=why.code, facts={"node": node.name, "op": node.op})
+        raise EditError(message, code=why.code, node=node.name, op=node.op)
 
 
 def why_not_in_function(node: Node) -> Remark | None:
@@ -141,7 +141,7 @@ def _add_node(function: FunctionDef, node: Node, members: Mapping[Node, str], sp
     for read in node.inputs:
         if read not in spelt:
             message = f"{quoted(node.name)} has the input {quoted(read.name)}, which does not exist"
-            raise EditError(message, code="unsound-graph", facts={"node": node.name, "input": read.name})
+            raise EditError(message, code="unsound-graph", node=node.name, input=read.name)
         body.input.append(spelt[read])
     body.input.extend(f"^{control.name}" for control in node.controls if control in members)
     if COLOCATION_ATTR in body.attr:
@@ -214,7 +214,9 @@ def signature_function(graph: Graph, key: str, served: Served, held: Collection[
                 f"the signature {quoted(key)} cannot be converted to a function for tf.saved_model.load: "
                 f"{quoted(node.name)} ({printable(node.op)}): {why}",
                 code=why.code,
-                facts={"signature": key, "node": node.name, "op": node.op},
+                signature=key,
+                node=node.name,
+                op=node.op,
                 advice="without-objects",
             )
     read = dict.fromkeys(

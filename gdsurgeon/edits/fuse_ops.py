@@ -184,7 +184,8 @@ def _checked(topology: Topology, nodes: list[Node], name: str, keep: Sequence[st
         raise EditError(
             f"the selection cannot become one call: a path leaves it and comes back: {' -> '.join(map(quoted, names))}",
             code="path-outside",
-            facts={"nodes": names, "count": len(path)},
+            nodes=names,
+            count=len(path),
             hint="select the nodes in between as well, or fewer nodes",
         )
     edges = boundary(members, topology)
@@ -363,7 +364,7 @@ def _check_body(nodes: Iterable[Node], body: Graph) -> None:
             raise EditError(message, code="unknown-op", advice="put-in-place", facts=facts)
         if node.op in PLACEHOLDERS:
             message = f"{where} is a placeholder that is not mapped to an input of the selection"
-            raise EditError(message, code="no-such-input", facts={"node": node.name, "file": body.source_name})
+            raise EditError(message, code="no-such-input", node=node.name, file=body.source_name)
         check_fusible(node)
 
 
@@ -383,10 +384,10 @@ def _counterparts(
             ends = [output.name for output in (*inputs, *outputs)]
             listed = ", ".join(map(quoted, ends))
             message = f"{quoted(tensor.name)} is not an input or output of the selection; these are {listed}"
-            raise EditError(message, code="not-at-boundary", facts={"tensor": tensor.name, "boundary": ends})
+            raise EditError(message, code="not-at-boundary", tensor=tensor.name, boundary=ends)
         if tensor in chosen or (chosen is of_inputs and inner in chosen.values()):
             message = f"{quoted(tensor.name)} or {quoted(inner.name)} is mapped twice"
-            raise EditError(message, code="given-twice", facts={"tensor": tensor.name, "name": inner.name})
+            raise EditError(message, code="given-twice", tensor=tensor.name, name=inner.name)
         chosen[tensor] = inner
     nodes = list(body.nodes())
     # The placeholders in the order in which the nodes first read them, then those without consumers.

@@ -159,7 +159,10 @@ class HandleConversion:
             f"{quoted(node.name)} ({printable(op)}){place.called} {what} the variable {quoted(value.variable)}, "
             f"which would become a constant{without}",
             code="is-written" if writes else "needs-handle",
-            facts={"node": node.name, "op": op, "function": place.function, "variable": value.variable},
+            node=node.name,
+            op=op,
+            function=place.function,
+            variable=value.variable,
         )
 
     def _into_functions(self, place: _Place, node: Node, slot: int, value: FrozenValue) -> list[int]:
@@ -167,7 +170,7 @@ class HandleConversion:
         at = _argument(node, slot)
         if at < 0:
             message = f"{quoted(node.name)}{place.called} uses the handle of a variable as its condition"
-            raise EditError(message, code="needs-handle", facts={"node": node.name, "function": place.function})
+            raise EditError(message, code="needs-handle", node=node.name, function=place.function)
         out = [at] if node.op in WHILES else []
         for name in _functions(node):
             if name not in self._bodies:
@@ -194,7 +197,9 @@ class HandleConversion:
                         f"{quoted(node.name)}{place.called} calls {quoted(name)} with a handle that is not "
                         f"the handle of {quoted(expected.variable)}; one argument cannot be both a value and a handle",
                         code="needs-handle",
-                        facts={"node": node.name, "function": name, "variable": expected.variable},
+                        node=node.name,
+                        function=name,
+                        variable=expected.variable,
                     )
 
     # -- converting --------------------------------------------------------------------------------------------

@@ -74,7 +74,7 @@ def inline(
         if name not in graph.functions:
             near = nearest(name, [function.signature.name for function in graph.functions])
             line = f"{printable(graph.source_name)} has no function {quoted(name)}.{suggestion(near)}"
-            raise EditError(line, code="no-such-function", facts={"function": name, "near": near})
+            raise EditError(line, code="no-such-function", function=name, near=near)
     topology = topology_of(graph)
     calls = [topology.node(n) for n in topology.with_ops(op for op in topology.ops() if is_call(op, graph))]
     chosen = None if nodes is None else set(nodes_of(graph, nodes))
@@ -157,7 +157,10 @@ def bodies(graph: Graph, calls: Iterable[Node]) -> dict[BodyKey, Body]:
                 f"{quoted(caller.name)} has {found} inputs, but the function {quoted(call.function)} has {expected} "
                 "arguments",
                 code="wrong-count",
-                facts={"node": caller.name, "function": call.function, "expected": expected, "found": found},
+                node=caller.name,
+                function=call.function,
+                expected=expected,
+                found=found,
             )
     return out
 
@@ -182,7 +185,7 @@ def _check_size(graph: Graph, calls: Iterable[Node], inlined: Mapping[BodyKey, B
     count = sum(sizes[key] for key in outer)
     if count > MOST_NODES:
         message = f"inlining would make {count:,} nodes; the limit is {MOST_NODES:,}"
-        raise EditError(message, code="too-large", facts={"count": count, "most": MOST_NODES})
+        raise EditError(message, code="too-large", count=count, most=MOST_NODES)
 
 
 # -- inlining ----------------------------------------------------------------------------------------------

@@ -277,7 +277,7 @@ def plan_copy_nodes(
         check_name(new)
         if new in given or new in graph:
             message = f"the copy of {quoted(node.name)} cannot be named {quoted(new)}: the name is taken"
-            raise EditError(message, code="name-taken", facts={"node": node.name, "name": new})
+            raise EditError(message, code="name-taken", node=node.name, name=new)
         given.add(new)
     replaced = dict(replace or {})
     top = topology or topology_of(graph)
@@ -318,7 +318,7 @@ def _check_loops(topology: Topology, frames: Frames, nodes: list[Node], replaced
             closes = any(topology.op(p) in NEXT_ITERATION for p in topology.producers(number))
             if node.op in NEXT_ITERATION | {LOOP_COND} or (node.op in MERGE and closes):
                 message = f"{quoted(node.name)} ({node.op}) cannot be copied without the rest of {loop}"
-                raise EditError(message, code="crosses-loop", facts={"node": node.name, "loop": name})
+                raise EditError(message, code="crosses-loop", node=node.name, loop=name)
             continue
         for read in (*node.inputs, *(Output(control, -1) for control in node.controls)) if node.op not in ENTER else ():
             other = topology.id_of(read.node)
@@ -327,7 +327,9 @@ def _check_loops(topology: Topology, frames: Frames, nodes: list[Node], replaced
                     f"only a part of {loop} would be copied: {quoted(node.name)} without "
                     f"{quoted(read.node.name)}, one of its inputs",
                     code="crosses-loop",
-                    facts={"node": node.name, "input": read.node.name, "loop": name},
+                    node=node.name,
+                    input=read.node.name,
+                    loop=name,
                 )
 
 

@@ -98,7 +98,9 @@ def bind(model: Graph, part: Graph, suffix: str, mapped: Sequence[Mapped]) -> li
                 f"{where} result: no node is named {quoted(result)}",
                 code="no-result",
                 advice="map-result",
-                facts={"placeholder": placeholder.name, "node": result, "form": form},
+                placeholder=placeholder.name,
+                node=result,
+                form=form,
             )
         out.append(Binding(node, placeholder, part.tensor(result), index))
     doubled = [name for name, count in Counter(binding.output.name for binding in out).items() if count > 1]
@@ -113,7 +115,7 @@ def check_placeholder(node: Node) -> None:
     if node.op not in PLACEHOLDERS:
         graph = node.graph.source_name
         message = f"{quoted(node.name)} of {printable(graph)} is {an(node.op)}, not a Placeholder"
-        raise EditError(message, code="not-a-placeholder", facts={"node": node.name, "op": node.op, "file": graph})
+        raise EditError(message, code="not-a-placeholder", node=node.name, op=node.op, file=graph)
 
 
 def check_fits(given: Output, given_in: Graph, wanted: Output, wanted_in: Graph, warnings: list[str]) -> None:

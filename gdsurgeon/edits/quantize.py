@@ -112,7 +112,7 @@ def quantize(
     """
     if dtype not in FORMS:
         message = f"weights can be stored as {', '.join(FORMS)}, not as {quoted(dtype)}"
-        raise UsageError(message, code="bad-value", facts={"value": dtype, "expected": list(FORMS)})
+        raise UsageError(message, code="bad-value", value=dtype, expected=list(FORMS))
     require_numpy("quantizing")
     work = _Work(FORMS[dtype], KeepPattern(keep), least)
     bodies = [] if graph.is_body else list(_bodies(graph, work))
@@ -281,11 +281,9 @@ def _check_fit(found: Sequence[_Found], to: str) -> None:
             code="does-not-fit",
             details=tuple(f"{quoted(each.called)}: {each.form.problem}" for each in unfit),
             advice="keep-these",
-            facts={
-                "pattern": f"^({names})$",
-                "constants": [each.called for each in unfit],
-                "problems": [each.form.problem.code for each in unfit if each.form.problem is not None],
-            },
+            pattern=f"^({names})$",
+            constants=[each.called for each in unfit],
+            problems=[each.form.problem.code for each in unfit if each.form.problem is not None],
         )
 
 

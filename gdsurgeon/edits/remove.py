@@ -146,7 +146,10 @@ class _Bypass:
                 raise EditError(
                     f"{quoted(output.name)} ({expected}) cannot be bypassed: its input {quoted(new.name)} is {found}",
                     code=code,
-                    facts={"tensor": output.name, "expected": expected, "input": new.name, "found": found},
+                    tensor=output.name,
+                    expected=expected,
+                    input=new.name,
+                    found=found,
                 )
         return out
 
@@ -318,7 +321,8 @@ def _check_control_flow(
                     f"{quoted(user.name)} (Merge) uses {quoted(output.name)} from one branch, but the replacement "
                     "runs for both branches",
                     code="crosses-branch",
-                    facts={"node": user.name, "tensor": output.name},
+                    node=user.name,
+                    tensor=output.name,
                 )
         if own == (-1, frozenset()) or user.op in ENTER:
             continue
@@ -331,7 +335,8 @@ def _check_control_flow(
                         f"{quoted(user.name)} is inside the while loop {quoted(loop)}, where a placeholder cannot be "
                         "used",
                         code="crosses-loop",
-                        facts={"node": user.name, "loop": loop},
+                        node=user.name,
+                        loop=loop,
                     )
             elif new.node.op in SWITCH:
                 break
@@ -351,5 +356,6 @@ def _check_control_flow(
                     f"{quoted(user.name)} would no longer run in {where}: the edit would remove the last edge "
                     f"that makes this node a part of {'the branch' if loop is None else 'the loop'}",
                     code="leaves-branch" if loop is None else "leaves-loop",
-                    facts={"node": user.name, "loop": loop},
+                    node=user.name,
+                    loop=loop,
                 )

@@ -48,7 +48,8 @@ def rename(
             raise EditError(
                 f"{quoted(old)} is not a node name (node names have no :index and no ^); write {quoted(node)}",
                 code="no-such-node",
-                facts={"node": old, "near": node},
+                node=old,
+                near=node,
             )
         wanted.add(graph[old], new, f"{old}={new}")
     for old, new in pairs_of(scopes):
@@ -79,7 +80,8 @@ class _Wanted:
                 f"{quoted(node.name)} cannot be renamed to both {quoted(self.names[node])} ({self._by[node]}) "
                 f"and {quoted(name)} ({by})",
                 code="given-twice",
-                facts={"node": node.name, "names": [self.names[node], name]},
+                node=node.name,
+                names=[self.names[node], name],
             )
         self._by.setdefault(node, by)
 
@@ -96,7 +98,9 @@ class _Wanted:
             raise EditError(
                 ": ".join(filter(None, (f"{by} matched 0 nodes", why))),
                 code="nothing-matched",
-                facts={"argument": kind, "value": given, "reason": why},
+                argument=kind,
+                value=given,
+                reason=why,
             )
 
 

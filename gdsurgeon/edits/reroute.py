@@ -121,7 +121,10 @@ def check_can_replace(old: Output, new: Output) -> None:
             f"{quoted(old.name)} ({expected}) cannot be replaced by {quoted(new.name)} ({found}): "
             f"{'dtypes' if code == 'dtype-mismatch' else 'shapes'} differ",
             code=code,
-            facts={"tensor": old.name, "expected": expected, "replacement": new.name, "found": found},
+            tensor=old.name,
+            expected=expected,
+            replacement=new.name,
+            found=found,
         )
 
 

@@ -203,7 +203,9 @@ def _changes(
                     raise EditError(
                         f"{printable(node.op)} (node {quoted(node.name)}) requires its attr {quoted(key)}",
                         code="attr-needed",
-                        facts={"node": node.name, "op": node.op, "attr": key},
+                        node=node.name,
+                        op=node.op,
+                        attr=key,
                     )
                 attrs[key] = None
         if attrs:
@@ -216,7 +218,9 @@ def _changes(
             raise (EditError if out else NothingToDo)(
                 f"{who} attr {quoted(key)}.{suggestion(near)}",
                 code="no-such-attr",
-                facts={"attr": key, "near": near, "count": len(nodes)},
+                attr=key,
+                near=near,
+                count=len(nodes),
             )
     return out, list(warnings)
 
@@ -230,7 +234,10 @@ def _kind(node: Node, definition: OpDef | None, wanted: _NewAttr) -> str:
             raise EditError(
                 f"attr {quoted(wanted.key)} of {op} has kind {kind}, not {wanted.kind}",
                 code="wrong-kind",
-                facts={"op": node.op, "attr": wanted.key, "expected": kind, "found": wanted.kind},
+                op=node.op,
+                attr=wanted.key,
+                expected=kind,
+                found=wanted.kind,
             )
         return kind
     if wanted.kind:
@@ -315,13 +322,13 @@ def _change_op(graph: Graph, nodes: Sequence[Node], op: str, values: Sequence[tu
     if definition is None:
         near = nearest(op, op_names())
         message = f"{quoted(op)} is not a known op.{suggestion(near)}"
-        raise EditError(message, code="no-such-op", facts={"op": op, "near": near})
+        raise EditError(message, code="no-such-op", op=op, near=near)
     given: dict[str, AttrValue] = {}
     for key, text in values:
         if key not in definition.attrs:
             near = nearest(key, definition.attrs)
             message = f"{definition.name} has no attr {quoted(key)}.{suggestion(near)}"
-            raise EditError(message, code="no-such-attr", facts={"op": op, "attr": key, "near": near})
+            raise EditError(message, code="no-such-attr", op=op, attr=key, near=near)
         if key in given:
             raise EditError(f"attr {quoted(key)} is given more than once", code="given-twice", attr=key)
         given[key] = _from_text(graph, op, key, definition.attrs[key].kind, text)

@@ -167,7 +167,7 @@ def _replacing(
     if missed:
         line = f"no node has the device {quoted(missed[0])}: {_listed(devices)}"
         refusal = EditError if len(missed) < len(pairs) else NothingToDo
-        raise refusal(line, code="nothing-matched", facts={"value": missed[0], "devices": devices})
+        raise refusal(line, code="nothing-matched", value=missed[0], devices=devices)
 
     @cache
     def change(device: str) -> str:

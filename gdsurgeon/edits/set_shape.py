@@ -68,10 +68,8 @@ def set_shape(
         raise EditError(
             f"{len(lines)} node{'s do' if len(lines) > 1 else ' does'} not accept {', '.join(shown)}:",
             code="shape-mismatch",
-            facts={
-                "tried": {node.name: shape for node, shape in found.tried.items()},
-                "misfits": [line.as_json() for line in lines],
-            },
+            tried={node.name: shape for node, shape in found.tried.items()},
+            misfits=[line.as_json() for line in lines],
             details=first_lines(lines, MOST_DETAILS),
             advice="fix-batch" if found.fixes and not fix_batch else (),
         )
@@ -115,7 +113,10 @@ def _wanted(graph: Graph, shapes: Iterable[tuple[str, Shape]]) -> dict[Node, Sha
             raise EditError(
                 f"{quoted(name)} is {an(node.op)}, not a placeholder.{suggestion(near)}",
                 code="no-such-input",
-                facts={"node": name, "op": node.op, "near": near, "inputs": inputs},
+                node=name,
+                op=node.op,
+                near=near,
+                inputs=inputs,
                 hint=f"the inputs are {', '.join(map(quoted, inputs[:MOST_SHOWN]))}" if inputs else None,
             )
         if shape is not None and any(not -1 <= dim < 1 << 63 for dim in shape):
@@ -123,7 +124,7 @@ def _wanted(graph: Graph, shapes: Iterable[tuple[str, Shape]]) -> dict[Node, Sha
             raise EditError(line, code="bad-value", shape=shape)
         if out.setdefault(node, shape) != shape:
             line = f"{quoted(node.name)} has two new shapes, {format_shape(out[node])} and {format_shape(shape)}"
-            raise EditError(line, code="given-twice", facts={"node": node.name, "shapes": [out[node], shape]})
+            raise EditError(line, code="given-twice", node=node.name, shapes=[out[node], shape])
     return out
 
 
@@ -140,7 +141,9 @@ def _changed(graph: Graph, wanted: Mapping[Node, Shape]) -> dict[Node, Shape]:
                 f"{printable(graph.source_name)} is {producer}, and before "
                 f"{SCALAR_MEANS_UNKNOWN_BEFORE} the shape [] meant an unknown shape",
                 code="old-producer",
-                facts={"node": node.name, "expected": SCALAR_MEANS_UNKNOWN_BEFORE, "found": producer},
+                node=node.name,
+                expected=SCALAR_MEANS_UNKNOWN_BEFORE,
+                found=producer,
             )
     return out
 

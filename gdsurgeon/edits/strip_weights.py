@@ -200,4 +200,4 @@ class KeepPattern:
         if self._pattern is not None and not self.found:
             near = nearest(self._text, self._others)
             message = f"no constant matches {quoted(self._text)}.{suggestion(near)}"
-            raise EditError(message, code="nothing-matched", facts={"value": self._text, "near": near})
+            raise EditError(message, code="nothing-matched", value=self._text, near=near)

@@ -93,7 +93,7 @@ def _matching(graph: Graph, pattern: str) -> tuple[list[Node], list[str]]:
     if not constants:
         message = f"no floating-point constant matches {quoted(pattern)}, so there is nothing to make a variable"
         left = [node.name for node in found]
-        raise EditError(message, code="nothing-matched", facts={"value": pattern, "left": left})
+        raise EditError(message, code="nothing-matched", value=pattern, left=left)
     return constants, [node.name for node in found if node.output.dtype not in FLOATING]
 
 
