@@ -7,9 +7,9 @@ with a new version, and CHANGELOG.md lists the changes.
 from __future__ import annotations
 
 from gdsurgeon.cli.command import Command
-from gdsurgeon.cli.options import edit_options, names_in, pair, pairs, tolerance_options
-from gdsurgeon.cli.parts import load_part, mappings
-from gdsurgeon.cli.run_edit import run_edit
+from gdsurgeon.cli.edit import edit_options, run_edit
+from gdsurgeon.cli.options import mappings, names_in, pair, pairs, tolerance_options
+from gdsurgeon.cli.parts import load_part
 from gdsurgeon.cli.selection import required, selection_options
 from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.claims import (

@@ -1,7 +1,7 @@
-"""The registry: every command, with the function of the library that does the same, and what else is public.
+"""The registry: every command with its help, and the module of every public name of the library.
 
-It names homes and imports nothing: the command line reads it at every start. A new edit gets an entry in `COMMANDS`,
-and a line below `TYPE_CHECKING` for type checkers, who do not run it.
+It imports nothing, because the command line reads it at every start. A new edit gets a line in `_GROUPS`, its name in
+`_EDITS`, and a line below `TYPE_CHECKING` for type checkers, which do not run it.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ if TYPE_CHECKING:
     from gdsurgeon import graph_editor as graph_editor
     from gdsurgeon import steps as steps
     from gdsurgeon.analysis.checks.check import check as check
-    from gdsurgeon.analysis.queries.constants import value_of as value_of
+    from gdsurgeon.analysis.queries.constant_values import value_of as value_of
     from gdsurgeon.analysis.queries.signature import signature as signature
     from gdsurgeon.analysis.shapes.inference import infer_shapes as infer_shapes
-    from gdsurgeon.analysis.traversal.walks import boundary as boundary
+    from gdsurgeon.analysis.traversal.boundary import boundary as boundary
     from gdsurgeon.checkpoint.open import open_checkpoint as open_checkpoint
-    from gdsurgeon.compare.diff import diff as diff
     from gdsurgeon.container.load import load as load
+    from gdsurgeon.difference.compare import diff as diff
+    from gdsurgeon.drawing.forms import picture as picture
     from gdsurgeon.edits.add_gradients import add_gradients as add_gradients
     from gdsurgeon.edits.add_postprocessing import add_postprocessing as add_postprocessing
     from gdsurgeon.edits.add_preprocessing import add_preprocessing as add_preprocessing
@@ -57,9 +58,9 @@ if TYPE_CHECKING:
     from gdsurgeon.graph.load import from_bytes as from_bytes
     from gdsurgeon.graph.node import Node as Node
     from gdsurgeon.graph.node import Output as Output
-    from gdsurgeon.graph_editor.match import NodeMatcher as NodeMatcher
-    from gdsurgeon.graph_editor.match import TreeExpr as TreeExpr
-    from gdsurgeon.graph_editor.subgraph import Subgraph as Subgraph
+    from gdsurgeon.graph_editor.matcher import NodeMatcher as NodeMatcher
+    from gdsurgeon.graph_editor.matcher import TreeExpr as TreeExpr
+    from gdsurgeon.graph_editor.view import Subgraph as Subgraph
     from gdsurgeon.operation.check_ops import check_ops as check_ops
     from gdsurgeon.operation.checkpoint import CheckpointRequest as CheckpointRequest
     from gdsurgeon.operation.checkpoint import operate_checkpoint as operate_checkpoint
@@ -77,210 +78,154 @@ if TYPE_CHECKING:
     from gdsurgeon.runtime.evaluator import Evaluator as Evaluator
     from gdsurgeon.select import Selection as Selection
     from gdsurgeon.select import select_nodes as select_nodes
-    from gdsurgeon.view.picture import picture as picture
+
+
+_GROUPS = {
+    "Look": {
+        "inspect": "Show the inputs, outputs, ops and problems of a model.",
+        "show": "Show the details of nodes.",
+        "view": "Draw the scopes of a graph as a tree or a picture.",
+        "select": "Print the names of selected nodes.",
+        "diff": "Show what changed between two models.",
+    },
+    "Inputs and outputs": {
+        "set-shape": "Set the shapes of inputs.",
+        "freeze-input": "Replace inputs by constants of the same name.",
+        "add-preprocessing": "Add a graph before the inputs of a model.",
+        "add-postprocessing": "Add a graph after the outputs of a model.",
+        "steps": "List the steps for preprocessing and postprocessing.",
+    },
+    "Names": {
+        "rename": "Rename nodes, scopes, or nodes that match a pattern.",
+    },
+    "Wiring": {
+        "reroute": "Make the consumers of tensor OLD read tensor NEW.",
+        "insert": "Insert a graph at a tensor.",
+        "control-edges": "Add and remove control edges.",
+    },
+    "Nodes": {
+        "remove": "Remove nodes.",
+        "set-attr": "Set attrs of nodes, or change their op.",
+        "simplify": "Remove redundant nodes; outputs stay bit-identical.",
+        "rewrite": "Replace nodes that match a pattern.",
+        "compat": "Convert a model for an older TensorFlow.",
+        "repair": "Fix what keeps TensorFlow from loading a graph.",
+        "quantize": "Quantize weights to float16, bfloat16 or per-channel int8.",
+        "strip-weights": "Remove the weights, for example to share the graph.",
+        "set-device": "Change or clear the device of nodes.",
+    },
+    "Functions": {
+        "fuse-ops": "Replace the selected nodes by one call of a function.",
+        "inline": "Replace calls of functions by the nodes of the functions.",
+    },
+    "Copies and parts": {
+        "extract": "Keep the part of a model between inputs and outputs.",
+        "import": "Add the graph of a second model to a model.",
+        "clone-scope": "Copy a name scope, with its own weights.",
+    },
+    "Gradients": {
+        "add-gradients": "Add nodes that compute gradients.",
+    },
+    "SavedModels and checkpoints": {
+        "freeze": "Convert a SavedModel or MetaGraph to a frozen GraphDef.",
+        "to-savedmodel": "Convert a frozen GraphDef to a SavedModel.",
+        "convert": "Convert a model file between binary and text.",
+        "signature": "Rename, remove and add signatures.",
+        "slim": "Write a SavedModel with only what its signatures need.",
+        "checkpoint": "List, verify or edit the tensors of a checkpoint.",
+    },
+    "Many edits": {
+        "apply": "Apply a script of edits; prove and write the result once.",
+    },
+    "Proof": {
+        "validate": "Check that a model loads and runs, or compare two models.",
+        "check-ops": "List ops that an engine or an older TensorFlow lacks.",
+    },
+    "This program": {
+        "help": "Show the help of a command, or the common options.",
+        "completion": "Print the shell script that completes commands.",
+    },
+}
+"""The help of every command, under the headings of the help and in its order. The module of a command is
+``gdsurgeon.cli.NAME``, with ``_`` instead of ``-``."""
+
+_EDITS = """
+    add_gradients add_postprocessing add_preprocessing change_signatures clone_scope compat control_edges
+    extract freeze freeze_input fuse_ops import_graph in_functions inline insert quantize remove rename repair
+    reroute rewrite set_attr set_device set_shape simplify slim strip_weights to_savedmodel
+"""
+"""Functions that have a module of the same name in `gdsurgeon.edits`."""
+
+_OTHERS = {
+    "analysis.checks.check": "check",
+    "analysis.queries.constant_values": "value_of",
+    "analysis.queries.signature": "signature",
+    "analysis.shapes.inference": "infer_shapes",
+    "analysis.traversal.boundary": "boundary",
+    "checkpoint.open": "open_checkpoint",
+    "container.load": "load",
+    "difference.compare": "diff",
+    "drawing.forms": "picture",
+    "edits.claims": "EditResult",
+    "edits.node_copies": "copy_in copy_nodes",
+    "edits.rewrite": "matches",
+    "errors": "GdsurgeonError",
+    "graph.body": "Body",
+    "graph.graph": "Graph",
+    "graph.load": "from_bytes",
+    "graph.node": "Node Output",
+    "graph_editor.matcher": "NodeMatcher TreeExpr",
+    "graph_editor.view": "Subgraph",
+    "operation.check_ops": "check_ops",
+    "operation.checkpoint": "CheckpointRequest operate_checkpoint",
+    "operation.convert": "ConvertRequest operate_convert",
+    "operation.edit": "Outcome",
+    "operation.library": "Applied apply operate prove",
+    "operation.validate": "validate",
+    "proof.proof": "Proof",
+    "proof.settings": "Event Settings",
+    "runtime.evaluator": "Evaluator",
+    "select": "Selection select_nodes",
+}
+
+HOMES = {name: f"edits.{name}" for name in _EDITS.split()}
+"""The module below ``gdsurgeon`` of each public name of the library."""
+HOMES |= {name: module for module, names in _OTHERS.items() for name in names.split()}
+
+PACKAGES = ("graph_editor", "steps")
+"""Packages that the library has as a whole, by their names."""
+
+_FUNCTIONS = {
+    "checkpoint": "operate_checkpoint",
+    "convert": "operate_convert",
+    "import": "import_graph",
+    "select": "select_nodes",
+    "signature": "change_signatures",
+    "view": "picture",
+}
+"""The functions of the library with a different name than their command."""
 
 
 class Entry(NamedTuple):
-    """An entry of the registry.
+    """A command.
 
     Attributes:
-        group: the heading under which the help lists it.
-        help: one line that says what it does.
-        module: the module that holds the click command, as its attribute ``command``.
-        function: where the library has the same, as ``module.name`` below ``gdsurgeon``; '' where it has nothing of
-            the kind.
+        group: the heading under which the help lists the command.
+        help: one line that says what the command does.
+        function: the public function of the library that does the same; '' if there is no such function.
     """
 
     group: str
     help: str
-    module: str
-    function: str = ""
+    function: str
+
+
+def _function(command: str) -> str:
+    name = _FUNCTIONS.get(command, command.replace("-", "_"))
+    return name if name in HOMES else ""
 
 
 COMMANDS = {
-    "inspect": Entry("Look", "Show the inputs, outputs, ops and problems of a model.", "cli.inspect"),
-    "show": Entry("Look", "Show the details of nodes.", "cli.show"),
-    "view": Entry("Look", "Draw the scopes of a graph as a tree or a picture.", "cli.view", "view.picture.picture"),
-    "select": Entry("Look", "Print the names of selected nodes.", "cli.select", "select.select_nodes"),
-    "diff": Entry("Look", "Show what changed between two models.", "cli.diff", "compare.diff.diff"),
-    "set-shape": Entry("Inputs and outputs", "Set the shapes of inputs.", "cli.set_shape", "edits.set_shape.set_shape"),
-    "freeze-input": Entry(
-        "Inputs and outputs",
-        "Replace inputs by constants of the same name.",
-        "cli.freeze_input",
-        "edits.freeze_input.freeze_input",
-    ),
-    "add-preprocessing": Entry(
-        "Inputs and outputs",
-        "Add a graph before the inputs of a model.",
-        "cli.add_preprocessing",
-        "edits.add_preprocessing.add_preprocessing",
-    ),
-    "add-postprocessing": Entry(
-        "Inputs and outputs",
-        "Add a graph after the outputs of a model.",
-        "cli.add_postprocessing",
-        "edits.add_postprocessing.add_postprocessing",
-    ),
-    "steps": Entry("Inputs and outputs", "List the steps for preprocessing and postprocessing.", "cli.steps"),
-    "rename": Entry(
-        "Names", "Rename nodes, scopes, or nodes that match a pattern.", "cli.rename", "edits.rename.rename"
-    ),
-    "reroute": Entry(
-        "Wiring", "Make the consumers of tensor OLD read tensor NEW.", "cli.reroute", "edits.reroute.reroute"
-    ),
-    "insert": Entry("Wiring", "Insert a graph at a tensor.", "cli.insert", "edits.insert.insert"),
-    "control-edges": Entry(
-        "Wiring", "Add and remove control edges.", "cli.control_edges", "edits.control_edges.control_edges"
-    ),
-    "remove": Entry("Nodes", "Remove nodes.", "cli.remove", "edits.remove.remove"),
-    "set-attr": Entry("Nodes", "Set attrs of nodes, or change their op.", "cli.set_attr", "edits.set_attr.set_attr"),
-    "simplify": Entry(
-        "Nodes", "Remove redundant nodes; outputs stay bit-identical.", "cli.simplify", "edits.simplify.simplify"
-    ),
-    "rewrite": Entry("Nodes", "Replace nodes that match a pattern.", "cli.rewrite", "edits.rewrite.rewrite"),
-    "compat": Entry("Nodes", "Convert a model for an older TensorFlow.", "cli.compat", "edits.compat.compat"),
-    "repair": Entry("Nodes", "Fix what keeps TensorFlow from loading a graph.", "cli.repair", "edits.repair.repair"),
-    "quantize": Entry(
-        "Nodes", "Quantize weights to float16, bfloat16 or per-channel int8.", "cli.quantize", "edits.quantize.quantize"
-    ),
-    "strip-weights": Entry(
-        "Nodes",
-        "Remove the weights, for example to share the graph.",
-        "cli.strip_weights",
-        "edits.strip_weights.strip_weights",
-    ),
-    "set-device": Entry(
-        "Nodes", "Change or clear the device of nodes.", "cli.set_device", "edits.set_device.set_device"
-    ),
-    "fuse-ops": Entry(
-        "Functions", "Replace the selected nodes by one call of a function.", "cli.fuse_ops", "edits.fuse_ops.fuse_ops"
-    ),
-    "inline": Entry(
-        "Functions", "Replace calls of functions by the nodes of the functions.", "cli.inline", "edits.inline.inline"
-    ),
-    "extract": Entry(
-        "Copies and parts",
-        "Keep the part of a model between inputs and outputs.",
-        "cli.extract",
-        "edits.extract.extract",
-    ),
-    "import": Entry(
-        "Copies and parts",
-        "Add the graph of a second model to a model.",
-        "cli.import",
-        "edits.import_graph.import_graph",
-    ),
-    "clone-scope": Entry(
-        "Copies and parts",
-        "Copy a name scope, with its own weights.",
-        "cli.clone_scope",
-        "edits.clone_scope.clone_scope",
-    ),
-    "add-gradients": Entry(
-        "Gradients", "Add nodes that compute gradients.", "cli.add_gradients", "edits.add_gradients.add_gradients"
-    ),
-    "freeze": Entry(
-        "SavedModels and checkpoints",
-        "Convert a SavedModel or MetaGraph to a frozen GraphDef.",
-        "cli.freeze",
-        "edits.freeze.freeze",
-    ),
-    "to-savedmodel": Entry(
-        "SavedModels and checkpoints",
-        "Convert a frozen GraphDef to a SavedModel.",
-        "cli.to_savedmodel",
-        "edits.to_savedmodel.to_savedmodel",
-    ),
-    "convert": Entry(
-        "SavedModels and checkpoints",
-        "Convert a model file between binary and text.",
-        "cli.convert",
-        "operation.convert.operate_convert",
-    ),
-    "signature": Entry(
-        "SavedModels and checkpoints",
-        "Rename, remove and add signatures.",
-        "cli.signature",
-        "edits.change_signatures.change_signatures",
-    ),
-    "slim": Entry(
-        "SavedModels and checkpoints",
-        "Write a SavedModel with only what its signatures need.",
-        "cli.slim",
-        "edits.slim.slim",
-    ),
-    "checkpoint": Entry(
-        "SavedModels and checkpoints",
-        "List, verify or edit the tensors of a checkpoint.",
-        "cli.checkpoint",
-        "operation.checkpoint.operate_checkpoint",
-    ),
-    "apply": Entry(
-        "Many edits",
-        "Apply a script of edits; prove and write the result once.",
-        "cli.apply",
-        "operation.library.apply",
-    ),
-    "validate": Entry(
-        "Proof",
-        "Check that a model loads and runs, or compare two models.",
-        "cli.validate",
-        "operation.validate.validate",
-    ),
-    "check-ops": Entry(
-        "Proof",
-        "List ops that an engine or an older TensorFlow lacks.",
-        "cli.check_ops",
-        "operation.check_ops.check_ops",
-    ),
-    "help": Entry("This program", "Show the help of a command, or the common options.", "cli.help"),
-    "completion": Entry("This program", "Print the shell script that completes commands.", "cli.completion"),
+    name: Entry(group, text, _function(name)) for group, texts in _GROUPS.items() for name, text in texts.items()
 }
 """In the order of the help."""
-
-_OTHERS = (
-    "analysis.checks.check.check",
-    "analysis.queries.constants.value_of",
-    "analysis.queries.signature.signature",
-    "analysis.shapes.inference.infer_shapes",
-    "edits.in_functions.in_functions",
-    "edits.rewrite.matches",
-    "graph.body.Body",
-    "analysis.traversal.walks.boundary",
-    "edits.claims.EditResult",
-    "edits.node_copies.copy_in",
-    "edits.node_copies.copy_nodes",
-    "checkpoint.open.open_checkpoint",
-    "errors.GdsurgeonError",
-    "graph.graph.Graph",
-    "graph.load.from_bytes",
-    "container.load.load",
-    "graph.node.Node",
-    "graph.node.Output",
-    "graph_editor.match.NodeMatcher",
-    "graph_editor.match.TreeExpr",
-    "graph_editor.subgraph.Subgraph",
-    "operation.checkpoint.CheckpointRequest",
-    "operation.convert.ConvertRequest",
-    "operation.edit.Outcome",
-    "operation.library.Applied",
-    "operation.library.operate",
-    "operation.library.prove",
-    "proof.settings.Event",
-    "proof.proof.Proof",
-    "proof.settings.Settings",
-    "runtime.evaluator.Evaluator",
-    "select.Selection",
-)
-
-PACKAGES = ("graph_editor", "steps")
-"""Rooms that the library has as a whole, by their names."""
-
-HOMES = {
-    name: module
-    for module, _, name in (
-        home.rpartition(".") for home in (*_OTHERS, *(entry.function for entry in COMMANDS.values() if entry.function))
-    )
-}
-"""The module below ``gdsurgeon`` of each public name of the library."""

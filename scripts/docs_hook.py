@@ -13,9 +13,9 @@ from typing import Any
 
 import click
 
-from gdsurgeon.cli.command import HEADINGS, SharedOption
+from gdsurgeon.cli.command import common_options
 from gdsurgeon.cli.main import main as program
-from gdsurgeon.cli.options import common_options
+from gdsurgeon.cli.options import HEADINGS, Option
 from gdsurgeon.registry import COMMANDS
 from gdsurgeon.steps.book import book
 from gdsurgeon.steps.step import Step, spelt
@@ -67,7 +67,7 @@ def reference(name: str) -> Iterator[str]:
     assert command is not None
     context = click.Context(command, parent=top, info_name=name, **command.context_settings)
     options = [option for option in command.params if isinstance(option, click.Option) and not option.hidden]
-    common = [option for option in options if isinstance(option, SharedOption) and option.is_common]
+    common = [option for option in options if isinstance(option, Option) and option.is_common]
     yield f"## {OWN}"
     yield f"```text\ngdsurgeon {name} {' '.join(command.collect_usage_pieces(context))}\n```"
     yield from tables([option for option in options if option not in common], context)

@@ -2,50 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from gdsurgeon.cli.command import Command
-from gdsurgeon.cli.complete import listed, nodes
-from gdsurgeon.cli.meanings import known_option
-from gdsurgeon.cli.options import edit_options, names_in, tolerance_options
-from gdsurgeon.errors import UsageError
+from gdsurgeon.cli.edit import edit_command
+from gdsurgeon.cli.options import misuse, option, tolerance_options
 
 if TYPE_CHECKING:
-    from gdsurgeon.graph.graph import Graph
     from gdsurgeon.operation.edit import Request
-    from gdsurgeon.runtime.differentiator import Differentiator
+    from gdsurgeon.operation.sequence import Edit
 
 
-@click.command("add-gradients", cls=Command)
-@edit_options
-@known_option("--ys", shell_complete=listed(nodes), required=True)
-@known_option("--xs", shell_complete=listed(nodes))
-@known_option("--weights")
-@known_option("--grad-ys", shell_complete=listed(nodes))
-@known_option("--prefix", "scope")
-@known_option("--names")
-@known_option("--unconnected", default="error", show_default=True)
-@known_option("--checkpoints", shell_complete=listed(nodes))
-@known_option("--budget")
-@known_option("--threads")
+@edit_command("add-gradients")
+@option("--ys", required=True)
+@option("--xs")
+@option("--weights")
+@option("--grad-ys")
+@option("--prefix", "scope")
+@option("--names")
+@option("--unconnected", default="error", show_default=True)
+@option("--checkpoints")
+@option("--budget")
+@option("--threads")
 @tolerance_options
-def command(
-    request: Request,
-    ys: tuple[str, ...],
-    xs: tuple[str, ...],
-    weights: bool,
-    grad_ys: tuple[str, ...],
-    scope: str | None,
-    names: tuple[str, ...],
-    unconnected: str,
-    checkpoints: tuple[str, ...],
-    budget: float | None,
-    threads: int | None,
-    rtol: float | None,
-    atol: float | None,
-) -> None:
+def command(request: Request, checkpoints: list[str], **arguments: Any) -> Edit:
     """Add nodes that compute gradients.
 
     The gradient functions are those of TensorFlow. With --checkpoints or --budget, only a part of the tensors of the
@@ -61,87 +42,51 @@ def command(
       gdsurgeon add-gradients model.pb --ys loss --weights --checkpoints memory --shape image=32,224,224,3
       gdsurgeon add-gradients model.pb --ys loss --weights --budget 900 --shape image=32,224,224,3
     """
-    from gdsurgeon.cli.run_edit import run_edit
     from gdsurgeon.edits.add_gradients import add_gradients
-
-    _check(bool(xs or weights), scope)
-    targets, sources, given = names_in(ys, "--ys"), names_in(xs, "--xs"), names_in(grad_ys, "--grad-ys")
-    called = names_in(names, "--names")
-    kept = _kept(checkpoints, budget, threads)
-    # In a script the edit is made when all lines are read: the process ends with the whole.
-    differentiator = click.get_current_context().find_root().with_resource(_differentiator(request))
-    run_edit(
-        "add-gradients",
-        request,
-        lambda graph: add_gradients(
-            graph,
-            targets,
-            sources,
-            weights=weights,
-            grad_ys=given,
-            scope=scope or "",
-            names=called,
-            unconnected=unconnected,
-            checkpoints=kept[0] if len(kept) == 1 else kept,
-            budget=budget,
-            shapes=_shapes(request, graph),
-            threads=threads,
-            rtol=rtol or 0.0,
-            atol=atol or 0.0,
-            differentiator=differentiator,
-        ),
-    )
-
-
-def _check(has_sources: bool, scope: str | None) -> None:
-    """Raises UsageError if --xs and --weights are missing, or the scope is empty."""
-    if not has_sources:
-        raise UsageError(
-            "--xs or --weights is missing: the tensors with respect to which gradients are computed",
-            code="missing-option",
-            facts={"option": "--xs"},
-        )
-    if scope is not None and not scope.strip("/"):
-        raise UsageError("--prefix is empty", code="bad-value", facts={"option": "--prefix"})
-
-
-def _differentiator(request: Request) -> Differentiator:
-    from gdsurgeon.runtime.differentiator import Differentiator
-
-    settings = request.settings
-    return Differentiator(
-        settings.timeout, settings.op_libraries, verbose=settings.verbose, allow_ops=settings.allow_ops
-    )
-
-
-def _shapes(request: Request, graph: Graph) -> dict[str, tuple[int, ...]]:
     from gdsurgeon.feeds.given import as_meant
     from gdsurgeon.feeds.input_spec import given_shapes
+    from gdsurgeon.runtime.differentiation.differentiator import Differentiator
 
-    return given_shapes(graph, as_meant(request.overrides, graph))
+    _check(checkpoints=checkpoints, **arguments)
+    arguments = {name: value for name, value in arguments.items() if value is not None}
+    settings = request.settings
+    differentiator = Differentiator(
+        settings.timeout, settings.op_libraries, verbose=settings.verbose, allow_ops=settings.allow_ops
+    )
+    # The edits of a script run after all lines are read, so the process ends with the program.
+    click.get_current_context().find_root().with_resource(differentiator)
+    return lambda graph: add_gradients(
+        graph,
+        checkpoints=checkpoints[0] if len(checkpoints) == 1 else checkpoints or "none",
+        shapes=given_shapes(graph, as_meant(request.overrides, graph)),
+        differentiator=differentiator,
+        **arguments,
+    )
 
 
-def _kept(checkpoints: tuple[str, ...], budget: float | None, threads: int | None) -> list[str]:
-    """Returns the values of --checkpoints. Raises UsageError if the options for plans conflict."""
+def _check(
+    *,
+    xs: list[str],
+    weights: bool,
+    scope: str | None,
+    checkpoints: list[str],
+    budget: float | None,
+    threads: int | None,
+    **_: Any,
+) -> None:
+    """Raises UsageError if options conflict, or an option lacks the option that it needs."""
     from gdsurgeon.gradients.checkpointing.rewrite import MODES
 
+    if not (xs or weights):
+        line = "--xs or --weights is missing: the tensors with respect to which gradients are computed"
+        raise misuse("missing-option", line, option="--xs")
+    if scope is not None and not scope.strip("/"):
+        raise misuse("bad-value", "--prefix is empty", option="--prefix")
     if budget is not None and checkpoints:
-        raise UsageError(
-            "--budget chooses the checkpoints: give --budget or --checkpoints, not both",
-            code="conflicting-options",
-            facts={"option": "--budget"},
-        )
-    if threads is not None and budget is None and checkpoints in ((), ("none",)):
-        raise UsageError(
-            "--threads needs --checkpoints or --budget",
-            code="missing-option",
-            facts={"option": "--threads"},
-        )
-    kept = names_in(checkpoints, "--checkpoints") or ["none"]
-    if len(kept) > 1 and set(kept) & set(MODES):
-        raise UsageError(
-            f"--checkpoints expects one of {', '.join(MODES)}, or tensors",
-            code="bad-value",
-            facts={"option": "--checkpoints"},
-        )
-    return kept
+        line = "--budget chooses the checkpoints: give --budget or --checkpoints, not both"
+        raise misuse("conflicting-options", line, option="--budget")
+    if threads is not None and budget is None and checkpoints in ([], ["none"]):
+        raise misuse("missing-option", "--threads needs --checkpoints or --budget", option="--threads")
+    if len(checkpoints) > 1 and set(checkpoints) & set(MODES):
+        line = f"--checkpoints expects one of {', '.join(MODES)}, or tensors"
+        raise misuse("bad-value", line, option="--checkpoints")

@@ -6,32 +6,30 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gdsurgeon.cli.command import Command
-from gdsurgeon.cli.complete import files, nodes, paired
-from gdsurgeon.cli.meanings import known_option
-from gdsurgeon.cli.options import edit_options
-from gdsurgeon.cli.part_options import PartOptions, part_options
+from gdsurgeon.cli.complete import files
+from gdsurgeon.cli.edit import edit_command
+from gdsurgeon.cli.options import mappings, option
+from gdsurgeon.cli.parts import PartOptions, part_of, part_options
 
 if TYPE_CHECKING:
     from gdsurgeon.edits.claims import EditResult
+    from gdsurgeon.edits.parts import Mapped
     from gdsurgeon.graph.graph import Graph
     from gdsurgeon.operation.edit import Request
+    from gdsurgeon.operation.sequence import Edit
 
 
-@click.command("add-postprocessing", cls=Command)
-@edit_options
+@edit_command("add-postprocessing")
 @click.argument("post", required=False, shell_complete=files)
 @part_options
-@known_option(
-    "--at", "name", shell_complete=nodes, help="With --steps: the output to postprocess, if MODEL has several."
-)
-@known_option(
+@option("--at", "name", help="With --steps: the output to postprocess, if MODEL has several.")
+@option(
     "--map",
     "mapped",
-    shell_complete=paired(nodes),
+    parse=mappings,
     help="OUTPUT=RAW,RESULT: pair OUTPUT of MODEL with the placeholder RAW and the node RESULT of POST.",
 )
-def command(request: Request, own: PartOptions, post: str | None, name: str | None, mapped: tuple[str, ...]) -> None:
+def command(request: Request, own: PartOptions, post: str | None, name: str | None, mapped: list[Mapped]) -> Edit:
     """Add a graph after the outputs of a model.
 
     The graph is read from POST, or built from --steps. Each Placeholder of POST must have the name of an output of
@@ -46,24 +44,20 @@ def command(request: Request, own: PartOptions, post: str | None, name: str | No
       gdsurgeon add-postprocessing classifier.pb label_lookup.pb -o served.pb
       gdsurgeon add-postprocessing classifier.pb --at logits --steps 'softmax|top-k(5)' -o out.pb
     """
-    from gdsurgeon.cli.part_options import check_not_mapped, part_of
-    from gdsurgeon.cli.parts import mappings
-    from gdsurgeon.cli.run_edit import run_edit
     from gdsurgeon.edits.add_postprocessing import SUFFIX, add_postprocessing
     from gdsurgeon.edits.parts import Mapped
     from gdsurgeon.steps import postprocessing
     from gdsurgeon.steps.build import output_meant
 
-    check_not_mapped("POST", own, mapped)
-    bindings = mappings(mapped)
-    part = part_of(
-        request, "POST", post, own, lambda steps, model: postprocessing(steps, model, output=name or ""), at=name
-    )
+    def build(steps: str, model: Graph) -> Graph:
+        return postprocessing(steps, model, output=name or "")
+
+    part = part_of(request, "POST", post, own, build, mapped, at=name)
 
     def edit(graph: Graph) -> EditResult:
         tensor = output_meant(graph, name or "") if own.steps is not None else None
-        # The graph that is built binds by the name of the node alone.
+        # The graph that is built from steps has the name of the node, not of the tensor.
         steps = [Mapped(tensor.name, tensor.node.name, tensor.node.name + SUFFIX)] if tensor and tensor.index else []
-        return own.held(add_postprocessing(graph, part(graph), mapped=[*bindings, *steps]))
+        return own.held(add_postprocessing(graph, part(graph), mapped=[*mapped, *steps]))
 
-    run_edit("add-postprocessing", request, edit)
+    return edit

@@ -8,8 +8,8 @@ import click
 
 from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.complete import files
-from gdsurgeon.cli.meanings import known_option
-from gdsurgeon.cli.options import edit_options
+from gdsurgeon.cli.edit import edit_options
+from gdsurgeon.cli.options import Pairs, option
 from gdsurgeon.errors import InputError, UsageError
 
 if TYPE_CHECKING:
@@ -35,15 +35,15 @@ class _Apply(Command):
 @click.command("apply", cls=_Apply)
 @edit_options
 @click.argument("script", shell_complete=files, required=False)
-@known_option("--var", "variables")
-@known_option("--check", help="Only check SCRIPT, with or without MODEL: exit 0 or 2.")
-@known_option("--prove-each")
+@option("--var", "variables")
+@option("--check", help="Only check SCRIPT, with or without MODEL: exit 0 or 2.")
+@option("--prove-each")
 @click.pass_context
 def command(
     context: click.Context,
     request: Request,
     script: str | None,
-    variables: tuple[str, ...],
+    variables: Pairs,
     check: bool,
     prove_each: bool,
 ) -> None:
@@ -59,7 +59,7 @@ def command(
     Example:
       gdsurgeon apply model.pb fix.gds -o fixed.pb
     """
-    from gdsurgeon.cli.run_edit import report_failure, run_edit
+    from gdsurgeon.cli.edit import report_failure, run_edit
     from gdsurgeon.cli.script_edits import ScriptEdits
     from gdsurgeon.cli.script_variables import Variables
     from gdsurgeon.cli.terminal import terminal

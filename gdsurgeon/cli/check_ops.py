@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gdsurgeon.cli.command import Command
+from gdsurgeon.cli.command import Command, validate_options
 from gdsurgeon.cli.complete import files
-from gdsurgeon.cli.meanings import known_option
-from gdsurgeon.cli.options import tolerance_options, validate_options
-from gdsurgeon.cli.tensor_lists import tensor_lists, tensors_in, unnamed
+from gdsurgeon.cli.options import misuse, option, tolerance_options, unnamed
 from gdsurgeon.cli.terminal import terminal
-from gdsurgeon.errors import EditError, GdsurgeonError, UsageError, ValidationError, printable
+from gdsurgeon.errors import EditError, GdsurgeonError, ValidationError, printable
 from gdsurgeon.text import nearest, suggestion
 
 if TYPE_CHECKING:
     from gdsurgeon.container.wanted import Wanted
-    from gdsurgeon.operation.check_ops import CheckedOps, CheckOpsRequest
+    from gdsurgeon.operation.check_ops import CheckedOps
+
 
 ENGINES = ("opencv", "openvino", "tfjs", "tflite")
 
@@ -34,14 +33,10 @@ def _names(_context: click.Context, _parameter: click.Parameter, incomplete: str
 
 @click.command("check-ops", cls=Command)
 @click.argument("model", shell_complete=files)
-@known_option("--for", "engine", shell_complete=_names)
-@known_option("--run")
-@known_option(
-    "--run-in",
-    shell_complete=files,
-    help="With --run: run the engine in this wheel or folder, if the engine is not installed.",
-)
-@tensor_lists(outputs="With --run: compare these tensors.")
+@option("--for", "engine", shell_complete=_names)
+@option("--run")
+@option("--run-in", help="With --run: run the engine in this wheel or folder, if the engine is not installed.")
+@option("--outputs", help="With --run: compare these tensors.", parse=unnamed)
 @tolerance_options
 @validate_options
 def command(model: str, engine: str | None, as_json: bool, **options: Any) -> None:
@@ -68,68 +63,49 @@ def command(model: str, engine: str | None, as_json: bool, **options: Any) -> No
     if engine not in ENGINES:
         _check_release(model, options["wanted"], engine.removeprefix("tf"), as_json=as_json)
         return
-    from gdsurgeon.operation.check_ops import carry_out
-
-    checked = carry_out(_request(model, engine, options), terminal.tell)
-    error = _verdict(checked, model)
-    from gdsurgeon.cli.hints import error_json
+    from gdsurgeon.cli.hints import HINTS, error_json
+    from gdsurgeon.operation.check_ops import CheckOpsRequest, carry_out
     from gdsurgeon.view import check_ops as view
-
-    if as_json:
-        wrong = error_json(error, "check-ops") if error is not None else None
-        terminal.answer_json(view.as_json(checked, _helps(checked), wrong))
-    else:
-        terminal.answer_lines(view.lines(checked, _helps(checked), whole=terminal.verbose))
-    if error is not None:
-        raise error
-
-
-def _request(model: str, engine: str, options: dict[str, Any]) -> CheckOpsRequest:
-    """Returns the request of the OPTIONS."""
-    from gdsurgeon.operation.check_ops import CheckOpsRequest
 
     run = None
     if options["run"]:
         from gdsurgeon.proof.elsewhere import EngineRequest
 
-        outputs = unnamed(tensors_in(options["outputs"], "--outputs"), "--outputs")
-        run = EngineRequest(engine, options["run_in"], outputs, options["rtol"], options["atol"])
-    return CheckOpsRequest(model, engine, run, options["wanted"], options["settings"], options["overrides"])
+        run = EngineRequest(engine, options["run_in"], options["outputs"], options["rtol"], options["atol"])
+    request = CheckOpsRequest(model, engine, run, options["wanted"], options["settings"], options["overrides"])
+    checked = carry_out(request, terminal.tell)
+    error = _verdict(checked, model)
+    helps = {lacking.op: HINTS[found.code].format_map(found.facts) for lacking, found in checked.helps() if found}
+    if as_json:
+        wrong = error_json(error, "check-ops") if error is not None else None
+        terminal.answer_json(view.as_json(checked, helps, wrong))
+    else:
+        terminal.answer_lines(view.lines(checked, helps, whole=terminal.verbose))
+    if error is not None:
+        raise error
 
 
 def _check_options(engine: str | None, options: dict[str, Any]) -> None:
     """Raises UsageError if an option is missing or has no effect."""
     if engine is None:
-        raise UsageError(
-            f"--for is missing: {', '.join(ENGINES)}, or a TensorFlow release such as tf1.15",
-            code="missing-option",
-            facts={"option": "--for"},
-        )
+        line = f"--for is missing: {', '.join(ENGINES)}, or a TensorFlow release such as tf1.15"
+        raise misuse("missing-option", line, option="--for")
     if engine not in ENGINES and not re.match(r"tf[0-9]", engine):
         near = nearest(engine, ENGINES)
-        raise UsageError(
-            f"--for {printable(engine)} is neither an engine ({', '.join(ENGINES)}) nor a TensorFlow release such as "
-            f"tf1.15.{suggestion(near)}",
-            code="bad-value",
-            facts={"option": "--for", "value": engine, "near": near},
-        )
+        known = f"neither an engine ({', '.join(ENGINES)}) nor a TensorFlow release such as tf1.15"
+        line = f"--for {printable(engine)} is {known}.{suggestion(near)}"
+        raise misuse("bad-value", line, option="--for", value=engine, near=near)
     if not options["run"]:
         for name in ("run_in", "outputs", "rtol", "atol"):
-            if options[name] not in (None, ()):
+            if options[name] not in (None, []):
                 option = f"--{name.replace('_', '-')}"
-                raise UsageError(f"{option} needs --run", code="missing-option", facts={"option": option})
+                raise misuse("missing-option", f"{option} needs --run", option=option)
     elif engine not in ENGINES:
-        raise UsageError(
-            f"--run is for engines; compat --for {engine} --run-in WHEEL runs the converted model in this release",
-            code="conflicting-options",
-            facts={"option": "--run"},
-        )
+        line = "--run is for engines; compat --for {} --run-in WHEEL runs the converted model in this release"
+        raise misuse("conflicting-options", line.format(engine), option="--run")
     elif len(options["devices"]) > 1 or options["settings"].device != "cpu":
-        raise UsageError(
-            "--device: an engine runs on the CPU and is compared with TensorFlow on the CPU",
-            code="bad-value",
-            facts={"option": "--device"},
-        )
+        line = "--device: an engine runs on the CPU and is compared with TensorFlow on the CPU"
+        raise misuse("bad-value", line, option="--device")
 
 
 def _check_release(model: str, wanted: Wanted, name: str, *, as_json: bool) -> None:
@@ -201,10 +177,3 @@ def _verdict(checked: CheckedOps, model: str) -> GdsurgeonError | None:
         facts=facts,
         advice="run-there" if runs_here else (),
     )
-
-
-def _helps(checked: CheckedOps) -> dict[str, str]:
-    """Returns the hint for each lacking op."""
-    from gdsurgeon.cli.hints import HINTS
-
-    return {lacking.op: HINTS[found.code].format_map(found.facts) for lacking, found in checked.helps() if found}

@@ -2,45 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Any
 
 import click
 
-from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.complete import nodes, paired, scopes
-from gdsurgeon.cli.meanings import known_option
-from gdsurgeon.cli.options import edit_options, once, pair
-
-if TYPE_CHECKING:
-    from gdsurgeon.edits.claims import EditResult
-    from gdsurgeon.graph.graph import Graph
-    from gdsurgeon.operation.edit import Request
+from gdsurgeon.cli.edit import edit_command
+from gdsurgeon.cli.options import once, option, pairs_in
 
 
-@click.command("clone-scope", cls=Command)
-@edit_options
+@edit_command("clone-scope")
 @click.argument("source", metavar="SRC", shell_complete=scopes)
 @click.argument("target", metavar="DST", shell_complete=scopes)
-@known_option(
+@option(
     "--map",
-    "mapped",
+    "inputs",
     shell_complete=paired(nodes, nodes),
+    parse=lambda texts, name: once(pairs_in(texts, name), name),
     help="The copy reads tensor RIGHT where SRC reads tensor LEFT.",
 )
-@known_option("--share")
-@known_option("--unique")
-@known_option("--variables", default="clone", show_default=True)
-@known_option("--with-slots")
-def command(
-    request: Request,
-    source: str,
-    target: str,
-    mapped: tuple[str, ...],
-    share: tuple[str, ...],
-    unique: bool,
-    variables: Literal["clone", "share", "all"],
-    with_slots: bool,
-) -> None:
+@option("--share")
+@option("--unique")
+@option("--variables", default="clone", show_default=True)
+@option("--with-slots")
+def command(**arguments: Any) -> dict[str, Any]:
     """Copy a name scope, with its own weights.
 
     All nodes of scope SRC are copied to scope DST. The copied nodes read each other. Tensors from outside SRC are not
@@ -55,14 +40,4 @@ def command(
     Example:
       gdsurgeon clone-scope model.pb tower_0 tower_1 --map image=image_2 -o two_towers.pb
     """
-    from gdsurgeon.cli.run_edit import run_edit
-    from gdsurgeon.edits.clone_scope import clone_scope
-
-    wanted = once((pair(text, "--map") for text in mapped), "--map")
-
-    def edit(graph: Graph) -> EditResult:
-        return clone_scope(
-            graph, source, target, inputs=wanted, share=share, unique=unique, variables=variables, with_slots=with_slots
-        )
-
-    run_edit("clone-scope", request, edit)
+    return arguments

@@ -1,27 +1,43 @@
-"""The base class of commands, the kinds of options, and the errors of a command line."""
+"""The class of commands, the options that they share, and the objects that these options become."""
 
 from __future__ import annotations
 
-import copy
 import functools
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+import math
+import os
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import click
 
-from gdsurgeon.cli.meanings import known_option
-from gdsurgeon.errors import UsageError
+from gdsurgeon.cli.complete import files
+from gdsurgeon.cli.options import HEADINGS, Option, misuse, names_in, once, option, pairs
+from gdsurgeon.cli.terminal import terminal
+from gdsurgeon.errors import GdsurgeonError, UsageError, printable
 from gdsurgeon.text import suggestion
 
 if TYPE_CHECKING:
+    from gdsurgeon.cli.complete import Completer
+    from gdsurgeon.container.load import Model
+    from gdsurgeon.container.wanted import Wanted
+    from gdsurgeon.feeds.overrides import Overrides
     from gdsurgeon.operation.edit import Request
     from gdsurgeon.operation.sequence import Instruction
+    from gdsurgeon.proof.settings import Settings
 
-HEADINGS = ("Options", "Selection", "Model", "Output", "Proof", "Feeds", "Messages")
-"""The headings of options in the order of the help; a command's own options come first."""
+F = TypeVar("F", bound=Callable[..., object])
+Decorator = Callable[[Any], Any]
+
 COMMON = ("-o", "-i", "-n", "--report", "--json", "--validate", "--feed", "-q", "-v")
-"""The shared options that `COMMAND --help` names."""
+"""The common options that `COMMAND --help` names."""
+
+LONGEST_TIMEOUT = 10_000_000
+"""Seconds; a longer time is a typo, and too long for the clocks of the system."""
+
 _SHOW_ALL = "gdsurgeon.help-all"
+
+# -- errors ------------------------------------------------------------------------------------------------------
 
 
 class NoSuchCommand(click.UsageError):
@@ -51,39 +67,7 @@ def usage_error(error: click.ClickException) -> UsageError:
     return UsageError(message, code=code, facts=facts)
 
 
-class SharedOption(click.Option):
-    """An option that several commands have, under the heading `heading` of `HEADINGS`.
-
-    The names `also` are accepted and not shown in the help. `--help` only names an option that `is_common`.
-    """
-
-    is_common = False
-
-    def __init__(
-        self, declarations: Sequence[str], *, heading: str, also: Sequence[str] = (), **attributes: Any
-    ) -> None:
-        super().__init__([*declarations, *also], **attributes)
-        self.heading = heading
-        self._also = also
-
-    def _shown(self) -> click.Option:
-        shown = copy.copy(self)
-        shown.opts = [name for name in self.opts if name not in self._also]
-        return shown
-
-    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        return click.Option.get_help_record(self._shown(), ctx)
-
-    def get_error_hint(self, ctx: click.Context | None) -> str:
-        return click.Option.get_error_hint(self._shown(), ctx)
-
-
-output_option = functools.partial(known_option, cls=SharedOption, heading="Output")
-model_option = functools.partial(known_option, cls=SharedOption, heading="Model")
-proof_option = functools.partial(known_option, cls=SharedOption, heading="Proof")
-feeds_option = functools.partial(known_option, cls=SharedOption, heading="Feeds")
-selection_option = functools.partial(known_option, cls=SharedOption, heading="Selection")
-message_option = functools.partial(known_option, cls=SharedOption, heading="Messages")
+# -- commands ----------------------------------------------------------------------------------------------------
 
 
 def _show_all(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
@@ -93,14 +77,34 @@ def _show_all(context: click.Context, _parameter: click.Parameter, value: bool) 
         context.exit()
 
 
-_HELP_ALL = SharedOption(
+_HELP_ALL = Option(
     ["--help-all"], is_flag=True, expose_value=False, is_eager=True, callback=_show_all, heading="Messages",
     help="Show the help with all options and exit.",
 )  # fmt: skip
 
 
 class Command(click.Command):
-    """A click command whose `--help` shows its own options and names the common ones; `--help-all` shows all."""
+    """A command of gdsurgeon.
+
+    `--help` shows the command's own options and names the common ones; `--help-all` shows all. Values of options are
+    parsed before the callback is called. If a query with --json fails, the error is printed as JSON.
+    """
+
+    def invoke(self, ctx: click.Context) -> Any:
+        values, edits = ctx.params, getattr(self.callback, "edits", False)
+        if "model" in values and not edits:
+            terminal.stand_in_pipe(values["model"], is_data=True)
+        try:
+            for each in self.params:
+                if isinstance(each, Option) and each.parse is not None and each.name is not None:
+                    values[each.name] = each.parse(values[each.name], each.long_name)
+            return super().invoke(ctx)
+        except GdsurgeonError as error:
+            if values.get("as_json") and not edits and not terminal.has_answered:
+                from gdsurgeon.cli.hints import error_json
+
+                terminal.answer_json({"error": error_json(error, terminal.command)})
+            raise
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         return [*super().get_params(ctx), *([_HELP_ALL] if ctx.help_option_names else [])]
@@ -108,17 +112,17 @@ class Command(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         shows_all = _SHOW_ALL in ctx.meta
         own: list[click.Option] = []
-        shared: dict[str, None] = {}
-        for option in self.get_params(ctx):
-            if not isinstance(option, click.Option):
-                continue
-            if isinstance(option, SharedOption) and option.is_common and not shows_all:
-                shared.update(dict.fromkeys(option.opts))
-            elif shows_all or (option is not _HELP_ALL and option is not self.get_help_option(ctx)):
-                own.append(option)
+        common: set[str] = set()
+        for each in self.get_params(ctx):
+            if isinstance(each, Option) and each.is_common and not shows_all:
+                common.update(each.opts)
+            elif isinstance(each, click.Option) and (
+                shows_all or (each is not _HELP_ALL and each is not self.get_help_option(ctx))
+            ):
+                own.append(each)
         write_options(own, ctx, formatter)
         if not shows_all:
-            named = [name for name in COMMON if name in shared]
+            named = [name for name in COMMON if name in common]
             formatter.write_paragraph()
             formatter.write(f"Common options (--help-all): {', '.join(named or ['-h'])}\n")
 
@@ -126,11 +130,11 @@ class Command(click.Command):
 def write_options(options: Iterable[click.Option], ctx: click.Context, formatter: click.HelpFormatter) -> None:
     """Writes `options` with their help under their headings to `formatter`."""
     sections: dict[str, list[tuple[str, str]]] = {heading: [] for heading in HEADINGS}
-    for option in options:
-        record = option.get_help_record(ctx)
+    for each in options:
+        record = each.get_help_record(ctx)
         if record is not None:
-            plain = "Messages" if "--help" in option.opts else "Options"
-            sections[getattr(option, "heading", plain)].append(record)
+            plain = "Messages" if "--help" in each.opts else "Options"
+            sections[getattr(each, "heading", plain)].append(record)
     for heading, records in sections.items():
         if records:
             with formatter.section(heading):
@@ -151,3 +155,250 @@ def current_script() -> Script | None:
     """Returns the script that the command is a line of, or None."""
     context = click.get_current_context(silent=True)
     return context.obj if context is not None else None
+
+
+# -- shared options ----------------------------------------------------------------------------------------------
+
+
+def collected(name: str, options: Sequence[Decorator], collect: Callable[[dict[str, Any]], object]) -> Decorator:
+    """Returns a decorator that adds `options` to a command, which gets the object that they become as `name`.
+
+    `collect` removes their values from a dictionary with the values of all options, and returns the object.
+    """
+
+    def decorate(command: F) -> F:
+        @functools.wraps(command)
+        def wrapper(**values: Any) -> object:
+            return command(**{name: collect(values)}, **values)
+
+        return added(wrapper, *options)  # type: ignore[return-value]
+
+    return decorate
+
+
+def added(command: F, *options: Decorator, without: Sequence[str] = ()) -> F:
+    """Adds `options` to `command`, except those of the parameters `without`."""
+    for each in reversed(options):
+        command = each(command)
+    parameters: list[click.Parameter] = command.__click_params__  # type: ignore[attr-defined]
+    parameters[:] = [parameter for parameter in parameters if parameter.name not in without]
+    return command
+
+
+def pairs_argument(metavar: str, complete: Completer, **map_file: Any) -> Decorator:
+    """Returns a decorator that adds the argument `metavar` for pairs, and --map-file; they arrive as `pairs`."""
+    argument = click.argument("texts", metavar=metavar, shell_complete=complete, nargs=-1)
+    return collected(
+        "pairs",
+        [argument, option("--map-file", **map_file)],
+        lambda options: pairs(options.pop("texts"), options.pop("map_file")),
+    )
+
+
+common = functools.partial(option, is_common=True)
+output_option = functools.partial(option, heading="Output")
+_MODEL = (
+    common("--tags", heading="Model"),
+    common("--signature", "signatures", heading="Model"),
+    common("--checkpoint", heading="Model"),
+)
+_AS_V1 = common("--as-v1", heading="Model"), common("--no-v2-check", heading="Proof")
+_OUTPUT = (
+    common("-o", "--output", "out", heading="Output"),
+    common("-i", "--in-place", heading="Output"),
+    common("--backup", heading="Output"),
+    common("-n", "--dry-run", heading="Output"),
+    common("--require-change", heading="Output"),
+    common("--format", "form", heading="Output", choices=["binary", "text"]),
+    common("--report", heading="Output"),
+)
+_JSON = common("--json", "as_json", heading="Output")
+
+
+def level_option(levels: Sequence[str], text: str, **attributes: Any) -> Decorator:
+    """Returns the option for the level of validation, one of `levels`; `text` is its help."""
+    names = ("--validate", "level")
+    return option(
+        *names, also=["--level"], choices=levels, default="run", show_default=True, help=text, heading="Proof",
+        **attributes,
+    )  # fmt: skip
+
+
+_LEVEL = (
+    level_option(
+        ["none", "structure", "load", "run"], "Level of the proof before the result is written.", is_common=True
+    ),
+    common("--changes-values", heading="Proof"),
+)
+_RUNNING = (
+    common("--device", heading="Proof", default="cpu", show_default=True),
+    common("--feed", "feeds", heading="Feeds"),
+    common("--feeds", "archive", heading="Feeds"),
+    common("--shape", "shapes", heading="Feeds"),
+    common("--seed", heading="Feeds", default=0, show_default=True),
+    common("--samples", heading="Proof", default=2, show_default=True),
+    common("--timeout", heading="Proof", default=300.0, show_default=True),
+    common("--allow-ops", heading="Proof"),
+    common("--op-lib", "op_libraries", heading="Proof"),
+)
+
+
+def _remember(name: str) -> Callable[[click.Context, click.Parameter, str | bool], None]:
+    return lambda _context, _parameter, value: setattr(terminal, name, value)
+
+
+_message_option = functools.partial(common, heading="Messages", expose_value=False)
+_MESSAGES = (
+    _message_option("-q", "--quiet", callback=_remember("quiet")),
+    _message_option("-v", "--verbose", callback=_remember("verbose")),
+    _message_option("--color", default="auto", callback=_remember("colour"), is_eager=True),
+    _message_option("--debug", callback=_remember("debug"), is_eager=True),
+)
+MODEL_ARGUMENT = click.argument("model", shell_complete=files)
+
+
+@functools.cache
+def common_options() -> tuple[click.Option, ...]:
+    """Returns the options that most commands have."""
+    parameters = click.command(added(lambda: None, *EDIT_OPTIONS, _JSON)).params
+    return tuple(each for each in parameters if isinstance(each, click.Option))
+
+
+EDIT_OPTIONS = (*_MODEL, *_AS_V1, *_OUTPUT, *_LEVEL, *_RUNNING, *_MESSAGES)
+
+
+class Query(NamedTuple):
+    """The model that a query is about, or the body of its library function `function`."""
+
+    path: str
+    wanted: Wanted
+    function: str | None
+    as_json: bool
+
+    def open(self, path: str = "") -> Model:
+        """Opens the model at `path`, by default that of the query.
+
+        Raises:
+            InputError: the model cannot be read.
+            EditError: the function does not exist, or its body cannot become a graph.
+        """
+        from gdsurgeon.container.load import Model, open_model
+
+        found = open_model(path or self.path, self.wanted)
+        if self.function is None:
+            return found
+        from gdsurgeon.graph.body import Body
+
+        return Model(Body(found.graph, self.function).graph, None)
+
+
+def query_options(command: F, *, without: Sequence[str] = ()) -> F:
+    """Adds the options of a command that prints something about a graph; they arrive as one `query`.
+
+    The options of the parameters `without` have no effect in the command, and are left out.
+    """
+
+    def collect(options: dict[str, Any]) -> Query:
+        functions = options.pop("in_functions")
+        if len(functions) > 1:
+            raise misuse("given-twice", "give --in once", option="--in")
+        return Query(options.pop("model"), wanted(options), next(iter(functions), None), options.pop("as_json"))
+
+    body = option("--in", "in_functions", heading="Selection", help="Look into the body of this function.")
+    command = collected("query", [MODEL_ARGUMENT, _JSON, *_MESSAGES, *_MODEL, body], collect)(command)
+    return added(command, without=without)
+
+
+def answer_options(command: F, metavar: str = "MODEL") -> F:
+    """Adds the options of a command that prints something about its argument, which `metavar` names."""
+    return added(command, click.argument("model", metavar=metavar, shell_complete=files), _JSON, *_MESSAGES)
+
+
+def validate_options(command: F) -> F:
+    """Adds the options for running graphs, for a command that writes none.
+
+    They arrive as `settings`, `overrides`, `devices` (two to compare, or none), `others` (paths of files) and `wanted`.
+    """
+
+    @functools.wraps(command)
+    def wrapper(**options: Any) -> object:
+        devices = tuple(_device(text) for text in options["device"].split(","))
+        if len(devices) > 2 or len(devices) != len(set(devices)):
+            raise _bad_value("--device", options["device"], "give one device, or two to compare")
+        options["device"] = devices[0]
+        settings, overrides, others = running(options)
+        options |= {"settings": settings, "overrides": overrides, "others": others, "wanted": wanted(options)}
+        return command(devices=devices if len(devices) == 2 else (), **options)
+
+    return added(wrapper, *_MODEL, *_RUNNING, _JSON, *_MESSAGES)  # type: ignore[return-value]
+
+
+# -- objects -----------------------------------------------------------------------------------------------------
+
+
+def _bad_value(option: str, value: str, expected: str) -> UsageError:
+    return misuse("bad-value", f"{option} {value}: {expected}", option=option, value=value)
+
+
+def wanted(options: dict[str, Any]) -> Wanted:
+    """Removes the options that select a part of a model from `options`, and returns them."""
+    from gdsurgeon.container.wanted import Wanted
+
+    tags, checkpoint = options.pop("tags", None), options.pop("checkpoint", None)
+    return Wanted(
+        tuple(names_in((tags,), "--tags")) if tags is not None else (),
+        tuple(options.pop("signatures", ())),
+        checkpoint.removesuffix(".index") if checkpoint is not None else "",
+    )
+
+
+def running(options: dict[str, Any]) -> tuple[Settings, Overrides, tuple[str, ...]]:
+    """Removes the options for running graphs from `options`; returns them, and the paths of the files to read."""
+    from gdsurgeon.feeds.overrides import Overrides
+    from gdsurgeon.proof.settings import Settings
+
+    take = options.pop
+    timeout, libraries, archive = take("timeout"), take("op_libraries"), take("archive")
+    if not math.isfinite(timeout) or timeout > LONGEST_TIMEOUT:
+        raise misuse("bad-value", f"--timeout {timeout}: at most {LONGEST_TIMEOUT:,} seconds", option="--timeout")
+    for library in libraries:
+        if not os.path.isfile(library):
+            line = f"--op-lib {printable(library)} does not exist"
+            raise misuse("no-such-file", line, option="--op-lib", file=library)
+    settings = Settings(
+        device=_device(take("device")),
+        timeout=timeout,
+        op_libraries=libraries,
+        allow_ops=take("allow_ops"),
+        seed=take("seed"),
+        samples=take("samples"),
+        verbose=terminal.verbose,
+    )
+    feeds, shapes = once(take("feeds"), "--feed"), once(take("shapes"), "--shape")
+    read = [*(value[1:] for _, value in feeds if value.startswith("@")), *libraries]
+    read += [path for path in (archive, options.get("map_file")) if path is not None]
+    overrides = Overrides(
+        {name.removesuffix(":0"): value for name, value in feeds},
+        archive,
+        {name.removesuffix(":0"): _shape(value) for name, value in shapes},
+    )
+    return settings, overrides, tuple(read)
+
+
+def _device(text: str) -> str:
+    lowered = text.lower()
+    if lowered in ("cpu", "gpu"):
+        return lowered
+    if re.fullmatch(r"/device:[a-z_]+(:[0-9]+)?", lowered):
+        return "cpu" if lowered in ("/device:cpu", "/device:cpu:0") else "/device:" + text[8:].upper()
+    raise _bad_value("--device", text, "expected cpu, gpu or a name such as /device:GPU:1")
+
+
+def _shape(text: str) -> tuple[int, ...]:
+    try:
+        dims = tuple(int(dim) for dim in text.strip("[]").split(",") if dim.strip())
+    except ValueError:
+        dims = (-1,)
+    if any(dim < 0 for dim in dims):
+        raise _bad_value("--shape", text, "expected a complete shape, such as 1,224,224,3")
+    return dims

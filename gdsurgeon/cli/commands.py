@@ -52,7 +52,7 @@ class Commands(click.Group):
         terminal.command = cmd_name
         if cmd_name not in COMMANDS:
             return self._from_elsewhere(ctx, cmd_name)
-        command: click.Command = import_module(f"gdsurgeon.{COMMANDS[cmd_name].module}").command
+        command: click.Command = import_module(f"gdsurgeon.cli.{cmd_name.replace('-', '_')}").command
         return command
 
     def invoke(self, ctx: click.Context) -> object:

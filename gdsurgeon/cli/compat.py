@@ -3,32 +3,21 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import click
-
-from gdsurgeon.cli.command import Command
-from gdsurgeon.cli.complete import files
-from gdsurgeon.cli.meanings import known_option
-from gdsurgeon.cli.options import edit_options, tolerance_options
-from gdsurgeon.errors import UsageError, printable
+from gdsurgeon.cli.edit import edit_command
+from gdsurgeon.cli.options import misuse, option, tolerance_options
+from gdsurgeon.errors import printable
 
 if TYPE_CHECKING:
     from gdsurgeon.operation.edit import Request
 
 
-@click.command("compat", cls=Command)
-@edit_options
+@edit_command("compat")
 @tolerance_options
-@known_option("--for", "target", required=True, help="TensorFlow release, such as 1.15 or tf1.15.")
-@known_option("--run-in", shell_complete=files, help="Also run the result in this TensorFlow (a wheel or a folder).")
-def command(
-    request: Request,
-    target: str,
-    run_in: str | None,
-    rtol: float | None,
-    atol: float | None,
-) -> None:
+@option("--for", "target", required=True, help="TensorFlow release, such as 1.15 or tf1.15.")
+@option("--run-in", help="Also run the result in this TensorFlow (a wheel or a folder).")
+def command(request: Request, target: str, run_in: str | None, **arguments: Any) -> dict[str, Any]:
     """Convert a model for an older TensorFlow.
 
     Newer ops and attrs are replaced by older equivalents, also inside functions. If the model has ops without an older
@@ -47,12 +36,9 @@ def command(
     target = target.removeprefix("tf")
     if run_in is not None:
         if not os.path.exists(run_in):
-            raise UsageError(f"--run-in {printable(run_in)}: no such wheel or folder", code="no-such-file")
+            raise misuse("no-such-file", f"--run-in {printable(run_in)}: no such wheel or folder")
         if request.level not in ("load", "run"):
-            raise UsageError(f"--run-in needs --validate run or load, not {request.level}", code="conflicting-options")
+            raise misuse("conflicting-options", f"--run-in needs --validate run or load, not {request.level}")
         request.run_in, request.target = run_in, target
         request.others = (*request.others, run_in)
-    from gdsurgeon.cli.run_edit import run_edit
-    from gdsurgeon.edits.compat import compat
-
-    run_edit("compat", request, lambda graph: compat(graph, target, rtol=rtol, atol=atol))
+    return {"target": target, **arguments}

@@ -184,8 +184,8 @@ def _model(context: click.Context, parameter: click.Parameter) -> Graph | None:
     elif source.size > LARGEST_TEXT:
         return None
     graph = from_source(source)
-    function = next(iter(context.params.get("functions") or ()), None)
-    if function is None or parameter.name == "functions":
+    function = next(iter(context.params.get("in_functions") or ()), None)
+    if function is None or parameter.name == "in_functions":
         return graph
     from gdsurgeon.graph.body import Body
 

@@ -7,23 +7,22 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gdsurgeon.cli.bodies import in_body, opened
-from gdsurgeon.cli.command import Command, output_option
+from gdsurgeon.cli.command import Command, Query, output_option, query_options
 from gdsurgeon.cli.complete import files
 from gdsurgeon.cli.hints import worded
-from gdsurgeon.cli.meanings import known_option
-from gdsurgeon.cli.options import names_in, query_options
+from gdsurgeon.cli.options import misuse, option
 from gdsurgeon.cli.terminal import terminal
-from gdsurgeon.errors import GdsurgeonError, UsageError, printable, quoted
+from gdsurgeon.errors import GdsurgeonError, printable, quoted
 from gdsurgeon.wire.output import STANDARD_OUTPUT
 from gdsurgeon.wire.source import STANDARD_INPUT
 
 if TYPE_CHECKING:
-    from gdsurgeon.compare.difference import Difference
-    from gdsurgeon.container.wanted import Wanted
+    from gdsurgeon.difference.difference import Difference
+
 
 DIFFERENT = 1
 """The exit code if the models differ."""
+
 GIT_ARGUMENTS = (6, 8)
 """The numbers of git's arguments after the path: the old file, its hash and mode, the new file, its hash and mode; and
 after a rename also the new path and the similarity."""
@@ -31,31 +30,20 @@ after a rename also the new path and the similarity."""
 
 @click.command("diff", cls=Command)
 @query_options
-@in_body
 @click.argument("others", metavar="[OTHER]", shell_complete=files, nargs=-1)
-@known_option("--stat")
-@known_option("--markdown")
-@known_option("--ignore", "ignored")
-@known_option("--textconv")
-@known_option("--git", "is_git")
-@output_option(
-    "-o", "--output", "out", shell_complete=files, help="Write a page (.html) that shows both models as one graph."
-)
-@output_option(
-    "--map-file", "mapping", shell_complete=files, help="Write the pairs of names to FILE, for validate --map-file."
-)
-@click.pass_context
+@option("--stat")
+@option("--markdown")
+@option("--ignore", "ignored")
+@option("--textconv")
+@option("--git", "is_git")
+@output_option("-o", "--output", "out", help="Write a page (.html) that shows both models as one graph.")
+@output_option("--map-file", "mapping", help="Write the pairs of names to FILE, for validate --map-file.")
 def command(
-    context: click.Context,
-    model: str,
+    query: Query,
     others: tuple[str, ...],
-    function: str | None,
-    wanted: Wanted,
-    as_json: bool,
-    verbose: bool,
     stat: bool,
     markdown: bool,
-    ignored: tuple[str, ...],
+    ignored: list[str],
     textconv: bool,
     is_git: bool,
     out: str | None,
@@ -76,45 +64,42 @@ def command(
       gdsurgeon diff old.pb new.pb -o difference.html
       gdsurgeon diff old.pb new.pb --map-file pairs.txt
     """
-    del verbose  # see `terminal`
-    if sum((as_json, stat, markdown, textconv)) > 1:
-        raise UsageError("give only one of --json, --stat, --markdown and --textconv", code="conflicting-options")
+    if sum((query.as_json, stat, markdown, textconv)) > 1:
+        raise misuse("conflicting-options", "give only one of --json, --stat, --markdown and --textconv")
     ignore = _ignored(ignored)
     if textconv:
-        _print_text(model, others, function, wanted)
+        if others:
+            raise misuse("conflicting-options", "--textconv expects one model", option="--textconv")
+        from gdsurgeon.view.textconv import lines
+
+        terminal.answer("\n".join(lines(query.open().graph)))
         return
     if is_git:
-        terminal.answer(_answer_to_git(model, others, wanted, ignore))
+        terminal.answer(_answer_to_git(query, others, ignore))
         return
-    other = _second(model, others)
-    _check_outputs(out, mapping, [model, other], is_answered=as_json or stat or markdown)
-    from gdsurgeon.compare.diff import diff_models
+    _check_models(query.path, others)
+    _check_outputs(out, mapping, [query.path, *others], is_answered=query.as_json or stat or markdown)
+    from gdsurgeon.difference.compare import diff_models
 
-    one, two = (opened(path, function, wanted) for path in (model, other))
-    found = diff_models(one, two, ignore)
+    found = diff_models(query.open(), query.open(others[0]), ignore)
     page = _page(found) if out is not None else ""
     if mapping is not None:
         _write(mapping, found.mapping())
     if out is not None:
         _write(out, page)
     if mapping not in STANDARD_OUTPUT:
-        terminal.answer(_text(found, as_json=as_json, stat=stat, markdown=markdown))
+        terminal.answer(_text(found, as_json=query.as_json, stat=stat, markdown=markdown))
     if not found.is_empty:
-        context.exit(DIFFERENT)
+        click.get_current_context().exit(DIFFERENT)
 
 
 def _check_outputs(out: str | None, mapping: str | None, models: list[str], *, is_answered: bool) -> None:
-    """Raises UsageError if an output would replace one of MODELS, or if two outputs are standard output."""
+    """Raises UsageError if an output would replace one of `models`, or if two outputs are standard output."""
     if out == "-":
-        raise UsageError(
-            "-o expects a file: the answer is printed to standard output", code="bad-value", facts={"option": "-o"}
-        )
+        raise misuse("bad-value", "-o expects a file: the answer is printed to standard output", option="-o")
     if mapping in STANDARD_OUTPUT and is_answered:
-        raise UsageError(
-            "--map-file - prints only the pairs: leave out --json, --stat and --markdown",
-            code="conflicting-options",
-            facts={"option": "--map-file"},
-        )
+        line = "--map-file - prints only the pairs: leave out --json, --stat and --markdown"
+        raise misuse("conflicting-options", line, option="--map-file")
     written = [(option, path) for option, path in (("--map-file", mapping), ("-o", out)) if path is not None]
     if written:
         from gdsurgeon.operation.paths import check_replaces_nothing
@@ -122,33 +107,25 @@ def _check_outputs(out: str | None, mapping: str | None, models: list[str], *, i
         check_replaces_nothing(written, models)
 
 
-def _second(model: str, others: tuple[str, ...]) -> str:
-    """Returns the path of OTHER."""
+def _check_models(model: str, others: tuple[str, ...]) -> None:
+    """Raises UsageError if there is not one OTHER, or if both models are standard input."""
     if not others:
-        raise UsageError("diff expects two models: OTHER is missing", code="missing-argument", facts={"name": "OTHER"})
+        raise misuse("missing-argument", "diff expects two models: OTHER is missing", name="OTHER")
     if len(others) > 1:
-        raise UsageError(
-            f"diff expects two models, got a third: {quoted(others[1])}",
-            code="extra-argument",
-            facts={"value": others[1]},
-        )
+        line = f"diff expects two models, got a third: {quoted(others[1])}"
+        raise misuse("extra-argument", line, value=others[1])
     if model in STANDARD_INPUT and others[0] in STANDARD_INPUT:
-        raise UsageError("only one of the models can be read from standard input", code="conflicting-options")
-    return others[0]
+        raise misuse("conflicting-options", "only one of the models can be read from standard input")
 
 
-def _ignored(texts: tuple[str, ...]) -> frozenset[str]:
-    from gdsurgeon.compare.difference import IGNORABLE
+def _ignored(names: list[str]) -> frozenset[str]:
+    from gdsurgeon.difference.difference import IGNORABLE
 
-    found = frozenset(names_in(texts, "--ignore"))
-    unknown = sorted(found.difference(IGNORABLE))
+    unknown = sorted({*names}.difference(IGNORABLE))
     if unknown:
-        raise UsageError(
-            f"--ignore {printable(unknown[0])}: expected one of {', '.join(IGNORABLE)}",
-            code="bad-value",
-            facts={"option": "--ignore", "value": unknown[0]},
-        )
-    return found
+        line = f"--ignore {printable(unknown[0])}: expected one of {', '.join(IGNORABLE)}"
+        raise misuse("bad-value", line, option="--ignore", value=unknown[0])
+    return frozenset(names)
 
 
 def _text(found: Difference, *, as_json: bool, stat: bool, markdown: bool) -> str:
@@ -167,33 +144,23 @@ def _text(found: Difference, *, as_json: bool, stat: bool, markdown: bool) -> st
     return "\n".join(difference.lines(found, short=stat, whole=terminal.verbose))
 
 
-def _print_text(model: str, others: tuple[str, ...], function: str | None, wanted: Wanted) -> None:
-    from gdsurgeon.view.textconv import lines
+def _answer_to_git(query: Query, rest: tuple[str, ...], ignore: frozenset[str]) -> str:
+    """Returns the difference of the two files that git passes for a path, or the error if one cannot be read."""
+    from gdsurgeon.difference.compare import diff
 
-    if others:
-        raise UsageError("--textconv expects one model", code="conflicting-options", facts={"option": "--textconv"})
-    terminal.answer("\n".join(lines(opened(model, function, wanted).graph)))
-
-
-def _answer_to_git(path: str, rest: tuple[str, ...], wanted: Wanted, ignore: frozenset[str]) -> str:
-    """Prints the difference of the two files that git passes for PATH, or the error if one cannot be read."""
-    from gdsurgeon.compare.diff import diff
-
+    path, query = query.path, query._replace(function=None)
     if not rest:
         return f"* {printable(path)} is unmerged"
     if len(rest) not in GIT_ARGUMENTS:
-        raise UsageError(
-            "--git expects the 7 or 9 arguments with which git calls a diff driver",
-            code="wrong-count",
-            facts={"option": "--git"},
-        )
+        line = "--git expects the 7 or 9 arguments with which git calls a diff driver"
+        raise misuse("wrong-count", line, option="--git")
     old, new, new_path = rest[0], rest[3], rest[6] if len(rest) > 6 else path
     for file, what, name in ((old, "added", new_path), (new, "deleted", path)):
         if file == os.devnull:
             return f"{what} {printable(name)}"
     try:
-        a, b = (opened(file, None, wanted).graph for file in (old, new))
-        a.source.name, b.source.name = f"a/{path}", f"b/{new_path}"  # git's are those of temporary files
+        a, b = (query.open(file).graph for file in (old, new))
+        a.source.name, b.source.name = f"a/{path}", f"b/{new_path}"  # not the names of git's temporary files
         return _text(diff(a, b, ignore), as_json=False, stat=False, markdown=False)
     except GdsurgeonError as error:
         return f"{printable(path)}: {worded(error.message)}"
@@ -201,11 +168,11 @@ def _answer_to_git(path: str, rest: tuple[str, ...], wanted: Wanted, ignore: fro
 
 def _page(found: Difference) -> str:
     """Returns an HTML page that shows both graphs as one and marks the differences."""
-    from gdsurgeon.view.content import content_of
+    from gdsurgeon.difference.union import union
+    from gdsurgeon.drawing.page import page
+    from gdsurgeon.outline.content import content_of
+    from gdsurgeon.outline.outline import Outlines
     from gdsurgeon.view.difference import notes
-    from gdsurgeon.view.outline import Outlines
-    from gdsurgeon.view.page import page
-    from gdsurgeon.view.union import union
 
     before, after = (content_of(graph, os.path.basename(graph.source_name)) for graph in (found.a, found.b))
     both = union(found, before, after)

@@ -37,7 +37,7 @@ def command(context: click.Context, name: str | None) -> None:
 
 def _common_options(context: click.Context) -> str:
     """Returns the help of the options that most commands have."""
-    from gdsurgeon.cli.options import common_options
+    from gdsurgeon.cli.command import common_options
 
     formatter = context.make_formatter()
     formatter.write_text("Options that most commands have. COMMAND --help-all shows all options of a command.")

@@ -5,57 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from gdsurgeon.cli.options import MEANINGS
 from gdsurgeon.errors import GdsurgeonError, Json, Line
 
 if TYPE_CHECKING:
     from gdsurgeon.proof.proof import Proof
 
-OPTIONS: Mapping[str, str] = {
-    "against": "--against",
-    "allow_ops": "--allow-ops",
+OPTIONS = {
+    **{name.removeprefix("--").replace("-", "_"): name for name in MEANINGS},
     "archive": "--feeds",
     "as_json": "--json",
-    "atol": "--atol",
-    "backup": "--backup",
-    "between": "--between",
-    "checkpoint": "--checkpoint",
-    "checkpoints": "--checkpoints",
-    "depth": "--depth",
     "engine": "--for",
     "feeds": "--feed",
-    "first_divergence": "--first-divergence",
-    "golden": "--golden",
     "in_place": "-i",
     "level": "--validate",
-    "lockstep": "--lockstep",
     "names": "--map",
     "op_libraries": "--op-lib",
     "ops": "--op",
     "out": "-o",
-    "outputs": "--outputs",
-    "passes": "--passes",
-    "post": "--post",
-    "post_map": "--post-map",
-    "pre": "--pre",
-    "pre_map": "--pre-map",
-    "reduce": "--reduce",
     "regexes": "--select",
-    "report": "--report",
-    "rtol": "--rtol",
-    "run": "--run",
-    "run_in": "--run-in",
-    "save": "--save",
-    "save_feeds": "--save-feeds",
-    "save_outputs": "--save-outputs",
     "scopes": "--scope",
     "shapes": "--shape",
-    "share": "--share",
     "signatures": "--signature",
-    "skip": "--skip",
-    "strict": "--strict",
-    "tags": "--tags",
     "target": "--for",
-    "top": "--top",
     "verbose": "-v",
 }
 """The option for each argument of the library that a `Line` names."""
@@ -170,7 +142,7 @@ WITHOUT_LEVEL = frozenset(("check-ops",))
 
 
 def hint_of(error: GdsurgeonError, command: str = "") -> str | None:
-    """Returns the hint of ERROR for COMMAND, or None."""
+    """Returns the hint of `error` for `command`, or None."""
     argument = str(error.facts.get("argument", "names"))
     words = {"option": OPTIONS.get(argument, argument), **error.facts}
     codes = [code for code in error.advice if code not in NOT_THERE.get(command, ())]
@@ -181,19 +153,19 @@ def hint_of(error: GdsurgeonError, command: str = "") -> str | None:
 
 
 def worded(line: str) -> str:
-    """Returns LINE with the options of the command line."""
+    """Returns `line` with the options of the command line."""
     return line.naming(OPTIONS) if isinstance(line, Line) else line
 
 
 def word_proof(proof: Proof) -> None:
-    """Replaces arguments of the library by options in the reasons of PROOF."""
+    """Replaces arguments of the library by options in the reasons of `proof`."""
     proof.skipped = [(name, worded(reason)) for name, reason in proof.skipped]
     for output in proof.outputs:
         output.reason = worded(output.reason)
 
 
 def error_json(error: GdsurgeonError, command: str = "") -> dict[str, Json]:
-    """Returns ERROR for JSON; the fact `option` is an option of the command line."""
+    """Returns `error` for JSON; the fact `option` is an option of the command line."""
     option = error.facts.get("option")
     return {
         "code": error.code,

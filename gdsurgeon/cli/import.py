@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from gdsurgeon.cli.command import Command
-from gdsurgeon.cli.complete import files, nodes, paired
-from gdsurgeon.cli.meanings import known_option
-from gdsurgeon.cli.options import edit_options, pair
+from gdsurgeon.cli.complete import files
+from gdsurgeon.cli.edit import edit_command
+from gdsurgeon.cli.options import option
+from gdsurgeon.cli.parts import load_part
 
 if TYPE_CHECKING:
     from gdsurgeon.operation.edit import Request
 
 
-@click.command("import", cls=Command)
-@edit_options
+@edit_command("import")
 @click.argument("other", shell_complete=files)
-@known_option("--prefix", "scope", default="")
-@known_option(
-    "--map", "mapped", shell_complete=paired(nodes), help="Connect tensor LEFT of MODEL to placeholder RIGHT of OTHER."
-)
-def command(request: Request, other: str, scope: str, mapped: tuple[str, ...]) -> None:
+@option("--prefix", "scope", default="")
+@option("--map", "connect", help="Connect tensor LEFT of MODEL to placeholder RIGHT of OTHER.")
+def command(request: Request, other: str, **arguments: Any) -> dict[str, Any]:
     """Add the graph of a second model to a model.
 
     With --map, consumers of a placeholder of OTHER read a tensor of MODEL instead. If OTHER is a SavedModel, its
@@ -35,10 +32,4 @@ def command(request: Request, other: str, scope: str, mapped: tuple[str, ...]) -
     Example:
       gdsurgeon import detector.pb classifier.pb --prefix classifier --map crops=image -o both.pb
     """
-    from gdsurgeon.cli.parts import load_part
-    from gdsurgeon.cli.run_edit import run_edit
-    from gdsurgeon.edits.import_graph import import_graph
-
-    pairs = [pair(text, "--map") for text in mapped]
-    part = load_part(other, request)
-    run_edit("import", request, lambda graph: import_graph(graph, part, scope=scope, connect=pairs))
+    return {"other": load_part(other, request), **arguments}

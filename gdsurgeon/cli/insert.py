@@ -8,31 +8,29 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gdsurgeon.cli.command import Command
-from gdsurgeon.cli.complete import files, nodes
-from gdsurgeon.cli.meanings import known_option
-from gdsurgeon.cli.options import edit_options
-from gdsurgeon.cli.part_options import PartOptions, part_options
-from gdsurgeon.cli.selection import selection_options
-from gdsurgeon.errors import UsageError
+from gdsurgeon.cli.complete import files
+from gdsurgeon.cli.edit import edit_command
+from gdsurgeon.cli.options import misuse, option
+from gdsurgeon.cli.parts import PartOptions, part_of, part_options
+from gdsurgeon.cli.selection import selecting
 
 if TYPE_CHECKING:
     from gdsurgeon.edits.claims import EditResult
     from gdsurgeon.graph.graph import Graph
     from gdsurgeon.operation.edit import Request
+    from gdsurgeon.operation.sequence import Edit
     from gdsurgeon.select import Selection
 
 
-@click.command("insert", cls=Command)
-@edit_options
-@partial(selection_options, by_position=False)
+@edit_command("insert")
+@selecting(by_position=False)
 @click.argument("words", metavar="[BODY] [NODE]...", shell_complete=files, nargs=-1)
 @part_options
-@known_option("--at", "tensor", shell_complete=nodes)
-@known_option("--prefix", "scope", default="")
+@option("--at", "tensor")
+@option("--prefix", "scope", default="")
 def command(
     request: Request, own: PartOptions, selection: Selection, tensor: str | None, words: tuple[str, ...], scope: str
-) -> None:
+) -> Edit:
     """Insert a graph at a tensor.
 
     BODY is a graph with one input and one output; --steps builds this graph from steps. Consumers of the tensor read
@@ -49,8 +47,6 @@ def command(
       gdsurgeon insert model.pb --at conv1/Relu --steps 'clip(0, 6)' -o out.pb
       gdsurgeon insert model.pb clip.pb --op Conv2D --prefix clip -o out.pb
     """
-    from gdsurgeon.cli.part_options import part_of
-    from gdsurgeon.cli.run_edit import run_edit
     from gdsurgeon.edits.insert import insert
     from gdsurgeon.steps import inserted
 
@@ -59,24 +55,16 @@ def command(
         body, names = None, words
     selection = replace(selection, nodes=(*names, *selection.nodes))
     if selection.names_nothing and tensor is None:
-        raise UsageError("give --at TENSOR, or name or select nodes", code="missing-option", facts={"option": "--at"})
-    if not selection.names_nothing:
-        _check_several(own, tensor)
+        raise misuse("missing-option", "give --at TENSOR, or name or select nodes", option="--at")
+    for name, value in {"--at": tensor, "--emit": own.emit, "--against": own.against}.items():
+        if value is not None and not selection.names_nothing:
+            raise misuse("conflicting-options", f"{name} is for one tensor, but nodes are selected", option=name)
     part = part_of(request, "BODY", body, own, inserted)
 
     def edit(graph: Graph) -> EditResult:
-        if selection.names_nothing:
-            assert tensor is not None
+        if tensor is not None:
             return own.held(insert(graph, tensor, part(graph, tensor), scope=scope))
         bodies = partial(part, graph) if own.steps is not None else part(graph)
         return insert(graph, selection, bodies, scope=scope)
 
-    run_edit("insert", request, edit)
-
-
-def _check_several(own: PartOptions, tensor: str | None) -> None:
-    """Raises UsageError if an option for one tensor is given with a selection."""
-    for option, value in {"--at": tensor, "--emit": own.emit, "--against": own.against}.items():
-        if value is not None:
-            message = f"{option} is for one tensor, but nodes are selected"
-            raise UsageError(message, code="conflicting-options", facts={"option": option})
+    return edit

@@ -6,41 +6,27 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gdsurgeon.cli.bodies import in_body, opened
-from gdsurgeon.cli.command import Command
+from gdsurgeon.cli.command import Command, Query, query_options
 from gdsurgeon.cli.hints import HINTS, worded
-from gdsurgeon.cli.meanings import known_option
-from gdsurgeon.cli.options import query_options
+from gdsurgeon.cli.options import misuse, option
 from gdsurgeon.cli.terminal import terminal
-from gdsurgeon.errors import GdsurgeonError, UsageError
+from gdsurgeon.errors import GdsurgeonError
 
 if TYPE_CHECKING:
-    from gdsurgeon.analysis.queries.model_contents import Contents, LoadingProblem
+    from gdsurgeon.analysis.queries.loading import Trouble
+    from gdsurgeon.analysis.queries.shipped import Contents
     from gdsurgeon.container.container import Container
-    from gdsurgeon.container.wanted import Wanted
     from gdsurgeon.view.inspection import Inspection
 
 
 @click.command("inspect", cls=Command)
 @query_options
-@in_body
-@known_option("--ops", "with_ops")
-@known_option("--sizes", "with_sizes")
-@known_option("--functions", "with_functions")
-@known_option("--strings", "with_strings")
-@known_option("--top")
-def command(
-    model: str,
-    function: str | None,
-    wanted: Wanted,
-    as_json: bool,
-    verbose: bool,
-    with_ops: bool,
-    with_sizes: bool,
-    with_functions: bool,
-    with_strings: bool,
-    top: int | None,
-) -> None:
+@option("--ops")
+@option("--sizes")
+@option("--functions")
+@option("--strings")
+@option("--top")
+def command(query: Query, top: int | None, **parts: bool) -> None:
     """Show the inputs, outputs, ops and problems of a model.
 
     The command also shows a graph that has structural faults. In this case it prints the faults to standard error and
@@ -52,30 +38,27 @@ def command(
       gdsurgeon inspect model.pb --sizes --top 20
       gdsurgeon inspect model.pb --strings --json | jq -r '.strings[].paths[]'
     """
-    if top is not None and not (with_sizes or with_strings):
-        raise UsageError(
-            "--top needs --sizes or --strings",
-            code="missing-option",
-            facts={"option": "--top"},
-        )
+    if top is not None and not (parts["sizes"] or parts["strings"]):
+        raise misuse("missing-option", "--top needs --sizes or --strings", option="--top")
     from gdsurgeon.analysis.checks.check import broken, check
-    from gdsurgeon.analysis.queries.signature import inferred_signature, signature
-    from gdsurgeon.view.inspection import Inspection
+    from gdsurgeon.analysis.queries.inferred_signature import inferred_signature
+    from gdsurgeon.analysis.queries.signature import signature
+    from gdsurgeon.view import inspection
 
-    graph, container = opened(model, function, wanted)
+    graph, container = query.open()
     findings = check(graph)
     try:
-        found = Inspection(graph, inferred_signature(graph, signature(graph)), findings, most=top or 10, whole=verbose)
+        inputs_and_outputs = inferred_signature(graph, signature(graph))
+        found = inspection.Inspection(graph, inputs_and_outputs, findings, most=top or 10, whole=terminal.verbose)
         if container is not None:
             found.contents, found.troubles = _shipped(container)
-        _ask(found, with_ops=with_ops, with_sizes=with_sizes, with_functions=with_functions, with_strings=with_strings)
+        _add_parts(found, **parts)
     except GdsurgeonError:
         if not findings.fault_count:
             raise
-        raise broken(graph, findings) from None  # too broken to say more
-    from gdsurgeon.view import inspection
+        raise broken(graph, findings) from None  # the faults keep the command from showing more
 
-    if as_json:
+    if query.as_json:
         terminal.answer_json(inspection.as_json(found))
     else:
         terminal.answer_lines(map(worded, inspection.lines(found)))
@@ -84,30 +67,31 @@ def command(
         raise broken(graph, findings)
 
 
-def _ask(found: Inspection, *, with_ops: bool, with_sizes: bool, with_functions: bool, with_strings: bool) -> None:
-    """Adds the requested parts to FOUND; only modules for these are imported."""
-    if with_ops:
-        from gdsurgeon.analysis.queries.usage import op_usage
+def _add_parts(found: Inspection, *, ops: bool, sizes: bool, functions: bool, strings: bool) -> None:
+    """Adds the requested parts to `found`; only modules for these are imported."""
+    if ops:
+        from gdsurgeon.analysis.queries.op_usage import op_usage
 
         found.op_usage = op_usage(found.graph)
-    if with_sizes:
-        from gdsurgeon.analysis.queries.constants import constant_sizes
+    if sizes:
+        from gdsurgeon.analysis.queries.constant_sizes import constant_sizes
 
         found.sizes = constant_sizes(found.graph, found.most)
-    if with_functions:
-        from gdsurgeon.analysis.queries.usage import function_summaries
+    if functions:
+        from gdsurgeon.analysis.queries.function_summary import function_summaries
 
         found.functions = function_summaries(found.graph)
-    if with_strings:
+    if strings:
         from gdsurgeon.analysis.queries.strings import baked_strings
 
         found.strings = baked_strings(found.graph)
 
 
-def _shipped(container: Container) -> tuple[Contents, list[tuple[LoadingProblem, str]]]:
-    """Returns the contents of CONTAINER other than the graph, and the problems for loaders with their fixes."""
-    from gdsurgeon.analysis.queries.model_contents import contents, loading_problems
+def _shipped(container: Container) -> tuple[Contents, list[tuple[Trouble, str]]]:
+    """Returns the contents of `container` other than the graph, and the problems for loaders with their fixes."""
+    from gdsurgeon.analysis.queries.loading import troubles
+    from gdsurgeon.analysis.queries.shipped import contents
 
     held = contents(container)
-    found = [(t, HINTS[t.advice].format_map(t.facts) if t.advice else "") for t in loading_problems(container, held)]
+    found = [(t, HINTS[t.advice].format_map(t.facts) if t.advice else "") for t in troubles(container, held)]
     return held, found

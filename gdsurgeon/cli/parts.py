@@ -1,27 +1,34 @@
-"""The second graph of a command, and the pairs of names that connect it with the model."""
+"""The graph that a command adds, from a file or built from --steps; its reference values, and the file of --emit."""
 
 from __future__ import annotations
 
 import os
+import shlex
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
-from gdsurgeon.analysis.checks.check import require_sound
-from gdsurgeon.cli.options import pair
-from gdsurgeon.container.load import load, reads_of
-from gdsurgeon.edits.parts import Mapped
-from gdsurgeon.errors import UsageError, quoted
-from gdsurgeon.graph.graph import Graph
-from gdsurgeon.operation.edit import Request
+from gdsurgeon.cli.command import collected, current_script
+from gdsurgeon.cli.options import misuse, option
+from gdsurgeon.errors import InputError, Remark, printable
+
+if TYPE_CHECKING:
+    from gdsurgeon.edits.claims import EditResult
+    from gdsurgeon.graph.graph import Graph
+    from gdsurgeon.operation.edit import Request
 
 
 def load_part(path: str, request: Request) -> Graph:
-    """The graph at PATH, checked according to REQUEST, to which the path is added.
+    """Returns the graph at `path`, checked according to `request`, to which the path is added.
 
     Raises:
         InputError: the graph cannot be read, or is not sound.
         UsageError: both graphs would come from standard input.
     """
+    from gdsurgeon.analysis.checks.check import require_sound
+    from gdsurgeon.container.load import load, reads_of
+
     if path == "-" and request.model == "-":
-        raise UsageError("only one of the graphs can be read from standard input", code="conflicting-options")
+        raise misuse("conflicting-options", "only one of the graphs can be read from standard input")
     request.others += (path,)
     reads = map(os.path.abspath, reads_of(path))
     request.settings = request.settings._replace(reads=(*request.settings.reads, *reads))
@@ -31,17 +38,151 @@ def load_part(path: str, request: Request) -> Graph:
     return part
 
 
-def mappings(texts: tuple[str, ...], option: str = "--map") -> list[Mapped]:
-    """Splits texts ``NAME=RAW,RESULT``. Raises UsageError: a text has a different form."""
-    out: list[Mapped] = []
-    for text in texts:
-        name, ends = pair(text, option, form="NAME=RAW,RESULT")
-        raw, comma, result = ends.partition(",")
-        if not comma or not raw or not result:
-            raise UsageError(
-                f"{option} {quoted(text)} is not NAME=RAW,RESULT",
-                code="not-a-pair",
-                facts={"option": option, "value": text},
-            )
-        out.append(Mapped(name.removesuffix(":0"), raw, result))
-    return out
+class PartOptions(NamedTuple):
+    """The values of --steps, --emit, --against, --rtol and --atol."""
+
+    steps: str | None
+    emit: str | None
+    against: str | None
+    rtol: float | None
+    atol: float | None
+
+    def held(self, result: EditResult) -> EditResult:
+        """Returns `result` with the claim of --against, or with a note that the proof does not check the steps."""
+        if self.against is None:
+            if self.steps is not None:
+                text = "the proof does not check the steps; --against FILE.npz compares their results with your values"
+                result.notes.append(Remark(text, "steps-not-checked"))
+            return result
+        from gdsurgeon.edits.against import against
+
+        path = os.path.abspath(self.against)  # the edits of a script run in a different folder
+        return against(result, path, rtol=self.rtol or 0.0, atol=self.atol or 0.0)
+
+
+part_options = collected(
+    "own",
+    [
+        option("--rtol", heading="Proof"),
+        option("--atol", heading="Proof"),
+        option("--steps"),
+        option("--emit"),
+        option("--against"),
+    ],
+    lambda options: PartOptions(**{name: options.pop(name) for name in PartOptions._fields}),
+)
+"""Adds the options of a command that adds a graph, which may be built from steps; they arrive as `own`."""
+
+
+def part_of(
+    request: Request,
+    called: str,
+    path: str | None,
+    own: PartOptions,
+    build: Callable[..., Graph],
+    mapped: Sequence[object] = (),
+    **others: str | None,
+) -> Callable[..., Graph]:
+    """Returns a function of a model that returns the graph to add: the graph at `path`, or that of `build`.
+
+    Args:
+        request: the path and the files that the steps read are added to it.
+        called: the name of `path` in the help.
+        path: the path of the graph; None if it is built from steps.
+        own: the options of the graph.
+        build: called with the steps, the model and the other arguments of the returned function.
+        mapped: the pairs of --map, which a graph built from steps does not have.
+        others: the values of options that only graphs built from steps have.
+
+    Raises:
+        UsageError: options conflict, or an option lacks the option that it needs; the steps have a syntax error.
+        InputError: the graph cannot be read, or is not sound.
+    """
+    _check_agree(request, called, path, own, mapped, others)
+    if own.against is not None:
+        request.others += (own.against,)
+    if own.steps is None:
+        assert path is not None
+        try:
+            part = load_part(path, request)
+        except InputError as error:
+            if error.hint is None and not os.path.exists(path) and _are_steps(path):
+                error.hint = f"--steps {shlex.quote(printable(path))} builds a graph from steps"
+            raise
+        return lambda model, *where: part
+    from gdsurgeon.steps.book import files_read, written
+
+    found = written(own.steps)
+    request.others += tuple(files_read(found))
+    if own.emit is not None:
+        _check_emitted(request, own.emit)
+
+    def built(model: Graph, *where: object) -> Graph:
+        part = build(found, model, *where)
+        if own.emit is not None and not request.dry_run:
+            part.save(own.emit)
+        return part
+
+    return built
+
+
+def _are_steps(text: str) -> bool:
+    """Returns whether `text` begins with the name of a step, like a value of --steps."""
+    from gdsurgeon.steps.book import book
+
+    return text.partition("|")[0].partition("(")[0].strip() in book()
+
+
+def _check_agree(
+    request: Request,
+    called: str,
+    path: str | None,
+    own: PartOptions,
+    mapped: Sequence[object],
+    others: dict[str, str | None],
+) -> None:
+    """Raises UsageError if options of the graph conflict."""
+    if mapped and own.steps is not None:
+        line = f"--map needs {called}: a graph built from --steps already has the right names"
+        raise misuse("conflicting-options", line, option="--map")
+    if path is not None and own.steps is not None:
+        raise misuse("conflicting-options", f"give {printable(path)} or --steps, not both", option="--steps")
+    if path is None and own.steps is None:
+        line = f"{called} is missing: give a graph, or --steps to build one"
+        raise misuse("missing-argument", line, name=called)
+    for name, value in {"emit": own.emit, **others}.items():
+        if value is not None and own.steps is None:
+            raise misuse("missing-option", f"--{name} needs --steps", option="--steps")
+    for name, tolerance in {"rtol": own.rtol, "atol": own.atol}.items():
+        if tolerance is not None and own.against is None:
+            raise misuse("missing-option", f"--{name} needs --against", option="--against")
+    if own.against is None:
+        return
+    if request.level != "run":
+        line = f"--against needs --validate run, not {request.level}"
+        raise misuse("conflicting-options", line, option="--against")
+    from gdsurgeon.feeds.archive import Archive
+
+    with Archive(own.against, "the reference"):
+        pass  # an archive that cannot be read is refused before the work
+
+
+def _check_emitted(request: Request, emit: str) -> None:
+    """Raises UsageError if the file of --emit would replace an input or output, OutputError if it cannot be written."""
+    from gdsurgeon.operation.paths import check_replaces_nothing, output_path
+    from gdsurgeon.wire.output import STANDARD_OUTPUT, OutputFile
+
+    if current_script() is not None:
+        line = "--emit cannot be used in a script: the lines of a script write no files"
+        raise misuse("not-in-a-script", line, option="--emit")
+    if emit in STANDARD_OUTPUT:
+        line = "--emit expects a file: the edited model is written to standard output"
+        raise misuse("bad-value", line, option="--emit")
+    out = output_path(
+        request.model, request.out, in_place=request.in_place, backup=request.backup, dry_run=request.dry_run
+    )
+    written = [("-o", out)] if not request.in_place else []
+    if request.report is not None:
+        written.append(("--report", request.report))
+    check_replaces_nothing([*written, ("--emit", emit)], [request.model, *request.others])
+    OutputFile(emit)

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NoReturn
 
-import click
-
-from gdsurgeon.cli.check_edit import Answer, check_option, refuse_options
-from gdsurgeon.cli.command import Command
-from gdsurgeon.cli.options import edit_options
+from gdsurgeon.cli.edit import Answer, check_option, edit_command, refuse_options
 from gdsurgeon.errors import EditError, printable
 from gdsurgeon.text import counted
 
@@ -19,10 +15,9 @@ if TYPE_CHECKING:
     from gdsurgeon.operation.edit import Request
 
 
-@click.command("repair", cls=Command)
-@edit_options
+@edit_command("repair")
 @check_option
-def command(request: Request, only_check: bool, as_json: bool) -> None:
+def command(request: Request, only_check: bool, as_json: bool) -> dict[str, Any]:
     """Fix what keeps TensorFlow from loading a graph.
 
     The command fixes variable ops that remain in a frozen graph (RefSwitch, Assign, ReadVariableOp, ...), colocation
@@ -37,59 +32,44 @@ def command(request: Request, only_check: bool, as_json: bool) -> None:
       gdsurgeon repair model.pb -o repaired.pb
     """
     refuse_options(request, only_check=only_check, as_json=as_json)
+    custom_ops = bool(request.settings.op_libraries)
     if only_check:
-        _check(request, as_json=as_json)
-        return
-    from functools import partial
-
-    from gdsurgeon.cli.run_edit import run_edit
-    from gdsurgeon.edits.repair import repair
-
+        _check(request, custom_ops, as_json=as_json)
     request.mends = True
-    run_edit("repair", request, partial(repair, custom_ops=bool(request.settings.op_libraries)))
+    return {"custom_ops": custom_ops}
 
 
-class _Fault(NamedTuple):
-    """A fault of a model: its `text`, its `node` ('' if unknown), and whether repair can fix it."""
-
-    text: str
-    node: str
-    mendable: bool
-
-    @property
-    def told(self) -> str:
-        """The fault in one line."""
-        return self.text + ("" if self.mendable else " (cannot be repaired)")
-
-
-def _check(request: Request, *, as_json: bool) -> None:
-    """Prints what is wrong, and ends the command with exit code 0 or 1. Raises EditError: repair cannot fix it."""
+def _check(request: Request, custom_ops: bool, *, as_json: bool) -> NoReturn:
+    """Prints the faults, and ends the command with exit code 0 or 1. Raises EditError if repair cannot fix a fault."""
     from gdsurgeon.container.load import open_model
-    from gdsurgeon.graph.load import uniquely_named
+    from gdsurgeon.graph.uniquely import uniquely_named
 
     graph = uniquely_named(open_model(request.model, request.wanted).graph)
     answer = Answer("repair", graph)
-    faults = list(_faults(graph, custom_ops=bool(request.settings.op_libraries)))
-    left = [fault for fault in faults if not fault.mendable]
+    faults = list(_faults(graph, custom_ops))
+    left = [fault for fault in faults if not fault["mendable"]]
     error = None
     if left:
         error = EditError(
             f"{printable(graph.source_name)} has {counted(len(left), 'fault')} that repair cannot fix",
             code="not-mendable",
-            facts={"nodes": [fault.node for fault in left if fault.node]},
+            facts={"nodes": [fault["node"] for fault in left if fault["node"]]},
         )
-    entries = [("fault", fault.told) for fault in faults] or [("faults", "none found")]
-    described = [fault._asdict() for fault in faults]
-    answer.give(entries, error, is_to_do=bool(faults), as_json=as_json, faults=described)
+    entries = [("fault", fault["text"] + " (cannot be repaired)" * (not fault["mendable"])) for fault in faults]
+    answer.give(entries or [("faults", "none found")], error, is_to_do=bool(faults), as_json=as_json, faults=faults)
 
 
-def _faults(graph: Graph, *, custom_ops: bool) -> Iterator[_Fault]:
+def _faults(graph: Graph, custom_ops: bool) -> Iterator[dict[str, Any]]:
+    """Yields the faults of a model: text, node ('' if unknown), and whether repair can fix the fault."""
     from gdsurgeon.analysis.checks.check import refusals
-    from gdsurgeon.analysis.queries.compatibility import legacy_problems
+    from gdsurgeon.analysis.queries.ailments import ailments
 
-    found = list(legacy_problems(graph))
-    yield from (_Fault(text, "", mendable=True) for text in graph.mended)
-    yield from (_Fault(each.text, each.node, each.is_mendable) for each in found)
+    found = list(ailments(graph))
+    for text in graph.mended:
+        yield {"text": text, "node": "", "mendable": True}
+    for each in found:
+        yield {"text": each.text, "node": each.node, "mendable": each.is_mendable}
     nodes = {each.node for each in found}
-    others = (fault for fault in refusals(graph, custom_ops=custom_ops) if fault.facts.get("node") not in nodes)
-    yield from (_Fault(text, "", mendable=False) for text in others)
+    for fault in refusals(graph, custom_ops=custom_ops):
+        if fault.facts.get("node") not in nodes:
+            yield {"text": fault, "node": "", "mendable": False}

@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gdsurgeon.cli.bodies import in_bodies
-from gdsurgeon.cli.check_edit import check_edit, check_option, refuse_options
-from gdsurgeon.cli.command import Command
-from gdsurgeon.cli.complete import files
+from gdsurgeon.cli.edit import check_edit, check_option, edit_command, refuse_options
 from gdsurgeon.cli.hints import HINTS
-from gdsurgeon.cli.meanings import known_option
-from gdsurgeon.cli.options import edit_options, tensor_tolerance
+from gdsurgeon.cli.options import misuse, option, tensor_tolerance
+from gdsurgeon.cli.parts import load_part
+from gdsurgeon.cli.selection import in_functions
 from gdsurgeon.cli.terminal import terminal
-from gdsurgeon.errors import GdsurgeonError, UsageError, printable
+from gdsurgeon.errors import GdsurgeonError, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -25,25 +23,17 @@ if TYPE_CHECKING:
     from gdsurgeon.edits.rewrite import Listed
     from gdsurgeon.graph.graph import Graph
     from gdsurgeon.operation.edit import Request
+    from gdsurgeon.operation.sequence import Edit
     from gdsurgeon.patterns.terms import Rule
 
-LISTING = {True: "--list", False: "--check"}
-"""The options that write nothing."""
 
-
-@click.command("rewrite", cls=Command)
-@edit_options
-@in_bodies
+@edit_command("rewrite")
+@in_functions
 @click.argument("rule", metavar="'PATTERN -> REPLACEMENT'", required=False)
-@known_option("--rules", "sources", shell_complete=files)
-@known_option(
-    "--with",
-    "body",
-    shell_complete=files,
-    help="Graph that replaces each match; its Placeholder x gets the tensor $x.",
-)
-@known_option("--limit")
-@known_option("--list", "only_list", help="List the matches, and the reasons for skipped ones; write nothing.")
+@option("--rules", "sources")
+@option("--with", "body", help="Graph that replaces each match; its Placeholder x gets the tensor $x.")
+@option("--limit")
+@option("--list", "only_list", help="List the matches, and the reasons for skipped ones; write nothing.")
 @check_option
 @tensor_tolerance(" (default 1e-4)")
 def command(
@@ -56,7 +46,7 @@ def command(
     only_check: bool,
     as_json: bool,
     tolerance: float | None,
-) -> None:
+) -> Edit:
     """Replace nodes that match a pattern.
 
     In a pattern, $x matches any tensor, $c:const matches a constant, 0.5 matches a constant with the value 0.5, and
@@ -72,30 +62,27 @@ def command(
       gdsurgeon rewrite model.pb --rules builtin:gelu --rules my.rules -o out.pb
       gdsurgeon rewrite model.pb 'Conv2D{padding="SAME"}($x, $w:const)' --list
     """
-    if (rule is None) == (not sources):
-        if rule is None:
-            raise UsageError("the rule is missing: give 'PATTERN -> REPLACEMENT', or --rules", code="missing-argument")
-        raise UsageError("give a rule or --rules, not both: add the rule to the file", code="conflicting-options")
+    from gdsurgeon.edits.rewrite import OF_LARGEST, rewrite
+
+    if rule is None and not sources:
+        raise misuse("missing-argument", "the rule is missing: give 'PATTERN -> REPLACEMENT', or --rules")
+    if rule is not None and sources:
+        raise misuse("conflicting-options", "give a rule or --rules, not both: add the rule to the file")
     if only_list and only_check:
-        raise UsageError("give --list or --check, not both", code="conflicting-options", facts={"option": "--check"})
-    refuse_options(request, only_check=only_list or only_check, as_json=as_json, option=LISTING[only_list])
+        raise misuse("conflicting-options", "give --list or --check, not both", option="--check")
+    looks = only_list or only_check
+    refuse_options(request, only_check=looks, as_json=as_json, option="--list" if only_list else "--check")
     with _hinting(rule):
         rules = _rules(rule, sources, only_list or body is not None)
     if rule is not None and body is not None and rules[0].replacement is not None:
-        message = "--with BODY replaces the matches: give only the pattern, without '->'"
-        raise UsageError(message, code="conflicting-options")
+        raise misuse("conflicting-options", "--with BODY replaces the matches: give only the pattern, without '->'")
     if only_list:
         with _hinting(rule):
             count = _list(request, rules, as_json)
         if not count and _is_robbed(rule):
             terminal.note(HINTS["single-quotes"])
-        return
-    from gdsurgeon.cli.parts import load_part
-    from gdsurgeon.cli.run_edit import run_edit
-    from gdsurgeon.edits.rewrite import OF_LARGEST, rewrite
-
+        click.get_current_context().exit()
     part = load_part(body, request) if body is not None else None
-
     near = OF_LARGEST if tolerance is None else tolerance
 
     def edit(graph: Graph) -> EditResult:
@@ -104,7 +91,7 @@ def command(
 
     if only_check:
         check_edit("rewrite", request, [request.instruction(edit)], as_json=as_json)
-    run_edit("rewrite", request, edit)
+    return edit
 
 
 _EMPTY = re.compile(r"[(,]\s*[,):]|->\s*$")

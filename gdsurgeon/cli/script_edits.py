@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gdsurgeon.cli.command import usage_error
-from gdsurgeon.cli.options import edit_options
+from gdsurgeon.cli.edit import edit_options
 from gdsurgeon.cli.script import Fault, ScriptLine, read_script
 from gdsurgeon.cli.script_file import check_names_edits, read_text
 from gdsurgeon.cli.script_variables import Variables
@@ -111,7 +111,7 @@ class ScriptEdits:
             changes_values=request.changes_values or self._request.changes_values,
             others=(),
             report=None,
-            functions=(),
+            functions=request.functions,
             form="model",
             mends=False,
         )

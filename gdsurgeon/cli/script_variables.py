@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
-from gdsurgeon.cli.options import pair
+from gdsurgeon.cli.options import Pairs
 from gdsurgeon.cli.script import VARIABLE
 from gdsurgeon.errors import UsageError, printable, quoted
 from gdsurgeon.text import nearest, suggestion
@@ -25,15 +25,14 @@ class Variables(Mapping[str, str]):
         UsageError: an argument is not a pair, has an invalid name, or sets a variable twice.
     """
 
-    def __init__(self, given: Sequence[str]) -> None:
+    def __init__(self, given: Pairs) -> None:
         self._given: dict[str, str] = {}
         self._used: set[str] = set()
-        for text in given:
-            name, value = pair(text, "--var", form="VAR=VALUE")
+        for name, value in given:
             if VARIABLE.fullmatch(name) is None:
                 rule = "letters, digits and _, no digit first" + (", without $" if name.startswith("$") else "")
                 raise UsageError(
-                    f"--var {quoted(text)}: {quoted(name)} is not the name of a variable ({rule})",
+                    f"--var {quoted(f'{name}={value}')}: {quoted(name)} is not the name of a variable ({rule})",
                     code="bad-name",
                     facts={"option": "--var", "name": name},
                 )

@@ -8,34 +8,21 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gdsurgeon.cli.bodies import in_body, opened
-from gdsurgeon.cli.command import Command
-from gdsurgeon.cli.meanings import known_option
-from gdsurgeon.cli.options import query_options
+from gdsurgeon.cli.command import Command, Query, query_options
+from gdsurgeon.cli.options import option
 from gdsurgeon.cli.selection import selection_options
 from gdsurgeon.cli.terminal import terminal
 
 if TYPE_CHECKING:
-    from gdsurgeon.container.wanted import Wanted
     from gdsurgeon.select import Selection
 
 
 @click.command("select", cls=Command)
 @partial(query_options, without=("checkpoint",))
-@in_body
 @selection_options
-@known_option("--tensors")
-@known_option("--toposort")
-def command(
-    model: str,
-    function: str | None,
-    wanted: Wanted,
-    selection: Selection,
-    as_json: bool,
-    verbose: bool,
-    tensors: bool,
-    toposort: bool,
-) -> None:
+@option("--tensors")
+@option("--toposort")
+def command(query: Query, selection: Selection, tensors: bool, toposort: bool) -> None:
     """Print the names of selected nodes.
 
     A node is selected if at least one option selects it and no --exclude matches it. Without options, the command
@@ -45,20 +32,19 @@ def command(
     Example:
       gdsurgeon select model.pb --scope block_1 --op Conv2D --exclude /aux/
     """
-    del verbose
     from gdsurgeon.analysis.traversal.order import levels
     from gdsurgeon.analysis.traversal.topology import topology_of
     from gdsurgeon.analysis.traversal.walks import members
     from gdsurgeon.select import meant, selected
     from gdsurgeon.view import listing
 
-    graph = opened(model, function, wanted).graph
+    graph = query.open().graph
     topology = topology_of(graph)
     selection = meant(graph, selection)
     flags = selected(topology, selection) if not selection.names_nothing else None
     everything = [list(topology.numbers())] if flags is None else [members(flags)]
     found = levels(topology, flags) if toposort else everything
-    if as_json:
+    if query.as_json:
         lines = listing.as_json(topology, found, toposort)
     else:
         escaped = sys.stdout.isatty()

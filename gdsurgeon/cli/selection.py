@@ -4,91 +4,85 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from gdsurgeon.cli.command import selection_option
-from gdsurgeon.cli.complete import files, listed, nodes, ops, paired, scopes
-from gdsurgeon.cli.options import lines_of, names_in
-from gdsurgeon.errors import EditError, UsageError, printable, quoted
+from gdsurgeon.cli.command import Decorator, collected
+from gdsurgeon.cli.complete import nodes
+from gdsurgeon.cli.options import lines_of, misuse, option
+from gdsurgeon.errors import EditError, printable
 
 if TYPE_CHECKING:
     from gdsurgeon.select import Selection
 
-F = TypeVar("F", bound=Callable[..., object])
-
+_option = functools.partial(option, heading="Selection")
 _SELECTION = (
-    selection_option("--node", "nodes", shell_complete=nodes),
-    selection_option("--nodes", "file", shell_complete=files),
-    selection_option("--select", "regexes"),
-    selection_option("--op", "ops", shell_complete=ops),
-    selection_option("--scope", "scopes", shell_complete=scopes),
-    selection_option("--between", shell_complete=paired(listed(nodes), listed(nodes))),
-    selection_option("--forward", shell_complete=listed(nodes)),
-    selection_option("--backward", shell_complete=listed(nodes)),
-    selection_option("--exclude"),
-    selection_option("--control-edges", "control"),
-    selection_option("--with-consts", "constants"),
+    _option("--node", "nodes"),
+    _option("--nodes", "file"),
+    _option("--select", "regexes"),
+    _option("--op", "ops"),
+    _option("--scope", "scopes"),
+    _option("--between"),
+    _option("--forward"),
+    _option("--backward"),
+    _option("--exclude"),
+    _option("--control-edges", "control"),
+    _option("--with-consts", "constants"),
 )
 
+in_functions = _option("--in", "in_functions")
+"""The option --in of an edit: its request has the functions whose bodies are edited."""
 
-def selection_options(command: F, *, by_position: bool = True) -> F:
-    """Adds the options of a selection, and the argument [NODE]... BY_POSITION; they arrive as one `selection`."""
 
-    @functools.wraps(command)
-    def wrapper(chosen: tuple[str, ...] = (), **options: Any) -> object:
-        from gdsurgeon.select import Selection
+def selecting(name: str = "selection", *, by_position: bool = True, is_required: bool = False) -> Decorator:
+    """Returns a decorator that adds the options of a selection; they arrive as one selection.
 
-        take = options.pop
-        nodes, file = (*chosen, *take("nodes")), take("file")
-        if file == "-" and "-" in (options.get("model"), getattr(options.get("request"), "model", None)):
-            raise UsageError(
-                "only one of MODEL and --nodes can be read from standard input", code="conflicting-options"
-            )
-        selection = Selection(
-            nodes=(*nodes, *(_names(file) if file is not None else ())),
-            regexes=take("regexes"),
-            ops=take("ops"),
-            scopes=take("scopes"),
-            between=tuple(_boundary(text) for text in take("between")),
-            forward=tuple(names_in(take("forward"), "--forward")),
-            backward=tuple(names_in(take("backward"), "--backward")),
-            exclude=take("exclude"),
-            control=take("control"),
-            constants=take("constants"),
-        )
-        return command(selection=selection, **options)
+    Args:
+        name: the argument of the command that gets the selection.
+        by_position: whether the command also has the argument [NODE]...
+        is_required: whether a selection that names nothing is refused.
+    """
 
-    if by_position:
-        wrapper = click.argument("chosen", metavar="[NODE]...", shell_complete=nodes, nargs=-1)(wrapper)
-    for option in reversed(_SELECTION):
-        wrapper = option(wrapper)
-    return wrapper  # type: ignore[return-value]
+    def collect(options: dict[str, Any]) -> Selection:
+        selection = _selection(options)
+        if is_required:
+            required(selection)
+        return selection
+
+    arguments = [click.argument("chosen", metavar="[NODE]...", shell_complete=nodes, nargs=-1)] * by_position
+    return collected(name, [*_SELECTION, *arguments], collect)
+
+
+selection_options = selecting()
+"""Adds the options of a selection, and the argument [NODE]...; they arrive as `selection`."""
+
+
+def _selection(options: dict[str, Any]) -> Selection:
+    """Removes the options of a selection from `options`, and returns the selection."""
+    from gdsurgeon.select import Selection
+
+    take = options.pop
+    nodes, file = (*take("chosen", ()), *take("nodes")), take("file")
+    model = click.get_current_context().params.get("model")
+    if file == "-" == model:
+        raise misuse("conflicting-options", "only one of MODEL and --nodes can be read from standard input")
+    kept: dict[str, Any] = {
+        name: take(name) for name in ("regexes", "ops", "scopes", "exclude", "control", "constants")
+    }
+    kept |= {name: tuple(take(name)) for name in ("between", "forward", "backward")}
+    return Selection(nodes=(*nodes, *(_names(file) if file is not None else ())), **kept)
 
 
 def required(selection: Selection) -> None:
-    """Raises UsageError if SELECTION names nothing."""
+    """Raises UsageError if `selection` names nothing."""
     if selection.names_nothing:
-        raise UsageError(
-            "no nodes are selected",
-            code="nothing-selected",
-            hint="NODE ..., --select REGEX, --op TYPE, --scope SCOPE, --between IN=OUT, ...",
-        )
-
-
-def _boundary(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    start, equals, end = text.partition("=")
-    sources, targets = (tuple(filter(None, map(str.strip, side.split(",")))) for side in (start, end))
-    if not equals or not sources or not targets:
-        facts = {"option": "--between", "value": text}
-        raise UsageError(f"--between {quoted(text)} is not IN,...=OUT,...", code="not-a-pair", facts=facts)
-    return sources, targets
+        hint = "NODE ..., --select REGEX, --op TYPE, --scope SCOPE, --between IN=OUT, ..."
+        raise misuse("nothing-selected", "no nodes are selected", hint=hint)
 
 
 def _names(file: str) -> list[str]:
-    """The nodes in the lines of FILE; the name of a tensor means its node."""
+    """Returns the nodes in the lines of `file`; the name of a tensor means its node."""
     names = [line.partition(":")[0] for line in lines_of(file, "--nodes", sys.stdin if file == "-" else None) if line]
     if not names:  # a pipe that has found nothing does not mean everything
         raise EditError(

@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from gdsurgeon.cli.bodies import in_bodies
-from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.complete import nodes
-from gdsurgeon.cli.meanings import known_option
-from gdsurgeon.cli.options import edit_options, once
-from gdsurgeon.cli.selection import required, selection_options
-from gdsurgeon.errors import UsageError, quoted
+from gdsurgeon.cli.edit import edit_command
+from gdsurgeon.cli.options import misuse, once, option
+from gdsurgeon.cli.selection import in_functions, required, selecting
+from gdsurgeon.errors import quoted
 
 if TYPE_CHECKING:
-    from gdsurgeon.operation.edit import Request
     from gdsurgeon.select import Selection
 
 
-@click.command("set-attr", cls=Command)
-@edit_options
-@in_bodies
-@partial(selection_options, by_position=False)
+@edit_command("set-attr")
+@in_functions
+@selecting(by_position=False)
 @click.argument("words", metavar="[NODE]... KEY=VALUE...", shell_complete=nodes, nargs=-1)
-@known_option("--unset", "remove")
-def command(request: Request, selection: Selection, words: tuple[str, ...], remove: tuple[str, ...]) -> None:
+@option("--unset", "remove")
+def command(selection: Selection, words: tuple[str, ...], remove: tuple[str, ...]) -> dict[str, Any]:
     """Set attrs of nodes, or change their op.
 
     VALUE has the type that the op declares for the attr: an int, a float, true or false, a dtype (float32 or DT_FLOAT),
@@ -47,20 +42,13 @@ def command(request: Request, selection: Selection, words: tuple[str, ...], remo
       gdsurgeon set-attr model.pb --op Relu6 op=Relu
       gdsurgeon set-attr model.pb activation op=LeakyRelu alpha=0.1
     """
-    from gdsurgeon.cli.run_edit import run_edit
-    from gdsurgeon.edits.set_attr import set_attr
-
-    nodes = tuple(word for word in words if "=" not in word)
-    values = once(_value(word) for word in words if "=" in word)
-    wanted = replace(selection, nodes=(*nodes, *selection.nodes))
+    named = tuple(word for word in words if "=" not in word)
+    wrong = next((word for word in words if word.startswith("=")), None)
+    if wrong is not None:
+        raise misuse("not-a-pair", f"{quoted(wrong)} is not a pair KEY=VALUE", value=wrong)
+    values = once([(key, value) for key, equals, value in (word.partition("=") for word in words) if equals])
     if not values and not remove:
-        raise UsageError("nothing to do: give KEY=VALUE or --unset KEY", code="missing-argument")
-    required(wanted)
-    run_edit("set-attr", request, lambda graph: set_attr(graph, wanted, values, remove=remove))
-
-
-def _value(text: str) -> tuple[str, str]:
-    key, _, value = text.partition("=")
-    if not key:
-        raise UsageError(f"{quoted(text)} is not a pair KEY=VALUE", code="not-a-pair", facts={"value": text})
-    return key, value
+        raise misuse("missing-argument", "nothing to do: give KEY=VALUE or --unset KEY")
+    selection = replace(selection, nodes=(*named, *selection.nodes))
+    required(selection)
+    return {"nodes": selection, "values": values, "remove": remove}

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import click
-
-from gdsurgeon.cli.command import Command
-from gdsurgeon.cli.complete import files, paired, placeholders
-from gdsurgeon.cli.meanings import known_option
-from gdsurgeon.cli.options import edit_options, pairs
+from gdsurgeon.cli.command import pairs_argument
+from gdsurgeon.cli.complete import paired, placeholders
+from gdsurgeon.cli.edit import edit_command
+from gdsurgeon.cli.options import Pairs, misuse, option
 from gdsurgeon.errors import EditError, UsageError
 
 if TYPE_CHECKING:
     from gdsurgeon.graph.attrs import Shape
-    from gdsurgeon.operation.edit import Request
 
 
-@click.command("set-shape", cls=Command)
-@edit_options
-@click.argument("inputs", metavar="INPUT=SHAPE...", shell_complete=paired(placeholders), nargs=-1)
-@known_option("--fix-batch")
-@known_option("--no-batch-check")
-@known_option("--map-file", "file", shell_complete=files, help="File of pairs INPUT=SHAPE, one per line.")
-def command(request: Request, inputs: tuple[str, ...], fix_batch: bool, no_batch_check: bool, file: str | None) -> None:
+@edit_command("set-shape")
+@option("--fix-batch")
+@option("--no-batch-check")
+@pairs_argument("INPUT=SHAPE...", paired(placeholders), help="File of pairs INPUT=SHAPE, one per line.")
+def command(pairs: Pairs, fix_batch: bool, no_batch_check: bool) -> dict[str, Any]:
     """Set the shapes of inputs.
 
     SHAPE is a list of dimensions, such as 8,224,224,3. Write '?' for an unknown dimension, '[]' for a scalar, and '...'
@@ -42,21 +37,13 @@ def command(request: Request, inputs: tuple[str, ...], fix_batch: bool, no_batch
       gdsurgeon set-shape model.pb input=8,224,224,3 --fix-batch -o batch8.pb
     """
     from gdsurgeon.analysis.queries.attr_text import parse_shape
-    from gdsurgeon.cli.run_edit import run_edit
-    from gdsurgeon.edits.set_shape import set_shape
 
-    if file is not None:
-        request.others += (file,)
-    wanted: list[tuple[str, Shape]] = []
-    for name, text in pairs(inputs, file):
+    shapes: list[tuple[str, Shape]] = []
+    for name, text in pairs:
         try:
-            wanted.append((name, parse_shape(text) if text.strip() else ()))
+            shapes.append((name, parse_shape(text) if text.strip() else ()))
         except EditError as error:
             raise UsageError(error.message, code=error.code, facts=error.facts) from error
-    if not wanted:
-        raise UsageError("nothing to do: give INPUT=SHAPE or --map-file FILE", code="missing-argument")
-    run_edit(
-        "set-shape",
-        request,
-        lambda graph: set_shape(graph, wanted, fix_batch=fix_batch, batch_check=not no_batch_check),
-    )
+    if not shapes:
+        raise misuse("missing-argument", "nothing to do: give INPUT=SHAPE or --map-file FILE")
+    return {"shapes": shapes, "fix_batch": fix_batch, "batch_check": not no_batch_check}

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
-from gdsurgeon.cli.bodies import in_body, opened
-from gdsurgeon.cli.command import Command
-from gdsurgeon.cli.complete import files, nodes
+from gdsurgeon.cli.command import Command, Query, query_options
+from gdsurgeon.cli.complete import nodes
 from gdsurgeon.cli.hints import worded
-from gdsurgeon.cli.meanings import known_option
-from gdsurgeon.cli.options import query_options
-from gdsurgeon.cli.selection import selection_options
+from gdsurgeon.cli.options import misuse, option
+from gdsurgeon.cli.selection import selecting
 from gdsurgeon.cli.terminal import terminal
-from gdsurgeon.errors import EditError, GdsurgeonError, UsageError, quoted
+from gdsurgeon.errors import EditError, GdsurgeonError, quoted
 
 if TYPE_CHECKING:
     from gdsurgeon.analysis.checks.findings import Findings
-    from gdsurgeon.container.wanted import Wanted
     from gdsurgeon.graph.graph import Graph
     from gdsurgeon.graph.node import Node
     from gdsurgeon.select import Selection
@@ -28,22 +24,11 @@ if TYPE_CHECKING:
 
 @click.command("show", cls=Command)
 @query_options
-@in_body
-@partial(selection_options, by_position=False)
+@selecting(by_position=False)
 @click.argument("names", metavar="[NODE]...", shell_complete=nodes, nargs=-1)
-@known_option("--all-values", "whole")
-@known_option("--save", shell_complete=files)
-def command(
-    model: str,
-    function: str | None,
-    wanted: Wanted,
-    selection: Selection,
-    as_json: bool,
-    verbose: bool,
-    names: tuple[str, ...],
-    whole: bool,
-    save: str | None,
-) -> None:
+@option("--all-values")
+@option("--save")
+def command(query: Query, selection: Selection, names: tuple[str, ...], all_values: bool, save: str | None) -> None:
     """Show the details of nodes.
 
     The command prints the inputs of a node with dtypes and shapes, the consumers of each output, the attrs, the device,
@@ -59,31 +44,27 @@ def command(
       gdsurgeon show model.pb logits/weights --save weights.npy
       gdsurgeon show model.pb --op Conv2D --json | jq '.nodes[].outputs[0].shape'
     """
-    del verbose
     if not names and selection.names_nothing:
-        raise UsageError(
-            "no nodes are named or selected",
-            hint="NODE ..., or --select REGEX, --op TYPE, --scope SCOPE; gdsurgeon view MODEL shows the nodes",
-            code="nothing-selected",
-        )
+        hint = "NODE ..., or --select REGEX, --op TYPE, --scope SCOPE; gdsurgeon view MODEL shows the nodes"
+        raise misuse("nothing-selected", "no nodes are named or selected", hint=hint)
     from gdsurgeon.analysis.checks.check import broken, check
 
-    graph = opened(model, function, wanted).graph
+    graph = query.open().graph
     findings = check(graph)
     try:
         shown = _shown(graph, names, selection, findings)
         for item in shown:
-            item.is_whole = whole
+            item.is_whole = all_values
         if save is not None and not findings.fault_count:
-            _save(model, save, [item.facts.node for item in shown], as_json=as_json)
+            _save(query, save, [item.facts.node for item in shown])
         if save != "-" or findings.fault_count:
-            _answer(graph, shown, findings, as_json=as_json)
+            _answer(graph, shown, findings, as_json=query.as_json)
     except EditError:
         raise
     except GdsurgeonError:
         if not findings.fault_count:
             raise
-        raise broken(graph, findings) from None  # too broken to say more
+        raise broken(graph, findings) from None  # the faults keep the command from showing more
     if findings.fault_count:
         raise broken(graph, findings)
 
@@ -104,7 +85,7 @@ def _shown(graph: Graph, names: tuple[str, ...], selection: Selection, findings:
 
 
 def _named(graph: Graph, text: str) -> tuple[Node, int | None]:
-    """Returns the node that TEXT names, and the index of its output if TEXT is a tensor, else None."""
+    """Returns the node that `text` names, and the index of its output if `text` is a tensor, else None."""
     from gdsurgeon.graph.served import tensor_meant
 
     found = graph.find(text)
@@ -138,19 +119,15 @@ def _answer(graph: Graph, shown: list[ShownNode], findings: Findings, *, as_json
     )
 
 
-def _save(model: str, path: str, shown: list[Node], *, as_json: bool) -> None:
-    """Writes the value of the only node in SHOWN to PATH, completely or not at all."""
-    from gdsurgeon.analysis.queries.constants import value_of
+def _save(query: Query, path: str, shown: list[Node]) -> None:
+    """Writes the value of the only node in `shown` to `path`, completely or not at all."""
+    from gdsurgeon.analysis.queries.constant_values import value_of
     from gdsurgeon.operation.paths import check_replaces_nothing
     from gdsurgeon.wire.output import STANDARD_OUTPUT, OutputFile
 
-    if as_json and path in STANDARD_OUTPUT:
-        raise UsageError(
-            "--json and --save - cannot both write to standard output",
-            code="conflicting-options",
-            facts={"option": "--save"},
-        )
-    check_replaces_nothing([("--save", path)], [model])
+    if query.as_json and path in STANDARD_OUTPUT:
+        raise misuse("conflicting-options", "--json and --save - cannot both write to standard output", option="--save")
+    check_replaces_nothing([("--save", path)], [query.path])
     if len(shown) != 1:
         raise EditError(
             f"--save expects one node, got {len(shown):,}",
@@ -166,7 +143,7 @@ def _save(model: str, path: str, shown: list[Node], *, as_json: bool) -> None:
         )
     with OutputFile(path) as output:
         if output.is_terminal():
-            raise UsageError("a binary .npy file cannot be written to a terminal", code="is-a-terminal")
+            raise misuse("is-a-terminal", "a binary .npy file cannot be written to a terminal")
         terminal.is_settled = lambda: output.has_appeared
         output.stage(value.npy())
         output.publish()

@@ -6,13 +6,13 @@ import click
 
 from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.complete import steps
-from gdsurgeon.cli.meanings import known_option
+from gdsurgeon.cli.options import option
 from gdsurgeon.cli.terminal import terminal
 
 
 @click.command("steps", cls=Command)
 @click.argument("name", required=False, shell_complete=steps)
-@known_option("--json", "as_json")
+@option("--json", "as_json")
 def command(name: str | None, as_json: bool) -> None:
     """List the steps for preprocessing and postprocessing.
 

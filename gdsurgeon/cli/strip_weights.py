@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
-import click
-
-from gdsurgeon.cli.command import Command
-from gdsurgeon.cli.meanings import known_option
-from gdsurgeon.cli.options import edit_options
-
-if TYPE_CHECKING:
-    from gdsurgeon.operation.edit import Request
+from gdsurgeon.cli.edit import edit_command
+from gdsurgeon.cli.options import option
 
 
-@click.command("strip-weights", cls=Command)
-@edit_options
-@known_option("--keep-strings")
-@known_option("--keep", default="")
-def command(request: Request, keep_strings: bool, keep: str) -> None:
+@edit_command("strip-weights")
+@option("--keep-strings")
+@option("--keep", default="")
+def command(**arguments: Any) -> dict[str, Any]:
     """Remove the weights, for example to share the graph.
 
     The result loads, runs and keeps all shapes. Every constant, also inside functions, becomes a single 0, False or
@@ -31,7 +24,4 @@ def command(request: Request, keep_strings: bool, keep: str) -> None:
       gdsurgeon strip-weights model.pb -o shared.pb
       gdsurgeon strip-weights model.pb --keep-strings --keep '^anchors' -o shared.pb
     """
-    from gdsurgeon.cli.run_edit import run_edit
-    from gdsurgeon.edits.strip_weights import strip_weights
-
-    run_edit("strip-weights", request, lambda graph: strip_weights(graph, keep_strings=keep_strings, keep=keep))
+    return arguments

@@ -7,7 +7,7 @@ import stat
 import sys
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -187,6 +187,17 @@ class Terminal:
         self._remarks = 0
         for label, text in lines:
             self.say(self.styled(before_text(label), "proven" if label == "proven" else "label") + text)
+
+    def report(
+        self, outcome: Any, noun: str, described: object, summary: tuple[str, Sequence[Entry]], *, as_json: bool
+    ) -> None:
+        """Prints the result of a command that writes a `noun`: warnings, `described` as JSON, and the summary."""
+        self.warn(outcome.warnings)
+        if outcome.idle:
+            self.note(f"{outcome.idle}; the output is the unchanged {noun}")
+        if as_json:
+            self.answer_json(described)
+        self.summary([summary[0]], summary[1])
 
 
 def _is_pipe(fd: int) -> bool:

@@ -3,49 +3,53 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from gdsurgeon.cli.command import Command
-from gdsurgeon.cli.complete import files, nodes, paired, placeholders
-from gdsurgeon.cli.meanings import known_option
-from gdsurgeon.cli.options import level_option, pairs, tolerance_options, validate_options
-from gdsurgeon.cli.tensor_lists import tensor_lists, tensors_in, unnamed
+from gdsurgeon.cli.command import Command, level_option, validate_options
+from gdsurgeon.cli.complete import files
+from gdsurgeon.cli.options import Pairs, once, option, pairs_of_file, tensors_in, tolerance_options, unnamed
 from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.errors import GdsurgeonError, UsageError, ValidationError, printable
 from gdsurgeon.wire.source import STANDARD_INPUT
 
 if TYPE_CHECKING:
     from gdsurgeon.operation.validate import Verdict
-    from gdsurgeon.operation.validate_request import ValidateRequest
 
 
 @click.command("validate", cls=Command)
 @click.argument("model", shell_complete=files)
 @click.argument("other", shell_complete=files, required=False)
 @level_option(["structure", "load", "run"], "Level of the validation.")
-@known_option("--map", "mapped", shell_complete=paired(nodes), help="LEFT of MODEL has the name RIGHT in OTHER.")
-@known_option("--map-file", shell_complete=files)
-@tensor_lists(outputs="Compare these tensors of MODEL; NAME is the tensor's name in OTHER.")
-@known_option("--pre", shell_complete=files)
-@known_option("--pre-map", shell_complete=paired(placeholders))
-@known_option("--post", shell_complete=files)
-@known_option("--post-map", shell_complete=paired(nodes))
+@option("--map", "mapped", help="LEFT of MODEL has the name RIGHT in OTHER.")
+@option("--map-file")
+@option("--outputs", parse=None, help="Compare these tensors of MODEL; NAME is the tensor's name in OTHER.")
+@option("--pre")
+@option("--pre-map")
+@option("--post")
+@option("--post-map")
 @tolerance_options
-@known_option("--no-grappler")
-@known_option("--first-divergence")
-@known_option("--lockstep")
-@known_option("--reduce", shell_complete=files)
-@known_option("--strict")
-@known_option("--profile")
-@known_option("--save-outputs", shell_complete=files)
-@known_option("--save-feeds", shell_complete=files)
-@known_option("--golden", shell_complete=files)
+@option("--no-grappler")
+@option("--first-divergence")
+@option("--lockstep")
+@option("--reduce")
+@option("--strict")
+@option("--profile")
+@option("--save-outputs")
+@option("--save-feeds")
+@option("--golden")
 @validate_options
-@click.pass_context
-def command(context: click.Context, /, model: str, other: str | None, as_json: bool, **options: Any) -> None:
+def command(
+    model: str,
+    other: str | None,
+    as_json: bool,
+    mapped: Pairs,
+    map_file: str | None,
+    outputs: tuple[str, ...],
+    no_grappler: bool,
+    **options: Any,
+) -> None:
     """Check that a model loads and runs, or compare two models.
 
     Outputs are paired by name. If an output has no partner, the validation fails. The graphs are run without
@@ -60,9 +64,23 @@ def command(context: click.Context, /, model: str, other: str | None, as_json: b
       gdsurgeon validate model.pb --feeds feeds.npz --golden outputs.npz
     """
     from gdsurgeon.operation.validate import Verdict, carry_out
+    from gdsurgeon.operation.validate_request import ValidateRequest
 
-    options["all_recorded"] = context.get_parameter_source("samples") == click.core.ParameterSource.DEFAULT
-    verdict = Verdict(_request(model, other, as_json, options))
+    listed = [] if other is None else tensors_in(outputs, "--outputs")
+    named = [(tensor, name) for tensor, name in listed if name]
+    samples = click.get_current_context().get_parameter_source("samples")
+    verdict = Verdict(
+        ValidateRequest(
+            model=model,
+            other=other,
+            as_json=as_json,
+            names=once([*mapped, *named, *pairs_of_file(map_file)]),
+            outputs=unnamed(outputs, "--outputs") if other is None else [tensor for tensor, _ in listed],
+            grappler=not no_grappler,
+            all_recorded=samples == click.core.ParameterSource.DEFAULT,
+            **options,
+        )
+    )
     try:
         carry_out(verdict, terminal.tell)
     except UsageError:
@@ -74,45 +92,6 @@ def command(context: click.Context, /, model: str, other: str | None, as_json: b
         _show(verdict, as_json, error)
         raise
     _show(verdict, as_json, None)
-
-
-def _request(model: str, other: str | None, as_json: bool, options: Mapping[str, Any]) -> ValidateRequest:
-    """Returns the request of the OPTIONS."""
-    from gdsurgeon.cli.parts import mappings
-    from gdsurgeon.operation.validate_request import ValidateRequest
-
-    map_file = options["map_file"]
-    outputs = tensors_in(options["outputs"], "--outputs")
-    named = [] if other is None else [f"{tensor}={name}" for tensor, name in outputs if name]
-    return ValidateRequest(
-        model=model,
-        other=other,
-        level=options["level"],
-        names=pairs((*options["mapped"], *named), map_file),
-        pre=options["pre"],
-        post=options["post"],
-        pre_map=mappings(options["pre_map"], "--pre-map"),
-        post_map=mappings(options["post_map"], "--post-map"),
-        outputs=[tensor for tensor, _ in outputs] if named else unnamed(outputs, "--outputs"),
-        rtol=options["rtol"],
-        atol=options["atol"],
-        devices=options["devices"],
-        first_divergence=options["first_divergence"],
-        lockstep=options["lockstep"],
-        reduce=options["reduce"],
-        profile=options["profile"],
-        save_outputs=options["save_outputs"],
-        save_feeds=options["save_feeds"],
-        golden=options["golden"],
-        grappler=not options["no_grappler"],
-        strict=options["strict"],
-        wanted=options["wanted"],
-        settings=options["settings"],
-        overrides=options["overrides"],
-        all_recorded=options["all_recorded"],
-        others=(*options["read"], *((map_file,) if map_file is not None else ())),
-        as_json=as_json,
-    )
 
 
 def _show(verdict: Verdict, as_json: bool, error: GdsurgeonError | None) -> None:

@@ -12,45 +12,32 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gdsurgeon.cli.bodies import in_body, opened
-from gdsurgeon.cli.command import Command
-from gdsurgeon.cli.complete import files, scopes
-from gdsurgeon.cli.meanings import known_option
-from gdsurgeon.cli.options import query_options
+from gdsurgeon.cli.command import Command, Query, query_options
+from gdsurgeon.cli.options import misuse, option
 from gdsurgeon.cli.terminal import terminal
-from gdsurgeon.errors import UsageError, printable
+from gdsurgeon.errors import printable
 
 if TYPE_CHECKING:
-    from gdsurgeon.container.wanted import Wanted
-    from gdsurgeon.view.outline import Outlines
-    from gdsurgeon.view.visible import Item
+    from gdsurgeon.outline.outline import Outlines
+    from gdsurgeon.outline.visible import Item
+
 
 FORMS = ("html", "svg", "dot", "md")
 """The forms of pictures, which are also suffixes of files."""
+
 PIPED_WIDTH = 80
 """Columns of the output if it is not a terminal."""
 
 
 @click.command("view", cls=Command)
 @partial(query_options, without=("checkpoint",))
-@in_body
-@known_option("--depth")
-@known_option("--scope", "scopes", shell_complete=scopes, help="Show only this scope.")
-@known_option("--gradients", default="separate")
-@known_option(
-    "-o",
-    "--output",
-    "out",
-    shell_complete=files,
-    help="Draw a picture to OUT: .html, .svg, .dot (Graphviz) or .md (Mermaid).",
-)
-@known_option("--format", "form", choices=FORMS)
+@option("--depth")
+@option("--scope", "scopes", help="Show only this scope.")
+@option("--gradients", default="separate")
+@option("-o", "--output", "out", help="Draw a picture to OUT: .html, .svg, .dot (Graphviz) or .md (Mermaid).")
+@option("--format", "form", choices=FORMS)
 def command(
-    model: str,
-    function: str | None,
-    wanted: Wanted,
-    as_json: bool,
-    verbose: bool,
+    query: Query,
     depth: int | None,
     scopes: tuple[str, ...],
     gradients: str,
@@ -70,41 +57,35 @@ def command(
       gdsurgeon view model.pb --depth 2 -o - --format md
     """
     from gdsurgeon.analysis.checks.check import broken, check
-    from gdsurgeon.analysis.queries.training import saver_scopes
-    from gdsurgeon.view.content import content_of
-    from gdsurgeon.view.outline import Outlines
-    from gdsurgeon.view.visible import whole
+    from gdsurgeon.analysis.queries.saver_scopes import saver_scopes
+    from gdsurgeon.outline.content import content_of
+    from gdsurgeon.outline.outline import Outlines
+    from gdsurgeon.outline.visible import whole
     from gdsurgeon.wire.output import OutputFile
 
-    if as_json and (out is not None or form is not None):
-        raise UsageError(
-            "--json prints the tree: leave out -o and --format",
-            code="conflicting-options",
-            facts={"option": "--json"},
-        )
+    if query.as_json and (out is not None or form is not None):
+        raise misuse("conflicting-options", "--json prints the tree: leave out -o and --format", option="--json")
     if len(scopes) > 1:
-        raise UsageError("view shows one scope: give --scope once", code="given-twice", facts={"option": "--scope"})
+        raise misuse("given-twice", "view shows one scope: give --scope once", option="--scope")
     scope = scopes[0] if scopes else None
     chosen = _form(out, form) if out is not None or form is not None else None
     if chosen == "html" and (scope is not None or depth is not None):
-        raise UsageError(
-            "an HTML page shows the whole model: --scope and --depth are for the tree and the other pictures",
-            code="conflicting-options",
-        )
+        line = "an HTML page shows the whole model: --scope and --depth are for the tree and the other pictures"
+        raise misuse("conflicting-options", line)
     if out is not None:
         from gdsurgeon.operation.paths import check_replaces_nothing
 
-        check_replaces_nothing([("-o", out)], [model])
-    graph = opened(model, function, wanted).graph
+        check_replaces_nothing([("-o", out)], [query.path])
+    graph = query.open().graph
     findings = check(graph)
     content = content_of(graph, os.path.basename(graph.source_name), findings.faults)
     outlines = Outlines(graph, content, beside=gradients == "together")
     head = whole(outlines, scope)
     if chosen is None:
         savers = saver_scopes(graph) if not findings.fault_count else []
-        terminal.answer(_tree(outlines, head, depth, savers, as_json=as_json, whole=verbose))
+        terminal.answer(_tree(outlines, head, depth, savers, as_json=query.as_json))
     else:
-        from gdsurgeon.view.picture import drawn
+        from gdsurgeon.drawing.forms import drawn
 
         with OutputFile(out or "-") as output:
             if findings.fault_count and out is not None and os.path.lexists(out) and not output.is_stream:
@@ -123,33 +104,28 @@ def _form(out: str | None, form: str | None) -> str:
     by_name = os.path.splitext(out or "")[1][1:].lower()
     if form is None and by_name not in FORMS:
         names = ", ".join(f".{name}" for name in FORMS)
-        raise UsageError(
-            f"-o {printable(out or '')}: expected the suffix {names}, or --format",
-            code="bad-value",
-            facts={"option": "-o", "value": out},
-        )
+        line = f"-o {printable(out or '')}: expected the suffix {names}, or --format"
+        raise misuse("bad-value", line, option="-o", value=out)
     return form or by_name
 
 
-def _tree(
-    outlines: Outlines, head: Item, depth: int | None, savers: Sequence[str], *, as_json: bool, whole: bool
-) -> str:
-    """Returns the scopes in HEAD as a tree or as JSON, with DEPTH levels or as many as fit the screen.
+def _tree(outlines: Outlines, head: Item, depth: int | None, savers: Sequence[str], *, as_json: bool) -> str:
+    """Returns the scopes in `head` as a tree or as JSON, with `depth` levels or as many as fit the screen.
 
-    With a DEPTH, more scopes of a level are shown; with WHOLE all of them, and the scopes of SAVERS are opened.
+    With a `depth`, more scopes of a level are shown; with -v all of them, and the scopes of `savers` are opened.
     """
-    from gdsurgeon.view import tree as view
-    from gdsurgeon.view.visible import fitting, within
+    from gdsurgeon.outline.visible import fitting, within
+    from gdsurgeon.view import outline as view
 
     if depth is None:
         head.items = fitting(outlines, head, lambda items: view.count(view.folded(items)), view.ENOUGH)
     else:
         head.items = within(outlines, head, depth)
-    if not whole and not as_json:
+    if not terminal.verbose and not as_json:
         view.close(head, savers)
     if as_json:
         return json.dumps(view.as_json(head), indent=2)
-    limits = view.ALL if depth is not None and whole else view.SCREEN if depth is None else view.PAGE
+    limits = view.ALL if depth is not None and terminal.verbose else view.SCREEN if depth is None else view.PAGE
     lines = view.folded(head.items or (), limits)
     is_shown = sys.stdout.isatty()
     width = shutil.get_terminal_size((PIPED_WIDTH, 24)).columns if is_shown else PIPED_WIDTH

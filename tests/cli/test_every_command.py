@@ -27,8 +27,8 @@ from support.commands import (
 from support.desk import Desk, check_error
 
 from gdsurgeon.analysis.checks.check import check
-from gdsurgeon.cli.command import HEADINGS, SharedOption
 from gdsurgeon.cli.main import main
+from gdsurgeon.cli.options import HEADINGS
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.registry import COMMANDS
 from gdsurgeon.wire.text import to_binary, to_text
@@ -293,7 +293,7 @@ def test_help(desk: Desk, name: str) -> None:
         assert all(len(line) <= 120 for line in shown.splitlines())
     options = [parameter for parameter in loaded(name).params if isinstance(parameter, click.Option)]
     assert all(option.help and option.help.endswith((".", "]", ")")) for option in options)
-    own = [option for option in options if not isinstance(option, SharedOption)]
+    own = [option for option in options if getattr(option, "heading", None) == HEADINGS[0]]
     assert all(f" {option.opts[-1]} " in f"{text.split('Common options')[0]} " for option in own)
     assert all(f" {option.opts[0]}" in whole for option in options)
     headings = re.findall(r"^([A-Z]\w+):$", whole, re.MULTILINE)

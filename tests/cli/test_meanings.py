@@ -8,7 +8,7 @@ import click
 import pytest
 
 from gdsurgeon.cli.main import main
-from gdsurgeon.cli.meanings import MEANINGS
+from gdsurgeon.cli.options import MEANINGS
 from gdsurgeon.registry import COMMANDS
 
 

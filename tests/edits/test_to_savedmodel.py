@@ -20,7 +20,7 @@ import gdsurgeon as gds
 from gdsurgeon.analysis.queries.constants import ConstantValues
 from gdsurgeon.checkpoint.open import open_checkpoint
 from gdsurgeon.checkpoint.write import stretches
-from gdsurgeon.cli.tensor_lists import signature_entries
+from gdsurgeon.cli.options import signature_entries
 from gdsurgeon.edits.to_savedmodel import Asset
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops.dtypes import FLOAT32

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from gdsurgeon import edits
-from gdsurgeon.registry import COMMANDS
+from gdsurgeon.registry import COMMANDS, HOMES
 from gdsurgeon.specification.specify import SPECIFIED
 
-EDITS = {entry.function.rpartition(".")[2] for entry in COMMANDS.values() if entry.function.startswith("edits.")}
+EDITS = {entry.function for entry in COMMANDS.values() if HOMES.get(entry.function, "").startswith("edits.")}
 
 
 def test_every_edit_says_what_was_asked_of_it() -> None:

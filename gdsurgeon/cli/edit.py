@@ -1,0 +1,344 @@
+"""Commands that edit: their options, the operation, progress, report and summary; and --check, which only looks."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from gdsurgeon.cli.command import EDIT_OPTIONS, MODEL_ARGUMENT, Command, F, added, current_script, running, wanted
+from gdsurgeon.cli.hints import error_json, word_proof, worded
+from gdsurgeon.cli.options import ListedTensor, misuse, option
+from gdsurgeon.cli.summary import whole
+from gdsurgeon.cli.terminal import terminal
+from gdsurgeon.errors import EditError, GdsurgeonError, Json, NothingToDo, OutputError, UsageError, quoted
+from gdsurgeon.text import Entry
+
+if TYPE_CHECKING:
+    from gdsurgeon.edits.claims import EditResult
+    from gdsurgeon.graph.graph import Graph
+    from gdsurgeon.operation.edit import Outcome, Request
+    from gdsurgeon.operation.sequence import Edit, Instruction
+
+REPORTED = (3, 4, 5, 7)
+"""Exit codes of errors in the model, the edit or the result, for which a report is written."""
+
+TO_DO = 1
+"""The exit code of --check if there is something to do."""
+
+NOTHING_MATCHED = "nothing-matched"
+"""The code of an edit that finds none of the nodes that it is for: with --check there is nothing to do."""
+
+
+def edit_options(command: F, *, without: Sequence[str] = ()) -> F:
+    """Adds the options of every command that writes a graph; they arrive as one `request`.
+
+    The options of the parameters `without` have no effect in the command, and are left out.
+    """
+
+    @functools.wraps(command)
+    def wrapper(**options: Any) -> object:
+        from gdsurgeon.wire.output import STANDARD_OUTPUT
+
+        request = _request(options)
+        script = current_script()
+        if script is not None:
+            return command(request=script.inherited(request), **options)
+        out = request.model if request.out is None else request.out
+        terminal.stand_in_pipe(request.model, is_data=out in STANDARD_OUTPUT)
+        try:
+            return command(request=request, **options)
+        except GdsurgeonError as error:
+            report_failure(request, terminal.command, error)
+            raise
+
+    wrapper.edits = True  # type: ignore[attr-defined]
+    return added(wrapper, MODEL_ARGUMENT, *EDIT_OPTIONS, without=without)  # type: ignore[return-value]
+
+
+def edit_command(name: str, *, without: Sequence[str] = ()) -> Callable[[Callable[..., Any]], Command]:
+    """Makes the command `name` of a function with the command's own options, and adds the options of `edit_options`.
+
+    The function gets the values of the options, and the request if it has a parameter `request`. It returns an edit,
+    several edits, or the arguments of the library function that the registry names for the command.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Command:
+        @functools.wraps(function)
+        def wrapper(request: Request, **values: Any) -> None:
+            asked = {"request": request} if "request" in function.__annotations__ else {}
+            edit: Edit | Sequence[Instruction] | dict[str, Any] = function(**asked, **values)
+            if isinstance(edit, dict):
+                edit = functools.partial(_library_function(name), **edit)
+            run_edit(name, request, edit)
+
+        return click.command(name, cls=Command)(edit_options(wrapper, without=without))
+
+    return decorate
+
+
+def _library_function(command: str) -> Edit:
+    import gdsurgeon
+    from gdsurgeon.registry import COMMANDS
+
+    found: Edit = getattr(gdsurgeon, COMMANDS[command].function)
+    return found
+
+
+_REQUESTED = (
+    *("model", "out", "in_place", "backup", "dry_run", "require_change", "changes_values", "level", "as_v1", "report"),
+)
+"""The options that a request has under the same names."""
+
+
+def _request(options: dict[str, Any]) -> Request:
+    """Removes the shared options from `options`, and returns them as a request."""
+    from gdsurgeon.operation.edit import Request
+
+    settings, overrides, others = running(options)
+    form = options.pop("form")
+    return Request(
+        **{name: options.pop(name) for name in _REQUESTED if name in options},
+        functions=options.pop("in_functions", ()),
+        wanted=wanted(options),
+        v2_check=not options.pop("no_v2_check", False),
+        others=others,
+        text=None if form is None else form == "text",
+        settings=settings,
+        overrides=overrides,
+    )
+
+
+def run_edit(command: str, request: Request, edit: Edit | Sequence[Instruction]) -> None:
+    """Applies `edit`, or several edits, according to `request`, and prints the summary.
+
+    In a line of a script, the edit is only added to the script.
+
+    Raises:
+        GdsurgeonError: see `gdsurgeon.operation.edit.operate`; if the result differs from the claims of the edit, the
+            report contains the difference.
+    """
+    from gdsurgeon.operation.edit import operate
+    from gdsurgeon.wire.output import OutputFile
+
+    script = current_script()
+    if script is not None:
+        script.take(request, [request.instruction(edit)] if callable(edit) else edit)
+        return
+    if request.report is not None:
+        OutputFile(request.report)  # refused now rather than after the work
+
+    def report(outcome: Outcome, error: GdsurgeonError | None = None) -> None:
+        outcome.warnings = [worded(warning) for warning in outcome.warnings]
+        outcome.idle = worded(outcome.idle)
+        outcome.result.notes[:] = map(worded, outcome.result.notes)
+        word_proof(outcome.proof)
+        if request.report is not None:
+            from gdsurgeon.view.summary import report as make_report
+
+            failure = error_json(error, command) if error is not None else None
+            _write(request.report, make_report(outcome, command, failure))
+            request.report = None
+
+    def publishing(outcome: Outcome) -> None:
+        report(outcome)
+        terminal.settle(outcome.has_appeared)
+
+    outcome = operate(request, edit, before_publishing=publishing, on_difference=report, progress=terminal.tell)
+    terminal.warn(dict.fromkeys(outcome.warnings))
+    if outcome.idle:
+        form = "repaired" if outcome.is_mended else "unchanged"
+        terminal.note(f"{worded(outcome.idle)}; the output is the {form} graph")
+    if not terminal.quiet:
+        from gdsurgeon.view.summary import summary
+
+        head, entries = summary(outcome)
+        terminal.summary([head], entries)
+
+
+def report_failure(request: Request, command: str, error: GdsurgeonError, *, of_script: bool = False) -> None:
+    """Writes the report of an edit that failed, unless it is already written or would replace an input.
+
+    A usage error gets a report only `of_script`, because the path of the report may be a part of the error.
+    """
+    if request.report is None or (error.exit_code not in REPORTED and not of_script):
+        return
+    if isinstance(error, UsageError) and not _is_clear_where(request):
+        return
+    from gdsurgeon.operation.paths import check_replaces_nothing
+
+    kept = [request.model, *request.others, *([request.out] if request.out is not None else [])]
+    try:
+        check_replaces_nothing([("--report", request.report)], kept)
+        _write(
+            request.report,
+            {
+                "command": command,
+                "passed": False,
+                "error": error_json(error, command),
+                "model": request.model,
+                "output": None,
+                "warnings": [worded(warning) for warning in error.warnings],
+            },
+        )
+    except (UsageError, OutputError) as other:
+        terminal.warn([other.message])
+
+
+def _is_clear_where(request: Request) -> bool:
+    """Returns whether the output paths of `request` are valid, so that a report of other errors can be written."""
+    from gdsurgeon.operation.paths import check_apart, output_path
+
+    try:
+        out = output_path(
+            request.model, request.out, in_place=request.in_place, backup=request.backup, dry_run=request.dry_run,
+            becomes=request.becomes,
+        )  # fmt: skip
+        check_apart(out, request.backup, request.report, request.model, request.others)
+    except UsageError:
+        return False
+    return True
+
+
+def _write(path: str, report: Mapping[str, Json]) -> None:
+    import json
+
+    from gdsurgeon.wire.output import OutputFile
+
+    data = json.dumps(report, indent=2).encode() + b"\n"
+    terminal.clear()
+    with OutputFile(path) as file:
+        if file.is_stream:
+            file.stream([data])
+        else:
+            file.stage([data])
+            file.publish()
+
+
+def named_edit(request: Request, edit: Edit, tensors: Sequence[ListedTensor]) -> list[Instruction]:
+    """Returns the instructions of `request` to make `edit`, and to rename the `tensors` that have a new name."""
+    from gdsurgeon.edits.claims import SameGiven
+    from gdsurgeon.edits.rename import rename
+    from gdsurgeon.operation.sequence import Instruction
+
+    if not any(name for _, name in tensors):
+        return [request.instruction(edit)]
+    placeholders: dict[str, str] = {}
+
+    def first(graph: Graph) -> EditResult:
+        result = edit(graph)
+        for claim in result.claims:
+            if isinstance(claim, SameGiven):
+                placeholders.update(claim.given)
+        return result
+
+    def second(graph: Graph) -> EditResult:
+        pairs = [(placeholders.get(tensor.removesuffix(":0"), tensor.removesuffix(":0")), name)
+                 for tensor, name in tensors if name]  # fmt: skip
+        for tensor, name in pairs:
+            if ":" in tensor:
+                raise EditError(
+                    f"{quoted(tensor)} cannot be renamed, because its node has several outputs: "
+                    f"insert an Identity named {quoted(name)} first",
+                    code="bad-tensor-name",
+                    facts={"tensor": tensor, "name": name},
+                )
+        return rename(graph, pairs)
+
+    return [request.instruction(first), Instruction(second)]
+
+
+# -- --check -----------------------------------------------------------------------------------------------------
+
+
+def check_option(command: F) -> F:
+    """Adds the options --check and --json of an edit; they arrive as `only_check` and `as_json`."""
+    return added(
+        command, option("--check", "only_check"), option("--json", "as_json", help="With --check: print JSON.")
+    )
+
+
+def refuse_options(request: Request, *, only_check: bool, as_json: bool, option: str = "--check") -> None:
+    """Raises UsageError if `option`, which writes nothing, is given with an output, or --json without it."""
+    if as_json and not only_check:
+        line = f"--json needs {option}; --report FILE writes the report of an edit"
+        raise misuse("missing-option", line, option=option)
+    if only_check and (request.out is not None or request.in_place):
+        raise misuse("conflicting-options", f"{option} writes nothing: leave out -o and -i", option=option)
+
+
+def check_edit(command: str, request: Request, edits: Sequence[Instruction], *, as_json: bool) -> NoReturn:
+    """Prints what `edits` would do to the model, and ends the command with exit code 0 or 1.
+
+    Raises:
+        GdsurgeonError: the model cannot be read or is not sound, or an edit is impossible.
+    """
+    from gdsurgeon.analysis.checks.check import require_sound
+    from gdsurgeon.container.load import open_model
+
+    graph = open_model(request.model, request.wanted).graph
+    answer = Answer(command, graph)
+    facts: dict[str, Json] = {}
+    done: list[tuple[str, str]] = []
+    idle = ""
+    error: EditError | None = None
+    try:
+        if request.level != "none":
+            require_sound(graph)
+        for each in edits:
+            try:
+                result = each.apply(graph, check=request.level != "none")
+            except NothingToDo as nothing:
+                idle = idle or worded(nothing.message)
+            else:
+                facts |= result.facts
+                told = [*result.told, *(Entry("note", worded(note)) for note in result.notes)]
+                done += whole(told) or [("changes", command)]
+    except EditError as refused:
+        idle = worded(refused.message)
+        error = refused if refused.code != NOTHING_MATCHED else None
+    entries = done or ([("result", idle)] if error is None else [])
+    answer.give(entries, error, is_to_do=bool(done), as_json=as_json, edit=facts, reason=idle if not done else None)
+
+
+class Answer:
+    """What --check prints about a model.
+
+    Args:
+        command: the name of the command.
+        graph: the graph of the model, before any edit.
+    """
+
+    def __init__(self, command: str, graph: Graph) -> None:
+        from gdsurgeon.analysis.queries.op_usage import op_counts
+
+        self._command, self._model = command, graph.source_name
+        self._size = graph.node_count, len(op_counts(graph))
+
+    def give(
+        self,
+        entries: Sequence[tuple[str, str]],
+        error: GdsurgeonError | None,
+        *,
+        is_to_do: bool,
+        as_json: bool,
+        **more: Json,
+    ) -> NoReturn:
+        """Prints `entries`, or with `as_json` the facts `more`, and ends the command with exit code 0 or 1.
+
+        Raises:
+            GdsurgeonError: `error`, if it is not None.
+        """
+        from gdsurgeon.view.findings import findings
+
+        code = error.exit_code if error is not None else TO_DO if is_to_do else 0
+        if as_json:
+            wrong = error_json(error, self._command) if error is not None else None
+            terminal.answer_json({"model": self._model, **more, "error": wrong, "exit_code": code})
+        elif entries:
+            terminal.answer_lines(findings(self._model, *self._size, entries))
+        if error is not None:
+            raise error
+        click.get_current_context().exit(code)
