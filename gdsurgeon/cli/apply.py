@@ -9,7 +9,7 @@ import click
 from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.complete import files
 from gdsurgeon.cli.edit import edit_options
-from gdsurgeon.cli.options import Pairs, option
+from gdsurgeon.cli.options import Pairs, misuse, option
 from gdsurgeon.errors import InputError, UsageError
 
 if TYPE_CHECKING:
@@ -24,12 +24,10 @@ class _Apply(Command):
         try:
             return super().parse_args(ctx, args)
         except click.MissingParameter as error:
-            missing = (
-                "SCRIPT is missing: apply --check SCRIPT"
-                if is_checked
-                else "MODEL and SCRIPT are missing: apply MODEL SCRIPT"
-            )
-            raise UsageError(missing, hint="gdsurgeon apply --help", code="missing-argument") from error
+            missing = "SCRIPT is missing: apply --check SCRIPT"
+            if not is_checked:
+                missing = "MODEL and SCRIPT are missing: apply MODEL SCRIPT"
+            raise misuse("missing-argument", missing, hint="gdsurgeon apply --help") from error
 
 
 @click.command("apply", cls=_Apply)
@@ -60,15 +58,15 @@ def command(
       gdsurgeon apply model.pb fix.gds -o fixed.pb
     """
     from gdsurgeon.cli.edit import report_failure, run_edit
+    from gdsurgeon.cli.script import Variables
     from gdsurgeon.cli.script_edits import ScriptEdits
-    from gdsurgeon.cli.script_variables import Variables
     from gdsurgeon.cli.terminal import terminal
 
     if script is None and not check:
-        raise UsageError("apply expects MODEL and SCRIPT, or --check SCRIPT", code="missing-argument")
+        raise misuse("missing-argument", "apply expects MODEL and SCRIPT, or --check SCRIPT")
     path = request.model if script is None else script
     if path == "-" and request.model == "-" and script is not None:
-        raise UsageError("only one of MODEL and SCRIPT can be read from standard input", code="conflicting-options")
+        raise misuse("conflicting-options", "only one of MODEL and SCRIPT can be read from standard input")
     edits = ScriptEdits(path, request, context)
     given = Variables(variables)
     try:

@@ -1,21 +1,58 @@
-"""Parses a script of edits: each line is a command line without MODEL, with comments, quotes and variables."""
+"""The language of scripts: each line is a command line without MODEL, with comments, quotes and variables."""
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from typing import NamedTuple
 
-from gdsurgeon.cli.script_words import Part, Word, check_is_edit, spelt, steps_text
-from gdsurgeon.errors import UsageError, quoted
-from gdsurgeon.text import nearest, suggestion
+from gdsurgeon.cli.options import Pairs, misuse
+from gdsurgeon.errors import InputError, UsageError, printable, quoted
+from gdsurgeon.text import near_miss, nearest, shortened, suggestion
+from gdsurgeon.wire import sniff
+from gdsurgeon.wire.source import STANDARD_INPUT, STANDARD_INPUT_NAME, open_source
 
-_ESCAPED_IN_QUOTES = '"\\$`\n'
-"""The characters that a backslash escapes within double quotes; before others it is a plain character."""
+FEWEST = 3
+"""Minimum lines of a file that is refused if no line begins with a command."""
 
 TYPOGRAPHIC = "“”„‘’‚«»"
-VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 """The name of a variable."""
+
+_VARIABLE = rf"(?P<variable>\$(?:{NAME}|\(|\{{[^}}\n]*\}}?)?)"
+_PIECE = re.compile(
+    r"(?P<continues>\\\r?(?:\n|\Z))"
+    r"|(?P<ends>\n)"
+    r"|(?P<blank>\\[^\S\n]+(?:\n|\Z))"
+    r"|(?P<space>[^\S\n]+)"
+    r"|'(?P<single>[^'\n]*)'"
+    r'|"(?P<double>(?:\\.|[^"\\\n])*)"'
+    r"|(?P<open>'[^\n]*"
+    r'|"(?:\\.|[^"\\\n])*)'
+    rf"|\\(?P<escaped>.)|{_VARIABLE}|(?P<bare>[^\s\\'\"$]+)",
+    re.DOTALL,
+)
+"""A piece of a script."""
+
+_IN_QUOTES = re.compile(rf"(?P<continues>\\\r?\n)|\\(?P<escaped>[\"\\$`])|{_VARIABLE}|(?P<plain>[^\\$]+|\\)")
+"""A piece of a text within double quotes."""
+
+
+class Part(NamedTuple):
+    """A part of a word.
+
+    Attributes:
+        text: the text, without quotes.
+        kind: ``bare``, ``quoted`` (or after a backslash), or the ``value`` of a variable.
+    """
+
+    text: str
+    kind: str
+
+
+Word = list[Part]
 
 
 class ScriptLine(NamedTuple):
@@ -39,8 +76,11 @@ class Fault(NamedTuple):
     error: UsageError
 
 
+# -- words -------------------------------------------------------------------------------------------------------
+
+
 def read_script(text: str, variables: Mapping[str, str]) -> list[ScriptLine | Fault]:
-    """Returns the non-empty lines of the script TEXT with the values of VARIABLES, and the faults.
+    """Returns the non-empty lines of the script `text` with the values of `variables`, and the faults.
 
     The syntax is a subset of that of a POSIX shell: ``#`` starts a comment, a backslash at the end of a line joins the
     next line, quotes keep words together, and ``$NAME`` and ``${NAME}`` are replaced by the value of a variable, except
@@ -48,134 +88,293 @@ def read_script(text: str, variables: Mapping[str, str]) -> list[ScriptLine | Fa
     redirections and other shell features are faults.
     """
     out: list[ScriptLine | Fault] = []
-    for number, joined, not_last in _logical_lines(text):
-        if not_last:
-            what = "there is a space after the backslash: a backslash continues the line only as the last character"
-            out.append(Fault(not_last, UsageError(what, code="bad-script", facts={"value": "\\"})))
-            continue
-        try:
-            words, end = _words(joined, variables)
-            check_is_edit(words)
-            is_steps = [spelt(word) == "--steps" for word in ((), *words)]
-            listed = [
-                steps_text(word) if follows or spelt(word).startswith("--steps=") else spelt(word)
-                for word, follows in zip(words, is_steps, strict=False)
-            ]
-        except UsageError as error:
-            out.append(Fault(number, error))
-            continue
-        if listed:
-            out.append(ScriptLine(number, " ".join(joined[:end].split()), tuple(listed)))
+    start, number = 0, 1
+    while start < len(text):
+        line, end = _line(text, start, number, variables)
+        if line is not None:
+            out.append(line)
+        start, number = end, number + text.count("\n", start, end)
     return out
 
 
-def _logical_lines(text: str) -> Iterator[tuple[int, str, int]]:
-    """Yields the number of each line, the line with its continuations, and the number of a faulty backslash, or 0."""
-    held, first, not_last = "", 0, 0
-    for number, line in enumerate(text.split("\n"), 1):
-        first = first or number
-        held += line.removesuffix("\r")
-        bare = held.rstrip()
-        if bare.endswith("\\") and _is_continued(bare):
-            not_last = not_last or (number if bare != held else 0)
-            held = bare[:-1]
-            continue
-        yield first, held, not_last
-        held, first, not_last = "", 0, 0
-    if held or not_last:
-        yield first, held, not_last
-
-
-def _is_continued(line: str) -> bool:
-    """Returns whether the backslash at the end of LINE joins the next line: not in a comment or single quotes."""
-    quote, is_word, at = "", False, 0
-    while at < len(line):
-        char = line[at]
-        at += 1
-        if char == "\\" and quote != "'":
-            if at == len(line):
-                return True
-            is_word, at = True, at + 1
-        elif quote:
-            quote = "" if char == quote else quote
-        elif char == "#" and not is_word:
-            return False
-        else:
-            quote = char if char in "'\"" else ""
-            is_word = not char.isspace()
-    return False
-
-
-def _words(line: str, variables: Mapping[str, str]) -> tuple[list[Word], int]:
-    """Returns the words of LINE and the position of its comment or end. Raises UsageError."""
+def _line(text: str, start: int, number: int, variables: Mapping[str, str]) -> tuple[ScriptLine | Fault | None, int]:
+    """Returns the line of `text` that starts at `start`, or its first fault, or None; and the position after it."""
+    at = start
     words: list[Word] = []
-    word: list[Part] = []
-    is_word, quote, at = False, "", 0
-    while at < len(line):
-        char = line[at]
-        at += 1
-        kind = "quoted" if quote else "bare"
-        if quote == "'":
-            quote, taken = ("", "") if char == "'" else (quote, char)
-        elif char == "\\" and at < len(line) and (not quote or line[at] in _ESCAPED_IN_QUOTES):
-            taken, is_word, kind = line[at], True, "quoted"
-            at += 1
-        elif char == "$":
-            start = at
-            taken, at = _variable(line, at, variables)
-            kind = "value" if at > start else kind
-            is_word = True
-        elif quote:
-            quote, taken = ("", "") if char == quote else (quote, char)
-        elif char in "'\"":
-            quote, taken, is_word = char, "", True
-        elif char.isspace():
-            if is_word:
-                words.append(tuple(word))
-            word, is_word, taken = [], False, ""
-        elif char == "#" and not is_word:
-            return words, at - 1
-        else:
-            if char in TYPOGRAPHIC and not is_word:
-                raise UsageError(
-                    f"{char} is a typographic quote: use ' or \"", code="bad-script", facts={"value": char}
-                )
-            taken, is_word = char, True
-        if taken or kind == "value":
-            word.append(Part(taken, kind))
-    if quote:
-        raise UsageError(
-            f"the quote {quote} is not closed; within double quotes, a backslash at the end continues the line",
-            code="bad-script",
-            facts={"value": quote},
-        )
-    return words + [tuple(word)] * is_word, len(line)
+    word: Word | None = None
+    written = ""
+    fault: Fault | None = None
+    kind = ""
+    while kind != "ends" and at < len(text):
+        found = _PIECE.match(text, at)
+        assert found is not None
+        kind, piece, at = str(found.lastgroup), found[0], found.end()
+        if kind in ("space", "ends"):
+            word = None
+        elif word is None and piece[0] == "#":
+            end = text.find("\n", at)
+            at = end if end >= 0 else len(text)
+            continue
+        elif kind == "blank":
+            what = "there is a space after the backslash: a backslash continues the line only as the last character"
+            fault = fault or Fault(
+                number + text.count("\n", start, found.start()), misuse("bad-script", what, value="\\")
+            )
+        elif kind != "continues":
+            if word is None:
+                words.append(word := [])
+            try:
+                word += _parts(found, variables, is_first=not word)
+            except UsageError as wrong:
+                fault = fault or Fault(number, wrong)
+        written += "" if kind == "continues" else piece
+    if fault is None and words:
+        try:
+            check_is_edit(words)
+            return ScriptLine(number, " ".join(re.sub(r"\\\r?\n", "", written).split()), tuple(_spelt(words))), at
+        except UsageError as wrong:
+            fault = Fault(number, wrong)
+    return fault, at
 
 
-def _variable(line: str, at: int, variables: Mapping[str, str]) -> tuple[str, int]:
-    """Returns the value of the variable whose name starts at AT, after a ``$`` in LINE, and the position after it.
-
-    Raises:
-        UsageError: the variable is not set.
-    """
-    if line[at : at + 1] == "(":
-        raise UsageError(
-            "a command in $(...) is not run: use a variable $VAR, and set it with --var VAR=VALUE",
-            code="bad-script",
-            facts={"value": "$("},
-        )
-    if line[at : at + 1] == "{":
-        end = line.find("}", at)
-        name, after = line[at + 1 : end], end + 1
-        if end < 0 or VARIABLE.fullmatch(name) is None:
-            raise UsageError("${...} is not the name of a variable", code="bad-script", facts={"value": "${"})
+def _parts(piece: re.Match[str], variables: Mapping[str, str], *, is_first: bool) -> Iterator[Part]:
+    """Yields the parts of a word in `piece`. Raises UsageError."""
+    kind, text = piece.lastgroup, piece[piece.lastgroup or 0]
+    if kind == "open":
+        line = f"the quote {text[0]} is not closed; within double quotes, a backslash at the end continues the line"
+        raise misuse("bad-script", line, value=text[0])
+    if kind == "variable":
+        yield _value(text, variables, "bare")
+    elif kind == "double":
+        for found in _IN_QUOTES.finditer(text):
+            if found.lastgroup == "variable":
+                yield _value(found[0], variables, "quoted")
+            elif found.lastgroup != "continues":
+                yield Part(found[found.lastgroup or 0], "quoted")
     else:
-        found = VARIABLE.match(line, at)
-        if found is None:
-            return "$", at
-        name, after = found[0], found.end()
+        if kind == "bare" and is_first and text[0] in TYPOGRAPHIC:
+            raise misuse("bad-script", f"{text[0]} is a typographic quote: use ' or \"", value=text[0])
+        yield Part(text, "bare" if kind == "bare" else "quoted")
+
+
+def _value(text: str, variables: Mapping[str, str], kind: str) -> Part:
+    """Returns the value of the variable ``$NAME`` or ``${NAME}``; a single ``$`` is a part of `kind`."""
+    if text == "$":
+        return Part(text, kind)
+    if text == "$(":
+        line = "a command in $(...) is not run: use a variable $VAR, and set it with --var VAR=VALUE"
+        raise misuse("bad-script", line, value="$(")
+    found = re.fullmatch(rf"\$(?:({NAME})|\{{({NAME})\}})", text)
+    if found is None:
+        raise misuse("bad-script", "${...} is not the name of a variable", value="${")
+    name = found[1] or found[2]
     if name not in variables:
         near = nearest(name, variables)
         line = f"the variable {quoted(name)} is not set.{suggestion(near)}".rstrip(".")
-        raise UsageError(line, code="no-such-variable", facts={"name": name, "near": near})
-    return variables[name], after
+        raise misuse("no-such-variable", line, name=name, near=near)
+    return Part(variables[name], "value")
+
+
+def _spelt(words: Sequence[Word]) -> Iterator[str]:
+    """Yields the text of each word; values of variables in the value of --steps are quoted if necessary."""
+    before = ""
+    for word in words:
+        text = "".join(part.text for part in word)
+        yield steps_text(word) if before == "--steps" or text.startswith("--steps=") else text
+        before = text
+
+
+# -- shell features ----------------------------------------------------------------------------------------------
+
+_JOINS = r"(;|&&|\|\||^\|&?$|\|(?=(?:\S*/)?gdsurgeon$))"
+_FEATURES = (
+    (_JOINS, "{} cannot be used in a script: write the next edit on a separate line, without 'gdsurgeon' and MODEL"),
+    (r"^([0-9&]?>>?)", "{} cannot write a file: use -o OUT of apply"),
+    (r"^([0-9&]?<)", "{} cannot read a file"),
+    (r"^(~)/", "{} is not replaced: use $HOME"),
+    (r"(`)", "a command in `...` is not run: use a variable $VAR, and set it with --var VAR=VALUE"),
+)
+"""Patterns of shell features in a word, and the errors."""
+
+_QUOTED = "\0"
+"""Replaces quoted text and values of variables."""
+
+
+def check_is_edit(words: Sequence[Word]) -> None:
+    """Raises UsageError if the `words` of a line use a shell feature or call gdsurgeon."""
+    bare = ["".join(part.text if part.kind == "bare" else _QUOTED for part in word) for word in words]
+    calls = 1 if bare[0].rpartition("/")[2] == "gdsurgeon" else 3 if bare[1:3] == ["-m", "gdsurgeon"] else 0
+    if calls:
+        edit = f": {quoted(f'{bare[calls]} ...')}" if bare[calls:] and _QUOTED not in bare[calls] else ""
+        raise misuse("model-in-a-script", f"a line is written without 'gdsurgeon' and without MODEL{edit}")
+    assigns = re.match(rf"({NAME})=", bare[1] if bare[0] == "export" and bare[1:] else bare[0])
+    if assigns is not None:
+        line = f"a line cannot set a variable: use apply --var {assigns[1]}=VALUE, or the environment"
+        raise misuse("bad-script", line, value=assigns[0])
+    for place, word in enumerate(bare):
+        for pattern, message in _FEATURES:
+            found = re.search(pattern, word)
+            if found is None:
+                continue
+            if pattern == _JOINS and any(before.startswith("--steps") for before in bare[:place]):
+                line = "put the value of --steps between quotes: --steps 'STEP | STEP'"
+                raise misuse("bad-script", line, option="--steps")
+            raise misuse("bad-script", message.format(quoted(found[1])), value=found[0].rstrip("/"))
+    if bare[-1] == "&":
+        raise misuse("bad-script", "an edit cannot run in the background: leave out '&'", value="&")
+
+
+# -- steps -------------------------------------------------------------------------------------------------------
+
+_VALUE = "\ud800"
+"""Replaces a value; UTF-8 text cannot contain it."""
+
+_TOKEN = re.compile(r"""'[^']*'|"[^"]*"|['"].*|[()]|[\s,\[\]|=]+|[^\s,()\[\]|='"]+""", re.DOTALL)
+
+
+def steps_text(word: Word) -> str:
+    """Returns `word`, a text of steps, in which the value of a variable in parentheses is a single value.
+
+    The value is quoted if the language of steps would split it. Outside parentheses, a value may contain steps.
+
+    Raises:
+        UsageError: a value contains both kinds of quotes, which the language of steps cannot represent.
+    """
+    values = iter([part.text for part in word if part.kind == "value"])
+    out: list[str] = []
+    depth = 0
+    for token in _TOKEN.findall("".join(_VALUE if part.kind == "value" else part.text for part in word)):
+        depth += (token == "(") - (token == ")")
+        text = re.sub(_VALUE, lambda _: next(values), token)
+        if _VALUE not in token or not depth:
+            out.append(text)
+        elif token[0] not in "'\"":
+            out.append(text if _is_one_value(text) else _between_quotes(text))
+        else:
+            out.append(_between_quotes(text[1:-1]) if token[1:].endswith(token[0]) else text)
+    return "".join(out)
+
+
+def _is_one_value(text: str) -> bool:
+    """Returns whether `text` is a single value in the language of steps: a number, a word, a list or a quoted text."""
+    from gdsurgeon.steps.parse import parse
+
+    try:
+        calls = parse(f"step({text})")
+    except UsageError:
+        return False
+    arguments = calls[0].arguments
+    return text == text.strip() and len(calls) == len(arguments) == 1 and not arguments[0].key
+
+
+def _between_quotes(text: str) -> str:
+    quote = next((quote for quote in "'\"" if quote not in text), "")
+    if not quote:
+        line = "contains both kinds of quotes, but a text in steps can contain only one kind"
+        raise misuse("bad-script", f"{quoted(shortened(text, 40))} {line}")
+    return f"{quote}{text}{quote}"
+
+
+# -- variables ---------------------------------------------------------------------------------------------------
+
+
+class Variables(dict[str, str]):
+    """The values of a script's variables.
+
+    Args:
+        given: the variables of --var; the other variables are those of the environment.
+
+    Attributes:
+        unused: the given variables that no line has used.
+
+    Raises:
+        UsageError: a variable has an invalid name, or is set twice.
+    """
+
+    def __init__(self, given: Pairs) -> None:
+        super().__init__(os.environ)
+        for name, value in given:
+            if re.fullmatch(NAME, name) is None:
+                rule = "letters, digits and _, no digit first" + (", without $" if name.startswith("$") else "")
+                line = f"--var {quoted(f'{name}={value}')}: {quoted(name)} is not the name of a variable ({rule})"
+                raise misuse("bad-name", line, option="--var", name=name)
+        self.update(given)
+        self.unused = [name for name, _ in given]
+        twice = next((name for name in self.unused if self.unused.count(name) > 1), None)
+        if twice is not None:
+            raise misuse("given-twice", f"--var sets {quoted(twice)} twice", option="--var", name=twice)
+
+    def __getitem__(self, name: str) -> str:
+        if name in self.unused:
+            self.unused.remove(name)
+        return super().__getitem__(name)
+
+    def are_left_in(self, words: Iterable[str]) -> bool:
+        """Returns whether `words` still contain a reference to one of the variables."""
+        return any(name in self for word in words for name in _names_in(word))
+
+    def check_used(self, called: str, text: str) -> None:
+        """Raises UsageError if the script `text`, whose name is `called`, does not use one of the given variables."""
+        for name in self.unused:
+            why = ": it is not replaced between single quotes, after a backslash and in comments"
+            near = nearest(name, dict.fromkeys(_names_in(text)))
+            more = why if near == name else f".{suggestion(near)}"
+            line = f"--var {printable(name)}: {printable(called)} does not use ${printable(name)}{more}"
+            raise misuse("unused-variable", line.rstrip("."), name=name, near=near)
+
+
+def _names_in(text: str) -> list[str]:
+    """Returns the names in references to variables."""
+    return re.findall(rf"\$\{{?({NAME})", text)
+
+
+# -- files -------------------------------------------------------------------------------------------------------
+
+
+def read_text(path: str, hint: str) -> str:
+    """Returns the text of the script `path`; ``-`` is standard input.
+
+    Raises:
+        InputError: the file cannot be read, is not text, or is a model; the error has the hint `hint`.
+    """
+    name = printable(STANDARD_INPUT_NAME if path in STANDARD_INPUT else path)
+    if path not in STANDARD_INPUT and os.path.isdir(path):
+        raise InputError(f"{name} is not a script: it is a folder", hint=hint, code="is-a-folder", facts={"file": path})
+    with closing(open_source(path)) as source:
+        data = source.read(0, source.size)
+    what = _other_than_text(data)
+    if what:
+        line, facts = f"{name} is not a script: it is {what}", {"file": path, "found": what}
+        raise InputError(line, hint=hint, code="not-a-script", facts=facts)
+    return data.decode("utf-8-sig")
+
+
+def _other_than_text(data: bytes) -> str:
+    """Returns the kind of file of `data` if it is not UTF-8 text or is a model as text; '' if it may be a script."""
+    head = data[: sniff.HEAD]
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "UTF-16 text, but a script must be UTF-8"
+    kind = sniff.kind_of_text(head)
+    if kind:
+        return f"a {kind} in text form"
+    try:
+        data.decode()
+        if sniff.is_text(head):
+            return ""
+    except UnicodeDecodeError:
+        pass  # a model or any other file
+    if sniff.is_binary_graph(data):
+        return "a GraphDef"
+    foreign = sniff.foreign_format(head) or sniff.container_format(data)
+    return foreign.what.removesuffix(", not a GraphDef").removesuffix(", not a model") if foreign else "not UTF-8 text"
+
+
+def check_names_edits(name: str, lines: Sequence[ScriptLine | Fault], commands: Collection[str], hint: str) -> None:
+    """Raises InputError if no line begins with one of `commands`, and less than half of the lines have a typo."""
+    words = [line.words[0] for line in lines if isinstance(line, ScriptLine)]
+    if len(lines) < FEWEST or not words or not {*words}.isdisjoint(commands):
+        return
+    if 2 * sum(bool(near_miss(word, commands)) for word in words) < len(words):
+        begins = quoted(shortened(words[0], 30))
+        line = f"{printable(name)} is not a script: no line begins with a command (the first begins with {begins})"
+        raise InputError(line, hint=hint, code="not-a-script", facts={"file": name})

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import functools
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
-from gdsurgeon.cli.command import usage_error
-from gdsurgeon.cli.edit import edit_options
-from gdsurgeon.cli.script import Fault, ScriptLine, read_script
-from gdsurgeon.cli.script_file import check_names_edits, read_text
-from gdsurgeon.cli.script_variables import Variables
+from gdsurgeon.cli.command import common_options, usage_error
+from gdsurgeon.cli.options import misuse
+from gdsurgeon.cli.script import Fault, ScriptLine, Variables, check_names_edits, read_script, read_text
 from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.container.files import saved_model_at
 from gdsurgeon.container.load import meta_of
 from gdsurgeon.errors import GdsurgeonError, Line, UsageError, printable, quoted
-from gdsurgeon.operation.sequence import Edit, Instruction
 from gdsurgeon.text import Entry, first_lines
 from gdsurgeon.wire.source import STANDARD_INPUT, STANDARD_INPUT_NAME
 
@@ -28,6 +24,7 @@ if TYPE_CHECKING:
     from gdsurgeon.edits.claims import EditResult
     from gdsurgeon.graph.graph import Graph
     from gdsurgeon.operation.edit import Request
+    from gdsurgeon.operation.sequence import Edit, Instruction
 
 ENDS = ("saved_model", "slim")
 """Forms of a result that later lines cannot edit."""
@@ -35,8 +32,11 @@ ENDS = ("saved_model", "slim")
 MOST_FAULTS = 20
 """Maximum number of further faulty lines that are printed."""
 
-_OWN = frozenset(("model", "require_change", "changes_values"))
+_OWN = ("require_change", "changes_values", "as_json")
 """The common options that a line may have."""
+
+_LOOKING = ("only_check", "only_list")
+"""Options with which a command makes no edit."""
 
 
 class ScriptEdits:
@@ -56,6 +56,9 @@ class ScriptEdits:
         self._folder = os.getcwd() if path in STANDARD_INPUT else os.path.dirname(os.path.abspath(path))
         self._request = request
         self._context = context
+        group = context.find_root().command
+        assert isinstance(group, click.Group)
+        self._group = group
         self._taken: list[tuple[Request, Sequence[Instruction]]] = []
         self._reads_input = "the script" if path in STANDARD_INPUT else ""
         self._is_ended = False
@@ -63,7 +66,7 @@ class ScriptEdits:
             _have_found(request)
 
     def read(self, variables: Variables) -> list[Instruction]:
-        """Returns the instructions of the script, with the values of VARIABLES.
+        """Returns the instructions of the script, with the values of `variables`.
 
         Raises:
             GdsurgeonError: lines have faults; the error is that of the first, the details are those of the others.
@@ -74,9 +77,7 @@ class ScriptEdits:
         if self._path not in STANDARD_INPUT:
             self._request.others += (self._path,)
         lines = read_script(text, variables)
-        group = self._context.parent
-        assert group is not None and isinstance(group.command, click.Group)
-        check_names_edits(self.name, lines, {*group.command.list_commands(group)}, self._hint)
+        check_names_edits(self.name, lines, self._group.list_commands(self._context), self._hint)
         out: list[Instruction] = []
         faults: list[GdsurgeonError] = []
         for line in lines:
@@ -86,9 +87,8 @@ class ScriptEdits:
             except GdsurgeonError as error:
                 error.place_at(called)
                 if isinstance(line, ScriptLine) and variables.are_left_in(line.words):
-                    error.hint = (
-                        error.hint or "single quotes keep $VAR as it is; double quotes replace $VAR by its value"
-                    )
+                    hint = "single quotes keep $VAR as it is; double quotes replace $VAR by its value"
+                    error.hint = error.hint or hint
                 faults.append(error)
         terminal.command = "apply"
         try:
@@ -100,11 +100,11 @@ class ScriptEdits:
             faults[0].details = (*faults[0].details, *others)
             raise faults[0]
         if not out:
-            raise UsageError(f"{printable(self.name)} contains no edit", code="no-edit", facts={"file": self.name})
+            raise misuse("no-edit", f"{printable(self.name)} contains no edit", file=self.name)
         return out
 
     def inherited(self, request: Request) -> Request:
-        """Returns the request of a line: that of the script, with the options of the line from REQUEST."""
+        """Returns the request of a line: that of the script, with the options of the line from `request`."""
         return replace(
             self._request,
             require_change=request.require_change or self._request.require_change,
@@ -121,28 +121,25 @@ class ScriptEdits:
         self._taken.append((request, edits))
 
     def _instructions(self, line: ScriptLine | Fault, called: str, earlier: Sequence[Instruction]) -> list[Instruction]:
-        """Returns the instructions of LINE. Raises GdsurgeonError."""
+        """Returns the instructions of `line`. Raises GdsurgeonError."""
         if isinstance(line, Fault):
             raise line.error
         if earlier and earlier[-1].form in ENDS and not self._is_ended:
             self._is_ended = True  # reported once, for any number of lines
-            raise UsageError(
-                f"{earlier[-1].called} must be the last line: its result cannot be edited",
-                code="not-the-last-line",
-            )
+            message = f"{earlier[-1].called} must be the last line: its result cannot be edited"
+            raise misuse("not-the-last-line", message)
         if self._reads_input and not STANDARD_INPUT.isdisjoint(line.words):
-            raise UsageError(
-                f"standard input is already read by {printable(self._reads_input)}", code="conflicting-options"
-            )
+            message = f"standard input is already read by {printable(self._reads_input)}"
+            raise misuse("conflicting-options", message)
         self._taken.clear()
-        manners = terminal.quiet, terminal.colour, terminal.debug
+        settings = terminal.quiet, terminal.verbose, terminal.colour, terminal.debug
         try:
             with inside(self._folder):
                 self._run(line)
         finally:  # parsing a line sets them to its options, or the defaults
-            terminal.quiet, terminal.colour, terminal.debug = manners
+            terminal.quiet, terminal.verbose, terminal.colour, terminal.debug = settings
         if not self._taken:
-            raise UsageError(f"{quoted(line.words[0])} made no edit", code="not-an-edit", facts={"name": line.words[0]})
+            raise misuse("not-an-edit", f"{quoted(line.words[0])} made no edit", name=line.words[0])
         ((request, edits),) = self._taken
         if not STANDARD_INPUT.isdisjoint(request.others):
             self._reads_input = called
@@ -153,24 +150,17 @@ class ScriptEdits:
         own.settings = own.settings._replace(reads=tuple(reads))
         if request.form != "model":
             own.form, own.becomes, own.assets = request.form, request.becomes, request.assets
-        return [
-            edit._replace(called=called)
-            for edit in (edits[0]._replace(edit=self._told(edits[0].edit, line)), *edits[1:])
-        ]
+        edits = [edits[0]._replace(edit=self._reporting(edits[0].edit, line)), *edits[1:]]
+        return [edit._replace(called=called) for edit in edits]
 
-    def _run(self, line: ScriptLine) -> None:
-        """Runs the command of LINE, which adds its edit."""
-        name, *arguments = line.words
-        group = self._context.parent
-        assert group is not None and isinstance(group.command, click.Group)
+    def _run(self, edit: ScriptLine) -> None:
+        """Runs the command of a line, which adds its edit."""
+        name, *arguments = edit.words
         try:
-            command = group.command.get_command(group, name)
+            command = self._group.get_command(self._context, name)
             if command is None or not getattr(command.callback, "edits", False) or name == "apply":
-                raise UsageError(
-                    f"{quoted(name)} is not an edit: each line of a script is an edit",
-                    code="not-an-edit",
-                    facts={"name": name},
-                )
+                line = f"{quoted(name)} is not an edit: each line of a script is an edit"
+                raise misuse("not-an-edit", line, name=name)
             given = [self._request.model, *arguments]
             with command.make_context(name, given, parent=self._context, help_option_names=[]) as context:
                 context.obj = self
@@ -178,42 +168,36 @@ class ScriptEdits:
                 command.invoke(context)
         except click.NoSuchOption as error:
             if error.option_name in self._context.help_option_names:
-                raise UsageError(
-                    f"options that show help cannot be used in a script: run 'gdsurgeon help {printable(name)}'",
-                    code="not-in-a-script",
-                    facts={"option": error.option_name},
-                ) from error
+                line = f"options that show help cannot be used in a script: run 'gdsurgeon help {printable(name)}'"
+                raise misuse("not-in-a-script", line, option=error.option_name) from error
             raise usage_error(error) from error
         except (click.ClickException, UsageError) as error:
             if arguments and self._is_model(arguments[0]):
-                raise UsageError(
-                    f"lines are written without MODEL: leave out {quoted(arguments[0])}",
-                    code="model-in-a-script",
-                    facts={"value": arguments[0]},
-                ) from error
+                line = f"lines are written without MODEL: leave out {quoted(arguments[0])}"
+                raise misuse("model-in-a-script", line, value=arguments[0]) from error
             if isinstance(error, UsageError):
                 raise
             raise usage_error(error) from error
 
     def _is_model(self, word: str) -> bool:
-        """Returns whether WORD is the path of MODEL."""
+        """Returns whether `word` is the path of MODEL."""
         model = self._request.model
         return word not in STANDARD_INPUT and self._has_model and word in (model, os.path.basename(model))
 
-    def _told(self, edit: Edit, line: ScriptLine) -> Callable[[Graph], EditResult]:
-        """Returns EDIT such that it runs in the folder of the script, and its result names LINE."""
+    def _reporting(self, edit: Edit, line: ScriptLine) -> Edit:
+        """Returns `edit` such that it runs in the folder of the script, and its result names `line`."""
 
-        def telling(graph: Graph) -> EditResult:
+        def reporting(graph: Graph) -> EditResult:
             with inside(self._folder):
                 result = edit(graph)
             result.told.insert(0, Entry("line", f"{line.number}: {line.text}"))
             return result
 
-        return telling
+        return reporting
 
 
 def _have_found(request: Request) -> None:
-    """Makes the paths of REQUEST absolute, so that its files are found from any folder."""
+    """Makes the paths of `request` absolute, so that its files are found from any folder."""
     if saved_model_at(request.model) or meta_of(request.model).endswith(".meta"):
         request.model = os.path.abspath(request.model)
     if request.wanted.checkpoint:
@@ -221,39 +205,24 @@ def _have_found(request: Request) -> None:
 
 
 def _check_own(command: click.Command, context: click.Context) -> None:
-    """Raises UsageError if the line of CONTEXT has an option of the whole script."""
+    """Raises UsageError if the line of `context` has an option of the whole script, or makes no edit."""
+    whole = {option.name for option in common_options()} - {*_OWN}
     for parameter in command.params:
-        name = parameter.name or ""
-        source = context.get_parameter_source(name)
-        if name in _of_the_whole() and source is click.core.ParameterSource.COMMANDLINE:
-            option = max(parameter.opts, key=len)
-            raise UsageError(
-                Line("{option} is an option of apply, not of a line", option=option),
-                code="not-in-a-script",
-                facts={"option": option},
-            )
-        if name in ("only_check", "only_list") and source is click.core.ParameterSource.COMMANDLINE:
-            raise UsageError(
-                f"{max(parameter.opts, key=len)} makes no edit: each line of a script is an edit",
-                code="not-in-a-script",
-                facts={"option": max(parameter.opts, key=len)},
-            )
-
-
-@functools.cache
-def _of_the_whole() -> frozenset[str]:
-    """Returns the parameters of the common options that a line must not have."""
-
-    def nothing() -> None:
-        """Takes the options."""
-
-    shared = click.command(edit_options(nothing)).params
-    return frozenset(parameter.name or "" for parameter in shared) - _OWN
+        if context.get_parameter_source(parameter.name or "") is not click.core.ParameterSource.COMMANDLINE:
+            continue
+        option = max(parameter.opts, key=len)
+        line = ""
+        if parameter.name in whole:
+            line = Line("{option} is an option of apply, not of a line", option=option)
+        elif parameter.name in _LOOKING:
+            line = f"{option} makes no edit: each line of a script is an edit"
+        if line:
+            raise misuse("not-in-a-script", line, option=option)
 
 
 @contextmanager
 def inside(folder: str) -> Iterator[None]:
-    """Makes FOLDER the current folder while the context is active."""
+    """Makes `folder` the current folder while the context is active."""
     before = os.getcwd()
     os.chdir(folder)
     try:
