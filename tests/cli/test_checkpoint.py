@@ -217,7 +217,7 @@ def test_nothing_to_do_is_passed_on(small: Desk) -> None:
          "'(' with the replacement 'l' is not a valid substitution: missing ), unterminated subpattern at position 0"),
         (("--drop", "("), 2, "'(' is not a regular expression: missing ), unterminated subpattern at position 0"),
         (("--drop", "bias", "--drop", "Adam"), 4, "pattern 'Adam' matched none of 4 keys"),
-        (("--rename", "bias"), 2, "'bias' is not a pair OLD=NEW"),
+        (("--rename", "bias"), 2, "--rename 'bias' is not a pair OLD=NEW"),
         (("--set", "bias=1"), 2, "--set 'bias=1' is not a pair KEY=@FILE.npy"),
         (("--set", "bias=@none.npy"), 2, "the value none.npy for 'bias' cannot be read: no such file or directory"),
         (("--set", "bis=@none.npy"), 4, "m has no tensor 'bis' (4 tensors). Did you mean 'bias'?"),
