@@ -12,14 +12,13 @@ if TYPE_CHECKING:
     from gdsurgeon import graph_editor as graph_editor
     from gdsurgeon import steps as steps
     from gdsurgeon.analysis.checks.check import check as check
-    from gdsurgeon.analysis.queries.constant_values import value_of as value_of
+    from gdsurgeon.analysis.queries.constants import value_of as value_of
     from gdsurgeon.analysis.queries.signature import signature as signature
     from gdsurgeon.analysis.shapes.inference import infer_shapes as infer_shapes
-    from gdsurgeon.analysis.traversal.boundary import boundary as boundary
+    from gdsurgeon.analysis.traversal.walks import boundary as boundary
     from gdsurgeon.checkpoint.open import open_checkpoint as open_checkpoint
+    from gdsurgeon.compare.diff import diff as diff
     from gdsurgeon.container.load import load as load
-    from gdsurgeon.difference.compare import diff as diff
-    from gdsurgeon.drawing.forms import picture as picture
     from gdsurgeon.edits.add_gradients import add_gradients as add_gradients
     from gdsurgeon.edits.add_postprocessing import add_postprocessing as add_postprocessing
     from gdsurgeon.edits.add_preprocessing import add_preprocessing as add_preprocessing
@@ -58,9 +57,9 @@ if TYPE_CHECKING:
     from gdsurgeon.graph.load import from_bytes as from_bytes
     from gdsurgeon.graph.node import Node as Node
     from gdsurgeon.graph.node import Output as Output
-    from gdsurgeon.graph_editor.matcher import NodeMatcher as NodeMatcher
-    from gdsurgeon.graph_editor.matcher import TreeExpr as TreeExpr
-    from gdsurgeon.graph_editor.view import Subgraph as Subgraph
+    from gdsurgeon.graph_editor.match import NodeMatcher as NodeMatcher
+    from gdsurgeon.graph_editor.match import TreeExpr as TreeExpr
+    from gdsurgeon.graph_editor.subgraph import Subgraph as Subgraph
     from gdsurgeon.operation.check_ops import check_ops as check_ops
     from gdsurgeon.operation.checkpoint import CheckpointRequest as CheckpointRequest
     from gdsurgeon.operation.checkpoint import operate_checkpoint as operate_checkpoint
@@ -78,6 +77,7 @@ if TYPE_CHECKING:
     from gdsurgeon.runtime.evaluator import Evaluator as Evaluator
     from gdsurgeon.select import Selection as Selection
     from gdsurgeon.select import select_nodes as select_nodes
+    from gdsurgeon.view.picture import picture as picture
 
 
 _GROUPS = {
@@ -158,14 +158,14 @@ _EDITS = """
 
 _OTHERS = {
     "analysis.checks.check": "check",
-    "analysis.queries.constant_values": "value_of",
+    "analysis.queries.constants": "value_of",
     "analysis.queries.signature": "signature",
     "analysis.shapes.inference": "infer_shapes",
-    "analysis.traversal.boundary": "boundary",
+    "analysis.traversal.walks": "boundary",
     "checkpoint.open": "open_checkpoint",
     "container.load": "load",
-    "difference.compare": "diff",
-    "drawing.forms": "picture",
+    "compare.diff": "diff",
+    "view.picture": "picture",
     "edits.claims": "EditResult",
     "edits.node_copies": "copy_in copy_nodes",
     "edits.rewrite": "matches",
@@ -174,8 +174,8 @@ _OTHERS = {
     "graph.graph": "Graph",
     "graph.load": "from_bytes",
     "graph.node": "Node Output",
-    "graph_editor.matcher": "NodeMatcher TreeExpr",
-    "graph_editor.view": "Subgraph",
+    "graph_editor.match": "NodeMatcher TreeExpr",
+    "graph_editor.subgraph": "Subgraph",
     "operation.check_ops": "check_ops",
     "operation.checkpoint": "CheckpointRequest operate_checkpoint",
     "operation.convert": "ConvertRequest operate_convert",

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gdsurgeon.cli.edit import edit_command
-from gdsurgeon.cli.options import misuse, option, tolerance_options
+from gdsurgeon.cli.options import option, tolerance_options
+from gdsurgeon.errors import UsageError
 
 if TYPE_CHECKING:
     from gdsurgeon.operation.edit import Request
@@ -45,7 +46,7 @@ def command(request: Request, checkpoints: list[str], **arguments: Any) -> Edit:
     from gdsurgeon.edits.add_gradients import add_gradients
     from gdsurgeon.feeds.given import as_meant
     from gdsurgeon.feeds.input_spec import given_shapes
-    from gdsurgeon.runtime.differentiation.differentiator import Differentiator
+    from gdsurgeon.runtime.differentiator import Differentiator
 
     _check(checkpoints=checkpoints, **arguments)
     arguments = {name: value for name, value in arguments.items() if value is not None}
@@ -79,14 +80,14 @@ def _check(
 
     if not (xs or weights):
         line = "--xs or --weights is missing: the tensors with respect to which gradients are computed"
-        raise misuse("missing-option", line, option="--xs")
+        raise UsageError(line, code="missing-option", option="--xs")
     if scope is not None and not scope.strip("/"):
-        raise misuse("bad-value", "--prefix is empty", option="--prefix")
+        raise UsageError("--prefix is empty", code="bad-value", option="--prefix")
     if budget is not None and checkpoints:
         line = "--budget chooses the checkpoints: give --budget or --checkpoints, not both"
-        raise misuse("conflicting-options", line, option="--budget")
+        raise UsageError(line, code="conflicting-options", option="--budget")
     if threads is not None and budget is None and checkpoints in ([], ["none"]):
-        raise misuse("missing-option", "--threads needs --checkpoints or --budget", option="--threads")
+        raise UsageError("--threads needs --checkpoints or --budget", code="missing-option", option="--threads")
     if len(checkpoints) > 1 and set(checkpoints) & set(MODES):
         line = f"--checkpoints expects one of {', '.join(MODES)}, or tensors"
-        raise misuse("bad-value", line, option="--checkpoints")
+        raise UsageError(line, code="bad-value", option="--checkpoints")

@@ -9,7 +9,7 @@ import click
 from gdsurgeon.cli.command import Command
 from gdsurgeon.cli.complete import files
 from gdsurgeon.cli.edit import edit_options
-from gdsurgeon.cli.options import Pairs, misuse, option
+from gdsurgeon.cli.options import Pairs, option
 from gdsurgeon.errors import InputError, UsageError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class _Apply(Command):
             missing = "SCRIPT is missing: apply --check SCRIPT"
             if not is_checked:
                 missing = "MODEL and SCRIPT are missing: apply MODEL SCRIPT"
-            raise misuse("missing-argument", missing, hint="gdsurgeon apply --help") from error
+            raise UsageError(missing, code="missing-argument", hint="gdsurgeon apply --help") from error
 
 
 @click.command("apply", cls=_Apply)
@@ -63,10 +63,10 @@ def command(
     from gdsurgeon.cli.terminal import terminal
 
     if script is None and not check:
-        raise misuse("missing-argument", "apply expects MODEL and SCRIPT, or --check SCRIPT")
+        raise UsageError("apply expects MODEL and SCRIPT, or --check SCRIPT", code="missing-argument")
     path = request.model if script is None else script
     if path == "-" and request.model == "-" and script is not None:
-        raise misuse("conflicting-options", "only one of MODEL and SCRIPT can be read from standard input")
+        raise UsageError("only one of MODEL and SCRIPT can be read from standard input", code="conflicting-options")
     edits = ScriptEdits(path, request, context)
     given = Variables(variables)
     try:

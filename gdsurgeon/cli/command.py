@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 import click
 
 from gdsurgeon.cli.complete import files
-from gdsurgeon.cli.options import HEADINGS, Option, misuse, names_in, once, option, pairs
+from gdsurgeon.cli.options import HEADINGS, Option, names_in, once, option, pairs
 from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.errors import GdsurgeonError, UsageError, printable
 from gdsurgeon.text import suggestion
@@ -301,7 +301,7 @@ def query_options(command: F, *, without: Sequence[str] = ()) -> F:
     def collect(options: dict[str, Any]) -> Query:
         functions = options.pop("in_functions")
         if len(functions) > 1:
-            raise misuse("given-twice", "give --in once", option="--in")
+            raise UsageError("give --in once", code="given-twice", option="--in")
         return Query(options.pop("model"), wanted(options), next(iter(functions), None), options.pop("as_json"))
 
     body = option("--in", "in_functions", heading="Selection", help="Look into the body of this function.")
@@ -337,7 +337,7 @@ def validate_options(command: F) -> F:
 
 
 def _bad_value(option: str, value: str, expected: str) -> UsageError:
-    return misuse("bad-value", f"{option} {value}: {expected}", option=option, value=value)
+    return UsageError(f"{option} {value}: {expected}", code="bad-value", option=option, value=value)
 
 
 def wanted(options: dict[str, Any]) -> Wanted:
@@ -360,11 +360,13 @@ def running(options: dict[str, Any]) -> tuple[Settings, Overrides, tuple[str, ..
     take = options.pop
     timeout, libraries, archive = take("timeout"), take("op_libraries"), take("archive")
     if not math.isfinite(timeout) or timeout > LONGEST_TIMEOUT:
-        raise misuse("bad-value", f"--timeout {timeout}: at most {LONGEST_TIMEOUT:,} seconds", option="--timeout")
+        raise UsageError(
+            f"--timeout {timeout}: at most {LONGEST_TIMEOUT:,} seconds", code="bad-value", option="--timeout"
+        )
     for library in libraries:
         if not os.path.isfile(library):
             line = f"--op-lib {printable(library)} does not exist"
-            raise misuse("no-such-file", line, option="--op-lib", file=library)
+            raise UsageError(line, code="no-such-file", option="--op-lib", file=library)
     settings = Settings(
         device=_device(take("device")),
         timeout=timeout,

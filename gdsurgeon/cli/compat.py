@@ -6,8 +6,8 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from gdsurgeon.cli.edit import edit_command
-from gdsurgeon.cli.options import misuse, option, tolerance_options
-from gdsurgeon.errors import printable
+from gdsurgeon.cli.options import option, tolerance_options
+from gdsurgeon.errors import UsageError, printable
 
 if TYPE_CHECKING:
     from gdsurgeon.operation.edit import Request
@@ -36,9 +36,9 @@ def command(request: Request, target: str, run_in: str | None, **arguments: Any)
     target = target.removeprefix("tf")
     if run_in is not None:
         if not os.path.exists(run_in):
-            raise misuse("no-such-file", f"--run-in {printable(run_in)}: no such wheel or folder")
+            raise UsageError(f"--run-in {printable(run_in)}: no such wheel or folder", code="no-such-file")
         if request.level not in ("load", "run"):
-            raise misuse("conflicting-options", f"--run-in needs --validate run or load, not {request.level}")
+            raise UsageError(f"--run-in needs --validate run or load, not {request.level}", code="conflicting-options")
         request.run_in, request.target = run_in, target
         request.others = (*request.others, run_in)
     return {"target": target, **arguments}

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from gdsurgeon.cli.edit import edit_command
-from gdsurgeon.cli.options import misuse, not_a_pair, option
+from gdsurgeon.cli.options import not_a_pair, option
 from gdsurgeon.cli.selection import in_functions, selection_options
-from gdsurgeon.errors import quoted
+from gdsurgeon.errors import UsageError, quoted
 
 if TYPE_CHECKING:
     from gdsurgeon.edits.claims import EditResult
@@ -37,11 +37,11 @@ def command(selection: Selection, add: tuple[str, ...], remove: tuple[str, ...])
       gdsurgeon control-edges model.pb --op Conv2D --remove '^*'
     """
     if not add and not remove:
-        raise misuse("missing-option", "nothing to do: give --add NODE=^BEFORE or --remove NODE=^BEFORE")
+        raise UsageError("nothing to do: give --add NODE=^BEFORE or --remove NODE=^BEFORE", code="missing-option")
     added = [_edge(text, "--add", selection) for text in add]
     removed = [_edge(text, "--remove", selection) for text in remove]
     if not selection.names_nothing and all(node for node, _ in (*added, *removed)):
-        raise misuse("missing-option", "nodes are selected, but no edge ^BEFORE is given for them")
+        raise UsageError("nodes are selected, but no edge ^BEFORE is given for them", code="missing-option")
 
     def edit(graph: Graph) -> EditResult:
         from gdsurgeon.edits.control_edges import control_edges
@@ -77,5 +77,5 @@ def _edge(text: str, option: str, selection: Selection) -> tuple[str, str]:
         raise not_a_pair(text, option, "NODE=^BEFORE" if selection.names_nothing else "[NODE=]^BEFORE")
     if not before.startswith("^"):
         line, near = f"{option} {quoted(text)}: a control input is written ^node", f"{node}=^{before}"
-        raise misuse("bad-value", line, hint=f"{option} {quoted(near)}", option=option, value=text, near=near)
+        raise UsageError(line, code="bad-value", hint=f"{option} {quoted(near)}", option=option, value=text, near=near)
     return node, before

@@ -10,14 +10,14 @@ import click
 from gdsurgeon.cli.command import Command, Query, output_option, query_options
 from gdsurgeon.cli.complete import files
 from gdsurgeon.cli.hints import worded
-from gdsurgeon.cli.options import misuse, option
+from gdsurgeon.cli.options import option
 from gdsurgeon.cli.terminal import terminal
-from gdsurgeon.errors import GdsurgeonError, printable, quoted
+from gdsurgeon.errors import GdsurgeonError, UsageError, printable, quoted
 from gdsurgeon.wire.output import STANDARD_OUTPUT
 from gdsurgeon.wire.source import STANDARD_INPUT
 
 if TYPE_CHECKING:
-    from gdsurgeon.difference.difference import Difference
+    from gdsurgeon.compare.difference import Difference
 
 
 DIFFERENT = 1
@@ -65,11 +65,11 @@ def command(
       gdsurgeon diff old.pb new.pb --map-file pairs.txt
     """
     if sum((query.as_json, stat, markdown, textconv)) > 1:
-        raise misuse("conflicting-options", "give only one of --json, --stat, --markdown and --textconv")
+        raise UsageError("give only one of --json, --stat, --markdown and --textconv", code="conflicting-options")
     ignore = _ignored(ignored)
     if textconv:
         if others:
-            raise misuse("conflicting-options", "--textconv expects one model", option="--textconv")
+            raise UsageError("--textconv expects one model", code="conflicting-options", option="--textconv")
         from gdsurgeon.view.textconv import lines
 
         terminal.answer("\n".join(lines(query.open().graph)))
@@ -79,7 +79,7 @@ def command(
         return
     _check_models(query.path, others)
     _check_outputs(out, mapping, [query.path, *others], is_answered=query.as_json or stat or markdown)
-    from gdsurgeon.difference.compare import diff_models
+    from gdsurgeon.compare.diff import diff_models
 
     found = diff_models(query.open(), query.open(others[0]), ignore)
     page = _page(found) if out is not None else ""
@@ -96,10 +96,10 @@ def command(
 def _check_outputs(out: str | None, mapping: str | None, models: list[str], *, is_answered: bool) -> None:
     """Raises UsageError if an output would replace one of `models`, or if two outputs are standard output."""
     if out == "-":
-        raise misuse("bad-value", "-o expects a file: the answer is printed to standard output", option="-o")
+        raise UsageError("-o expects a file: the answer is printed to standard output", code="bad-value", option="-o")
     if mapping in STANDARD_OUTPUT and is_answered:
         line = "--map-file - prints only the pairs: leave out --json, --stat and --markdown"
-        raise misuse("conflicting-options", line, option="--map-file")
+        raise UsageError(line, code="conflicting-options", option="--map-file")
     written = [(option, path) for option, path in (("--map-file", mapping), ("-o", out)) if path is not None]
     if written:
         from gdsurgeon.operation.paths import check_replaces_nothing
@@ -110,21 +110,21 @@ def _check_outputs(out: str | None, mapping: str | None, models: list[str], *, i
 def _check_models(model: str, others: tuple[str, ...]) -> None:
     """Raises UsageError if there is not one OTHER, or if both models are standard input."""
     if not others:
-        raise misuse("missing-argument", "diff expects two models: OTHER is missing", name="OTHER")
+        raise UsageError("diff expects two models: OTHER is missing", code="missing-argument", name="OTHER")
     if len(others) > 1:
         line = f"diff expects two models, got a third: {quoted(others[1])}"
-        raise misuse("extra-argument", line, value=others[1])
+        raise UsageError(line, code="extra-argument", value=others[1])
     if model in STANDARD_INPUT and others[0] in STANDARD_INPUT:
-        raise misuse("conflicting-options", "only one of the models can be read from standard input")
+        raise UsageError("only one of the models can be read from standard input", code="conflicting-options")
 
 
 def _ignored(names: list[str]) -> frozenset[str]:
-    from gdsurgeon.difference.difference import IGNORABLE
+    from gdsurgeon.compare.difference import IGNORABLE
 
     unknown = sorted({*names}.difference(IGNORABLE))
     if unknown:
         line = f"--ignore {printable(unknown[0])}: expected one of {', '.join(IGNORABLE)}"
-        raise misuse("bad-value", line, option="--ignore", value=unknown[0])
+        raise UsageError(line, code="bad-value", option="--ignore", value=unknown[0])
     return frozenset(names)
 
 
@@ -146,14 +146,14 @@ def _text(found: Difference, *, as_json: bool, stat: bool, markdown: bool) -> st
 
 def _answer_to_git(query: Query, rest: tuple[str, ...], ignore: frozenset[str]) -> str:
     """Returns the difference of the two files that git passes for a path, or the error if one cannot be read."""
-    from gdsurgeon.difference.compare import diff
+    from gdsurgeon.compare.diff import diff
 
     path, query = query.path, query._replace(function=None)
     if not rest:
         return f"* {printable(path)} is unmerged"
     if len(rest) not in GIT_ARGUMENTS:
         line = "--git expects the 7 or 9 arguments with which git calls a diff driver"
-        raise misuse("wrong-count", line, option="--git")
+        raise UsageError(line, code="wrong-count", option="--git")
     old, new, new_path = rest[0], rest[3], rest[6] if len(rest) > 6 else path
     for file, what, name in ((old, "added", new_path), (new, "deleted", path)):
         if file == os.devnull:
@@ -168,11 +168,11 @@ def _answer_to_git(query: Query, rest: tuple[str, ...], ignore: frozenset[str]) 
 
 def _page(found: Difference) -> str:
     """Returns an HTML page that shows both graphs as one and marks the differences."""
-    from gdsurgeon.difference.union import union
-    from gdsurgeon.drawing.page import page
-    from gdsurgeon.outline.content import content_of
-    from gdsurgeon.outline.outline import Outlines
+    from gdsurgeon.view.content import content_of
     from gdsurgeon.view.difference import notes
+    from gdsurgeon.view.outline import Outlines
+    from gdsurgeon.view.page import page
+    from gdsurgeon.view.union import union
 
     before, after = (content_of(graph, os.path.basename(graph.source_name)) for graph in (found.a, found.b))
     both = union(found, before, after)

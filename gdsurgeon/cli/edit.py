@@ -10,7 +10,7 @@ import click
 
 from gdsurgeon.cli.command import EDIT_OPTIONS, MODEL_ARGUMENT, Command, F, added, current_script, running, wanted
 from gdsurgeon.cli.hints import error_json, word_proof, worded
-from gdsurgeon.cli.options import ListedTensor, misuse, option
+from gdsurgeon.cli.options import ListedTensor, option
 from gdsurgeon.cli.summary import whole
 from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.errors import EditError, GdsurgeonError, Json, NothingToDo, OutputError, UsageError, quoted
@@ -264,9 +264,9 @@ def refuse_options(request: Request, *, only_check: bool, as_json: bool, option:
     """Raises UsageError if `option`, which writes nothing, is given with an output, or --json without it."""
     if as_json and not only_check:
         line = f"--json needs {option}; --report FILE writes the report of an edit"
-        raise misuse("missing-option", line, option=option)
+        raise UsageError(line, code="missing-option", option=option)
     if only_check and (request.out is not None or request.in_place):
-        raise misuse("conflicting-options", f"{option} writes nothing: leave out -o and -i", option=option)
+        raise UsageError(f"{option} writes nothing: leave out -o and -i", code="conflicting-options", option=option)
 
 
 def check_edit(command: str, request: Request, edits: Sequence[Instruction], *, as_json: bool) -> NoReturn:
@@ -312,7 +312,7 @@ class Answer:
     """
 
     def __init__(self, command: str, graph: Graph) -> None:
-        from gdsurgeon.analysis.queries.op_usage import op_counts
+        from gdsurgeon.analysis.queries.usage import op_counts
 
         self._command, self._model = command, graph.source_name
         self._size = graph.node_count, len(op_counts(graph))

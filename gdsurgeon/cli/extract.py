@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gdsurgeon.cli.edit import edit_command, named_edit
-from gdsurgeon.cli.options import ListedTensor, misuse, option
+from gdsurgeon.cli.options import ListedTensor, option
+from gdsurgeon.errors import UsageError
 
 if TYPE_CHECKING:
     from gdsurgeon.operation.edit import Request
@@ -31,6 +32,6 @@ def command(request: Request, inputs: list[ListedTensor], outputs: list[ListedTe
 
     if not outputs:
         line = "--outputs is missing: give the tensors that the result must compute"
-        raise misuse("missing-option", line, option="--outputs")
+        raise UsageError(line, code="missing-option", option="--outputs")
     starts, ends = ([each.tensor for each in listed] for listed in (inputs, outputs))
     return named_edit(request, lambda graph: extract(graph, starts, ends), [*inputs, *outputs])

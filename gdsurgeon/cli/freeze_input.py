@@ -9,9 +9,9 @@ import click
 
 from gdsurgeon.cli.complete import inputs_and_constants, paired
 from gdsurgeon.cli.edit import edit_command
-from gdsurgeon.cli.options import misuse, option, pair
+from gdsurgeon.cli.options import option, pair
 from gdsurgeon.cli.selection import selecting
-from gdsurgeon.errors import printable
+from gdsurgeon.errors import UsageError, printable
 
 if TYPE_CHECKING:
     from gdsurgeon.edits.claims import EditResult
@@ -52,9 +52,9 @@ def command(
     selection = replace(selection, nodes=(*names, *selection.nodes))
     if selection.names_nothing == (value is not None):
         message = "--value needs nodes: NODE ..., or a selection" if value is not None else "the nodes have no value"
-        raise misuse("missing-argument", message, hint="NODE=VALUE, or --value", option="--value")
+        raise UsageError(message, code="missing-argument", hint="NODE=VALUE, or --value", option="--value")
     if not values and weights is None and value is None:
-        raise misuse("missing-argument", "nothing to freeze: give NODE=VALUE or --values FILE.npz")
+        raise UsageError("nothing to freeze: give NODE=VALUE or --values FILE.npz", code="missing-argument")
     request.others += (weights,) if weights is not None else ()
     shared = None if value is None else _read(value, request)
 
@@ -76,7 +76,7 @@ def _add(values: dict[str, object], tensor: str, value: object) -> None:
     """Adds the value of a tensor. Raises UsageError if its node already has a value."""
     name = tensor.removesuffix(":0")
     if name in values:
-        raise misuse("given-twice", f"{printable(name)} has two values", node=name)
+        raise UsageError(f"{printable(name)} has two values", code="given-twice", node=name)
     values[name] = value
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gdsurgeon.cli.edit import edit_command
-from gdsurgeon.cli.options import misuse, option, tolerance_options
+from gdsurgeon.cli.options import option, tolerance_options
 from gdsurgeon.cli.parts import load_part
 from gdsurgeon.cli.selection import selecting
+from gdsurgeon.errors import UsageError
 
 if TYPE_CHECKING:
     from gdsurgeon.operation.edit import Request
@@ -35,5 +36,5 @@ def command(request: Request, body: str | None, **arguments: Any) -> dict[str, A
       gdsurgeon fuse-ops model.pb --between conv1/Conv2D=conv1/Relu --with-consts --name conv1_block
     """
     if arguments["mapped"] and body is None:
-        raise misuse("missing-option", "--map needs --with BODY", option="--with")
+        raise UsageError("--map needs --with BODY", code="missing-option", option="--with")
     return {"body": load_part(body, request) if body is not None else None, **arguments}

@@ -10,9 +10,10 @@ import click
 
 from gdsurgeon.cli.complete import files
 from gdsurgeon.cli.edit import edit_command
-from gdsurgeon.cli.options import misuse, option
+from gdsurgeon.cli.options import option
 from gdsurgeon.cli.parts import PartOptions, part_of, part_options
 from gdsurgeon.cli.selection import selecting
+from gdsurgeon.errors import UsageError
 
 if TYPE_CHECKING:
     from gdsurgeon.edits.claims import EditResult
@@ -55,10 +56,12 @@ def command(
         body, names = None, words
     selection = replace(selection, nodes=(*names, *selection.nodes))
     if selection.names_nothing and tensor is None:
-        raise misuse("missing-option", "give --at TENSOR, or name or select nodes", option="--at")
+        raise UsageError("give --at TENSOR, or name or select nodes", code="missing-option", option="--at")
     for name, value in {"--at": tensor, "--emit": own.emit, "--against": own.against}.items():
         if value is not None and not selection.names_nothing:
-            raise misuse("conflicting-options", f"{name} is for one tensor, but nodes are selected", option=name)
+            raise UsageError(
+                f"{name} is for one tensor, but nodes are selected", code="conflicting-options", option=name
+            )
     part = part_of(request, "BODY", body, own, inserted)
 
     def edit(graph: Graph) -> EditResult:

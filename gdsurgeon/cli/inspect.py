@@ -8,13 +8,12 @@ import click
 
 from gdsurgeon.cli.command import Command, Query, query_options
 from gdsurgeon.cli.hints import HINTS, worded
-from gdsurgeon.cli.options import misuse, option
+from gdsurgeon.cli.options import option
 from gdsurgeon.cli.terminal import terminal
-from gdsurgeon.errors import GdsurgeonError
+from gdsurgeon.errors import GdsurgeonError, UsageError
 
 if TYPE_CHECKING:
-    from gdsurgeon.analysis.queries.loading import Trouble
-    from gdsurgeon.analysis.queries.shipped import Contents
+    from gdsurgeon.analysis.queries.model_contents import Contents, LoadingProblem
     from gdsurgeon.container.container import Container
     from gdsurgeon.view.inspection import Inspection
 
@@ -39,10 +38,9 @@ def command(query: Query, top: int | None, **parts: bool) -> None:
       gdsurgeon inspect model.pb --strings --json | jq -r '.strings[].paths[]'
     """
     if top is not None and not (parts["sizes"] or parts["strings"]):
-        raise misuse("missing-option", "--top needs --sizes or --strings", option="--top")
+        raise UsageError("--top needs --sizes or --strings", code="missing-option", option="--top")
     from gdsurgeon.analysis.checks.check import broken, check
-    from gdsurgeon.analysis.queries.inferred_signature import inferred_signature
-    from gdsurgeon.analysis.queries.signature import signature
+    from gdsurgeon.analysis.queries.signature import inferred_signature, signature
     from gdsurgeon.view import inspection
 
     graph, container = query.open()
@@ -70,15 +68,15 @@ def command(query: Query, top: int | None, **parts: bool) -> None:
 def _add_parts(found: Inspection, *, ops: bool, sizes: bool, functions: bool, strings: bool) -> None:
     """Adds the requested parts to `found`; only modules for these are imported."""
     if ops:
-        from gdsurgeon.analysis.queries.op_usage import op_usage
+        from gdsurgeon.analysis.queries.usage import op_usage
 
         found.op_usage = op_usage(found.graph)
     if sizes:
-        from gdsurgeon.analysis.queries.constant_sizes import constant_sizes
+        from gdsurgeon.analysis.queries.constants import constant_sizes
 
         found.sizes = constant_sizes(found.graph, found.most)
     if functions:
-        from gdsurgeon.analysis.queries.function_summary import function_summaries
+        from gdsurgeon.analysis.queries.usage import function_summaries
 
         found.functions = function_summaries(found.graph)
     if strings:
@@ -87,11 +85,10 @@ def _add_parts(found: Inspection, *, ops: bool, sizes: bool, functions: bool, st
         found.strings = baked_strings(found.graph)
 
 
-def _shipped(container: Container) -> tuple[Contents, list[tuple[Trouble, str]]]:
+def _shipped(container: Container) -> tuple[Contents, list[tuple[LoadingProblem, str]]]:
     """Returns the contents of `container` other than the graph, and the problems for loaders with their fixes."""
-    from gdsurgeon.analysis.queries.loading import troubles
-    from gdsurgeon.analysis.queries.shipped import contents
+    from gdsurgeon.analysis.queries.model_contents import contents, loading_problems
 
     held = contents(container)
-    found = [(t, HINTS[t.advice].format_map(t.facts) if t.advice else "") for t in troubles(container, held)]
+    found = [(t, HINTS[t.advice].format_map(t.facts) if t.advice else "") for t in loading_problems(container, held)]
     return held, found

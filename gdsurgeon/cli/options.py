@@ -22,7 +22,7 @@ from gdsurgeon.cli.complete import (
     scopes,
     steps,
 )
-from gdsurgeon.errors import Json, UsageError, printable, quoted, reason
+from gdsurgeon.errors import UsageError, printable, quoted, reason
 
 if TYPE_CHECKING:
     from gdsurgeon.cli.complete import Completer
@@ -36,18 +36,13 @@ Parser = Callable[[Any, str], Any]
 """Converts the value of an option, whose name is the second argument. It raises UsageError for a wrong value."""
 
 
-def misuse(code: str, message: str, *, hint: str | None = None, **facts: Json) -> UsageError:
-    """Returns the usage error `code` with `message` and `facts`."""
-    return UsageError(message, code=code, facts=facts, hint=hint)
-
-
 # -- parsing -----------------------------------------------------------------------------------------------------
 
 
 def not_a_pair(text: str, option: str, form: str, noun: str = "") -> UsageError:
     """Returns the error for the value `text` of `option`, which is not a `noun` of the form `form`."""
     line = f"{option} {quoted(text)} is not {noun}{form}".lstrip()
-    return misuse("not-a-pair", line, option=option, value=text, expected=form)
+    return UsageError(line, code="not-a-pair", option=option, value=text, expected=form)
 
 
 def names_in(texts: Texts, option: str) -> list[str]:
@@ -58,7 +53,7 @@ def names_in(texts: Texts, option: str) -> list[str]:
     """
     lists = [[name for part in text.split(",") if (name := part.strip())] for text in texts]
     if not all(lists):
-        raise misuse("bad-value", f"{option} is empty", option=option)
+        raise UsageError(f"{option} is empty", code="bad-value", option=option)
     return [name for names in lists for name in names]
 
 
@@ -88,7 +83,7 @@ def once(pairs: Sequence[tuple[str, str]], option: str = "") -> Pairs:
         before = values.setdefault(called, value)
         if before != value:
             line = f"{option} {quoted(called)} has two values: {quoted(before)} and {quoted(value)}".lstrip()
-            raise misuse("given-twice", line, option=option, name=called)
+            raise UsageError(line, code="given-twice", option=option, name=called)
     return list(pairs)
 
 
@@ -106,10 +101,10 @@ def lines_of(file: str, option: str, stream: TextIO | None = None) -> list[str]:
                 text = lines.read()
     except OSError as error:
         line = f"{option} {printable(file)} cannot be read: {reason(error)}"
-        raise misuse("unreadable", line, option=option, file=file) from error
+        raise UsageError(line, code="unreadable", option=option, file=file) from error
     except UnicodeDecodeError as error:
         line = f"{option} {printable(file)} is not UTF-8 text"
-        raise misuse("not-text", line, option=option, file=file) from error
+        raise UsageError(line, code="not-text", option=option, file=file) from error
     return [line.strip() for line in text.splitlines()]
 
 
@@ -187,7 +182,7 @@ def unnamed(texts: Texts, option: str) -> list[str]:
         if name:
             text = f"{name}={tensor}"
             line = f"{option} {quoted(text)}: this command does not accept NAME=; write {quoted(tensor)}"
-            raise misuse("bad-value", line, option=option, value=text, near=tensor)
+            raise UsageError(line, code="bad-value", option=option, value=text, near=tensor)
     return [tensor for tensor, _ in tensors]
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from gdsurgeon.cli.edit import edit_command
-from gdsurgeon.cli.options import misuse, option, tensor_tolerance
+from gdsurgeon.cli.options import option, tensor_tolerance
+from gdsurgeon.errors import UsageError
 
 
 @edit_command("quantize")
@@ -28,5 +29,5 @@ def command(**arguments: Any) -> dict[str, Any]:
       gdsurgeon quantize model.pb --dtype int8 --keep '^box_head' --tolerance 0.05 -o small.pb
     """
     if arguments["dtype"] is None:
-        raise misuse("missing-option", "--dtype is missing: float16, bfloat16 or int8", option="--dtype")
+        raise UsageError("--dtype is missing: float16, bfloat16 or int8", code="missing-option", option="--dtype")
     return arguments

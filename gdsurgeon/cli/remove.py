@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from gdsurgeon.cli.edit import edit_command
-from gdsurgeon.cli.options import misuse, option
+from gdsurgeon.cli.options import option
 from gdsurgeon.cli.selection import in_functions, selecting
+from gdsurgeon.errors import UsageError
 
 
 @edit_command("remove")
@@ -32,7 +33,7 @@ def command(**arguments: Any) -> dict[str, Any]:
       gdsurgeon remove model.pb --op Assert --orphans -o out.pb
     """
     if arguments["bypass_input"] is not None and not arguments["bypass"]:
-        raise misuse("missing-option", "--bypass-input needs --bypass", option="--bypass")
+        raise UsageError("--bypass-input needs --bypass", code="missing-option", option="--bypass")
     if arguments["bypass"] and arguments["dangling"] is not None:
-        raise misuse("conflicting-options", "give --bypass or --dangling, not both")
+        raise UsageError("give --bypass or --dangling, not both", code="conflicting-options")
     return arguments

@@ -7,8 +7,9 @@ from typing import Any
 from gdsurgeon.cli.command import pairs_argument
 from gdsurgeon.cli.complete import nodes, paired
 from gdsurgeon.cli.edit import edit_command
-from gdsurgeon.cli.options import misuse, option
+from gdsurgeon.cli.options import option
 from gdsurgeon.cli.selection import in_functions
+from gdsurgeon.errors import UsageError
 
 
 @edit_command("rename")
@@ -29,5 +30,7 @@ def command(**renames: Any) -> dict[str, Any]:
       gdsurgeon rename model.pb image_tensor=image detection_classes=classes -o renamed.pb
     """
     if not any(renames.values()):
-        raise misuse("missing-argument", "nothing to rename: give OLD=NEW, --rename-scope, --regex or --map-file")
+        raise UsageError(
+            "nothing to rename: give OLD=NEW, --rename-scope, --regex or --map-file", code="missing-argument"
+        )
     return renames

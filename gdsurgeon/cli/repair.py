@@ -42,7 +42,7 @@ def command(request: Request, only_check: bool, as_json: bool) -> dict[str, Any]
 def _check(request: Request, custom_ops: bool, *, as_json: bool) -> NoReturn:
     """Prints the faults, and ends the command with exit code 0 or 1. Raises EditError if repair cannot fix a fault."""
     from gdsurgeon.container.load import open_model
-    from gdsurgeon.graph.uniquely import uniquely_named
+    from gdsurgeon.graph.load import uniquely_named
 
     graph = uniquely_named(open_model(request.model, request.wanted).graph)
     answer = Answer("repair", graph)
@@ -62,9 +62,9 @@ def _check(request: Request, custom_ops: bool, *, as_json: bool) -> NoReturn:
 def _faults(graph: Graph, custom_ops: bool) -> Iterator[dict[str, Any]]:
     """Yields the faults of a model: text, node ('' if unknown), and whether repair can fix the fault."""
     from gdsurgeon.analysis.checks.check import refusals
-    from gdsurgeon.analysis.queries.ailments import ailments
+    from gdsurgeon.analysis.queries.compatibility import legacy_problems
 
-    found = list(ailments(graph))
+    found = list(legacy_problems(graph))
     for text in graph.mended:
         yield {"text": text, "node": "", "mendable": True}
     for each in found:

@@ -7,8 +7,9 @@ from typing import Any
 from gdsurgeon.cli.command import pairs_argument
 from gdsurgeon.cli.complete import nodes, paired
 from gdsurgeon.cli.edit import edit_command
-from gdsurgeon.cli.options import misuse, option
+from gdsurgeon.cli.options import option
 from gdsurgeon.cli.selection import in_functions
+from gdsurgeon.errors import UsageError
 
 
 @edit_command("reroute")
@@ -28,5 +29,5 @@ def command(**arguments: Any) -> dict[str, Any]:
       gdsurgeon reroute model.pb conv1/BiasAdd=conv1/Relu --except '^aux/' -o out.pb
     """
     if not arguments["pairs"]:
-        raise misuse("missing-argument", "nothing to reroute: give OLD=NEW or --map-file")
+        raise UsageError("nothing to reroute: give OLD=NEW or --map-file", code="missing-argument")
     return arguments

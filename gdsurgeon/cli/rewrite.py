@@ -10,11 +10,11 @@ import click
 
 from gdsurgeon.cli.edit import check_edit, check_option, edit_command, refuse_options
 from gdsurgeon.cli.hints import HINTS
-from gdsurgeon.cli.options import misuse, option, tensor_tolerance
+from gdsurgeon.cli.options import option, tensor_tolerance
 from gdsurgeon.cli.parts import load_part
 from gdsurgeon.cli.selection import in_functions
 from gdsurgeon.cli.terminal import terminal
-from gdsurgeon.errors import GdsurgeonError, printable
+from gdsurgeon.errors import GdsurgeonError, UsageError, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -65,17 +65,19 @@ def command(
     from gdsurgeon.edits.rewrite import OF_LARGEST, rewrite
 
     if rule is None and not sources:
-        raise misuse("missing-argument", "the rule is missing: give 'PATTERN -> REPLACEMENT', or --rules")
+        raise UsageError("the rule is missing: give 'PATTERN -> REPLACEMENT', or --rules", code="missing-argument")
     if rule is not None and sources:
-        raise misuse("conflicting-options", "give a rule or --rules, not both: add the rule to the file")
+        raise UsageError("give a rule or --rules, not both: add the rule to the file", code="conflicting-options")
     if only_list and only_check:
-        raise misuse("conflicting-options", "give --list or --check, not both", option="--check")
+        raise UsageError("give --list or --check, not both", code="conflicting-options", option="--check")
     looks = only_list or only_check
     refuse_options(request, only_check=looks, as_json=as_json, option="--list" if only_list else "--check")
     with _hinting(rule):
         rules = _rules(rule, sources, only_list or body is not None)
     if rule is not None and body is not None and rules[0].replacement is not None:
-        raise misuse("conflicting-options", "--with BODY replaces the matches: give only the pattern, without '->'")
+        raise UsageError(
+            "--with BODY replaces the matches: give only the pattern, without '->'", code="conflicting-options"
+        )
     if only_list:
         with _hinting(rule):
             count = _list(request, rules, as_json)

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import NamedTuple
 
-from gdsurgeon.cli.options import Pairs, misuse
+from gdsurgeon.cli.options import Pairs
 from gdsurgeon.errors import InputError, UsageError, printable, quoted
 from gdsurgeon.text import near_miss, nearest, shortened, suggestion
 from gdsurgeon.wire import sniff
@@ -118,7 +118,7 @@ def _line(text: str, start: int, number: int, variables: Mapping[str, str]) -> t
         elif kind == "blank":
             what = "there is a space after the backslash: a backslash continues the line only as the last character"
             fault = fault or Fault(
-                number + text.count("\n", start, found.start()), misuse("bad-script", what, value="\\")
+                number + text.count("\n", start, found.start()), UsageError(what, code="bad-script", value="\\")
             )
         elif kind != "continues":
             if word is None:
@@ -142,7 +142,7 @@ def _parts(piece: re.Match[str], variables: Mapping[str, str], *, is_first: bool
     kind, text = piece.lastgroup, piece[piece.lastgroup or 0]
     if kind == "open":
         line = f"the quote {text[0]} is not closed; within double quotes, a backslash at the end continues the line"
-        raise misuse("bad-script", line, value=text[0])
+        raise UsageError(line, code="bad-script", value=text[0])
     if kind == "variable":
         yield _value(text, variables, "bare")
     elif kind == "double":
@@ -153,7 +153,7 @@ def _parts(piece: re.Match[str], variables: Mapping[str, str], *, is_first: bool
                 yield Part(found[found.lastgroup or 0], "quoted")
     else:
         if kind == "bare" and is_first and text[0] in TYPOGRAPHIC:
-            raise misuse("bad-script", f"{text[0]} is a typographic quote: use ' or \"", value=text[0])
+            raise UsageError(f"{text[0]} is a typographic quote: use ' or \"", code="bad-script", value=text[0])
         yield Part(text, "bare" if kind == "bare" else "quoted")
 
 
@@ -163,15 +163,15 @@ def _value(text: str, variables: Mapping[str, str], kind: str) -> Part:
         return Part(text, kind)
     if text == "$(":
         line = "a command in $(...) is not run: use a variable $VAR, and set it with --var VAR=VALUE"
-        raise misuse("bad-script", line, value="$(")
+        raise UsageError(line, code="bad-script", value="$(")
     found = re.fullmatch(rf"\$(?:({NAME})|\{{({NAME})\}})", text)
     if found is None:
-        raise misuse("bad-script", "${...} is not the name of a variable", value="${")
+        raise UsageError("${...} is not the name of a variable", code="bad-script", value="${")
     name = found[1] or found[2]
     if name not in variables:
         near = nearest(name, variables)
         line = f"the variable {quoted(name)} is not set.{suggestion(near)}".rstrip(".")
-        raise misuse("no-such-variable", line, name=name, near=near)
+        raise UsageError(line, code="no-such-variable", name=name, near=near)
     return Part(variables[name], "value")
 
 
@@ -206,11 +206,11 @@ def check_is_edit(words: Sequence[Word]) -> None:
     calls = 1 if bare[0].rpartition("/")[2] == "gdsurgeon" else 3 if bare[1:3] == ["-m", "gdsurgeon"] else 0
     if calls:
         edit = f": {quoted(f'{bare[calls]} ...')}" if bare[calls:] and _QUOTED not in bare[calls] else ""
-        raise misuse("model-in-a-script", f"a line is written without 'gdsurgeon' and without MODEL{edit}")
+        raise UsageError(f"a line is written without 'gdsurgeon' and without MODEL{edit}", code="model-in-a-script")
     assigns = re.match(rf"({NAME})=", bare[1] if bare[0] == "export" and bare[1:] else bare[0])
     if assigns is not None:
         line = f"a line cannot set a variable: use apply --var {assigns[1]}=VALUE, or the environment"
-        raise misuse("bad-script", line, value=assigns[0])
+        raise UsageError(line, code="bad-script", value=assigns[0])
     for place, word in enumerate(bare):
         for pattern, message in _FEATURES:
             found = re.search(pattern, word)
@@ -218,10 +218,10 @@ def check_is_edit(words: Sequence[Word]) -> None:
                 continue
             if pattern == _JOINS and any(before.startswith("--steps") for before in bare[:place]):
                 line = "put the value of --steps between quotes: --steps 'STEP | STEP'"
-                raise misuse("bad-script", line, option="--steps")
-            raise misuse("bad-script", message.format(quoted(found[1])), value=found[0].rstrip("/"))
+                raise UsageError(line, code="bad-script", option="--steps")
+            raise UsageError(message.format(quoted(found[1])), code="bad-script", value=found[0].rstrip("/"))
     if bare[-1] == "&":
-        raise misuse("bad-script", "an edit cannot run in the background: leave out '&'", value="&")
+        raise UsageError("an edit cannot run in the background: leave out '&'", code="bad-script", value="&")
 
 
 # -- steps -------------------------------------------------------------------------------------------------------
@@ -271,7 +271,7 @@ def _between_quotes(text: str) -> str:
     quote = next((quote for quote in "'\"" if quote not in text), "")
     if not quote:
         line = "contains both kinds of quotes, but a text in steps can contain only one kind"
-        raise misuse("bad-script", f"{quoted(shortened(text, 40))} {line}")
+        raise UsageError(f"{quoted(shortened(text, 40))} {line}", code="bad-script")
     return f"{quote}{text}{quote}"
 
 
@@ -297,12 +297,12 @@ class Variables(dict[str, str]):
             if re.fullmatch(NAME, name) is None:
                 rule = "letters, digits and _, no digit first" + (", without $" if name.startswith("$") else "")
                 line = f"--var {quoted(f'{name}={value}')}: {quoted(name)} is not the name of a variable ({rule})"
-                raise misuse("bad-name", line, option="--var", name=name)
+                raise UsageError(line, code="bad-name", option="--var", name=name)
         self.update(given)
         self.unused = [name for name, _ in given]
         twice = next((name for name in self.unused if self.unused.count(name) > 1), None)
         if twice is not None:
-            raise misuse("given-twice", f"--var sets {quoted(twice)} twice", option="--var", name=twice)
+            raise UsageError(f"--var sets {quoted(twice)} twice", code="given-twice", option="--var", name=twice)
 
     def __getitem__(self, name: str) -> str:
         if name in self.unused:
@@ -320,7 +320,7 @@ class Variables(dict[str, str]):
             near = nearest(name, dict.fromkeys(_names_in(text)))
             more = why if near == name else f".{suggestion(near)}"
             line = f"--var {printable(name)}: {printable(called)} does not use ${printable(name)}{more}"
-            raise misuse("unused-variable", line.rstrip("."), name=name, near=near)
+            raise UsageError(line.rstrip("."), code="unused-variable", name=name, near=near)
 
 
 def _names_in(text: str) -> list[str]:

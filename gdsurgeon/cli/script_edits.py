@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import click
 
 from gdsurgeon.cli.command import common_options, usage_error
-from gdsurgeon.cli.options import misuse
 from gdsurgeon.cli.script import Fault, ScriptLine, Variables, check_names_edits, read_script, read_text
 from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.container.files import saved_model_at
@@ -100,7 +99,7 @@ class ScriptEdits:
             faults[0].details = (*faults[0].details, *others)
             raise faults[0]
         if not out:
-            raise misuse("no-edit", f"{printable(self.name)} contains no edit", file=self.name)
+            raise UsageError(f"{printable(self.name)} contains no edit", code="no-edit", file=self.name)
         return out
 
     def inherited(self, request: Request) -> Request:
@@ -127,10 +126,10 @@ class ScriptEdits:
         if earlier and earlier[-1].form in ENDS and not self._is_ended:
             self._is_ended = True  # reported once, for any number of lines
             message = f"{earlier[-1].called} must be the last line: its result cannot be edited"
-            raise misuse("not-the-last-line", message)
+            raise UsageError(message, code="not-the-last-line")
         if self._reads_input and not STANDARD_INPUT.isdisjoint(line.words):
             message = f"standard input is already read by {printable(self._reads_input)}"
-            raise misuse("conflicting-options", message)
+            raise UsageError(message, code="conflicting-options")
         self._taken.clear()
         settings = terminal.quiet, terminal.verbose, terminal.colour, terminal.debug
         try:
@@ -139,7 +138,7 @@ class ScriptEdits:
         finally:  # parsing a line sets them to its options, or the defaults
             terminal.quiet, terminal.verbose, terminal.colour, terminal.debug = settings
         if not self._taken:
-            raise misuse("not-an-edit", f"{quoted(line.words[0])} made no edit", name=line.words[0])
+            raise UsageError(f"{quoted(line.words[0])} made no edit", code="not-an-edit", name=line.words[0])
         ((request, edits),) = self._taken
         if not STANDARD_INPUT.isdisjoint(request.others):
             self._reads_input = called
@@ -160,7 +159,7 @@ class ScriptEdits:
             command = self._group.get_command(self._context, name)
             if command is None or not getattr(command.callback, "edits", False) or name == "apply":
                 line = f"{quoted(name)} is not an edit: each line of a script is an edit"
-                raise misuse("not-an-edit", line, name=name)
+                raise UsageError(line, code="not-an-edit", name=name)
             given = [self._request.model, *arguments]
             with command.make_context(name, given, parent=self._context, help_option_names=[]) as context:
                 context.obj = self
@@ -169,12 +168,12 @@ class ScriptEdits:
         except click.NoSuchOption as error:
             if error.option_name in self._context.help_option_names:
                 line = f"options that show help cannot be used in a script: run 'gdsurgeon help {printable(name)}'"
-                raise misuse("not-in-a-script", line, option=error.option_name) from error
+                raise UsageError(line, code="not-in-a-script", option=error.option_name) from error
             raise usage_error(error) from error
         except (click.ClickException, UsageError) as error:
             if arguments and self._is_model(arguments[0]):
                 line = f"lines are written without MODEL: leave out {quoted(arguments[0])}"
-                raise misuse("model-in-a-script", line, value=arguments[0]) from error
+                raise UsageError(line, code="model-in-a-script", value=arguments[0]) from error
             if isinstance(error, UsageError):
                 raise
             raise usage_error(error) from error
@@ -217,7 +216,7 @@ def _check_own(command: click.Command, context: click.Context) -> None:
         elif parameter.name in _LOOKING:
             line = f"{option} makes no edit: each line of a script is an edit"
         if line:
-            raise misuse("not-in-a-script", line, option=option)
+            raise UsageError(line, code="not-in-a-script", option=option)
 
 
 @contextmanager

@@ -10,8 +10,8 @@ import click
 
 from gdsurgeon.cli.command import Decorator, collected
 from gdsurgeon.cli.complete import nodes
-from gdsurgeon.cli.options import lines_of, misuse, option
-from gdsurgeon.errors import EditError, printable
+from gdsurgeon.cli.options import lines_of, option
+from gdsurgeon.errors import EditError, UsageError, printable
 
 if TYPE_CHECKING:
     from gdsurgeon.select import Selection
@@ -66,7 +66,7 @@ def _selection(options: dict[str, Any]) -> Selection:
     nodes, file = (*take("chosen", ()), *take("nodes")), take("file")
     model = click.get_current_context().params.get("model")
     if file == "-" == model:
-        raise misuse("conflicting-options", "only one of MODEL and --nodes can be read from standard input")
+        raise UsageError("only one of MODEL and --nodes can be read from standard input", code="conflicting-options")
     kept: dict[str, Any] = {
         name: take(name) for name in ("regexes", "ops", "scopes", "exclude", "control", "constants")
     }
@@ -78,7 +78,7 @@ def required(selection: Selection) -> None:
     """Raises UsageError if `selection` names nothing."""
     if selection.names_nothing:
         hint = "NODE ..., --select REGEX, --op TYPE, --scope SCOPE, --between IN=OUT, ..."
-        raise misuse("nothing-selected", "no nodes are selected", hint=hint)
+        raise UsageError("no nodes are selected", code="nothing-selected", hint=hint)
 
 
 def _names(file: str) -> list[str]:

@@ -9,9 +9,9 @@ import click
 
 from gdsurgeon.cli.complete import nodes
 from gdsurgeon.cli.edit import edit_command
-from gdsurgeon.cli.options import misuse, once, option
+from gdsurgeon.cli.options import once, option
 from gdsurgeon.cli.selection import in_functions, required, selecting
-from gdsurgeon.errors import quoted
+from gdsurgeon.errors import UsageError, quoted
 
 if TYPE_CHECKING:
     from gdsurgeon.select import Selection
@@ -45,10 +45,10 @@ def command(selection: Selection, words: tuple[str, ...], remove: tuple[str, ...
     named = tuple(word for word in words if "=" not in word)
     wrong = next((word for word in words if word.startswith("=")), None)
     if wrong is not None:
-        raise misuse("not-a-pair", f"{quoted(wrong)} is not a pair KEY=VALUE", value=wrong)
+        raise UsageError(f"{quoted(wrong)} is not a pair KEY=VALUE", code="not-a-pair", value=wrong)
     values = once([(key, value) for key, equals, value in (word.partition("=") for word in words) if equals])
     if not values and not remove:
-        raise misuse("missing-argument", "nothing to do: give KEY=VALUE or --unset KEY")
+        raise UsageError("nothing to do: give KEY=VALUE or --unset KEY", code="missing-argument")
     selection = replace(selection, nodes=(*named, *selection.nodes))
     required(selection)
     return {"nodes": selection, "values": values, "remove": remove}

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gdsurgeon.cli.edit import edit_command
-from gdsurgeon.cli.options import Pairs, misuse, once, option, pairs_in
+from gdsurgeon.cli.options import Pairs, once, option, pairs_in
 from gdsurgeon.cli.selection import in_functions, required, selection_options
+from gdsurgeon.errors import UsageError
 
 if TYPE_CHECKING:
     from gdsurgeon.operation.edit import Request
@@ -35,7 +36,7 @@ def command(request: Request, selection: Selection, clear: bool, pairs: Pairs, a
     """
     if (clear, bool(pairs), assigned is not None).count(True) != 1:
         code = "conflicting-options" if clear or pairs or assigned is not None else "missing-option"
-        raise misuse(code, "give exactly one of --clear, --replace OLD=NEW and --assign DEVICE")
+        raise UsageError("give exactly one of --clear, --replace OLD=NEW and --assign DEVICE", code=code)
     if assigned is not None:
         required(selection)
     request.tolerates = "bad-device"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from gdsurgeon.cli.command import pairs_argument
 from gdsurgeon.cli.complete import paired, placeholders
 from gdsurgeon.cli.edit import edit_command
-from gdsurgeon.cli.options import Pairs, misuse, option
+from gdsurgeon.cli.options import Pairs, option
 from gdsurgeon.errors import EditError, UsageError
 
 if TYPE_CHECKING:
@@ -45,5 +45,5 @@ def command(pairs: Pairs, fix_batch: bool, no_batch_check: bool) -> dict[str, An
         except EditError as error:
             raise UsageError(error.message, code=error.code, facts=error.facts) from error
     if not shapes:
-        raise misuse("missing-argument", "nothing to do: give INPUT=SHAPE or --map-file FILE")
+        raise UsageError("nothing to do: give INPUT=SHAPE or --map-file FILE", code="missing-argument")
     return {"shapes": shapes, "fix_batch": fix_batch, "batch_check": not no_batch_check}

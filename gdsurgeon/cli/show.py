@@ -9,10 +9,10 @@ import click
 from gdsurgeon.cli.command import Command, Query, query_options
 from gdsurgeon.cli.complete import nodes
 from gdsurgeon.cli.hints import worded
-from gdsurgeon.cli.options import misuse, option
+from gdsurgeon.cli.options import option
 from gdsurgeon.cli.selection import selecting
 from gdsurgeon.cli.terminal import terminal
-from gdsurgeon.errors import EditError, GdsurgeonError, quoted
+from gdsurgeon.errors import EditError, GdsurgeonError, UsageError, quoted
 
 if TYPE_CHECKING:
     from gdsurgeon.analysis.checks.findings import Findings
@@ -46,7 +46,7 @@ def command(query: Query, selection: Selection, names: tuple[str, ...], all_valu
     """
     if not names and selection.names_nothing:
         hint = "NODE ..., or --select REGEX, --op TYPE, --scope SCOPE; gdsurgeon view MODEL shows the nodes"
-        raise misuse("nothing-selected", "no nodes are named or selected", hint=hint)
+        raise UsageError("no nodes are named or selected", code="nothing-selected", hint=hint)
     from gdsurgeon.analysis.checks.check import broken, check
 
     graph = query.open().graph
@@ -121,12 +121,14 @@ def _answer(graph: Graph, shown: list[ShownNode], findings: Findings, *, as_json
 
 def _save(query: Query, path: str, shown: list[Node]) -> None:
     """Writes the value of the only node in `shown` to `path`, completely or not at all."""
-    from gdsurgeon.analysis.queries.constant_values import value_of
+    from gdsurgeon.analysis.queries.constants import value_of
     from gdsurgeon.operation.paths import check_replaces_nothing
     from gdsurgeon.wire.output import STANDARD_OUTPUT, OutputFile
 
     if query.as_json and path in STANDARD_OUTPUT:
-        raise misuse("conflicting-options", "--json and --save - cannot both write to standard output", option="--save")
+        raise UsageError(
+            "--json and --save - cannot both write to standard output", code="conflicting-options", option="--save"
+        )
     check_replaces_nothing([("--save", path)], [query.path])
     if len(shown) != 1:
         raise EditError(
@@ -143,7 +145,7 @@ def _save(query: Query, path: str, shown: list[Node]) -> None:
         )
     with OutputFile(path) as output:
         if output.is_terminal():
-            raise misuse("is-a-terminal", "a binary .npy file cannot be written to a terminal")
+            raise UsageError("a binary .npy file cannot be written to a terminal", code="is-a-terminal")
         terminal.is_settled = lambda: output.has_appeared
         output.stage(value.npy())
         output.publish()

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from gdsurgeon.cli.edit import edit_command
-from gdsurgeon.cli.options import misuse, option, signature_entries
+from gdsurgeon.cli.options import option, signature_entries
+from gdsurgeon.errors import UsageError
 
 
 @edit_command("signature")
@@ -30,5 +31,5 @@ def command(**changes: Any) -> dict[str, Any]:
     """
     if not any(changes.values()):
         message = "nothing to do: give --rename, --delete, --inputs or --outputs (inspect lists signatures)"
-        raise misuse("missing-option", message)
+        raise UsageError(message, code="missing-option")
     return changes

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import click
 
 from gdsurgeon.cli.command import Command, Query, query_options
-from gdsurgeon.cli.options import misuse, option
+from gdsurgeon.cli.options import option
 from gdsurgeon.cli.terminal import terminal
-from gdsurgeon.errors import printable
+from gdsurgeon.errors import UsageError, printable
 
 if TYPE_CHECKING:
-    from gdsurgeon.outline.outline import Outlines
-    from gdsurgeon.outline.visible import Item
+    from gdsurgeon.view.outline import Outlines
+    from gdsurgeon.view.visible import Item
 
 
 FORMS = ("html", "svg", "dot", "md")
@@ -57,21 +57,23 @@ def command(
       gdsurgeon view model.pb --depth 2 -o - --format md
     """
     from gdsurgeon.analysis.checks.check import broken, check
-    from gdsurgeon.analysis.queries.saver_scopes import saver_scopes
-    from gdsurgeon.outline.content import content_of
-    from gdsurgeon.outline.outline import Outlines
-    from gdsurgeon.outline.visible import whole
+    from gdsurgeon.analysis.queries.training import saver_scopes
+    from gdsurgeon.view.content import content_of
+    from gdsurgeon.view.outline import Outlines
+    from gdsurgeon.view.visible import whole
     from gdsurgeon.wire.output import OutputFile
 
     if query.as_json and (out is not None or form is not None):
-        raise misuse("conflicting-options", "--json prints the tree: leave out -o and --format", option="--json")
+        raise UsageError(
+            "--json prints the tree: leave out -o and --format", code="conflicting-options", option="--json"
+        )
     if len(scopes) > 1:
-        raise misuse("given-twice", "view shows one scope: give --scope once", option="--scope")
+        raise UsageError("view shows one scope: give --scope once", code="given-twice", option="--scope")
     scope = scopes[0] if scopes else None
     chosen = _form(out, form) if out is not None or form is not None else None
     if chosen == "html" and (scope is not None or depth is not None):
         line = "an HTML page shows the whole model: --scope and --depth are for the tree and the other pictures"
-        raise misuse("conflicting-options", line)
+        raise UsageError(line, code="conflicting-options")
     if out is not None:
         from gdsurgeon.operation.paths import check_replaces_nothing
 
@@ -85,7 +87,7 @@ def command(
         savers = saver_scopes(graph) if not findings.fault_count else []
         terminal.answer(_tree(outlines, head, depth, savers, as_json=query.as_json))
     else:
-        from gdsurgeon.drawing.forms import drawn
+        from gdsurgeon.view.picture import drawn
 
         with OutputFile(out or "-") as output:
             if findings.fault_count and out is not None and os.path.lexists(out) and not output.is_stream:
@@ -105,7 +107,7 @@ def _form(out: str | None, form: str | None) -> str:
     if form is None and by_name not in FORMS:
         names = ", ".join(f".{name}" for name in FORMS)
         line = f"-o {printable(out or '')}: expected the suffix {names}, or --format"
-        raise misuse("bad-value", line, option="-o", value=out)
+        raise UsageError(line, code="bad-value", option="-o", value=out)
     return form or by_name
 
 
@@ -114,8 +116,8 @@ def _tree(outlines: Outlines, head: Item, depth: int | None, savers: Sequence[st
 
     With a `depth`, more scopes of a level are shown; with -v all of them, and the scopes of `savers` are opened.
     """
-    from gdsurgeon.outline.visible import fitting, within
-    from gdsurgeon.view import outline as view
+    from gdsurgeon.view import tree as view
+    from gdsurgeon.view.visible import fitting, within
 
     if depth is None:
         head.items = fitting(outlines, head, lambda items: view.count(view.folded(items)), view.ENOUGH)
