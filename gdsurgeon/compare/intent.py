@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,6 +11,7 @@ from gdsurgeon.values import Data
 
 if TYPE_CHECKING:
     from gdsurgeon.graph.graph import Graph
+    from gdsurgeon.wire.protos import AttrValue
 
 Value = str | bytes | tuple[str, ...] | None
 """A text, a serialised AttrValue, names of tensors or nodes; None: it is not there."""
@@ -143,6 +144,29 @@ class Intent(Data):
     beside: dict[str, Value] = field(default_factory=dict)
     copies: list[Copies] = field(default_factory=list)
 
+    def alter(self, node: str, values: Mapping[str, Value | AttrValue]) -> None:
+        """Declares that a node is changed, with the values of its fields; see `Altered`."""
+        self.changed.append(node)
+        self.altered += [Altered(node, what, _plain(value)) for what, value in values.items()]
+
+    def add(
+        self,
+        node: str,
+        op: str,
+        inputs: Sequence[str] = (),
+        controls: Sequence[str] = (),
+        device: str = "",
+        attrs: Mapping[str, bytes | AttrValue | None] | None = None,
+    ) -> None:
+        """Declares a node that is added, with all its fields; see `made`."""
+        self.added.append(node)
+        plain = None if attrs is None else {k: v if v is None else _serialised(v) for k, v in attrs.items()}
+        self.altered += made(node, op, inputs, controls, device, plain)
+
+    def rewire(self, slots: Iterable[tuple[str, int]], old: str, new: str) -> None:
+        """Declares that input slots read the tensor `new` instead of `old`."""
+        self.rewired += [Rewired(node, slot, old, new) for node, slot in slots]
+
     def after(self, name: str) -> str:
         """What the node NAME of the graph before is called now."""
         return self.renamed.get(name, name)
@@ -211,6 +235,14 @@ def _functions_twice(first: FunctionChanges, later: FunctionChanges) -> Function
         removed=[*first.removed, *(name for name in later.removed if name not in first.added)],
         changed=[*dict.fromkeys([*(n for n in first.changed if n not in later.removed), *later.changed])],
     )
+
+
+def _plain(value: Value | AttrValue) -> Value:
+    return value if value is None or isinstance(value, (str, bytes, tuple)) else _serialised(value)
+
+
+def _serialised(value: bytes | AttrValue) -> bytes:
+    return value if isinstance(value, bytes) else value.SerializeToString(deterministic=True)
 
 
 def made(

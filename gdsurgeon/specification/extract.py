@@ -1,23 +1,20 @@
-"""extract: what the outputs need of the inputs is there, with what initialises it; all else is gone."""
+"""extract: keeps the nodes that the outputs need if the inputs are given, and their initializers."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from gdsurgeon.compare.audit import audit
 from gdsurgeon.compare.comparison import Comparison
-from gdsurgeon.compare.intent import FunctionChanges, Intent, Rewired, made
+from gdsurgeon.compare.intent import Intent
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.attrs import type_value
-from gdsurgeon.graph.functions import closure
-from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.index import Table
-from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import placeholder_shape
 from gdsurgeon.graph.serving import META_GRAPH
 from gdsurgeon.ops.dtypes import base_dtype
 from gdsurgeon.ops.kinds import PLACEHOLDERS, is_variable
+from gdsurgeon.specification.rows import Rows, Tensor
 from gdsurgeon.specification.sharing import assignments, calling_nodes, named_by_node
 
 if TYPE_CHECKING:
@@ -31,130 +28,111 @@ _ROW_BY_ROW = frozenset(
     MaxPool Neg Relu Relu6 Sigmoid Softmax Sqrt Square Tanh
     """.split()
 )
-"""Ops that give as many rows as their input 0 has."""
+"""Ops whose output has as many rows as their input 0."""
 
 
 def violations(comparison: Comparison, inputs: Sequence[str], outputs: Sequence[str]) -> Iterator[str]:
     """See `gdsurgeon.specification.specify.violations`."""
-    table = comparison.before.store.table
-    kept = needed_rows(table, inputs, outputs)
-    initialising = [*assignments(table, kept)]
-    serving = comparison.before.serving
-    if serving is not None and serving.kind == META_GRAPH:
-        initialising = [row for row in initialising if not _restores(table, row)]
-        initialising += [user for row in kept if is_variable(table.op(row)) for user in _listed_reads(table, row)]
-    kept |= above(table, initialising)
-    intent, faults = cut_down(comparison, kept, inputs)
+    rows = Rows(comparison.before)
+    kept = needed_rows(rows, inputs, outputs)
+    initialising = [*assignments(rows.table, kept)]
+    if _is_meta_graph(rows):
+        initialising = [row for row in initialising if not _restores(rows, row)]
+        initialising += [user for row in kept if is_variable(rows.op(row)) for user in _listed_reads(rows, row)]
+    kept |= rows.above(initialising)
+    intent, faults = cut_down(comparison, rows, kept, inputs)
     yield from faults
     yield from audit(comparison, intent)
 
 
 def around(expected: Expected, found: Surroundings, inputs: Sequence[str], outputs: Sequence[str]) -> Iterator[str]:
-    """See `gdsurgeon.specification.surroundings.wrong_surroundings`: a saver whose nodes are gone is gone."""
+    """Removes the saver if its nodes are removed; see `gdsurgeon.specification.surroundings.wrong_surroundings`."""
     del found, inputs, outputs
-    serving = expected.graph.serving
-    is_gone = any(("saver", key) not in expected.values for key in _SAVER)
-    if is_gone and serving is not None and serving.kind == META_GRAPH:
+    if _is_meta_graph(Rows(expected.graph)) and any(("saver", key) not in expected.values for key in _SAVER):
         expected.drop(("saver",))
     yield from ()
 
 
-def _restores(table: Table, row: int) -> bool:
-    """Whether the assignment ROW gives a variable what a checkpoint has."""
-    reads = [code >> Table.PORT_BITS for code in table.inputs(row) if code >= 0]
-    value = reads[1] if len(reads) > 1 else row
-    while table.op(value) == "Identity":
-        value = table.inputs(value)[0] >> Table.PORT_BITS
-    return table.op(value).startswith("Restore")
+def _is_meta_graph(rows: Rows) -> bool:
+    serving = rows.graph.serving
+    return serving is not None and serving.kind == META_GRAPH
 
 
-def _listed_reads(table: Table, row: int) -> list[int]:
-    """The reads by which a MetaGraph lists the variable ROW: those whose names begin with its own."""
-    own = table.names[row] + "/"
-    users = [user for user in table.users(row) if table.op(user) in ("Identity", "RefIdentity", "ReadVariableOp")]
-    return [user for user in users if table.names[user].startswith(own)]
+def _restores(rows: Rows, row: int) -> bool:
+    """Returns whether an assignment restores its variable from a checkpoint."""
+    value = (rows.reads(row) + rows.controls(row))[1:2] or [row]
+    while rows.op(value[0]) == "Identity":
+        value = rows.reads(value[0])
+    return rows.op(value[0]).startswith("Restore")
 
 
-def needed_rows(table: Table, inputs: Sequence[str], outputs: Sequence[str]) -> set[int]:
-    """The rows that OUTPUTS need of INPUTS, of which those that are not needed are no cut."""
-    starts, ends = ([_code(table, tensor) for tensor in dict.fromkeys(tensors)] for tensors in (inputs, outputs))
-    kept = _needed(table, ends, starts)
-    needed = [code for code in starts if any(True for _ in _readers(table, code, kept))]
-    return kept if needed == starts else _needed(table, ends, needed)
+def _listed_reads(rows: Rows, row: int) -> list[int]:
+    """Returns the reads by which a MetaGraph lists a variable: their names begin with the name of the variable."""
+    users = [user for user in rows.users(row) if rows.op(user) in ("Identity", "RefIdentity", "ReadVariableOp")]
+    return [user for user in users if rows.names[user].startswith(rows.names[row] + "/")]
 
 
-def cut_down(comparison: Comparison, kept: set[int], inputs: Sequence[str]) -> tuple[Intent, list[str]]:
-    """What is different where the rows KEPT are left, with placeholders for INPUTS, and what is wrong with these."""
-    before, after, facts = comparison.before, comparison.after, comparison.facts
-    table = before.store.table
-    intent, faults = Intent(), []
-    starts = [code for tensor in dict.fromkeys(inputs) if any(_readers(table, code := _code(table, tensor), kept))]
-    cuts = [code for code in starts if table.op(code >> Table.PORT_BITS) not in PLACEHOLDERS]
-    for code in cuts:
-        row, port = code >> Table.PORT_BITS, code & Table.CONTROL_PORT
-        name = stem = table.names[row]
+def needed_rows(rows: Rows, inputs: Sequence[str], outputs: Sequence[str]) -> set[int]:
+    """Returns the rows that `outputs` need if `inputs` are given. Unneeded inputs are ignored."""
+    starts, ends = ([rows.tensor(text) for text in dict.fromkeys(texts)] for texts in (inputs, outputs))
+    kept = _needed(rows, ends, starts)
+    needed = _read_by(rows, starts, kept)
+    return kept if needed == starts else _needed(rows, ends, needed)
+
+
+def _needed(rows: Rows, ends: Sequence[Tensor], starts: Sequence[Tensor]) -> set[int]:
+    """Returns the rows that `ends` depend on if `starts` are given. A placeholder is needed itself."""
+    given = set(_cuts(rows, starts))
+    return rows.above((end[0] for end in ends if end not in given), given)
+
+
+def _cuts(rows: Rows, starts: Sequence[Tensor]) -> list[Tensor]:
+    return [start for start in starts if rows.op(start[0]) not in PLACEHOLDERS]
+
+
+def _read_by(rows: Rows, tensors: Sequence[Tensor], kept: set[int]) -> list[Tensor]:
+    return [tensor for tensor in tensors if any(rows.table.rows[user] in kept for user, _ in rows.uses(tensor))]
+
+
+def cut_down(comparison: Comparison, rows: Rows, kept: set[int], inputs: Sequence[str]) -> tuple[Intent, list[str]]:
+    """Returns the expected changes if the rows `kept` stay, with placeholders for `inputs`; and faults of these."""
+    before, after, intent = rows.graph, comparison.after, Intent()
+    faults = []
+    starts = [rows.tensor(text) for text in dict.fromkeys(inputs)]
+    for tensor in _cuts(rows, _read_by(rows, starts, kept)):
+        row, port = tensor
+        name = stem = rows.names[row]
         if port or row in kept:
-            stem = name = f"{name}_{port}"
-        if stem in before and (port or row in kept):
-            name = next((new for new in facts.added if new.rpartition("_")[0] == stem), stem)
-        intent.added.append(name)
-        intent.rewired += [Rewired(u, slot, _tensor(table, code), name) for u, slot in _readers(table, code, kept)]
-        dtypes = before[table.names[row]].output_dtypes
-        dtype = type_value(base_dtype(dtypes[port] if dtypes else 0)).SerializeToString()
+            name = stem = f"{name}_{port}"
+            if stem in before:
+                name = next((new for new in comparison.facts.added if new.rpartition("_")[0] == stem), stem)
+        intent.rewire([use for use in rows.uses(tensor) if rows.table.rows[use[0]] in kept], rows.name(tensor), name)
+        dtypes = before[rows.names[row]].output_dtypes
         node = after.find(name)
-        keys = ("dtype", "shape") if node is not None and node.has_attr("shape") else ("dtype",)
-        intent.altered += made(name, "Placeholder", attrs=dict.fromkeys(keys) | {"dtype": dtype})
-        shape = placeholder_shape(node) if node is not None else None
-        if shape and shape[0] >= 0 and _is_open(before, table, row):
-            faults.append(f"{quoted(name)} accepts {shape[0]} rows, but the tensor may have any number")
+        shape = {"shape": None} if node is not None and node.has_attr("shape") else {}
+        intent.add(name, "Placeholder", attrs={**shape, "dtype": type_value(base_dtype(dtypes[port] if dtypes else 0))})
+        dims = placeholder_shape(node) if node is not None else None
+        if dims and dims[0] >= 0 and _is_open(rows, row):
+            faults.append(f"{quoted(name)} accepts {dims[0]} rows, but the tensor may have any number")
     placed = set(intent.added)
-    intent.removed = [n for row, n in enumerate(table.names) if row not in kept and n not in placed]
-    intent.functions = FunctionChanges(removed=_unused(before, table, kept))
+    intent.removed = [name for row, name in enumerate(rows.names) if row not in kept and name not in placed]
+    intent.functions.removed = _unused(rows, kept)
     return intent, faults
 
 
-def _code(table: Table, tensor: str) -> int:
-    ref = parse_tensor(tensor)
-    return table.rows[ref.node] << Table.PORT_BITS | ref.port
+def _is_open(rows: Rows, row: int) -> bool:
+    """Returns whether a tensor has as many rows as an input that accepts any number of rows."""
+    while rows.op(row) in _ROW_BY_ROW and rows.reads(row):
+        row = rows.reads(row)[0]
+    shape = placeholder_shape(rows.graph[rows.names[row]]) if rows.op(row) in PLACEHOLDERS else None
+    return bool(shape) and shape is not None and shape[0] < 0
 
 
-def _tensor(table: Table, code: int) -> str:
-    name, port = table.names[code >> Table.PORT_BITS], code & Table.CONTROL_PORT
-    return f"{name}:{port}" if port else name
-
-
-def _needed(table: Table, ends: Iterable[int], starts: Sequence[int]) -> set[int]:
-    """The rows on which the tensors ENDS depend where STARTS are given; what is a placeholder is needed itself."""
-    given = {code for code in starts if table.op(code >> Table.PORT_BITS) not in PLACEHOLDERS}
-    return above(table, (code >> Table.PORT_BITS for code in ends if code not in given), given)
-
-
-def above(table: Table, rows: Iterable[int], given: Container[int] = ()) -> set[int]:
-    """ROWS and all that they depend on, but for the tensors GIVEN."""
-    bits = Table.PORT_BITS
-    return closure(rows, lambda row: [c >> bits for c in table.inputs(row) if c >= 0 and c not in given])
-
-
-def _readers(table: Table, code: int, kept: Container[int]) -> Iterator[tuple[str, int]]:
-    for user in table.users(code >> Table.PORT_BITS):
-        for slot, its in enumerate(table.inputs(user)):
-            if its == code and user in kept:
-                yield table.names[user], slot
-
-
-def _is_open(graph: Graph, table: Table, row: int) -> bool:
-    """Whether a tensor has the rows of an input which takes any number of them."""
-    while table.op(row) in _ROW_BY_ROW and len(table.inputs(row)):
-        row = table.inputs(row)[0] >> Table.PORT_BITS
-    shape = placeholder_shape(graph[table.names[row]]) if table.op(row) in PLACEHOLDERS else None
-    return shape is not None and len(shape) > 0 and shape[0] < 0
-
-
-def _unused(graph: Graph, table: Table, kept: set[int]) -> list[str]:
-    """The functions that none of the rows KEPT comes to call, nor is the gradient of one."""
-    library = graph.functions
+def _unused(rows: Rows, kept: set[int]) -> list[str]:
+    """Returns the functions that the rows `kept` do not call, directly, indirectly or as gradients."""
+    library = rows.graph.functions
     if not len(library):
         return []
-    named = (name for node in calling_nodes(graph) if table.rows[node.name] in kept for name in named_by_node(node))
-    used = set(library.reachable(named, gradients=True))
+    callers = (node for node in calling_nodes(rows.graph) if rows.table.rows[node.name] in kept)
+    used = set(library.reachable((name for node in callers for name in named_by_node(node)), gradients=True))
     return [name for function in library if (name := function.signature.name) not in used]

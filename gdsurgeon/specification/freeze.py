@@ -1,4 +1,4 @@
-"""freeze: what the outputs need is there, a constant in the place of each variable; what took handles takes values."""
+"""freeze: keeps the nodes that the outputs need, with constants instead of variables, and values instead of handles."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from gdsurgeon.compare.audit import audit
 from gdsurgeon.compare.comparison import Comparison
-from gdsurgeon.compare.intent import Altered, made
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.functions import closure
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.serving import Serving
 from gdsurgeon.ops.dtypes import REF, RESOURCE
 from gdsurgeon.ops.kinds import is_table, is_variable
-from gdsurgeon.specification.extract import above, cut_down, needed_rows
+from gdsurgeon.specification.extract import cut_down, needed_rows
+from gdsurgeon.specification.rows import Rows
+from gdsurgeon.specification.savers import file_serving
 from gdsurgeon.specification.sharing import assignments, named_by_node
 
-_BECOMES = {
+_VALUE_OPS = {
     "DisableCopyOnRead": "NoOp",
     "ReadVariableOp": "Identity",
     "ResourceGather": "GatherV2",
@@ -25,7 +25,7 @@ _BECOMES = {
     "VarIsInitializedOp": "Const",
     "VariableShape": "Shape",
 }
-"""What an op that takes a variable's handle is where it takes the value."""
+"""Ops on the handle of a variable, with the op on its value."""
 _AXIS = "/axis"
 
 
@@ -34,80 +34,74 @@ def violations(
 ) -> Iterator[str]:
     """See `gdsurgeon.specification.specify.violations`."""
     before, after = comparison.before, comparison.after
-    table = before.store.table
-    starts, ends = (inputs, outputs) if outputs else _served(before.serving or Serving(), signatures)
-    kept = needed_rows(table, starts, ends)
-    variables = {row for row in kept if is_variable(table.op(row))}
-    readers = closure(variables, lambda row: _passing(before, table, row) & kept) - variables
-    kept |= above(table, assignments(table, kept - variables))
-    initialising, groups = _initialising(before, {row for row in kept if is_table(table.op(row))})
-    intent, faults = cut_down(comparison, kept | initialising, starts)
+    rows = Rows(before)
+    names = rows.names
+    starts, ends = (inputs, outputs) if outputs else _served(before, signatures)
+    kept = needed_rows(rows, starts, ends)
+    variables = {row for row in kept if is_variable(rows.op(row))}
+    readers = closure(variables, lambda row: _forwarding(rows, row) & kept) - variables
+    kept |= rows.above(assignments(rows.table, kept - variables))
+    initialising, groups = _initialising(rows, {row for row in kept if is_table(rows.op(row))})
+    intent, faults = cut_down(comparison, rows, kept | initialising, starts)
     yield from faults
     for row, left in groups.items():
-        intent.changed.append(table.names[row])
-        intent.altered.append(Altered(table.names[row], "controls", tuple(table.names[each] for each in left)))
+        intent.alter(names[row], {"controls": tuple(names[each] for each in left)})
     for row in variables:
-        node = before[table.names[row]]
+        node = before[names[row]]
         controls = [control.name for control in node.controls]
-        dtype = node.attr_bytes("dtype")
-        attrs = {"dtype": dtype, "value": None}
-        intent.altered += made(node.name, "Const", (), controls, node.device, attrs)
-        intent.added.append(node.name)
+        attrs = {"dtype": node.attr_bytes("dtype"), "value": None}
+        intent.add(node.name, "Const", (), controls, node.device, attrs)
     for row in sorted(readers):
-        name, op = table.names[row], table.op(row)
+        name, op = names[row], rows.op(row)
         intent.changed.append(name)
-        wanted = _BECOMES.get(op, op.removeprefix("Ref"))
+        expected = _VALUE_OPS.get(op, op.removeprefix("Ref"))
         now = after.find(name)
-        if now is not None and now.op != wanted:
-            yield f"{quoted(name)} is {quoted(now.op)}, but {quoted(op)} must become {quoted(wanted)}"
+        if now is not None and now.op != expected:
+            yield f"{quoted(name)} is {quoted(now.op)}, but {quoted(op)} must become {quoted(expected)}"
         if op == "ResourceGather" and name + _AXIS not in before:
             intent.added.append(name + _AXIS)
     intent.changed = [name for name in intent.changed if name in comparison.facts.altered]
-    called = {name for row in readers for name in named_by_node(before[table.names[row]])}
+    called = {name for row in readers for name in named_by_node(before[names[row]])}
     changed = set(before.functions.reachable(called)) & set(comparison.facts.functions.changed)
     intent.functions.changed = sorted(changed)
     yield from audit(comparison, intent)
 
 
-def _initialising(graph: Graph, tables: set[int]) -> tuple[set[int], dict[int, list[int]]]:
-    """Returns the rows by which a loader initialises TABLES, and the groups among them that lose members.
+def _initialising(rows: Rows, tables: set[int]) -> tuple[set[int], dict[int, list[int]]]:
+    """Returns the rows by which a loader initializes `tables`, and the groups that lose members, with the kept ones.
 
-    Groups, NoOps of other initialisers, come with the rows that they still wait for.
+    A group is a NoOp that depends on initializers.
     """
-    table, serving = graph.store.table, graph.serving or Serving()
-    run = (serving.before or serving).initialising
+    run = file_serving(rows.graph).initialising
 
-    def serving_rows(rows: Iterable[int]) -> list[int]:
-        return [row for row in rows if not tables.isdisjoint(above(table, [row]))]
+    def needed_for_tables(found: Iterable[int]) -> list[int]:
+        return [row for row in found if not tables.isdisjoint(rows.above([row]))]
 
-    rows: set[int] = set()
+    out: set[int] = set()
     groups: dict[int, list[int]] = {}
-    pending = serving_rows(table.rows[name] for name in run.targets) if run is not None else []
+    pending = needed_for_tables(map(rows.row, run.targets)) if run is not None else []
     for row in pending:  # grows during the loop
-        if table.op(row) != "NoOp" or any(table.op(user) != "NoOp" for user in table.users(row)):
-            rows |= above(table, [row])
+        if rows.op(row) != "NoOp" or any(rows.op(user) != "NoOp" for user in rows.users(row)):
+            out |= rows.above([row])
         elif row not in groups:
-            controls = [table.rows[control.name] for control in graph[table.names[row]].controls]
-            needed = above(table, serving_rows(controls))
-            groups[row] = [control for control in controls if control in needed]
-            pending += serving_rows(controls)
-    lost = {row: left for row, left in groups.items() if len(left) < len(graph[table.names[row]].controls)}
-    return rows | groups.keys(), lost
+            needed = needed_for_tables(dict.fromkeys(rows.controls(row)))
+            above = rows.above(needed)
+            groups[row] = [control for control in dict.fromkeys(rows.controls(row)) if control in above]
+            pending += needed
+    lost = {row: left for row, left in groups.items() if len(left) < len({*rows.controls(row)})}
+    return out | groups.keys(), lost
 
 
-def _served(serving: Serving, keys: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The tensors that the signatures KEYS take and give, or that one which is meant without any."""
-    called = serving.called
-    wanted = keys or (["serving_default"] if "serving_default" in called else list(called))
-    chosen = [called[key] for key in wanted]
+def _served(graph: Graph, keys: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Returns the inputs and outputs of the signatures `keys`, or of the default one."""
+    called = (graph.serving or Serving()).called
+    chosen = [called[key] for key in keys or (["serving_default"] if "serving_default" in called else list(called))]
     starts = [tensor for served in chosen for tensor in served.inputs.values()]
     return starts, [tensor for served in chosen for tensor in served.outputs.values()]
 
 
-def _passing(graph: Graph, table: Table, row: int) -> set[int]:
-    """The rows that read what is held at ROW: a variable, or what hands its handle on."""
-    node = graph[table.names[row]]
-    held = {i for i, dtype in enumerate(node.output_dtypes or ()) if dtype == RESOURCE or dtype > REF}
-    bits = Table.PORT_BITS
-    codes = {row << bits | port for port in held}
-    return {user for user in table.users(row) if codes & set(table.inputs(user))}
+def _forwarding(rows: Rows, row: int) -> set[int]:
+    """Returns the rows that read a handle or reference: a variable, or a forwarded handle."""
+    dtypes = rows.graph[rows.names[row]].output_dtypes or ()
+    held = {(row, index) for index, dtype in enumerate(dtypes) if dtype == RESOURCE or dtype > REF}
+    return {user for user in rows.users(row) if not held.isdisjoint(rows.edges(user))}

@@ -1,23 +1,22 @@
-"""Which nodes a selection means, read off its definition over the names and edges of the file."""
+"""The nodes of a selection, computed from its definition with the names and edges of the file."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from gdsurgeon.graph.functions import closure
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.index import Table
-from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.ops.kinds import CONTROL_FLOW, PLACEHOLDERS
+from gdsurgeon.specification.rows import CONTROL, Rows
 
 Boundary = tuple[tuple[str, ...], tuple[str, ...]]
 
 
 class Selecting(Protocol):
-    """What a selection says; see `gdsurgeon.select.Selection`."""
+    """The fields of a `gdsurgeon.select.Selection`."""
 
     @property
     def nodes(self) -> tuple[str, ...]: ...
@@ -42,7 +41,7 @@ class Selecting(Protocol):
 
 
 def selected(graph: Graph, what: Selecting | Iterable[str]) -> list[str]:
-    """The names of the nodes that are meant, in the order of the file.
+    """Returns the names of the selected nodes, in file order.
 
     Args:
         graph: as it is in its file.
@@ -51,101 +50,83 @@ def selected(graph: Graph, what: Selecting | Iterable[str]) -> list[str]:
     if isinstance(what, (tuple, list)):
         return list(dict.fromkeys(str(name) for name in what))
     assert not isinstance(what, Iterable)
-    edges = _Edges(graph.store.table, control=what.control)
+    edges = _Edges(graph, control=what.control)
+    names, row = edges.rows.names, edges.rows.row
     if not any((what.nodes, what.regexes, what.ops, what.scopes, what.between, what.forward, what.backward)):
-        meant = set(range(len(edges.names)))
+        found = set(range(len(names)))
     else:
-        meant = {row for row in range(len(edges.names)) if edges.is_named(row, what)}
-        meant |= closure(map(edges.row, what.forward), edges.readers)
-        meant |= closure(map(edges.row, what.backward), edges.producers)
+        found = {number for number, name in enumerate(names) if _is_named(name, edges.rows.op(number), what)}
+        found |= closure(map(row, what.forward), edges.readers)
+        found |= closure(map(row, what.backward), edges.producers)
         for start, end in what.between:
-            heads = {reader for tensor in start for reader in edges.readers_of(tensor)}
-            above, below = closure(map(edges.row, end), edges.producers), closure(heads, edges.readers)
-            meant |= above & below
+            heads = {edges.rows.row(user) for text in start for user, _ in edges.rows.uses(edges.rows.tensor(text))}
+            above = closure([row(text) for text in end], edges.producers)
+            found |= above & closure(heads, edges.readers)
     if what.constants:
-        _Edges(graph.store.table, control=True).add_constants(meant, graph)
+        _Edges(graph, control=True).add_constants(found)
     ends = {node.name for node in graph.ends}
     return [
         name
-        for row, name in enumerate(edges.names)
-        if row in meant
+        for number, name in enumerate(names)
+        if number in found
         and not any(re.search(pattern, name) for pattern in what.exclude)
         and (name not in ends or name in what.nodes)
     ]
 
 
+def _is_named(name: str, op: str, what: Selecting) -> bool:
+    path = name.split("/") if what.scopes else []
+    scopes = (scope.strip("/").split("/") for scope in what.scopes)
+    return (
+        name in what.nodes
+        or op in what.ops
+        or any(re.search(pattern, name) for pattern in what.regexes)
+        or any(not scope[0] or path[: len(scope)] == scope for scope in scopes)
+    )
+
+
 class _Edges:
     """The edges of a file, with or without its control edges."""
 
-    def __init__(self, table: Table, *, control: bool) -> None:
-        self.names = table.names
-        self._table = table
+    def __init__(self, graph: Graph, *, control: bool) -> None:
+        self.rows = Rows(graph)
         self._control = control
-        self._readers: dict[int, list[int]] | None = None
-
-    def is_named(self, row: int, what: Selecting) -> bool:
-        name = self.names[row]
-        path = name.split("/") if what.scopes else []
-        return (
-            name in what.nodes
-            or self._table.op(row) in what.ops
-            or any(re.search(pattern, name) for pattern in what.regexes)
-            or any(path[: len(scope)] == scope for scope in (s.strip("/").split("/") for s in what.scopes) if scope[0])
-            or any(not scope.strip("/") for scope in what.scopes)
-        )
-
-    def row(self, tensor: str) -> int:
-        return self._table.rows[parse_tensor(tensor).node]
-
-    def _codes(self, row: int) -> Iterator[tuple[int, int]]:
-        for code in self._table.inputs(row):
-            port = code & Table.CONTROL_PORT
-            if code >= 0 and (self._control or port != Table.CONTROL_PORT):
-                yield code >> Table.PORT_BITS, port
+        self._readers: dict[int, list[int]] = {}
 
     def producers(self, row: int) -> Iterable[int]:
-        return [producer for producer, _ in self._codes(row)]
+        return [producer for producer, port in self.rows.edges(row) if self._control or port != CONTROL]
 
     def readers(self, row: int) -> Iterable[int]:
-        if self._readers is None:
-            self._readers = {}
-            for reader in range(len(self.names)):
-                for producer, _ in self._codes(reader):
+        if not self._readers:
+            for reader in range(len(self.rows.names)):
+                for producer in self.producers(reader):
                     self._readers.setdefault(producer, []).append(reader)
         return self._readers.get(row, ())
 
-    def readers_of(self, tensor: str) -> Iterator[int]:
-        port = parse_tensor(tensor).port
-        row = self.row(tensor)
-        for reader in self.readers(row):
-            if (row, port) in self._codes(reader):
-                yield reader
+    def add_constants(self, found: set[int]) -> None:
+        """Adds to `found` the rows that depend only on constants, and all of whose users are found."""
+        constant = self._grown({*self.rows.of_op(("Const",))}, self.readers, self.producers, self._is_pure)
+        self._grown(found, self.producers, self.readers, constant.__contains__)
 
-    def add_constants(self, meant: set[int], graph: Graph) -> None:
-        """Adds to MEANT what follows from constants alone, where all that reads it or waits for it is meant."""
-        constant, left = self._constant(graph), Counter[int]()
-        pending = list(meant)
+    @staticmethod
+    def _grown(
+        rows: set[int],
+        step: Callable[[int], Iterable[int]],
+        back: Callable[[int], Iterable[int]],
+        may_join: Callable[[int], bool],
+    ) -> set[int]:
+        """Adds to `rows` each row that a `step` leads to, if it `may_join` and all steps `back` lead to `rows`."""
+        counts = Counter[int]()
+        pending = list(rows)
         while pending:
-            for producer in {*self.producers(pending.pop())} & constant - meant:
-                left[producer] += 1
-                if left[producer] == len({*self.readers(producer)}):
-                    meant.add(producer)
-                    pending.append(producer)
+            for row in {*step(pending.pop())} - rows:
+                counts[row] += 1
+                if counts[row] == len({*back(row)}) and may_join(row):
+                    rows.add(row)
+                    pending.append(row)
+        return rows
 
-    def _constant(self, graph: Graph) -> set[int]:
-        """What follows from constants alone, and from nothing that changes or is fed."""
-        settled = Counter[int]()
-        out = {row for row in range(len(self.names)) if self._table.op(row) == "Const"}
-        pending = list(out)
-        while pending:
-            for reader in {*self.readers(pending.pop())} - out:
-                settled[reader] += 1
-                if settled[reader] == len({*self.producers(reader)}) and _is_pure(graph, self._table.op(reader)):
-                    out.add(reader)
-                    pending.append(reader)
-        return out
-
-
-def _is_pure(graph: Graph, op: str) -> bool:
-    definition = graph.op_def(op)
-    return definition is not None and not definition.is_stateful and op not in CONTROL_FLOW | PLACEHOLDERS
+    def _is_pure(self, row: int) -> bool:
+        op = self.rows.op(row)
+        definition = self.rows.graph.op_def(op)
+        return definition is not None and not definition.is_stateful and op not in CONTROL_FLOW | PLACEHOLDERS

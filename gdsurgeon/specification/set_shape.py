@@ -1,4 +1,4 @@
-"""set-shape: inputs have the shapes that are spelt; shapes noted behind them are gone, and batches in Reshapes open."""
+"""set-shape: inputs have the new shapes, stated shapes after them are removed, and batches in Reshapes become -1."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Iterator, Sequence
 
 from gdsurgeon.compare.audit import audit
 from gdsurgeon.compare.comparison import Comparison
-from gdsurgeon.compare.intent import Altered, Intent, made
+from gdsurgeon.compare.intent import Intent
 from gdsurgeon.errors import quoted
 from gdsurgeon.graph.attrs import Shape, shape_of, shape_value, type_value
 from gdsurgeon.graph.constants import constant
 from gdsurgeon.graph.functions import closure
-from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.dtypes import INT32, INT64
 from gdsurgeon.ops.kinds import STATED_SHAPES
+from gdsurgeon.specification.rows import Rows
 
 
 def violations(
@@ -26,12 +26,11 @@ def violations(
     intent = Intent()
     for name, shape in wanted.items():
         if _shape(before[name]) != shape:
-            intent.changed.append(name)
-            intent.altered += [Altered(name, "attr shape", shape_value(shape).SerializeToString(deterministic=True))]
-    for name in _behind(before.store.table, intent.changed):
-        if before[name].has_attr(STATED_SHAPES):
-            intent.changed.append(name)
-            intent.altered.append(Altered(name, f"attr {STATED_SHAPES}", None))
+            intent.alter(name, {"attr shape": shape_value(shape)})
+    rows = Rows(before)
+    for row in sorted(closure(map(rows.row, intent.changed), rows.consumers)):
+        if before[name := rows.names[row]].has_attr(STATED_SHAPES):
+            intent.alter(name, {f"attr {STATED_SHAPES}": None})
             if after[name].has_attr(STATED_SHAPES):
                 yield f"{quoted(name)} still states its former output shapes"
     if fix_batch:
@@ -44,45 +43,31 @@ def _shape(node: Node) -> Shape:
     return None if value is None else shape_of(value.shape)
 
 
-def _behind(table: Table, names: Sequence[str]) -> list[str]:
-    """The nodes NAMES, and all that is computed from one, in the order of the file."""
-    rows = [table.rows[name] for name in names]
-    reached = closure(rows, lambda row: [user for user in table.users(row) if _reads(table, user, row)])
-    return [table.names[row] for row in sorted(reached)]
-
-
-def _reads(table: Table, user: int, row: int) -> bool:
-    codes = (code for code in table.inputs(user) if code >> Table.PORT_BITS == row)
-    return any(code & Table.CONTROL_PORT != Table.CONTROL_PORT for code in codes)
-
-
 def _opened(comparison: Comparison, intent: Intent, batches: set[int]) -> Iterator[str]:
-    """Reshapes that read a shape of which the batch is -1 now; a constant that others read too is left as it is."""
-    after = comparison.after
+    """Declares the Reshapes whose batch becomes -1. A constant with other consumers does not change."""
+    before, after = comparison.before, comparison.after
     for name, altered in comparison.facts.altered.items():
         if set(altered) == {"attr value"}:
             intent.changed.append(name)
             readers = [after[user] for user in after.store.users(name)]
             if any(user.op != "Reshape" or user.inputs[0].node.name == name for user in readers):
                 yield f"{quoted(name)} was changed, but has consumers other than Reshapes"
-            yield from _is_opened(comparison.before[name], after[name], batches)
+            yield from _is_opened(before[name], after[name], batches)
     for slot in comparison.facts.rewired:
-        node, name = after[slot.node], slot.new
-        if node.op == "Reshape" and slot.slot == 1 and name in comparison.facts.added:
+        name = slot.new
+        if after[slot.node].op == "Reshape" and slot.slot == 1 and name in comparison.facts.added:
             intent.rewired.append(slot)
-            intent.added.append(name)
-            # What holds a constant to its place, such as a branch, is a control input.
-            source = comparison.before.tensor(slot.old)
+            source = before.tensor(slot.old)
             old = source.node
-            waits = [control.name for control in old.controls] if old.op == "Const" else ()
-            dtype = type_value(INT64 if source.dtype == INT64 else INT32).SerializeToString()
-            intent.altered += made(name, "Const", (), waits, old.device, {"dtype": dtype, "value": None})
+            # A control input can bind a constant to a branch, for example.
+            controls = [control.name for control in old.controls] if old.op == "Const" else ()
+            dtype = type_value(INT64 if source.dtype == INT64 else INT32)
+            intent.add(name, "Const", (), controls, old.device, {"dtype": dtype, "value": None})
             yield from _is_opened(old, after[name], batches)
-    intent.added = list(dict.fromkeys(intent.added))
 
 
 def _is_opened(old: Node, new: Node, batches: set[int]) -> Iterator[str]:
-    """Whether one shape is the other with -1 in the place of a batch: of the first size that is one, or holds one."""
+    """Yields a line unless the new shape is the old one with -1 instead of the first size that contains a batch."""
     was, now = constant(old), constant(new)
     if was is None or now is None or len(was.values) != len(now.values):
         return

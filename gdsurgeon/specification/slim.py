@@ -1,82 +1,71 @@
-"""slim: what the signatures need is there as it was, with nodes that restore and save variables; all else is gone."""
+"""slim: keeps the nodes that the signatures need, with new nodes that restore and save their variables."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from itertools import chain
 
 from gdsurgeon.compare.audit import audit
 from gdsurgeon.compare.comparison import Comparison
 from gdsurgeon.container.files import ASSETS
 from gdsurgeon.container.meta_graph import MAIN_OP
 from gdsurgeon.container.surroundings import Node, Surroundings
-from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.serving import Serving
-from gdsurgeon.specification.extract import above, cut_down
-from gdsurgeon.specification.savers import each_once, expect_saver, say_saver
+from gdsurgeon.specification.extract import cut_down
+from gdsurgeon.specification.rows import Rows
+from gdsurgeon.specification.savers import add_saver, expect_saver, file_serving, restored_variables
 from gdsurgeon.specification.surroundings import Expected
 
-_ALIKE = frozenset(("Const", "NoOp"))
-"""Ops of nodes by which two parts of a graph do not belong together."""
+_WITHOUT_STATE = frozenset(("Const", "NoOp"))
 
 
 def violations(comparison: Comparison, signatures: Sequence[str] = ()) -> Iterator[str]:
     """See `gdsurgeon.specification.specify.violations`."""
-    before = comparison.before
-    serving, kept, _ = _kept(before, signatures)
-    intent, faults = cut_down(comparison, kept, ())
+    rows = Rows(comparison.before)
+    kept, _ = _kept(rows, signatures)
+    intent, faults = cut_down(comparison, rows, kept, ())
     yield from faults
-    saved = each_once(before, serving, kept)
+    saved = restored_variables(rows, kept)
     if saved:
-        say_saver(before, saved, intent)
+        add_saver(comparison.before, saved, intent)
     yield from audit(comparison, intent)
 
 
 def around(expected: Expected, found: Surroundings, signatures: Sequence[str] = ()) -> Iterator[str]:
-    """Has EXPECTED be what was asked for; see `gdsurgeon.specification.surroundings.wrong_surroundings`."""
-    before, values = expected.graph, expected.values
-    serving, kept, is_initialised = _kept(before, signatures)
+    """Changes the expected surroundings; see `gdsurgeon.specification.surroundings.wrong_surroundings`."""
+    rows, values = Rows(expected.graph), expected.values
+    serving = file_serving(expected.graph)
+    kept, is_initialised = _kept(rows, signatures)
     keys = {place[1] for place in values if place[0] == "signature"}
-    meant = set(signatures or serving.called)
-    expected.drop(*(("signature", key) for key in keys - meant))
+    expected.drop(*(("signature", key) for key in keys - set(signatures or serving.called)))
     for name in {place[1] for place in values if place[0] == "file"}:  # TensorFlow 1 lists assets in a collection
         expected.move(("file", name), ("asset", name.removeprefix(f"{ASSETS}/"), "content"))
     expected.drop(("object",), ("function",), ("collection",), ("saver",), ("initialiser",))
     version = ("meta info", "tensorflow_version")
     expected.drop(*(place for place in values if place[0] == "meta info" and place != version))
     values["tags",] = values["tags",] or ("serve",)
-    run = serving.initialising
-    if run is not None and is_initialised:
+    run = serving.initialising if is_initialised else None
+    if run is not None:
         values["initialiser", MAIN_OP] = tuple(Node(name) for name in run.targets)
-    rows = before.store.table.rows
-    fed = {os.path.basename(path) for tensor, path in (run.feeds if run is not None and is_initialised else {}).items()
-           if rows[tensor.partition(":")[0]] in kept}  # fmt: skip
+    feeds = run.feeds if run is not None else {}
+    fed = {os.path.basename(path) for tensor, path in feeds.items() if rows.row(tensor) in kept}
     assets = {place[1] for place in values if place[0] == "asset"}
     expected.drop(*(("asset", name) for name in assets - fed))
     expected.free.update(("asset", name, "tensors") for name in fed)
-    saved = each_once(before, serving, kept)
-    wanted = {item.key.tensor for item in saved}
-    if not any(place[0] == "checkpoint" for place in values):  # a MetaGraph's is not part of its file
+    saved = restored_variables(rows, kept)
+    stored = {item.key.tensor for item in saved}
+    if not any(place[0] == "checkpoint" for place in values):  # the checkpoint of a MetaGraph is a different file
         expected.free.add(("checkpoint",))
-    expected.drop(*(place for place in values if place[0] == "checkpoint" and place[1] not in wanted))
+    expected.drop(*(place for place in values if place[0] == "checkpoint" and place[1] not in stored))
     if saved:
         expect_saver(expected, found, saved)
     yield from ()
 
 
-def _kept(before: Graph, signatures: Sequence[str]) -> tuple[Serving, set[int], bool]:
-    """How BEFORE is served, the rows that SIGNATURES need, and whether what initialises the model is among them."""
-    serving = before.serving or Serving()
-    serving = serving.before or serving
-    table = before.store.table
-    meant = [serving.signatures[key] for key in signatures or serving.called]
-    tensors = chain.from_iterable(served.tensors for served in meant)
-    kept = above(table, {table.rows[tensor.partition(":")[0]] for tensor in tensors})
-    is_initialised = False
-    if serving.initialising is not None:
-        loading = above(table, {table.rows[name] for name in serving.initialising.targets})
-        is_initialised = any(table.op(row) not in _ALIKE for row in loading & kept)
-        if is_initialised:
-            kept |= loading
-    return serving, kept, is_initialised
+def _kept(rows: Rows, signatures: Sequence[str]) -> tuple[set[int], bool]:
+    """Returns the rows that `signatures` need, and whether these include initializers of the model."""
+    serving = file_serving(rows.graph)
+    served = [serving.signatures[key] for key in signatures or serving.called]
+    kept = rows.above({rows.row(tensor) for each in served for tensor in each.tensors})
+    loading = rows.above(map(rows.row, serving.initialising.targets)) if serving.initialising is not None else set()
+    is_initialised = any(rows.op(row) not in _WITHOUT_STATE for row in loading & kept)
+    return kept | (loading if is_initialised else set()), is_initialised

@@ -1,6 +1,6 @@
-"""to-savedmodel: the graph stays as it is, but for constants that are variables now, which are restored and saved.
+"""to-savedmodel: some constants become variables, which are restored and saved; the rest of the graph is unchanged.
 
-The surroundings name the tensors, nodes and files that were asked for.
+The surroundings contain the requested tensors, nodes and files.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from gdsurgeon.compare.audit import audit
 from gdsurgeon.compare.comparison import Comparison
-from gdsurgeon.compare.intent import Altered, Intent, made
+from gdsurgeon.compare.intent import Intent
 from gdsurgeon.container.meta_graph import MAIN_OP
 from gdsurgeon.container.surroundings import Node as NodeName
 from gdsurgeon.container.surroundings import Surroundings, Tensor
@@ -24,7 +24,7 @@ from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.serving import Key
 from gdsurgeon.ops.dtypes import FLOATING
 from gdsurgeon.specification.change_signatures import Labelled, add_tensor
-from gdsurgeon.specification.savers import Saved, expect_saver, say_saver
+from gdsurgeon.specification.savers import Saved, add_saver, expect_saver
 from gdsurgeon.specification.surroundings import Expected
 
 
@@ -33,7 +33,7 @@ def violations(
 ) -> Iterator[str]:
     """See `gdsurgeon.specification.specify.violations`."""
     del asked  # see `around`
-    yield from audit(comparison, _made(comparison.before, unfreeze, init)[0])
+    yield from audit(comparison, _expected(comparison.before, unfreeze, init)[0])
 
 
 def around(
@@ -46,7 +46,7 @@ def around(
     assets: Sequence[Any] = (),
     unfreeze: str | None = None,
 ) -> Iterator[str]:
-    """Has EXPECTED be what was asked for; see `gdsurgeon.specification.surroundings.wrong_surroundings`."""
+    """Changes the expected surroundings; see `gdsurgeon.specification.surroundings.wrong_surroundings`."""
     values, free = expected.values, expected.free
     values["tags",] = ("serve",)
     free.add(("meta info", "tensorflow_version"))
@@ -54,8 +54,8 @@ def around(
         for item in items:
             add_tensor(expected, side, item)
         if not items:
-            yield from _named_alike(expected, found, side)
-    _, saved, run_first = _made(expected.graph, unfreeze, init)
+            yield from _named_by_tensors(expected, found, side)
+    _, saved, run_first = _expected(expected.graph, unfreeze, init)
     if run_first:
         values["initialiser", MAIN_OP] = (NodeName(run_first),)
     for asset in assets:
@@ -69,8 +69,8 @@ def around(
         free.add(("checkpoint",))
 
 
-def _named_alike(expected: Expected, found: Surroundings, side: str) -> Iterator[str]:
-    """Without names, the default signature has tensors by their own names."""
+def _named_by_tensors(expected: Expected, found: Surroundings, side: str) -> Iterator[str]:
+    """Yields a line if the default signature, without requested names, does not use the names of the tensors."""
     for place, value in found.items():
         if place[0] == "signature" and place[2] == side:
             if place[-1] == "tensor":
@@ -81,48 +81,32 @@ def _named_alike(expected: Expected, found: Surroundings, side: str) -> Iterator
     expected.values.setdefault(("signature", "serving_default", "method"), "tensorflow/serving/predict")
 
 
-def _made(before: Graph, unfreeze: str | None, init: Sequence[str]) -> tuple[Intent, list[Saved] | None, str]:
-    """What is to be different about the graph, the variables that are saved, and the node that a loader runs."""
+def _expected(before: Graph, unfreeze: str | None, init: Sequence[str]) -> tuple[Intent, list[Saved] | None, str]:
+    """Returns the expected changes of the graph, the saved variables, and the node that a loader runs."""
     intent, saved = Intent(), None
     if unfreeze is not None:
-        saved = _unfrozen(intent, before, unfreeze)
-        say_saver(before, saved, intent, "save")
+        saved = [_unfrozen(intent, before, node) for node in before.nodes() if _is_weight(node, unfreeze)]
+        add_saver(before, saved, intent, "save")
     nodes = [name.partition(":")[0] for name in init]
     if len(nodes) < 2:
         return intent, saved, nodes[0] if nodes else ""
     group = UniqueNames(lambda name: name in before or name in intent.added)("init")
-    intent.added.append(group)
-    intent.altered += made(group, "NoOp", (), nodes)
+    intent.add(group, "NoOp", (), nodes)
     return intent, saved, group
 
 
-def _unfrozen(intent: Intent, before: Graph, unfreeze: str) -> list[Saved]:
-    """The variables that constants of BEFORE become, which INTENT is to say."""
-    nodes = [node for node in before.nodes() if node.op == "Const" and re.search(unfreeze, node.name)]
-    constants = [node for node in nodes if node.output.dtype in FLOATING]
-    handles = _variables(intent, before, constants)
-    return [Saved(handle, node.name, Key(node.name)) for node, handle in zip(constants, handles, strict=True)]
+def _is_weight(node: Node, pattern: str) -> bool:
+    return node.op == "Const" and re.search(pattern, node.name) is not None and node.output.dtype in FLOATING
 
 
-def _variables(intent: Intent, before: Graph, constants: list[Node]) -> list[str]:
-    """Has INTENT say that each of CONSTANTS is read from a variable; returns the names of the handles."""
-    handles: list[str] = []
-    unique = UniqueNames(lambda name: name in before)
-    for node in constants:
-        handles.append(name := unique(f"{node.name}/handle"))
-        header = constant_header(node)
-        dims = header.dims if header is not None else None
-        attrs = {"dtype": type_value(node.output.dtype), "shape": shape_value(dims),
-                 "shared_name": bytes_value(node.name.encode())}  # fmt: skip
-        own = {key: value.SerializeToString() for key, value in attrs.items()}
-        intent.added.append(name)
-        intent.altered += made(name, "VarHandleOp", device=node.device, attrs=own)
-        intent.changed.append(node.name)
-        kept = tuple(sorted(set(node.attr_keys) - {"value"}))
-        intent.altered += [
-            Altered(node.name, "op", "ReadVariableOp"),
-            Altered(node.name, "inputs", (name,)),
-            Altered(node.name, "attrs", kept),
-            Altered(node.name, "attr value", None),
-        ]
-    return handles
+def _unfrozen(intent: Intent, before: Graph, node: Node) -> Saved:
+    """Declares that a constant is read from a variable; returns the variable."""
+    name = UniqueNames(lambda name: name in before or name in intent.added)(f"{node.name}/handle")
+    header = constant_header(node)
+    dims = header.dims if header is not None else None
+    attrs = {"dtype": type_value(node.output.dtype), "shape": shape_value(dims)}
+    attrs["shared_name"] = bytes_value(node.name.encode())
+    intent.add(name, "VarHandleOp", device=node.device, attrs=attrs)
+    kept = tuple(sorted(set(node.attr_keys) - {"value"}))
+    intent.alter(node.name, {"op": "ReadVariableOp", "inputs": (name,), "attrs": kept, "attr value": None})
+    return Saved(name, node.name, Key(node.name))
