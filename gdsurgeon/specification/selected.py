@@ -60,8 +60,8 @@ def selected(graph: Graph, what: Selecting | Iterable[str]) -> list[str]:
         found |= closure(map(row, what.backward), edges.producers)
         for start, end in what.between:
             heads = {edges.rows.row(user) for text in start for user, _ in edges.rows.uses(edges.rows.tensor(text))}
-            above = closure([row(text) for text in end], edges.producers)
-            found |= above & closure(heads, edges.readers)
+            above, below = closure(map(row, end), edges.producers), closure(heads, edges.readers)
+            found |= above & below
     if what.constants:
         _Edges(graph, control=True).add_constants(found)
     ends = {node.name for node in graph.ends}
