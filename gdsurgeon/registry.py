@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from gdsurgeon.analysis.queries.signature import signature as signature
     from gdsurgeon.analysis.shapes.inference import infer_shapes as infer_shapes
     from gdsurgeon.analysis.traversal.walks import boundary as boundary
-    from gdsurgeon.checkpoint.open import open_checkpoint as open_checkpoint
     from gdsurgeon.compare.diff import diff as diff
+    from gdsurgeon.container.checkpoint.open import open_checkpoint as open_checkpoint
     from gdsurgeon.container.load import load as load
     from gdsurgeon.edits.add_gradients import add_gradients as add_gradients
     from gdsurgeon.edits.add_postprocessing import add_postprocessing as add_postprocessing

@@ -15,7 +15,7 @@ from gdsurgeon.errors import InputError, UsageError, printable
 from gdsurgeon.text import counted, first_lines, size
 
 if TYPE_CHECKING:
-    from gdsurgeon.checkpoint.stored import Checkpoint
+    from gdsurgeon.container.checkpoint.stored import Checkpoint
 
 
 MOST_FAULTS = 100
@@ -95,7 +95,7 @@ def _file(text: str) -> tuple[str, str]:
 
 
 def _look(prefix: str, as_json: bool, verify: bool) -> None:
-    from gdsurgeon.checkpoint.open import open_checkpoint
+    from gdsurgeon.container.checkpoint.open import open_checkpoint
     from gdsurgeon.view.checkpoint import as_json as described
     from gdsurgeon.view.checkpoint import lines
 
@@ -109,7 +109,7 @@ def _look(prefix: str, as_json: bool, verify: bool) -> None:
 
 
 def _verify(checkpoint: Checkpoint, as_json: bool) -> None:
-    from gdsurgeon.checkpoint.verify import verify
+    from gdsurgeon.container.checkpoint.verify import verify
     from gdsurgeon.proof.settings import Event
     from gdsurgeon.view.checkpoint import verified, verified_json
 

@@ -96,7 +96,7 @@ def checkpoint_keys(context: click.Context, _parameter: click.Parameter, incompl
     path = _named(context)
     if path is None:
         return []
-    from gdsurgeon.checkpoint.open import open_checkpoint
+    from gdsurgeon.container.checkpoint.open import open_checkpoint
 
     with open_checkpoint(path) as checkpoint:
         return _in_scopes(checkpoint.keys, incomplete)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gdsurgeon.checkpoint.open import open_checkpoint
-from gdsurgeon.checkpoint.stored import Checkpoint, StoredTensor
+from gdsurgeon.container.checkpoint.open import open_checkpoint
+from gdsurgeon.container.checkpoint.stored import Checkpoint, StoredTensor
 from gdsurgeon.errors import InputError
 from gdsurgeon.graph.graph import Graph
 

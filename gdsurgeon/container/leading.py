@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 
-from gdsurgeon.checkpoint.open import open_checkpoint, prefix_of
+from gdsurgeon.container.checkpoint.open import open_checkpoint, prefix_of
 from gdsurgeon.container.files import FINGERPRINT, saved_model_at
 from gdsurgeon.container.meta_graph import MetaGraph
 from gdsurgeon.container.restoring import restored_keys

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from gdsurgeon.arguments import StrPath, public
-from gdsurgeon.checkpoint.open import listed
+from gdsurgeon.container.checkpoint.open import listed
 from gdsurgeon.container.files import ASSETS, GRAPH_FILE, TEXT_FILE, VARIABLES, saved_model_at
 from gdsurgeon.container.wanted import ALL, Wanted
 from gdsurgeon.errors import unreadable
@@ -97,7 +97,7 @@ def meta_of(path: str) -> str:
     if path in STANDARD_INPUT or not os.path.isfile(f"{path}.meta"):
         return path
     if os.path.exists(path):
-        from gdsurgeon.checkpoint.table import is_table
+        from gdsurgeon.container.checkpoint.table import is_table
 
         source = open_source(path)
         is_checkpoint = is_table(source)  # in one file, as checkpoints of TensorFlow 1 were

@@ -6,8 +6,7 @@ import os
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 
-from gdsurgeon.checkpoint.bundle import index_path
-from gdsurgeon.checkpoint.publish import Shard
+from gdsurgeon.container.checkpoint.bundle import Shard, index_path
 from gdsurgeon.container.files import ASSETS, CHECKPOINT, FINGERPRINT, GRAPH_FILE, TEXT_FILE
 from gdsurgeon.errors import InputError, OutputError, printable, unwritable
 from gdsurgeon.values import Closing

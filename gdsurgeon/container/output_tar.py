@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 
-from gdsurgeon.checkpoint.publish import Shard
+from gdsurgeon.container.checkpoint.bundle import Shard
 from gdsurgeon.container.files import ASSETS, GRAPH_FILE
 from gdsurgeon.container.output_folder import REPLACED, OutputFolder
 from gdsurgeon.container.tar import packed

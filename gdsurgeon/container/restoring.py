@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 from collections.abc import Container, Iterable, Iterator, Mapping
 
-from gdsurgeon.checkpoint import object_graph
-from gdsurgeon.checkpoint.open import open_checkpoint
+from gdsurgeon.container.checkpoint.edit import OBJECT_GRAPH, variable_keys
+from gdsurgeon.container.checkpoint.open import open_checkpoint
 from gdsurgeon.container.held import held_nodes, nodes_of
 from gdsurgeon.container.mentions import entry_of
 from gdsurgeon.container.meta_graph import MAIN_OP, MetaGraph
@@ -115,7 +115,7 @@ def keys_by_objects(model: MetaGraph, checkpoint: str, restored: Container[str])
         if not objects:
             return {}
         with open_checkpoint(checkpoint) as opened:
-            keys = object_graph.variable_keys(opened.tensor(object_graph.KEY).strings()[0])
+            keys = variable_keys(opened.tensor(OBJECT_GRAPH).strings()[0])
     except InputError:
         return {}
     found = {name: Key(keys[number]) for name, number in objects.items() if number in keys}

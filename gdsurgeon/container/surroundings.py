@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from gdsurgeon.checkpoint import object_graph
-from gdsurgeon.checkpoint.open import open_checkpoint
+from gdsurgeon.container.checkpoint.edit import OBJECT_GRAPH, variable_keys
+from gdsurgeon.container.checkpoint.open import open_checkpoint
 from gdsurgeon.container.files import ASSETS, CHECKPOINT, FINGERPRINT, GRAPH_FILE, TEXT_FILE, VARIABLES
 from gdsurgeon.container.meta_graph import MetaGraph
 from gdsurgeon.errors import unreadable
@@ -116,7 +116,7 @@ def surroundings(meta: MetaGraph, folder: str = "") -> Surroundings:
         if key not in INITIALISERS:
             out["collection", key] = _members(key, collection)
     own = _checkpoint(os.path.join(folder, CHECKPOINT)) if folder else {}
-    keys = own.pop(object_graph.KEY, {})
+    keys = own.pop(OBJECT_GRAPH, {})
     out.update(_objects(around, keys if isinstance(keys, dict) else {}))
     out |= {("checkpoint", key): value for key, value in own.items()}
     return out
@@ -204,9 +204,9 @@ def _checkpoint(prefix: str) -> dict[str, Value]:
         for key in checkpoint.keys:
             tensor = checkpoint.tensor(key)
             out[key] = (tensor.dtype, tuple(tensor.shape or ()))
-        if object_graph.KEY in checkpoint:
-            data = checkpoint.tensor(object_graph.KEY).strings()[0]
-            out[object_graph.KEY] = {str(n): key for n, key in object_graph.variable_keys(data).items()}
+        if OBJECT_GRAPH in checkpoint:
+            data = checkpoint.tensor(OBJECT_GRAPH).strings()[0]
+            out[OBJECT_GRAPH] = {str(n): key for n, key in variable_keys(data).items()}
         return out
 
 

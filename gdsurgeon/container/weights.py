@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from gdsurgeon.checkpoint.open import open_checkpoint
-from gdsurgeon.checkpoint.slices import parse_slice_spec
-from gdsurgeon.checkpoint.stored import Checkpoint
+from gdsurgeon.container.checkpoint.open import open_checkpoint
+from gdsurgeon.container.checkpoint.slices import parse_slice_spec
+from gdsurgeon.container.checkpoint.stored import Checkpoint
 from gdsurgeon.errors import EditError, printable, quoted
 from gdsurgeon.graph.attrs import type_value
 from gdsurgeon.graph.constants import TENSOR, raw_value

@@ -9,8 +9,8 @@ from gdsurgeon.analysis.queries.training import assignments, first_values, needi
 from gdsurgeon.analysis.queries.usage import functions_of
 from gdsurgeon.analysis.traversal.topology import Topology
 from gdsurgeon.analysis.traversal.walks import forward_walk, members
-from gdsurgeon.checkpoint.bundle import decode_key, encode_key
 from gdsurgeon.compare.intent import Intent
+from gdsurgeon.container.checkpoint.bundle import decode_key, encode_key
 from gdsurgeon.container.restoring import RESTORE, origin
 from gdsurgeon.edits.claims import Claim, OwnVariables
 from gdsurgeon.edits.functions import drop_left

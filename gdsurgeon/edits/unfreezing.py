@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.constants import values_of
 from gdsurgeon.analysis.traversal.topology import topology_of
-from gdsurgeon.checkpoint.bundle import index_path, shard_path
-from gdsurgeon.checkpoint.write import Item, build_bundle
 from gdsurgeon.compare.intent import Intent
+from gdsurgeon.container.checkpoint.bundle import Item, Shard, build_bundle, index_path, shard_path
 from gdsurgeon.container.files import CHECKPOINT
 from gdsurgeon.edits.replacing import check_outside_of_loops
 from gdsurgeon.edits.saver import add_restoring, add_saving, saver_in
@@ -21,7 +20,7 @@ from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.serving import Key, Saver
 from gdsurgeon.ops.dtypes import FLOATING
 from gdsurgeon.select import compiled, matching_ends
-from gdsurgeon.wire.write import Chunk, size_of
+from gdsurgeon.wire.write import size_of
 
 SCOPE = "save"
 LARGEST_FILLED = 1 << 28
@@ -71,7 +70,7 @@ def unfreeze(graph: Graph, pattern: str) -> Unfrozen:
     return Unfrozen(saver_in(scope, keys), intent, sum(size_of(item.data) for item in items), left)
 
 
-def bundle_of(graph: Graph) -> Mapping[str, Sequence[Chunk]]:
+def bundle_of(graph: Graph) -> Mapping[str, Shard]:
     """The files, by their paths in the folder of a SavedModel, of the checkpoint of what is no longer frozen in GRAPH.
 
     Its values are those of the constants in the file, whose bytes are copied from there.
@@ -81,7 +80,7 @@ def bundle_of(graph: Graph) -> Mapping[str, Sequence[Chunk]]:
         return {}
     before = graph.pristine()
     made = build_bundle(_item(before[saved.key.tensor]) for saved in saver.variables)
-    return {index_path(CHECKPOINT): [made.table], shard_path(CHECKPOINT, 0, 1): made.data}
+    return {index_path(CHECKPOINT): [made.table], shard_path(CHECKPOINT, 0, 1): made.shards[0]}
 
 
 def _matching(graph: Graph, pattern: str) -> tuple[list[Node], list[str]]:

@@ -10,13 +10,22 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from gdsurgeon.arguments import Pairs, StrPath, fit_fields, pairs_of, path_of, public
-from gdsurgeon.checkpoint import object_graph
-from gdsurgeon.checkpoint.bundle import Bundle, index_path, shard_path
-from gdsurgeon.checkpoint.compare import Compared, check_identical
-from gdsurgeon.checkpoint.edit import Edited, Files, Value, as_it_is, edit, relinked, rewritten
-from gdsurgeon.checkpoint.open import open_checkpoint, prefix_of
-from gdsurgeon.checkpoint.publish import BundleOutput, counts_taken
-from gdsurgeon.checkpoint.stored import Checkpoint
+from gdsurgeon.container.checkpoint.bundle import Bundle, Files, index_path, shard_path
+from gdsurgeon.container.checkpoint.edit import (
+    OBJECT_GRAPH,
+    BundleOutput,
+    Compared,
+    Edited,
+    Value,
+    as_it_is,
+    check_identical,
+    counts_taken,
+    edit,
+    relinked,
+    rewritten,
+)
+from gdsurgeon.container.checkpoint.open import open_checkpoint, prefix_of
+from gdsurgeon.container.checkpoint.stored import Checkpoint
 from gdsurgeon.container.files import CHECKPOINT, GRAPH_FILE, saved_model_at
 from gdsurgeon.errors import EditError, InputError, Line, NothingToDo, UsageError, printable, quoted
 from gdsurgeon.feeds.given import array_file, of_array
@@ -137,7 +146,7 @@ def operate_checkpoint(
         for path in obsolete:
             _remove(path)
     renamed, dropped, values, idle = wanted
-    followed = object_graph.KEY in edited.values and object_graph.KEY not in values
+    followed = OBJECT_GRAPH in edited.values and OBJECT_GRAPH not in values
     return CheckpointOutcome(
         out, len(files.shards), written, renamed, dropped, sorted(renamed.get(key, key) for key in values), followed,
         compared, idle, _warnings(request, checkpoint, renamed, dropped), time.monotonic() - started,
@@ -208,7 +217,7 @@ def _wanted(request: CheckpointRequest, checkpoint: Checkpoint) -> _Wanted:
 
 def _renamed(request: CheckpointRequest, checkpoint: Checkpoint) -> dict[str, str]:
     wanted: dict[str, tuple[str, str]] = {}
-    keys = [key for key in checkpoint.keys if key != object_graph.KEY]
+    keys = [key for key in checkpoint.keys if key != OBJECT_GRAPH]
 
     def add(found: Iterable[Pair], by: str) -> None:
         pairs = list(found)
@@ -224,7 +233,7 @@ def _renamed(request: CheckpointRequest, checkpoint: Checkpoint) -> dict[str, st
     for old, new in pairs_of(request.renames):
         if old not in checkpoint:
             raise EditError(checkpoint.no_such_key(old).message)
-        if old == object_graph.KEY:
+        if old == OBJECT_GRAPH:
             raise EditError(f"{quoted(old)} is the key of TensorFlow's object graph and cannot be renamed")
         add([(old, new)], f"{old}={new}")
     for old, new in pairs_of(request.scopes):

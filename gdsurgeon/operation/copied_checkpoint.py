@@ -7,13 +7,18 @@ import shutil
 import tempfile
 from collections.abc import Iterable
 
-from gdsurgeon.checkpoint.bundle import Bundle, index_path, shard_path
-from gdsurgeon.checkpoint.compare import check_identical
-from gdsurgeon.checkpoint.edit import Edited, Files, relinked, rewritten
-from gdsurgeon.checkpoint.open import open_checkpoint
-from gdsurgeon.checkpoint.publish import BundleOutput, counts_taken
-from gdsurgeon.checkpoint.stored import Checkpoint, StoredTensor
-from gdsurgeon.checkpoint.write import stretches
+from gdsurgeon.container.checkpoint.bundle import Bundle, Files, index_path, shard_path
+from gdsurgeon.container.checkpoint.edit import (
+    BundleOutput,
+    Edited,
+    check_identical,
+    counts_taken,
+    relinked,
+    rewritten,
+)
+from gdsurgeon.container.checkpoint.open import open_checkpoint
+from gdsurgeon.container.checkpoint.stored import Checkpoint, StoredTensor
+from gdsurgeon.container.checkpoint.table import pieces_of
 from gdsurgeon.container.files import CHECKPOINT
 from gdsurgeon.container.output_folder import OutputFolder
 from gdsurgeon.container.output_tar import OutputTar
@@ -116,7 +121,7 @@ class CopiedCheckpoint(Closing):
                 if isinstance(shard, str):
                     os.symlink(os.path.abspath(shard), path)
                 else:
-                    _write(path, stretches(shard))
+                    _write(path, pieces_of(shard))
             _write(index_path(prefix), [files.table])
         except OSError as error:
             raise OutputError(f"{printable(prefix)} cannot be written: {reason(error)}") from error

@@ -6,10 +6,9 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from gdsurgeon.checkpoint.bundle import index_path, shard_path
-from gdsurgeon.checkpoint.compare import check_identical
-from gdsurgeon.checkpoint.edit import Edited, edit, rewritten
-from gdsurgeon.checkpoint.open import open_checkpoint
+from gdsurgeon.container.checkpoint.bundle import Shard, index_path, shard_path
+from gdsurgeon.container.checkpoint.edit import Edited, check_identical, edit, rewritten
+from gdsurgeon.container.checkpoint.open import open_checkpoint
 from gdsurgeon.container.files import ASSETS, CHECKPOINT
 from gdsurgeon.container.mentions import respell
 from gdsurgeon.container.meta_graph import MetaGraph
@@ -33,7 +32,7 @@ class Beside(NamedTuple):
         tensors: what its checkpoint is to hold; None where it has none.
     """
 
-    files: Mapping[str, Sequence[Chunk]]
+    files: Mapping[str, Shard]
     tensors: Edited | None
 
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from gdsurgeon.checkpoint.object_graph import KEY, variable_keys
-from gdsurgeon.checkpoint.open import open_checkpoint
+from gdsurgeon.container.checkpoint.edit import OBJECT_GRAPH, variable_keys
+from gdsurgeon.container.checkpoint.open import open_checkpoint
 from gdsurgeon.container.container import Container
 from gdsurgeon.graph.attrs import attr_value, func_value, string_value, type_value, types_value
 from gdsurgeon.graph.body import Body
@@ -181,8 +181,8 @@ class _Reader:
         """The keys in the checkpoint by the numbers of variables."""
         if not self._keys and self._serving.checkpoint:
             with open_checkpoint(self._serving.checkpoint) as checkpoint:
-                if KEY in checkpoint:
-                    self._keys = variable_keys(checkpoint.tensor(KEY).strings()[0])
+                if OBJECT_GRAPH in checkpoint:
+                    self._keys = variable_keys(checkpoint.tensor(OBJECT_GRAPH).strings()[0])
         return self._keys
 
 

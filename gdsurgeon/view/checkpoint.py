@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gdsurgeon.checkpoint.slices import spell
+from gdsurgeon.container.checkpoint.slices import spell
 from gdsurgeon.errors import Json, printable
 from gdsurgeon.graph.attrs import format_shape
 from gdsurgeon.text import Entry, columns, counted, renaming, size
 
 if TYPE_CHECKING:
-    from gdsurgeon.checkpoint.stored import Checkpoint, StoredTensor
-    from gdsurgeon.checkpoint.verify import Verified
+    from gdsurgeon.container.checkpoint.stored import Checkpoint, StoredTensor
+    from gdsurgeon.container.checkpoint.verify import Verified
     from gdsurgeon.operation.checkpoint import CheckpointOutcome
 
 

@@ -7,7 +7,7 @@ import stat
 import sys
 from collections.abc import Callable
 from itertools import islice
-from typing import Protocol, overload
+from typing import overload
 
 from gdsurgeon.errors import InputError, UsageError, printable, unreadable, unwritable
 from gdsurgeon.values import Closing
@@ -24,7 +24,7 @@ STANDARD_INPUT_NAME = "<stdin>"
 """What it is called in messages."""
 
 
-class Source(Protocol):
+class Source(Closing):
     """Random access to the bytes of one graph.
 
     Attributes:
@@ -36,19 +36,21 @@ class Source(Protocol):
     size: int
 
     def read(self, offset: int, size: int) -> bytes:
-        """The SIZE bytes at OFFSET. Raises InputError where the source has become shorter."""
+        """Returns the `size` bytes at `offset`. Raises InputError: the source has become shorter."""
+        raise NotImplementedError
 
     def fileno(self) -> int | None:
-        """A descriptor of a file that is these bytes: to copy spans from, or for another process; or None."""
+        """A descriptor of a file with exactly these bytes, to copy spans from, or for another process; or None."""
+        return None
 
     def check_unchanged(self) -> None:
-        """Raises InputError where the bytes are no longer those that were scanned."""
+        """Raises InputError if the bytes have changed since they were scanned."""
 
     def close(self) -> None:
-        """Lets go of the file."""
+        """Closes the file; the sources that this source consists of are closed by the code that opened them."""
 
 
-class BytesSource:
+class BytesSource(Source):
     """A graph in memory."""
 
     def __init__(self, data: bytes, name: str = "<bytes>") -> None:
@@ -59,18 +61,9 @@ class BytesSource:
     def read(self, offset: int, size: int) -> bytes:
         return self.data[offset : offset + size]
 
-    def fileno(self) -> int | None:
-        return None
 
-    def check_unchanged(self) -> None:
-        """Memory does not change."""
-
-    def close(self) -> None:
-        """Nothing to let go of."""
-
-
-class SourceSlice:
-    """The bytes of another source from START to END, counted from 0."""
+class SourceSlice(Source):
+    """The bytes of another source from `start` to `end`, counted from 0."""
 
     def __init__(self, source: Source, start: int, end: int) -> None:
         self.source = source
@@ -81,17 +74,11 @@ class SourceSlice:
     def read(self, offset: int, size: int) -> bytes:
         return self.source.read(self.start + offset, min(size, self.size - offset))
 
-    def fileno(self) -> int | None:
-        return None
-
     def check_unchanged(self) -> None:
         self.source.check_unchanged()
 
-    def close(self) -> None:
-        """The other source is closed by who opened it."""
 
-
-class FileSource(Closing):
+class FileSource(Source):
     """A graph in a seekable file, read by `pread`: a mapped file that shrinks would kill the process.
 
     Attributes:

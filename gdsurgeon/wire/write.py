@@ -208,15 +208,13 @@ def _apart(stretches: list[tuple[int, int, int]]) -> Iterator[tuple[int, int, in
             reached = end
 
 
-class ChunkSource:
+class ChunkSource(Source):
     """Chunks as a source: the content of a file before it is written.
 
     Args:
         chunks: bytes, and spans of sources.
         name: how messages call it.
     """
-
-    path: str | None = None
 
     def __init__(self, chunks: Iterable[Chunk], name: str) -> None:
         self.name = name
@@ -275,13 +273,6 @@ class ChunkSource:
                 yield piece._replace(start=piece.start + start - base, end=piece.start + stop - base)
             start, at = stop, at + 1
 
-    def fileno(self) -> int | None:
-        return None
-
     def check_unchanged(self) -> None:
-        """Raises InputError where a source that it is made of is no longer what was scanned."""
         for source in {id(p.source): p.source for p in self.pieces if isinstance(p, SourceSpan)}.values():
             source.check_unchanged()
-
-    def close(self) -> None:
-        """The sources are closed by who opened them."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 import sys
 
-from gdsurgeon.checkpoint.crc32c import checksum, mask
-from gdsurgeon.checkpoint.publish import write_bundle
-from gdsurgeon.checkpoint.write import Item
+from gdsurgeon.container.checkpoint.bundle import Item, build_bundle
+from gdsurgeon.container.checkpoint.edit import BundleOutput
+from gdsurgeon.container.checkpoint.table import checksum
 from gdsurgeon.ops.dtypes import FLOAT32
 
 TENSORS = 10
@@ -16,9 +16,12 @@ TENSORS = 10
 def main() -> None:
     prefix, size = sys.argv[1], int(sys.argv[2])
     data = random.Random(1).randbytes(size // TENSORS // 4 * 4)
-    crc = mask(checksum(data))
+    crc = checksum([data])
     shape = (len(data) // 4,)
-    write_bundle(prefix, [Item(f"layer_{n}/kernel", FLOAT32, shape, (data,), crc) for n in range(TENSORS)])
+    files = build_bundle([Item(f"layer_{n}/kernel", FLOAT32, shape, (data,), crc) for n in range(TENSORS)])
+    with BundleOutput(prefix, *files) as output:
+        output.stage()
+        output.publish()
 
 
 if __name__ == "__main__":

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from support.bundles import SMALL, V1_DTYPES, Drawn, compressed, contents, restored, save, save_v1
 
-from gdsurgeon.checkpoint.bundle import index_path, shard_path
-from gdsurgeon.checkpoint.edit import Files, edit, relinked, rewritten
-from gdsurgeon.checkpoint.open import open_checkpoint
-from gdsurgeon.checkpoint.slices import parse_slice_spec
-from gdsurgeon.checkpoint.stored import Checkpoint
-from gdsurgeon.checkpoint.verify import verify
+from gdsurgeon.container.checkpoint.bundle import index_path, shard_path
+from gdsurgeon.container.checkpoint.edit import Files, edit, relinked, rewritten
+from gdsurgeon.container.checkpoint.open import open_checkpoint
+from gdsurgeon.container.checkpoint.slices import parse_slice_spec
+from gdsurgeon.container.checkpoint.stored import Checkpoint
+from gdsurgeon.container.checkpoint.verify import verify
 from gdsurgeon.errors import InputError
 from gdsurgeon.ops.dtypes import STRING
 from gdsurgeon.wire.write import read_chunks

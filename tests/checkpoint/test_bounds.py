@@ -11,15 +11,12 @@ from support.desk import check_error
 from support.limiting import within_memory
 from support.patience import LONG_ENOUGH, within
 
-from gdsurgeon.checkpoint.bundle import HEADER_KEY, Bundle
-from gdsurgeon.checkpoint.crc32c import checksum, mask
-from gdsurgeon.checkpoint.open import open_checkpoint
-from gdsurgeon.checkpoint.slices import into_proto, slice_key
-from gdsurgeon.checkpoint.snappy import uncompress
-from gdsurgeon.checkpoint.strings import decode_strings, encode_strings
-from gdsurgeon.checkpoint.table import TABLE_END, build_table
-from gdsurgeon.checkpoint.verify import verify
-from gdsurgeon.checkpoint.write import header_of
+from gdsurgeon.container.checkpoint.bundle import HEADER_KEY, Bundle, header_of
+from gdsurgeon.container.checkpoint.open import open_checkpoint
+from gdsurgeon.container.checkpoint.slices import into_proto, slice_key
+from gdsurgeon.container.checkpoint.stored import decode_strings, encode_strings
+from gdsurgeon.container.checkpoint.table import TABLE_END, build_table, checksum, uncompress
+from gdsurgeon.container.checkpoint.verify import verify
 from gdsurgeon.errors import InputError
 from gdsurgeon.wire.fields import WireError, encode_len, encode_varint
 from gdsurgeon.wire.messages import message
@@ -39,7 +36,7 @@ def patience() -> Iterator[None]:
 def block(entries: bytes) -> bytes:
     """A block of encoded ENTRIES without compression, and what stands behind it."""
     content = entries + struct.pack("<II", 0, 1) + b"\0"
-    return content + struct.pack("<I", mask(checksum(content)))
+    return content + struct.pack("<I", checksum([content]))
 
 
 def entry(shared: int, own: bytes, value: bytes) -> bytes:
@@ -141,7 +138,7 @@ def test_slices_that_cross_each_other(tmp_path: Path) -> None:
 
 def test_tensors_with_the_same_bytes_are_verified_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = bytes(range(256)) * 16
-    found = ENTRY(dtype=1, size=len(data), crc32c=mask(checksum(data)))
+    found = ENTRY(dtype=1, size=len(data), crc32c=checksum([data]))
     found.shape.dim.add(size=len(data) // 4)
     record = found.SerializeToString()
     prefix = bundle_of(tmp_path, {b"%d" % n: record for n in range(50)}, data)

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from support.bundles import SMALL, files_of, values
 
-from gdsurgeon.checkpoint.bundle import HEADER_KEY, Bundle
-from gdsurgeon.checkpoint.open import open_checkpoint
-from gdsurgeon.checkpoint.slices import slice_key
-from gdsurgeon.checkpoint.table import build_table
-from gdsurgeon.checkpoint.verify import verify
+from gdsurgeon.container.checkpoint.bundle import HEADER_KEY, Bundle
+from gdsurgeon.container.checkpoint.open import open_checkpoint
+from gdsurgeon.container.checkpoint.slices import slice_key
+from gdsurgeon.container.checkpoint.table import build_table
+from gdsurgeon.container.checkpoint.verify import verify
 from gdsurgeon.errors import InputError
 from gdsurgeon.ops.dtypes import FLOAT32
 from gdsurgeon.wire.messages import message

@@ -10,11 +10,17 @@ import pytest
 from support.bundles import SMALL, Drawn, files_of, values
 from support.desk import Desk
 
-from gdsurgeon.checkpoint.bundle import Bundle
-from gdsurgeon.checkpoint.compare import check_identical
-from gdsurgeon.checkpoint.edit import Edited, Files, Value, edit, relinked, rewritten
-from gdsurgeon.checkpoint.publish import write_bundle
-from gdsurgeon.checkpoint.write import Item
+from gdsurgeon.container.checkpoint.bundle import Bundle, Item, build_bundle
+from gdsurgeon.container.checkpoint.edit import (
+    BundleOutput,
+    Edited,
+    Files,
+    Value,
+    check_identical,
+    edit,
+    relinked,
+    rewritten,
+)
 from gdsurgeon.errors import EditError, OutputError, ValidationError
 from gdsurgeon.ops.dtypes import FLOAT32, INT32
 from gdsurgeon.wire import output
@@ -120,12 +126,17 @@ def test_all_edits_happen_at_once() -> None:
             edit(before, {}, [], {"a": Value(INT32, (1,), bytes(4))})
 
 
-def test_bundles_are_written_whole_or_not_at_all(tmp_path: Path) -> None:
-    prefix = str(tmp_path / "m")
+def test_two_items_of_a_bundle_cannot_have_one_key() -> None:
     item = Item("a", FLOAT32, (1,), [bytes(4)])
     with pytest.raises(EditError, match="two tensors would have the key 'a'"):
-        write_bundle(prefix, [item, item])
-    assert list(tmp_path.iterdir()) == []
-    write_bundle(prefix, [item])
+        build_bundle([item, item])
+
+
+def test_a_bundle_is_not_replaced_by_one_of_the_same_prefix(tmp_path: Path) -> None:
+    prefix = str(tmp_path / "m")
+    files = build_bundle([Item("a", FLOAT32, (1,), [bytes(4)])])
+    with BundleOutput(prefix, *files) as output:
+        output.stage()
+        output.publish()
     with pytest.raises(OutputError, match="is not replaced"):
-        write_bundle(prefix, [item])
+        BundleOutput(prefix, *files)

@@ -9,11 +9,11 @@ from support.bundles import values
 from support.desk import Desk
 from support.published import ABSENT, FOLDER
 
-from gdsurgeon.checkpoint.bundle import Bundle
-from gdsurgeon.checkpoint.edit import as_it_is, edit, relinked
-from gdsurgeon.checkpoint.open import open_checkpoint
-from gdsurgeon.checkpoint.table import Table
-from gdsurgeon.checkpoint.verify import verify
+from gdsurgeon.container.checkpoint.bundle import Bundle
+from gdsurgeon.container.checkpoint.edit import as_it_is, edit, relinked
+from gdsurgeon.container.checkpoint.open import open_checkpoint
+from gdsurgeon.container.checkpoint.table import Table
+from gdsurgeon.container.checkpoint.verify import verify
 from gdsurgeon.wire.source import BytesSource
 
 pytestmark = [pytest.mark.models, pytest.mark.skipif(not FOLDER.is_dir(), reason=ABSENT)]

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from support.desk import Desk
 
-from gdsurgeon.checkpoint import object_graph
-from gdsurgeon.checkpoint.open import open_checkpoint
+from gdsurgeon.container.checkpoint.edit import OBJECT_GRAPH
+from gdsurgeon.container.checkpoint.open import open_checkpoint
 
 pytestmark = pytest.mark.tensorflow
 
@@ -75,9 +75,9 @@ def test_a_value_that_was_set_is_restored(tf: Any, desk: Desk, saved: tuple[str,
 
 def test_without_the_object_graph_it_is_one_of_names(tf: Any, desk: Desk, saved: tuple[str, np.ndarray]) -> None:
     prefix, kernel = saved
-    path = edited(desk, prefix, "--drop", f"^{object_graph.KEY}$")
+    path = edited(desk, prefix, "--drop", f"^{OBJECT_GRAPH}$")
     with open_checkpoint(path) as checkpoint:
-        assert object_graph.KEY not in checkpoint
+        assert OBJECT_GRAPH not in checkpoint
     assert np.array_equal(tf.train.load_variable(path, "model/kernel/.ATTRIBUTES/VARIABLE_VALUE"), kernel)
 
 

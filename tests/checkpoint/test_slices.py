@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.counting import is_linear
 
-from gdsurgeon.checkpoint import stretch
-from gdsurgeon.checkpoint.slices import Extents, extents, parse_slice_spec, slice_key, spell
-from gdsurgeon.checkpoint.stretch import Piece, stretched
+from gdsurgeon.container.checkpoint import slices
+from gdsurgeon.container.checkpoint.slices import Extents, Piece, extents, parse_slice_spec, slice_key, spell, stretched
 from gdsurgeon.errors import InputError
 from gdsurgeon.wire.source import BytesSource
 from gdsurgeon.wire.write import SourceSpan, read_chunks, size_of
@@ -82,7 +81,7 @@ def test_a_box_put_together_from_boxes(most_runs: int, drawn: tuple[tuple[int, .
         data = b"padding" + cut(array, box)
         pieces.append(Piece(box, SourceSpan(BytesSource(data), 7, len(data))))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stretch, "MOST_RUNS", most_runs)
+        patch.setattr(slices, "MOST_RUNS", most_runs)
         chunks = stretched(pieces, wanted, 4)
     assert read_chunks(chunks) == cut(array, wanted)
     assert size_of(chunks) == len(cut(array, wanted))

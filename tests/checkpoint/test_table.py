@@ -7,9 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.bundles import compressed, snappy
 
-from gdsurgeon.checkpoint import table as tables
-from gdsurgeon.checkpoint.snappy import uncompress
-from gdsurgeon.checkpoint.table import Table, build_table
+from gdsurgeon.container.checkpoint import table as tables
+from gdsurgeon.container.checkpoint.table import Table, build_table, uncompress
 from gdsurgeon.errors import InputError
 from gdsurgeon.wire.fields import WireError
 from gdsurgeon.wire.source import BytesSource

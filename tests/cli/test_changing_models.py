@@ -19,7 +19,7 @@ from support.graphs import FLOAT, const, graph_bytes, identity, placeholder
 from support.meta_graphs import meta_graph, put, saved_model
 from support.patience import until
 
-from gdsurgeon.checkpoint.open import open_checkpoint
+from gdsurgeon.container.checkpoint.open import open_checkpoint
 from gdsurgeon.container.load import load
 from gdsurgeon.operation import checkpoint as on_checkpoints
 from gdsurgeon.operation import edit

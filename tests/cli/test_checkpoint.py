@@ -13,13 +13,11 @@ from click.shell_completion import ShellComplete
 from support.bundles import SMALL, Drawn, files_of, values
 from support.desk import Desk, Ran, finished
 
-from gdsurgeon.checkpoint import object_graph
-from gdsurgeon.checkpoint.bundle import Bundle
-from gdsurgeon.checkpoint.compare import Compared
-from gdsurgeon.checkpoint.edit import Edited
-from gdsurgeon.checkpoint.open import open_checkpoint
-from gdsurgeon.checkpoint.verify import verify
 from gdsurgeon.cli.main import main
+from gdsurgeon.container.checkpoint.bundle import Bundle
+from gdsurgeon.container.checkpoint.edit import OBJECT_GRAPH, Compared, Edited
+from gdsurgeon.container.checkpoint.open import open_checkpoint
+from gdsurgeon.container.checkpoint.verify import verify
 from gdsurgeon.operation import checkpoint as operation
 from gdsurgeon.wire.messages import message
 
@@ -291,12 +289,12 @@ def with_objects() -> list[Drawn]:
         graph.nodes.add().attributes.add(name="VARIABLE_VALUE", full_name=f"net/{key}", checkpoint_key=key)
     graph.nodes.add().slot_variables.add(slot_variable_node_id=1)
     data = [graph.SerializeToString()]
-    return sorted([*SMALL, Drawn(object_graph.KEY, SMALL[2].dtype, (), data, ((None, 1),))])
+    return sorted([*SMALL, Drawn(OBJECT_GRAPH, SMALL[2].dtype, (), data, ((None, 1),))])
 
 
 def keys_of_objects(prefix: str) -> list[list[tuple[str, str]]]:
     with open_checkpoint(prefix) as checkpoint:
-        graph = GRAPH.FromString(checkpoint.tensor(object_graph.KEY).strings()[0])
+        graph = GRAPH.FromString(checkpoint.tensor(OBJECT_GRAPH).strings()[0])
     return [[(a.full_name, a.checkpoint_key) for a in node.attributes] for node in graph.nodes]
 
 
@@ -313,8 +311,8 @@ def test_the_object_graph_follows(desk: Desk) -> None:
     with open_checkpoint("m") as checkpoint:
         assert isinstance(checkpoint, Bundle) and checkpoint.header.num_shards == 3
     refused(
-        desk, 4, f"'{object_graph.KEY}' is the key of TensorFlow's object graph and cannot be renamed",
-        "m", "--rename", f"{object_graph.KEY}=x",
+        desk, 4, f"'{OBJECT_GRAPH}' is the key of TensorFlow's object graph and cannot be renamed",
+        "m", "--rename", f"{OBJECT_GRAPH}=x",
     )  # fmt: skip
     assert "the object graph" not in done(desk, "m", "--rename", "step=s", "-o", "p").err
 
@@ -324,7 +322,7 @@ def test_objects_know_their_values_by_the_end_of_a_key(desk: Desk) -> None:
     key = "w/.ATTRIBUTES/VARIABLE_VALUE"
     graph.nodes.add().attributes.add(name="VARIABLE_VALUE", full_name="w", checkpoint_key=key)
     data = [graph.SerializeToString()]
-    tensors = [Drawn(object_graph.KEY, SMALL[2].dtype, (), data, ((None, 0),)), SMALL[0]._replace(key=key)]
+    tensors = [Drawn(OBJECT_GRAPH, SMALL[2].dtype, (), data, ((None, 0),)), SMALL[0]._replace(key=key)]
     for name, content in files_of(tensors, "m").items():
         desk.put(name, content)
     end = "objects find their values by the end of the key, '/.ATTRIBUTES/VARIABLE_VALUE'"

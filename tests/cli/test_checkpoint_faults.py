@@ -15,7 +15,7 @@ from support.bundles import SMALL, files_of, values
 from support.desk import Desk, check_said, finished
 from support.disk_fault import Fault
 
-from gdsurgeon.checkpoint.open import open_checkpoint
+from gdsurgeon.container.checkpoint.open import open_checkpoint
 
 KILLS = int(os.environ.get("GDSURGEON_KILLS", "4"))
 FAULTS = [

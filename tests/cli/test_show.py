@@ -28,7 +28,7 @@ from support.graphs import (
     tensor,
 )
 
-from gdsurgeon.checkpoint.open import open_checkpoint
+from gdsurgeon.container.checkpoint.open import open_checkpoint
 from gdsurgeon.graph.constants import raw_value
 from gdsurgeon.ops.dtypes import NUMBERS
 from gdsurgeon.wire.write import read_chunks

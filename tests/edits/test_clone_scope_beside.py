@@ -15,7 +15,7 @@ from support.graphs import STRING, dtypes, graph_bytes, identity, node, placehol
 from support.trained_model import VARIABLES, opened, put
 
 import gdsurgeon as gds
-from gdsurgeon.checkpoint.open import open_checkpoint
+from gdsurgeon.container.checkpoint.open import open_checkpoint
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.clone_scope import clone_scope
 from gdsurgeon.errors import EditError, GdsurgeonError, OutputError, UsageError, ValidationError

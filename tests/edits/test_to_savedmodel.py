@@ -18,9 +18,9 @@ from support.paths import FIXTURES
 
 import gdsurgeon as gds
 from gdsurgeon.analysis.queries.constants import ConstantValues
-from gdsurgeon.checkpoint.open import open_checkpoint
-from gdsurgeon.checkpoint.write import stretches
 from gdsurgeon.cli.options import signature_entries
+from gdsurgeon.container.checkpoint.open import open_checkpoint
+from gdsurgeon.container.checkpoint.table import pieces_of
 from gdsurgeon.edits.to_savedmodel import Asset
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops.dtypes import FLOAT32
@@ -188,7 +188,7 @@ def test_values_are_those_of_the_constants(desk: Desk) -> None:
         graph += kept(name, proto.SerializeToString(), proto.dtype)
     unfrozen(desk, graph + kept("scalar", TensorProto(dtype=1, float_val=[7]).SerializeToString()), "--unfreeze", ".")
     with open_checkpoint(str(desk.folder / "out" / "variables" / "variables")) as checkpoint:
-        found = {key: b"".join(stretches(checkpoint.stretch(key, None).chunks)) for key in checkpoint.keys}
+        found = {key: b"".join(pieces_of(checkpoint.stretch(key, None).chunks)) for key in checkpoint.keys}
         assert checkpoint.tensor("scalar").shape == ()
     assert found == {
         "bytes": struct.pack("<3f", 1, 2, float("nan")),

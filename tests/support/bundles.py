@@ -12,13 +12,11 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
-from gdsurgeon.checkpoint.bundle import index_path, shard_path
-from gdsurgeon.checkpoint.crc32c import checksum, mask
-from gdsurgeon.checkpoint.edit import Value
-from gdsurgeon.checkpoint.slices import Slice, extents, spell
-from gdsurgeon.checkpoint.stored import Checkpoint
-from gdsurgeon.checkpoint.table import TABLE_END, Table
-from gdsurgeon.checkpoint.write import Entries, Item, header_of
+from gdsurgeon.container.checkpoint.bundle import Entries, Item, header_of, index_path, shard_path
+from gdsurgeon.container.checkpoint.edit import Value
+from gdsurgeon.container.checkpoint.slices import Slice, extents, spell
+from gdsurgeon.container.checkpoint.stored import Checkpoint
+from gdsurgeon.container.checkpoint.table import TABLE_END, Table, checksum
 from gdsurgeon.ops.dtypes import NUMBERS, STRING, DType
 from gdsurgeon.wire.fields import encode_varint
 from gdsurgeon.wire.source import BytesSource
@@ -164,7 +162,7 @@ def compressed(table: bytes) -> bytes:
     def put(content: bytes) -> bytes:
         handle = encode_varint(len(out)) + encode_varint(len(packed := snappy(content)))
         out.extend(packed + b"\1")
-        out.extend(struct.pack("<I", mask(checksum(packed + b"\1"))))
+        out.extend(struct.pack("<I", checksum([packed + b"\1"])))
         return handle
 
     handles = [put(read.content(block)) for block in read.blocks]

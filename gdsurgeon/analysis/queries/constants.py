@@ -30,7 +30,7 @@ from gdsurgeon.ops.kinds import is_variable
 from gdsurgeon.text import counted
 from gdsurgeon.wire.fields import LEN, WireError, fields
 from gdsurgeon.wire.protos import NodeDef
-from gdsurgeon.wire.source import Window
+from gdsurgeon.wire.source import Source, Window
 from gdsurgeon.wire.write import Chunk, ChunkSource, SourceSpan, size_of
 
 
@@ -313,7 +313,7 @@ class ConstantValues:
         return [_npy_header(f"|S{width}", self.shape), padded, SourceSpan(rest, 0, rest.size)]
 
 
-class _Repeated:
+class _Repeated(Source):
     """The same bytes again and again, as a source."""
 
     name = "a value"
@@ -326,15 +326,6 @@ class _Repeated:
         at = offset % len(self._piece)
         size = min(size, self.size - offset)
         return (self._piece * ((at + size) // len(self._piece) + 1))[at : at + size]
-
-    def fileno(self) -> int | None:
-        return None
-
-    def check_unchanged(self) -> None:
-        """Memory does not change."""
-
-    def close(self) -> None:
-        """Nothing to let go of."""
 
 
 def _npy_header(descr: str, shape: tuple[int, ...]) -> bytes:

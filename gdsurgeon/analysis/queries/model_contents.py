@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.usage import op_usage
 from gdsurgeon.analysis.traversal.topology import topology_of
-from gdsurgeon.checkpoint.bundle import Bundle, shard_path
-from gdsurgeon.checkpoint.open import open_checkpoint
-from gdsurgeon.checkpoint.stored import Checkpoint
+from gdsurgeon.container.checkpoint.bundle import Bundle, shard_path
+from gdsurgeon.container.checkpoint.open import open_checkpoint
+from gdsurgeon.container.checkpoint.stored import Checkpoint
 from gdsurgeon.container.container import Container
 from gdsurgeon.errors import InputError, printable, quoted
 from gdsurgeon.graph.attrs import Shape, shape_of

@@ -1,7 +1,7 @@
-"""LevelDB's tables: a sorted map of bytes to bytes in blocks, as checkpoints are indexed by, or (V1) are.
+"""LevelDB's tables: a sorted map of bytes to bytes in blocks, with checksums; the index of a checkpoint is a table.
 
-Format: https://github.com/google/leveldb/blob/main/doc/table_format.md; TensorFlow writes it without compression and
-without filters, and reads blocks that are compressed by Snappy.
+Format: https://github.com/google/leveldb/blob/main/doc/table_format.md. TensorFlow writes tables without compression
+and without filters, and reads blocks that are compressed by Snappy.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ import struct
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from gdsurgeon.checkpoint.crc32c import CHUNK, checksum_of, extend, mask
-from gdsurgeon.checkpoint.snappy import uncompress
 from gdsurgeon.errors import InputError
 from gdsurgeon.wire.fields import Buffer, WireError, encode_varint, read_varint
 from gdsurgeon.wire.sniff import HEAD, TABLE_END, foreign_format, wrong_format
 from gdsurgeon.wire.source import BytesSource, Source, Window, corrupt_file
-from gdsurgeon.wire.write import SourceSpan
+from gdsurgeon.wire.write import Chunk, SourceSpan
 
+CHUNK = 1 << 20
+"""Bytes of a file to read at a time."""
 _FOOTER = 48
 _TRAILER = 5
-"""Bytes behind each block: how it is compressed, and the checksum of both."""
+"""Bytes after each block: how it is compressed, and the checksum of both."""
 _PLAIN, _SNAPPY = 0, 1
 BLOCK_SIZE = 1 << 18
 """Bytes from which on a block is full."""
@@ -28,17 +28,55 @@ _RESTART_INTERVAL = 16
 _LONGEST_KEY = 1 << 20
 _MOST_SHARED = 128
 """Bytes of keys for each byte of a block: a key repeats its beginning without being stored with it."""
+_LONGEST_INLINE = 60
+"""Bytes of a literal of Snappy whose length is stored in its tag; the length of a longer one follows the tag."""
+
+
+# -- checksums: CRC32C (Castagnoli) ----------------------------------------------------------------------------
+
+
+def extend(crc: int, data: bytes) -> int:
+    """Returns the CRC32C of bytes with the checksum `crc`, followed by `data`."""
+    import google_crc32c  # only when a checksum is needed: commands start faster
+
+    return int(google_crc32c.extend(crc, data))
+
+
+def checksum(pieces: Iterable[bytes]) -> int:
+    """Returns the masked CRC32C of `pieces` joined."""
+    crc = 0
+    for piece in pieces:
+        crc = extend(crc, piece)
+    return mask(crc)
+
+
+def mask(crc: int) -> int:
+    """Returns `crc` as LevelDB stores it; the plain checksum of data that contains checksums would be weaker."""
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def pieces_of(chunks: Iterable[Chunk]) -> Iterator[bytes]:
+    """Yields the bytes of `chunks`, at most `CHUNK` of a span at a time."""
+    for chunk in chunks:
+        if isinstance(chunk, bytes):
+            yield chunk
+        else:
+            for start in range(chunk.start, chunk.end, CHUNK):
+                yield chunk.source.read(start, min(CHUNK, chunk.end - start))
+
+
+# -- reading -----------------------------------------------------------------------------------------------------
 
 
 class Block(NamedTuple):
-    """Where a block is: OFFSET and SIZE without its trailer."""
+    """The location of a block in the file; `size` is without its trailer."""
 
     offset: int
     size: int
 
 
 class Record(NamedTuple):
-    """A key, and where its value is."""
+    """A key, and the location of its value."""
 
     key: bytes
     value: SourceSpan
@@ -54,10 +92,10 @@ class Table:
 
     Attributes:
         source: its bytes.
-        blocks: those that hold records, in order.
+        blocks: the blocks that hold records, in order.
 
     Raises:
-        InputError: the source is no table, or its list of blocks is broken.
+        InputError: the source is not a table, or its list of blocks is corrupt.
     """
 
     def __init__(self, source: Source) -> None:
@@ -81,10 +119,10 @@ class Table:
             end = block.offset + block.size + _TRAILER
 
     def records(self) -> Iterator[tuple[bytes, bytes]]:
-        """All keys with their values, in order; each block's checksum is checked.
+        """Yields all keys with their values, in order; the checksum of each block is checked.
 
         Raises:
-            InputError: a block is cut short, or is not what its checksum says.
+            InputError: a block is cut short, or its checksum is wrong.
         """
         for block in self.blocks:
             try:
@@ -93,32 +131,33 @@ class Table:
                 raise self._broken(block, error) from error
 
     def located(self) -> Iterator[Record]:
-        """All keys, and where their values are, which are not read: only blocks that are compressed are.
+        """Yields all keys and the locations of their values; only compressed blocks are read as a whole.
 
         Raises:
             InputError: a block is cut short.
         """
         for block in self.blocks:
             try:
-                source, start = self.source, block.offset
-                if self._compression(block) != _PLAIN:
-                    source, start = BytesSource(self.content(block), self.source.name), 0
-                end = start + (block.size if source is self.source else source.size)
-                for key, first, last in _entries(Window(source, start, end), block.size):
+                self._check_bounds(block)
+                source, start, size = self.source, block.offset, block.size
+                if source.read(start + size, 1)[0] != _PLAIN:
+                    source = BytesSource(self.content(block), source.name)
+                    start, size = 0, source.size
+                for key, first, last in _entries(Window(source, start, start + size), block.size):
                     yield Record(key, SourceSpan(source, start + first, start + last))
             except WireError as error:
                 raise self._broken(block, error) from error
 
     def content(self, block: Block) -> bytes:
-        """What a block holds, uncompressed.
+        """Returns the uncompressed content of `block`.
 
         Raises:
             InputError: its checksum is wrong.
-            WireError: it is not what Snappy writes.
+            WireError: it is not a block that Snappy compressed.
         """
         self._check_bounds(block)
         data = self.source.read(block.offset, block.size + _TRAILER)
-        if mask(extend(0, data[:-4])) != int.from_bytes(data[-4:], "little"):
+        if checksum([data[:-4]]) != int.from_bytes(data[-4:], "little"):
             raise self._wrong_checksum(block)
         kind, data = data[-_TRAILER], data[: block.size]
         if kind == _SNAPPY:
@@ -128,23 +167,18 @@ class Table:
         return data
 
     def check(self, block: Block) -> None:
-        """Checks a block, a stretch at a time.
-
-        Raises:
-            InputError: it is not what its checksum says.
-        """
+        """Checks the checksum of `block`, which is read in parts. Raises InputError: it is wrong."""
         self._check_bounds(block)
         end = block.offset + block.size + 1
-        starts = range(block.offset, end, CHUNK)
-        pieces = (self.source.read(start, min(CHUNK, end - start)) for start in starts)
-        if mask(checksum_of(pieces)) != int.from_bytes(self.source.read(end, 4), "little"):
+        found = checksum(pieces_of([SourceSpan(self.source, block.offset, end)]))
+        if found != int.from_bytes(self.source.read(end, 4), "little"):
             raise self._wrong_checksum(block)
 
     def check_frame(self) -> None:
-        """Checks what is around the blocks of records: that blocks fill the file, and the footer is as it is written.
+        """Checks that the blocks fill the file, and that the footer is as a writer writes it.
 
         Raises:
-            InputError: a byte there is not what a writer writes.
+            InputError: a byte outside the blocks of records is different.
         """
         at = 0
         for block in (*self.blocks, self._filters, self._index):
@@ -155,10 +189,6 @@ class Table:
         footer = _footer(_encode(self._filters), _encode(self._index))
         if self.source.size != at + _FOOTER or self.source.read(at, _FOOTER) != footer:
             raise self._corrupt(f"its last bytes, from offset {at:,} on, are not the end of a table")
-
-    def _compression(self, block: Block) -> int:
-        self._check_bounds(block)
-        return self.source.read(block.offset + block.size, 1)[0]
 
     def _check_bounds(self, block: Block) -> None:
         if block.offset + block.size + _TRAILER > self.source.size - _FOOTER:
@@ -187,7 +217,7 @@ class Table:
 
 
 def _entries(block: Buffer, size: int) -> Iterator[tuple[bytes, int, int]]:
-    """The keys of a block of SIZE stored bytes, and where their values start and end. Raises WireError."""
+    """Yields the keys of a block of `size` stored bytes, and where their values start and end. Raises WireError."""
     if len(block) < 4:
         raise WireError("cut short", 0)
     restarts = int.from_bytes(block[len(block) - 4 : len(block)], "little")
@@ -210,11 +240,55 @@ def _entries(block: Buffer, size: int) -> Iterator[tuple[bytes, int, int]]:
         at += length
 
 
+def uncompress(data: bytes) -> bytes:
+    """Returns `data` uncompressed by Snappy: literals, and copies of earlier bytes.
+
+    Format: https://github.com/google/snappy/blob/main/format_description.txt
+
+    Raises:
+        WireError: Snappy does not write such data.
+    """
+    size, at = read_varint(data, 0, len(data))
+    out = bytearray()
+    try:
+        while at < len(data):
+            tag, at = data[at], at + 1
+            kind, length = tag & 3, (tag >> 2) + 1
+            if kind == 0:
+                if length > _LONGEST_INLINE:
+                    count = length - _LONGEST_INLINE
+                    length, at = int.from_bytes(data[at : at + count], "little") + 1, at + count
+                if at + length > len(data):
+                    raise IndexError
+                out += data[at : at + length]
+                at += length
+                continue
+            if kind == 1:
+                length, offset, at = (tag >> 2 & 7) + 4, tag >> 5 << 8 | data[at], at + 1
+            else:
+                end = at + 2 * (kind - 1)
+                data[end - 1]  # must exist
+                offset, at = int.from_bytes(data[at:end], "little"), end
+            if not 0 < offset <= len(out):
+                raise WireError("a copy refers to bytes that do not exist", at)
+            start = len(out) - offset
+            seen = out[start : start + length]
+            out += (seen * -(-length // len(seen)))[:length]  # a copy may overlap its own result
+    except IndexError:
+        raise WireError("cut short", at) from None
+    if len(out) != size:
+        raise WireError(f"{len(out)} bytes instead of the expected {size}", at)
+    return bytes(out)
+
+
+# -- writing -----------------------------------------------------------------------------------------------------
+
+
 def build_table(records: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """The bytes of a table with RECORDS, which are sorted by key: those that TensorFlow's writer writes."""
+    """Returns the bytes of a table with `records`, which are sorted by key, as TensorFlow's writer writes them."""
     out = bytearray()
     index, held, last = _BlockBuilder(1), _BlockBuilder(_RESTART_INTERVAL), b""
-    handle: bytes | None = None  # of a full block: its key in the index depends on the record behind it
+    handle: bytes | None = None  # of a full block: its key in the index depends on the next record
     for key, value in records:
         if handle is not None:
             index.add(_separator(last, key), handle)
@@ -222,17 +296,21 @@ def build_table(records: Iterable[tuple[bytes, bytes]]) -> bytes:
         held.add(key, value)
         last = key
         if held.size >= BLOCK_SIZE:
-            handle, held = _append(out, held), _BlockBuilder(_RESTART_INTERVAL)
+            handle, held = held.append_to(out), _BlockBuilder(_RESTART_INTERVAL)
     if held.count:
-        handle = _append(out, held)
-    filters = _append(out, _BlockBuilder(_RESTART_INTERVAL))
+        handle = held.append_to(out)
+    filters = _BlockBuilder(_RESTART_INTERVAL).append_to(out)
     if handle is not None:
-        index.add(_successor(last), handle)
-    return bytes(out + _footer(filters, _append(out, index)))
+        at = next((at for at, byte in enumerate(last) if byte != 0xFF), None)
+        index.add(last if at is None else last[:at] + bytes((last[at] + 1,)), handle)
+    return bytes(out + _footer(filters, index.append_to(out)))
 
 
 class _BlockBuilder:
-    """A block in the making; after each INTERVAL records a key is spelt whole, and where that is stands at its end."""
+    """A block that is being built.
+
+    Every `interval` records a key is stored whole. The end of the block lists the locations of these records.
+    """
 
     def __init__(self, interval: int) -> None:
         self._interval = interval
@@ -243,7 +321,7 @@ class _BlockBuilder:
 
     @property
     def size(self) -> int:
-        """Bytes that it has come to."""
+        """The size of the block in bytes."""
         return len(self._body) + 4 * len(self._restarts) + 4
 
     def add(self, key: bytes, value: bytes) -> None:
@@ -257,19 +335,14 @@ class _BlockBuilder:
         self._last = key
         self.count += 1
 
-    def finished(self) -> bytes:
-        """All of it."""
+    def append_to(self, out: bytearray) -> bytes:
+        """Appends the block with its trailer to `out`, and returns its handle."""
         count = len(self._restarts)
-        return bytes(self._body) + struct.pack(f"<{count + 1}I", *self._restarts, count)
-
-
-def _append(out: bytearray, block: _BlockBuilder) -> bytes:
-    """Appends a block with its trailer to OUT and returns its handle."""
-    content = block.finished()
-    handle = _encode(Block(len(out), len(content)))
-    content += bytes((_PLAIN,))
-    out += content + struct.pack("<I", mask(extend(0, content)))
-    return handle
+        content = bytes(self._body) + struct.pack(f"<{count + 1}I", *self._restarts, count)
+        handle = _encode(Block(len(out), len(content)))
+        content += bytes((_PLAIN,))
+        out += content + struct.pack("<I", checksum([content]))
+        return handle
 
 
 def _footer(filters: bytes, index: bytes) -> bytes:
@@ -281,18 +354,10 @@ def _encode(block: Block) -> bytes:
 
 
 def _separator(key: bytes, following: bytes) -> bytes:
-    """A short key that is KEY or behind it, and before the one FOLLOWING."""
+    """Returns a short key that is not before `key`, and is before `following`."""
     at = _common_prefix(key, following)
     if at < min(len(key), len(following)) and key[at] < 0xFF and key[at] + 1 < following[at]:
         return key[:at] + bytes((key[at] + 1,))
-    return key
-
-
-def _successor(key: bytes) -> bytes:
-    """A short key that is KEY or behind it."""
-    for at, byte in enumerate(key):
-        if byte != 0xFF:
-            return key[:at] + bytes((byte + 1,))
     return key
 
 

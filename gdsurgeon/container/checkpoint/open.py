@@ -6,10 +6,10 @@ import os
 import re
 
 from gdsurgeon.arguments import StrPath, public
-from gdsurgeon.checkpoint.bundle import Bundle, index_path
-from gdsurgeon.checkpoint.stored import Checkpoint
-from gdsurgeon.checkpoint.table import is_table
-from gdsurgeon.checkpoint.v1 import V1Checkpoint
+from gdsurgeon.container.checkpoint.bundle import Bundle, index_path
+from gdsurgeon.container.checkpoint.stored import Checkpoint
+from gdsurgeon.container.checkpoint.table import is_table
+from gdsurgeon.container.checkpoint.v1 import V1Checkpoint
 from gdsurgeon.errors import InputError, printable
 from gdsurgeon.text import named, near_miss
 from gdsurgeon.wire.sniff import HEAD, foreign_format

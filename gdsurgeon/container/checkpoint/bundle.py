@@ -1,0 +1,300 @@
+"""TensorBundles, the checkpoints of TensorFlow since 1.0: a table of entries, and the tensors' bytes in shards.
+
+Source: tensorflow/core/util/tensor_bundle/tensor_bundle.cc, tensorflow/core/protobuf/tensor_bundle.proto.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from gdsurgeon.container.checkpoint.slices import (
+    Slice,
+    extents,
+    from_proto,
+    into_proto,
+    is_slice_key,
+    sizes,
+    slice_key,
+    spell,
+)
+from gdsurgeon.container.checkpoint.stored import Checkpoint, Part, StoredTensor, decode_strings
+from gdsurgeon.container.checkpoint.table import Table, build_table, checksum, pieces_of
+from gdsurgeon.errors import EditError, InputError, printable, quoted
+from gdsurgeon.ops.dtypes import DTYPES, MOST_DIMS, STRING, DType, dtype_name
+from gdsurgeon.wire.folder import State, identity
+from gdsurgeon.wire.messages import decode_error
+from gdsurgeon.wire.protos import BundleEntryProto, BundleHeaderProto, TensorShapeProto
+from gdsurgeon.wire.sniff import HEAD, foreign_format, is_text
+from gdsurgeon.wire.source import FileSource, Source, corrupt_file, open_source
+from gdsurgeon.wire.write import Chunk, SourceSpan, read_chunks, size_of
+
+HEADER_KEY = b""
+_VERSION = 1
+"""The version of the format that is read and written."""
+
+
+def dims(shape: TensorShapeProto) -> tuple[int, ...]:
+    """The dimensions of `shape`."""
+    return tuple(dim.size for dim in shape.dim)
+
+
+def index_path(prefix: str) -> str:
+    """The file with the entries."""
+    return f"{prefix}.index"
+
+
+def shard_path(prefix: str, shard: int, shards: int) -> str:
+    """The file with the bytes of shard number `shard` of `shards`."""
+    return f"{prefix}.data-{shard:05d}-of-{shards:05d}"
+
+
+def encode_key(key: str) -> bytes:
+    """Encodes `key` as in a table; a key may hold bytes that are not text."""
+    return key.encode("utf-8", "surrogateescape")
+
+
+def decode_key(key: bytes) -> str:
+    """Decodes a key of a table."""
+    return key.decode("utf-8", "surrogateescape")
+
+
+class Bundle(Checkpoint):
+    """A TensorBundle.
+
+    Attributes:
+        table: the table in the index.
+        records: the records of the index by encoded key: the header, and entries of tensors and of slices.
+        header: the header of the index.
+
+    Args:
+        prefix: the name of the checkpoint.
+        index: the file with the entries; it is closed with this object.
+        opener: opens a shard, from its number and the number of shards; by default, the files next to the index are
+            opened.
+
+    Raises:
+        InputError: the index is corrupt, or not a table; it was written by a machine of the other byte order, or by a
+            newer TensorFlow.
+    """
+
+    form = "V2"
+
+    def __init__(self, prefix: str, index: Source, opener: Callable[[int, int], Source] | None = None) -> None:
+        self.prefix = prefix
+        self._opener = opener or (lambda shard, shards: open_source(shard_path(prefix, shard, shards)))
+        self._shards: dict[int, Source] = {}
+        self._index = index
+        try:
+            self.table = Table(index)
+            self.records = dict(self.table.records())
+            self._check_header()
+        except BaseException:
+            index.close()
+            raise
+        self.keys = sorted(decode_key(key) for key in self.records if key and not is_slice_key(key))
+
+    def _check_header(self) -> None:
+        try:
+            self.header = BundleHeaderProto.FromString(self.records[HEADER_KEY])
+        except (KeyError, decode_error()) as error:
+            raise corrupt_file(self._index.name, "it has no checkpoint header", reason="header") from error
+        if self.header.endianness:
+            line = f"{printable(self.prefix)} was written on a big-endian machine and cannot be read here"
+            facts = {"file": self.prefix, "found": "big-endian"}
+            raise InputError(line, code="wrong-format", advice="big-endian", facts=facts)
+        newest = self.header.version.min_consumer
+        if newest > _VERSION:
+            line = f"{printable(self.prefix)} has format version {newest}; the newest supported version is {_VERSION}"
+            raise InputError(line, code="wrong-format", facts={"file": self.prefix, "found": newest})
+
+    @property
+    def state(self) -> State:
+        """The state of the index when it was opened."""
+        return {"": identity(self._index.found)} if isinstance(self._index, FileSource) else {}
+
+    def tensor(self, key: str) -> StoredTensor:
+        data = self.records.get(encode_key(key)) if key else None
+        if data is None:
+            raise self.no_such_key(key)
+        entry = self._entry(key, data)
+        slices = tuple(map(from_proto, entry.slices))
+        return StoredTensor(key, self._dtype(key, entry), dims(entry.shape), slices, partial(self._part, key, entry))
+
+    def sources(self) -> Iterable[Source]:
+        return (self._index, *self._shards.values())
+
+    def shards_of(self, tensor: StoredTensor) -> set[int]:
+        """The numbers of the shards with the parts of `tensor`."""
+        own = encode_key(tensor.key)
+        names = [slice_key(own, part) for part in tensor.slices] or [own]
+        return {BundleEntryProto.FromString(self.records[name]).shard_id for name in names}
+
+    def _part(self, key: str, whole: BundleEntryProto, part: Slice | None) -> Part:
+        """Returns the stored slice `part` of the tensor `key`; the whole tensor if it is None.
+
+        Raises:
+            InputError: the slice has no entry, or its entry does not fit; its file is missing or cut short.
+        """
+        called = quoted(key) if part is None else f"the slice {spell(part)} of {quoted(key)}"
+        entry = whole if part is None else self._entry_of_slice(key, whole, part, called)
+        shape, dtype, end = dims(entry.shape), self._dtype(key, entry), entry.offset + entry.size
+        if min(entry.offset, entry.size, *shape) < 0:
+            raise self._bad(f"{called} has a negative size", key, "size")
+        if dtype.size and entry.size != dtype.size * math.prod(shape):
+            what = f"{called} has {entry.size:,} bytes, which do not fit {dtype.name} {list(shape)}"
+            raise self._bad(what, key, "size")
+        number, count = entry.shard_id, self.header.num_shards
+        if not 0 <= number < count:
+            raise self._bad(f"{called} is in shard {number}, but there are {count} shards", key, "shard")
+        if number not in self._shards:
+            self._shards[number] = self._opener(number, count)
+        source = self._shards[number]
+        if end > source.size:
+            head = source.read(0, min(HEAD, source.size))
+            foreign = foreign_format(head) if is_text(head) else None
+            what = foreign.what if foreign is not None else f"cut short: it has {source.size:,} bytes"
+            line = f"{printable(source.name)} is {what}; {called} ends at byte {end:,}"
+            raise InputError(line, code="corrupt", facts={"file": source.name, "key": key, "reason": "cut short"})
+        return Part(part, shape, SourceSpan(source, entry.offset, end), entry.crc32c)
+
+    def _entry_of_slice(self, key: str, whole: BundleEntryProto, part: Slice, called: str) -> BundleEntryProto:
+        data = self.records.get(slice_key(encode_key(key), part))
+        if data is None:
+            raise self._bad(f"{called} has no entry", key, "no entry")
+        entry, shape = self._entry(key, data), dims(whole.shape)
+        is_fit = entry.dtype == whole.dtype and len(part) == len(shape)
+        if is_fit:
+            box = extents(part, shape)
+            inside = all(start >= 0 and start + length <= dim for (start, length), dim in zip(box, shape, strict=True))
+            is_fit = inside and sizes(box) == dims(entry.shape)
+        if not is_fit:
+            raise self._bad(f"{called} does not fit {dtype_name(whole.dtype)} {list(shape)}", key, "slice")
+        return entry
+
+    def _entry(self, key: str, data: bytes) -> BundleEntryProto:
+        try:
+            entry = BundleEntryProto.FromString(data)
+        except decode_error() as error:
+            raise self._bad(f"the entry of {quoted(key)} cannot be parsed", key, "message") from error
+        count = len(entry.shape.dim)
+        if count > MOST_DIMS:
+            raise self._bad(f"{quoted(key)} has {count:,} dimensions, more than are supported", key, "dimensions")
+        return entry
+
+    def _dtype(self, key: str, entry: BundleEntryProto) -> DType:
+        dtype = DTYPES.get(entry.dtype)
+        if dtype is None:
+            raise self._bad(f"{quoted(key)} has {dtype_name(entry.dtype)}, which is unknown", key, "dtype")
+        return dtype
+
+    def _bad(self, what: str, key: str, reason: str) -> InputError:
+        facts = {"file": self._index.name, "key": key, "reason": reason}
+        return InputError(f"{printable(self._index.name)} has a bad entry: {what}", code="corrupt", facts=facts)
+
+
+# -- writing -----------------------------------------------------------------------------------------------------
+
+
+class Item(NamedTuple):
+    """A tensor to store, or a slice of one.
+
+    Attributes:
+        key: its name in the checkpoint.
+        dtype: of its elements.
+        shape: the shape of the stored part.
+        data: its bytes as in a TensorBundle (see `Part.span`).
+        crc: their masked CRC32C; if None, it is computed from the bytes.
+        slice: which part of the tensor this is; None: all of it.
+        whole: the shape of the whole tensor, if `slice` is a part.
+    """
+
+    key: str
+    dtype: DType
+    shape: tuple[int, ...]
+    data: Sequence[Chunk]
+    crc: int | None = None
+    slice: Slice | None = None
+    whole: tuple[int, ...] = ()
+
+
+Shard = str | Sequence[Chunk]
+"""A shard to write: an existing file, or its content."""
+
+
+class Files(NamedTuple):
+    """The files of a TensorBundle: the bytes of its index, and its shards."""
+
+    table: bytes
+    shards: list[Shard]
+
+
+class Entries:
+    """The entries of a new index.
+
+    Args:
+        records: encoded entries by key.
+    """
+
+    def __init__(self, records: Mapping[bytes, bytes] | None = None) -> None:
+        self._records = dict(records or {})
+        self._wholes: dict[bytes, BundleEntryProto] = {}
+
+    def add(self, item: Item, shard: int, offset: int) -> int:
+        """Adds the entry of `item`, which begins at `offset` of the shard number `shard`; returns its size in bytes.
+
+        Raises:
+            EditError: there is already an entry of that name.
+        """
+        size = size_of(item.data)
+        crc = item.crc
+        if crc is None and item.dtype == STRING:
+            _, crc = decode_strings(read_chunks(item.data), math.prod(item.shape))
+        elif crc is None:
+            crc = checksum(pieces_of(item.data))
+        entry = BundleEntryProto(dtype=int(item.dtype), shard_id=shard, offset=offset, size=size, crc32c=crc)
+        _set_shape(entry, item.shape)
+        key = encode_key(item.key)
+        if item.slice is not None:
+            if key not in self._wholes:
+                self._wholes[key] = BundleEntryProto(dtype=int(item.dtype))
+                _set_shape(self._wholes[key], item.whole)
+            into_proto(item.slice, self._wholes[key].slices.add())
+            key = slice_key(key, item.slice)
+        if key in self._records or key in self._wholes:
+            raise EditError(f"two tensors would have the key {quoted(item.key)}")
+        self._records[key] = entry.SerializeToString()
+        return size
+
+    def index(self, header: bytes) -> bytes:
+        """The bytes of the index, which begins with `header`."""
+        wholes = {key: entry.SerializeToString() for key, entry in self._wholes.items()}
+        return build_table(sorted({HEADER_KEY: header, **self._records, **wholes}.items()))
+
+
+def build_bundle(items: Iterable[Item]) -> Files:
+    """Returns a TensorBundle of one shard with `items`, in that order.
+
+    Raises:
+        EditError: two items have the same key.
+    """
+    entries, chunks, at = Entries(), list[Chunk](), 0
+    for item in items:
+        at += entries.add(item, 0, at)
+        chunks += item.data
+    return Files(entries.index(header_of(1)), [chunks])
+
+
+def header_of(shards: int) -> bytes:
+    """The header of a TensorBundle with the given number of `shards`, little-endian."""
+    header = BundleHeaderProto(num_shards=shards)
+    header.version.producer = _VERSION
+    return header.SerializeToString()
+
+
+def _set_shape(entry: BundleEntryProto, shape: Sequence[int]) -> None:
+    entry.shape.SetInParent()
+    for dim in shape:
+        entry.shape.dim.add(size=dim)

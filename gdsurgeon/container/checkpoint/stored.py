@@ -1,0 +1,265 @@
+"""The tensors of a checkpoint by key, each in one part or in slices, as spans of files."""
+
+from __future__ import annotations
+
+import math
+import os
+import struct
+from abc import ABC, abstractmethod
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+from gdsurgeon.container.checkpoint.slices import Piece, Slice, extents, sizes, stretched
+from gdsurgeon.container.checkpoint.table import extend, mask
+from gdsurgeon.errors import InputError, Json, printable, quoted
+from gdsurgeon.ops.dtypes import STRING, DType
+from gdsurgeon.text import counted, near_miss
+from gdsurgeon.values import Closing
+from gdsurgeon.wire.fields import WireError, encode_varint, read_varint
+from gdsurgeon.wire.source import Source, changed, corrupt_file
+from gdsurgeon.wire.write import Chunk, SourceSpan, read_chunks
+
+_AT_ONCE = 1 << 12
+"""Lengths that are packed at a time."""
+
+
+# -- strings and variants ----------------------------------------------------------------------------------------
+
+
+def encode_strings(strings: Sequence[bytes]) -> tuple[bytes, int]:
+    """Returns `strings` as a TensorBundle stores them, and their masked checksum.
+
+    The lengths are stored first, then their checksum, then all of the bytes.
+    """
+    head, crc = b"".join(encode_varint(len(string)) for string in strings), _crc_of_lengths(list(map(len, strings)))
+    middle, body = struct.pack("<I", mask(crc)), b"".join(strings)
+    return head + middle + body, mask(extend(extend(crc, middle), body))
+
+
+def decode_strings(data: bytes, count: int) -> tuple[list[bytes], int]:
+    """Returns the `count` strings in `data`, and their masked checksum.
+
+    Raises:
+        WireError: the number of strings differs from the expected one, or the checksum of their lengths is wrong.
+    """
+    at, lengths = 0, []
+    for _ in range(count):
+        length, at = read_varint(data, at, len(data))
+        lengths.append(length)
+    crc, middle = _crc_of_lengths(lengths), data[at : at + 4]
+    at += 4
+    if at + sum(lengths) != len(data):
+        raise WireError("the size of the strings differs from the size of their tensor", at)
+    if middle != struct.pack("<I", mask(crc)):
+        raise WireError("the checksum of the string lengths is wrong", at)
+    masked = mask(extend(extend(crc, middle), data[at:]))
+    strings = []
+    for length in lengths:
+        strings.append(data[at : at + length])
+        at += length
+    return strings, masked
+
+
+def _crc_of_lengths(lengths: Sequence[int]) -> int:
+    """The checksum of lengths, of 4 bytes each, or 8 if that is not enough."""
+    crc = 0
+    for at in range(0, len(lengths), _AT_ONCE):
+        some = lengths[at : at + _AT_ONCE]
+        formats = "".join("I" if length < 1 << 32 else "Q" for length in some)
+        crc = extend(crc, struct.pack(f"<{formats}", *some))
+    return crc
+
+
+def checksum_of_variants(data: bytes, count: int) -> int:
+    """The masked checksum of `count` variants: each is its length, that many bytes, and the checksum so far.
+
+    Raises:
+        WireError: the number of variants differs from the expected one, or a checksum is wrong.
+    """
+    at = crc = 0
+    for _ in range(count):
+        length, at = read_varint(data, at, len(data))
+        end = at + length
+        crc = extend(extend(crc, struct.pack("<Q", length)), data[at:end])
+        at = end + 4
+        if data[end:at] != struct.pack("<I", mask(crc)):
+            raise WireError("the checksum of a variant is wrong", end)
+        crc = extend(crc, data[end:at])
+    if at != len(data):
+        raise WireError("the size of the variants differs from the size of their tensor", at)
+    return mask(crc)
+
+
+# -- tensors -----------------------------------------------------------------------------------------------------
+
+
+class Part(NamedTuple):
+    """A part of a tensor that is stored in one piece.
+
+    Attributes:
+        slice: which part of the tensor it is; None: all of it.
+        shape: the shape of the part.
+        span: its bytes as a TensorBundle stores them: little-endian, row by row; strings follow their lengths.
+        crc: the masked CRC32C of a TensorBundle's index; None in a V1 checkpoint, which has none for each tensor.
+    """
+
+    slice: Slice | None
+    shape: tuple[int, ...]
+    span: SourceSpan
+    crc: int | None
+
+    def data(self) -> bytes:
+        """The bytes of the span."""
+        return read_chunks([self.span])
+
+
+class Stretch(NamedTuple):
+    """A tensor, or a slice of one, joined from the stored parts.
+
+    Attributes:
+        dtype: of its elements.
+        shape: its shape.
+        chunks: its bytes in order, as spans of the files.
+    """
+
+    dtype: DType
+    shape: tuple[int, ...]
+    chunks: list[Chunk]
+
+    def data(self) -> bytes:
+        """Its bytes."""
+        return read_chunks(self.chunks)
+
+
+class StoredTensor:
+    """A tensor of a checkpoint, as described by the index; its values are read only on demand.
+
+    Args:
+        key: its name in the checkpoint.
+        dtype: of its elements.
+        shape: the shape of the whole tensor.
+        slices: the stored slices; empty if it is stored in one part.
+        read: returns the part for a slice; for None, the whole tensor.
+    """
+
+    def __init__(
+        self,
+        key: str,
+        dtype: DType,
+        shape: tuple[int, ...],
+        slices: tuple[Slice, ...],
+        read: Callable[[Slice | None], Part],
+    ) -> None:
+        self.key, self.dtype, self.shape, self.slices, self._read = key, dtype, shape, slices, read
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """The stored parts: one without a slice, or one for each of `slices`.
+
+        Raises:
+            InputError: a part is not in the index, or its file is missing or cut short.
+        """
+        return tuple(map(self._read, self.slices or (None,)))
+
+    def strings(self) -> list[bytes]:
+        """The elements of a tensor of strings, which is not stored in slices.
+
+        Raises:
+            InputError: the dtype is different, or the strings do not match their checksum.
+        """
+        if self.dtype != STRING or self.slices:
+            line = f"{quoted(self.key)} is not a tensor of strings stored in one part"
+            raise InputError(line, code="dtype-mismatch", facts={"key": self.key, "dtype": self.dtype.name})
+        part = self.parts[0]
+        try:
+            return decode_strings(part.data(), math.prod(part.shape))[0]
+        except WireError as error:
+            raise corrupt_file(part.span.source.name, error.reason, reason=error.reason) from error
+
+
+class Checkpoint(Closing, ABC):
+    """An opened checkpoint. Use as a context manager, or `close` it.
+
+    Attributes:
+        prefix: the name of the checkpoint; the names of its files begin with it.
+        keys: the keys of its tensors, sorted.
+        form: ``V2``, a TensorBundle, or ``V1``.
+    """
+
+    form: str
+    prefix: str
+    keys: Sequence[str]
+
+    @abstractmethod
+    def tensor(self, key: str) -> StoredTensor:
+        """The tensor with the key `key`.
+
+        Raises:
+            InputError: there is no such tensor, or its entry is corrupt.
+        """
+
+    @abstractmethod
+    def sources(self) -> Iterable[Source]:
+        """The open files."""
+
+    def close(self) -> None:
+        """Closes the files."""
+        for source in self.sources():
+            source.close()
+
+    def check_unchanged(self) -> None:
+        """Raises InputError if a file was changed or replaced since it was opened."""
+        for source in self.sources():
+            source.check_unchanged()
+            fd = source.fileno()
+            try:
+                is_same = fd is None or os.path.samestat(os.fstat(fd), os.stat(source.name))
+            except OSError:
+                is_same = False
+            if not is_same:
+                raise changed(source.name, "was replaced")
+
+    def stretch(self, key: str, part: Slice | None = None) -> Stretch:
+        """The tensor `key`, or a slice of it, joined from its stored parts.
+
+        Raises:
+            InputError: there is no such tensor or slice, or the stored slices do not cover all of it.
+        """
+        tensor = self.tensor(key)
+        shape: dict[str, Json] = {"key": key, "shape": tensor.shape}
+        if part is not None and len(part) != len(tensor.shape):
+            line = f"{quoted(key)} has {len(tensor.shape)} dimensions, but the slice has {len(part)}"
+            raise InputError(line, code="shape-mismatch", facts=shape)
+        target = extents(part, tensor.shape)
+        edges = zip(target, tensor.shape, strict=True)
+        if part is not None and any(min(start, length, dim - start - length) < 0 for (start, length), dim in edges):
+            line = f"{quoted(key)} has the shape {list(tensor.shape)}; the slice is outside of it"
+            raise InputError(line, code="shape-mismatch", facts=shape)
+        if len(tensor.parts) == 1 and extents(tensor.parts[0].slice, tensor.shape) == target:
+            return Stretch(tensor.dtype, sizes(target), [tensor.parts[0].span])
+        if not tensor.dtype.size:
+            line = f"{quoted(key)} is {tensor.dtype.name}; slices of this dtype cannot be joined"
+            raise InputError(line, code="dtype-mismatch", facts={"key": key, "dtype": tensor.dtype.name})
+        pieces = [Piece(extents(p.slice, tensor.shape), p.span) for p in tensor.parts]
+        try:
+            chunks = stretched(pieces, target, tensor.dtype.size)
+        except (LookupError, OverflowError) as error:
+            is_missing = isinstance(error, LookupError)
+            what = f"slices of {quoted(key)} that do not cover all of it"
+            what = what if is_missing else f"too many overlapping slices of {quoted(key)}"
+            code = "corrupt" if is_missing else "too-large"
+            line = f"{printable(self.prefix)} has {what}"
+            raise InputError(line, code=code, facts={"file": self.prefix, "key": key}) from None
+        return Stretch(tensor.dtype, sizes(target), chunks)
+
+    def no_such_key(self, key: str) -> InputError:
+        """Returns the error that there is no tensor `key`."""
+        count = counted(len(self.keys), "tensor")
+        line = f"{printable(self.prefix)} has no tensor {quoted(key)} ({count}).{near_miss(key, self.keys)}"
+        return InputError(line, code="no-such-tensor", facts={"file": self.prefix, "key": key})
+
+    def __contains__(self, key: str) -> bool:
+        at = bisect_left(self.keys, key)
+        return at < len(self.keys) and self.keys[at] == key
