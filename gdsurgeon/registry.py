@@ -162,7 +162,7 @@ _OTHERS = {
     "analysis.queries.signature": "signature",
     "analysis.shapes.inference": "infer_shapes",
     "analysis.traversal.walks": "boundary",
-    "checkpoint.open": "open_checkpoint",
+    "container.checkpoint.open": "open_checkpoint",
     "container.load": "load",
     "compare.diff": "diff",
     "view.picture": "picture",
