@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 
 from gdsurgeon.analysis.checks.check import require_sound
 from gdsurgeon.arguments import Pairs, StrPath, pairs_of, path_of, public
@@ -41,7 +42,7 @@ from gdsurgeon.graph.served import serving_of, tensor_meant
 from gdsurgeon.graph.serving import Served, Serving
 from gdsurgeon.operation.validate_request import ValidateRequest, check_request
 from gdsurgeon.proof.change import Change, opened_again
-from gdsurgeon.proof.engine import Engine
+from gdsurgeon.proof.claims.same_outputs import something_compared
 from gdsurgeon.proof.executor import Executor, Refused, await_loaded
 from gdsurgeon.proof.models.compare_models import (
     ComparisonRequest,
@@ -53,12 +54,19 @@ from gdsurgeon.proof.models.compare_models import (
 from gdsurgeon.proof.models.coverage import Coverage, coverage_of
 from gdsurgeon.proof.models.differences import GraphDifference, listed_differences, run_apart, summed_up
 from gdsurgeon.proof.models.divergence import Divergence, DivergenceSearch, Guilty, Reduced, reduced
-from gdsurgeon.proof.models.profile import Profile, profiles
-from gdsurgeon.proof.models.run_model import Golden, ModelRun, Recording, model_trial, optimized_trial
+from gdsurgeon.proof.models.profile import Profile, measurable, profiles
+from gdsurgeon.proof.models.run_model import (
+    Golden,
+    ModelRun,
+    Recording,
+    check_compared,
+    model_trial,
+    optimized_trial,
+)
 from gdsurgeon.proof.proof import DiffersError, Proof
 from gdsurgeon.proof.prove import finish
 from gdsurgeon.proof.settings import Event, Progress, Settings, is_cpu, silent
-from gdsurgeon.proof.trial import EDITED, ORIGINAL, TrialContext
+from gdsurgeon.proof.trial import EDITED, ORIGINAL, Session, Trial
 from gdsurgeon.runtime.compare import Statistics
 from gdsurgeon.text import counted, first_lines
 from gdsurgeon.values import Data
@@ -371,14 +379,23 @@ class _Validation:
 
     # -- running ------------------------------------------------------------------------------------------------
 
-    def _try_out(self, engine: Engine) -> None:
-        """Runs a trial; the verdict has what was found, also where it fails."""
+    def _try_out(
+        self,
+        trial: Trial,
+        check: Callable[[Proof], None] | None = None,
+        each: Callable[[Trial, int], None] | None = None,
+    ) -> None:
+        """Runs a trial, calls `each` after each sample, and checks the proof; the verdict also has a failed proof."""
         try:
-            engine.run()
+            for sample in trial.each_sample():
+                if each is not None:
+                    each(trial, sample)
+            if check is not None:
+                check(trial.proof)
         except GdsurgeonError:
-            self._note(engine.proof)
+            self._note(trial.proof)
             raise
-        self._note(engine.proof)
+        self._note(trial.proof)
 
     def _note(self, proof: Proof) -> None:
         if proof.samples or proof.outputs:
@@ -399,44 +416,47 @@ class _Validation:
             executor.settings = executor.settings._replace(samples=len(golden.samples))
         tolerance = request.rtol or 0.0, request.atol or 0.0
         wanted = ModelRun(self.outputs, golden, *tolerance, self.recording, self.verdict.statistics)
-        engine = Engine(executor, model_trial(executor, self.model, self.overrides, wanted))
-        self._try_out(engine)
-        self._cover(engine)
+        trial = model_trial(executor, self.model, self.overrides, wanted)
+        self._try_out(trial, partial(check_compared, golden) if golden.samples else None, wanted.note)
+        self._cover(trial)
         if request.grappler:
             executor.load_source(OPTIMIZED, self.model, optimize=True)
-            engine = Engine(executor, optimized_trial(engine.trial, OPTIMIZED))
-            self._try_out(engine)
-        self._profile(engine)
+            trial = optimized_trial(trial, OPTIMIZED)
+            self._try_out(trial)
+        self._profile(trial)
 
     def _compare(self) -> None:
         comparison = self._comparison()
-        engine = Engine(self.executor, comparison.trial)
+        trial = comparison.trial
         try:
-            self._try_out(engine)
+            self._try_out(trial, something_compared, self._record)
         except DiffersError:
-            self._profile(engine)
-            self._attribute(comparison, engine)
+            self._profile(trial)
+            self._attribute(comparison)
             raise
         if self.request.pre is None:
-            self._cover(engine)
+            self._cover(trial)
         if self.request.grappler:
             self._load(optimize=True)  # in the shapes that have been found to fit: kernels may not survive others
-            engine = Engine(self.executor, optimized_again(comparison.trial))
+            trial = optimized_again(trial)
             try:
-                self._try_out(engine)
+                self._try_out(trial, something_compared)
             except DiffersError as differs:
                 differs.message += (
                     "; without TensorFlow's optimizer they are equal, so the optimizer causes the difference"
                 )
                 differs.advice = ("allow-difference",)
                 raise
-        self._profile(engine)
+        self._profile(trial)
         if self.other is not None:
             self._account(comparison)
 
+    def _record(self, trial: Trial, sample: int) -> None:
+        self.recording.note(self.executor, sample, trial.fed[ORIGINAL], trial.subject(ORIGINAL))
+
     def _account(self, comparison: ModelComparison) -> None:
         """Looks for what no output has shown, in the graphs themselves."""
-        change = comparison.context.change
+        change = comparison.session.change
         found = compare_files(self.model, change.after, change.intent.renamed)
         differences = listed_differences(found)
         if self.request.pre is not None or self.request.post is not None:
@@ -454,7 +474,7 @@ class _Validation:
                 facts={"count": len(unshown)},
             )
 
-    def _profile(self, engine: Engine) -> None:
+    def _profile(self, trial: Trial) -> None:
         """Measures the graphs, as they are loaded now."""
         if not self.request.profile:
             return
@@ -462,19 +482,19 @@ class _Validation:
         names = [printable(name) for name in self.request.devices or [graph.source_name for _, graph in self._graphs()]]
         if len(names) > 1 and names[0] == names[1]:
             names[1] += " (other)"
-        runs = (ORIGINAL, EDITED) if len(names) > 1 else (engine.trial.lead,)
+        runs = (ORIGINAL, EDITED) if len(names) > 1 else (trial.lead,)
         try:
-            found = profiles(self.executor, [engine.measurable(run) for run in runs])
+            found = profiles(self.executor, [measurable(trial, run) for run in runs])
         except Refused as refused:
             text = f"the model does not run a second time, which measuring requires: {printable(refused.text)}"
             raise ValidationError(text, code="does-not-run", facts={"reason": refused.text}) from refused
         self.verdict.profiles = dict(zip(names, found, strict=True))
 
-    def _cover(self, engine: Engine) -> None:
+    def _cover(self, trial: Trial) -> None:
         """Counts what the feeds of the model reached."""
         self.executor.progress(Event("searching"))
         try:
-            self.verdict.coverage = coverage_of(self.executor, self.composed, engine.fed.get(ORIGINAL, {}))
+            self.verdict.coverage = coverage_of(self.executor, self.composed, trial.fed.get(ORIGINAL, {}))
         except Refused as refused:
             self.verdict.warnings.append(f"the coverage of the feeds is unknown: {printable(refused.text)}")
 
@@ -483,7 +503,7 @@ class _Validation:
     def _comparison(self) -> ModelComparison:
         request = self.request
         return models_compared(
-            TrialContext(self.executor, self._change(), self.overrides),
+            Session(self.executor, self._change(), self.overrides),
             ComparisonRequest(
                 self.outputs,
                 request.rtol or 0.0,
@@ -491,7 +511,6 @@ class _Validation:
                 self._equation(),
                 frozenset(self.composed.names()) - frozenset(self.model.names()),
                 judged=not request.devices or request.rtol is not None or request.atol is not None,
-                recording=self.recording,
             ),
         )
 
@@ -542,13 +561,13 @@ class _Validation:
 
     # -- what is to blame ---------------------------------------------------------------------------------------
 
-    def _attribute(self, comparison: ModelComparison, engine: Engine) -> None:
+    def _attribute(self, comparison: ModelComparison) -> None:
         """Looks for the reason of a difference in the graphs as they are written: an optimiser merges nodes."""
-        request = self.request
-        if not (request.first_divergence or request.reduce) or engine.failure is None:
+        request, failure = self.request, comparison.trial.failure
+        if not (request.first_divergence or request.reduce) or failure is None:
             return
         self.executor.progress(Event("searching"))
-        search = DivergenceSearch(comparison.context, comparison.trial, engine.failure)
+        search = DivergenceSearch(comparison.session, comparison.trial, failure)
         self.verdict.divergence = search.lockstep() if request.lockstep else search.first()
         if request.reduce is not None:
             self._reduce(search, self.verdict.divergence.guilty, request.reduce)

@@ -20,7 +20,7 @@ from gdsurgeon.ops.kinds import CALLS, is_random
 from gdsurgeon.ops.op_defs import op_def
 from gdsurgeon.proof.change import opened_again, with_restoring
 from gdsurgeon.proof.executor import await_loaded
-from gdsurgeon.proof.trial import EDITED, ORIGINAL, TrialContext, both_load
+from gdsurgeon.proof.trial import EDITED, ORIGINAL, Session
 from gdsurgeon.wire.protos import AttrValue
 from gdsurgeon.wire.write import read_chunks
 
@@ -89,20 +89,20 @@ def of_one_seed(graph: Graph) -> list[OtherAttrs]:
     return [OtherAttrs(frozenset(ops), values[is_told]) for is_told, ops in told.items()]
 
 
-def load_with(context: TrialContext, others: Sequence[OtherAttrs]) -> None:
+def load_with(session: Session, others: Sequence[OtherAttrs]) -> None:
     """Loads both graphs again with other attributes, under the same keys. The edited graph must have loaded.
 
     Raises:
         ValidationError, NotValidatedError: see `gdsurgeon.proof.executor.await_loaded`.
     """
-    change, executor = context.change, context.executor
+    change, executor = session.change, session.executor
     for key, graph in ((ORIGINAL, change.before), (EDITED, change.after)):
         data = read_chunks(graph.chunks())
         plain = from_bytes(data, graph.source_name)
         for item in others:
             _set(plain, item)
         if plain.is_edited or plain.functions.is_changed:
-            await_loaded(executor, key, both_load(change)[key])
+            await_loaded(executor, key, session.both_load()[key])
             executor.load_bytes(key, with_restoring(graph, read_chunks(plain.chunks())))
 
 

@@ -1,14 +1,18 @@
-"""The data of a trial: the runs of graphs, their feeds, the pairs of tensors to compare, and the conditions."""
+"""Runs graphs on the same feeds, sample by sample, and compares pairs of their tensors.
+
+A trial lists the runs of a sample, the pairs to compare, and the tolerance. `Trial.run` is the test: it loads the
+graphs, runs them, compares the pairs, and raises the difference. The functions that prove a claim build a trial, run
+it, and check what its proof shows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.signature import input_nodes
-from gdsurgeon.errors import GdsurgeonError, Line, NotValidatedError, ValidationError, joined, printable, quoted
-from gdsurgeon.feeds.archive import of_dtype
+from gdsurgeon.errors import GdsurgeonError, Line, NotValidatedError, ValidationError, joined, printable
 from gdsurgeon.feeds.given import check_names
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.names import parse_tensor
@@ -17,16 +21,40 @@ from gdsurgeon.proof.change import Change
 from gdsurgeon.proof.executor import DO_WITHOUT as DO_WITHOUT
 from gdsurgeon.proof.executor import EDITED as EDITED
 from gdsurgeon.proof.executor import ORIGINAL as ORIGINAL
-from gdsurgeon.proof.executor import Executor, Refused
+from gdsurgeon.proof.executor import Executor, Refused, await_loaded
 from gdsurgeon.proof.plan import FetchPlan, plan_with
-from gdsurgeon.proof.proof import DiffersError, Proof
+from gdsurgeon.proof.proof import (
+    MOST_SHOWN_BYTES,
+    DiffersError,
+    OutputProof,
+    Proof,
+    agrees,
+    difference,
+    shown_value,
+    stated,
+)
+from gdsurgeon.proof.settings import Event
 from gdsurgeon.proof.subject import Feeds, Subject, SubjectOptions
-from gdsurgeon.runtime.protocol import OutputInfo, Result
-from gdsurgeon.runtime.tensor import Tensor
+from gdsurgeon.runtime.client import Pending
+from gdsurgeon.runtime.compare import Comparison
+from gdsurgeon.runtime.protocol import OutputInfo, Result, RunSummary
+from gdsurgeon.runtime.tensor import Tensor, reversed_elements
+from gdsurgeon.text import first_lines
+
+REPEATS = 16
+"""The number of repetitions of a sample whose outputs differ, if the original differs from itself, until they agree."""
+FEW_REPEATS = 4
+"""The number of repetitions if the original alone does not differ from itself, and outputs differ by rounding."""
+_ROUNDING = 1e-5
+MOST_SHOWN = 8
+"""The number of outputs with a few values in the report."""
+MOST_LISTED = 20
+"""The number of different outputs that an error lists; the report has all."""
+_EXPECTED = "expected"
 
 
-class TrialContext(NamedTuple):
-    """The arguments of a function that builds the trial of a claim.
+class Session(NamedTuple):
+    """The arguments of a function that proves a claim.
 
     Attributes:
         executor: is loading the original and the edited graph.
@@ -45,6 +73,12 @@ class TrialContext(NamedTuple):
     def has_after(self, tensor: str) -> bool:
         """Returns whether the edited graph has the counterpart of the node of `tensor`."""
         return parse_tensor(self.after(tensor)).node in self.change.after
+
+    def plan(self, key: str, nodes: Iterable[str] | None = None, *, undrawable: Iterable[str] = ()) -> FetchPlan:
+        """Returns the plan of ORIGINAL or EDITED for `nodes`; see `plan_with`."""
+        graph = self.change.before if key == ORIGINAL else self.change.after
+        outputs = None if nodes is None else list(dict.fromkeys(nodes))
+        return plan_with(self.executor.settings, graph, outputs, undrawable=frozenset(undrawable))
 
     def overrides_before(self) -> Overrides:
         """Returns the overrides by the names before the edit. Raises UsageError if a name is not an input."""
@@ -71,13 +105,11 @@ class TrialContext(NamedTuple):
         subject = Subject(self.executor, ORIGINAL, self.change.before)
         try:
             subject.initialize()
-            _, runs = subject.start(0, {})
-            subject.wait(runs)
+            return bool(subject.start(0, {})[1])
         except (GdsurgeonError, Refused):
             return False
         finally:
             subject.finish(0)
-        return bool(runs)
 
     def barred(self, fetches: Iterable[str]) -> dict[str, str]:
         """Returns the fetches whose counterparts must not run: they access files, or can block forever.
@@ -86,13 +118,17 @@ class TrialContext(NamedTuple):
         original returned a value.
         """
         nodes = {name: parse_tensor(self.after(name)).node for name in fetches}
-        outputs = [node for node in dict.fromkeys(nodes.values()) if node in self.change.after]
-        plan = plan_with(self.executor.settings, self.change.after, outputs)
+        plan = self.plan(EDITED, (node for node in nodes.values() if node in self.change.after))
         reasons = {skipped.name: skipped.reason for skipped in plan.skipped if not skipped.no_value}
         return {name: reasons[node] for name, node in nodes.items() if node in reasons}
 
+    def both_load(self) -> dict[str, str]:
+        """Returns the message for each of the two graphs if it does not load."""
+        original = f"TensorFlow does not load {self.change.name}, which is the original"
+        return {ORIGINAL: original, EDITED: f"{self.change.called} does not load"}
 
-# -- what is fed ----------------------------------------------------------------------------------------------
+
+# -- runs -----------------------------------------------------------------------------------------------------
 
 
 class Fetch(NamedTuple):
@@ -109,31 +145,8 @@ class SameFeed(NamedTuple):
     name: str
 
 
-class AnyNumbers(NamedTuple):
-    """Random positive and negative numbers instead of floats that a run returns; other values are not replaced.
-
-    Attributes:
-        fetch: the floats.
-        of_all_sizes: whether half of the numbers are between 1/8 and 2, and the others between 2 and 32.
-        large: with `of_all_sizes`, whether they are a million times as large.
-        rows: with `of_all_sizes`, the least product of all dimensions except the last. The first dimension is enlarged
-            until the shape has as many.
-    """
-
-    fetch: Fetch
-    of_all_sizes: bool = False
-    large: bool = False
-    rows: int = 0
-
-
-class StackedFeeds(NamedTuple):
-    """The feeds `name` of several earlier runs, joined to a batch in this order."""
-
-    runs: tuple[str, ...]
-    name: str
-
-
-FeedSource = Fetch | SameFeed | AnyNumbers | StackedFeeds | Tensor | Result
+FeedSource = Fetch | SameFeed | Tensor | Result | Callable[["Trial", int], Tensor | Result]
+"""A feed: from an earlier run of the same sample, a value, or a function of the trial and the number of the sample."""
 
 
 class RunRefusal(NamedTuple):
@@ -154,22 +167,20 @@ class RunRefusal(NamedTuple):
     node: str = ""
 
 
-Blame = Callable[[RunRefusal], GdsurgeonError]
-"""Returns the error for a run that TensorFlow refuses."""
-
-
 @dataclass
 class TrialRun:
     """A run of a graph in each sample.
 
     Attributes:
         subject: the graph and its fetches; it generates the feeds that are not in `fed`.
-        fed: further feeds: values, or tensors of earlier runs.
+        fed: further feeds.
         accused: for the edited graph, its name in messages: if it does not run, the edit is wrong. '' for other graphs.
         blame: returns the error if TensorFlow refuses the run; None: the default error.
-        beside: a run that starts at the same time. An edited graph must accept the batch size of that run.
+        alongside: a run that starts at the same time, because the first run of a graph is slow. An edited graph must
+            accept the batch size of that run.
         reported_as: names of inputs in the report, if they differ; None: the inputs are not reported.
-        turned: whether every other sample first reverses the elements of feeds that come from other runs.
+        turned: whether every other sample first reverses the elements of feeds from other runs. They then differ from
+            the values that the graph would compute itself.
         optional: the result of a refusal: '' raises an error, 'omit' continues without this run, 'end' ends the
             samples.
     """
@@ -177,8 +188,8 @@ class TrialRun:
     subject: Subject
     fed: Mapping[str, FeedSource] = field(default_factory=dict)
     accused: str = ""
-    blame: Blame | None = None
-    beside: str | None = None
+    blame: Callable[[RunRefusal], GdsurgeonError] | None = None
+    alongside: str | None = None
     reported_as: Mapping[str, str] | None = field(default_factory=dict)
     turned: bool = False
     optional: str = ""
@@ -187,11 +198,6 @@ class TrialRun:
     def name(self) -> str:
         """The name of the run in the trial."""
         return self.subject.name
-
-    @property
-    def is_to_take_as_much(self) -> bool:
-        """Whether the run must accept each batch that the run in `beside` accepts."""
-        return bool(self.beside and self.accused)
 
     @property
     def called(self) -> str:
@@ -208,45 +214,14 @@ class TrialRun:
         return refusal.error or NotValidatedError(text, code="does-not-run", advice=DO_WITHOUT)
 
 
-# -- what is compared -----------------------------------------------------------------------------------------
-
-
-class Recorded(NamedTuple):
-    """Recorded values of a tensor, one for each sample.
-
-    Attributes:
-        tensor: the name.
-        values: arrays.
-        called: the name of the recording in messages.
-    """
-
-    tensor: str
-    values: Sequence[object]
-    called: str
-
-    def of_sample(self, sample: int, dtype: int) -> Tensor:
-        """Returns a value as a tensor of `dtype`. Raises ValidationError if the value has a different kind."""
-        try:
-            return of_dtype(self.values[sample], dtype)
-        except (TypeError, ValueError) as error:
-            what = f"the value of {quoted(self.tensor)} in {self.called} cannot be compared"
-            raise ValidationError(f"{what}: {printable(str(error))}", code="does-not-run") from error
-
-
-class Stacked(NamedTuple):
-    """The values of `tensor` in several runs, one for each row of a batch: the expected value for the batch."""
-
-    runs: tuple[str, ...]
-    tensor: str
-
-
 @dataclass
 class ComparedPair:
     """Two tensors that are compared.
 
     Attributes:
         before, after: their names in the report.
-        mine: the expected tensor; None if the other one is only run.
+        mine: the expected tensor, or a function that returns it for the trial, the number of the sample, and the
+            actual dtype and shape; None if the other tensor is only run.
         theirs: the tensor that must be equal.
         reason: why they are not compared; '' if they are.
         inside: whether the tensor is not an output, but an output was decided by it.
@@ -260,7 +235,7 @@ class ComparedPair:
 
     before: str
     after: str
-    mine: Fetch | Recorded | Stacked | None
+    mine: Fetch | Callable[[Trial, int, OutputInfo], Tensor] | None
     theirs: Fetch
     reason: str = ""
     inside: bool = False
@@ -272,35 +247,34 @@ class ComparedPair:
     hidden: bool = False
 
 
-class TrialState(Protocol):
-    """The state of a running trial, for the functions of the trial.
+class Failure(NamedTuple):
+    """The first sample with different outputs: its number, all outputs, the different outputs, and the feeds."""
 
-    Attributes:
-        executor: the process that has loaded the graphs.
-        proof: the results so far.
-        fed: the feeds of each run in the last sample.
-    """
-
-    executor: Executor
-    proof: Proof
-    fed: dict[str, Feeds]
-
-    def subject(self, run: str) -> Subject:
-        """Returns the graph of a run."""
-
-    def given(self, fetch: Fetch) -> OutputInfo:
-        """Returns the dtype and the shape of a fetched tensor in the last sample."""
+    sample: int
+    outputs: list[OutputProof]
+    wrong: list[OutputProof]
+    fed: Mapping[str, Feeds]
 
 
-Condition = Callable[[Proof], None]
-"""Raises NotValidatedError if the comparison shows nothing; can add warnings."""
+class _RunRefused(Exception):
+    def __init__(self, run: TrialRun, text: str, error: NotValidatedError | None, node: str) -> None:
+        super().__init__(text)
+        self.run, self.text, self.error, self.node = run, text, error, node
+
+
+class _Ended(Exception):
+    """The samples end, because TensorFlow refused a run with `optional` 'end'."""
+
+
+# -- the trial ------------------------------------------------------------------------------------------------
 
 
 @dataclass
 class Trial:
-    """A claim that is ready to be tested.
+    """A test of a statement by execution.
 
     Attributes:
+        executor: is loading the graphs.
         statement: the equation that is tested; '' if `parts` states it.
         runs: the runs of each sample, in this order; empty: nothing is tested.
         pairs: the tensors to compare, in the order of the report.
@@ -309,7 +283,6 @@ class Trial:
         samples: the number of samples.
         rtol, atol: by how much floats may differ.
         of_largest: the tolerance as a part of the largest element of each tensor.
-        conditions: are checked at the end.
         skipped: (output, reason) for outputs that are not run.
         warnings: are always reported.
         steady: a run whose own variation on equal feeds excuses a difference, if no repetition agrees; None: no excuse.
@@ -318,17 +291,17 @@ class Trial:
         optimized: whether TensorFlow optimizes the graphs.
         complaint: the beginning of the error message for a difference, if it is not the default.
         advice: for the error; '': none.
-        each: is called after each sample.
-        first: is called after the first sample if the outputs agree.
         meanwhile: is called while TensorFlow runs.
         stops: whether the first different sample is the last one.
         keeps: whether the results stay in the executor.
         earlier: runs of an earlier trial whose results are still in the executor.
         parts: the names of added graphs that are compared with their copies in the edited graph.
-        accuse: returns the error for different outputs, from the state, the default error, and their names.
-        otherwise: returns the trial for an original that does not load or run, from the reason.
+        proof: the results so far.
+        fed: the feeds of each run in the last sample.
+        failure: the first different sample, or None; its results stay in the executor.
     """
 
+    executor: Executor
     statement: str
     runs: list[TrialRun]
     pairs: list[ComparedPair]
@@ -338,7 +311,6 @@ class Trial:
     rtol: float = 0.0
     atol: float = 0.0
     of_largest: float = 0.0
-    conditions: list[Condition] = field(default_factory=list)
     skipped: list[tuple[str, str]] = field(default_factory=list)
     warnings: Sequence[str] = ()
     steady: str | None = None
@@ -347,23 +319,429 @@ class Trial:
     optimized: bool = False
     complaint: str = ""
     advice: str = ""
-    each: Callable[[TrialState, int], None] | None = None
-    first: Callable[[TrialState], None] | None = None
     meanwhile: Callable[[], object] | None = None
     stops: bool = False
     keeps: bool = False
     earlier: Sequence[TrialRun] = ()
     parts: Sequence[str] = ()
-    accuse: Callable[[TrialState, DiffersError, Sequence[str]], GdsurgeonError] | None = None
-    otherwise: Callable[[str], Trial] | None = None
+    proof: Proof = field(init=False)
+    fed: dict[str, Feeds] = field(init=False)
+    failure: Failure | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        self.proof, self.fed = Proof("run"), {}
+        self._summaries: dict[str, list[RunSummary]] = {}
+        self._bounds: dict[str, Feeds] = {}
+        self._worst: dict[str, Comparison] = {}  # the largest difference of each different output
+        self._moved: dict[str, Comparison] = {}  # the same for outputs that are only measured
+        self._excused: dict[str, str] = {}
+        self._omitted: set[str] = set()
+        self._repeat = 0  # the number of the repetition of a sample
+
+    def run(self) -> Trial:
+        """Runs all samples and compares the outputs; returns the trial.
+
+        Raises:
+            ValidationError: a graph does not load or run, or outputs differ (then it is a DiffersError).
+            NotValidatedError: nothing can be run or compared here.
+        """
+        for _ in self.each_sample():
+            pass
+        return self
+
+    def each_sample(self) -> Iterator[int]:
+        """Runs the trial like `run`, and yields the number of each sample while its results are in the executor."""
+        self._begin()
+        for key, what in self.loads.items():
+            await_loaded(self.executor, key, what)
+        if self.runs:
+            self._check_something_to_run()
+            self._initialize()
+            for sample in range(self.samples):
+                try:
+                    wrong = self._sample(sample)
+                except _Ended:
+                    break
+                except (GdsurgeonError, Refused):
+                    if self.failure is None:
+                        raise
+                    break
+                yield sample
+                if self.failure is not None and self.stops:
+                    break
+                if not (wrong or self.keeps):  # the search for the cause of a difference needs the results
+                    for run in self.runs:
+                        run.subject.finish(sample)
+            self._raise_failure()
+        for output in self.proof.outputs:
+            output.moved = self._moved.get(output.after, output.moved)
+        if not self.proof.samples:
+            self.proof.equations, self.proof.parts = [], []
+
+    def subject(self, run: str) -> Subject:
+        """Returns the graph of `run`."""
+        return self._runs[run].subject
+
+    def given(self, fetch: Fetch) -> OutputInfo:
+        """Returns the dtype and the shape of a fetched tensor in the last sample."""
+        group, place = self._places[fetch.run][fetch.tensor]
+        return self._summaries[fetch.run][group].outputs[place]
+
+    def result(self, fetch: Fetch, sample: int) -> Result:
+        """Returns the place of a fetched tensor in the executor."""
+        group, place = self._places[fetch.run][fetch.tensor]
+        return Result(self.subject(fetch.run).result(sample, group), place)
+
+    def reason(self, error: Refused | GdsurgeonError) -> str:
+        """Returns why the graph of the run `lead` does not load or run, after `error`."""
+        return error.text if isinstance(error, Refused) else self.subject(self.lead).problem or error.message
+
+    # -- before the samples -------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        proof = self.proof = Proof("run", rtol=self.rtol, atol=self.atol, optimized=self.optimized)
+        proof.equations, proof.parts, proof.of_largest = [self.statement], list(self.parts), self.of_largest
+        proof.warnings, proof.judged, proof.skipped = list(self.warnings), self.judged, list(self.skipped)
+        plans = [run.subject.plan.unproven for run in self.runs]
+        proof.unproven = {name: plan[name] for plan in plans for name, _ in self.skipped if name in plan}
+        self._runs = {run.name: run for run in (*self.earlier, *self.runs)}
+        self._places = {name: run.subject.places() for name, run in self._runs.items()}
+        if self.lead == ORIGINAL and self.runs:
+            proof.note_chance(self.runs[0].subject.plan)
+
+    def _check_something_to_run(self) -> None:
+        lead = self.subject(self.lead)
+        if not lead.plan.fetches:
+            raise nothing_to_run(lead, self._runs[self.lead].called)
+        if not self.pairs:
+            reasons = joined("; ", dict.fromkeys(reason for _, reason in self.skipped)) or "there is no output"
+            line = Line("nothing could be compared: {reasons}", reasons=reasons)
+            raise NotValidatedError(line, code="nothing-comparable", advice=DO_WITHOUT)
+        count = len(lead.plan.variables) + len(lead.plan.assigned)
+        if count:
+            values = "variable has no value" if count == 1 else "variables have no values"
+            self.proof.warnings.append(f"{count} {values} in the file: run with generated values")
+
+    def _initialize(self) -> None:
+        """Restores all graphs, and runs their table initializers."""
+        for run in self.runs:
+            try:
+                run.subject.initialize()
+            except Refused as refused:
+                if run.optional == "omit":
+                    self._omitted.add(run.name)
+                    continue
+                text = f"{run.called} cannot be initialized: {printable(refused.text)}"
+                if run.accused:
+                    raise ValidationError(text, code="does-not-run") from refused
+                raise NotValidatedError(text, code="does-not-run", advice=DO_WITHOUT) from refused
+
+    # -- a sample -----------------------------------------------------------------------------------------------
+
+    def _sample(self, sample: int) -> bool:
+        """Runs all graphs on one feed, and compares the outputs; returns whether they differ."""
+        self.executor.progress(Event("running", sample + 1, self.samples))
+        self._run_all(sample)
+        self.executor.progress(Event("comparing", sample + 1, self.samples))
+        outputs = self._outputs(sample)
+        if self.steady is not None and self.failure is None and self._wrong(outputs):
+            self._repeat_or_excuse(outputs, sample, self._runs[self.steady])
+        proof = self.proof
+        proof.note(outputs)
+        for output in outputs:
+            if output.moved is not None:
+                before = self._moved.setdefault(output.after, output.moved)
+                self._moved[output.after] = max(before, output.moved, key=_extent)
+        if sample == 0:
+            self._report_first(outputs)
+        proof.samples = sample + 1
+        proof.batches = sorted({*proof.batches, max(run.subject.batch for run in self.runs)})
+        wrong = self._wrong(outputs) if self.judged else []
+        if wrong and self.failure is None:
+            self.failure = Failure(sample, outputs, wrong, dict(self.fed))
+        for output in wrong:
+            found, known = output.comparison, self._worst.get(output.after)
+            if found is not None and (known is None or (found.needed or 0.0) > (known.needed or 0.0)):
+                self._worst[output.after] = found
+        return bool(wrong)
+
+    def _run_all(self, sample: int) -> None:
+        """Does all runs of a sample.
+
+        Graphs that run separately may each accept a larger batch, but not together. Then all samples get batches of
+        one.
+        """
+        try:
+            for run in self.runs:
+                if run.alongside is None and run.name not in self._omitted:
+                    self._carry_out(run, sample)
+        except _RunRefused as refused:
+            run = refused.run
+            must_accept = run.alongside and run.accused
+            held = [r.subject.hold_batch() for r in self.runs] if sample and not must_accept else []
+            if any(held):
+                self._run_all(sample)
+            elif run.optional == "omit":
+                self._omitted.add(run.name)
+                self._run_all(sample)
+            elif run.optional:
+                raise _Ended from refused
+            else:
+                bound = self._bounds.get(run.name, {})
+                refusal = RunRefusal(refused.text, refused.error, bound, frozenset(self._omitted), refused.node)
+                self._run_in_other_shapes(run, sample, run.error(refusal), refused.__cause__)
+
+    def _run_in_other_shapes(
+        self, run: TrialRun, sample: int, error: GdsurgeonError, cause: BaseException | None
+    ) -> None:
+        """Repeats all runs if the tensors that other runs feed to `run` can have other shapes.
+
+        A preprocessing graph may accept images of any size, of which the model accepts one.
+
+        Raises:
+            GdsurgeonError: `error`, if they cannot, or TensorFlow refuses all shapes.
+        """
+        givers = {source.run for source in run.fed.values() if isinstance(source, Fetch)}
+        if sample or run.accused or not any(self.subject(giver).settle_anew() for giver in givers):
+            raise error from cause
+        try:
+            self._run_all(sample)
+        except NotValidatedError:
+            raise error from cause
+
+    def _carry_out(self, run: TrialRun, sample: int) -> None:
+        """Does `run`, and the runs that start at the same time."""
+        together = [other for other in self.runs if other.alongside == run.name]
+        begun: dict[str, list[Pending[RunSummary]]] = {}
+
+        def begin() -> None:
+            for other in together:
+                self.fed[other.name], begun[other.name] = other.subject.begin(sample, self._bound(other, sample))
+
+        def alongside(feeds: Feeds) -> None:
+            self.fed[run.name] = feeds
+            if not self._repeat:
+                begin()
+
+        for turned in [True, False] if run.turned and sample % 2 == 0 and run.fed else [False]:
+            try:
+                bound = self._bound(run, sample, turned=turned)
+                _, runs = run.subject.start(sample, bound, alongside)
+                self._summaries[run.name] = run.subject.wait(runs)
+                break
+            except Refused as refused:
+                problem = _RunRefused(run, printable(refused.text), None, refused.node)
+                cause: Exception = refused
+            except NotValidatedError as error:
+                problem, cause = _RunRefused(run, run.subject.problem, error, run.subject.culprit), error
+        else:
+            raise problem from cause
+        if self._repeat:
+            # The order of runs, and whether they overlap, can change the rounding.
+            if self._repeat % 2 and not run.subject.plan.chance:
+                run.subject.run_aside(self.fed[run.name])
+            begin()
+        if self.meanwhile is not None:
+            self.meanwhile()
+        for other in together:
+            try:
+                self._summaries[other.name] = other.subject.wait(begun[other.name])
+            except Refused as refused:
+                raise _RunRefused(other, printable(refused.text), None, refused.node) from refused
+
+    def _bound(self, run: TrialRun, sample: int, *, turned: bool = False) -> Feeds:
+        """Returns the feeds of `run` that the trial determines; runs that were left out determine none."""
+        out: Feeds = {}
+        unfed: set[str] = set()
+        for name, source in run.fed.items():
+            if isinstance(source, SameFeed):
+                value = self.fed.get(source.run, {}).get(source.name)
+                if value is None and source.run in self.fed and source.run not in self._omitted:
+                    unfed.add(name)
+            elif isinstance(source, Fetch):
+                value = None if source.run in self._omitted else self.result(source, sample)
+            else:
+                value = source(self, sample) if callable(source) else source
+            if value is not None:
+                out[name] = reversed_elements(self.executor.fetched(value)) if turned else value
+        run.subject.unfed = unfed
+        self._bounds[run.name] = out
+        return out
+
+    # -- comparing ----------------------------------------------------------------------------------------------
+
+    def _outputs(self, sample: int) -> list[OutputProof]:
+        """Compares each pair."""
+        outputs: list[OutputProof] = []
+        pending: dict[tuple[str, str, int | None], list[tuple[OutputProof, tuple[int, int]]]] = {}
+        expected: list[Tensor] = []
+        for pair in self.pairs:
+            info, reason = self.given(pair.theirs), pair.reason or self._excused.get(pair.before, "")
+            output = OutputProof(pair.before, pair.after, info.dtype, info.shape, reason=reason)
+            output.inside, output.site = pair.inside or pair.site, pair.site
+            outputs.append(output)
+            if pair.mine is None or (reason and not pair.measured):
+                continue
+            if isinstance(pair.mine, Fetch):
+                mine = self.result(pair.mine, sample)
+            else:
+                mine = Result(f"{_EXPECTED} {sample}", len(expected))
+                expected.append(pair.mine(self, sample, info))
+            theirs = self.result(pair.theirs, sample)
+            group = pending.setdefault((mine.result_id, theirs.result_id, pair.channels), [])
+            group.append((output, (mine.index, theirs.index)))
+        if expected:
+            self.executor.put(f"{_EXPECTED} {sample}", expected)
+        begun = [
+            (group, self.executor.compare(a, b, [at for _, at in group], rtol=self.rtol, atol=self.atol, channels=axis))
+            for (a, b, axis), group in pending.items()
+        ]
+        for group, comparisons in begun:
+            for (output, _), comparison in zip(group, self.executor.comparisons(comparisons), strict=True):
+                output.comparison = comparison
+        for pair, output in zip(self.pairs, outputs, strict=True):
+            if pair.measured:
+                output.moved, output.comparison = output.comparison, None
+            if pair.excuse and self._differs(output, pair):
+                output.comparison, output.reason = None, pair.excuse
+        return outputs
+
+    def _wrong(self, outputs: Sequence[OutputProof]) -> list[OutputProof]:
+        """Returns the outputs that differ by more than the tolerance."""
+        return [output for output, pair in zip(outputs, self.pairs, strict=True) if self._differs(output, pair)]
+
+    def _differs(self, output: OutputProof, pair: ComparedPair) -> bool:
+        found = output.comparison
+        if found is None:
+            return False
+        return not (found.equal if pair.exact else agrees(found, self.rtol, self.atol, self.of_largest))
+
+    def _repeat_or_excuse(self, outputs: list[OutputProof], sample: int, run: TrialRun) -> None:
+        """Repeats a sample until different outputs agree; otherwise compares them with the variation of `run` itself.
+
+        Kernels that sum in the order in which threads finish return other bits in each run. Such outputs must agree in
+        one of several repetitions, or differ no more than the original differs from itself.
+        """
+        own = spread(self.executor, run.subject, sample, self.fed[run.name], optimize=self.optimized)
+        needed = [o.comparison.needed if o.comparison is not None else None for o in self._wrong(outputs)]
+        is_rounding = all(each is not None and each <= _ROUNDING for each in needed)
+        repeats = REPEATS if own else FEW_REPEATS if is_rounding else 0
+        for self._repeat in range(1, repeats + 1):
+            if not self._wrong(outputs):
+                break
+            for other in self.runs:
+                other.subject.finish(sample)
+            self._run_all(sample)
+            for pair, output, again in zip(self.pairs, outputs, self._outputs(sample), strict=True):
+                if self._differs(output, pair) and not self._differs(again, pair):
+                    output.comparison = again.comparison
+        self._repeat = 0
+        self._excused |= excused(self._wrong(outputs), own, run.called)
+
+    # -- reporting ----------------------------------------------------------------------------------------------
+
+    def _report_first(self, outputs: list[OutputProof]) -> None:
+        """Keeps the feeds and the values of the first sample."""
+        shown = [(pair, o) for pair, o in zip(self.pairs, outputs, strict=True) if not pair.hidden]
+        self.proof.outputs = [output for _, output in shown]
+        for run in self.runs:
+            names = run.reported_as
+            if names is None or run.name in self._omitted:
+                continue
+            own = {n: value for n, value in self.fed[run.name].items() if not isinstance(run.fed.get(n), SameFeed)}
+            made = run.subject.made
+            for name, text in run.subject.describe_feeds(own).items():
+                self.proof.feeds[names.get(name, name)] = text
+                self.proof.made[names.get(name, name)] = made[name]
+        for pair, output in shown[:MOST_SHOWN] if self.shown else ():
+            if output.elements * 8 <= MOST_SHOWN_BYTES:
+                output.value = shown_value(self.executor.fetched(self.result(pair.theirs, 0)))
+
+    def _raise_failure(self) -> None:
+        """Raises DiffersError if a sample differed."""
+        if self.failure is None:
+            return
+        sample, outputs, wrong, _ = self.failure
+        self.proof.outputs = outputs
+        self.proof.samples = max(self.proof.samples, sample + 1)
+        compared = self.proof.compared
+        what = "tensors" if any(output.inside for output in compared) else "outputs"
+        before = {output.after: output.before for output in outputs} if self.of_largest else {}
+        lines = []
+        for name, found in self._worst.items():
+            old = before.get(name, name)
+            label = printable(name) if old == name else f"{printable(old)} (now {printable(name)})"
+            lines.append(f"{label}: {difference(found, of_largest=bool(self.of_largest))}")
+        accused = next((run.accused for run in self.runs if run.accused), "")
+        complaint = self.complaint or f"{accused} differs: {stated([self.statement], self.parts)} does not hold for"
+        raise DiffersError(
+            f"{complaint} {len(wrong)} of {len(compared)} {what} (feed {sample + 1})",
+            self.proof,
+            facts={"sample": sample + 1, "wrong": len(wrong), "compared": len(compared), "tensors": list(self._worst)},
+            details=first_lines(lines, MOST_LISTED, f"other {what}"),
+            advice=self.advice,
+        )
 
 
-def both_load(change: Change) -> dict[str, str]:
-    """Returns the message for each of the two graphs if it does not load."""
-    return {
-        ORIGINAL: f"TensorFlow does not load {change.name}, which is the original",
-        EDITED: f"{change.called} does not load",
-    }
+def _extent(found: Comparison) -> tuple[bool, float, int]:
+    """Returns a key that orders differences: different shapes first, then by size."""
+    return found.reason is not None, found.max_abs or 0.0, found.differing
+
+
+CONTROL = "control"
+CONTROLS = 4
+"""The number of runs of the original that are compared with the first one if outputs differ."""
+MOST_SPREAD = 8.0
+"""A difference is accepted up to this multiple of the original's own variation."""
+
+
+def spread(
+    executor: Executor, subject: Subject, sample: int, feeds: Feeds, *, optimize: bool = False
+) -> dict[str, float]:
+    """Returns by how much fetches of a graph differ from run to run on the same feeds; 0 is left out.
+
+    The graph is loaded again, optimized if `optimize` is true, and runs alternate between both sessions. Seeded random
+    ops and variables continue from run to run, so graphs with these only run in new sessions.
+    """
+    out: dict[str, float] = {}
+    begins_anew = bool(subject.plan.chance) or subject.plan.keeps_state
+    try:
+        for turn in range(2 * CONTROLS):
+            if not turn or begins_anew:
+                executor.load_source(CONTROL, subject.graph, optimize=optimize)
+                executor.loaded(CONTROL)
+                executor.initialize(CONTROL, subject.plan.initializers)
+            key = subject.key if turn % 2 and not begins_anew else CONTROL
+            for group, names in enumerate(subject.plan.groups):
+                result = f"{CONTROL} {min(turn, 1)} {group}"
+                executor.wait(executor.run(key, result, feeds, names))
+                first = f"{CONTROL} 0 {group}" if begins_anew else subject.result(sample, group)
+                pending = executor.compare(first, result, [(i, i) for i in range(len(names))])
+                for name, found in zip(names, executor.comparisons(pending), strict=True):
+                    if found.max_abs:
+                        out[name] = max(out.get(name, 0.0), found.max_abs)
+    except Refused:
+        pass  # its variation is unknown
+    executor.unload(CONTROL)
+    return out
+
+
+def excused(outputs: Iterable[OutputProof], own: Mapping[str, float], name: str) -> dict[str, str]:
+    """Sets aside `outputs` that differ no more than the graph `name` from itself, by `own`.
+
+    Returns the reasons by the name in that graph.
+    """
+    out: dict[str, str] = {}
+    for output in outputs:
+        gap, found = own.get(output.before, 0.0), output.comparison
+        if gap and found is not None and found.max_abs is not None and found.max_abs <= MOST_SPREAD * gap:
+            output.comparison = None
+            output.reason = f"{name} is not deterministic here: two of its runs differ by {gap:.3g}"
+            out[output.before] = output.reason
+    return out
+
+
+# -- for the functions that prove claims ----------------------------------------------------------------------
 
 
 def chance_reasons(plan: FetchPlan) -> dict[str, str]:

@@ -18,6 +18,7 @@ from gdsurgeon.proof.change import Step
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.proof import Proof
 from gdsurgeon.proof.settings import Settings
+from gdsurgeon.proof.trial import Trial
 
 WRONG = ValidationError("more is different than was said")
 NOT_RUN = NotValidatedError("it cannot be run here")
@@ -27,9 +28,11 @@ def proven(monkeypatch: pytest.MonkeyPatch, found: GdsurgeonError | None, run: C
     """What is done, in order, where the accounting has FOUND something and the graphs are RUN so."""
     done: list[str] = []
 
-    def tried(*_: Any) -> list[tuple[None, Proof]]:
+    def tried(*_: Any) -> Trial:
         done.append("run")
-        return [(None, run())]
+        trial = Trial(Executor(Settings()), "", [], [], {})
+        trial.proof = run()
+        return trial
 
     def accounted(*_: Any) -> GdsurgeonError | None:
         done.append("accounted for")
@@ -37,7 +40,7 @@ def proven(monkeypatch: pytest.MonkeyPatch, found: GdsurgeonError | None, run: C
 
     monkeypatch.setattr(Executor, "load_bytes", lambda *_: done.append("loading"))
     monkeypatch.setattr(Executor, "check_device", lambda _: "CPU")
-    monkeypatch.setattr(module, "_tried", tried)
+    monkeypatch.setattr(module, "_proven", tried)
     monkeypatch.setattr(module, "finish", lambda *_: None)
     monkeypatch.setattr(proving, "_unaccounted", accounted)
     model = graph(placeholder("x", FLOAT, (2,)), identity("a", "x"), node("y", "Neg", ["a"], T=FLOAT))

@@ -13,11 +13,11 @@ from gdsurgeon.edits.fuse_ops import fuse_ops
 from gdsurgeon.edits.inline import inline
 from gdsurgeon.edits.rename import rename
 from gdsurgeon.feeds.overrides import Overrides
-from gdsurgeon.proof import engine, plan
-from gdsurgeon.proof.engine import MOST_SPREAD, excused, spread
+from gdsurgeon.proof import plan, trial
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.proof import OutputProof
 from gdsurgeon.proof.subject import Subject
+from gdsurgeon.proof.trial import MOST_SPREAD, excused, spread
 from gdsurgeon.runtime.compare import Comparison
 from gdsurgeon.wire.write import read_chunks
 
@@ -103,8 +103,8 @@ def test_what_a_graph_gives_in_two_ways_is_compared_until_both_give_the_same(
     executor: Executor, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setattr(plan, "drawing_nodes", lambda _: [])  # nobody knows that it is random
-    monkeypatch.setattr(engine, "REPEATS", 50)  # once in 2 ** 50 no run is like the first
-    monkeypatch.setattr(engine, "CONTROLS", 20)  # once in 2 ** 40 all runs of the original are
+    monkeypatch.setattr(trial, "REPEATS", 50)  # once in 2 ** 50 no run is like the first
+    monkeypatch.setattr(trial, "CONTROLS", 20)  # once in 2 ** 40 all runs of the original are
     assert all(output.comparison is not None for output in proven(executor, by_turns(), EDITS[name]).compared)
     error = caught(executor, by_turns(), spoilt(EDITS[name], lambda graph, _: graph.set_op(graph["y"], "Sub")))
     assert error.exit_code in (5, 7)

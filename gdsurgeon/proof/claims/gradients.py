@@ -5,10 +5,8 @@ from __future__ import annotations
 import random
 import time
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
-from functools import partial
 
 from gdsurgeon.analysis.queries.effects import ops_in_functions
 from gdsurgeon.analysis.queries.signature import output_nodes
@@ -25,13 +23,13 @@ from gdsurgeon.graph.names import free_scope, parse_tensor
 from gdsurgeon.ops.dtypes import FLOAT32, FLOAT64, base_dtype
 from gdsurgeon.ops.kinds import is_random
 from gdsurgeon.proof.change import Change, opened_again, with_restoring
-from gdsurgeon.proof.claims.same_outputs import same_outputs_plan, side_by_side_trial
+from gdsurgeon.proof.claims.same_outputs import same_outputs_plan, side_by_side, something_compared
 from gdsurgeon.proof.executor import Executor, Refused
 from gdsurgeon.proof.models.profile import peak_bytes
 from gdsurgeon.proof.plan import plan_with
 from gdsurgeon.proof.proof import MemoryUse, Proof
 from gdsurgeon.proof.subject import Feeds, Subject, SubjectOptions
-from gdsurgeon.proof.trial import DO_WITHOUT, EDITED, ORIGINAL, RunRefusal, Trial, TrialContext, TrialState, nodes_of
+from gdsurgeon.proof.trial import DO_WITHOUT, EDITED, ORIGINAL, RunRefusal, Session, Trial, nodes_of
 from gdsurgeon.runtime.base import Derivation
 from gdsurgeon.runtime.differentiator import Differentiator
 from gdsurgeon.runtime.protocol import Result
@@ -54,42 +52,38 @@ SMALL_MARGIN = 1 << 20
 """The same in bytes, for small budgets."""
 
 
-def gradients_trial(context: TrialContext, claim: Gradients) -> Trial:
-    """Returns the trial of the outputs and the gradients of both graphs; TensorFlow adds its gradients to the original.
+def prove_gradients(session: Session, claim: Gradients) -> Trial:
+    """Proves the outputs and the gradients of both graphs; TensorFlow adds its gradients to the original.
 
     The gradients are also compared with the request, and with finite differences of the original.
     """
-    change = context.change
-    _check_asked(change.result.asked, claim)
-    data = with_own_gradients(change.before, claim, context.executor.settings.timeout)
-    before = from_bytes(data, change.before.source_name)
-    before.serving = change.before.serving
-    context.executor.load_bytes(ORIGINAL, with_restoring(before, data))
-    context = context._replace(change=Change(before, change.after, EditResult(Intent()), change.called))
-    served = [node.name for node in output_nodes(change.before)]
+    change = session.change
+    asked, original = change.result.asked, change.before
+    _check_asked(asked, claim)
+    data = with_own_gradients(original, claim, session.executor.settings.timeout)
+    before = from_bytes(data, original.source_name)
+    before.serving = original.serving
+    session.executor.load_bytes(ORIGINAL, with_restoring(before, data))
+    session = session._replace(change=Change(before, change.after, EditResult(Intent()), change.called))
+    served = [node.name for node in output_nodes(original)]
     own = {*claim.names}
     same = SameOutputs(rtol=claim.rtol, atol=claim.atol, also=(*served, *claim.names))
-    plan, inside = same_outputs_plan(context, same)
+    plan, inside = same_outputs_plan(session, same)
     # Outputs of the original run separately: the consumers of a tensor can change the order of a sum, as in AddN.
-    apart = [[n for n in names if (n in own) == is_own] for names in plan.groups for is_own in (False, True)]
-    plan.groups = [names for names in apart if names]
-    trial = side_by_side_trial(context, plan, same, inside)
+    separate = [[n for n in names if (n in own) == is_own] for names in plan.groups for is_own in (False, True)]
+    plan.groups = [names for names in separate if names]
+    trial = side_by_side(session, plan, same, inside)
+    trial.statement, trial.runs[0].blame = STATEMENT, _blame
     for pair in trial.pairs:
         pair.exact = parse_tensor(pair.after).node not in own
-    trial.runs[0].blame = _blame
-    unrun = dict(plan_with(context.executor.settings, before, list(claim.names)).reasons)
-    trial.conditions = [*trial.conditions, partial(_compared, claim, unrun)]
-    weights = change.result.asked is not None and bool(change.result.asked.arguments.get("weights"))
-    checks: list[Callable[[TrialState], None]] = [partial(check_differences, change.before, claim, weights)]
-    if claim.budget is not None:
-        checks.append(partial(_check_memory, claim, claim.budget, read_chunks(change.after.chunks()), change.called))
-    trial.first = partial(_all, checks)
-    return replace(trial, statement=STATEMENT)
-
-
-def _all(checks: Sequence[Callable[[TrialState], None]], state: TrialState) -> None:
-    for check in checks:
-        check(state)
+    for sample in trial.each_sample():
+        if sample == 0 and trial.failure is None:
+            check_differences(original, claim, asked is not None and bool(asked.arguments.get("weights")), trial)
+            if claim.budget is not None:
+                _check_memory(claim, claim.budget, read_chunks(change.after.chunks()), change.called, trial)
+    something_compared(trial.proof, by_sites=True)
+    _check_compared(claim, dict(plan_with(session.executor.settings, before, list(claim.names)).reasons), trial.proof)
+    return trial
 
 
 def _check_asked(asked: Asked | None, claim: Gradients) -> None:
@@ -135,7 +129,7 @@ def _blame(refusal: RunRefusal) -> GdsurgeonError:
     return refusal.error or ValidationError(f"the gradients do not run: {refusal.text}", code="does-not-run")
 
 
-def _compared(claim: Gradients, unrun: Mapping[str, str], proof: Proof) -> None:
+def _check_compared(claim: Gradients, unrun: Mapping[str, str], proof: Proof) -> None:
     """Raises NotValidatedError if no gradient was compared; warns if only some were compared."""
     compared = {parse_tensor(output.after).node for output in proof.compared}
     reasons = {parse_tensor(output.after).node: output.reason for output in proof.outputs}
@@ -161,20 +155,20 @@ def _compared(claim: Gradients, unrun: Mapping[str, str], proof: Proof) -> None:
 # -- their memory ---------------------------------------------------------------------------------------------
 
 
-def _check_memory(claim: Gradients, budget: int, edited: bytes, called: str, state: TrialState) -> None:
+def _check_memory(claim: Gradients, budget: int, edited: bytes, called: str, trial: Trial) -> None:
     """Records the peak memory of a run that fetches only the gradients, and compares it with the budget."""
-    executor = state.executor
+    executor = trial.executor
     executor.load_bytes(DEPLOYED, edited, optimize=True)
     try:
-        use = MemoryUse(_peak(executor, state.fed[EDITED], claim.names), budget)
+        use = MemoryUse(_peak(executor, trial.fed[EDITED], claim.names), budget)
     except Refused as refused:
         raise ValidationError(
             f"{called} does not run when TensorFlow optimizes it: {printable(refused.text)}", code="does-not-run"
         ) from refused
     finally:
         executor.unload(DEPLOYED)
-    state.proof.memory = use
-    check_budget(state.proof, use)
+    trial.proof.memory = use
+    check_budget(trial.proof, use)
 
 
 def _peak(executor: Executor, feeds: Feeds, names: Sequence[str]) -> int:
@@ -253,7 +247,7 @@ _OWN_GRADIENT = frozenset("CustomGradient PreventGradient StopGradient".split())
 """Ops whose gradient is intentionally not their derivative, in addition to FakeQuant ops."""
 
 
-def check_differences(graph: Graph, claim: Gradients, weights: bool, state: TrialState) -> None:
+def check_differences(graph: Graph, claim: Gradients, weights: bool, trial: Trial) -> None:
     """Changes a few elements of a few sources slightly, and compares the change of the targets with the gradients.
 
     Sources for which two step sizes disagree are skipped. With `weights`, the targets must not depend on constants
@@ -270,12 +264,12 @@ def check_differences(graph: Graph, claim: Gradients, weights: bool, state: Tria
     if weights:
         chosen += [(name, "") for name in _left_out(graph, claim)[:MOST_SOURCES]]
     try:
-        differences = _Differences(state.executor, claim, _feeds(graph, claim, state))
+        differences = _Differences(trial.executor, claim, _feeds(graph, claim, trial))
     except (Refused, NotValidatedError):
         return
     for source, name in chosen:
         try:
-            found = differences.of(source, name, state.fed[EDITED])
+            found = differences.of(source, name, trial.fed[EDITED])
         except (Refused, TypeError):
             continue
         if found is not None:
@@ -288,9 +282,9 @@ def check_differences(graph: Graph, claim: Gradients, weights: bool, state: Tria
             )
 
 
-def _feeds(graph: Graph, claim: Gradients, state: TrialState) -> Feeds:
+def _feeds(graph: Graph, claim: Gradients, trial: Trial) -> Feeds:
     """Returns the feeds of the original, and of the targets and incoming gradients."""
-    executor, fed = state.executor, state.fed[ORIGINAL]
+    executor, fed = trial.executor, trial.fed[ORIGINAL]
     plan = plan_with(executor.settings, graph, nodes_of([*claim.ys, *claim.grad_ys]))
     subject = Subject(executor, ORIGINAL, graph, plan=plan, options=SubjectOptions("differences", defaults=False))
     if {*subject.feedable} <= fed.keys():

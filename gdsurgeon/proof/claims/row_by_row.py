@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
 
 from gdsurgeon.analysis.traversal.order import topological_order
 from gdsurgeon.analysis.traversal.topology import topology_of
@@ -14,8 +13,7 @@ from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.node import Node
 from gdsurgeon.ops.dtypes import is_inexact
 from gdsurgeon.proof.claims.same_outputs import same_outputs_plan, something_compared
-from gdsurgeon.proof.engine import as_batch
-from gdsurgeon.proof.executor import Executor, Refused
+from gdsurgeon.proof.executor import Refused
 from gdsurgeon.proof.plan import FetchPlan, plan_with
 from gdsurgeon.proof.proof import DiffersError, agrees
 from gdsurgeon.proof.subject import Subject, SubjectOptions
@@ -27,17 +25,14 @@ from gdsurgeon.proof.trial import (
     Fetch,
     RunRefusal,
     SameFeed,
-    Stacked,
-    StackedFeeds,
+    Session,
     Trial,
-    TrialContext,
     TrialRun,
-    TrialState,
-    both_load,
     chance_reasons,
     nodes_of,
 )
-from gdsurgeon.runtime.protocol import Result
+from gdsurgeon.runtime.protocol import OutputInfo, Result
+from gdsurgeon.runtime.tensor import Tensor, joined_tensors
 from gdsurgeon.select import depends_on_feeds
 
 MOST_ROWS = 3
@@ -47,159 +42,141 @@ RTOL, ATOL = 1e-3, 1e-4
 MOST_SEARCHED = 2000
 """The number of tensors in the search for the first node that mixes rows."""
 SEARCHED_AT_ONCE = 100
+BATCH = "batch"
 
 
-def row_by_row_trial(context: TrialContext, claim: RowByRow) -> Trial:
-    """Returns the trial of each row separately, and of all rows as a batch of the edited graph."""
-    plan, inside = _plan(context, claim)
-    rows = [_row(context, claim, plan, number) for number in range(min(claim.rows, MOST_ROWS))]
+def prove_row_by_row(session: Session, claim: RowByRow) -> Trial:
+    """Proves that all rows as a batch of the edited graph return the values of each row separately.
+
+    Raises:
+        EditError: the edited graph does not accept the batch, or mixes rows; the error names the first node that does.
+    """
+    graph, executor, settings = session.change.after, session.executor, session.executor.settings
+    key = EDITED if claim.alone else ORIGINAL
+    plan, inside = same_outputs_plan(session, SameOutputs())
+    if plan.draws or claim.alone:  # each row would need its own random values
+        plan = session.plan(key, nodes_of(plan.fetches), undrawable=nodes_of(plan.draws))
+    rows = [_row(session, claim, key, plan, number) for number in range(min(claim.rows, MOST_ROWS))]
     names = tuple(rows[number % len(rows)].name for number in range(claim.rows))
-    batch = Subject(
-        context.executor, EDITED, context.change.after, plan=FetchPlan(plan.groups), options=_options("batch")
-    )
+    options = SubjectOptions(BATCH, batches=False)
+    batch = Subject(executor, EDITED, graph, plan=FetchPlan(plan.groups), options=options)
     batch.specs = []
-    shared = [name for name in rows[0].feedable if name not in claim.inputs]
-    runs = [TrialRun(row, {name: SameFeed(rows[0].name, name) for name in shared} if row is not rows[0] else {},
-                     reported_as=None) for row in rows]  # fmt: skip
-    fed: dict[str, FeedSource] = {name: SameFeed(rows[0].name, name) for name in shared}
-    fed |= {name: StackedFeeds(names, name) for name in claim.inputs if name in rows[0].feedable}
-    runs.append(TrialRun(batch, fed, accused=context.change.called, reported_as=None, blame=partial(_refuse, claim)))
-    reasons = _of_the_shape(context, plan) | chance_reasons(plan)
-    pairs = [ComparedPair(name, name, Stacked(names, name), Fetch(batch.name, name), reasons.get(name, ""),
-                          inside=parse_tensor(name).node in inside) for name in plan.fetches]  # fmt: skip
-    return Trial(
-        f"edited({claim.rows} rows) == {'edited' if claim.alone else 'original'}(each row)",
-        runs,
-        pairs,
-        both_load(context.change),
-        lead=rows[0].name,
-        samples=context.executor.settings.samples,
-        rtol=RTOL,
-        atol=ATOL,
-        conditions=[something_compared],
-        skipped=plan.reasons,
-        shown=False,
-        each=partial(_note_batch, claim),
-        stops=True,
-        accuse=partial(_accuse, context, claim, names),
-    )
+    shared: dict[str, FeedSource] = {
+        name: SameFeed(rows[0].name, name) for name in rows[0].feedable if name not in claim.inputs
+    }
+    stacked = {name: _stacked_feeds(names, name) for name in claim.inputs if name in rows[0].feedable}
 
+    def blame(refusal: RunRefusal) -> GdsurgeonError:
+        text = f"the graph does not accept a batch of {claim.rows} times its size: {refusal.text}"
+        return EditError(text, code="rows-mixed", advice="no-batch-check")
 
-def _plan(context: TrialContext, claim: RowByRow) -> tuple[FetchPlan, set[str]]:
-    """Returns the fetches of a row, and the nodes that are not outputs; random values are not shared."""
-    plan, inside = same_outputs_plan(context, SameOutputs())
-    if plan.draws or claim.alone:
-        graph = context.change.after if claim.alone else context.change.before
-        drawn = frozenset(nodes_of(plan.draws))
-        plan = plan_with(context.executor.settings, graph, nodes_of(plan.fetches), undrawable=drawn)
-    return plan, inside
-
-
-def _of_the_shape(context: TrialContext, plan: FetchPlan) -> dict[str, str]:
-    """Returns the fetches that depend only on shapes and constants: they show nothing about rows."""
-    graph = context.change.after
+    runs = [TrialRun(row, shared if row is not rows[0] else {}, reported_as=None) for row in rows]
+    runs.append(TrialRun(batch, shared | stacked, session.change.called, blame, reported_as=None))
     topology = topology_of(graph)
     fed = depends_on_feeds(topology)
-    alone = [name for name in plan.fetches if not fed[topology.id_of(graph[parse_tensor(name).node])]]
-    return dict.fromkeys(alone, "depends only on shapes and constants")
+    fixed = [name for name in plan.fetches if not fed[topology.id_of(graph[parse_tensor(name).node])]]
+    reasons = dict.fromkeys(fixed, "depends only on shapes and constants") | chance_reasons(plan)
+    pairs = [ComparedPair(name, name, _stacked_values(names, name), Fetch(BATCH, name), reasons.get(name, ""),
+                          inside=parse_tensor(name).node in inside) for name in plan.fetches]  # fmt: skip
+    statement = f"edited({claim.rows} rows) == {'edited' if claim.alone else 'original'}(each row)"
+    trial = Trial(executor, statement, runs, pairs, session.both_load(), rows[0].name, settings.samples, RTOL, ATOL)
+    trial.skipped, trial.shown, trial.stops = plan.reasons, False, True
+    try:
+        for _ in trial.each_sample():
+            trial.proof.batches = sorted({*trial.proof.batches, claim.rows})
+    except DiffersError as differs:
+        node = _first_mixing(session, claim, trial, key, names)
+        where = f": rows are first mixed at {quoted(node.name)} ({printable(node.op)})" if node is not None else ""
+        raise EditError(
+            f"the rows of a batch affect each other{where}",
+            code="rows-mixed",
+            facts={"node": None if node is None else node.name},
+            details=differs.details,
+            advice="no-batch-check",
+        ) from differs
+    something_compared(trial.proof)
+    return trial
 
 
-def _options(name: str, salt: str = "") -> SubjectOptions:
-    return SubjectOptions(name, salt=salt, batches=False)
-
-
-def _row(context: TrialContext, claim: RowByRow, plan: FetchPlan, number: int) -> Subject:
+def _row(session: Session, claim: RowByRow, key: str, plan: FetchPlan, number: int) -> Subject:
     """Returns the run of one row; inputs without a batch get the feeds of the first row."""
-    name, salt = f"row {number}", f"row {number}" if number else ""
-    graph = context.change.after if claim.alone else context.change.before
-    key = EDITED if claim.alone else ORIGINAL
-    overrides = context.overrides_before()
+    name, graph = f"row {number}", session.change.after if claim.alone else session.change.before
+    overrides = session.overrides_before()
     overrides = overrides.only({*overrides.names()} - {*claim.inputs})
     overrides.archive = None if claim.inputs else overrides.archive
-    return Subject(context.executor, key, graph, plan=plan, overrides=overrides, options=_options(name, salt))
+    options = SubjectOptions(name, salt=name if number else "", batches=False)
+    return Subject(session.executor, key, graph, plan=plan, overrides=overrides, options=options)
 
 
-def _note_batch(claim: RowByRow, state: TrialState, sample: int) -> None:
-    del sample
-    state.proof.batches = sorted({*state.proof.batches, claim.rows})
+def _stacked_feeds(rows: Sequence[str], name: str) -> Callable[[Trial, int], Tensor]:
+    """Returns the feed of the batch: the feeds `name` of the runs `rows`, joined in this order."""
+    return lambda trial, _: joined_tensors([trial.executor.fetched(trial.fed[row][name]) for row in rows], 0)
 
 
-# -- where it does not hold -----------------------------------------------------------------------------------
+def _stacked_values(rows: Sequence[str], tensor: str) -> Callable[[Trial, int, OutputInfo], Tensor]:
+    """Returns the expected value of `tensor` for the batch: its values in the runs `rows`."""
+
+    def expected(trial: Trial, sample: int, info: OutputInfo) -> Tensor:
+        values = {row: trial.executor.fetched(trial.result(Fetch(row, tensor), sample)) for row in {*rows}}
+        return _as_batch([values[row] for row in rows], info.shape)
+
+    return expected
 
 
-def _refuse(claim: RowByRow, refusal: RunRefusal) -> GdsurgeonError:
-    return EditError(
-        f"the graph does not accept a batch of {claim.rows} times its size: {refusal.text}",
-        code="rows-mixed",
-        advice="no-batch-check",
-    )
+def _as_batch(rows: Sequence[Tensor], shape: tuple[int, ...]) -> Tensor:
+    """Returns the value for a batch from the values `rows` of its rows.
+
+    The rows are joined along the axis along which they have `shape`, the shape that the batch returned. A value that is
+    the same for each row can be the same for the batch. If no axis fits, the rows are joined along the first axis.
+    """
+    first = rows[0]
+    if any(len(row.shape) != len(first.shape) for row in rows):
+        return first
+    if first.shape == shape and all(row.tobytes() == first.tobytes() for row in rows):
+        return first
+    axes = [axis for axis in range(len(first.shape))
+            if len({(*row.shape[:axis], *row.shape[axis + 1 :]) for row in rows}) == 1]  # fmt: skip
+    fitting = [axis for axis in axes if axis < len(shape) and sum(row.shape[axis] for row in rows) == shape[axis]]
+    fitting = fitting if len(first.shape) == len(shape) else []
+    return joined_tensors(rows, (fitting or axes)[0]) if axes else first
 
 
-def _accuse(
-    context: TrialContext,
-    claim: RowByRow,
-    names: tuple[str, ...],
-    state: TrialState,
-    differs: DiffersError,
-    wrong: Sequence[str],
-) -> GdsurgeonError:
-    """Returns the error with the first node that mixes rows."""
-    node = _first_mixing(context, claim, names, state, nodes_of(wrong))
-    where = f": rows are first mixed at {quoted(node.name)} ({printable(node.op)})" if node is not None else ""
-    return EditError(
-        f"the rows of a batch affect each other{where}",
-        code="rows-mixed",
-        facts={"node": None if node is None else node.name},
-        details=differs.details,
-        advice="no-batch-check",
-    )
-
-
-def _first_mixing(
-    context: TrialContext, claim: RowByRow, names: tuple[str, ...], state: TrialState, wrong: Sequence[str]
-) -> Node | None:
-    """Returns the first node in topological order whose floats differ from those of the rows."""
-    graph = context.change.after
-    for tensors in _searched(context, claim, wrong):
-        found = _unequal(context.executor, claim, names, state, tensors)
-        if found is not None:
-            return graph[parse_tensor(found).node]
-    return None
-
-
-def _searched(context: TrialContext, claim: RowByRow, wrong: Sequence[str]) -> Iterator[list[str]]:
+def _searched(session: Session, claim: RowByRow, wrong: Sequence[str]) -> Iterator[list[str]]:
     """Yields the fetchable floats between the inputs and the wrong outputs in topological order."""
-    graph = context.change.after
+    graph = session.change.after
     topology = topology_of(graph)
     above = topology.upstream([topology.id_of(graph[name]) for name in wrong], control=False)
     below = forward_walk(topology, [topology.id_of(graph[name]) for name in claim.inputs])
     between = [number for number in topological_order(topology) if above[number] and below[number]]
     nodes = [topology.node(number) for number in between]
-    nodes = [n for n in nodes if n.name in context.change.before and any(map(is_inexact, n.output_dtypes or ()))]
+    nodes = [n for n in nodes if n.name in session.change.before and any(map(is_inexact, n.output_dtypes or ()))]
     for start in range(0, min(len(nodes), MOST_SEARCHED), SEARCHED_AT_ONCE):
         part = [node.name for node in nodes[start : start + SEARCHED_AT_ONCE]]
-        plan = plan_with(context.executor.settings, graph, part)
         order = {name: place for place, name in enumerate(part)}
-        tensors = [name for name in plan.fetches if parse_tensor(name).node in order]
+        fetches = plan_with(session.executor.settings, graph, part).fetches
+        tensors = [name for name in fetches if parse_tensor(name).node in order]
         yield sorted(tensors, key=lambda name: order[parse_tensor(name).node])
 
 
-def _unequal(
-    executor: Executor, claim: RowByRow, names: tuple[str, ...], state: TrialState, tensors: Sequence[str]
-) -> str | None:
-    """Returns the first tensor that differs between the batch and the rows."""
-    key = EDITED if claim.alone else ORIGINAL
-    try:
-        for name in dict.fromkeys(names):
-            executor.wait(executor.run(key, f"{name} searched", state.fed[name], tensors))
-        summary = executor.wait(executor.run(EDITED, "batch searched", state.fed["batch"], tensors))
-    except Refused:
-        return None
-    joined = []
-    for place, info in enumerate(summary.outputs):
-        rows = {name: executor.fetched(Result(f"{name} searched", place)) for name in dict.fromkeys(names)}
-        joined.append(as_batch([rows[name] for name in names], info.shape))
-    executor.put("rows searched", joined)
-    pairs = [(place, place) for place in range(len(tensors))]
-    compared = executor.comparisons(executor.compare("rows searched", "batch searched", pairs, rtol=RTOL, atol=ATOL))
-    return next((t for t, found in zip(tensors, compared, strict=True) if not agrees(found, RTOL, ATOL)), None)
+def _first_mixing(session: Session, claim: RowByRow, trial: Trial, key: str, rows: Sequence[str]) -> Node | None:
+    """Returns the first node in topological order whose floats differ between the batch and the rows."""
+    assert trial.failure is not None
+    executor = session.executor
+    for tensors in _searched(session, claim, nodes_of(output.after for output in trial.failure.wrong)):
+        try:
+            for row in {*rows}:
+                executor.wait(executor.run(key, f"{row} searched", trial.fed[row], tensors))
+            summary = executor.wait(executor.run(EDITED, "batch searched", trial.fed[BATCH], tensors))
+        except Refused:
+            continue
+        expected = []
+        for place, info in enumerate(summary.outputs):
+            values = {row: executor.fetched(Result(f"{row} searched", place)) for row in {*rows}}
+            expected.append(_as_batch([values[row] for row in rows], info.shape))
+        executor.put("rows searched", expected)
+        pairs = [(place, place) for place in range(len(tensors))]
+        found = executor.compare("rows searched", "batch searched", pairs, rtol=RTOL, atol=ATOL)
+        for tensor, comparison in zip(tensors, executor.comparisons(found), strict=True):
+            if not agrees(comparison, RTOL, ATOL):
+                return session.change.after[parse_tensor(tensor).node]
+    return None

@@ -1,4 +1,8 @@
-"""Claims about the original and the edited graph on the same feeds: equal values, equal shapes, or no claim."""
+"""Claims about the original and the edited graph on the same feeds: equal values, equal shapes, or no claim.
+
+The original leads: its feeds are generated, and the edited graph gets the same values by its own names. The plan of the
+original determines the fetches of both graphs.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,6 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from functools import partial
 
 from gdsurgeon.analysis.queries.discrete_choices import chosen_from, deciding_nodes
 from gdsurgeon.analysis.queries.signature import can_be_fetched, output_nodes
@@ -18,7 +21,8 @@ from gdsurgeon.feeds.input_spec import InputSpec
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.ops.dtypes import FLOATING
-from gdsurgeon.proof.graphs import OtherAttrs, as_written, load_with, of_one_seed
+from gdsurgeon.proof.executor import Refused
+from gdsurgeon.proof.graphs import as_written, load_with, of_one_seed
 from gdsurgeon.proof.plan import Assigned, FetchPlan, Skipped, plan_with
 from gdsurgeon.proof.proof import DiffersError, Proof
 from gdsurgeon.proof.subject import Subject, SubjectOptions
@@ -27,119 +31,274 @@ from gdsurgeon.proof.trial import (
     EDITED,
     ORIGINAL,
     ComparedPair,
-    FeedSource,
     Fetch,
     RunRefusal,
     SameFeed,
+    Session,
     Trial,
-    TrialContext,
     TrialRun,
-    TrialState,
-    both_load,
     chance_reasons,
     nodes_of,
 )
 from gdsurgeon.text import counted, listed, named
 
+MOST_FETCHED = 100
+"""The number of tensors of `SameOutputs.finite` that are fetched after a difference."""
 
-def deciding(context: TrialContext, outputs: Iterable[str]) -> list[str]:
+
+def prove_same_outputs(session: Session, claim: SameOutputs) -> Trial:
+    """Proves that the outputs of both graphs, and the other tensors of the claim, are equal.
+
+    If the original does not run, `even_alone` proves only that the edited graph runs. If outputs depend on random ops
+    in functions, both graphs run again with one seed for all random ops.
+    """
+    others = [as_written()] if claim.as_written else []
+    if others:
+        load_with(session, others)
+    plan, inside = same_outputs_plan(session, claim)
+    trial = side_by_side(session, plan, claim, inside, _sites(session, claim, inside))
+    if not claim.judged:
+        trial.judged, trial.steady = False, None
+        return trial.run()
+    seeds = of_one_seed(session.change.after) if plan.random else []
+    try:
+        if seeds or claim.even_alone:
+            session.executor.loaded(ORIGINAL)
+        return _judged(trial.run(), claim)
+    except DiffersError as differs:
+        raise _outside_domain(session, claim, trial, differs) if claim.finite else differs from differs.__cause__
+    except (Refused, NotValidatedError) as error:
+        if not (seeds or claim.even_alone):
+            raise
+        why = trial.reason(error)
+    if not seeds:
+        return prove_alone(session, why)
+    # Random ops in functions cannot be fed. Graphs that differ may have sampled in a different order.
+    load_with(session, [*others, *seeds])
+    plan, inside = same_outputs_plan(session, claim)
+    names = listed(map(quoted, plan.random_ops), 3)
+    plan = replace(plan, random=set(), draws=[], chance=[], enclosed=[])
+    again = side_by_side(session, plan, claim, inside, _sites(session, claim, inside))
+    again.runs[0].subject.settle_as(trial.runs[0].subject)
+    again.warnings, again.steady = [f"{names}: random; both graphs run with the same seed"], None
+    try:
+        return _judged(again.run(), claim)
+    except DiffersError as differs:
+        raise NotValidatedError(why, code="nothing-comparable", advice=DO_WITHOUT) from differs
+
+
+def _judged(trial: Trial, claim: SameOutputs) -> Trial:
+    if not any(pair.excuse for pair in trial.pairs):
+        something_compared(trial.proof, by_sites=not claim.may_differ)
+    return trial
+
+
+def _outside_domain(session: Session, claim: SameOutputs, trial: Trial, differs: DiffersError) -> GdsurgeonError:
+    """Returns the error for outputs that differ; nothing is shown if `claim` does not hold for the fed values.
+
+    Tensors inside loops cannot be fetched; the tensors that they are computed from are fetched instead.
+    """
+    executor, names = session.executor, _fetchable(session.change.before, claim.finite)
+    result = "values that must be finite"
+    executor.wait(executor.run(ORIGINAL, result, trial.fed[ORIGINAL], names))
+    bad = [n for n, found in zip(names, executor.statistics(result), strict=True) if found.nan or found.infinite]
+    executor.drop(result)
+    if not bad:
+        return differs
+    text = f"outputs differ, but {listed(map(quoted, bad), 3)} is not finite for these inputs"
+    return NotValidatedError(
+        text, code="not-finite", facts={"tensors": bad}, details=differs.details, advice=("give-others", DO_WITHOUT)
+    )
+
+
+def _fetchable(graph: Graph, tensors: Sequence[str]) -> list[str]:
+    """Returns floating-point tensors that can be fetched: `tensors`, or the nearest tensors upstream."""
+    pending = dict.fromkeys(graph.tensor(name) for name in tensors if parse_tensor(name).node in graph)
+    found: list[str] = []
+    for tensor in (queue := list(pending)):  # grows during the loop
+        is_array = tensor.node.op.startswith("TensorArray")  # a different node computes its values
+        if not is_array and tensor.dtype in FLOATING and can_be_fetched(graph, tensor.node):
+            found.append(tensor.name)
+        else:
+            more = [read for read in tensor.node.inputs if read not in pending]
+            pending |= dict.fromkeys(more)
+            queue += more
+    return found[:MOST_FETCHED]
+
+
+def prove_alone(session: Session, why: str) -> Trial:
+    """Proves that the edited graph runs, because the original does not run here, for the reason `why`."""
+    trial = _unchanged(session, is_measured=False)
+    trial.runs, trial.loads = [replace(trial.runs[-1], fed={})], {EDITED: "the result does not load"}
+    trial.warnings = [f"{session.change.name} does not run here, so nothing can be compared: {printable(why)}"]
+    for pair in trial.pairs:
+        pair.reason = "the original does not run here"
+    return trial.run()
+
+
+# -- both graphs on the same feeds ----------------------------------------------------------------------------
+
+
+def deciding(session: Session, outputs: Iterable[str]) -> list[str]:
     """Returns the nodes of the original by which `outputs` are decided, if they exist after the edit."""
-    nodes = deciding_nodes(context.change.before[name] for name in dict.fromkeys(outputs))
-    return [node.name for node in nodes if context.has_after(node.name)]
+    nodes = deciding_nodes(session.change.before[name] for name in dict.fromkeys(outputs))
+    return [node.name for node in nodes if session.has_after(node.name)]
 
 
-def original_run(context: TrialContext, original: Subject, fed: Mapping[str, FeedSource] | None = None) -> TrialRun:
+def _sites(session: Session, claim: SameOutputs, inside: Collection[str]) -> set[str]:
+    """Returns the nodes that are compared in addition to outputs and the tensors that decide them."""
+    return {*claim.also} - {*inside} - {node.name for node in output_nodes(session.change.before)}
+
+
+def same_outputs_plan(session: Session, claim: SameOutputs) -> tuple[FetchPlan, set[str]]:
+    """Returns the plan of the original, and its nodes that are not outputs."""
+    change = session.change
+    intent, after = change.intent, change.after
+    served = dict.fromkeys(node.name for node in output_nodes(change.before))
+    inside = deciding(session, served)
+    if claim.may_differ:  # folds are sites; tensors that outputs are chosen from, and that no fold changed, decide
+        sites = [site for each in change.result.claims if isinstance(each, SameSites) for site in each.sites]
+        changed = nodes_of(old for site in sites for old, _ in site.outputs)
+        inside += {*chosen_from(change.before, picks=True)} & {*claim.also} - {*changed}
+    plan = plan_with(
+        session.executor.settings,
+        change.before,
+        list(dict.fromkeys([*served, *claim.also, *inside])),
+        undrawable=frozenset(intent.removed),
+        idle=frozenset(claim.idle),
+    )
+    barred = barred_counterparts(session, plan) | {
+        name: why for name, why in claim.except_for.items() if name in plan.fetches and not session.has_after(name)
+    }
+    skipped = [skipped for skipped in plan.skipped if skipped.name in served]
+    plan.skipped = skipped + [Skipped(name, reason) for name, reason in barred.items()]
+
+    def is_paired(tensor: str) -> bool:
+        """Returns whether a tensor is compared: each output, and other tensors that have a counterpart."""
+        ref = parse_tensor(tensor)
+        if ref.node in served or tensor in intent.moved:
+            return True
+        counterpart = after.find(intent.after(ref.node))
+        count = counterpart.output_count if counterpart is not None else 0
+        return count is None or ref.port < count
+
+    kept = {name for name in plan.fetches if name not in barred and is_paired(name)}
+    return plan.only(kept), {name for name in inside if name not in served}
+
+
+def barred_counterparts(session: Session, plan: FetchPlan) -> dict[str, str]:
+    """Returns the counterparts that must not run, if the edit may have added dependencies on ops."""
+    intent = session.change.intent
+    is_safe = not (intent.added or intent.changed or intent.functions.added or intent.functions.changed)
+    return {} if is_safe else session.barred(plan.fetches)
+
+
+def side_by_side(
+    session: Session, plan: FetchPlan, claim: SameOutputs, inside: Collection[str] = (), sites: Collection[str] = ()
+) -> Trial:
+    """Returns the trial of the fetches of `plan`; `inside` and `sites` are nodes that are not outputs."""
+    intent, original = session.change.intent, session.original(plan)
+    pairs = counterpart_pairs(session, plan, inside, {} if claim.may_differ else claim.except_for, sites)
+    for pair in pairs if claim.may_differ else ():
+        pair.excuse = claim.except_for.get(pair.before, "")
+    trial = Trial(
+        session.executor,
+        f"edited(x) == original(x){' under the new names' if intent.renamed or intent.moved else ''}",
+        [original_run(session, original), edited_run(session, original, edited_plan(session, plan))],
+        pairs,
+        session.both_load(),
+        samples=original.calls,
+        rtol=claim.rtol,
+        atol=claim.atol,
+        of_largest=claim.of_largest,
+        skipped=plan.reasons,
+        steady=ORIGINAL,
+    )
+    only_downstream(session, trial)
+    return trial
+
+
+def original_run(session: Session, original: Subject) -> TrialRun:
     """Returns the run of the original; the report has the names of its inputs after the edit."""
-    return TrialRun(original, fed or {}, reported_as={spec.name: context.after(spec.name) for spec in original.specs})
+    return TrialRun(original, reported_as={spec.name: session.after(spec.name) for spec in original.specs})
 
 
-def edited_plan(context: TrialContext, original: FetchPlan) -> FetchPlan:
+def edited_plan(session: Session, original: FetchPlan) -> FetchPlan:
     """Returns the plan of the edited graph: the counterparts of the plan of the original."""
-    groups = [[context.after(name) for name in names] for names in original.groups]
+    groups = [[session.after(name) for name in names] for names in original.groups]
     assigned: list[Assigned] = []
     if original.assigned:
-        after = context.change.after
-        outputs = [name for name in nodes_of(tensor for names in groups for tensor in names) if name in after]
-        seeds = {context.after(found.variable): found.seed for found in original.assigned}
-        own = plan_with(context.executor.settings, after, outputs).assigned
+        nodes = nodes_of(tensor for names in groups for tensor in names)
+        seeds = {session.after(found.variable): found.seed for found in original.assigned}
+        own = session.plan(EDITED, (name for name in nodes if name in session.change.after)).assigned
         assigned = [found._replace(seed=seeds.get(found.variable, found.seed)) for found in own]
-    return FetchPlan(groups, initializers=[context.after(name) for name in original.initializers], assigned=assigned)
+    return FetchPlan(groups, initializers=[session.after(name) for name in original.initializers], assigned=assigned)
 
 
 def edited_run(
-    context: TrialContext,
+    session: Session,
     original: Subject,
     plan: FetchPlan,
-    *,
-    fed: Mapping[str, FeedSource] | None = None,
     specs: Sequence[InputSpec] = (),
     unfed: Collection[str] = (),
 ) -> TrialRun:
     """Returns the run of the edited graph on the feeds of the original.
 
     Args:
-        context: of the claim.
+        session: of the claim.
         original: its inputs, variables and random values are fed.
         plan: the fetches of the edited graph.
-        fed: additional feeds.
         specs: inputs that only the edited graph has.
         unfed: inputs that are not fed.
     """
-    subject = Subject(context.executor, EDITED, context.change.after, plan=plan)
+    subject = Subject(session.executor, EDITED, session.change.after, plan=plan)
     subject.specs = list(specs)
-    shared = {context.after(name): SameFeed(ORIGINAL, name) for name in original.feedable}
-    shared = {name: source for name, source in shared.items() if parse_tensor(name).node not in unfed}
-    return TrialRun(subject, {**shared, **(fed or {})}, accused=context.change.called, beside=ORIGINAL)
+    shared = {session.after(name): SameFeed(ORIGINAL, name) for name in original.feedable}
+    fed = {name: source for name, source in shared.items() if parse_tensor(name).node not in unfed}
+    return TrialRun(subject, fed, accused=session.change.called, alongside=ORIGINAL)
 
 
 def counterpart_pairs(
-    context: TrialContext,
+    session: Session,
     plan: FetchPlan,
-    inside: Collection[str] = (),
-    set_aside: Mapping[str, str] | None = None,
+    inside: Collection[str],
+    not_compared: Mapping[str, str],
     sites: Collection[str] = (),
 ) -> list[ComparedPair]:
     """Returns each fetch of the original with its counterpart.
 
     Args:
-        context: of the claim.
+        session: of the claim.
         plan: of the original.
         inside: nodes that are not outputs.
-        set_aside: fetches that are not compared, in addition to random ones, with the reason.
+        not_compared: fetches that are not compared, in addition to random ones, with the reason.
         sites: nodes that are not outputs, at which the edit changed the computation.
     """
-    reasons = chance_reasons(plan) | dict(set_aside or {})
-    return [
-        ComparedPair(
-            name,
-            context.after(name),
-            Fetch(ORIGINAL, name),
-            Fetch(EDITED, context.after(name)),
-            reason=reasons.get(name, ""),
-            inside=parse_tensor(name).node in inside or name in plan.beside,
-            site=parse_tensor(name).node in sites,
-        )
-        for name in plan.fetches
-    ]
+    reasons = {**chance_reasons(plan), **not_compared}
+    out: list[ComparedPair] = []
+    for name in plan.fetches:
+        node, after = parse_tensor(name).node, session.after(name)
+        pair = ComparedPair(name, after, Fetch(ORIGINAL, name), Fetch(EDITED, after), reasons.get(name, ""))
+        pair.inside, pair.site = node in inside or name in plan.beside, node in sites
+        out.append(pair)
+    return out
 
 
-def within_tolerance(context: TrialContext, trial: Trial) -> Trial:
-    """Returns `trial`; tensors that do not depend on the edit get no tolerance."""
-    if not (trial.rtol or trial.atol or trial.of_largest):
-        return trial
-    reached = reached_after(context)
-    for pair in trial.pairs:
-        pair.exact = parse_tensor(pair.after).node not in reached
-    return trial
+def only_downstream(session: Session, trial: Trial) -> None:
+    """Gives tensors that do not depend on the edit no tolerance."""
+    if trial.rtol or trial.atol or trial.of_largest:
+        reached = reached_after(session)
+        for pair in trial.pairs:
+            pair.exact = parse_tensor(pair.after).node not in reached
 
 
-def reached_after(context: TrialContext) -> AbstractSet[str]:
+def reached_after(session: Session) -> AbstractSet[str]:
     """Returns the nodes of the edited graph that the edit added or changed, and the nodes that depend on them."""
-    intent = context.change.intent
+    intent = session.change.intent
     names = [*intent.added, *intent.changed, *(slot.node for slot in intent.rewired)]
     others = [*intent.functions.added, *intent.functions.changed]
-    names += [node.name for node in calling(context.change.after, others)] if others else []
-    return depending_on(context.change.after, names)
+    names += [node.name for node in calling(session.change.after, others)] if others else []
+    return depending_on(session.change.after, names)
 
 
 def something_compared(proof: Proof, *, by_sites: bool | None = None) -> None:
@@ -163,275 +322,82 @@ def something_compared(proof: Proof, *, by_sites: bool | None = None) -> None:
             advice=("give-others", DO_WITHOUT),
         )
     nan = [o.after for o in proof.compared if o.after not in empty and not proof.numbers.get(o.after)]
-    for names, what in ((empty, "{} no elements"), (nan, "{} all NaN")):
+    for names, one, many in ((empty, "has no elements", "have no elements"), (nan, "is all NaN", "are all NaN")):
         if names:
-            verbs = ("has", "have") if names is empty else ("is", "are")
             line = (
                 "on these feeds {names} {what}, so there is nothing in {them} to compare; use {feeds} to "
                 "give other inputs"
             )
-            facts = {"what": what.format(verbs[len(names) > 1]), "them": "it" if len(names) == 1 else "them"}
+            facts = {"what": one if len(names) == 1 else many, "them": "it" if len(names) == 1 else "them"}
             proof.warnings.append(Line(line, names=named(names, 5), **facts))
 
 
-def same_outputs_trial(context: TrialContext, claim: SameOutputs) -> Trial:
-    """Returns the trial of the outputs of both graphs, and of the other tensors of the claim."""
-    others = [as_written()] if claim.as_written else []
-    if others:
-        load_with(context, others)
-    plan, inside = same_outputs_plan(context, claim)
-    trial = within_tolerance(context, side_by_side_trial(context, plan, claim, inside, _sites(context, claim, inside)))
-    if not claim.judged:
-        return replace(trial, judged=False, steady=None, conditions=[])
-    if claim.finite:
-        trial.accuse = partial(_outside_domain, context, claim)
-    if claim.even_alone:
-        trial.otherwise = partial(alone_trial, context)
-    seeds = of_one_seed(context.change.after) if plan.random else []
-    if seeds:
-        trial.otherwise = partial(_seeded_trial, context, claim, [*others, *seeds], trial.runs[0].subject)
+# -- no claim about values that the edit changes --------------------------------------------------------------
+
+
+def prove_unchanged(session: Session, claim: Unchanged) -> Trial:
+    """Proves an edit that changes values on purpose: the other outputs are the same; differences can be measured."""
+    trial = _unchanged(session, is_measured=claim.measured)
+    if not claim.measured:
+        return trial.run()
+    try:
+        session.executor.loaded(EDITED)
+        return trial.run()
+    except (Refused, NotValidatedError) as error:
+        return prove_alone(session, trial.reason(error))
+
+
+def _unchanged(session: Session, *, is_measured: bool) -> Trial:
+    """Returns the trial; the edited graph has its own plan, because it may need other inputs and other ops."""
+    change, options = session.change, SubjectOptions(batches=False)  # the edit may have fixed the batch of one input
+    before, after, intent = change.before, change.after, change.intent
+    served = [node.name for node in output_nodes(before)]
+    inside = [name for name in deciding(session, served) if name not in served] if is_measured else []
+    original = session.original(session.plan(ORIGINAL, [*served, *inside]), options)
+    names = [session.after(name) for name in (*served, *inside)] if is_measured else served
+    names = [*names, *(node.name for node in output_nodes(after))]
+    plan = session.plan(EDITED, (name for name in names if name in after))
+    overrides = session.overrides_before()
+    edited = Subject(session.executor, EDITED, after, plan=plan, overrides=overrides, options=options)
+    callers = calling(before, intent.functions.changed) if intent.functions.changed else ()
+    touched = [*(slot.node for slot in intent.rewired), *intent.changed, *(node.name for node in callers)]
+    changed = frozenset(name for name in touched if before.find(name) is not None)
+    reached = {*depending_on(before, changed)} | {*(reached_after(session) if is_measured else ())}
+    decided = {session.after(name) for name in inside}
+    reasons = chance_reasons(edited.plan) | chance_reasons(original.plan)
+    old_names = {session.after(name) if is_measured else name: name for name in original.plan.fetches}
+    pairs: list[ComparedPair] = []
+    for name in plan.fetches:
+        old, reason, measured = old_names.get(name, name), reasons.get(name, ""), False
+        if not reason and parse_tensor(name).node in reached:
+            reason, measured = "downstream of the edit", is_measured and name in old_names
+        elif not reason and name not in old_names:
+            reason = "not an output before"
+        mine = Fetch(ORIGINAL, old) if measured or not reason else None
+        is_inside = parse_tensor(name).node in decided
+        pairs.append(ComparedPair(old, name, mine, Fetch(EDITED, name), reason, is_inside, measured=measured))
+
+    def blame(refusal: RunRefusal) -> GdsurgeonError:
+        """Returns the error for an edited graph that does not run; the edit is wrong if the original runs."""
+        if refusal.error is None or refusal.bound or session.original_runs():
+            return ValidationError(f"the result does not run: {refusal.text}", code="does-not-run")
+        return refusal.error
+
+    run = TrialRun(edited, accused=change.called, blame=blame)
+    runs = [run]
+    if any(pair.mine is not None for pair in pairs):
+        # The edit may have changed the shape of an input, so a changed input gets a feed of its own.
+        run.fed = {n: SameFeed(ORIGINAL, n) for n in original.feedable if parse_tensor(n).node not in changed}
+        runs = [TrialRun(original), run]
+    statement = "outputs not downstream of the edit == original(x)"
+    trial = Trial(session.executor, statement, runs, pairs, session.both_load(), EDITED, edited.calls)
+    trial.skipped = plan.reasons
     return trial
 
 
-def _seeded_trial(
-    context: TrialContext, claim: SameOutputs, others: Sequence[OtherAttrs], original: Subject, why: str
-) -> Trial:
-    """Returns the trial for outputs that depend on random ops in functions: all random ops get the same seed.
+# -- equal shapes ---------------------------------------------------------------------------------------------
 
-    Both graphs must accept the first feed, in the shapes that `original` accepted. Graphs that differ may have sampled
-    in a
-    different order. Then the error states `why` nothing could be compared without equal seeds.
-    """
-    load_with(context, others)
-    plan, inside = same_outputs_plan(context, claim)
-    names = listed(map(quoted, plan.random_ops), 3)
-    plan = replace(plan, random=set(), draws=[], chance=[], enclosed=[])
-    trial = within_tolerance(context, side_by_side_trial(context, plan, claim, inside, _sites(context, claim, inside)))
-    trial.runs[0].subject.settle_as(original)
-    trial.warnings = [f"{names}: random; both graphs run with the same seed"]
-    trial.accuse = lambda *_: NotValidatedError(why, code="nothing-comparable", advice=DO_WITHOUT)
-    return replace(trial, steady=None)
-
-
-def _outside_domain(
-    context: TrialContext, claim: SameOutputs, state: TrialState, differs: DiffersError, _wrong: Sequence[str]
-) -> GdsurgeonError:
-    """Returns the error for outputs that differ: nothing is shown if CLAIM does not hold for the values that were fed.
-
-    Tensors inside loops cannot be fetched; the tensors that they are computed from stand for them.
-    """
-    names = _fetchable(context.change.before, claim.finite)
-    executor = context.executor
-    executor.wait(executor.run(state.subject(ORIGINAL).key, _DOMAIN, state.fed[ORIGINAL], names))
-    found = zip(names, executor.statistics(_DOMAIN), strict=True)
-    bad = [name for name, values in found if values.nan or values.infinite]
-    executor.drop(_DOMAIN)
-    if not bad:
-        return differs
-    text = f"outputs differ, but {listed(map(quoted, bad), 3)} is not finite for these inputs"
-    return NotValidatedError(
-        text, code="not-finite", facts={"tensors": bad}, details=differs.details, advice=("give-others", DO_WITHOUT)
-    )
-
-
-_DOMAIN = "values that must be finite"
-
-
-def _fetchable(graph: Graph, tensors: Sequence[str]) -> list[str]:
-    """Returns the floating-point tensors, among TENSORS and what they are computed from, that are fetched first."""
-    pending = dict.fromkeys(graph.tensor(name) for name in tensors if parse_tensor(name).node in graph)
-    found: list[str] = []
-    for tensor in (queue := list(pending)):  # grows during the loop
-        is_array = tensor.node.op.startswith("TensorArray")  # it holds values that are computed elsewhere
-        if not is_array and tensor.dtype in FLOATING and can_be_fetched(graph, tensor.node):
-            found.append(tensor.name)
-        else:
-            more = [read for read in tensor.node.inputs if read not in pending]
-            pending |= dict.fromkeys(more)
-            queue += more
-    return found[:MOST_FETCHED]
-
-
-MOST_FETCHED = 100
-
-
-def _sites(context: TrialContext, claim: SameOutputs, inside: Collection[str]) -> set[str]:
-    """Returns the nodes that are compared in addition to outputs and the tensors that decide them."""
-    return {*claim.also} - {*inside} - {node.name for node in output_nodes(context.change.before)}
-
-
-def _chosen_from(context: TrialContext, claim: SameOutputs) -> set[str]:
-    """Returns the nodes of the claim that outputs are chosen from, and at which the edit changed nothing.
-
-    Empty unless differences of the excepted outputs are accepted, as for folded layers.
-    """
-    if not claim.may_differ:
-        return set()
-    claims = context.change.result.claims
-    sites = [site for each in claims if isinstance(each, SameSites) for site in each.sites]
-    here = nodes_of(old for site in sites for old, _ in site.outputs)
-    return {*chosen_from(context.change.before, picks=True)} & {*claim.also} - {*here}
-
-
-def same_outputs_plan(context: TrialContext, claim: SameOutputs) -> tuple[FetchPlan, set[str]]:
-    """Returns the plan of the original, and its nodes that are not outputs."""
-    change = context.change
-    served = dict.fromkeys(node.name for node in output_nodes(change.before))
-    inside = [*deciding(context, served), *_chosen_from(context, claim)]
-    outputs = list(dict.fromkeys([*served, *claim.also, *inside]))
-    removed = frozenset(change.intent.removed)
-    idle = frozenset(claim.idle)
-    plan = plan_with(context.executor.settings, change.before, outputs, undrawable=removed, idle=idle)
-    barred = barred_counterparts(context, plan) | {
-        name: why for name, why in claim.except_for.items() if name in plan.fetches and not context.has_after(name)
-    }
-    skipped = [skipped for skipped in plan.skipped if skipped.name in served]
-    plan.skipped = skipped + [Skipped(name, reason) for name, reason in barred.items()]
-    kept = {name for name in plan.fetches if name not in barred and _is_paired(context, name, served)}
-    return plan.only(kept), {name for name in inside if name not in served}
-
-
-def side_by_side_trial(
-    context: TrialContext, plan: FetchPlan, claim: SameOutputs, inside: Collection[str], sites: Collection[str] = ()
-) -> Trial:
-    """Returns the trial of the fetches of `plan`; `inside` and `sites` are nodes that are not outputs."""
-    change = context.change
-    original = context.original(plan)
-    renamed = " under the new names" if change.intent.renamed or change.intent.moved else ""
-    statement = f"edited(x) == original(x){renamed}"
-    aside = {} if claim.may_differ else claim.except_for
-    pairs = counterpart_pairs(context, plan, inside, aside, sites)
-    for pair in pairs if claim.may_differ else ():  # rounding may well leave them as they are
-        pair.excuse = claim.except_for.get(pair.before, "")
-    return Trial(
-        statement,
-        [original_run(context, original), edited_run(context, original, edited_plan(context, plan))],
-        pairs,
-        both_load(change),
-        samples=original.calls,
-        rtol=claim.rtol,
-        atol=claim.atol,
-        of_largest=claim.of_largest,
-        conditions=[]
-        if any(pair.excuse for pair in pairs)
-        else [partial(something_compared, by_sites=not claim.may_differ)],
-        skipped=plan.reasons,
-        steady=ORIGINAL,
-    )
-
-
-def barred_counterparts(context: TrialContext, plan: FetchPlan) -> dict[str, str]:
-    """Returns the counterparts that must not run, if the edit may have added dependencies on ops."""
-    intent = context.change.intent
-    if intent.added or intent.changed or intent.functions.added or intent.functions.changed:
-        return context.barred(plan.fetches)
-    return {}
-
-
-def _is_paired(context: TrialContext, tensor: str, served: Collection[str]) -> bool:
-    """Returns whether a tensor is compared: each output, and other tensors that have a counterpart."""
-    node, intent, after = parse_tensor(tensor).node, context.change.intent, context.change.after
-    if node in served or tensor in intent.moved:
-        return True
-    counterpart = after.find(intent.after(node))
-    count = counterpart.output_count if counterpart is not None else 0
-    return count is None or parse_tensor(tensor).port < count
-
-
-STATEMENT = "outputs not downstream of the edit == original(x)"
-_PLAIN = SubjectOptions(batches=False)  # the edit may have fixed the batch of one input, and not of another
-
-
-def unchanged_trial(context: TrialContext, claim: Unchanged | None = None) -> Trial:
-    """Returns the trial of an edit that changes values on purpose.
-
-    The edited graph has its own plan, because it may need other inputs and depend on other ops.
-    """
-    is_measured = claim is not None and claim.measured
-    change, settings = context.change, context.executor.settings
-    overrides = context.overrides_before()
-    served = [node.name for node in output_nodes(change.before)]
-    inside = [name for name in deciding(context, served) if name not in served] if is_measured else []
-    original = context.original(plan_with(settings, change.before, [*served, *inside]), _PLAIN)
-    names = served if not is_measured else [context.after(name) for name in (*served, *inside)]
-    names = [*names, *(node.name for node in output_nodes(change.after))]
-    outputs = [name for name in dict.fromkeys(names) if name in change.after]
-    plan_after = plan_with(settings, change.after, outputs)
-    edited = Subject(context.executor, EDITED, change.after, plan=plan_after, overrides=overrides, options=_PLAIN)
-    changed = _changed(context)
-    behind = {context.after(name) for name in inside}
-    pairs = _pairs(context, original, edited, changed, is_measured=is_measured)
-    for pair in pairs:
-        pair.inside = parse_tensor(pair.after).node in behind
-    run = TrialRun(edited, accused=change.called, blame=partial(_blame, context))
-    runs = [run]
-    if any(pair.mine is not None for pair in pairs):
-        # What the edit has changed of an input may be its shape: it is fed anew.
-        shared = [name for name in original.feedable if parse_tensor(name).node not in changed]
-        run.fed = {name: SameFeed(ORIGINAL, name) for name in shared}
-        runs = [TrialRun(original), run]
-    return Trial(
-        STATEMENT,
-        runs,
-        pairs,
-        both_load(change),
-        lead=EDITED,
-        samples=edited.calls,
-        skipped=plan_after.reasons,
-        otherwise=partial(alone_trial, context) if is_measured else None,
-    )
-
-
-def alone_trial(context: TrialContext, why: str) -> Trial:
-    """Returns the trial of the edited graph only, because the original does not run here, for the reason `why`."""
-    trial = unchanged_trial(context)
-    warning = f"{context.change.name} does not run here, so nothing can be compared: {printable(why)}"
-    run = replace(trial.runs[-1], fed={})
-    for pair in trial.pairs:
-        pair.reason = "the original does not run here"
-    return replace(trial, runs=[run], warnings=[warning], loads={EDITED: "the result does not load"})
-
-
-def _blame(context: TrialContext, refusal: RunRefusal) -> GdsurgeonError:
-    """Returns the error for an edited graph that does not run; the edit is wrong if the original runs."""
-    if refusal.error is None or refusal.bound or context.original_runs():
-        return ValidationError(f"the result does not run: {refusal.text}", code="does-not-run")
-    return refusal.error
-
-
-def _changed(context: TrialContext) -> frozenset[str]:
-    """Returns the nodes of the original that the edit changed, or that call a changed function."""
-    intent = context.change.intent
-    callers = calling(context.change.before, intent.functions.changed) if intent.functions.changed else ()
-    names = [*(slot.node for slot in intent.rewired), *intent.changed, *(node.name for node in callers)]
-    return frozenset(name for name in names if context.change.before.find(name) is not None)
-
-
-def _pairs(
-    context: TrialContext, original: Subject, edited: Subject, changed: frozenset[str], *, is_measured: bool
-) -> list[ComparedPair]:
-    """Returns the outputs of the edited graph, with the expected or measured output of the original."""
-    reached = {*depending_on(context.change.before, changed)}
-    if is_measured:  # that may have taken nodes away and added others
-        reached |= reached_after(context)
-    reasons = chance_reasons(edited.plan) | chance_reasons(original.plan)
-    before = {context.after(name) if is_measured else name: name for name in original.plan.fetches}
-    out: list[ComparedPair] = []
-    for name in edited.plan.fetches:
-        reason, measured = reasons.get(name, ""), False
-        if not reason and parse_tensor(name).node in reached:
-            reason = "downstream of the edit"
-            measured = is_measured and name in before
-        elif not reason and name not in before:
-            reason = "not an output before"
-        was = before.get(name, name)
-        mine = Fetch(ORIGINAL, was) if measured or not reason else None
-        out.append(ComparedPair(was, name, mine, Fetch(EDITED, name), reason, measured=measured))
-    return out
-
-
-REASON = "same dtype and shape; values are not compared"
-OTHER_SHAPE = "its size depends on values"
+SAME_SHAPE = "same dtype and shape; values are not compared"
 _SHAPED_BY_VALUES = re.compile(
     "Where$|Unique|NonMaxSuppression|DynamicPartition|ListDiff|StringSplit|Ragged|Sparse|Deserialize|Parse|CTC|Exit$"
     "|While|If$|Case$|Call|TensorArray|TensorList|Decode|Range$|Sample|Bincount|Merge"
@@ -439,53 +405,48 @@ _SHAPED_BY_VALUES = re.compile(
 """Ops whose output shapes can depend on the values of their inputs."""
 
 
-def same_shapes_trial(context: TrialContext, claim: SameShapes) -> Trial:
-    """Returns the trial of the dtypes and shapes of outputs on the same feeds."""
-    del claim  # it says no more
-    plan, inside = same_outputs_plan(context, SameOutputs())
-    trial = side_by_side_trial(context, plan.only({*plan.fetches} - inside), SameOutputs(), ())
+def prove_same_shapes(session: Session, claim: SameShapes) -> Trial:
+    """Proves that the outputs have the dtypes and shapes of the original on the same feeds."""
+    del claim  # it has no fields
+    plan, inside = same_outputs_plan(session, SameOutputs())
+    trial = side_by_side(session, plan.only({*plan.fetches} - inside), SameOutputs())
+    trial.statement = "dtypes and shapes of edited(x) == dtypes and shapes of original(x)"
+    trial.steady, trial.runs[1].blame = None, _without_weights
     for pair in trial.pairs:
-        pair.reason = REASON
-    for run in trial.runs:
-        run.blame = _refused if run.accused else None
-    return replace(
-        trial,
-        statement="dtypes and shapes of edited(x) == dtypes and shapes of original(x)",
-        conditions=[],
-        steady=None,
-        each=partial(_compare, trial, _shaped_by_values(context.change.before)),
-        otherwise=partial(alone_trial, context),
-    )
-
-
-def _shaped_by_values(graph: Graph) -> frozenset[str]:
-    """Returns the nodes whose shapes may depend on values."""
+        pair.reason = SAME_SHAPE
+    graph = session.change.before
     shaping = [op for op in op_counts(graph) if _SHAPED_BY_VALUES.search(op) or op in graph.functions]
-    return depending_on(graph, [node.name for node in graph.nodes() if node.op in shaping])
+    by_values = depending_on(graph, [node.name for node in graph.nodes() if node.op in shaping])
+    try:
+        session.executor.loaded(ORIGINAL)
+        for sample in trial.each_sample():
+            _compare_shapes(trial, by_values, sample)
+    except (Refused, NotValidatedError) as error:
+        return prove_alone(session, trial.reason(error))
+    return trial
 
 
-def _compare(trial: Trial, shaped: frozenset[str], state: TrialState, sample: int) -> None:
+def _compare_shapes(trial: Trial, by_values: AbstractSet[str], sample: int) -> None:
     """Raises DiffersError if an output does not have the dtype and shape of the original."""
     wrong = []
-    for pair, output in zip(trial.pairs, state.proof.outputs, strict=True):
+    for pair, output in zip(trial.pairs, trial.proof.outputs, strict=True):
         assert isinstance(pair.mine, Fetch)
-        was, now = state.given(pair.mine), state.given(pair.theirs)
-        if (was.dtype, len(was.shape)) == (now.dtype, len(now.shape)) and parse_tensor(pair.before).node in shaped:
-            output.reason = REASON if was.shape == now.shape else OTHER_SHAPE
-        elif (was.dtype, was.shape) != (now.dtype, now.shape):
-            wrong.append(f"{quoted(pair.after)} has the shape {list(now.shape)}, but had {list(was.shape)}")
+        old, new = trial.given(pair.mine), trial.given(pair.theirs)
+        if (old.dtype, len(old.shape)) == (new.dtype, len(new.shape)) and parse_tensor(pair.before).node in by_values:
+            output.reason = SAME_SHAPE if old.shape == new.shape else "its size depends on values"
+        elif (old.dtype, old.shape) != (new.dtype, new.shape):
+            wrong.append(f"{quoted(pair.after)} has the shape {list(new.shape)}, but had {list(old.shape)}")
     if wrong:
         raise DiffersError(
             f"{counted(len(wrong), 'output')} with a different shape, on sample {sample + 1}:",
-            state.proof,
+            trial.proof,
             details=tuple(wrong),
             advice="keep-constants",
         )
 
 
-def _refused(refusal: RunRefusal) -> GdsurgeonError:
+def _without_weights(refusal: RunRefusal) -> GdsurgeonError:
     if refusal.error is not None:
         return NotValidatedError(refusal.error.message, code=refusal.error.code, advice=DO_WITHOUT)
-    return ValidationError(
-        f"the result does not run without its weights: {refusal.text}", code="does-not-run", advice="keep-constants"
-    )
+    text = f"the result does not run without its weights: {refusal.text}"
+    return ValidationError(text, code="does-not-run", advice="keep-constants")

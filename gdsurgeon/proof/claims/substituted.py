@@ -7,7 +7,7 @@ tensors. An added graph runs in the same way: in isolation, on the values that i
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -42,11 +42,11 @@ from gdsurgeon.ops.kinds import PLACEHOLDERS
 from gdsurgeon.proof.change import Change
 from gdsurgeon.proof.claims.same_outputs import (
     barred_counterparts,
-    side_by_side_trial,
+    only_downstream,
+    side_by_side,
     something_compared,
-    within_tolerance,
 )
-from gdsurgeon.proof.executor import await_loaded
+from gdsurgeon.proof.executor import Refused, await_loaded
 from gdsurgeon.proof.graphs import as_written, load_with, rewired
 from gdsurgeon.proof.plan import FetchPlan, plan_with
 from gdsurgeon.proof.proof import Proof, stated
@@ -60,141 +60,160 @@ from gdsurgeon.proof.trial import (
     Fetch,
     RunRefusal,
     SameFeed,
+    Session,
     Trial,
-    TrialContext,
     TrialRun,
-    both_load,
     chance_reasons,
     nodes_of,
 )
 
-PART, REWIRED, CUT = "part", "original, rewired", "original, cut"
-_OBSERVED = "observed"
-NamePairs = tuple[tuple[str, str], ...]
+PART, REWIRED, CUT, _OBSERVED = "part", "original, rewired", "original, cut", "observed"
 
 
-class Substitution(NamedTuple):
-    """A graph that runs on values of the edited graph, and the tensors of both that are equal then.
+class _Reference(NamedTuple):
+    """A graph that runs on values of the edited graph: the original, or an added graph in isolation.
 
     Attributes:
         key: its name in the executor.
         graph: the graph as it is in its file.
         claim: the replaced tensors and the compared tensors.
         deciding: further pairs by which outputs are decided; they are compared if possible.
-        part: the name of the added graph; '' for the original.
-        role: as in `SamePart`.
+        part: the claim about the added graph; None for the original.
     """
 
     key: str
     graph: Graph
     claim: SameGiven
-    deciding: NamePairs = ()
-    part: str = ""
-    role: str = ""
-
-    @property
-    def pairs(self) -> NamePairs:
-        """All pairs that are compared."""
-        return (*self.claim.outputs, *self.deciding)
+    deciding: tuple[tuple[str, str], ...] = ()
+    part: SamePart | None = None
 
 
-def same_given_trial(context: TrialContext, claim: SameGiven) -> Trial:
-    """Returns the trial of the original with replaced values of some tensors."""
-    change = context.change
+def prove_same_given(session: Session, claim: SameGiven) -> Trial:
+    """Proves that the edited graph returns the values of the original with replaced values of some tensors."""
+    change = session.change
+    before, intent = change.before, change.intent
     if claim.as_written:
-        load_with(context, [as_written()])
+        load_with(session, [as_written()])
     for name, value in claim.constants.items():
         node = change.after.find(name)
         if node is None or node.op != "Const" or node.attr_bytes("value") != value:
-            raise ValidationError(
-                f"the result differs: {quoted(name)} does not have its new value",
-                code="differs",
-                facts={"node": name},
-            )
-    if claim.copies:
-        claim = replace(claim, copies={**change.intent.renamed, **claim.copies})
-        return _trial(context, Substitution(ORIGINAL, change.before, claim))
-    gone = set(change.intent.removed)
-    kept = [node for node in output_nodes(change.before) if node.name not in gone]
-    outputs = (*claim.outputs, *_unlisted(change, claim, kept))
-    claim = replace(claim, copies=change.intent.renamed, outputs=outputs)
-    nodes = deciding_nodes(change.before[parse_tensor(tensor).node] for tensor, _ in outputs)
-    deciding = [pair for pair in _unlisted(change, claim, nodes) if parse_tensor(pair[1]).node in change.after]
-    trial = _trial(context, Substitution(ORIGINAL, change.before, claim, tuple(deciding)))
+            text = f"the result differs: {quoted(name)} does not have its new value"
+            raise ValidationError(text, code="differs", facts={"node": name})
+    deciding: list[tuple[str, str]] = []
+    whole = replace(claim, copies={**intent.renamed, **claim.copies})
+    if not claim.copies:
+        removed = {*intent.removed}
+        kept = [node for node in output_nodes(before) if node.name not in removed]
+        whole = replace(whole, outputs=(*claim.outputs, *_unlisted(session, whole, kept)))
+        nodes = deciding_nodes(before[parse_tensor(tensor).node] for tensor, _ in whole.outputs)
+        deciding = [pair for pair in _unlisted(session, whole, nodes) if parse_tensor(pair[1]).node in change.after]
+    trial = _trial(session, _Reference(ORIGINAL, before, whole, tuple(deciding)))
     trial.of_largest = claim.of_largest
+    only_downstream(session, trial)
     for pair in trial.pairs:
         pair.excuse = claim.except_for.get(pair.before, "")
-    if claim.except_for:
-        trial.conditions = []
-    trial.conditions += [partial(_part_shown, change.before, claim, part) for part in claim.parts if part.role]
-    return within_tolerance(context, trial)
+    trial.run()
+    if not claim.except_for:
+        something_compared(trial.proof)
+    for part in claim.parts:
+        if part.role:
+            _check_part_compared(before, claim.given, part, trial.proof)
+    return trial
 
 
-def _part_shown(before: Graph, claim: SameGiven, part: SamePart, proof: Proof) -> None:
+def _unlisted(session: Session, claim: SameGiven, nodes: Iterable[Node]) -> list[tuple[str, str]]:
+    """Returns the outputs of `nodes` that the claim does not list, with their names in the edited graph."""
+    listed = {tensor for tensor, _ in claim.outputs} | claim.given.keys()
+    names = [output.name for node in nodes for output in node.outputs]
+    return [(name, session.after(name)) for name in names if name not in listed]
+
+
+def _check_part_compared(graph: Graph, given: Mapping[str, str], part: SamePart, proof: Proof) -> None:
     """Raises NotValidatedError unless each result of `part`, or a tensor that depends on the result, was compared."""
     compared = {output.after for output in proof.compared}
     names = [output.before for output in proof.compared]
     nodes = {*nodes_of(name for name in names if not name.startswith(("pre(", "post(")))}
     for _, result in part.outputs[: len(part.inputs)]:
-        given = nodes_of(tensor for tensor, value in claim.given.items() if value == result)
-        if nodes.isdisjoint(depending_on(before, given)) if given else result not in compared:
-            name = (given or [result])[0]
+        replaced = nodes_of(tensor for tensor, value in given.items() if value == result)
+        if nodes.isdisjoint(depending_on(graph, replaced)) if replaced else result not in compared:
+            name = (replaced or [result])[0]
             reasons = [output.reason for output in proof.outputs if output.reason] + [why for _, why in proof.skipped]
             why = joined("; ", dict.fromkeys(reasons)) or "no output depends on it"
-            subject = f"no output that depends on {quoted(name)} could" if given else f"{quoted(name)} could not"
+            subject = f"no output that depends on {quoted(name)} could" if replaced else f"{quoted(name)} could not"
             line = Line("{subject} be compared: {why}", subject=subject, why=why)
             raise NotValidatedError(line, code="nothing-comparable", facts={"node": name}, advice=DO_WITHOUT)
 
 
-def same_tensors_trial(context: TrialContext, claim: SameTensors) -> Trial:
-    """Returns the trial that tensors have the values that they had; tensors that cannot be fetched are left out.
+def prove_same_tensors(session: Session, claim: SameTensors) -> Trial:
+    """Proves that tensors have the values that they had; tensors that cannot be fetched are left out.
 
     The proof of the tensors that depend on these covers them.
     """
+    before = session.change.before
     if claim.given:
-        pairs = tuple((tensor, context.after(tensor)) for tensor in claim.tensors)
-        given = SameGiven(claim.given, pairs, "", copies=context.change.intent.renamed)
-        trial = _trial(context, Substitution(ORIGINAL, context.change.before, given))
-        return trial if trial.pairs else replace(trial, runs=[], conditions=[])
-    plan = plan_with(context.executor.settings, context.change.before, nodes_of(claim.tensors))
-    plan = replace(plan.only({*claim.tensors} - barred_counterparts(context, plan).keys()), skipped=[])
-    trial = side_by_side_trial(context, plan, SameOutputs(), ())
-    return replace(trial, runs=trial.runs if plan.fetches else [], conditions=[])
-
-
-def same_part_trial(context: TrialContext, claim: SamePart) -> Trial:
-    """Returns the trial of an added graph in isolation."""
-    wanted = _of_part(context, claim, PART)
-    if not claim.outputs:  # it computes nothing
-        return Trial("", [], [], both_load(context.change))
-    loads = _load_part(context, wanted)
-    edited = _edited(context, wanted).places().keys()
-    fetched = {*claim.inputs.values(), *(after for _, after in claim.outputs)}
-    if claim.inputs and not claim.in_place and not fetched <= edited:
-        trial = part_apart_trial(context, claim, PART)
+        pairs = tuple((tensor, session.after(tensor)) for tensor in claim.tensors)
+        given = SameGiven(claim.given, pairs, "", copies=session.change.intent.renamed)
+        trial = _trial(session, _Reference(ORIGINAL, before, given))
     else:
-        trial = _trial(context, wanted)
+        plan = session.plan(ORIGINAL, nodes_of(claim.tensors))
+        plan = replace(plan.only({*claim.tensors} - barred_counterparts(session, plan).keys()), skipped=[])
+        trial = side_by_side(session, plan, SameOutputs())
+    trial.runs = trial.runs if trial.pairs else []
+    return trial.run()
+
+
+# -- added graphs ---------------------------------------------------------------------------------------------
+
+
+def prove_same_part(session: Session, claim: SamePart) -> Trial:
+    """Proves that an added graph computes the same in the edited graph as in isolation."""
+    if not claim.outputs:
+        return Trial(session.executor, "", [], [], session.both_load()).run()
+    reference = _of_part(session, claim, PART)
+    loads = _load_part(session, reference)
+    warnings: list[str] = []
+    if not claim.inputs or claim.in_place:
+        trial = _trial(session, reference)
+        trial.loads = {**trial.loads, **loads}
+        something_compared(trial.run().proof)
         if claim.role:
-            trial.conditions.append(partial(_part_shown, claim.part, SameGiven({}, (), ""), claim))
-        if claim.inputs and not claim.in_place:
-            trial.runs = [replace(r, blame=_not_taken) if r.name == EDITED else r for r in trial.runs]
-            trial.otherwise = partial(_apart, context, claim, loads)
-    trial.loads = {**trial.loads, **loads}
+            _check_part_compared(claim.part, {}, claim, trial.proof)
+        return trial
+    if {*claim.inputs.values(), *(after for _, after in claim.outputs)} <= _edited(session, reference).places().keys():
+        trial = _trial(session, reference)
+        trial.loads = {**trial.loads, **loads}
+        for run in trial.runs:
+            if run.name == EDITED:
+                run.blame = lambda refusal: NotValidatedError(refusal.text, code="does-not-run")
+        try:
+            session.executor.loaded(EDITED)
+            something_compared(trial.run().proof)
+            return trial
+        except (Refused, NotValidatedError) as error:
+            names, name = ", ".join(map(quoted, claim.inputs.values())), _file_name(claim.part)
+            text = f"{name} cannot run on the values of {names} from these feeds ({printable(trial.reason(error))})"
+            warnings = [f"{text}, so it was run separately"]
+    trial = _isolated_trial(session, claim)
+    trial.loads, trial.warnings = {**trial.loads, **loads}, warnings
+    something_compared(trial.run().proof)
     return trial
 
 
-def _of_part(context: TrialContext, claim: SamePart, key: str) -> Substitution:
-    """Returns the run of the part of `claim`, as `key` in the executor, on the values of the edited graph.
+def _file_name(graph: Graph) -> str:
+    return printable(os.path.basename(graph.source_name))
+
+
+def _of_part(session: Session, claim: SamePart, key: str) -> _Reference:
+    """Returns the added graph of `claim`, as `key` in the executor, on the values of the edited graph.
 
     Raises:
         NotValidatedError: the results of preprocessing or postprocessing are random.
     """
-    name = printable(os.path.basename(claim.part.source_name))
     outputs = claim.outputs
     if claim.role:
 
         def is_random(tensor: str) -> bool:
-            plan = plan_with(context.executor.settings, claim.part, nodes_of([tensor]))
+            plan = plan_with(session.executor.settings, claim.part, nodes_of([tensor]))
             return bool(plan.random or plan.draws)
 
         results = outputs[: len(claim.inputs)]
@@ -202,8 +221,13 @@ def _of_part(context: TrialContext, claim: SamePart, key: str) -> Substitution:
             text = f"{printable(claim.part.source_name)} is random, so its results cannot be compared"
             raise NotValidatedError(text, code="random-output", advice=DO_WITHOUT)
         outputs = (*results, *(pair for pair in outputs[len(results) :] if not is_random(pair[0])))
-    given = SameGiven(claim.inputs, outputs, "", copies=claim.copies)
-    return Substitution(key, claim.part, given, part=name, role=claim.role)
+    return _Reference(key, claim.part, SameGiven(claim.inputs, outputs, "", copies=claim.copies), part=claim)
+
+
+def _load_part(session: Session, part: _Reference) -> dict[str, str]:
+    """Begins to load an added graph; returns the message for a graph that does not load."""
+    session.executor.load_source(part.key, part.graph)
+    return {part.key: f"TensorFlow does not load {printable(part.graph.source_name)}"}
 
 
 def _check_computed(part: SamePart, edited: Subject) -> None:
@@ -217,150 +241,148 @@ def _check_computed(part: SamePart, edited: Subject) -> None:
             raise NotValidatedError(Line(line, **facts), code="nothing-comparable", advice=DO_WITHOUT)
 
 
-def _load_part(context: TrialContext, part: Substitution) -> dict[str, str]:
-    """Begins to load an added graph; returns the message for a graph that does not load."""
-    context.executor.load_source(part.key, part.graph)
-    return {part.key: f"TensorFlow does not load {printable(part.graph.source_name)}"}
+def _isolated_trial(session: Session, claim: SamePart) -> Trial:
+    """Returns the trial of an added graph on generated values, which the edited graph gets at the same place.
 
-
-def _not_taken(refusal: RunRefusal) -> GdsurgeonError:
-    return NotValidatedError(refusal.text, code="does-not-run")
-
-
-def _apart(context: TrialContext, claim: SamePart, loads: Mapping[str, str], why: str) -> Trial:
-    """Returns the trial for an added graph that TensorFlow refuses on values of the model, for the reason `why`."""
-    trial = part_apart_trial(context, claim, PART)
-    names = ", ".join(map(quoted, claim.inputs.values()))
-    warning = (
-        f"{printable(os.path.basename(claim.part.source_name))} cannot run on the values of {names} from these feeds"
+    This is possible if the values of the edited graph cannot be fetched, as in a branch, or the added graph refuses
+    them.
+    """
+    executor, copied = session.executor, claim.copies
+    plan = plan_with(executor.settings, claim.part, nodes_of(tensor for tensor, _ in claim.outputs))
+    part = Subject(executor, PART, claim.part, plan=plan, overrides=_shapes(session, claim))
+    places, chance = part.places(), chance_reasons(plan)
+    outputs = [(tensor, after) for tensor, after in claim.outputs if tensor in places]
+    initializers = [copied.get(name, name) for name in plan.initializers]
+    placed_plan = FetchPlan([[after for _, after in outputs]], initializers=initializers)
+    options = SubjectOptions("the part in the result")
+    placed = Subject(executor, EDITED, session.change.after, plan=placed_plan, options=options)
+    fed: dict[str, FeedSource] = {}
+    for name in part.feedable:
+        ref = parse_tensor(name)
+        after = claim.inputs.get(ref.node) or format_input(copied.get(ref.node, ref.node), ref.port)
+        fed[after] = SameFeed(part.name, name)
+    return Trial(
+        executor,
+        f"{stated([], [_file_name(claim.part)])} on any inputs",
+        [TrialRun(part, reported_as=None), TrialRun(placed, fed, accused=session.change.called, reported_as=None)],
+        [ComparedPair(t, a, Fetch(part.name, t), Fetch(placed.name, a), chance.get(t, "")) for t, a in outputs],
+        session.both_load(),
+        lead=part.name,
+        samples=part.calls,
+        skipped=plan.reasons,
+        shown=False,
     )
-    return replace(
-        trial, loads={**trial.loads, **loads}, warnings=[f"{warning} ({printable(why)}), so it was run separately"]
+
+
+def _shapes(session: Session, claim: SamePart) -> Overrides:
+    """Returns the shapes of the tensors that the added graph reads; an unknown dimension is 1.
+
+    TensorFlow may infer more dimensions, and refuses feeds with other shapes.
+    """
+    tensors = {name: session.change.after.tensor(tensor) for name, tensor in claim.inputs.items()}
+    known = known_shapes(session.change.after, tensors.values())
+    shapes = {name: known[tensor] for name, tensor in tensors.items()}
+    unknown = [name for name, shape in shapes.items() if shape is None]
+    if unknown:
+        await_loaded(session.executor, EDITED, session.both_load()[EDITED])
+        specs = session.executor.signature(EDITED, [tensors[name].name for name in unknown])
+        shapes |= {name: spec.shape for name, spec in zip(unknown, specs, strict=True)}
+    return Overrides(
+        shapes={n: tuple(max(dim, 1) for dim in shape) for n, shape in shapes.items() if shape is not None}
     )
 
 
-def _unlisted(change: Change, claim: SameGiven, nodes: Iterable[Node]) -> list[tuple[str, str]]:
-    """Returns the outputs of `nodes` that the claim does not list, with their names in the edited graph."""
-    listed = {tensor for tensor, _ in claim.outputs} | claim.given.keys()
-    names = [output.name for node in nodes for output in node.outputs]
-    return [(name, change.intent.counterpart(name)) for name in names if name not in listed]
+# -- the trial ------------------------------------------------------------------------------------------------
 
 
-def _trial(context: TrialContext, wanted: Substitution) -> Trial:
-    """Returns the trial in which the edited graph runs first, and its values are fed to the other graph."""
-    change, settings = context.change, context.executor.settings
-    edited = _edited(context, wanted)
-    if wanted.key == ORIGINAL:
-        wanted, edited = _rewired(context, wanted, edited)
-        wanted = _cut(context, wanted, edited)
+def _trial(session: Session, reference: _Reference) -> Trial:
+    """Returns the trial in which the edited graph runs first, and its values are fed to the reference."""
+    change, claim = session.change, reference.claim
+    edited = _edited(session, reference)
+    if reference.key == ORIGINAL:
+        reference, edited = _rewired(session, reference, edited)
+        reference = _cut(session, reference, edited)
     known = {change.intent.after(node.name) for node in input_nodes(change.before)}
     new_inputs = [spec.name for spec in edited.specs if spec.name not in known]
     run = TrialRun(edited, accused=change.called, turned=True)
     runs = [run]
-    stand_for = _stand_for(context, wanted, new_inputs)
-    observed = _observed(context, wanted, stand_for)
+    observed = _observe(session, reference, edited, new_inputs, run)
     if observed is not None:
-        run.fed = {**_shared(context, observed, edited), **{n: Fetch(_OBSERVED, t) for n, t in stand_for.items()}}
         runs.insert(0, TrialRun(observed, reported_as=None, optional="omit"))
 
-    def edits_doing(refusal: RunRefusal) -> GdsurgeonError:
+    def blame_edit(refusal: RunRefusal) -> GdsurgeonError:
         is_added = refusal.node in change.intent.copied.values()
-        if is_added and refusal.error is not None and any(part.role == "pre" for part in wanted.claim.parts):
+        if is_added and refusal.error is not None and any(part.role == "pre" for part in claim.parts):
             return refusal.error  # no feed fits the preprocessing
-        if wanted.claim.given and is_added:
-            names = ", ".join(quoted(tensor) for tensor in wanted.claim.given)
+        if reference.claim.given and is_added:
+            names = ", ".join(map(quoted, reference.claim.given))
             what = f"the new node {quoted(refusal.node)} cannot run on the values of {names}"
             return EditError(f"{what}: {refusal.text}", code="part-refuses", advice="give-others")
-        if refusal.error is None or (not new_inputs and context.original_runs()):
-            return ValidationError(
-                f"the result does not run: {refusal.text}", code="does-not-run", facts={"reason": refusal.text}
-            )
+        if refusal.error is None or (not new_inputs and session.original_runs()):
+            text = f"the result does not run: {refusal.text}"
+            return ValidationError(text, code="does-not-run", facts={"reason": refusal.text})
         return refusal.error
 
-    def blame(graph: Graph, refusal: RunRefusal) -> GdsurgeonError:
+    def blame_reference(graph: Graph, refusal: RunRefusal) -> GdsurgeonError:
         kind = NotValidatedError if new_inputs and (observed is None or refusal.omitted) else ValidationError
         text = f"does not run with the inputs that the result computes: {refusal.text}"
         return kind(f"{printable(graph.source_name)} {text}", advice=DO_WITHOUT)
 
-    run.blame = edits_doing
-    held, pairs, skipped = _held_against(context, wanted, run, blame)
-    if observed is None and _is_given_early(edited, held):
-        held.beside = EDITED
-    runs.append(held)
-    used = {wanted.key, edited.key} & {REWIRED, CUT}
-    loads = dict.fromkeys(used, f"{change.called} does not load when it is rewired")
-    parts = [wanted.part] if wanted.part else []
-    for number, claim in enumerate(wanted.claim.parts):
-        part = _of_part(context, claim, f"{PART} {number}")
-        loads |= _load_part(context, part)
-        if part.role:
-            _check_computed(claim, edited)
-        alone, found, left = _held_against(context, part, run, blame)
-        alone.beside = EDITED if _is_fed(alone) else None
-        runs.append(alone)
-        is_named = bool(part.role) and f"{part.role}(" in wanted.claim.statement
-        for pair in found[: len(claim.inputs)] if is_named and part.role == "pre" else ():
+    run.blame = blame_edit
+    other, pairs, skipped = _reference_run(session, reference, run)
+    other.blame = partial(blame_reference, reference.graph)
+    other.alongside = other.alongside if observed is None else None
+    runs.append(other)
+    used = {reference.key, edited.key} & {REWIRED, CUT}
+    loads = session.both_load() | dict.fromkeys(used, f"{change.called} does not load when it is rewired")
+    parts = [_file_name(reference.graph)] if reference.part is not None else []
+    for number, part_claim in enumerate(claim.parts):
+        part = _of_part(session, part_claim, f"{PART} {number}")
+        loads |= _load_part(session, part)
+        if part_claim.role:
+            _check_computed(part_claim, edited)
+        isolated, found, left = _reference_run(session, part, run)
+        isolated.blame = partial(blame_reference, part.graph)
+        runs.append(isolated)
+        is_named = bool(part_claim.role) and f"{part_claim.role}(" in claim.statement
+        for pair in found[: len(part_claim.inputs)] if is_named and part_claim.role == "pre" else ():
             pair.hidden = True
         pairs = [*found, *pairs] if is_named else [*pairs, *found]
         skipped = [*skipped, *left]
-        parts += [] if is_named else [part.part]
-    return Trial(
-        wanted.claim.statement,
-        runs,
-        pairs,
-        both_load(change) | loads,
-        lead=EDITED,
-        samples=max(edited.calls, settings.samples if observed is not None else 1),
-        conditions=[something_compared],
-        skipped=skipped,
-        steady=None if used else held.name,
-        parts=parts,
-    )
+        parts += [] if is_named else [_file_name(part.graph)]
+    samples = max(edited.calls, session.executor.settings.samples if observed is not None else 1)
+    trial = Trial(session.executor, reference.claim.statement, runs, pairs, loads, EDITED, samples)
+    trial.skipped, trial.steady, trial.parts = skipped, None if used else other.name, parts
+    return trial
 
 
-def _held_against(
-    context: TrialContext, wanted: Substitution, run: TrialRun, blame: Callable[[Graph, RunRefusal], GdsurgeonError]
-) -> tuple[TrialRun, list[ComparedPair], list[tuple[str, str]]]:
-    """Returns the run of the graph of `wanted` on values of `run`, the pairs, and the outputs that are not compared."""
-    given = _available(context, wanted, run.subject)
-    subject = _reference(context, wanted, run.subject, given)
-    fed = _fed(wanted, run, subject, given)
-    subject.leave(subject.optional - fed.keys())
-    held = TrialRun(subject, fed, blame=partial(blame, wanted.graph))
-    return held, *_pairs(wanted, run.subject, subject)
-
-
-# -- the edited graph -----------------------------------------------------------------------------------------
-
-
-def _edited(context: TrialContext, wanted: Substitution, key: str = EDITED, graph: Graph | None = None) -> Subject:
+def _edited(session: Session, reference: _Reference, key: str = EDITED, graph: Graph | None = None) -> Subject:
     """Returns the edited graph, or a rewired version `graph` of it with the key `key`."""
-    change = context.change
+    change, claim = session.change, reference.claim
     graph = change.after if graph is None else graph
-    tensors = [edited for _, edited in wanted.pairs]
-    tensors += [edited for part in wanted.claim.parts for _, edited in part.outputs]
+    tensors = [edited for _, edited in (*claim.outputs, *reference.deciding)]
+    tensors += [edited for part in claim.parts for _, edited in part.outputs]
     lost = [tensor for tensor in tensors if parse_tensor(tensor).node not in change.after]
     if lost:
-        raise ValidationError(
-            f"the result differs: its output {quoted(lost[0])} is missing", code="differs", facts={"node": lost[0]}
-        )
-    read = [edited for part in wanted.claim.parts for edited in part.inputs.values()]
-    nodes = nodes_of([*tensors, *wanted.claim.given.values(), *wanted.claim.beside, *read])
-    plan = plan_with(context.executor.settings, graph, nodes, trust_seeds=False)
+        text = f"the result differs: its output {quoted(lost[0])} is missing"
+        raise ValidationError(text, code="differs", facts={"node": lost[0]})
+    tensors += [*claim.given.values(), *claim.beside]
+    tensors += [edited for part in claim.parts for edited in part.inputs.values()]
+    plan = plan_with(session.executor.settings, graph, nodes_of(tensors), trust_seeds=False)
     # Other outputs of the nodes are not fetched, because TensorFlow's optimizer may remove them.
-    plan = plan.only({*tensors, *wanted.claim.given.values(), *wanted.claim.beside, *read, *plan.beside})
-    nodes_taken = {context.after(name): change.before.find(name) for name in wanted.claim.given}
-    taken = {
+    plan = plan.only({*tensors, *plan.beside})
+    replaced = {session.after(name): change.before.find(name) for name in claim.given}
+    own = {
         name: input_spec(node)
-        for name, node in nodes_taken.items()
+        for name, node in replaced.items()
         if name in plan.placeholders and node is not None and node.op in PLACEHOLDERS
     }
-    sides = [side for spec in taken.values() if (side := _image_sides(spec.stated)) is not None]
+    sides = [side for spec in own.values() if (side := _image_sides(spec.stated)) is not None]
     options = SubjectOptions(EDITED, picture=sides[0] if sides else None)
-    subject = Subject(context.executor, key, graph, plan=plan, overrides=_overrides(context), options=options)
+    subject = Subject(session.executor, key, graph, plan=plan, overrides=_overrides(session), options=options)
     subject.specs = [
-        _fitting(graph, spec, taken[spec.name], wanted.claim.given[_before(change, spec.name)])
-        if spec.name in taken and not spec.given
+        _fitting(graph, spec, own[spec.name], claim.given[_before(change, spec.name)])
+        if spec.name in own and not spec.given
         else spec
         for spec in subject.specs
     ]
@@ -395,13 +417,13 @@ def _fitting(graph: Graph, spec: InputSpec, own: InputSpec, result: str) -> Inpu
     return spec._replace(shapes=tuple(sorted(shapes, key=misfits)))
 
 
-def _overrides(context: TrialContext) -> Overrides:
+def _overrides(session: Session) -> Overrides:
     """Returns the overrides of the inputs of the edited graph; the original gets the same feeds."""
-    known = [node.name for node in input_nodes(context.change.after)]
-    renamed = {old: new for old, new in context.change.intent.renamed.items() if new in known and old not in known}
-    overrides = context.overrides.renamed(renamed)
+    known = [node.name for node in input_nodes(session.change.after)]
+    renamed = {old: new for old, new in session.change.intent.renamed.items() if new in known and old not in known}
+    overrides = session.overrides.renamed(renamed)
     for name in overrides.names():
-        if name not in known and name in context.change.before:
+        if name not in known and name in session.change.before:
             listed = ", ".join(map(quoted, known[:8])) or "nothing"
             raise UsageError(
                 f"{quoted(name)} is not an input of the result, because it was frozen or cut off; its inputs "
@@ -413,145 +435,100 @@ def _overrides(context: TrialContext) -> Overrides:
     return overrides
 
 
-def _is_given_early(edited: Subject, held: TrialRun) -> bool:
-    """Returns whether `held` can run at the same time as the edited graph: its feeds are known, or computed early.
+def _observe(
+    session: Session, reference: _Reference, edited: Subject, new_inputs: list[str], run: TrialRun
+) -> Subject | None:
+    """Returns the original, to be run for the tensors that new inputs replace, and feeds these tensors to `run`.
 
-    The first run of a graph is slow, and two graphs can have their first runs at the same time. The fed tensors are
-    then
-    computed by a separate run before the others.
+    No generated feed may fit such an input, for example an index, but the value of the original fits. None if the user
+    gives the values, or the tensors cannot be fetched.
     """
-    if not _is_fed(held):
-        return False
-    plan, topology = edited.plan, topology_of(edited.graph)
-    first = list(dict.fromkeys(source.tensor for source in held.fed.values() if isinstance(source, Fetch)))
-    if not first:
-        return True
-    rest = [name for name in plan.fetches if name not in first]
-    if plan.keeps_state or plan.chance or len(plan.groups) != 1 or not rest:
-        return False
-
-    def count(tensors: Iterable[str]) -> int:
-        return sum(topology.upstream([topology.id_of(edited.graph[node]) for node in nodes_of(tensors)]))
-
-    if count(first) > _SOON * count(rest):
-        return False
-    edited.plan = replace(plan, groups=[first, rest])
-    return True
-
-
-def _is_fed(run: TrialRun) -> bool:
-    """Returns whether all inputs of `run` are fed; otherwise the shapes of the others must be found by trial."""
-    return all(name in run.fed for name in run.subject.feedable)
-
-
-_SOON = 1 / 4
-"""The largest part of the nodes that may be computed twice for this."""
-
-
-def _stand_for(context: TrialContext, wanted: Substitution, new_inputs: Sequence[str]) -> dict[str, str]:
-    """Returns the tensors of the original that new inputs replace, if the user gives no values for the inputs.
-
-    No generated feed may fit such an input, but the value of the original fits.
-    """
-    overrides = _overrides(context)
-    tensors = {after: tensor for tensor, after in wanted.claim.given.items()}
-    given = {*overrides.names(), *(new_inputs if overrides.archive is not None else ())}
-    return {name: tensors[name] for name in new_inputs if name in tensors and name not in given}
-
-
-def _observed(context: TrialContext, wanted: Substitution, stand_for: Mapping[str, str]) -> Subject | None:
-    """Returns the original, to be run for the tensors that new inputs replace; None if they cannot be fetched."""
-    if not stand_for or wanted.key != ORIGINAL:
+    overrides = _overrides(session)
+    tensors = {after: tensor for tensor, after in reference.claim.given.items()}
+    by_user = {*overrides.names(), *(new_inputs if overrides.archive is not None else ())}
+    replaced = {name: tensors[name] for name in new_inputs if name in tensors and name not in by_user}
+    if not replaced or reference.key != ORIGINAL:
         return None
-    observed = _to_observe(context, wanted, stand_for.values())
+
+    def original(*wanted: str) -> Subject:
+        plan, options = session.plan(ORIGINAL, nodes_of(wanted)), SubjectOptions(_OBSERVED, defaults=False)
+        return Subject(session.executor, ORIGINAL, reference.graph, plan=plan, options=options)
+
+    observed = original(*replaced.values())
     if any(spec.stated is None or sum(dim < 0 for dim in spec.stated) > 1 for spec in observed.specs):
         # The outputs also run, so that the whole graph accepts the shapes.
-        observed = _to_observe(context, wanted, [*stand_for.values(), *(tensor for tensor, _ in wanted.claim.outputs)])
-    return observed if observed.places().keys() >= {*stand_for.values()} else None
+        observed = original(*replaced.values(), *(tensor for tensor, _ in reference.claim.outputs))
+    if not observed.places().keys() >= {*replaced.values()}:
+        return None
+    fed: dict[str, FeedSource] = {name: Fetch(_OBSERVED, tensor) for name, tensor in replaced.items()}
+    if not (session.overrides.names() or session.overrides.shapes):
+        own, after = {spec.name for spec in edited.specs}, {session.after(s.name): s.name for s in observed.specs}
+        fed = {name: SameFeed(_OBSERVED, before) for name, before in after.items() if name in own} | fed
+    run.fed = fed
+    return observed
 
 
-def _to_observe(context: TrialContext, wanted: Substitution, tensors: Iterable[str]) -> Subject:
-    plan = plan_with(context.executor.settings, wanted.graph, nodes_of(tensors))
-    return Subject(
-        context.executor, ORIGINAL, wanted.graph, plan=plan, options=SubjectOptions(_OBSERVED, defaults=False)
-    )
-
-
-def _shared(context: TrialContext, observed: Subject, edited: Subject) -> dict[str, FeedSource]:
-    """Returns the inputs of the edited graph that get the feeds of the original."""
-    if context.overrides.names() or context.overrides.shapes:
-        return {}
-    own = {spec.name for spec in edited.specs}
-    after = {context.after(spec.name): spec.name for spec in observed.specs}
-    return {name: SameFeed(_OBSERVED, before) for name, before in after.items() if name in own}
-
-
-# -- the reference ------------------------------------------------------------------------------------------
-
-
-def _rewired(context: TrialContext, wanted: Substitution, edited: Subject) -> tuple[Substitution, Subject]:
+def _rewired(session: Session, reference: _Reference, edited: Subject) -> tuple[_Reference, Subject]:
     """Returns the original and the edited graph, one of them rewired if a replaced tensor cannot be fetched or fed.
 
     In the rewired original, the consumers of the tensor read its replacement, also in loops and branches. If the
     replacement was added, it does not exist in the original. Then the consumers in the edited graph read the tensor
-    itself,
-    and the edited graph must return the values of the original.
+    itself, and the edited graph must return the values of the original.
     """
-    change, claim = context.change, wanted.claim
+    change, claim, executor = session.change, reference.claim, session.executor
     places = edited.places()
-    missing = {t: a for t, a in claim.given.items() if a not in places or not _is_taken(change, t, a)}
-    nodes = {parse_tensor(tensor).node for tensor in missing}
+
+    def is_fed(tensor: str, after: str) -> bool:
+        shapes = (
+            shape_of_tensor(change.before, change.before.tensor(tensor)),
+            shape_of_tensor(change.after, change.after.tensor(after)),
+        )
+        return after in places and compatible(*shapes)
+
+    missing = {tensor: after for tensor, after in claim.given.items() if not is_fed(tensor, after)}
+    nodes = {*nodes_of(missing)}
     constants = {name: value for name, value in claim.constants.items() if name in nodes}
-    moved = {tensor: after for tensor, after in missing.items() if after != context.after(tensor)}
+    moved = {tensor: after for tensor, after in missing.items() if after != session.after(tensor)}
     rest = {t: a for t, a in claim.given.items() if t not in moved and parse_tensor(t).node not in constants}
-    added = {tensor for tensor, after in moved.items() if parse_tensor(after).node in change.intent.added}
-    if moved and added == moved.keys():
-        again = {after: context.after(tensor) for tensor, after in moved.items()}
+    if moved and {*nodes_of(moved.values())} <= {*change.intent.added}:
+        again = {after: session.after(tensor) for tensor, after in moved.items()}
         graph = rewired(change.after, again, {})
         if graph is not None:
-            wanted = wanted._replace(claim=replace(claim, given=rest, statement=_back(again)))
-            context.executor.load_graph(REWIRED, graph)
-            return wanted, _edited(context, wanted, REWIRED, graph)
+            shown = [f"{printable(new)} := {printable(old)}" for new, old in again.items()]
+            more = ", ..." if len(shown) > 3 else ""
+            statement = f"edited(x, {', '.join(shown[:3])}{more}) == original(x)"
+            reference = reference._replace(claim=replace(claim, given=rest, statement=statement))
+            executor.load_graph(REWIRED, graph)
+            return reference, _edited(session, reference, REWIRED, graph)
     elif moved or constants:
-        graph = rewired(wanted.graph, {t: _before(change, after) for t, after in moved.items()}, constants)
+        graph = rewired(reference.graph, {t: _before(change, after) for t, after in moved.items()}, constants)
         if graph is not None:
-            context.executor.load_graph(REWIRED, graph)
-            return wanted._replace(key=REWIRED, graph=graph, claim=replace(claim, given=rest)), edited
-    return wanted, edited
+            executor.load_graph(REWIRED, graph)
+            return reference._replace(key=REWIRED, graph=graph, claim=replace(claim, given=rest)), edited
+    return reference, edited
 
 
-def _cut(context: TrialContext, wanted: Substitution, edited: Subject) -> Substitution:
-    """Returns `wanted` with placeholders for tensors that are both replaced and compared.
+def _cut(session: Session, reference: _Reference, edited: Subject) -> _Reference:
+    """Returns `reference` with placeholders for tensors that are both replaced and compared.
 
     A fed tensor does not have its own value, so its consumers read a placeholder instead.
     """
-    claim, places = wanted.claim, edited.places()
+    claim, places = reference.claim, edited.places()
     compared = {tensor for tensor, after in claim.outputs if after in places}
     both = {tensor: after for tensor, after in claim.given.items() if tensor in compared and after in places}
-    graph = rewired(wanted.graph, {}, {}) if both else None
+    graph = rewired(reference.graph, {}, {}) if both else None
     if graph is None:
-        return wanted
+        return reference
     unique = graph.unique_names()
     given = {tensor: after for tensor, after in claim.given.items() if tensor not in both}
     for name, after in both.items():
         tensor = graph.tensor(name)
-        uses, shape = graph.uses(tensor), shape_of_tensor(wanted.graph, wanted.graph.tensor(name))
+        uses, shape = graph.uses(tensor), shape_of_tensor(reference.graph, reference.graph.tensor(name))
         stand_in = add_placeholder(graph, unique(f"{tensor.node.name}/given"), tensor.dtype, shape, after=tensor.node)
         graph.reroute(uses, stand_in.output)
         given[stand_in.name] = after
-    context.executor.load_graph(CUT, graph)
-    return wanted._replace(key=CUT, graph=graph, claim=replace(claim, given=given))
-
-
-def _is_taken(change: Change, tensor: str, after: str) -> bool:
-    """Returns whether a tensor of the original can be fed the value of `after`, as far as shapes are known."""
-    theirs, mine = (change.before.tensor(tensor), change.after.tensor(after))
-    return compatible(shape_of_tensor(change.before, theirs), shape_of_tensor(change.after, mine))
-
-
-def _back(again: Mapping[str, str]) -> str:
-    pairs = [f"{printable(new)} := {printable(old)}" for new, old in again.items()]
-    return f"edited(x, {', '.join(pairs[:3])}{', ...' if len(pairs) > 3 else ''}) == original(x)"
+    session.executor.load_graph(CUT, graph)
+    return reference._replace(key=CUT, graph=graph, claim=replace(claim, given=given))
 
 
 def _before(change: Change, tensor: str) -> str:
@@ -561,144 +538,79 @@ def _before(change: Change, tensor: str) -> str:
     return format_input(names.get(ref.node, ref.node), ref.port)
 
 
-def _available(context: TrialContext, wanted: Substitution, edited: Subject) -> dict[str, str]:
+# -- the run of the reference ---------------------------------------------------------------------------------
+
+
+def _reference_run(
+    session: Session, reference: _Reference, edited: TrialRun
+) -> tuple[TrialRun, list[ComparedPair], list[tuple[str, str]]]:
+    """Returns the run of a reference on values of `edited`, the pairs, and the outputs that are not compared."""
+    claim, graph, places = reference.claim, reference.graph, edited.subject.places()
+    tensors = [tensor for tensor, after in (*claim.outputs, *reference.deciding) if after in places]
+    plan = plan_with(session.executor.settings, graph, nodes_of(tensors), trust_seeds=False)
+    given = _fetched(session, reference, edited.subject)
+    topology = topology_of(graph)
+    flags = topology.upstream(
+        [topology.id_of(graph[node]) for node in nodes_of(tensors)],
+        given={topology.code(graph.tensor(name)) for name in given},
+    )
+    needed = frozenset(map(topology.name, members(flags)))  # the nodes that run if the given tensors are fed
+    plan = replace(plan.only(tensors), draws=[draw for draw in plan.draws if parse_tensor(draw).node in needed])
+    plan.assigned = [a._replace(seed=claim.copies.get(a.variable, a.variable)) for a in plan.assigned]
+    options = SubjectOptions(bound=frozenset((*plan.placeholders, *plan.defaults)) - needed, salt="reference")
+    subject = Subject(session.executor, reference.key, graph, plan=plan, options=options)
+    subject.variables = [variable for variable in subject.variables if variable.name in needed]
+    fed: dict[str, FeedSource] = {}
+    feeds = {*edited.subject.feedable, *edited.fed}
+    for name in subject.feedable:
+        ref = parse_tensor(name)
+        after = format_input(claim.copies.get(ref.node, ref.node), ref.port)
+        if after in feeds:
+            fed[name] = SameFeed(edited.name, after)
+    fed |= {tensor: Fetch(edited.name, after) for tensor, after in given.items()}
+    subject.leave(subject.optional - fed.keys())
+    run = TrialRun(subject, fed)
+    # Otherwise the shapes of the other inputs must be found by trial.
+    run.alongside = EDITED if all(name in fed for name in subject.feedable) else None
+    return run, *_pairs(reference, edited.subject, subject)
+
+
+def _fetched(session: Session, reference: _Reference, edited: Subject) -> dict[str, str]:
     """Returns the replaced tensors whose values can be fetched.
 
     A tensor that keeps its value is computed again, unless it depends on a replaced tensor.
     """
-    places = edited.places()
-    missing = [tensor for tensor, after in wanted.claim.given.items() if after not in places]
+    places, given = edited.places(), reference.claim.given
+    missing = [tensor for tensor, after in given.items() if after not in places]
     if missing:
-        moved = [tensor for tensor, after in wanted.claim.given.items() if after != context.after(tensor)]
-        reached = depending_on(wanted.graph, nodes_of(moved))
-        reasons = dict(edited.plan.reasons)
-        for tensor in missing:
-            if parse_tensor(tensor).node in reached:
-                after = wanted.claim.given[tensor]
-                why = reasons.get(parse_tensor(after).node, "its value cannot be fetched")
-                line = Line("nothing could be compared: {tensor}: {why}", tensor=quoted(after), why=why)
-                raise NotValidatedError(line, code="nothing-comparable", advice=DO_WITHOUT)
-    return {tensor: after for tensor, after in wanted.claim.given.items() if after in places}
-
-
-def _reference(context: TrialContext, wanted: Substitution, edited: Subject, given: Mapping[str, str]) -> Subject:
-    """Returns the other graph, to be run for the compared tensors; values of the edited graph are fed."""
-    graph, places = wanted.graph, edited.places()
-    tensors = [tensor for tensor, after in wanted.pairs if after in places]
-    plan = plan_with(context.executor.settings, graph, nodes_of(tensors), trust_seeds=False)
-    needed = _needed(graph, tensors, given)
-    plan = replace(plan.only(tensors), draws=[draw for draw in plan.draws if parse_tensor(draw).node in needed])
-    bound = frozenset((*plan.placeholders, *plan.defaults)) - needed
-    names = wanted.claim.copies
-    plan.assigned = [found._replace(seed=names.get(found.variable, found.variable)) for found in plan.assigned]
-    options = SubjectOptions(bound=bound, salt="reference")
-    subject = Subject(context.executor, wanted.key, graph, plan=plan, options=options)
-    subject.variables = [variable for variable in subject.variables if variable.name in needed]
-    return subject
-
-
-def _needed(graph: Graph, tensors: Iterable[str], given: Iterable[str]) -> frozenset[str]:
-    """Returns the nodes that are computed for `tensors` if the tensors `given` are fed."""
-    topology = topology_of(graph)
-    cut = {topology.code(graph.tensor(name)) for name in given}
-    needed = topology.upstream([topology.id_of(graph[node]) for node in nodes_of(tensors)], given=cut)
-    return frozenset(map(topology.name, members(needed)))
-
-
-def _fed(wanted: Substitution, edited: TrialRun, reference: Subject, given: Mapping[str, str]) -> dict[str, FeedSource]:
-    """Returns the feeds of the reference: the inputs of the edited graph, and the replaced values."""
-    out: dict[str, FeedSource] = {}
-    feeds = {*edited.subject.feedable, *edited.fed}
-    for name in reference.feedable:
-        ref = parse_tensor(name)
-        after = format_input(wanted.claim.copies.get(ref.node, ref.node), ref.port)
-        if after in feeds:
-            out[name] = SameFeed(edited.name, after)
-    return out | {tensor: Fetch(edited.name, after) for tensor, after in given.items()}
+        moved = [tensor for tensor, after in given.items() if after != session.after(tensor)]
+        reached, reasons = depending_on(reference.graph, nodes_of(moved)), dict(edited.plan.reasons)
+        for after in (given[tensor] for tensor in missing if parse_tensor(tensor).node in reached):
+            why = reasons.get(parse_tensor(after).node, "its value cannot be fetched")
+            line = Line("nothing could be compared: {tensor}: {why}", tensor=quoted(after), why=why)
+            raise NotValidatedError(line, code="nothing-comparable", advice=DO_WITHOUT)
+    return {tensor: after for tensor, after in given.items() if after in places}
 
 
 def _pairs(
-    wanted: Substitution, edited: Subject, reference: Subject
+    reference: _Reference, edited: Subject, subject: Subject
 ) -> tuple[list[ComparedPair], list[tuple[str, str]]]:
     """Returns the compared pairs, and the other outputs with the reasons."""
     skipped: list[tuple[str, str]] = []
     out: list[ComparedPair] = []
-    reasons = {**dict(reference.plan.reasons), **dict(edited.plan.reasons)}
-    chance, mine, theirs = chance_reasons(edited.plan), reference.places(), edited.places()
-    sites = frozenset(wanted.claim.sites)
-    results = dict(wanted.claim.outputs[: len(wanted.claim.given)]) if wanted.role else {}
-    for inside, pairs in ((False, wanted.claim.outputs), (True, wanted.deciding)):
+    reasons = {**dict(subject.plan.reasons), **dict(edited.plan.reasons)}
+    chance, mine, theirs = chance_reasons(edited.plan), subject.places(), edited.places()
+    claim, role = reference.claim, reference.part.role if reference.part is not None else ""
+    results = dict(claim.outputs[: len(claim.given)])
+    for inside, pairs in ((False, claim.outputs), (True, reference.deciding)):
         for tensor, after in pairs:
-            is_site = not inside and tensor in sites
-            before = tensor
-            if wanted.role:
-                before = f"{wanted.role}({after if wanted.role == 'post' and tensor in results else tensor})"
+            is_site = not inside and tensor in claim.sites
+            before = f"{role}({after if role == 'post' and tensor in results else tensor})" if role else tensor
             if after in theirs and tensor in mine:
-                ends = Fetch(reference.name, tensor), Fetch(EDITED, after)
-                why = chance.get(after, "")
-                out.append(ComparedPair(before, after, *ends, reason=why, inside=inside or is_site, site=is_site))
+                pair = ComparedPair(before, after, Fetch(subject.name, tensor), Fetch(EDITED, after))
+                pair.reason, pair.inside, pair.site = chance.get(after, ""), inside or is_site, is_site
+                out.append(pair)
             elif not (inside or is_site):
                 reason = reasons.get(parse_tensor(after).node) or reasons.get(parse_tensor(tensor).node)
                 skipped.append((after, reason or "a value that cannot be fetched"))
     return out, skipped
-
-
-_PLACED = "the part in the result"
-
-
-def part_apart_trial(context: TrialContext, claim: SamePart, key: str) -> Trial:
-    """Returns the trial of an added graph on generated values, which the edited graph gets at the same place.
-
-    This is possible if the values of the edited graph cannot be fetched, as in a branch, or the added graph refuses
-    them.
-
-    Args:
-        context: of the claim.
-        claim: has inputs.
-        key: of the added graph in the executor.
-    """
-    copied = claim.copies
-    plan = plan_with(context.executor.settings, claim.part, nodes_of(tensor for tensor, _ in claim.outputs))
-    part = Subject(context.executor, key, claim.part, plan=plan, overrides=_shapes(context, claim))
-    places = part.places()
-    outputs = [(tensor, after) for tensor, after in claim.outputs if tensor in places]
-    placed_plan = FetchPlan(
-        [[after for _, after in outputs]], initializers=[copied.get(n, n) for n in plan.initializers]
-    )
-    placed = Subject(context.executor, EDITED, context.change.after, plan=placed_plan, options=SubjectOptions(_PLACED))
-    fed: dict[str, FeedSource] = {}
-    for name in part.feedable:
-        ref = parse_tensor(name)
-        after = claim.inputs.get(ref.node) or format_input(copied.get(ref.node, ref.node), ref.port)
-        fed[after] = SameFeed(part.name, name)
-    name = printable(os.path.basename(claim.part.source_name))
-    chance = chance_reasons(plan)
-    return Trial(
-        f"{stated([], [name])} on any inputs",
-        [TrialRun(part, reported_as=None), TrialRun(placed, fed, accused=context.change.called, reported_as=None)],
-        [ComparedPair(t, a, Fetch(part.name, t), Fetch(placed.name, a), chance.get(t, "")) for t, a in outputs],
-        both_load(context.change),
-        lead=part.name,
-        samples=part.calls,
-        conditions=[something_compared],
-        skipped=plan.reasons,
-        shown=False,
-    )
-
-
-def _shapes(context: TrialContext, claim: SamePart) -> Overrides:
-    """Returns the shapes of the tensors that the added graph reads; an unknown dimension is 1.
-
-    TensorFlow may infer more dimensions, and refuses feeds with other shapes.
-    """
-    tensors = {name: context.change.after.tensor(tensor) for name, tensor in claim.inputs.items()}
-    known = known_shapes(context.change.after, tensors.values())
-    shapes = {name: known[tensor] for name, tensor in tensors.items()}
-    unknown = [name for name, shape in shapes.items() if shape is None]
-    if unknown:
-        await_loaded(context.executor, EDITED, both_load(context.change)[EDITED])
-        told = context.executor.signature(EDITED, [tensors[name].name for name in unknown])
-        shapes |= {name: spec.shape for name, spec in zip(unknown, told, strict=True)}
-    return Overrides(
-        shapes={n: tuple(max(dim, 1) for dim in shape) for n, shape in shapes.items() if shape is not None}
-    )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.signature import output_nodes
@@ -21,12 +20,10 @@ from gdsurgeon.proof.claims.same_outputs import (
     edited_plan,
     edited_run,
     original_run,
-    something_compared,
 )
-from gdsurgeon.proof.models.run_model import Recording
 from gdsurgeon.proof.plan import FetchPlan, Skipped, plan_with
 from gdsurgeon.proof.subject import Subject
-from gdsurgeon.proof.trial import ORIGINAL, Trial, TrialContext, TrialState, both_load, chance_reasons, nodes_of
+from gdsurgeon.proof.trial import ORIGINAL, Session, Trial, chance_reasons, nodes_of
 from gdsurgeon.text import first_lines, near_miss
 
 OPTIMIZED_TOLERANCE = 1e-4
@@ -47,7 +44,6 @@ class ComparisonRequest(NamedTuple):
         around: the equation of the composed model, such as ``post(model(x))``; '' for the model itself.
         ignored: nodes of the composed model whose outputs are not compared.
         judged: whether a difference is an error; otherwise it is only reported.
-        recording: records each sample.
     """
 
     outputs: Sequence[str] = ()
@@ -56,99 +52,93 @@ class ComparisonRequest(NamedTuple):
     around: str = ""
     ignored: Collection[str] = ()
     judged: bool = True
-    recording: Recording | None = None
 
 
 class ModelComparison(NamedTuple):
     """The comparison of two models; fails for an input or output without a counterpart.
 
     Attributes:
-        context: the model as the original, and the other model as the edited graph. The intent pairs their names.
+        session: the model as the original, and the other model as the edited graph. The intent pairs their names.
         trial: the trial of both.
     """
 
-    context: TrialContext
+    session: Session
     trial: Trial
 
 
-def models_compared(context: TrialContext, request: ComparisonRequest) -> ModelComparison:
+def models_compared(session: Session, request: ComparisonRequest) -> ModelComparison:
     """Returns the comparison of two models.
 
     Raises:
         ValidationError: an input or output has no counterpart in the other model, or does not fit the counterpart.
     """
-    change = context.change
-    tensors = _tensors(context, request)
-    inside = deciding(context, nodes_of(tensors)) if not request.outputs else []
-    plan = _plan(context, [*nodes_of(tensors), *inside])
+    change = session.change
+    tensors = _tensors(session, request)
+    inside = deciding(session, nodes_of(tensors)) if not request.outputs else []
+    plan = _plan(session, [*nodes_of(tensors), *inside])
     if request.outputs:
         plan = plan.only({*tensors})
-    model = context.original(plan)
-    inputs = _paired_inputs(context, model)
-    edited = edited_run(context, model, edited_plan(context, plan), specs=inputs.extra, unfed=inputs.alone)
+    model = session.original(plan)
+    inputs = _paired_inputs(session, model)
+    edited = edited_run(session, model, edited_plan(session, plan), specs=inputs.extra, unfed=inputs.alone)
     trial = Trial(
+        session.executor,
         f"{stem(change.after)}(x) == {request.around or f'{stem(change.before)}(x)'}",
-        [original_run(context, model), edited],
-        counterpart_pairs(context, plan, {*inside} - {*nodes_of(tensors)}, inputs.set_aside),
-        both_load(change),
+        [original_run(session, model), edited],
+        counterpart_pairs(session, plan, {*inside} - {*nodes_of(tensors)}, inputs.set_aside),
+        session.both_load(),
         samples=model.calls,
         rtol=request.rtol,
         atol=request.atol,
-        conditions=[something_compared],
         skipped=plan.reasons,
         steady=ORIGINAL if request.judged else None,
         judged=request.judged,
-        each=partial(_note, request.recording) if request.recording is not None else None,
     )
-    return ModelComparison(context, trial)
+    return ModelComparison(session, trial)
 
 
 def optimized_again(trial: Trial) -> Trial:
     """Returns the trial for the graphs that are loaded then, which TensorFlow optimizes."""
     rtol, atol = (trial.rtol, trial.atol) if trial.rtol or trial.atol else (OPTIMIZED_TOLERANCE, OPTIMIZED_TOLERANCE)
-    return replace(trial, rtol=rtol, atol=atol, optimized=True, each=None)
-
-
-def _note(recording: Recording, state: TrialState, sample: int) -> None:
-    recording.note(state.executor, sample, state.fed[ORIGINAL], state.subject(ORIGINAL))
+    return replace(trial, rtol=rtol, atol=atol, optimized=True)
 
 
 # -- pairing --------------------------------------------------------------------------------------------------
 
 
-def _plan(context: TrialContext, outputs: Sequence[str]) -> FetchPlan:
+def _plan(session: Session, outputs: Sequence[str]) -> FetchPlan:
     """Returns the fetches of the model for the nodes `outputs` that can also run in the other model."""
-    settings, before = context.executor.settings, context.change.before
+    settings, before = session.executor.settings, session.change.before
     draws = nodes_of(plan_with(settings, before).draws)
-    undrawable = frozenset(name for name in draws if not context.has_after(name))
+    undrawable = frozenset(name for name in draws if not session.has_after(name))
     plan = plan_with(settings, before, list(dict.fromkeys(outputs)), undrawable=undrawable)
-    barred = context.barred(plan.fetches)
+    barred = session.barred(plan.fetches)
     plan.skipped += [Skipped(name, reason) for name, reason in barred.items()]
     return plan.only({*plan.fetches} - barred.keys())
 
 
-def _tensors(context: TrialContext, request: ComparisonRequest) -> list[str]:
+def _tensors(session: Session, request: ComparisonRequest) -> list[str]:
     """Returns the compared tensors by their names in the model; a node stands for all its outputs."""
-    model, other, wanted = context.change.before, context.change.after, request.outputs
+    model, other, wanted = session.change.before, session.change.after, request.outputs
     for name in wanted:
         model.tensor(name)
-        node = parse_tensor(context.after(name.removesuffix(":0"))).node
+        node = parse_tensor(session.after(name.removesuffix(":0"))).node
         if node not in other:
             raise ValidationError(
-                f"{context.change.called} has no {quoted(node)}.{near_miss(node, other.names())}",
+                f"{session.change.called} has no {quoted(node)}.{near_miss(node, other.names())}",
                 code="no-such-node",
                 facts={"node": node},
                 advice=HOW_TO_PAIR,
             )
     if wanted:
         return [name.removesuffix(":0") for name in wanted]
-    intent = context.change.intent
+    intent = session.change.intent
     before = {parse_tensor(new).node: old for old, new in (*intent.renamed.items(), *intent.moved.items())}
     mine = [node.name for node in output_nodes(model) if node.name not in request.ignored]
     theirs = [node.name for node in output_nodes(other)]
     partners = {name: before.get(name, name) for name in theirs}
-    names = (context.change.name, mine), (printable(other.source_name), theirs)
-    lonely = [f"{names[0][0]} returns {quoted(name)}" for name in mine if not context.has_after(name)]
+    names = (session.change.name, mine), (printable(other.source_name), theirs)
+    lonely = [f"{names[0][0]} returns {quoted(name)}" for name in mine if not session.has_after(name)]
     lonely += [f"{names[1][0]} returns {quoted(n)}" for n, old in partners.items() if old not in model]
     if lonely:
         raise ValidationError(
@@ -175,20 +165,20 @@ class _Inputs(NamedTuple):
     set_aside: dict[str, str]
 
 
-def _paired_inputs(context: TrialContext, model: Subject) -> _Inputs:
+def _paired_inputs(session: Session, model: Subject) -> _Inputs:
     """Makes both models get the same inputs, in shapes that both accept."""
-    change = context.change
-    fed = {context.after(spec.name): spec for spec in model.specs}
-    variables = {context.after(variable.name) for variable in model.variables}
-    plan = _other_plan(context, model.plan)
+    change = session.change
+    fed = {session.after(spec.name): spec for spec in model.specs}
+    variables = {session.after(variable.name) for variable in model.variables}
+    plan = _other_plan(session, model.plan)
     chance = chance_reasons(plan)
-    set_aside = {name: chance[context.after(name)] for name in model.plan.fetches if context.after(name) in chance}
+    set_aside = {name: chance[session.after(name)] for name in model.plan.fetches if session.after(name) in chance}
     extra: list[InputSpec] = []
     lonely: list[str] = []
     for name in [*plan.placeholders, *(name for name in plan.defaults if name in fed)]:
-        spec = overridden(input_spec(change.after[name]), context.overrides)
+        spec = overridden(input_spec(change.after[name]), session.overrides)
         if name in fed:
-            _fit(context, model, fed[name], spec)
+            _fit(session, model, fed[name], spec)
         elif spec.given:
             extra.append(spec)
         else:
@@ -215,18 +205,18 @@ def _unpaired(model: str, inputs: Sequence[str], other: str) -> ValidationError:
     )
 
 
-def _other_plan(context: TrialContext, plan: FetchPlan) -> FetchPlan:
+def _other_plan(session: Session, plan: FetchPlan) -> FetchPlan:
     """Returns the needs of the other model; its own random ops are not fed."""
-    settings, other = context.executor.settings, context.change.after
-    outputs = [name for name in nodes_of(map(context.after, plan.fetches)) if name in other]
-    drawn = {*nodes_of(map(context.after, plan.draws))}
+    settings, other = session.executor.settings, session.change.after
+    outputs = [name for name in nodes_of(map(session.after, plan.fetches)) if name in other]
+    drawn = {*nodes_of(map(session.after, plan.draws))}
     own = [node for node in nodes_of(plan_with(settings, other, outputs).draws) if node not in drawn]
     return plan_with(settings, other, outputs, undrawable=frozenset(own))
 
 
-def _fit(context: TrialContext, model: Subject, mine: InputSpec, theirs: InputSpec) -> None:
+def _fit(session: Session, model: Subject, mine: InputSpec, theirs: InputSpec) -> None:
     """Makes an input use shapes that the other model also accepts."""
-    names = f"{quoted(mine.name)} of {context.change.name}", f"{quoted(theirs.name)} of {context.change.called}"
+    names = f"{quoted(mine.name)} of {session.change.name}", f"{quoted(theirs.name)} of {session.change.called}"
     if mine.dtype != theirs.dtype:
         raise ValidationError(
             f"{names[0]} is {dtypes.dtype_name(mine.dtype)}, but {names[1]} is {dtypes.dtype_name(theirs.dtype)}",

@@ -24,7 +24,6 @@ from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.dtypes import STRING, base_dtype, element_size
 from gdsurgeon.ops.kinds import PLACEHOLDERS, undefined_outputs
 from gdsurgeon.proof.change import opened_again
-from gdsurgeon.proof.engine import Engine, Failure
 from gdsurgeon.proof.executor import Executor, Refused
 from gdsurgeon.proof.models.differences import node_differences
 from gdsurgeon.proof.plan import plan_with
@@ -34,10 +33,11 @@ from gdsurgeon.proof.trial import (
     EDITED,
     ORIGINAL,
     ComparedPair,
+    Failure,
     FeedSource,
     Fetch,
+    Session,
     Trial,
-    TrialContext,
     TrialRun,
     nodes_of,
 )
@@ -128,13 +128,13 @@ class DivergenceSearch:
     Both graphs are loaded as written, because optimized nodes have no counterpart.
 
     Args:
-        context: the two models, in the executor that has loaded them.
+        session: the two models, in the executor that has loaded them.
         trial: of the two models.
         failure: of that trial; only tensors that the different outputs depend on are compared.
     """
 
-    def __init__(self, context: TrialContext, trial: Trial, failure: Failure) -> None:
-        self.executor, self.change = context.executor, context.change
+    def __init__(self, session: Session, trial: Trial, failure: Failure) -> None:
+        self.executor, self.change = session.executor, session.change
         self.ends, self.feeds, self.model_feeds = failure.wrong, failure.fed[EDITED], failure.fed[ORIGINAL]
         self._renamed = {theirs: mine for mine, theirs in self.change.intent.renamed.items()}
         self._moved = {theirs: mine for mine, theirs in self.change.intent.moved.items()}
@@ -285,6 +285,7 @@ class DivergenceSearch:
         other.fed = {**other.fed, **{p.after: Fetch(mine.name, p.before) for p in read or ()}}
         other.optional = "end" if read is not None else ""
         trial = Trial(
+            self.executor,
             "",
             [mine, other],
             [ComparedPair(p.before, p.after, Fetch(mine.name, p.before), Fetch(other.name, p.after)) for p in pairs],
@@ -295,7 +296,7 @@ class DivergenceSearch:
             judged=False,
             shown=False,
         )
-        outputs = Engine(self.executor, trial).run().outputs
+        outputs = trial.run().proof.outputs
         self.found.compared += len(outputs)
         compared = [(pair, output.comparison) for pair, output in zip(pairs, outputs, strict=False)]
         return {p: c for p, c in compared if c and not agrees(c, self.rtol, self.atol)} if outputs else None

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from gdsurgeon.errors import Json
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.subject import Feeds
+from gdsurgeon.proof.trial import Trial
 from gdsurgeon.runtime.protocol import RunSummary
 from gdsurgeon.wire.fields import LEN, WireError, fields
 from gdsurgeon.wire.messages import decode_error
@@ -32,6 +33,12 @@ class MeasuredGraph(NamedTuple):
     key: str
     feeds: Feeds
     groups: Sequence[Sequence[str]]
+
+
+def measurable(trial: Trial, run: str) -> MeasuredGraph:
+    """Returns the graph of `run` with its feeds in the last sample, to be run again."""
+    subject = trial.subject(run)
+    return MeasuredGraph(subject.key, trial.fed[run], subject.plan.groups)
 
 
 class Profile(NamedTuple):

@@ -15,6 +15,7 @@ from gdsurgeon.feeds.given import check_names
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.names import parse_tensor
+from gdsurgeon.proof.claims.isolated import recorded
 from gdsurgeon.proof.executor import Executor
 from gdsurgeon.proof.plan import plan_with
 from gdsurgeon.proof.proof import Proof
@@ -24,11 +25,9 @@ from gdsurgeon.proof.trial import (
     ORIGINAL,
     ComparedPair,
     Fetch,
-    Recorded,
     RunRefusal,
     Trial,
     TrialRun,
-    TrialState,
     chance_reasons,
     nodes_of,
 )
@@ -114,14 +113,14 @@ class ModelRun:
     recording: Recording = field(default_factory=Recording)
     statistics: dict[str, Statistics] = field(default_factory=dict)
 
-    def note(self, state: TrialState, sample: int) -> None:
+    def note(self, trial: Trial, sample: int) -> None:
         """Records the statistics and the values of a sample."""
-        subject = state.subject(ORIGINAL)
+        subject = trial.subject(ORIGINAL)
         for group, names in enumerate(subject.plan.groups):
-            for name, found in zip(names, state.executor.statistics(subject.result(sample, group)), strict=True):
+            for name, found in zip(names, trial.executor.statistics(subject.result(sample, group)), strict=True):
                 known = self.statistics.get(name)
                 self.statistics[name] = found if known is None else _together(known, found)
-        self.recording.note(state.executor, sample, state.fed[ORIGINAL], subject)
+        self.recording.note(trial.executor, sample, trial.fed[ORIGINAL], subject)
 
 
 def model_trial(executor: Executor, graph: Graph, overrides: Overrides, wanted: ModelRun) -> Trial:
@@ -147,6 +146,7 @@ def model_trial(executor: Executor, graph: Graph, overrides: Overrides, wanted: 
         _check_golden(name, subject, inside, golden)
     is_given = any(spec.given for spec in subject.specs)
     return Trial(
+        executor,
         f"model(x) == {golden.name}" if golden.samples else "",
         [TrialRun(subject, blame=_blame(name))],
         _pairs(subject, inside, golden),
@@ -154,10 +154,8 @@ def model_trial(executor: Executor, graph: Graph, overrides: Overrides, wanted: 
         samples=subject.samples,
         rtol=wanted.rtol,
         atol=wanted.atol,
-        conditions=[lambda proof: _something_compared(golden, proof)] if golden.samples else [],
         skipped=plan.reasons,
         advice="" if is_given else "same-feeds",
-        each=wanted.note,
         complaint=f"{name} differs from {golden.name} in",
         stops=True,
         keeps=True,
@@ -186,12 +184,10 @@ def optimized_trial(trial: Trial, key: str) -> Trial:
         pairs=pairs,
         loads={key: f"TensorFlow does not load {run.called} when it optimizes it"},
         lead=key,
-        conditions=[],
         skipped=[],
         judged=bool(trial.rtol or trial.atol),
         optimized=True,
         advice="",
-        each=None,
         earlier=[run],
     )
 
@@ -211,12 +207,12 @@ def _pairs(subject: Subject, inside: Collection[str], golden: Golden) -> list[Co
     chance = _chance(subject) if golden.samples else {}
     out: list[ComparedPair] = []
     for name in subject.plan.fetches:
-        reason, recorded = chance.get(name, ""), None
+        reason, mine = chance.get(name, ""), None
         if golden.samples and name not in golden.samples[0]:
             reason = reason or f"not in {golden.name}"
         elif golden.samples:
-            recorded = Recorded(name, [sample[name] for sample in golden.samples], golden.name)
-        out.append(ComparedPair(name, name, recorded, Fetch(ORIGINAL, name), reason, name in inside))
+            mine = recorded(name, [sample[name] for sample in golden.samples], golden.name)
+        out.append(ComparedPair(name, name, mine, Fetch(ORIGINAL, name), reason, name in inside))
     return out
 
 
@@ -225,10 +221,10 @@ def _check_golden(name: str, subject: Subject, inside: Collection[str], golden: 
     mine, theirs = set(subject.plan.fetches), set(golden.samples[0])
     lonely = [f"{name} returns {quoted(n)}, which was not recorded" for n in sorted(mine - {*inside} - theirs)]
     lonely += [f"{quoted(n)} was recorded, but {name} does not return it" for n in sorted(theirs - mine)]
-    for sample, recorded in enumerate(golden.samples[1:], 1):
+    for sample, values in enumerate(golden.samples[1:], 1):
         lonely += [
             f"{quoted(n)} was recorded only for sample {1 if n in theirs else sample + 1}"
-            for n in sorted(theirs ^ set(recorded))
+            for n in sorted(theirs ^ set(values))
         ]
     if lonely:
         raise ValidationError(
@@ -246,7 +242,8 @@ def _check_golden(name: str, subject: Subject, inside: Collection[str], golden: 
         )
 
 
-def _something_compared(golden: Golden, proof: Proof) -> None:
+def check_compared(golden: Golden, proof: Proof) -> None:
+    """Raises NotValidatedError if nothing could be compared with the recorded outputs."""
     if not any(proof.elements.get(o.after) for o in proof.compared if not o.inside):
         reasons = joined("; ", dict.fromkeys(o.reason for o in proof.outputs if o.reason)) or "no elements"
         line = Line("nothing could be compared with {golden}: {reasons}", golden=golden.name, reasons=reasons)

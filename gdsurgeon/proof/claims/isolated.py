@@ -1,0 +1,334 @@
+"""Claims about parts of a graph in isolation.
+
+Changed places run on random numbers that the inputs of the graph would not reach. Two parts have separate variables. An
+added graph returns recorded values.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from math import prod
+from typing import NamedTuple
+
+from gdsurgeon.analysis.shapes.inference import shape_of_tensor
+from gdsurgeon.analysis.traversal.topology import topology_of
+from gdsurgeon.edits.claims import LikeReference, OwnVariables, SamePiece, SameSites, Site
+from gdsurgeon.errors import GdsurgeonError, Line, UsageError, ValidationError, printable, quoted
+from gdsurgeon.feeds.archive import load, of_dtype
+from gdsurgeon.feeds.input_spec import input_seed, variable_value
+from gdsurgeon.feeds.numbers import numbers, numbers_of_all_sizes
+from gdsurgeon.feeds.overrides import Overrides
+from gdsurgeon.graph.attrs import shape_of
+from gdsurgeon.graph.graph import Graph
+from gdsurgeon.graph.names import parse_tensor
+from gdsurgeon.graph.node import Node
+from gdsurgeon.ops.dtypes import FLOAT16, FLOAT32, FLOAT64, element_size
+from gdsurgeon.proof.claims.same_outputs import something_compared
+from gdsurgeon.proof.plan import FetchPlan, plan_with
+from gdsurgeon.proof.subject import Subject, SubjectOptions, fetching
+from gdsurgeon.proof.trial import (
+    EDITED,
+    ORIGINAL,
+    ComparedPair,
+    FeedSource,
+    Fetch,
+    RunRefusal,
+    SameFeed,
+    Session,
+    Trial,
+    TrialRun,
+    chance_reasons,
+    nodes_of,
+)
+from gdsurgeon.runtime.protocol import OutputInfo, Result
+from gdsurgeon.runtime.tensor import Tensor
+from gdsurgeon.select import is_constant
+
+MOST_INPUTS = 32
+"""A site that reads more tensors is compared only by the outputs of the graph."""
+LEAST_ROWS = 16
+"""The least number of places at which a channel is computed: at a single place its value can be small by chance."""
+
+Sites = Sequence[tuple[Site, list[str]]]
+"""Sites with their replaced inputs."""
+
+
+def prove_same_sites(session: Session, claim: SameSites) -> Trial:
+    """Proves sites: their inputs are replaced by numbers between -32 and 32 in both graphs.
+
+    Sites with channels also get numbers that are a million times as large, so that wrong factors show.
+    """
+    source, found = _placed(session, claim.sites)
+    trial = _source_trial(session, source)
+    _add_runs(session, trial, source, found, "sites", "")
+    channels = [(site, read) for site, read in found if site.channels is not None]
+    if channels:
+        _add_runs(session, trial, source, channels, "sites", ", large numbers")
+    within = f", within {claim.of_largest:g}" if claim.of_largest else ""
+    numbers_used = f"random numbers from -32 to 32{' and large numbers' if channels else ''}"
+    trial.statement = f"each changed site in isolation: edited == original on {numbers_used}{within}"
+    trial.of_largest = claim.of_largest
+    return trial.run()
+
+
+def prove_same_piece(session: Session, claim: SamePiece) -> Trial:
+    """Proves a part of the graph that was replaced: its inputs are random numbers in both graphs."""
+    source, found = _placed(session, [Site(claim.inputs, claim.outputs)])
+    trial = _source_trial(session, source)
+    _add_runs(session, trial, source, found, "piece", "")
+    inputs = [tensor for _, read in found for tensor in read]
+    given = f"edited(x, {', '.join(map(printable, inputs[:3]))}{', ...' if len(inputs) > 3 else ''} := any)"
+    trial.statement = f"{given} == original(x, same values)"
+    trial.rtol, trial.atol = claim.rtol, claim.atol
+    return trial.run()
+
+
+def _placed(session: Session, sites: Sequence[Site]) -> tuple[Subject, Sites]:
+    """Returns the original, to be run for the inputs and outputs of `sites`, and the sites that can run in isolation.
+
+    Only inputs that do not depend on other inputs of the site are replaced; the others are computed from them. Sites in
+    loops cannot run in isolation, and are covered by the outputs of the graph.
+    """
+    reads = _first_inputs(session.change.before, sites)
+    tensors = [tensor for read in reads for tensor in read] + [old for site in sites for old, _ in site.outputs]
+    source = session.original(session.plan(ORIGINAL, nodes_of(tensors)))
+    places = source.places()
+    found = [
+        (site, read)
+        for site, read in zip(sites, reads, strict=True)
+        if read and places.keys() >= {*read} and any(old in places for old, _ in site.outputs)
+    ]
+    return source, found
+
+
+def _source_trial(session: Session, source: Subject) -> Trial:
+    samples = session.executor.settings.samples
+    return Trial(session.executor, "", [], [], session.both_load(), samples=samples, shown=False)
+
+
+def _add_runs(session: Session, trial: Trial, source: Subject, sites: Sites, name: str, label: str) -> None:
+    """Adds the runs of sites with replaced inputs in both graphs, and the pairs of outputs, to `trial`.
+
+    Args:
+        session: of the claim.
+        trial: is changed.
+        source: the run of the original without replaced inputs.
+        sites: the sites.
+        name: ``sites``, or ``piece`` for a replaced part, whose outputs count like outputs of the graph.
+        label: is added to names of runs and tensors; if it is not empty, the numbers are large.
+    """
+    places, change, executor, is_piece = source.places(), session.change, session.executor, name == "piece"
+    pairs = [
+        ComparedPair(old + label, new + label, Fetch(name + label, old), Fetch(f"other {name}{label}", new))
+        for site, _ in sites
+        for old, new in site.outputs
+        if old in places
+    ]
+    if not pairs or source.plan.draws or source.plan.random:
+        return
+    axes = [site.channels for site, _ in sites for old, _ in site.outputs if old in places]
+    for pair, axis in zip(pairs, axes, strict=True):
+        pair.site, pair.channels = not is_piece, axis
+    rows: dict[str, int] = {}
+    for site, read in sites:
+        for tensor in read:
+            least = LEAST_ROWS if site.any_rows and _accepts_more(change.before, tensor) else 0
+            rows[tensor] = min(least, rows.get(tensor, LEAST_ROWS))
+    made: dict[str, FeedSource] = {}  # tensors that are one tensor after the edit get the same numbers
+    fed: dict[str, FeedSource] = {feed: SameFeed(ORIGINAL, feed) for feed in source.feedable}
+    for tensor, least in rows.items():
+        fed[tensor] = made.setdefault(session.after(tensor), _any_numbers(tensor, least, is_piece, bool(label)))
+    fed |= {feed: made[now] for feed in source.feedable if (now := session.after(feed)) in made}
+    old_tensors = [pair.mine.tensor for pair in pairs if isinstance(pair.mine, Fetch)]
+    first = TrialRun(fetching(executor, ORIGINAL, change.before, old_tensors, name + label), fed, reported_as=None)
+    first.optional = "" if any(site.channels is not None for site, _ in sites) else "end"
+    second = TrialRun(
+        fetching(executor, EDITED, change.after, [pair.theirs.tensor for pair in pairs], f"other {name}{label}"),
+        {session.after(feed): SameFeed(name + label, feed) for feed in fed},
+        accused=change.called,
+        reported_as=None,
+    )
+    start = [] if trial.runs else [TrialRun(source, reported_as=None, optional="end")]
+    trial.runs, trial.pairs = [*trial.runs, *start, first, second], [*trial.pairs, *pairs]
+
+
+def _any_numbers(tensor: str, rows: int, is_piece: bool, is_large: bool) -> Callable[[Trial, int], Tensor | Result]:
+    """Returns the feed of random positive and negative numbers for a tensor of the original; only floats are replaced.
+
+    For a site, half of the numbers are between 1/8 and 2, and the others between 2 and 32, or a million times as large.
+    The first dimension is enlarged until all dimensions except the last have `rows` elements.
+    """
+
+    def feed(trial: Trial, sample: int) -> Tensor | Result:
+        fetch = Fetch(ORIGINAL, tensor)
+        (dtype, shape), seed = trial.given(fetch)[:2], trial.executor.settings.seed + sample
+        seed = input_seed(seed, f"piece {tensor}")
+        if dtype not in (FLOAT16, FLOAT32, FLOAT64):
+            return trial.result(fetch, sample)
+        if is_piece:
+            return Tensor(dtype, shape, numbers(dtype, prod(shape), 0, seed, wide=True))
+        count = prod(shape[:-1])
+        if shape and count < rows:
+            shape = (shape[0] * -(-rows // max(count, 1)), *shape[1:])
+        return Tensor(dtype, shape, numbers_of_all_sizes(dtype, prod(shape), seed, large=is_large))
+
+    return feed
+
+
+def _accepts_more(graph: Graph, tensor: str) -> bool:
+    """Returns whether more rows than the graph has can be fed; a fixed number of rows may follow from the graph."""
+    shape = shape_of_tensor(graph, graph.tensor(tensor))
+    return not shape or shape[0] < 0
+
+
+def _first_inputs(graph: Graph, sites: Sequence[Site]) -> list[list[str]]:
+    """Returns for each site the inputs that are not constant and do not depend on other inputs of the site."""
+    topology = topology_of(graph)
+    constant = is_constant(topology)
+    out: list[list[str]] = []
+    for site in sites:
+        numbers = {tensor: topology.id_of(graph[parse_tensor(tensor).node]) for tensor in site.inputs}
+        varying = {tensor: number for tensor, number in numbers.items() if not constant[number]}
+        first = []
+        for tensor, number in varying.items() if len(varying) <= MOST_INPUTS else ():
+            above = topology.upstream([number]) if len(varying) > 1 else b""
+            if not any(above[other] for other in varying.values() if other != number):
+                first.append(tensor)
+        out.append(first)
+    return out
+
+
+# -- variables ------------------------------------------------------------------------------------------------
+
+
+class _Assigned(NamedTuple):
+    """A node that assigns a variable, and the value to assign."""
+
+    node: Node
+    value: Tensor
+
+
+class _AssignedSubject(Subject):
+    """A graph that is restored; then some of its variables get other values."""
+
+    assigned: Iterable[_Assigned] = ()
+
+    def initialize(self) -> None:
+        super().initialize()
+        feeds = {assigned.node.inputs[1].name: assigned.value for assigned in self.assigned}
+        self.executor.initialize(self.key, [assigned.node.name for assigned in self.assigned], feeds)
+
+
+def prove_own_variables(session: Session, claim: OwnVariables) -> Trial:
+    """Proves that two parts have separate variables.
+
+    The restored graph runs, then the graph with other variables in one part, then in the other. The outputs of the part
+    with unchanged variables must not change.
+    """
+    graph, executor, restored_name = session.change.after, session.executor, "restored"
+    tensors = [tensor for pair in claim.outputs for tensor in pair]
+    plan = session.plan(EDITED, nodes_of(tensors)).only(tensors)
+    options = SubjectOptions(restored_name)
+    restored = Subject(executor, EDITED, graph, plan=plan, overrides=session.overrides, options=options)
+    fed = {name: SameFeed(restored_name, name) for name in restored.feedable}
+    runs = [TrialRun(restored, accused=session.change.called, reported_as=None)]
+    pairs: list[ComparedPair] = []
+    reasons, places = chance_reasons(plan), restored.places()
+    for side, key in enumerate(("the variables of the original assigned", "the variables of the copy assigned")):
+        nodes = [graph[pair[side]] for pair in claim.assigned]
+        assigned = [found for node in nodes if (found := _other_value(node, executor.settings.seed)) is not None]
+        if not assigned:
+            continue
+        executor.load_graph(key, graph)
+        subject = _AssignedSubject(executor, key, graph, plan=FetchPlan(plan.groups), options=SubjectOptions(key))
+        subject.assigned = assigned
+        runs.append(TrialRun(subject, fed, blame=_after_assigning, reported_as=None))
+        for kept in (pair[1 - side] for pair in claim.outputs):
+            if kept in places:
+                ends = Fetch(restored_name, kept), Fetch(key, kept)
+                pairs.append(ComparedPair(kept, kept, *ends, reason=reasons.get(kept, "")))
+    loads = {EDITED: f"{session.change.called} does not load"}
+    trial = Trial(executor, claim.statement, runs if pairs else [], pairs, loads, lead=restored_name, shown=False)
+    trial.complaint = "the copy and the original share variables"
+    return trial.run()
+
+
+def _other_value(node: Node, seed: int) -> _Assigned | None:
+    """Returns a generated value for the variable that a node assigns; None if none can be generated."""
+    variable = node.inputs[0].node
+    shape, dtype = variable.attr("shape"), variable.plain_attr("dtype")
+    dims = shape_of(shape.shape) if shape is not None else None
+    if dims is None or min(dims, default=0) < 0 or not isinstance(dtype, int) or not element_size(dtype):
+        return None
+    return _Assigned(node, variable_value(dtype, dims, input_seed(seed, f"assigned {variable.name}")))
+
+
+def _after_assigning(refusal: RunRefusal) -> GdsurgeonError:
+    text = f"the result does not run after its variables are assigned: {refusal.text}"
+    return ValidationError(text, code="does-not-run")
+
+
+# -- recorded values ------------------------------------------------------------------------------------------
+
+
+def recorded(tensor: str, values: Sequence[object], called: str) -> Callable[[Trial, int, OutputInfo], Tensor]:
+    """Returns the expected value of a pair: recorded `values` of `tensor`, one for each sample, in the file `called`.
+
+    The function raises ValidationError if a value has a different kind.
+    """
+
+    def expected(_trial: Trial, sample: int, info: OutputInfo) -> Tensor:
+        try:
+            return of_dtype(values[sample], info.dtype)
+        except (TypeError, ValueError) as error:
+            what = f"the value of {quoted(tensor)} in {called} cannot be compared"
+            raise ValidationError(f"{what}: {printable(str(error))}", code="does-not-run") from error
+
+    return expected
+
+
+def prove_like_reference(session: Session, claim: LikeReference) -> Trial:
+    """Proves that an added graph returns the values in the archive.
+
+    Raises:
+        UsageError: the archive cannot be read, or lacks a value.
+    """
+    key, file = "the reference", printable(os.path.basename(claim.archive))
+    samples = load(claim.archive, key)
+    for number, sample in enumerate(samples):
+        for name in dict.fromkeys(name for pair in claim.pairs for name in pair):
+            if name not in sample:
+                has = ", ".join(map(quoted, sample)) or "nothing"
+                which = f" for sample {number}" if number else ""
+                line = Line(
+                    "{against} {file} has {has}{which}, but not {name}",
+                    file=file,
+                    has=has,
+                    which=which,
+                    name=quoted(name),
+                )
+                raise UsageError(line, code="no-such-tensor", facts={"name": name, "file": file})
+    results = [result for _, result in claim.pairs]
+    session.executor.load_source(key, claim.part)
+    plan = plan_with(session.executor.settings, claim.part, nodes_of(results)).only(results)
+    part = Subject(session.executor, key, claim.part, plan=plan, overrides=Overrides(archive=claim.archive))
+    called = printable(claim.part.source_name)
+    trial = Trial(
+        session.executor,
+        f"results of {called} == values in {file}",
+        [TrialRun(part, accused=called, reported_as=None)],
+        [
+            ComparedPair(f"{file}: {name}", name, recorded(name, [s[name] for s in samples], file), Fetch(key, name))
+            for name in results
+        ],
+        {key: f"TensorFlow does not load {called}"},
+        lead=key,
+        samples=len(samples),
+        rtol=claim.rtol,
+        atol=claim.atol,
+        skipped=plan.reasons,
+        complaint=f"the results of {called} differ from those in {file} in",
+    )
+    something_compared(trial.run().proof)
+    return trial
