@@ -302,14 +302,15 @@ class Table:
         if isinstance(item, Batch):
             self._add_batches([item])
         elif isinstance(item, Record):
-            self._add_header(item.header(), item)
+            header = item.header()
+            self.add_node(header.name, header.op, header.inputs, item.start, item.end)
         else:
             self._others.append(item)
 
     def close(self) -> None:
         """Resolves the inputs that name what came after them, once everything was added."""
         for at, text in self._pending:
-            code = self._code(text)
+            code = self.code(text)
             if code is None:
                 code = self.UNRESOLVED - len(self.unresolved)
                 self.unresolved.append(text)
@@ -377,7 +378,7 @@ class Table:
     def _splice_header(self, header: Header) -> bool:
         """Adds the edges of a node with HEADER, once all names are known; whether each names a node."""
         for text in header.inputs:
-            code = self._code(text)
+            code = self.code(text)
             if code is None:
                 return False
             if text not in self.rows:
@@ -411,7 +412,7 @@ class Table:
         kinds = data[3::4].translate(KINDS)
         if kinds.count(END_OF_NODE) != len(names):  # a node has an empty input
             for record in chain.from_iterable(batch.records(self.source) for batch in batches):
-                self._add_header(record.header(), record)
+                self.add(record)
             return
         self.names += names
         for batch in batches:
@@ -435,7 +436,7 @@ class Table:
         for i in range(room):  # a row has no more bytes either
             shifted[room + i :: 8] = data[i::4]
         self.edges.frombytes(native(shifted))
-        codes = list(map(self._code, odd))
+        codes = list(map(self.code, odd))
         for place in finditer(rb"[^\0]", data[3::4]):
             i = place.start()
             k = int.from_bytes(data[4 * i : 4 * i + 3], "little")
@@ -449,22 +450,23 @@ class Table:
             self.op_names = list(known)
         return ids
 
-    def _add_header(self, header: Header, record: Record) -> None:
-        self.starts.append(record.start)
-        self.ends.append(record.end)
-        if header.name and _is_plain(header.name):
-            self.rows.put(header.name, len(self.names))
-        self.names.append(header.name)
+    def add_node(self, name: str, op: str, inputs: Sequence[str], start: int = 0, end: int = 0) -> None:
+        """Adds a node, whose record is from `start` to `end`."""
+        self.starts.append(start)
+        self.ends.append(end)
+        if name and _is_plain(name):
+            self.rows.put(name, len(self.names))
+        self.names.append(name)
         self.unread.add(len(self.names) - 1)
-        self.ops.extend(self._ids([header.op]))
+        self.ops.extend(self._ids([op]))
         at = len(self.edges)
-        self.edges.extend([-1] * len(header.inputs))
+        self.edges.extend([-1] * len(inputs))
         self.offsets.append(len(self.edges))
-        self._kinds += b"".join(map(input_kind, header.inputs)) + END_OF_NODE
-        for i, text in enumerate(header.inputs, at):
+        self._kinds += b"".join(map(input_kind, inputs)) + END_OF_NODE
+        for i, text in enumerate(inputs, at):
             row = self.rows.get(text)
             if row is None or row >= len(self.names):
-                self._add_odd(i, text, self._code(text))
+                self._add_odd(i, text, self.code(text))
             else:
                 self.unread.discard(row)
                 self._set_edge(i, row << self.PORT_BITS)
@@ -477,7 +479,7 @@ class Table:
         else:
             self._set_edge(at, code)
 
-    def _code(self, text: str) -> int | None:
+    def code(self, text: str) -> int | None:
         """The code of an edge from its spelling, if there is such a node by now."""
         ref = parse_input(text)
         row = self.rows.get(ref.node) if ref is not None else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.attr_text import is_device
@@ -21,6 +21,7 @@ from gdsurgeon.ops.op_defs import Arg, AttrDef, OpDef, Run, arg_runs
 from gdsurgeon.text import listed
 from gdsurgeon.wire.fields import LEN, Buffer, WireError, read_field
 from gdsurgeon.wire.messages import decode_error
+from gdsurgeon.wire.node_record import Header
 from gdsurgeon.wire.protos import AttrValue, TensorShapeProto
 
 MOST_TENSORS = (1 << 31) - 1
@@ -28,20 +29,19 @@ MOST_TENSORS = (1 << 31) - 1
 TEXT = 2
 """Field number of a string in an AttrValue."""
 
-AttrSpans = Mapping[str, tuple[int, int]]
-
 
 class AttrFindings(NamedTuple):
-    """What the attrs of a node say.
+    """The findings about the attrs and the device of a node.
 
     Attributes:
-        takes, gives: the tensors that the op takes and gives; None where the op, or an attr that would say it, is not
-            as it should be.
-        faults: sentences without the node's name, with the attr as a fact.
-        warnings: likewise.
+        takes, gives: the tensors that the op requires and returns; None if the op is unknown, or an attr that
+            determines them is faulty.
+        faults: sentences without the name of the node, with the attr as a fact.
+        warnings: the same.
         colocated: names that the node is colocated with.
-        functions: names of functions that the attrs pass on.
-        removed_in: the version of GraphDefs from which on the op is not to be had; 0: in all it is.
+        functions: names of functions in the attrs.
+        removed_in: the version of GraphDefs in which the op was removed; 0 if it was not removed.
+        is_defined: whether the op is known.
     """
 
     takes: tuple[Run, ...] | None = None
@@ -51,94 +51,89 @@ class AttrFindings(NamedTuple):
     colocated: tuple[str, ...] = ()
     functions: tuple[str, ...] = ()
     removed_in: int = 0
+    is_defined: bool = False
 
     @property
     def inputs(self) -> int:
-        """How many tensors the op takes; -1 where that is unknown."""
+        """The number of tensors that the op requires; -1 if it is unknown."""
         return _count(self.takes)
 
     @property
     def outputs(self) -> int:
-        """How many tensors the op gives; -1 where that is unknown."""
+        """The number of tensors that the op returns; -1 if it is unknown."""
         return _count(self.gives)
 
     @property
     def is_plain(self) -> bool:
-        """Whether there is nothing more to say of the node."""
-        return self.takes is not None and not any(self[2:])
-
-    def on(self, device: str) -> AttrFindings:
-        """The same for a node with the device string DEVICE."""
-        if is_device(device):
-            return self
-        text = (
-            f"device {quoted(device)} is not valid: a device looks like /job:worker/task:0/device:GPU:0, "
-            "or a part of it"
-        )
-        fault = Remark(text, "bad-device", device=device)
-        return self._replace(faults=(*self.faults, fault))
+        """Whether there is nothing to note about the node."""
+        return self.takes is not None and not any(self[2:-1])
 
 
 def _count(runs: tuple[Run, ...] | None) -> int:
-    # Beyond any real node's: the number is a fault of the file, and must fit what it is kept in.
+    # A larger number is a fault of the file, and must fit into a column.
     return -1 if runs is None else min(sum(count for _, count in runs), MOST_TENSORS)
 
 
 class AttrChecks:
-    """`check_attrs` for many nodes: the findings of equal nodes are computed once.
+    """Checks the attrs of nodes; equal nodes are checked once.
 
     The content of a string attr is ignored, unless the op allows only some texts.
+
+    Args:
+        define: returns the signature of an op, or None.
+        in_function: whether the nodes are in a function, so that an attr can refer to an attr of the function.
     """
 
     _LARGE = 512
-    """Bytes of attrs that are not worth remembering."""
+    """The largest size in bytes of attrs whose findings are kept."""
     _MOST = 20_000
-    """Findings that are remembered before all are forgotten: where each node has its own, that is of no use."""
+    """The number of kept findings; with more, all are dropped, because then nodes are rarely equal."""
 
-    def __init__(self, *, in_function: bool = False) -> None:
-        self._in_function = in_function
-        self._known: dict[tuple[str, tuple[tuple[str, bytes | None], ...]], AttrFindings] = {}
+    def __init__(self, define: Callable[[str], OpDef | None], *, in_function: bool = False) -> None:
+        self._define, self._in_function = define, in_function
+        self._known: dict[tuple[object, ...], AttrFindings] = {}
 
-    def findings(self, definition: OpDef | None, op: str, buf: bytes, spans: AttrSpans) -> AttrFindings:
-        """The findings of `check_attrs`; of one OP the DEFINITION is always the same."""
+    def findings(self, header: Header, buf: Buffer) -> AttrFindings:
+        """Returns the findings about the node with `header` in `buf`; large tensors are not read."""
+        definition = self._define(header.op)
         if len(buf) > self._LARGE:
-            return check_attrs(definition, op, buf, spans, in_function=self._in_function)
+            return self._check(definition, header, buf)
         attrs = {} if definition is None else definition.attrs
-        limited = {key for key in spans if key in attrs and attrs[key].texts}
+        limited = {key for key in header.attrs if key in attrs and attrs[key].texts}
         values = [
             None if key not in limited and _is_text(buf, start, end) else buf[start:end]
-            for key, (start, end) in spans.items()
+            for key, (start, end) in header.attrs.items()
         ]
-        alike = op, tuple(zip(spans, values, strict=True))
-        found = self._known.get(alike)
+        same = header.op, header.device, tuple(zip(header.attrs, values, strict=True))
+        found = self._known.get(same)
         if found is None:
-            found = check_attrs(definition, op, buf, spans, in_function=self._in_function)
+            found = self._check(definition, header, buf)
             if len(self._known) >= self._MOST:
                 self._known.clear()
-            self._known[alike] = found
+            self._known[same] = found
         return found
 
+    def _check(self, definition: OpDef | None, header: Header, buf: Buffer) -> AttrFindings:
+        check = _Check(definition, header.op, in_function=self._in_function)
+        for key, (start, end) in header.attrs.items():
+            check.read(key, buf, start, end)
+        found = check.findings(header.attrs)
+        if is_device(header.device):
+            return found
+        text = (
+            f"device {quoted(header.device)} is not valid: a device looks like "
+            "/job:worker/task:0/device:GPU:0, or a part of it"
+        )
+        return found._replace(faults=(*found.faults, Remark(text, "bad-device", device=header.device)))
 
-def _is_text(buf: bytes, start: int, end: int) -> bool:
-    """Whether the AttrValue from START to END of BUF is plainly a string, of less than 128 bytes, and nothing else."""
+
+def _is_text(buf: Buffer, start: int, end: int) -> bool:
+    """Returns whether the AttrValue from `start` to `end` of `buf` is only a string of less than 128 bytes."""
     return end - start > 1 and buf[start] == TEXT << 3 | LEN and buf[start + 1] == end - start - 2 < 128
 
 
-def check_attrs(
-    definition: OpDef | None, op: str, buf: Buffer, spans: AttrSpans, *, in_function: bool = False
-) -> AttrFindings:
-    """Checks the attrs whose AttrValues lie at SPANS of BUF; big tensors are not read.
-
-    IN_FUNCTION: whether one may stand for an attr of a function around the node.
-    """
-    check = _Check(definition, op, in_function=in_function)
-    for key, (start, end) in spans.items():
-        check.read(key, buf, start, end)
-    return check.findings(spans)
-
-
 def check_values(definition: OpDef, attrs: Mapping[str, bytes]) -> list[Remark]:
-    """The faults of some of the attrs of a node, which may be in a function: serialised AttrValues, by key."""
+    """Returns the faults of some attrs of a node, which may be in a function: serialized AttrValues, by key."""
     check = _Check(definition, definition.name, in_function=True)
     for key, data in attrs.items():
         check.read(key, data, 0, len(data))
@@ -229,6 +224,7 @@ class _Check:
             warnings=tuple(self._warnings),
             colocated=tuple(self._colocated),
             functions=tuple(self._functions),
+            is_defined=self._definition is not None,
         )
 
     def _fault(self, fault: Remark) -> None:

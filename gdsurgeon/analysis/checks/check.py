@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-from gdsurgeon.analysis.checks.attrs import check_values
-from gdsurgeon.analysis.checks.edges import check_edges
+from gdsurgeon.analysis.checks.attrs import AttrChecks, check_values
 from gdsurgeon.analysis.checks.findings import Findings
 from gdsurgeon.analysis.checks.functions import check_functions
-from gdsurgeon.analysis.checks.nodes import NodePass
+from gdsurgeon.analysis.checks.nodes import NodeChecks
 from gdsurgeon.analysis.traversal.order import find_cycle, has_forward_edges, spelt_cycle
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.arguments import public
 from gdsurgeon.errors import InputError, Remark, printable, quoted
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
-from gdsurgeon.graph.names import NAME_RULE
 from gdsurgeon.graph.node import Node
 from gdsurgeon.graph.records import batches
 from gdsurgeon.ops.dtypes import dtype_name, is_readable_as
-from gdsurgeon.ops.op_defs import arg_count, graph_def_version, table_version
+from gdsurgeon.ops.op_defs import arg_count, graph_def_version, op_def, table_version
 from gdsurgeon.wire.fields import LEN
 from gdsurgeon.wire.messages import decode_error
 from gdsurgeon.wire.protos import GraphDebugInfo, VersionDef
@@ -53,7 +51,7 @@ def check_file(graph: Graph) -> Findings:
     findings = Findings()
     store = graph.store
     table, is_new = (store.table, False) if store.has_table else (Table(graph.source), True)
-    nodes = NodePass(table)
+    nodes = NodeChecks(table, AttrChecks(op_def))
     for item in batches(graph.source, forms=True):
         if is_new:
             table.add(item)
@@ -65,9 +63,9 @@ def check_file(graph: Graph) -> Findings:
     if not table.names:
         findings.fault("it has no nodes", "no-nodes")
     _check_fields(graph, findings)
-    nodes.tell(graph, findings)
-    _check_names(table, nodes.misnamed, findings)
-    check_edges(table, nodes, findings)
+    nodes.finish(graph.functions, store.producer)
+    nodes.tell(findings)
+    _check_names(table, findings)
     _check_colocations(table, findings)
     check_functions(graph.functions, findings)
     for function, row in nodes.functions.items():
@@ -205,12 +203,7 @@ def debug_infos(graph: Graph) -> Iterator[GraphDebugInfo]:
 _GRAPH_FIELDS = {(LIBRARY, LEN), (VERSION, 0), (VERSIONS, LEN), (DEBUG_INFO, LEN)}
 
 
-def _check_names(table: Table, misnamed: Iterable[int], findings: Findings) -> None:
-    for row in misnamed:
-        name = table.names[row]
-        what = f"node {quoted(name)} (number {row})" if name else f"node number {row}"
-        text = f"{what} has {'an illegal' if name else 'no'} name: {NAME_RULE}"
-        findings.fault(text, "bad-name", node=name, row=row)
+def _check_names(table: Table, findings: Findings) -> None:
     if len(table.rows) + table.names.count("") != len(table.names):
         first: dict[str, int] = {}
         for row, name in enumerate(table.names):

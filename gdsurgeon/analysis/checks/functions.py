@@ -1,20 +1,38 @@
-"""Checks the function library for faults that crash a loader, such as recursion."""
+"""Checks the function library for faults that TensorFlow finds when a call is prepared, and recursion.
+
+The nodes of a function are checked like the nodes of a graph. In a function, a tensor is called ``node:arg:place``, and
+an argument of the function by its name. The name without a place stands for all tensors of an argument.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 
-from gdsurgeon.analysis.checks.bodies import Body, Kinds
+from gdsurgeon.analysis.checks.attrs import AttrChecks
 from gdsurgeon.analysis.checks.findings import Findings
+from gdsurgeon.analysis.checks.nodes import Look, NodeChecks
+from gdsurgeon.analysis.traversal.order import producers_first
 from gdsurgeon.errors import Remark, quoted
-from gdsurgeon.graph.functions import FunctionLibrary
-from gdsurgeon.ops.op_defs import op_def
+from gdsurgeon.graph.attrs import attr_value, plain
+from gdsurgeon.graph.functions import FunctionLibrary, nodes_of, resolve_op
+from gdsurgeon.graph.index import Table
+from gdsurgeon.graph.names import format_input
+from gdsurgeon.graph.records import input_kind
+from gdsurgeon.ops.dtypes import dtype_name, is_dtype, is_readable_as
+from gdsurgeon.ops.kinds import MERGE, NEXT_ITERATION
+from gdsurgeon.ops.op_defs import MOST_LISTED, OpDef, arg_count, op_def
+from gdsurgeon.wire.node_record import Header, read_header
 from gdsurgeon.wire.protos import FunctionDef
+from gdsurgeon.wire.source import BytesSource
+
+Inputs = tuple[str, ...] | None
+"""The tensors that a name in a function stands for, as a graph calls them; None if their number is unknown."""
 
 
 def check_functions(library: FunctionLibrary, findings: Findings) -> None:
-    """Notes what is wrong with the functions of LIBRARY, and which ops in them are not known."""
+    """Adds the faults of the functions in `library` and their unknown ops."""
     counts = Counter(function.signature.name for function in library)
     for name, count in counts.items():
         if count > 1:
@@ -24,35 +42,172 @@ def check_functions(library: FunctionLibrary, findings: Findings) -> None:
             findings.fault(f"function {quoted(name)} has the name of a TensorFlow op", "name-taken", function=name)
     calls: dict[str, list[str]] = {}
     unknown: dict[str, str] = {}
-    kinds = Kinds(library)
+    define = cache(lambda op: resolve_op(op, library))
+    attrs = AttrChecks(define, in_function=True)
     for function in library:
-        name, body = function.signature.name, Body(function, kinds)
-        for fault in (*_check_signature(function, body.names), *body.faults()):
+        name, body = function.signature.name, _Body(function, attrs)
+        for fault in _signature_faults(function):
             findings.add(fault)
-        called = list(dict.fromkeys(callee for kind in body.kinds for callee in kind.calls))
+        body.check(define, library)
+        body.nodes.tell(findings)
+        for fault in body.faults():
+            findings.add(fault)
+        called = dict.fromkeys((*body.nodes.functions, *(op for op in body.table.op_names if op in library)))
         for callee in called:
             if callee not in counts:
                 text = f"function {quoted(name)} calls {quoted(callee)}, which the library does not have"
                 findings.fault(text, "no-such-function", function=name, name=callee)
-        calls.setdefault(name, called)
-        for kind in body.kinds:
-            if not kind.is_known:
-                unknown.setdefault(kind.op, name)
+        calls.setdefault(name, list(called))
+        for op in body.nodes.unknown:
+            unknown.setdefault(op, name)
     for gradient in library.gradients():
         for callee in (gradient.function_name, gradient.gradient_func):
             if callee not in counts and op_def(callee) is None:
                 text = f"a gradient entry refers to the function {quoted(callee)}, which does not exist in the library"
                 findings.fault(text, "no-such-function", name=callee)
     for path in recursions(calls):
-        told = " -> ".join(map(quoted, path))
-        findings.fault(f"functions call each other in an endless recursion: {told}", "recursion", functions=path)
+        shown = " -> ".join(map(quoted, path))
+        findings.fault(f"functions call each other in an endless recursion: {shown}", "recursion", functions=path)
     for op, name in unknown.items():
         text = f"op {quoted(op)} (function {quoted(name)}) is unknown in this version of TensorFlow"
         findings.warn(text, "missing-op", op=op, function=name)
 
 
-def _check_signature(function: FunctionDef, nodes: Sequence[str]) -> Iterator[Remark]:
-    """The names of its arguments and NODES, and what it says that it returns."""
+class _Body:
+    """The nodes of a function as a table, after a row for each argument."""
+
+    def __init__(self, function: FunctionDef, attrs: AttrChecks) -> None:
+        self._function, self._name, self._attrs = function, function.signature.name, attrs
+        self._where = f"function {quoted(self._name)}"
+        self.table = Table(BytesSource(b"", self._where))
+        self.nodes = NodeChecks(self.table, attrs, self._name)
+        self._args = {arg.name: not (arg.number_attr or arg.type_list_attr) for arg in function.signature.input_arg}
+        self._args_of: dict[str, dict[str, range] | None] = {}  # of each node, the outputs of each argument of its op
+        self._inputs: dict[str, Inputs] = {}
+
+    def check(self, define: Callable[[str], OpDef | None], library: FunctionLibrary) -> None:
+        """Checks the nodes."""
+        signature, rows = self._function.signature, nodes_of(self._function)
+        headers = [read_header(form, 0, len(form)) for form in rows.forms]
+        found = [self._attrs.findings(header, form) for header, form in zip(headers, rows.forms, strict=True)]
+        outputs = [
+            None if each.gives is None else _outputs(define(header.op), header, form)
+            for header, form, each in zip(headers, rows.forms, found, strict=True)
+        ]
+        self._args_of = {name: outputs[form] for name, form in zip(rows.names, rows.form_of, strict=True)}
+        for arg in signature.input_arg:
+            self.table.add_node(f" {arg.name}", "_Arg", ())
+        dtypes = [arg.type * (self._args[arg.name] and is_dtype(arg.type)) for arg in signature.input_arg]
+        self.nodes.add_arguments(dtypes)
+        looks = []
+        for name, form, inputs in zip(rows.names, rows.form_of, rows.inputs, strict=True):
+            named = list(map(self.named, inputs))
+            texts = [text for tensors in named for text in tensors or ()]
+            is_known = None not in named and not any(text[:1] == ":" for text in texts)
+            # If the number of tensors is unknown, a control input stands for them.
+            texts += [self._control(text.partition(":")[0]) for text in inputs if self.named(text) is None]
+            self.table.add_node(name, headers[form].op, texts)
+            look = found[form] if is_known else found[form]._replace(takes=None)
+            looks.append(Look(look, b"".join(map(input_kind, texts))))
+        self.table.close()
+        self.nodes.add_nodes(rows.names, looks, range(len(looks)))
+        self.nodes.finish(library, None)
+
+    def named(self, text: str) -> Inputs:
+        """Returns the tensors that an input or a result stands for. A name without a tensor gets a colon."""
+        if text not in self._inputs:
+            self._inputs[text] = self._resolved(text)
+        return self._inputs[text]
+
+    def _resolved(self, text: str) -> Inputs:
+        name, *parts = text.removeprefix("^").split(":")
+        if text[:1] == "^":
+            return (f"^:{text[1:]}" if parts else self._control(name),)
+        if name in self._args and (not parts or (len(parts) == 1 and parts[0].isdecimal())):
+            if not self._args[name]:
+                return None
+            return (f" {name}",) if not parts or parts[0] == "0" else (f":{text}",)
+        if name in self._args_of and len(parts) in (1, 2):
+            args = self._args_of[name]
+            if args is None:
+                return None
+            places = args.get(parts[0], range(0))
+            if len(parts) == 1 and (places or parts[0] in args):
+                return tuple(format_input(name, place) for place in places) if len(places) <= MOST_LISTED else None
+            if len(parts) == 2 and parts[1].isdecimal() and int(parts[1]) < len(places):
+                return (format_input(name, places[int(parts[1])]),)
+        return (f":{text}",)
+
+    def _control(self, name: str) -> str:
+        if name in self._args_of:
+            return f"^{name}"
+        return f"^ {name}" if name in self._args else f"^:{name}"
+
+    def faults(self) -> Iterator[Remark]:
+        """Yields the faults of the results, and a cycle."""
+        function = self._function
+        stated = {arg.name: arg for arg in function.signature.output_arg}
+        for key, target in sorted(function.ret.items()):
+            inputs, arg = self.named(target), stated.get(key)
+            codes = [self.table.code(text) for text in inputs or ()]
+            facts = {"function": self._name, "output": key, "tensor": target}
+            ret = f"ret {quoted(key)} of {self._where}"
+            if None in codes:
+                text = f"{ret} refers to {quoted(target)}, which does not exist in the function"
+                yield Remark(text, "no-such-tensor", **facts)
+            elif inputs is not None and arg is not None and not (arg.number_attr or arg.type_list_attr):
+                dtypes = [self.nodes.dtype(code) for code in codes if code is not None]
+                if len(dtypes) != 1 or not is_readable_as(dtypes[0], arg.type):
+                    expected, found = _shown([arg.type]), _shown(dtypes)
+                    text = f"{ret} must be {expected}, but {quoted(target)} is {found}"
+                    yield Remark(text, "dtype-mismatch", **facts, expected=expected, found=found)
+        for key, target in sorted(function.control_ret.items()):
+            if target not in self._args_of and target not in self._args:
+                text = f"control_ret {quoted(key)} of {self._where} refers to {quoted(target)}, which does not exist"
+                facts = {"function": self._name, "output": key, "node": target}
+                yield Remark(f"{text} in the function", "no-such-node", **facts)
+        if self._has_cycle():
+            text = f"the nodes of {self._where} form a cycle outside a while loop"
+            yield Remark(text, "cycle", function=self._name)
+
+    def _has_cycle(self) -> bool:
+        table, count = self.table, len(self.table.names)
+
+        def is_loop(producer: int, consumer: int) -> bool:
+            return table.op(producer) in NEXT_ITERATION and table.op(consumer) in MERGE
+
+        def producers(row: int) -> Iterator[int]:
+            for producer in {code >> Table.PORT_BITS for code in table.inputs(row) if code >= 0}:
+                if not is_loop(producer, row):
+                    yield producer
+
+        if all(is_loop(producer, consumer) for producer, consumer in table.forward_edges()):
+            return False
+        return len(producers_first(range(count), count, producers)) < count
+
+
+def _outputs(definition: OpDef | None, header: Header, form: bytes) -> dict[str, range] | None:
+    """Returns the numbers of the outputs of each output argument of an op; None if the op is unknown."""
+    if definition is None:
+        return None
+
+    def read(key: str) -> object:
+        return plain(attr_value(form[slice(*header.attrs[key])])) if key in header.attrs else None
+
+    out: dict[str, range] = {}
+    first = 0
+    for arg in definition.outputs:
+        out[arg.name] = range(first, first + arg_count((arg,), definition, read))
+        first = out[arg.name].stop
+    return out
+
+
+def _shown(dtypes: Sequence[int]) -> str:
+    return ", ".join(dtype_name(dtype) if dtype else "of a dtype" for dtype in dtypes) or "nothing"
+
+
+def _signature_faults(function: FunctionDef) -> Iterator[Remark]:
+    """Yields repeated names in a function, and results that are missing."""
     signature = function.signature
     name, where = signature.name, f"function {quoted(signature.name)}"
     if not name:
@@ -61,7 +216,7 @@ def _check_signature(function: FunctionDef, nodes: Sequence[str]) -> Iterator[Re
         ("input", [arg.name for arg in signature.input_arg]),
         ("output", [arg.name for arg in signature.output_arg]),
         ("attr", [attr.name for attr in signature.attr]),
-        ("node", nodes),
+        ("node", [node.name for node in function.node_def]),
     ):
         for doubled, count in Counter(names).items() if len(set(names)) < len(names) else ():
             if count > 1:
@@ -74,7 +229,7 @@ def _check_signature(function: FunctionDef, nodes: Sequence[str]) -> Iterator[Re
 
 
 def recursions(calls: Mapping[str, Iterable[str]]) -> Iterator[list[str]]:
-    """The cycles of the call graph that a depth-first walk comes upon, as paths; never recurses itself."""
+    """Yields the cycles of the call graph that a depth-first walk finds, as paths; never recurses itself."""
     state: dict[str, int] = {}  # 1: on the path, 2: done
     for start in calls:
         if start in state:

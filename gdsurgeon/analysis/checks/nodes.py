@@ -1,183 +1,300 @@
-"""Checks what each node says of itself: its name, its attrs against its op, the order of its inputs."""
+"""Checks the nodes of a graph or of a function: their names, attrs and inputs."""
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain, count, repeat
 from operator import itemgetter
 from re import search
 from typing import NamedTuple
 
-from gdsurgeon.analysis.checks.attrs import AttrChecks, AttrFindings, check_attrs
+from gdsurgeon.analysis.checks.attrs import AttrChecks, AttrFindings
 from gdsurgeon.analysis.checks.findings import MOST_FAULTS, Findings
-from gdsurgeon.errors import Remark, quoted
-from gdsurgeon.graph.graph import Graph
+from gdsurgeon.errors import Json, Remark, quoted
+from gdsurgeon.graph.functions import FunctionLibrary, resolve_op
 from gdsurgeon.graph.index import END_OF_NODE, Table, picked
-from gdsurgeon.graph.names import is_valid_name
+from gdsurgeon.graph.names import NAME_RULE, format_input, is_valid_name, parse_input
 from gdsurgeon.graph.records import CONTROL_INPUT, DATA_INPUT, Batch, Item, Record, input_kind
-from gdsurgeon.ops.op_defs import Run, op_def
-from gdsurgeon.wire.messages import decode_error
+from gdsurgeon.ops.dtypes import dtype_name, is_readable_as
+from gdsurgeon.ops.op_defs import Run
+from gdsurgeon.text import nearest, suggestion
+from gdsurgeon.wire.messages import decode_error, message
 from gdsurgeon.wire.node_record import read_header
-from gdsurgeon.wire.protos import NodeDef
 from gdsurgeon.wire.scan import LARGE
 
+NO_OUTPUT = 255
+"""The dtype of output 0 of a node without outputs."""
 
-class NodePass:
-    """One pass over the nodes of a table; what many of them have in common is checked once.
+
+class NodeChecks:
+    """Checks the nodes of a table in one pass. Nodes with equal attrs and kinds of inputs are checked once.
+
+    Args:
+        table: the nodes; a node is added to the table before it is checked.
+        attrs: checks attrs.
+        function: the function with these nodes; '' for the nodes of a graph.
 
     Attributes:
-        outputs: how many tensors the op of each row gives; -1 where that is unknown.
-        first: the dtype of output 0 of each row; 0 where that is unknown.
-        others: the dtypes of all outputs, of the rows that give several.
-        wanted: for each input, in the order of `Table.edges`, the dtype that the op wants; 0 where that is unknown.
-        miscounted: the rows that have too few or too many data inputs, each with how many its op takes.
-        misnamed: the rows whose names TensorFlow would not take.
-        reordered: the rows whose control inputs stand before data inputs.
         colocated: for each name the rows that are colocated with it.
-        functions: the functions that attrs pass on, each with the first row that does.
+        functions: the functions in attrs, each with the first row.
+        unknown: unknown ops, each with the first row.
+        reordered: the rows with control inputs before data inputs.
+        faults, warnings: the results.
     """
 
-    def __init__(self, table: Table) -> None:
-        self._table = table
-        self.outputs = array("i")
-        self.first = bytearray()
-        self.others: dict[int, tuple[Run, ...]] = {}
-        self.wanted = bytearray()
-        self.miscounted: dict[int, int] = {}
-        self.misnamed: list[int] = []
-        self.reordered: list[int] = []
+    def __init__(self, table: Table, attrs: AttrChecks, function: str = "") -> None:
         self.colocated: dict[str, list[int]] = {}
         self.functions: dict[str, int] = {}
-        self._undefined: list[tuple[int, AttrFindings]] = []  # the function library comes after the nodes
-        self._outdated: list[tuple[int, str, int]] = []  # and so do the versions
-        self._faults = _Lines()
-        self._warnings = _Lines()
-        self._attrs = AttrChecks()
+        self.unknown: dict[str, int] = {}
+        self.reordered: list[int] = []
+        self.faults, self.warnings = _Lines(), _Lines()
+        self._table, self._attrs = table, attrs
+        self._of: dict[str, Json] = {"function": function} if function else {}
+        self._where = f" of function {quoted(function)}" if function else ""
+        self._is_valid: Callable[[str], bool] = is_valid_in_function if function else is_valid_name
+        self._first = bytearray()  # for each row the dtype of output 0; 0 if it is unknown
+        self._outputs: dict[int, tuple[Run, ...]] = {}  # of rows with several outputs, or one of an unknown dtype
+        self._wanted = bytearray()  # for each input the required dtype; 0 if it is unknown
+        self._expected: dict[int, int] = {}  # the required number of data inputs, of rows with a different number
+        self._undefined: list[tuple[int, AttrFindings]] = []  # the function library is after the nodes in a file
+        self._removed: list[tuple[int, int]] = []  # rows, each with the version in which the op was removed
+
+    # -- one pass over the nodes ---------------------------------------------------------------------------
 
     def add(self, item: Item) -> None:
-        """Looks at what comes next in the source, and is in the table already."""
+        """Checks the next item of the file."""
         if isinstance(item, Batch):
-            self._add_batch(item)
+            kinds = self._table.kinds(len(self._first), len(self._first) + len(item.names))
+            self.add_nodes(item.names, *self._looks(item, kinds))
         elif isinstance(item, Record):
             self._add_record(item)
 
-    def tell(self, graph: Graph, findings: Findings) -> None:
-        """Notes what was found in GRAPH, row by row, once all nodes were looked at and the functions are known."""
-        table = graph.store.table
-        unknown: dict[str, int] = {}
-        for row, early in self._undefined:
-            name, op = table.names[row], table.op(row)
-            definition, found = graph.op_def(op), early
-            if definition is None and op:
-                unknown.setdefault(op, row)
-            elif definition is not None:
-                record = table.record(row)
-                header = record.header()
-                found = check_attrs(definition, op, record.buffer(), header.attrs).on(header.device)
-                look = _Look(found, b"".join(map(input_kind, header.inputs)))
-                self.outputs[row] = found.outputs
-                self.first[row] = look.first
-                self.wanted[table.offsets[row] : table.offsets[row + 1]] = look.wanted
-                self._sort_out_dtypes(row, look)
-            self._note(row, name, found)
-        for row, op, version in self._outdated:
-            if graph.store.versions.producer >= version:
-                name, producer = table.names[row], graph.store.versions.producer
-                text = (
-                    f"node {quoted(name)}: the op {op} is not allowed from GraphDef version {version} on, "
-                    "but this graph has"
-                )
-                self._faults.add(row, Remark(f"{text} version {producer}", "missing-op", node=name, op=op))
-        findings.faults += self._faults.first()
-        findings.counts += self._faults.counts
-        findings.warnings += self._warnings.first()
-        findings.reordered += self.reordered
-        for op, row in unknown.items():
-            name = table.names[row]
-            text = f"op {quoted(op)} (node {quoted(name)}) is unknown in this version of TensorFlow"
-            findings.warn(text, "missing-op", op=op, node=name)
-
-    def _add_batch(self, batch: Batch) -> None:
-        first = len(self.outputs)
-        looks, alike = self._looks(batch, self._table.kinds(first, first + len(batch.names)))
-        self.outputs.extend(array("i", picked([look.found.outputs for look in looks], alike)))
-        self.first += bytes(picked([look.first for look in looks], alike))
-        self.wanted += b"".join(picked([look.wanted for look in looks], alike))
+    def add_nodes(self, names: Sequence[str], looks: Sequence[Look], look_of: Sequence[int]) -> None:
+        """Checks the next nodes, which are `names`, with `looks`; `look_of` has the number of each node's look."""
+        first = len(self._first)
+        self._first += bytes(picked([look.first for look in looks], look_of))
+        self._wanted += b"".join(picked([look.wanted for look in looks], look_of))
         if not all(look.is_plain for look in looks):
-            for i, look in enumerate(picked(looks, alike)):
+            for row, look in enumerate(picked(looks, look_of), first):
                 if not look.is_plain:
-                    self._sort_out(first + i, batch.names[i], batch.ops[batch.form_of[i]], look)
-        if not _all_valid(batch.names):
-            self.misnamed += [first + i for i, name in enumerate(batch.names) if not is_valid_name(name)]
+                    self._add_look(row, look)
+        if not _all_valid(names):
+            for row, name in enumerate(names, first):
+                if not self._is_valid(name):
+                    row_fact: dict[str, Json] = {} if self._of else {"row": row}
+                    text = f"node {quoted(name)}{self._where or f' (number {row})'} has an illegal name: {NAME_RULE}"
+                    if not name and not self._of:
+                        text = f"node number {row} has no name: {NAME_RULE}"
+                    self.faults.add(row, Remark(text, "bad-name", node=name, **row_fact, **self._of))
 
-    def _looks(self, batch: Batch, kinds: bytes) -> tuple[list[_Look], list[int]]:
-        """What there is to see of the nodes of BATCH, and for each its place there; KINDS are those of their inputs."""
-        of_forms = [self._found(form) for form in batch.forms]
-        looks = [_Look(found, DATA_INPUT * min(found.inputs, len(kinds))) for found in of_forms]
+    def add_arguments(self, dtypes: Sequence[int]) -> None:
+        """Adds rows for the arguments of a function, with their `dtypes`; 0 for unknown ones."""
+        self._first += bytes(dtypes)
+
+    def _looks(self, batch: Batch, kinds: bytes) -> tuple[list[Look], list[int]]:
+        """Returns the distinct looks in `batch`, whose inputs have `kinds`, and for each node its number there."""
+        of_forms = [self._attrs.findings(read_header(form, 0, len(form)), form) for form in batch.forms]
+        looks = [Look(found, DATA_INPUT * min(found.inputs, len(kinds))) for found in of_forms]
         if b"".join(picked([look.kinds + END_OF_NODE for look in looks], batch.form_of)) == kinds:
-            return looks, batch.form_of  # each has what its op takes, and no control input
+            return looks, batch.form_of  # each node has as many inputs as its op requires, and no control input
         seen: dict[tuple[int, bytes], int] = defaultdict(count().__next__)
-        alike = list(map(seen.__getitem__, zip(batch.form_of, kinds.split(END_OF_NODE), strict=False)))
-        return [_Look(of_forms[form], own) for form, own in seen], alike
-
-    def _found(self, form: bytes) -> AttrFindings:
-        """The findings on the attrs of a node of FORM."""
-        header = read_header(form, 0, len(form))
-        return self._attrs.findings(op_def(header.op), header.op, form, header.attrs).on(header.device)
+        look_of = list(map(seen.__getitem__, zip(batch.form_of, kinds.split(END_OF_NODE), strict=False)))
+        return [Look(of_forms[form], own) for form, own in seen], look_of
 
     def _add_record(self, record: Record) -> None:
-        header, row = record.header(), len(self.outputs)
-        found = check_attrs(op_def(header.op), header.op, record.buffer(), header.attrs).on(header.device)
-        name, node = header.name, f"node {quoted(header.name)}"
+        header, row = record.header(), len(self._first)
+        found = self._attrs.findings(header, record.buffer())
         if header.unknown_fields:
-            self._warnings.add(row, Remark(f"{node} has an unknown field, which is kept", "unknown-field", node=name))
+            self._note(self.warnings, row, " has an unknown field, which is kept", "unknown-field")
         if not header.op and header.name:
-            self._faults.add(row, Remark(f"{node} has no op", "missing-op", node=name))
+            self._note(self.faults, row, " has no op", "missing-op")
         if not found.faults and not _is_readable(record):
-            self._faults.add(row, Remark(f"{node} is corrupt", "corrupt", node=name))
-        look = _Look(found, b"".join(map(input_kind, header.inputs)))
-        self.outputs.append(found.outputs)
-        self.first.append(look.first)
-        self.wanted += look.wanted
-        self._sort_out(row, header.name, header.op, look)
-        if not is_valid_name(header.name):
-            self.misnamed.append(row)
+            self._note(self.faults, row, " is corrupt", "corrupt")
+        self.add_nodes([header.name], [Look(found, b"".join(map(input_kind, header.inputs)))], [0])
 
-    def _sort_out(self, row: int, name: str, op: str, look: _Look) -> None:
-        """Records the findings about `row`; for an op that may be a function, texts are made later."""
+    def _add_look(self, row: int, look: Look) -> None:
         found = look.found
         for other in dict.fromkeys(found.colocated):
             self.colocated.setdefault(other, []).append(row)
         for function in found.functions:
             self.functions.setdefault(function, row)
-        if op_def(op) is None:
+        if not found.is_defined:
             self._undefined.append((row, found))
         else:
-            self._note(row, name, found)
+            self._add_findings(row, found)
         if found.removed_in:
-            self._outdated.append((row, op, found.removed_in))
-        self._sort_out_dtypes(row, look)
+            self._removed.append((row, found.removed_in))
+        self._add_counts(row, look)
         if look.is_late:
             self.reordered.append(row)
-            text = f"node {quoted(name)} has a control input before a data input; written in order"
-            self._warnings.add(row, Remark(text, "out-of-order", node=name))
+            if self._of:
+                self._note(self.faults, row, " has a control input before a data input", "out-of-order")
+            else:
+                text = " has a control input before a data input; written in order"
+                self._note(self.warnings, row, text, "out-of-order")
 
-    def _sort_out_dtypes(self, row: int, look: _Look) -> None:
+    def _add_counts(self, row: int, look: Look) -> None:
         if look.is_miscounted:
-            self.miscounted[row] = look.found.inputs
-        if look.found.gives is not None and look.found.outputs > 1:
-            self.others[row] = look.found.gives
+            self._expected[row] = look.found.inputs
+        if look.lists_outputs:
+            self._outputs[row] = look.found.gives or ()
 
-    def _note(self, row: int, name: str, found: AttrFindings) -> None:
-        for lines, told in ((found.faults, self._faults), (found.warnings, self._warnings)):
-            for line in lines:
-                told.add(row, Remark(f"node {quoted(name)}: {line}", line.code, node=name, **line.facts))
+    def _add_findings(self, row: int, found: AttrFindings) -> None:
+        for remarks, lines in ((found.faults, self.faults), (found.warnings, self.warnings)):
+            for remark in remarks:
+                self._note(lines, row, f": {remark}", remark.code, **remark.facts)
+
+    def _note(self, lines: _Lines, row: int, text: str, code: str, **facts: Json) -> None:
+        name = self._table.names[row]
+        lines.add(row, Remark(f"node {quoted(name)}{self._where}{text}", code, node=name, **self._of, **facts))
+
+    # -- after all nodes -----------------------------------------------------------------------------------
+
+    def finish(self, library: FunctionLibrary, producer: int | None) -> None:
+        """Checks everything that depends on the function library, the version of the `producer`, and other nodes."""
+        table, attrs = self._table, AttrChecks(lambda op: resolve_op(op, library))
+        for row, found in self._undefined:
+            op = table.op(row)
+            if resolve_op(op, library) is None:
+                self._add_findings(row, found)
+                if op:
+                    self.unknown.setdefault(op, row)
+                continue
+            record = table.record(row)
+            header = record.header()
+            look = Look(attrs.findings(header, record.buffer()), b"".join(map(input_kind, header.inputs)))
+            self._first[row] = look.first
+            self._wanted[table.offsets[row] : table.offsets[row + 1]] = look.wanted
+            self._add_counts(row, look)
+            self._add_findings(row, look.found)
+        for row, version in self._removed if producer is not None else ():
+            if producer >= version:  # type: ignore[operator]
+                op = table.op(row)
+                text = f": the op {op} is not allowed from GraphDef version {version} on, but this graph has version"
+                self._note(self.faults, row, f"{text} {producer}", "missing-op", op=op)
+        self._check_inputs()
+
+    def dtype(self, code: int) -> int:
+        """Returns the dtype of the tensor that an edge with `code` reads; 0 if it is unknown."""
+        row, port = code >> Table.PORT_BITS, code & Table.CONTROL_PORT
+        if code < 0 or port == Table.CONTROL_PORT:
+            return 0
+        if not port:
+            return self._first[row]
+        for dtype, number in self._outputs.get(row, ()):
+            if port < number:
+                return dtype
+            port -= number
+        return 0
+
+    def _has(self, code: int) -> bool:
+        """Returns whether a node has the output that an edge with `code` reads, or may have it."""
+        row, port = code >> Table.PORT_BITS, code & Table.CONTROL_PORT
+        if port == Table.CONTROL_PORT or (port == 0 and self._first[row] != NO_OUTPUT):
+            return True
+        return port < self._output_count(row) if row in self._outputs or self._first[row] else True
+
+    def _output_count(self, row: int) -> int:
+        if row in self._outputs:
+            return sum(number for _, number in self._outputs[row])
+        return 0 if self._first[row] == NO_OUTPUT else 1
+
+    def _check_inputs(self) -> None:
+        """Checks the inputs of nodes; columns tell which rows may have a fault."""
+        table, edges = self._table, self._table.edges
+        given = bytearray()
+        reads = table.plain_reads()
+        for start in range(0, len(reads), _AT_ONCE):
+            given += bytes(picked(self._first, reads[start : start + _AT_ONCE]))
+        suspects = set(self._expected)
+        for at in table.odd_edges:
+            given[at] = self.dtype(edges[at])
+            if edges[at] < 0 or not self._has(edges[at]):
+                suspects.add(table.reader(at))
+        if NO_OUTPUT in given:
+            suspects.update(table.reader(at) for at, dtype in enumerate(given) if dtype == NO_OUTPUT)
+        unlike = set()
+        if self._wanted != given:
+            pairs = zip(self._wanted, given, strict=True)
+            unlike = {at for at, (wanted, has) in enumerate(pairs)
+                      if wanted != has != NO_OUTPUT and not is_readable_as(has, wanted)}  # fmt: skip
+            suspects.update(map(table.reader, unlike))
+        for row in sorted(suspects):
+            first, last = table.offsets[row], table.offsets[row + 1]
+            for code in edges[first:last]:
+                if code < 0:
+                    self._note_unresolved(row, table.unresolved[Table.UNRESOLVED - code])
+                elif not self._has(code):
+                    self._note_output(row, code)
+            if row in self._expected:
+                control = Table.CONTROL_PORT
+                found = sum(
+                    code & control != control if code >= 0 else table.unresolved[Table.UNRESOLVED - code][:1] != "^"
+                    for code in edges[first:last]
+                )
+                expected = self._expected[row]
+                text = f" has {found} data inputs, but {table.op(row)} requires {expected}"
+                self._note(self.faults, row, text, "wrong-count", expected=expected, found=found)
+            for at in unlike.intersection(range(first, last)):
+                self._note_dtype(row, at, self._wanted[at], given[at])
+
+    def _note_dtype(self, row: int, at: int, wanted: int, given: int) -> None:
+        table, expected, found = self._table, dtype_name(wanted), dtype_name(given)
+        code = table.edges[at]
+        text = f" ({table.op(row)}) requires {expected} as input {at - table.offsets[row]}, but"
+        facts: dict[str, Json] = {"expected": expected, "found": found}
+        if self._of:
+            text += f" reads {found}"
+        else:
+            tensor = format_input(table.names[code >> Table.PORT_BITS], code & Table.CONTROL_PORT)
+            facts["tensor"] = tensor
+            text += f" {quoted(tensor)} is {found}"
+        self._note(self.faults, row, text, "dtype-mismatch", **facts)
+
+    def _note_output(self, row: int, code: int) -> None:
+        producer, number = code >> Table.PORT_BITS, self._output_count(code >> Table.PORT_BITS)
+        name = self._table.names[producer]
+        tensor = f"{name}:{code & Table.CONTROL_PORT}"
+        has = f"{quoted(name)} ({self._table.op(producer)}) has {number} output{'' if number == 1 else 's'}"
+        text = f" reads {quoted(tensor)}, but {has}"
+        self._note(self.faults, row, text, "no-such-output", tensor=tensor, count=number)
+
+    def _note_unresolved(self, row: int, text: str) -> None:
+        """Notes that the input `text` of a row is not an output of a node."""
+        if self._of:
+            text = text.replace(":", "", 1)
+            line = f" reads {quoted(text)}, which the function does not have"
+            self._note(self.faults, row, line, "no-such-tensor", tensor=text)
+            return
+        ref = parse_input(text)
+        if ref is None:
+            line = f" has the input {quoted(text)}, which is not a tensor name"
+            self._note(self.faults, row, line, "bad-tensor-name", tensor=text)
+        elif ref.node in self._table.rows:
+            line = f" reads {quoted(text)}, but no op has that many outputs"
+            self._note(self.faults, row, line, "no-such-output", tensor=text)
+        else:
+            near = nearest(ref.node, self._table.names) if self.faults.counts.total() < _MOST_SUGGESTIONS else None
+            verb = "has a control dependency on" if text[:1] == "^" else "reads"
+            line = f" {verb} {quoted(text)}, but there is no node {quoted(ref.node)}.{suggestion(near)}"
+            self._note(self.faults, row, line.removesuffix("."), "no-such-node", tensor=text, near=near)
+
+    def tell(self, findings: Findings) -> None:
+        """Adds the results to `findings`."""
+        findings.faults += self.faults.first()[: MOST_FAULTS - len(findings.faults)]
+        findings.counts += self.faults.counts
+        if not self._of:
+            findings.warnings += self.warnings.first()
+            findings.reordered += self.reordered
+            for op, row in self.unknown.items():
+                name = self._table.names[row]
+                text = f"op {quoted(op)} (node {quoted(name)}) is unknown in this version of TensorFlow"
+                findings.warn(text, "missing-op", op=op, node=name)
 
 
-class _Look(NamedTuple):
-    """What there is to see of nodes that are alike: the findings on their attrs, and the kinds of their inputs."""
+class Look(NamedTuple):
+    """The properties of equal nodes: the findings about their attrs, and the kinds of their inputs."""
 
     found: AttrFindings
     kinds: bytes
@@ -189,30 +306,37 @@ class _Look(NamedTuple):
 
     @property
     def is_late(self) -> bool:
-        """Whether a data input stands after a control input."""
+        """Whether a data input is after a control input."""
         return CONTROL_INPUT + DATA_INPUT in self.kinds
 
     @property
     def is_plain(self) -> bool:
-        """Whether there is nothing to say."""
-        return self.found.is_plain and not self.is_miscounted and not self.is_late and self.found.outputs <= 1
+        """Whether nothing has to be noted about a node."""
+        return self.found.is_plain and not (self.is_miscounted or self.is_late or self.lists_outputs)
+
+    @property
+    def lists_outputs(self) -> bool:
+        """Whether `first` does not describe all outputs."""
+        return self.found.outputs > 1 or (self.found.outputs == 1 and not self.first)
 
     @property
     def first(self) -> int:
-        """The dtype of output 0; 0 where that is unknown."""
-        return next((dtype for dtype, count in self.found.gives or () if count), 0)
+        """The dtype of output 0; 0 if it is unknown."""
+        if self.found.outputs == 0:
+            return NO_OUTPUT
+        return next((dtype for dtype, number in self.found.gives or () if number), 0)
 
     @property
     def wanted(self) -> bytes:
-        """For each input the dtype that the op wants; 0 where that is unknown, and for control inputs."""
+        """For each input the dtype that the op requires; 0 if it is unknown, and for control inputs."""
         if self.found.takes is None or self.is_miscounted:
             return bytes(len(self.kinds))
-        dtypes = chain.from_iterable(repeat(dtype, count) for dtype, count in self.found.takes)
+        dtypes = chain.from_iterable(repeat(dtype, number) for dtype, number in self.found.takes)
         return bytes(next(dtypes) if kind == ord(DATA_INPUT) else 0 for kind in self.kinds)
 
 
 class _Lines:
-    """Lines about rows, in the order of the rows; those that would not be told are only counted."""
+    """Remarks about rows, in the order of the rows; later ones than the first `MOST_FAULTS` are only counted."""
 
     def __init__(self) -> None:
         self._kept: list[tuple[int, Remark]] = []
@@ -220,29 +344,41 @@ class _Lines:
 
     def add(self, row: int, line: Remark) -> None:
         self.counts[line.code] += 1
-        # Rows come in order, but for those that had to wait for the functions.
-        if len(self._kept) < MOST_FAULTS or row < self._kept[MOST_FAULTS - 1][0]:
-            self._kept.append((row, line))
+        self._kept.append((row, line))
+        if len(self._kept) > 2 * MOST_FAULTS:
+            self._kept = self._kept_first()
+
+    def _kept_first(self) -> list[tuple[int, Remark]]:
+        return sorted(self._kept, key=itemgetter(0))[:MOST_FAULTS]
 
     def first(self) -> list[Remark]:
-        return [line for _, line in sorted(self._kept, key=itemgetter(0))][:MOST_FAULTS]
+        return [line for _, line in self._kept_first()]
+
+
+def is_valid_in_function(name: str) -> bool:
+    """Returns whether a node of a function can have the name: it can begin with an underscore."""
+    return is_valid_name("." + name[1:] if name[:1] == "_" else name)
 
 
 def _is_readable(record: Record) -> bool:
-    """Whether protobuf can read the record; of a large one only what was looked at already is known."""
+    """Returns whether protobuf can read the record; a large record is only known as far as it was read."""
     if record.end - record.body > LARGE:
         return True
     try:
-        NodeDef.FromString(record.buffer()[0 : record.end - record.body])
+        message("tensorflow.NodeDef").FromString(record.buffer()[0 : record.end - record.body])
     except decode_error():
         return False
     return True
 
 
 def _all_valid(names: Sequence[str]) -> bool:
-    """Returns whether all `names`, none of them empty, are obviously legal; False if each must be checked."""
+    """Returns whether all `names` are obviously legal; False if each must be checked."""
     joined = "\n".join(["", *names]).encode("utf-8", "surrogatepass")
-    return joined.translate(None, _NAME_BYTES) == b"\n" * len(names) and not search(rb"\n[_/-]", joined)
+    return joined.translate(None, _NAME_BYTES) == b"\n" * len(names) and not search(rb"\n([_/-]|\Z|(?=\n))", joined)
 
 
 _NAME_BYTES = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-/"
+_AT_ONCE = 1 << 14
+"""The number of inputs whose dtypes one call looks up."""
+_MOST_SUGGESTIONS = 5
+"""The number of faults up to which missing nodes are reported with a suggestion."""
