@@ -17,8 +17,7 @@ from gdsurgeon.cli.command import common_options
 from gdsurgeon.cli.main import main as program
 from gdsurgeon.cli.options import HEADINGS, Option
 from gdsurgeon.registry import COMMANDS
-from gdsurgeon.steps.book import book
-from gdsurgeon.steps.step import Step, spelt
+from gdsurgeon.steps.catalog import Step, catalog, spelt
 
 OWN = HEADINGS[0]
 """The heading of the options that only one command has."""
@@ -76,7 +75,7 @@ def reference(name: str) -> Iterator[str]:
         yield f"### Common options\n\n{names}: see [the list of common options](index.md#common-options)."
     if name == "steps":
         yield "## All steps"
-        for step in book().values():
+        for step in catalog().values():
             yield from step_reference(step)
 
 

@@ -43,11 +43,11 @@ def commands(_context: click.Context, _parameter: click.Parameter, incomplete: s
 
 def steps(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> Completions:
     """Returns names of steps, after the steps that are already typed."""
-    from gdsurgeon.steps.book import book
+    from gdsurgeon.steps.catalog import catalog
 
     before, bar, name = incomplete.rpartition("|")
     written = before + bar + name[: len(name) - len(name.lstrip())]
-    return [written + step for step in book() if step.startswith(name.strip())]
+    return [written + step for step in catalog() if step.startswith(name.strip())]
 
 
 def nodes(context: click.Context, parameter: click.Parameter, incomplete: str) -> Completions:

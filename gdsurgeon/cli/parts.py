@@ -110,9 +110,9 @@ def part_of(
                 error.hint = f"--steps {shlex.quote(printable(path))} builds a graph from steps"
             raise
         return lambda model, *where: part
-    from gdsurgeon.steps.book import files_read, written
+    from gdsurgeon.steps.catalog import files_read, read_steps
 
-    found = written(own.steps)
+    found = read_steps(own.steps)
     request.others += tuple(files_read(found))
     if own.emit is not None:
         _check_emitted(request, own.emit)
@@ -128,9 +128,9 @@ def part_of(
 
 def _are_steps(text: str) -> bool:
     """Returns whether `text` begins with the name of a step, like a value of --steps."""
-    from gdsurgeon.steps.book import book
+    from gdsurgeon.steps.catalog import catalog
 
-    return text.partition("|")[0].partition("(")[0].strip() in book()
+    return text.partition("|")[0].partition("(")[0].strip() in catalog()
 
 
 def _check_agree(

@@ -257,7 +257,7 @@ def steps_text(word: Word) -> str:
 
 def _is_one_value(text: str) -> bool:
     """Returns whether `text` is a single value in the language of steps: a number, a word, a list or a quoted text."""
-    from gdsurgeon.steps.parse import parse
+    from gdsurgeon.steps.language import parse
 
     try:
         calls = parse(f"step({text})")

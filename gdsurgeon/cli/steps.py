@@ -24,10 +24,10 @@ def command(name: str | None, as_json: bool) -> None:
       gdsurgeon steps
       gdsurgeon steps resize
     """
-    from gdsurgeon.steps.book import book, find
+    from gdsurgeon.steps.catalog import catalog, find
     from gdsurgeon.view import steps as view
 
-    found = [find(name)] if name is not None else list(book().values())
+    found = [find(name)] if name is not None else list(catalog().values())
     if as_json:
         terminal.answer(view.as_json(found))
     else:

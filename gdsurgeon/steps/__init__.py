@@ -9,8 +9,8 @@ As a library::
     gds.add_preprocessing(model, pre)
     model.save("served.pb")
 
-`gdsurgeon steps` lists the steps. A new one is a function with the decorator `step` in the module of its family; a new
-family is named in `gdsurgeon.steps.book`.
+`gdsurgeon steps` lists the steps. A new step is a function with the decorator `step` in the module of its family; see
+`gdsurgeon.steps.catalog`.
 """
 
 from gdsurgeon.steps.build import inserted, postprocessing, preprocessing

@@ -1,17 +1,27 @@
-"""Steps of arithmetic: types, factors, means, limits."""
+"""Steps of arithmetic: types, factors, means, limits, and the inverse of normalization and quantization."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from math import inf, isfinite, trunc
+from typing import Annotated, TypeAlias
 
 from gdsurgeon.graph.node import Output
-from gdsurgeon.ops.dtypes import BOOL, FLOAT16, DType
+from gdsurgeon.ops.dtypes import BOOL, FLOAT16, FLOAT32, NUMBERS, UINT8, DType
 from gdsurgeon.steps.builder import Builder
+from gdsurgeon.steps.catalog import BEHIND, step
 from gdsurgeon.steps.images import reverse_channels
-from gdsurgeon.steps.kinds import DTYPE, FLAG, NUMBER, NUMBERS_OF_CHANNELS, Kind, choice
-from gdsurgeon.steps.parse import Literal
-from gdsurgeon.steps.step import Parameter, step
+from gdsurgeon.steps.language import (
+    ChannelNumbers,
+    Flag,
+    Kind,
+    Number,
+    NumericType,
+    choice,
+    number_that,
+    numbers,
+)
 from gdsurgeon.steps.value import CLASSES, Unfit, Value
 
 SMALL = 3.0
@@ -20,18 +30,18 @@ BIG = 100.0
 """Values that are divided by so much are those of a byte."""
 
 
-@step(
-    "cast",
-    "Change the dtype of numbers.",
-    Parameter("type", DTYPE, "the dtype, such as float32"),
-    Parameter("saturate", FLAG, "whether values outside the range of an integer dtype become its nearest value", True),
-    example="cast(float32)",
-    explanation="For integers, fractions are cut off; the step round rounds them. Values of -1..1 are "
-    "refused, because nothing would be left. Values outside the range of an integer dtype become "
-    "its smallest or largest value. With saturate=false they become the result of the op Cast, "
-    "which depends on the machine.",
-)
-def cast(build: Builder, value: Value, *, type: DType, saturate: bool) -> Value:
+@step("cast", example="cast(float32)")
+def cast(build: Builder, value: Value, *, type: NumericType, saturate: Flag = True) -> Value:
+    """Change the dtype of numbers.
+
+    For integers, fractions are cut off; the step round rounds them. Values of -1..1 are refused, because nothing
+    would be left. Values outside the range of an integer dtype become its smallest or largest value. With
+    saturate=false they become the result of the op Cast, which depends on the machine.
+
+    Args:
+        type: the dtype, such as float32
+        saturate: whether values outside the range of an integer dtype become its nearest value
+    """
     if value.dtype != BOOL:
         value.require_numbers()
     if type == value.dtype:
@@ -39,13 +49,13 @@ def cast(build: Builder, value: Value, *, type: DType, saturate: bool) -> Value:
     if type.is_integer and not value.dtype.is_integer and value.dtype != BOOL:
         if value.is_fraction:
             raise Unfit(f"cuts fractions off, but the values are {value.bounds}: add rescale(255) or round before it")
-        value = value.but(low=_cut(value.low), high=_cut(value.high))
+        value = value.replace(low=_cut(value.low), high=_cut(value.high))
     if type.is_integer and value.dtype != BOOL:
         low, high = limits(value.dtype, type)
         if not low <= value.low <= value.high <= high:
-            value = _clipped(build, value, low, high) if saturate else value.but(low=-inf, high=inf)
+            value = _clipped(build, value, low, high) if saturate else value.replace(low=-inf, high=inf)
     made = within_type(build.cast(value, type))
-    return made.being(CLASSES) if value.is_of == CLASSES and type.is_integer else made
+    return made.with_kind(CLASSES) if value.kind == CLASSES and type.is_integer else made
 
 
 def _cut(end: float) -> float:
@@ -67,11 +77,11 @@ def limits(given: DType, wanted: DType) -> tuple[float, float]:
 def within_type(value: Value) -> Value:
     """VALUE with the bounds that its type has, where nothing nearer is known: of a byte, or a bool."""
     if value.dtype == BOOL:
-        return value.but(low=0.0, high=1.0)
+        return value.replace(low=0.0, high=1.0)
     if not value.dtype.is_integer or value.dtype.size > 1:
         return value
     low, high = value.dtype.bounds
-    return value.but(low=max(value.low, low), high=min(value.high, high))
+    return value.replace(low=max(value.low, low), high=min(value.high, high))
 
 
 def _clipped(build: Builder, value: Value, low: float, high: float) -> Value:
@@ -79,7 +89,7 @@ def _clipped(build: Builder, value: Value, low: float, high: float) -> Value:
     tensor = build.add("ClipByValue", value.tensor, *numbers)
     is_whole = value.is_whole and all(isfinite(end) and end == trunc(end) for end in (low, high))
     least, most = min(max(value.low, low), high), max(min(value.high, high), low)
-    return value.but(tensor=tensor, low=least, high=most, is_whole=is_whole)
+    return value.replace(tensor=tensor, low=least, high=most, is_whole=is_whole)
 
 
 def check_not_small(value: Value, by: float) -> None:
@@ -88,16 +98,17 @@ def check_not_small(value: Value, by: float) -> None:
         raise Unfit(f"divides by {by:g}, but the values are already rescaled to {value.bounds}")
 
 
-@step(
-    "rescale",
-    "Multiply by a factor, then add an offset.",
-    Parameter("scale", NUMBER, "the factor, such as 1/255"),
-    Parameter("offset", NUMBER, "the number to add", 0.0),
-    example="rescale(1/127.5, -1)",
-    explanation="Same result as Keras' Rescaling, bit for bit. Integers become float32 first. x * (1/255) "
-    "and x / 255 differ in the last bit of some values; the step divide divides.",
-)
-def rescale(build: Builder, value: Value, *, scale: float, offset: float) -> Value:
+@step("rescale", example="rescale(1/127.5, -1)")
+def rescale(build: Builder, value: Value, *, scale: Number, offset: Number = 0.0) -> Value:
+    """Multiply by a factor, then add an offset.
+
+    Same result as Keras' Rescaling, bit for bit. Integers become float32 first. x * (1/255) and x / 255 differ in
+    the last bit of some values; the step divide divides.
+
+    Args:
+        scale: the factor, such as 1/255
+        offset: the number to add
+    """
     value = build.floating(value)
     check_not_small(value, 1 / scale if scale else 0.0)
     tensor = value.tensor
@@ -106,7 +117,7 @@ def rescale(build: Builder, value: Value, *, scale: float, offset: float) -> Val
     if offset:
         tensor = build.add("AddV2", tensor, build.number(value, offset))
     ends = sorted((_line(value.low, scale, offset), _line(value.high, scale, offset)))
-    return value.but(tensor=tensor, low=ends[0], high=ends[1], is_whole=False)
+    return value.replace(tensor=tensor, low=ends[0], high=ends[1], is_whole=False)
 
 
 def _line(end: float, scale: float, offset: float) -> float:
@@ -114,65 +125,56 @@ def _line(end: float, scale: float, offset: float) -> float:
     return offset if scale == 0 else end * scale + offset
 
 
-def _not_zero(literal: Literal) -> object:
-    if literal == 0:
-        raise ValueError
-    return NUMBER.read(literal)
+NotZero: TypeAlias = Annotated[float, number_that("a number other than 0", lambda found: found != 0)]
 
 
-@step(
-    "divide",
-    "Divide by a number.",
-    Parameter("by", Kind("a number other than 0", _not_zero), "the divisor"),
-    example="divide(255)",
-    explanation="Same result as NumPy's division in float32, bit for bit, as in torchvision's ToTensor. "
-    "Integers become float32.",
-)
-def divide(build: Builder, value: Value, *, by: float) -> Value:
+@step("divide", example="divide(255)")
+def divide(build: Builder, value: Value, *, by: NotZero) -> Value:
+    """Divide by a number.
+
+    Same result as NumPy's division in float32, bit for bit, as in torchvision's ToTensor. Integers become float32.
+
+    Args:
+        by: the divisor
+    """
     value = build.floating(value)
     check_not_small(value, by)
     tensor = build.add("RealDiv", value.tensor, build.number(value, by))
     low, high = sorted((value.low / by, value.high / by))
-    return value.but(tensor=tensor, low=low, high=high, is_whole=False)
+    return value.replace(tensor=tensor, low=low, high=high, is_whole=False)
 
 
-def deviations(literal: Literal) -> object:
-    found = NUMBERS_OF_CHANNELS.read(literal)
-    if not isinstance(found, tuple) or not all(item > 0 for item in found):
-        raise ValueError
-    return found
-
-
+Deviations: TypeAlias = Annotated[
+    tuple[float, ...],
+    Kind("a number above 0, or a list with one for each channel", partial(numbers, is_valid=lambda found: found > 0)),
+]
 CAFFE_MEAN = (103.939, 116.779, 123.68)
 TORCH_MEAN, TORCH_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 PRESETS = ("keras-caffe", "keras-tf", "keras-torch")
+Preset: TypeAlias = Annotated[str, choice(*PRESETS)]
 
 
-@step(
-    "normalize",
-    "Subtract a mean, then divide by a standard deviation.",
-    Parameter("mean", NUMBERS_OF_CHANNELS, "the mean: a number, or one for each channel", None),
-    Parameter(
-        "std", Kind("a number above 0, or a list with one for each channel", deviations), "the standard deviation", None
-    ),
-    Parameter(
-        "like", choice(*PRESETS), "do the same as keras.applications in this mode, instead of mean and std", None
-    ),
-    example="normalize(mean=[123.675, 116.28, 103.53], std=[58.395, 57.12, 57.375])",
-    explanation="Mean and std must have the same units as the values: 0..255, or 0..1 after rescale(1/255). "
-    "Other units are refused. The presets of like expect RGB of 0..255 and return the same as "
-    "preprocess_input of keras.applications, bit for bit. keras-caffe reverses the channels to "
-    "BGR and subtracts the mean of ImageNet. keras-tf returns -1..1. keras-torch divides by 255 "
-    "and normalizes with mean and std of ImageNet.",
-)
+@step("normalize", example="normalize(mean=[123.675, 116.28, 103.53], std=[58.395, 57.12, 57.375])")
 def normalize(
     build: Builder,
     value: Value,
     *,
-    mean: tuple[float, ...] | None,
-    std: tuple[float, ...] | None,
-    like: str | None,
+    mean: ChannelNumbers | None = None,
+    std: Deviations | None = None,
+    like: Preset | None = None,
 ) -> Value:
+    """Subtract a mean, then divide by a standard deviation.
+
+    Mean and std must have the same units as the values: 0..255, or 0..1 after rescale(1/255). Other units are
+    refused. The presets of like expect RGB of 0..255 and return the same as preprocess_input of keras.applications,
+    bit for bit. keras-caffe reverses the channels to BGR and subtracts the mean of ImageNet. keras-tf returns
+    -1..1. keras-torch divides by 255 and normalizes with mean and std of ImageNet.
+
+    Args:
+        mean: the mean: a number, or one for each channel
+        std: the standard deviation
+        like: do the same as keras.applications in this mode, instead of mean and std
+    """
     if like is None:
         if mean is None and std is None:
             raise Unfit(f"requires mean and std, or like={'|'.join(PRESETS)}")
@@ -211,12 +213,12 @@ def _normalized(build: Builder, value: Value, mean: Sequence[float] | None, std:
     """Floats less MEAN, divided by STD."""
     if mean is not None:
         tensor = build.add("Sub", value.tensor, along_channels(build, value, "mean", mean))
-        value = value.but(tensor=tensor, low=value.low - max(mean), high=value.high - min(mean))
+        value = value.replace(tensor=tensor, low=value.low - max(mean), high=value.high - min(mean))
     if std is not None:
         tensor = build.add("RealDiv", value.tensor, along_channels(build, value, "std", std))
         ends = [end / number for end in (value.low, value.high) for number in std]
-        value = value.but(tensor=tensor, low=min(ends), high=max(ends))
-    return value.but(is_whole=False)
+        value = value.replace(tensor=tensor, low=min(ends), high=max(ends))
+    return value.replace(is_whole=False)
 
 
 def along_channels(build: Builder, value: Value, what: str, numbers: Sequence[float]) -> Output:
@@ -227,14 +229,14 @@ def along_channels(build: Builder, value: Value, what: str, numbers: Sequence[fl
     return build.constant(value.dtype, numbers, (len(numbers),) + (1,) * (-1 - value.channel_axis))
 
 
-@step(
-    "clip",
-    "Limit values to an interval.",
-    Parameter("low", NUMBER, "the lower limit"),
-    Parameter("high", NUMBER, "the upper limit"),
-    example="clip(0, 1)",
-)
-def clip(build: Builder, value: Value, *, low: float, high: float) -> Value:
+@step("clip", example="clip(0, 1)")
+def clip(build: Builder, value: Value, *, low: Number, high: Number) -> Value:
+    """Limit values to an interval.
+
+    Args:
+        low: the lower limit
+        high: the upper limit
+    """
     value.require_numbers()
     if low > high:
         raise Unfit(f"{low:g} is greater than {high:g}")
@@ -245,15 +247,95 @@ def clip(build: Builder, value: Value, *, low: float, high: float) -> Value:
     return _clipped(build, value, low, high)
 
 
-@step(
-    "round",
-    "Round to whole numbers.",
-    example="rescale(255) | round | cast(uint8)",
-    explanation="Halves are rounded to the even number, as in NumPy, Python and Keras. The dtype does not change.",
-)
+@step("round", example="rescale(255) | round | cast(uint8)")
 def round_values(build: Builder, value: Value) -> Value:
+    """Round to whole numbers.
+
+    Halves are rounded to the even number, as in NumPy, Python and Keras. The dtype does not change.
+    """
     value.require_numbers()
     if value.dtype.is_integer:
-        raise Unfit(f"the values are whole numbers already: {value.told}")
+        raise Unfit(f"the values are whole numbers already: {value.description}")
     low, high = (float(round(end)) if isfinite(end) else end for end in (value.low, value.high))
-    return value.but(tensor=build.add("Round", value.tensor), low=low, high=high, is_whole=True)
+    return value.replace(tensor=build.add("Round", value.tensor), low=low, high=high, is_whole=True)
+
+
+@step("denormalize", family="restoring", sides=(BEHIND,), example="denormalize(like=keras-tf) | round | cast(uint8)")
+def denormalize(
+    build: Builder,
+    value: Value,
+    *,
+    mean: ChannelNumbers | None = None,
+    std: Deviations | None = None,
+    like: Preset | None = None,
+) -> Value:
+    """Multiply by a standard deviation, then add a mean: the inverse of normalize.
+
+    Computes x * std + mean in float32, as NumPy does, with the same mean and std as normalize. keras-tf converts
+    -1..1 to 0..255; keras-torch converts its normalized values back; keras-caffe also converts BGR to RGB. Bytes
+    are refused, because they are already pixels.
+
+    Args:
+        mean: the mean: a number, or one for each channel
+        std: the standard deviation
+        like: the inverse of keras.applications in this mode
+    """
+    value.require_numbers()
+    if value.dtype == UINT8:
+        raise Unfit(f"the values are already pixels: {value.description} is {value.bounds}")
+    if like is None and mean is None and std is None:
+        raise Unfit(f"requires mean and std, or like={'|'.join(PRESETS)}")
+    if like is not None and (mean is not None or std is not None):
+        raise Unfit(f"like={like} determines mean and std: give only one of them")
+    value = build.floating(value)
+    if like is None:
+        return _restored(build, value, mean, std)
+    if like == "keras-tf":
+        value = rescale(build, value, scale=1.0, offset=1.0)
+        return rescale(build, value, scale=127.5, offset=0.0)
+    if like == "keras-torch":
+        return rescale(build, _restored(build, value, TORCH_MEAN, TORCH_STD), scale=255.0, offset=0.0)
+    return reverse_channels(build, _restored(build, value, CAFFE_MEAN, None))
+
+
+def _restored(build: Builder, value: Value, mean: Sequence[float] | None, std: Sequence[float] | None) -> Value:
+    """Floats multiplied by STD, and MEAN added."""
+    if std is not None:
+        tensor = build.add("Mul", value.tensor, along_channels(build, value, "std", std))
+        ends = [end * number for end in (value.low, value.high) for number in std]
+        value = value.replace(tensor=tensor, low=min(ends), high=max(ends))
+    if mean is not None:
+        tensor = build.add("AddV2", value.tensor, along_channels(build, value, "mean", mean))
+        value = value.replace(tensor=tensor, low=value.low + min(mean), high=value.high + max(mean))
+    return value.replace(is_whole=False)
+
+
+@step("dequantize", family="restoring", example="dequantize(0.00390625, zero-point=-128)")
+def dequantize(build: Builder, value: Value, *, scale: Deviations, zero_point: ChannelNumbers = (0.0,)) -> Value:
+    """Convert quantized numbers to real numbers: (q - zero-point) * scale.
+
+    For integers, as quantized by TensorFlow Lite. Returns float32, the same as NumPy's (q.astype(float32) - zero) *
+    scale, bit for bit. Floats are refused, and so is a zero point outside the range of the integer dtype.
+
+    Args:
+        scale: the real value of a step of 1
+        zero_point: the quantized number for 0, or one for each channel
+    """
+    if value.dtype.is_quantized and value.dtype.numpy in NUMBERS:
+        plain = NUMBERS[value.dtype.numpy]
+        low, high = plain.bounds
+        tensor = build.add("Bitcast", value.tensor, type=plain)
+        value = value.replace(tensor=tensor, dtype=plain, low=float(low), high=float(high))
+    if not value.dtype.is_integer:
+        raise Unfit(f"requires integers, got {value.description}")
+    low, high = value.dtype.bounds
+    for zero in zero_point:
+        if zero != int(zero) or not low <= zero <= high:
+            raise Unfit(f"zero-point {zero:g} is outside the range of {value.dtype.name}")
+    value = build.cast(value, FLOAT32)
+    if any(zero_point):
+        tensor = build.add("Sub", value.tensor, along_channels(build, value, "zero-point", zero_point))
+        value = value.replace(tensor=tensor, low=value.low - max(zero_point), high=value.high - min(zero_point))
+    tensor = build.add("Mul", value.tensor, along_channels(build, value, "scale", scale))
+    ends = [end * number for end in (value.low, value.high) for number in scale]
+    return value.replace(tensor=tensor, low=min(ends), high=max(ends), is_whole=False)

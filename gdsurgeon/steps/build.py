@@ -1,8 +1,9 @@
-"""Graphs of steps: in front of an input of a model, behind an output, or in a tensor."""
+"""Graphs of steps: before an input of a model, after an output, or instead of a tensor."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import inf
 
 from gdsurgeon.analysis.queries.signature import input_nodes, output_nodes
 from gdsurgeon.analysis.shapes.arithmetic import compatible, stated_shape, typed
@@ -10,31 +11,40 @@ from gdsurgeon.analysis.shapes.inference import shape_of_tensor
 from gdsurgeon.edits import add_postprocessing, add_preprocessing
 from gdsurgeon.errors import EditError, UsageError, printable, quoted
 from gdsurgeon.graph.attrs import Shape
+from gdsurgeon.graph.constants import constant
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
-from gdsurgeon.graph.node import Output
+from gdsurgeon.graph.names import NAME_RULE, is_valid_name
+from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.graph.served import serving_of, tensor_meant
-from gdsurgeon.ops.dtypes import STRING
-from gdsurgeon.ops.kinds import PLACEHOLDERS
-from gdsurgeon.steps.behind import Behind, check_free
-from gdsurgeon.steps.book import Written, written
+from gdsurgeon.ops.dtypes import DTYPES, STRING, base_dtype
+from gdsurgeon.ops.kinds import IDENTITY, PLACEHOLDERS, RESHAPES
 from gdsurgeon.steps.builder import Builder, empty_graph
-from gdsurgeon.steps.chain import Chain
-from gdsurgeon.steps.known import known_of
-from gdsurgeon.steps.raw import IMAGE_CHANNELS, known_dtype, layout_of, parse_raw, value_of
-from gdsurgeon.steps.step import BEHIND, FRONT, Raw
-from gdsurgeon.steps.value import Value
+from gdsurgeon.steps.catalog import BEHIND, FRONT, StepCall, called, read_steps
+from gdsurgeon.steps.value import (
+    CLASSES,
+    IMAGE_CHANNELS,
+    LOG_PROBABILITIES,
+    PROBABILITIES,
+    InputSpec,
+    Unfit,
+    Value,
+    in_batch,
+    layout_of,
+    parse_input,
+    value_of,
+)
 from gdsurgeon.text import an, listed, named
 from gdsurgeon.wire.write import read_chunks
 
-Steps = str | Sequence[str] | Sequence[Written]
-"""Steps as a text, as several texts, or read already."""
+Steps = str | Sequence[str] | Sequence[StepCall]
+"""Steps as a text, as several texts, or already read."""
 
 INSERTED = "_inserted"
 
 
 def preprocessing(steps: Steps, model: Graph, *, input: str | Output = "", raw: str = "") -> Graph:
-    """A graph for `gds.add_preprocessing`: what makes of raw values what an input of MODEL takes.
+    """Builds a graph for `gds.add_preprocessing`, which converts raw values to an input of a model.
 
     Additional results of steps, such as the placement of a letterbox, become outputs of the model. A step that decodes
     expects a string; or a vector of strings, if the model's input has an open batch dimension and all items get the
@@ -43,22 +53,21 @@ def preprocessing(steps: Steps, model: Graph, *, input: str | Output = "", raw: 
 
     Args:
         steps: ``"decode-image | resize(224, 224, like=pillow)"``, or several such texts.
-        model: left as it is.
-        input: the input, or its name; may be left out where there is one.
+        model: the model; it is not changed.
+        input: the input, or its name; optional if there is only one input.
         raw: the dtype and shape of the new input, such as ``uint8[?,?,3]``, if they differ from the default.
 
     Raises:
-        UsageError: the steps are not in the language, or a step or an argument is unknown; or an argument of this
-            function is of another type.
+        UsageError: a syntax error, an unknown step or argument, or an argument of this function with a wrong type.
         InputError: a file that a step reads cannot be read.
-        EditError: a step does not fit what comes before it, or the result not the input; which, is in the message.
+        EditError: a step is not valid for the result of the previous step, or the last result not for the input.
     """
     _check_model(model)
     chain = Chain(_read(steps), FRONT)
     target = _input(model, input)
-    wanted = _raw_of(target, stated_shape(target))
-    declared = parse_raw(raw) if raw else None
-    given = declared or chain.raw(wanted)
+    wanted = _spec_of(target, stated_shape(target))
+    declared = parse_input(raw) if raw else None
+    given = declared or chain.input_for(wanted)
     wants_batch = _wants_batch(chain, declared)
     name, suffix, is_declared = target.node.name, add_preprocessing.SUFFIX, declared is not None
     if not wants_batch:
@@ -66,51 +75,57 @@ def preprocessing(steps: Steps, model: Graph, *, input: str | Output = "", raw: 
         value = chain.apply(build, value)
         wants_batch = wants_batch is None and value.is_static and _is_item(value, wanted, is_open=True)
     if wants_batch:
-        build, value = begin(name, suffix, given._replace(shape=_batch_of(declared or wanted)))
+        batch = declared or wanted
+        build, value = begin(name, suffix, given._replace(shape=(batch.shape[0] if batch.shape else -1,)))
         value = chain.apply_to_batch(build, value)
-    elif _is_item(value, wanted) and not _is_vector_of_texts(given, declared):
-        besides = {what: r._replace(value=build.with_batch(r.value)) for what, r in value.results.items()}
-        value = build.with_batch(value).but(results=besides)
+    elif _is_item(value, wanted) and (is_declared or given != InputSpec(STRING, (-1,))):
+        results = {what: r._replace(value=build.with_batch(r.value)) for what, r in value.results.items()}
+        value = build.with_batch(value).replace(results=results)
     _check_fits(value, wanted, target, "expects")
-    _check_layout(value, wanted, target)
+    known = layout_of(wanted.shape)
+    if {value.layout, known} == {"NHWC", "NCHW"} and value.channels not in IMAGE_CHANNELS:
+        returned = f"the steps return {value.layout}, but {quoted(target.name)}"
+        step = "to-nchw" if known == "NCHW" else "to-nhwc"
+        message = f"{returned} expects {typed(wanted.dtype, wanted.shape)}: add {step}"
+        raise EditError(message, code="steps-unfit")
     for what, result in value.results.items():
-        check_free(what, result.name or "", model, build.graph)
+        _check_free(what, result.name or "", model, build.graph)
         build.node("Identity", [result.value.tensor], {}, result.name or "")
     return finish(build, value, name + suffix)
 
 
 def postprocessing(steps: Steps, model: Graph, *, output: str | Output = "") -> Graph:
-    """A graph for `gds.add_postprocessing`: what makes something of an output of MODEL.
+    """Builds a graph for `gds.add_postprocessing`, which processes an output of a model.
 
     The main result of the steps replaces the output, unless it has its own name. Additional results, such as the
     scores of the best classes, become separate outputs.
 
     Args:
         steps: ``"softmax | top-k(5)"``, or several such texts.
-        model: left as it is.
-        output: the output, or its name; may be left out where there is one.
+        model: the model; it is not changed.
+        output: the output, or its name; optional if there is only one output.
 
     Raises:
         UsageError, InputError, EditError: see `preprocessing`.
     """
-    return stood_behind(steps, model, output)[0]
+    return postprocessed(steps, model, output)[0]
 
 
-def stood_behind(steps: Steps, model: Graph, output: str | Output) -> tuple[Graph, Value]:
-    """The graph that `postprocessing` gives, and what is known of what the steps give."""
+def postprocessed(steps: Steps, model: Graph, output: str | Output) -> tuple[Graph, Value]:
+    """Returns the graph of `postprocessing`, and the result of the steps."""
     _check_model(model)
     chain = Chain(_read(steps), BEHIND)
     source = output_meant(model, output)
-    build, value = begin(source.node.name, add_postprocessing.SUFFIX, _raw_given(model, source))
-    behind = Behind(model, build, source, value)
-    build.other = lambda name: behind.other(model.tensor(tensor_meant(model, name)))
-    value = chain.apply(build, known_of(model, source, value))
-    behind.take(value)
+    build, value = begin(source.node.name, add_postprocessing.SUFFIX, _spec_of(source, shape_of_tensor(model, source)))
+    outputs = PostOutputs(model, build, source, value)
+    build.other = outputs.other
+    value = chain.apply(build, with_known_facts(model, source, value))
+    outputs.add(value)
     return _as_file(build), value
 
 
 def inserted(steps: Steps, model: Graph, tensor: str | Output) -> Graph:
-    """A graph for `gds.insert`: what makes of TENSOR of MODEL another one of its type and shape.
+    """Builds a graph for `gds.insert`, which replaces a tensor of a model by a tensor of the same dtype and shape.
 
     Raises:
         UsageError, InputError, EditError: see `preprocessing`.
@@ -118,9 +133,9 @@ def inserted(steps: Steps, model: Graph, tensor: str | Output) -> Graph:
     _check_model(model)
     chain = Chain(_read(steps))
     source = _tensor(model, tensor, "tensor")
-    given = _raw_given(model, source)
+    given = _spec_of(source, shape_of_tensor(model, source))
     build, value = begin(source.node.name, INSERTED, given)
-    value = chain.apply(build, known_of(model, source, value))
+    value = chain.apply(build, with_known_facts(model, source, value))
     if value.results or value.name:
         what = f"the steps also return {listed(value.results)}" if value.results else "rename names an output"
         raise EditError(f"{what}, but insert replaces one tensor by one tensor")
@@ -128,22 +143,24 @@ def inserted(steps: Steps, model: Graph, tensor: str | Output) -> Graph:
     return finish(build, value, source.node.name + INSERTED)
 
 
-def _read(steps: object) -> list[Written]:
-    """STEPS, which may be anything. Raises UsageError, InputError: see `written`; or they are no text, and no list."""
+# -- arguments -------------------------------------------------------------------------------------------
+
+_STEPS = "steps must be a text such as 'decode-image | rescale(1/255)', or a list of such texts"
+
+
+def _read(steps: object) -> list[StepCall]:
+    """Returns the steps in an argument of any type. Raises UsageError, InputError."""
     if isinstance(steps, str):
-        return written(steps)
+        return read_steps(steps)
     if not isinstance(steps, Iterable) or isinstance(steps, (Mapping, bytes)):
         raise UsageError(f"{_STEPS}, not {_kind(steps)}")
     items: list[object] = list(steps)
     texts = [step for step in items if isinstance(step, str)]
-    read = [step for step in items if isinstance(step, Written)]
-    strange = [step for step in items if not isinstance(step, (str, Written))]
+    read = [step for step in items if isinstance(step, StepCall)]
+    strange = [step for step in items if not isinstance(step, (str, StepCall))]
     if strange or (texts and read):
         raise UsageError(f"{_STEPS}{f', not a list with {_kind(strange[0])}' if strange else ''}")
-    return read or written(texts)
-
-
-_STEPS = "steps must be a text such as 'decode-image | rescale(1/255)', or a list of such texts"
+    return read or read_steps(texts)
 
 
 def _kind(value: object) -> str:
@@ -152,7 +169,7 @@ def _kind(value: object) -> str:
 
 
 def _check_model(model: object) -> None:
-    """Raises UsageError where a caller has given another thing than a graph, such as its path."""
+    """Raises UsageError if the caller passes an object of a different type, such as a path."""
     if not isinstance(model, Graph):
         raise UsageError(f"the model must be a graph, as gds.load(PATH) returns it, not {_kind(model)}")
 
@@ -167,22 +184,22 @@ def _tensor(model: Graph, named: object, what: str) -> Output:
 
 
 def _input(model: Graph, name: str | Output) -> Output:
-    """The input of MODEL that is meant."""
+    """Returns an input of a model by its name, or the only input."""
     if not name:
         return _only([node.output for node in input_nodes(model)], model, "input", advice="name-input")
     tensor = _tensor(model, name, "input")
     if tensor.node.op not in PLACEHOLDERS:
         model_name = printable(model.source_name)
-        told = f"{quoted(tensor.name)} of {model_name} is {an(tensor.node.op)}, not a Placeholder"
-        raise EditError(told, advice="cut-first", facts={"model": model_name, "tensor": tensor.name})
+        message = f"{quoted(tensor.name)} of {model_name} is {an(tensor.node.op)}, not a Placeholder"
+        raise EditError(message, advice="cut-first", facts={"model": model_name, "tensor": tensor.name})
     return tensor
 
 
 def output_meant(model: Graph, name: str | Output) -> Output:
-    """Returns the output of MODEL that NAME means; without a name, the only one, that of a signature if there is one.
+    """Returns an output of a model by its name; without a name, the only output, if possible of a signature.
 
     Raises:
-        UsageError, EditError: there is none, or there are several.
+        UsageError, EditError: there is no such output, or there are several.
     """
     if name:
         return _tensor(model, name, "output")
@@ -204,78 +221,145 @@ def _only(tensors: Sequence[Output], model: Graph, what: str, *, advice: str) ->
     raise EditError(f"{name} has {len(tensors)} {what}s: {named([t.name for t in tensors], 8)}", advice=advice)
 
 
-def _raw_given(model: Graph, tensor: Output) -> Raw:
-    """What a TENSOR of MODEL is."""
-    return _raw_of(tensor, shape_of_tensor(model, tensor))
-
-
-def _raw_of(tensor: Output, shape: tuple[int, ...] | None) -> Raw:
-    dtype = known_dtype(tensor.dtype)
+def _spec_of(tensor: Output, shape: Shape) -> InputSpec:
+    dtype = DTYPES.get(base_dtype(tensor.dtype))
     if dtype is None or not dtype.kind:
         raise EditError(f"{quoted(tensor.name)} is {typed(tensor.dtype, None)}, a dtype that no step supports")
-    return Raw(dtype, shape)
+    return InputSpec(dtype, shape)
 
 
-def _wants_batch(chain: Chain, declared: Raw | None) -> bool | None:
+# -- the sequence of steps -------------------------------------------------------------------------------
+
+_NOT_EMPTY = frozenset(("images", "resizing", "sounds"))
+"""The families of steps with kernels that refuse a tensor without elements."""
+
+
+class Chain:
+    """A sequence of steps for one side of a model, or (`side` is '') for a tensor inside.
+
+    Raises:
+        EditError: a step cannot be used there.
+    """
+
+    def __init__(self, steps: Sequence[StepCall], side: str = "") -> None:
+        self.steps = steps
+        for place, (step, _) in enumerate(steps):
+            if side and side not in step.sides:
+                raise EditError(f"{self.name(place)}: this step is for use {step.sides[0]} a model, not {side} a model")
+
+    def name(self, place: int) -> str:
+        """Returns the name of a step in messages."""
+        return called([each.step.name for each in self.steps], place)
+
+    def input_for(self, wanted: InputSpec) -> InputSpec:
+        """Returns the input dtype and shape for an output. Raises EditError: they cannot be determined."""
+        problem: EditError | None = None
+        for place in range(len(self.steps) - 1, -1, -1):
+            step, arguments = self.steps[place]
+            try:
+                before = step.takes(wanted, arguments)
+            except Unfit as error:
+                problem = EditError(f"{self.name(place)}: {error}", advice="say-raw")
+                wanted = wanted._replace(shape=None)
+                continue
+            if before.dtype != wanted.dtype:  # the step decodes, so its input does not depend on later shapes
+                problem = None
+            wanted = before
+        if problem is not None:
+            raise problem
+        return wanted
+
+    def apply(self, build: Builder, value: Value) -> Value:
+        """Applies all steps to a value. Raises EditError: a step is not valid."""
+        for place, (step, arguments) in enumerate(self.steps):
+            build.step = step.name
+            try:
+                if step.family in _NOT_EMPTY and 0 in (value.shape or ()):
+                    raise Unfit(f"{value.description} has no elements")
+                value = step.call(build, value, arguments)
+            except Unfit as error:
+                raise EditError(f"{self.name(place)}: {error}", code="step-unfit", step=step.name) from None
+            finally:
+                build.step = ""
+        return value
+
+    def apply_to_batch(self, build: Builder, value: Value) -> Value:
+        """Applies all steps to each item of a vector: a function contains the steps for one item.
+
+        This is not slower than later steps that process the batch as a whole.
+
+        Raises:
+            EditError: a step is not valid, or the shape of the results is not known.
+        """
+        inner = Builder(empty_graph(), "")
+        item = inner.node("Placeholder", (), {"dtype": value.dtype, "shape": ()}, "item").output
+        made = self.apply(inner, value.replace(tensor=item, shape=()))
+        if not made.is_static:
+            last = self.name(len(self.steps) - 1)
+            message = f"{last}: all items of a batch need the same shape, but it returns {made.description}"
+            raise EditError(message, advice="one-size")
+        size = value.shape[0] if value.shape else -1
+        every = [made, *(result.value for result in made.results.values())]
+        whole = [
+            each.replace(tensor=tensor, shape=(size, *(each.shape or ())), layout=in_batch(each.layout), extras={})
+            for each, tensor in zip(every, build.mapped(inner, [item], every, [value.tensor]), strict=True)
+        ]
+        results = zip(made.results.items(), whole[1:], strict=True)
+        return whole[0].replace(results={what: result._replace(value=each) for (what, result), each in results})
+
+
+def _wants_batch(chain: Chain, declared: InputSpec | None) -> bool | None:
     """Returns whether the input is a vector of items that are decoded one by one; None if it is not declared."""
-    said = [step.arguments.get("batch") for step in chain.steps if step.step.one_by_one]
-    if not said:
+    choices = [arguments.get("batch") for step, arguments in chain.steps if step.one_by_one]
+    if not choices:
         return False
     if declared is not None:
         return declared.dtype == STRING and declared.shape is not None and len(declared.shape) == 1
-    return next((bool(batch) for batch in said if batch is not None), None)
+    return next((bool(batch) for batch in choices if batch is not None), None)
 
 
-def _is_item(value: Value, wanted: Raw, *, is_open: bool = False) -> bool:
+def _is_item(value: Value, wanted: InputSpec, *, is_open: bool = False) -> bool:
     """Returns whether `value` is one item while `wanted` is a batch of items, whose size `is_open`."""
     if value.rank is None or not wanted.shape or value.rank != len(wanted.shape) - 1:
         return False
     return wanted.shape[0] < 0 or not is_open
 
 
-def _is_vector_of_texts(given: Raw, declared: Raw | None) -> bool:
-    """Returns whether `given` is one record for each item of a batch, unless it is `declared` as one item."""
-    return declared is None and given.dtype == STRING and given.shape == (-1,)
-
-
-def _batch_of(known: Raw) -> tuple[int]:
-    """The shape of a vector of items, one for each that KNOWN, which has the batch in front, is of."""
-    return (known.shape[0] if known.shape else -1,)
-
-
-def begin(name: str, suffix: str, raw: Raw, *, is_declared: bool = False) -> tuple[Builder, Value]:
-    """A graph with a placeholder NAME that takes RAW."""
+def begin(name: str, suffix: str, spec: InputSpec, *, is_declared: bool = False) -> tuple[Builder, Value]:
+    """Returns a graph with a placeholder, and the value of the placeholder."""
     build = Builder(empty_graph(), name + suffix)
-    placeholder = build.node("Placeholder", (), {"dtype": raw.dtype, "shape": raw.shape}, name)
-    return build, value_of(placeholder.output, raw, is_declared=is_declared)
+    placeholder = build.node("Placeholder", (), {"dtype": spec.dtype, "shape": spec.shape}, name)
+    return build, value_of(placeholder.output, spec, is_declared=is_declared)
 
 
-def _check_fits(value: Value, wanted: Raw, target: Output, takes: str) -> None:
+def finish(build: Builder, value: Value, name: str) -> Graph:
+    """Returns the graph, with the value as the node `name`."""
+    build.node("Identity", [value.tensor], {}, name)
+    return _as_file(build)
+
+
+def _as_file(build: Builder) -> Graph:
+    return from_bytes(read_chunks(build.graph.chunks()), build.graph.source_name)
+
+
+def _check_fits(value: Value, wanted: InputSpec, target: Output, takes: str) -> None:
     if value.dtype == wanted.dtype and compatible(value.shape, wanted.shape):
         return
-    told = f"the steps return {value.told}, but {quoted(target.name)} {takes} {typed(wanted.dtype, wanted.shape)}"
+    message = f"the steps return {value.description}, but {quoted(target.name)}"
+    message += f" {takes} {typed(wanted.dtype, wanted.shape)}"
     if wanted.dtype == STRING:
-        told += ": the model itself decodes strings"
+        message += ": the model itself decodes strings"
     elif wanted.dtype.is_integer and value.is_fraction:
-        told += f": the values are {value.bounds}, and cast({wanted.dtype.name}) would leave only zeros"
+        message += f": the values are {value.bounds}, and cast({wanted.dtype.name}) would leave only zeros"
     else:
         cast = f"cast({wanted.dtype.name})" if value.dtype != wanted.dtype else ""
         missing = [step for step in (_rearranging(value.shape, wanted.shape), cast) if step]
-        told += f": add {' and '.join(missing)}" if missing else ""
-    raise EditError(told, code="steps-unfit")
-
-
-def _check_layout(value: Value, wanted: Raw, target: Output) -> None:
-    """Raises EditError where VALUE fits by its shape alone: by what is WANTED the channels lie at the other end."""
-    known = layout_of(wanted.shape)
-    if {value.layout, known} == {"NHWC", "NCHW"} and value.channels not in IMAGE_CHANNELS:
-        other = "to-nchw" if known == "NCHW" else "to-nhwc"
-        told = f"the steps return {value.layout}, but {quoted(target.name)} expects {typed(wanted.dtype, wanted.shape)}"
-        raise EditError(f"{told}: add {other}", code="steps-unfit")
+        message += f": add {' and '.join(missing)}" if missing else ""
+    raise EditError(message, code="steps-unfit")
 
 
 def _rearranging(shape: Shape, wanted: Shape) -> str:
-    """The step that makes SHAPE, of a batch or of one item of it, fit where WANTED is; '' where none does, or need."""
+    """Returns the step that converts `shape`, of a batch or of an item, to `wanted`; '' if there is no such step."""
     if shape is None or wanted is None or compatible(shape, wanted):
         return ""
     found = {}
@@ -291,11 +375,126 @@ def _rearranging(shape: Shape, wanted: Shape) -> str:
     return next(fitting, "")
 
 
-def finish(build: Builder, value: Value, name: str) -> Graph:
-    """The graph as a file has it, with VALUE under NAME."""
-    build.node("Identity", [value.tensor], {}, name)
-    return _as_file(build)
+# -- the outputs after postprocessing --------------------------------------------------------------------
 
 
-def _as_file(build: Builder) -> Graph:
-    return from_bytes(read_chunks(build.graph.chunks()), build.graph.source_name)
+class PostOutputs:
+    """The outputs of a model that steps process, and the results that replace them or are added.
+
+    Args:
+        model: the model; it is not changed.
+        build: builds the graph after the model.
+        source: the output that the steps process.
+        value: the placeholder for `source` in that graph.
+    """
+
+    def __init__(self, model: Graph, build: Builder, source: Output, value: Value) -> None:
+        self._model = model
+        self._build = build
+        self._name = source.node.name
+        self._processed = {self._name: value}
+
+    def other(self, text: str) -> Value:
+        """Returns the value of a different output of the model. Raises Unfit."""
+        tensor = self._model.tensor(tensor_meant(self._model, text))
+        name = tensor.node.name
+        if name == self._name:
+            raise Unfit(f"{quoted(name)} is the output that the steps are added to")
+        if name not in self._processed:
+            dtype = DTYPES.get(base_dtype(tensor.dtype))
+            if dtype is None or not dtype.kind or tensor.index or len(tensor.node.outputs) != 1:
+                raise Unfit(f"{quoted(tensor.name)} is {an(tensor.node.op)}, which no step can process")
+            spec = InputSpec(dtype, shape_of_tensor(self._model, tensor))
+            placeholder = self._build.node("Placeholder", (), {"dtype": spec.dtype, "shape": spec.shape}, name)
+            self._processed[name] = with_known_facts(self._model, tensor, value_of(placeholder.output, spec))
+        return self._processed[name]
+
+    def add(self, value: Value) -> None:
+        """Makes `value`, and its additional results, outputs.
+
+        Raises:
+            EditError: a name exists already, or is not a valid name of a node.
+        """
+        replaced: dict[str, Output] = {}
+        own: dict[str, Output] = {}
+        if value.name in ("", self._name):
+            replaced[self._name] = value.tensor
+        else:
+            own[value.name] = value.tensor
+        unique = self._model.unique_names()
+        for what, result in value.results.items():
+            if result.name is None:
+                continue
+            if result.place and result.name in ("", result.place):
+                replaced[result.place] = result.value.tensor
+                continue
+            name = result.name or unique(f"{self._name}_{what}")
+            if name in own:
+                raise EditError(f"rename: two results would have the name {quoted(name)}")
+            own[name] = result.value.tensor
+        raw_names = {f"{name}{add_postprocessing.RAW_SUFFIX}" for name in self._processed}
+        for name in own:
+            _check_free("rename", name, self._model, self._build.graph, raw_names)
+        for name, processed in self._processed.items():
+            tensor = replaced.get(name, processed.tensor)
+            self._build.node("Identity", [tensor], {}, name + add_postprocessing.SUFFIX)
+        for name, tensor in own.items():
+            self._build.node("Identity", [tensor], {}, name)
+
+
+def _check_free(step: str, name: str, model: Graph, built: Graph, others: Iterable[str] = ()) -> None:
+    """Raises EditError if `name`, which a step gives to an output, is not a valid name, or exists already."""
+    if not is_valid_name(name):
+        raise EditError(f"{step}: {quoted(name)} is not a legal node name ({NAME_RULE})")
+    if name in model or name in built or name in others:
+        raise EditError(f"{step}: {printable(model.source_name)} already has {quoted(name)}")
+
+
+# -- facts about the outputs of a model ------------------------------------------------------------------
+
+_FACTS: dict[str, tuple[float, float, str]] = {
+    "Softmax": (0.0, 1.0, PROBABILITIES), "LogSoftmax": (-inf, 0.0, LOG_PROBABILITIES), "Sigmoid": (0.0, 1.0, ""),
+    "Tanh": (-1.0, 1.0, ""), "Relu": (0.0, inf, ""), "Relu6": (0.0, 6.0, ""), "ArgMax": (0.0, inf, CLASSES),
+    "ArgMin": (0.0, inf, CLASSES),
+}  # fmt: skip
+"""For some ops the bounds and the kind of their results."""
+_FARTHEST = 16
+"""The number of nodes that forward their input, between a tensor and such an op."""
+
+
+def with_known_facts(model: Graph, tensor: Output, value: Value) -> Value:
+    """Returns the value of a tensor of the model, with the bounds and the kind that its op determines."""
+    same_shape = True
+    node = tensor.node
+    for _ in range(_FARTHEST):
+        if node.op not in IDENTITY | RESHAPES or not node.inputs:
+            break
+        source = node.inputs[0]
+        same_shape = same_shape and (node.op in IDENTITY or _last(model, source) == _last(model, node.output) != -1)
+        node = source.node
+    if node.op not in _FACTS or (node is tensor.node and tensor.index):
+        return value
+    low, high, kind = _FACTS[node.op]
+    if kind == CLASSES:
+        count = _class_count(model, node)
+        high = float(count - 1) if count > 0 else inf
+    value = value.replace(low=max(low, value.low), high=min(high, value.high))
+    return value.with_kind(kind) if kind and (same_shape or kind == CLASSES) else value
+
+
+def _last(model: Graph, tensor: Output) -> int:
+    """Returns the last dimension of a tensor; -1 if unknown."""
+    shape = shape_of_tensor(model, tensor)
+    return shape[-1] if shape else -1
+
+
+def _class_count(model: Graph, node: Node) -> int:
+    """Returns the number of values from which an ArgMax chooses; -1 if unknown."""
+    if len(node.inputs) != 2:
+        return -1
+    scores, axis = node.inputs
+    shape, found = shape_of_tensor(model, scores), constant(axis.node)
+    if shape is None or found is None or len(found.values) != 1:
+        return -1
+    place = found.values[0]
+    return shape[place] if isinstance(place, int) and -len(shape) <= place < len(shape) else -1

@@ -1,10 +1,11 @@
-"""Adds the nodes of steps to a graph: attrs follow from the op's signature, names from the step."""
+"""Adds the nodes of steps to a graph. The op's signature determines attributes, the step determines names."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from gdsurgeon.edits.functions import make_function, name_function
 from gdsurgeon.graph.attrs import (
     bool_value,
     float_value,
@@ -24,7 +25,7 @@ from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import from_bytes
 from gdsurgeon.graph.node import Node, Output
 from gdsurgeon.ops.dtypes import BOOL, FLOAT32, INT32, DType
-from gdsurgeon.ops.op_defs import AttrDef, op_def
+from gdsurgeon.ops.op_defs import op_def
 from gdsurgeon.steps.value import Unfit, Value, in_batch
 from gdsurgeon.text import listed
 from gdsurgeon.wire.protos import GraphDef
@@ -42,13 +43,12 @@ _ENCODERS: dict[str, Callable[[Any], AttrValue]] = {
 }  # fmt: skip
 
 
-def _is_default(attr: AttrDef, value: AttrValue) -> bool:
-    """Whether it goes without saying: an older TensorFlow may not know that the attr is there."""
-    return attr.kind == "type" and attr.default == value.type
+Input: TypeAlias = "Output | float | Sequence[float] | Sequence[Sequence[float]]"
+"""An input of a node: a tensor, or a constant as a number, a list, or a list of lists: float32 or int32."""
 
 
 def empty_graph() -> Graph:
-    """A graph to build in."""
+    """Returns an empty graph."""
     graph_def = GraphDef()
     graph_def.versions.producer, graph_def.versions.min_consumer = PRODUCER, MIN_CONSUMER
     return from_bytes(graph_def.SerializeToString(deterministic=True), "the steps")
@@ -58,9 +58,9 @@ class Builder:
     """Adds nodes to a graph, in a name scope for each step.
 
     Attributes:
-        graph: that it adds to.
+        graph: the graph.
         scope: the name scope, without a slash at the end.
-        step: the part of the scope that is of the step at hand.
+        step: the part of the scope for the current step.
         other: returns a different output of the model by its name; only for steps after a model.
     """
 
@@ -74,34 +74,50 @@ class Builder:
     def node(
         self,
         op: str,
-        inputs: Sequence[Output],
+        inputs: Sequence[Input],
         attrs: Mapping[str, object],
         name: str = "",
         controls: Sequence[Node] = (),
     ) -> Node:
-        """Adds a node of OP. Of ATTRS those are not needed that the inputs say, nor those that have a default.
+        """Adds a node.
 
-        NAME is that of the node in full; by default it is OP in the step's scope. CONTROLS run before it.
+        Args:
+            op: its op.
+            inputs: tensors and constants.
+            attrs: attributes that the inputs do not determine and that have no default.
+            name: the full name; by default the op in the scope of the step.
+            controls: nodes that run before it.
         """
         definition = op_def(op)
         assert definition is not None, op
-        types = {node: node.output_dtypes or [] for node in {read.node for read in inputs}}  # once each
-        said = said_by_inputs(definition, [types[read.node][read.index] for read in inputs])
+        tensors = [self._tensor(item) for item in inputs]
+        types = {node: node.output_dtypes or [] for node in {read.node for read in tensors}}  # once each
+        implied = said_by_inputs(definition, [types[read.node][read.index] for read in tensors])
         kinds = definition.attrs
-        values = {key: value for key, value in said.items() if not _is_default(kinds[key], value)}
-        values |= {key: _ENCODERS[definition.attrs[key].kind](value) for key, value in attrs.items()}
+        # A default dtype is left out: an older TensorFlow may not have the attribute.
+        values = {key: v for key, v in implied.items() if kinds[key].kind != "type" or kinds[key].default != v.type}
+        values |= {key: _ENCODERS[kinds[key].kind](value) for key, value in attrs.items()}
         data = {key: value.SerializeToString(deterministic=True) for key, value in values.items()}
-        return self.graph.add(name or self._name(op), op, inputs, controls, attrs=data)
+        name = name or self._unique("/".join(filter(None, (self.scope, self.step, op))))
+        return self.graph.add(name, op, tensors, controls, attrs=data)
 
-    def _name(self, op: str) -> str:
-        return self._unique("/".join(filter(None, (self.scope, self.step, op))))
+    def _tensor(self, item: Input) -> Output:
+        if isinstance(item, Output):
+            return item
+        items = item if isinstance(item, Sequence) else [item]
+        rows = [row if isinstance(row, Sequence) else [row] for row in items]
+        shape: tuple[int, ...] = (len(items),) if isinstance(item, Sequence) else ()
+        if items and isinstance(items[0], Sequence):
+            shape = (len(items), len(items[0]))
+        flat = [number for row in rows for number in row]
+        return self.constant(FLOAT32 if flat and isinstance(flat[0], float) else INT32, flat, shape)
 
-    def add(self, op: str, *inputs: Output, **attrs: object) -> Output:
-        """Adds a node of OP, and returns its first output; see `node`."""
+    def add(self, op: str, *inputs: Input, **attrs: object) -> Output:
+        """Adds a node, and returns its first output; see `node`."""
         return self.node(op, inputs, attrs).output
 
     def constant(self, dtype: DType, values: Sequence[object] | float, shape: tuple[int, ...] | None = None) -> Output:
-        """Adds a constant: a scalar, a vector, or of SHAPE with VALUES in row-major order.
+        """Adds a constant: a scalar, a vector, or a tensor of `shape` with values in row-major order.
 
         Raises:
             Unfit: a value does not fit `dtype`, for example if it is too large.
@@ -115,36 +131,57 @@ class Builder:
             raise Unfit(f"{listed(map(str, items))} {error}") from None
         return self.add("Const", dtype=dtype, value=value)
 
-    def axes(self, *numbers: int) -> Output:
-        """Adds a constant of axes, sizes or the like: a vector of int32."""
-        return self.constant(INT32, numbers)
-
-    # -- what many steps need ------------------------------------------------------------------------------
+    # -- operations of many steps --------------------------------------------------------------------------
 
     def cast(self, value: Value, dtype: DType) -> Value:
-        """VALUE as DTYPE, as the op Cast makes it."""
+        """Returns the value as `dtype`, computed by the op Cast."""
         if value.dtype == dtype:
             return value
         is_whole = value.is_whole or value.dtype == BOOL or value.dtype.is_integer or dtype.is_integer
-        return value.but(tensor=self.add("Cast", value.tensor, DstT=dtype), dtype=dtype, is_whole=is_whole)
+        return value.replace(tensor=self.add("Cast", value.tensor, DstT=dtype), dtype=dtype, is_whole=is_whole)
 
     def floating(self, value: Value) -> Value:
-        """VALUE for arithmetic: floating point as it is, other numbers as float32. Raises Unfit."""
+        """Returns the value for arithmetic: floats are unchanged, other numbers become float32. Raises Unfit."""
         value.require_numbers()
         return value if value.dtype.is_float else self.cast(value, FLOAT32)
 
     def number(self, like: Value, number: float) -> Output:
-        """Adds a scalar of the type of LIKE."""
+        """Adds a scalar with the dtype of `like`."""
         return self.constant(like.dtype, number if like.dtype.is_float else int(number))
 
     def with_batch(self, value: Value) -> Value:
-        """VALUE as a batch of one: with a first dimension of 1."""
+        """Returns the value as a batch of one, with a first dimension of 1."""
         assert value.shape is not None
-        tensor = self.add("ExpandDims", value.tensor, self.constant(INT32, 0))
-        return value.but(tensor=tensor, shape=(1, *value.shape), layout=in_batch(value.layout))
+        tensor = self.add("ExpandDims", value.tensor, 0)
+        return value.replace(tensor=tensor, shape=(1, *value.shape), layout=in_batch(value.layout))
 
     def without_batch(self, value: Value) -> Value:
-        """The other way round."""
+        """Returns the only item of a batch."""
         assert value.shape is not None
         tensor = self.add("Squeeze", value.tensor, squeeze_dims=[0])
-        return value.but(tensor=tensor, shape=value.shape[1:], layout=value.layout.removeprefix("N"))
+        return value.replace(tensor=tensor, shape=value.shape[1:], layout=value.layout.removeprefix("N"))
+
+    def mapped(
+        self, inner: Builder, items: Sequence[Output], results: Sequence[Value], batch: Sequence[Output]
+    ) -> list[Output]:
+        """Adds a function, and a node that calls it for each item of a batch; returns the outputs of the node.
+
+        Args:
+            inner: has built the function.
+            items: its placeholders.
+            results: its results, with their dtypes and shapes.
+            batch: for each placeholder, the tensor with all items.
+        """
+        ends = {item.node for item in items}
+        nodes = [node for node in inner.graph.nodes() if node not in ends]
+        function = make_function(nodes, list(items), [value.tensor for value in results], attrs={})
+        name_function(function, "/".join(filter(None, (self.scope, self.step))))
+        self.graph.functions.add(function)
+        attrs = {
+            "Targuments": [tensor.dtype for tensor in batch],
+            "Tcaptured": [],
+            "output_types": [value.dtype for value in results],
+            "output_shapes": [value.shape for value in results],
+            "f": function.signature.name,
+        }
+        return self.node("MapDefun", batch, attrs).outputs

@@ -1,32 +1,33 @@
-"""Steps that tell classes: the best, the best few, and what they are called."""
+"""Steps that return classes: the best, the best few, and their names; and the step that names results."""
 
 from __future__ import annotations
 
 from math import inf
+from typing import Annotated
 
 from gdsurgeon.errors import printable
 from gdsurgeon.graph.node import Output
 from gdsurgeon.ops.dtypes import INT32, INT64, STRING
 from gdsurgeon.steps.builder import Builder
-from gdsurgeon.steps.kinds import FILE, TEXT, TEXTS, FileRead, whole
-from gdsurgeon.steps.layout import AXIS
-from gdsurgeon.steps.lines import lines
+from gdsurgeon.steps.catalog import BEHIND, step
+from gdsurgeon.steps.language import Count, File, Text, Texts, whole
+from gdsurgeon.steps.layout import Axis
 from gdsurgeon.steps.scores import check_scores
-from gdsurgeon.steps.step import BEHIND, Parameter, step
+from gdsurgeon.steps.texts import lines
 from gdsurgeon.steps.value import CLASSES, Unfit, Value
-from gdsurgeon.text import counted
+from gdsurgeon.text import counted, listed
 
 
-@step(
-    "argmax",
-    "Return the index of the largest value: the class.",
-    Parameter("axis", AXIS, "the dimension of the classes; negative numbers count from the end", -1),
-    sides=(BEHIND,),
-    example="argmax | cast(int32)",
-    explanation="Same result as NumPy's argmax: of equal values, the first. The dimension is removed. "
-    "Classes are int64 and start at 0.",
-)
-def argmax(build: Builder, value: Value, *, axis: int) -> Value:
+@step("argmax", sides=(BEHIND,), example="argmax | cast(int32)")
+def argmax(build: Builder, value: Value, *, axis: Axis = -1) -> Value:
+    """Return the index of the largest value: the class.
+
+    Same result as NumPy's argmax: of equal values, the first. The dimension is removed. Classes are int64 and start
+    at 0.
+
+    Args:
+        axis: the dimension of the classes; negative numbers count from the end
+    """
     check_scores(value)
     shape, count = None, -1
     if value.shape is not None:
@@ -35,9 +36,9 @@ def argmax(build: Builder, value: Value, *, axis: int) -> Value:
             raise Unfit(f"axis {axis} does not exist: there are {rank} dimensions")
         shape, count = _without(value.shape, axis), value.shape[axis]
         if count == 0:
-            raise Unfit(f"the value has no classes: {value.told}")
-    tensor = build.add("ArgMax", value.tensor, build.constant(INT32, axis))
-    return _classes(value.anew(tensor, INT64, shape), count)
+            raise Unfit(f"the value has no classes: {value.description}")
+    tensor = build.add("ArgMax", value.tensor, axis)
+    return _classes(value.fresh(tensor, INT64, shape), count)
 
 
 def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
@@ -47,82 +48,82 @@ def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
 
 def _classes(value: Value, count: int) -> Value:
     """VALUE, which tells one of COUNT classes; -1: how many there are is not known."""
-    return value.but(low=0.0, high=float(count - 1) if count >= 0 else inf).being(CLASSES)
+    return value.replace(low=0.0, high=float(count - 1) if count >= 0 else inf).with_kind(CLASSES)
 
 
-@step(
-    "top-k",
-    "Return the classes with the largest scores, and their scores.",
-    Parameter("k", whole(1), "how many"),
-    sides=(BEHIND,),
-    example="softmax | top-k(5)",
-    explanation="Works along the last dimension. The largest score comes first; of equal scores, the first "
-    "class. The next step gets the classes, int32. The scores become an additional output "
-    "OUTPUT_scores, which the step rename can rename.",
-)
-def top_k(build: Builder, value: Value, *, k: int) -> Value:
+@step("top-k", sides=(BEHIND,), example="softmax | top-k(5)")
+def top_k(build: Builder, value: Value, *, k: Count) -> Value:
+    """Return the classes with the largest scores, and their scores.
+
+    Works along the last dimension. The largest score comes first; of equal scores, the first class. The next step
+    gets the classes, int32. The scores become an additional output OUTPUT_scores, which the step rename can rename.
+
+    Args:
+        k: how many
+    """
     check_scores(value)
     count, shape = -1, value.shape
     if shape is not None:
         count = shape[-1]
         shape = (*shape[:-1], k)
     if -1 < count < k:
-        raise Unfit(f"{k} of {counted(count, 'value')} are requested: {value.told}")
-    node = build.node("TopKV2", [value.tensor, build.constant(INT32, k)], {})
+        raise Unfit(f"{k} of {counted(count, 'value')} are requested: {value.description}")
+    node = build.node("TopKV2", [value.tensor, k], {})
     scores, classes = node.outputs
-    of_classes = value.anew(classes, INT32, shape).giving(scores=value.but(tensor=scores, shape=shape, layout=""))
+    of_classes = value.fresh(classes, INT32, shape).with_results(
+        scores=value.replace(tensor=scores, shape=shape, layout="")
+    )
     return _classes(of_classes, count)
 
 
-@step(
-    "labels",
-    "Replace class numbers by names.",
-    Parameter("file", FILE, "a text file with one name on each line", None),
-    Parameter("names", TEXTS, "the names, instead of a file", None),
-    Parameter("first", whole(0), "the class of the first name", 0),
-    Parameter("other", TEXT, "the name of classes without a name", None),
-    sides=(BEHIND,),
-    example="argmax | labels(names=[cat, dog], other=unknown)",
-    explanation="The names become a constant of the graph; the file is not needed any more. If the number of "
-    "classes is known, there must be as many names, unless other names the rest. A class without "
-    "a name becomes other. Without other, such a class is an error when the model runs: GatherV2 "
-    "reports the class and the number of names. Use first=1, with other, for files that do not "
-    "name class 0, the background. After top-k or nms, the names belong to its classes; after "
-    "nms, they are empty for padding. Names are UTF-8 and whole lines. Empty lines at the end of "
-    "a file are ignored.",
-)
+@step("labels", sides=(BEHIND,), example="argmax | labels(names=[cat, dog], other=unknown)")
 def labels(
     build: Builder,
     value: Value,
     *,
-    file: FileRead | None,
-    names: tuple[str, ...] | None,
-    first: int,
-    other: str | None,
+    file: File | None = None,
+    names: Texts | None = None,
+    first: Annotated[int, whole(0)] = 0,
+    other: Text | None = None,
 ) -> Value:
+    """Replace class numbers by names.
+
+    The names become a constant of the graph; the file is not needed any more. If the number of classes is known,
+    there must be as many names, unless other names the rest. A class without a name becomes other. Without other,
+    such a class is an error when the model runs: GatherV2 reports the class and the number of names. Use first=1,
+    with other, for files that do not name class 0, the background. After top-k or nms, the names belong to its
+    classes; after nms, they are empty for padding. Names are UTF-8 and whole lines. Empty lines at the end of a
+    file are ignored.
+
+    Args:
+        file: a text file with one name on each line
+        names: the names, instead of a file
+        first: the class of the first name
+        other: the name of classes without a name
+    """
     if (file is None) == (names is None):
         raise Unfit("requires either file=FILE or names=[...]")
     texts = lines(file, "names") if file is not None else [name.encode() for name in names or ()]
-    beside = value.results.get(CLASSES)
-    classes = value if beside is None or value.is_of == CLASSES else beside.value
+    classified = value.results.get(CLASSES)
+    classes = value if classified is None or value.kind == CLASSES else classified.value
     _check_classes(classes)
     if other is None:
         _check_count(classes, len(texts), first, f" in {printable(file.path)}" if file is not None else "")
     named = _named(build, classes, texts, first, other)
-    if beside is None or classes is value:
+    if classified is None or classes is value:
         return named
     count = value.results.get("count")
     named = named if count is None else _kept_alone(build, named, count.value)
-    return value.but(results={**value.results, CLASSES: beside._replace(value=named)})
+    return value.replace(results={**value.results, CLASSES: classified._replace(value=named)})
 
 
 def _kept_alone(build: Builder, names: Value, count: Value) -> Value:
     """Returns `names`, [rows] or [images,rows], with empty strings after the first `count`."""
     assert names.shape is not None
     ranks = build.add("Range", *(build.constant(INT32, number) for number in (0, names.shape[-1], 1)))
-    end = count.tensor if count.rank == 0 else build.add("ExpandDims", count.tensor, build.constant(INT32, -1))
+    end = count.tensor if count.rank == 0 else build.add("ExpandDims", count.tensor, -1)
     empty = build.add("ZerosLike", names.tensor)
-    return names.but(tensor=build.add("Select", build.add("Less", ranks, end), names.tensor, empty))
+    return names.replace(tensor=build.add("Select", build.add("Less", ranks, end), names.tensor, empty))
 
 
 def _check_classes(value: Value) -> None:
@@ -131,21 +132,21 @@ def _check_classes(value: Value) -> None:
         before = (
             "the value holds labels already" if value.dtype == STRING else "add argmax, top-k or cast(int32) before it"
         )
-        raise Unfit(f"requires classes, which are whole numbers, got {value.told}: {before}")
+        raise Unfit(f"requires classes, which are whole numbers, got {value.description}: {before}")
 
 
 def _check_count(value: Value, names: int, first: int, where: str) -> None:
     """Raises Unfit where VALUE is known to tell more or fewer classes than there are NAMES, which are WHERE."""
-    count = int(value.high) + 1 if value.is_of == CLASSES and value.high < inf else -1
+    count = int(value.high) + 1 if value.kind == CLASSES and value.high < inf else -1
     if count < 0 or (names == count and not first):
         return
     verb = "is" if names == 1 else "are"
     there = f"there {verb} {counted(names, 'name')}{where}{f' from class {first} on' if first else ''}"
-    told = f"{there}, but {count:,} class{'es' * (count != 1)}"
+    message = f"{there}, but {count:,} class{'es' * (count != 1)}"
     if names > count and not first:
-        raise Unfit(f"{told}: {counted(names - count, 'name')} too many")
+        raise Unfit(f"{message}: {counted(names - count, 'name')} too many")
     hint = ", or first=1 if class 0 has no name" if not first and names == count - 1 else ""
-    raise Unfit(f"{told}: give the rest a name with other=...{hint}")
+    raise Unfit(f"{message}: give the rest a name with other=...{hint}")
 
 
 def _named(build: Builder, value: Value, names: list[bytes], first: int, other: str | None) -> Value:
@@ -160,8 +161,53 @@ def _named(build: Builder, value: Value, names: list[bytes], first: int, other: 
     if first:
         tensor = build.add("Sub", tensor, build.constant(value.dtype, first))
     found = _gathered(build, build.constant(STRING, names), tensor)
-    return value.anew(found, STRING, value.shape)
+    return value.fresh(found, STRING, value.shape)
 
 
 def _gathered(build: Builder, items: Output, places: Output) -> Output:
-    return build.add("GatherV2", items, places, build.constant(INT32, 0))
+    return build.add("GatherV2", items, places, 0)
+
+
+NONE = "none"
+"""Given as a name: the result does not become an output."""
+
+
+@step("rename", family="results", sides=(BEHIND,), example="softmax | top-k(5) | rename(classes, scores=probabilities)")
+def rename(
+    build: Builder,
+    value: Value,
+    *,
+    name: Text | None = None,
+    scores: Text | None = None,
+    classes: Text | None = None,
+    boxes: Text | None = None,
+    count: Text | None = None,
+) -> Value:
+    """Give results their own names, or do not make them outputs.
+
+    Without this step, the result of the steps replaces the model's output; the output's original value is renamed
+    to OUTPUT_raw. Additional results are named OUTPUT_scores, OUTPUT_classes, OUTPUT_count. A result with a name
+    becomes an output of that name, and the model's own output keeps its name and value.
+
+    Args:
+        name: the name of the main result
+        scores: the name of the scores; none: not an output
+        classes: the name of the classes; none: not an output
+        boxes: the name of the boxes; none: not an output
+        count: the name of the count; none: not an output
+    """
+    del build
+    names = {"scores": scores, "classes": classes, "boxes": boxes, "count": count}
+    given = {what: name for what, name in names.items() if name is not None}
+    if name is None and not given:
+        raise Unfit("no name is given")
+    for what in given:
+        if what not in value.results:
+            there = f": the results are {listed(value.results)}" if value.results else ""
+            raise Unfit(f"the steps have no additional result {what}{there}")
+    if name == NONE:
+        raise Unfit("the result of the steps equals their input, which is already an output")
+    results = dict(value.results)
+    for what, called in given.items():
+        results[what] = results[what]._replace(name=None if called == NONE else called)
+    return value.replace(name=name or value.name, results=results)

@@ -4,36 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import Annotated, TypeAlias
 
 from gdsurgeon.graph.attrs import Shape, format_shape
 from gdsurgeon.graph.node import Output
-from gdsurgeon.ops.dtypes import FLOAT32, FLOAT64, INT32, INT64, NUMBERS, STRING, DType
+from gdsurgeon.ops.dtypes import FLOAT32, STRING, DType
 from gdsurgeon.steps.builder import Builder
-from gdsurgeon.steps.kinds import TEXT, WHOLES, Kind, whole
-from gdsurgeon.steps.parse import Literal
-from gdsurgeon.steps.step import FRONT, Arguments, Parameter, Raw, spelt, step
-from gdsurgeon.steps.value import Unfit, Value
-from gdsurgeon.text import listed, near_miss
+from gdsurgeon.steps.catalog import FRONT, Arguments, spelt, step
+from gdsurgeon.steps.language import Kind, Literal, Text, Wholes, dtype_of, items_of, texts, whole
+from gdsurgeon.steps.value import InputSpec, Unfit, Value
+from gdsurgeon.text import listed
 
 MOST_COLUMNS = 10_000
 MOST_DEFAULTS = 1 << 20
 """Values that stand for a feature which is missing."""
 
 
-def _type_of(*dtypes: DType) -> Kind:
-    """One of DTYPES."""
-    names = [dtype.name for dtype in dtypes]
-
-    def read(literal: Literal) -> DType:
-        if not isinstance(literal, str) or literal not in names:
-            raise ValueError(near_miss(literal, names) if isinstance(literal, str) else "")
-        return NUMBERS[literal]
-
-    return Kind(f"one of {listed(names, len(names))}", read)
-
-
 def _default(literal: Literal) -> tuple[Literal, ...]:
-    items = literal if isinstance(literal, list) else [literal]
+    items = items_of(literal)
     if not items or any(isinstance(item, (list, bool)) for item in items):
         raise ValueError
     return tuple(items)
@@ -49,14 +37,21 @@ def _delimiter(literal: Literal) -> str:
 
 
 def _keys(literal: Literal) -> tuple[str, ...]:
-    items = literal if isinstance(literal, list) else [literal]
-    keys = tuple(item for item in items if isinstance(item, str) and item)
-    if not items or len(keys) != len(items) or len(set(keys)) != len(keys):
+    keys = texts(literal)
+    if not all(keys) or len(set(keys)) != len(keys):
         raise ValueError
     return keys
 
 
-_DEFAULT = Kind("a number or a text, or a list of them", _default)
+def _types(*names: str) -> Kind:
+    return dtype_of(f"one of {listed(names, len(names))}", *names)
+
+
+Defaults: TypeAlias = Annotated[tuple[Literal, ...], Kind("a number or a text, or a list of them", _default)]
+FieldType: TypeAlias = Annotated[DType, _types("float32", "float64", "int32", "int64", "string")]
+FeatureType: TypeAlias = Annotated[DType, _types("float32", "int64", "string")]
+Delimiter: TypeAlias = Annotated[str, Kind("one character, or tab", _delimiter)]
+Keys: TypeAlias = Annotated[tuple[str, ...], Kind("a key, or a list of different keys", _keys)]
 
 
 def _defaults(build: Builder, dtype: DType, items: Sequence[Literal], shape: tuple[int, ...]) -> Output:
@@ -68,45 +63,48 @@ def _defaults(build: Builder, dtype: DType, items: Sequence[Literal], shape: tup
     try:
         return build.constant(dtype, values, shape)
     except Unfit:
-        told = spelt(items[0] if len(set(map(str, items))) == 1 else list(items))
-        raise Unfit(f"default {told} is not {dtype.name}") from None
+        message = spelt(items[0] if len(set(map(str, items))) == 1 else list(items))
+        raise Unfit(f"default {message} is not {dtype.name}") from None
 
 
-def _lines_in(raw: Raw, arguments: Arguments) -> Raw:
-    return Raw(STRING, raw.shape[:-1] if raw.shape else (-1,))
+def _lines_in(raw: InputSpec, arguments: Arguments) -> InputSpec:
+    return InputSpec(STRING, raw.shape[:-1] if raw.shape else (-1,))
 
 
 @step(
     "decode-csv",
-    "Split lines of CSV: their fields become the last dimension.",
-    Parameter("columns", whole(1, MOST_COLUMNS), "the number of fields in each line"),
-    Parameter("type", _type_of(FLOAT32, FLOAT64, INT32, INT64, STRING), "the dtype of the selected fields", FLOAT32),
-    Parameter("select", WHOLES, "the fields to select, counted from 0, in this order; by default all", None),
-    Parameter("default", _DEFAULT, "the value of an empty field: one for all, or one for each selected field", None),
-    Parameter("delimiter", Kind("one character, or tab", _delimiter), "the character between fields", ","),
-    Parameter("na", TEXT, "a text that also means an empty field, such as NA", None),
     sides=(FRONT,),
     example="decode-csv(4) | normalize(mean=[5.8, 3.1, 3.8, 1.2], std=[0.8, 0.4, 1.8, 0.8])",
-    explanation="As in RFC 4180, fields that contain the delimiter are in double quotes. A line is one "
-    "string; the input has one string for each row of the model's input. A line with more or "
-    "fewer fields fails when the model runs, and so does an empty field without a default. A "
-    "line feed at the end is not part of a line. Numbers are rounded to the nearest value of the "
-    "dtype.",
     takes=_lines_in,
 )
 def decode_csv(
     build: Builder,
     value: Value,
     *,
-    columns: int,
-    type: DType,
-    select: tuple[int, ...] | None,
-    default: tuple[Literal, ...] | None,
-    delimiter: str,
-    na: str | None,
+    columns: Annotated[int, whole(1, MOST_COLUMNS)],
+    type: FieldType = FLOAT32,
+    select: Wholes | None = None,
+    default: Defaults | None = None,
+    delimiter: Delimiter = ",",
+    na: Text | None = None,
 ) -> Value:
+    """Split lines of CSV: their fields become the last dimension.
+
+    As in RFC 4180, fields that contain the delimiter are in double quotes. A line is one string; the input has one
+    string for each row of the model's input. A line with more or fewer fields fails when the model runs, and so
+    does an empty field without a default. A line feed at the end is not part of a line. Numbers are rounded to the
+    nearest value of the dtype.
+
+    Args:
+        columns: the number of fields in each line
+        type: the dtype of the selected fields
+        select: the fields to select, counted from 0, in this order; by default all
+        default: the value of an empty field: one for all, or one for each selected field
+        delimiter: the character between fields
+        na: a text that also means an empty field, such as NA
+    """
     if value.dtype != STRING:
-        raise Unfit(f"splits lines, got {value.told}")
+        raise Unfit(f"splits lines, got {value.description}")
     taken = range(columns) if select is None else select
     if not taken or not all(0 <= place < columns for place in taken):
         raise Unfit(f"select requires fields from 0 to {columns - 1}")
@@ -123,7 +121,7 @@ def decode_csv(
     node = build.node("DecodeCSV", [text, *fields], {"field_delim": delimiter, "na_value": na or ""})
     parsed = node.outputs
     tensor = build.add("Pack", *(parsed[field] for field in taken), axis=-1)
-    return value.anew(tensor, type, None if value.shape is None else (*value.shape, len(taken)))
+    return value.fresh(tensor, type, None if value.shape is None else (*value.shape, len(taken)))
 
 
 def _field_default(build: Builder, dtype: DType, default: Sequence[Literal] | None, place: int) -> Output:
@@ -132,43 +130,46 @@ def _field_default(build: Builder, dtype: DType, default: Sequence[Literal] | No
     return _defaults(build, dtype, items, (len(items),))
 
 
-def _examples_in(raw: Raw, arguments: Arguments) -> Raw:
+def _examples_in(raw: InputSpec, arguments: Arguments) -> InputSpec:
     shape, keys = arguments["shape"], arguments["features"]
     assert isinstance(shape, tuple) and isinstance(keys, tuple)
     rank = len(shape) or int(len(keys) > 1)
     if raw.shape is None or len(raw.shape) not in (rank, rank + 1):
-        return Raw(STRING, (-1,))
-    return Raw(STRING, raw.shape[: len(raw.shape) - rank])
+        return InputSpec(STRING, (-1,))
+    return InputSpec(STRING, raw.shape[: len(raw.shape) - rank])
 
 
 @step(
     "parse-example",
-    "Parse serialized tf.Examples: one feature, or several joined.",
-    Parameter("features", Kind("a key, or a list of different keys", _keys), "the keys of the features"),
-    Parameter("type", _type_of(FLOAT32, INT64, STRING), "of the features, as in the Example", FLOAT32),
-    Parameter("shape", WHOLES, "of each feature; [] for one value; the first dimension may be -1 for any number", ()),
-    Parameter("default", _DEFAULT, "the value of a missing feature: one value, or one for each element", None),
     sides=(FRONT,),
     example="parse-example([sepal_length, sepal_width, petal_length, petal_width])",
-    explanation="The input is one serialized Example, or a vector of them. Several features are joined along "
-    "the last dimension, in the given order, one column for each value. Other features of an "
-    "Example are ignored. A missing feature without a default fails when the model runs, and so "
-    "does a feature of a different dtype or size. With shape [-1], all features of a batch are "
-    "padded to the longest with the default (0, or an empty string). For an image inside an "
-    "Example, use parse-example(image/encoded, type=string) | decode-image.",
     takes=_examples_in,
 )
 def parse_example(
     build: Builder,
     value: Value,
     *,
-    features: tuple[str, ...],
-    type: DType,
-    shape: tuple[int, ...],
-    default: tuple[Literal, ...] | None,
+    features: Keys,
+    type: FeatureType = FLOAT32,
+    shape: Wholes = (),
+    default: Defaults | None = None,
 ) -> Value:
+    """Parse serialized tf.Examples: one feature, or several joined.
+
+    The input is one serialized Example, or a vector of them. Several features are joined along the last dimension,
+    in the given order, one column for each value. Other features of an Example are ignored. A missing feature
+    without a default fails when the model runs, and so does a feature of a different dtype or size. With shape
+    [-1], all features of a batch are padded to the longest with the default (0, or an empty string). For an image
+    inside an Example, use parse-example(image/encoded, type=string) | decode-image.
+
+    Args:
+        features: the keys of the features
+        type: of the features, as in the Example
+        shape: of each feature; [] for one value; the first dimension may be -1 for any number
+        default: the value of a missing feature: one value, or one for each element
+    """
     if value.dtype != STRING or value.rank not in (0, 1):
-        raise Unfit(f"requires a serialized tf.Example, or a vector of them, got {value.told}")
+        raise Unfit(f"requires a serialized tf.Example, or a vector of them, got {value.description}")
     if any(dim < 0 for dim in shape[1:]) or any(dim < -1 for dim in shape):
         raise Unfit(f"shape {format_shape(shape)} is open: only the first dimension may be -1")
     is_open = bool(shape) and shape[0] < 0
@@ -177,14 +178,14 @@ def parse_example(
     parts = node[: len(features)]
     assert value.shape is not None
     if len(parts) == 1:
-        return value.anew(parts[0], type, (*value.shape, *shape))
+        return value.fresh(parts[0], type, (*value.shape, *shape))
     if not shape:
-        return value.anew(build.add("Pack", *parts, axis=-1), type, (*value.shape, len(parts)))
+        return value.fresh(build.add("Pack", *parts, axis=-1), type, (*value.shape, len(parts)))
     if is_open and len(shape) > 1:
         raise Unfit("can join several features only if their sizes are known")
-    tensor = build.add("ConcatV2", *parts, build.constant(INT32, -1))
+    tensor = build.add("ConcatV2", *parts, -1)
     joined: Shape = (*value.shape, *shape[:-1], -1 if is_open else shape[-1] * len(parts))
-    return value.anew(tensor, type, joined)
+    return value.fresh(tensor, type, joined)
 
 
 def _missing(build: Builder, dtype: DType, shape: tuple[int, ...], default: tuple[Literal, ...] | None) -> Output:

@@ -6,47 +6,41 @@ from math import inf
 
 from gdsurgeon.ops.dtypes import BOOL
 from gdsurgeon.steps.builder import Builder
-from gdsurgeon.steps.kinds import FLAG, NUMBER
-from gdsurgeon.steps.step import BEHIND, Parameter, step
+from gdsurgeon.steps.catalog import BEHIND, step
+from gdsurgeon.steps.language import Flag, Number
 from gdsurgeon.steps.value import CLASSES, LOG_PROBABILITIES, PROBABILITIES, Unfit, Value
 
 
-@step(
-    "softmax",
-    "Convert scores to probabilities that sum to one along the last dimension.",
-    sides=(BEHIND,),
-    example="softmax | top-k(5)",
-    explanation="In float32, within 1e-6 of NumPy's exp(x - max) / sum in float64. Integers become float32. "
-    "Values known to be probabilities already, from a softmax of the model or of the steps, are "
-    "refused.",
-)
+@step("softmax", sides=(BEHIND,), example="softmax | top-k(5)")
 def softmax(build: Builder, value: Value) -> Value:
+    """Convert scores to probabilities that sum to one along the last dimension.
+
+    In float32, within 1e-6 of NumPy's exp(x - max) / sum in float64. Integers become float32. Values known to be
+    probabilities already, from a softmax of the model or of the steps, are refused.
+    """
     value = _scores(build, value)
     tensor = build.add("Softmax", value.tensor)
-    return value.but(tensor=tensor, low=0.0, high=1.0, is_whole=False).being(PROBABILITIES)
+    return value.replace(tensor=tensor, low=0.0, high=1.0, is_whole=False).with_kind(PROBABILITIES)
 
 
-@step(
-    "log-softmax",
-    "Convert scores to logarithms of probabilities.",
-    sides=(BEHIND,),
-    example="log-softmax",
-    explanation="Along the last dimension. In float32, within 1e-6 of NumPy's x - max - log(sum(exp(x - "
-    "max))) in float64; below -1, within the same relative difference. Values known to be "
-    "probabilities, or their logarithms, are refused.",
-)
+@step("log-softmax", sides=(BEHIND,), example="log-softmax")
 def log_softmax(build: Builder, value: Value) -> Value:
+    """Convert scores to logarithms of probabilities.
+
+    Along the last dimension. In float32, within 1e-6 of NumPy's x - max - log(sum(exp(x - max))) in float64; below
+    -1, within the same relative difference. Values known to be probabilities, or their logarithms, are refused.
+    """
     value = _scores(build, value)
     tensor = build.add("LogSoftmax", value.tensor)
-    return value.but(tensor=tensor, low=-inf, high=0.0, is_whole=False).being(LOG_PROBABILITIES)
+    return value.replace(tensor=tensor, low=-inf, high=0.0, is_whole=False).with_kind(LOG_PROBABILITIES)
 
 
 def _scores(build: Builder, value: Value) -> Value:
     """Returns `value` as floats that can be converted to probabilities. Raises Unfit."""
     check_scores(value)
-    if value.is_of == PROBABILITIES:
+    if value.kind == PROBABILITIES:
         raise Unfit("the values are already probabilities: they are 0..1 and sum to one")
-    if value.is_of == LOG_PROBABILITIES:
+    if value.kind == LOG_PROBABILITIES:
         raise Unfit("the values are already logarithms of probabilities")
     return build.floating(value)
 
@@ -54,42 +48,40 @@ def _scores(build: Builder, value: Value) -> Value:
 def check_scores(value: Value) -> None:
     """Raises Unfit where VALUE is not scores, one for each class along its last dimension."""
     value.require_numbers()
-    if value.is_of == CLASSES:
+    if value.kind == CLASSES:
         raise Unfit("requires scores, got classes")
     if value.rank == 0:
-        raise Unfit(f"requires scores along a dimension, got {value.told}")
+        raise Unfit(f"requires scores along a dimension, got {value.description}")
 
 
-@step(
-    "sigmoid",
-    "Convert each score to a probability (logistic function).",
-    sides=(BEHIND,),
-    example="sigmoid | threshold(0.5)",
-    explanation="In float32, within 1e-6 of the logistic function in float64. Values known to be 0..1 are refused.",
-)
+@step("sigmoid", sides=(BEHIND,), example="sigmoid | threshold(0.5)")
 def sigmoid(build: Builder, value: Value) -> Value:
+    """Convert each score to a probability (logistic function).
+
+    In float32, within 1e-6 of the logistic function in float64. Values known to be 0..1 are refused.
+    """
     value.require_numbers()
-    if value.is_of == CLASSES:
+    if value.kind == CLASSES:
         raise Unfit("requires scores, got classes")
     if value.low >= 0 and value.high <= 1:
         raise Unfit(f"the values are already {value.bounds}")
     value = build.floating(value)
-    return value.but(tensor=build.add("Sigmoid", value.tensor), low=0.0, high=1.0, is_whole=False)
+    return value.replace(tensor=build.add("Sigmoid", value.tensor), low=0.0, high=1.0, is_whole=False)
 
 
-@step(
-    "threshold",
-    "Compare values with a threshold, or set values below it to 0.",
-    Parameter("at", NUMBER, "the threshold"),
-    Parameter("keep", FLAG, "whether values at or above the threshold are kept, and the others become 0", False),
-    sides=(BEHIND,),
-    example="sigmoid | threshold(0.5) | cast(uint8)",
-    explanation="Returns bools: x >= at, exactly; false for NaN. A threshold that all values are known to "
-    "reach, or none, is refused.",
-)
-def threshold(build: Builder, value: Value, *, at: float, keep: bool) -> Value:
+@step("threshold", sides=(BEHIND,), example="sigmoid | threshold(0.5) | cast(uint8)")
+def threshold(build: Builder, value: Value, *, at: Number, keep: Flag = False) -> Value:
+    """Compare values with a threshold, or set values below it to 0.
+
+    Returns bools: x >= at, exactly; false for NaN. A threshold that all values are known to reach, or none, is
+    refused.
+
+    Args:
+        at: the threshold
+        keep: whether values at or above the threshold are kept, and the others become 0
+    """
     value.require_numbers()
-    if value.is_of == CLASSES:
+    if value.kind == CLASSES:
         raise Unfit("requires scores, got classes: move it before the step that makes classes")
     if value.dtype.is_integer and (at != int(at) or not value.dtype.bounds[0] <= at <= value.dtype.bounds[1]):
         raise Unfit(f"{at:g} is outside the range of {value.dtype.name}")
@@ -97,6 +89,6 @@ def threshold(build: Builder, value: Value, *, at: float, keep: bool) -> Value:
         raise Unfit(f"{'none' if at > value.high else 'all'} of the values can reach {at:g}: they are {value.bounds}")
     counts = build.add("GreaterEqual", value.tensor, build.number(value, at))
     if not keep:
-        return value.anew(counts, BOOL, value.shape).but(layout=value.layout, low=0.0, high=1.0)
+        return value.fresh(counts, BOOL, value.shape).replace(layout=value.layout, low=0.0, high=1.0)
     tensor = build.add("Select", counts, value.tensor, build.add("ZerosLike", value.tensor))
-    return value.but(tensor=tensor, low=min(value.low, 0.0) if at < 0 else 0.0, high=max(value.high, 0.0))
+    return value.replace(tensor=tensor, low=min(value.low, 0.0) if at < 0 else 0.0, high=max(value.high, 0.0))

@@ -1,61 +1,84 @@
-"""Steps that take texts apart, or make numbers of them, one by one."""
+"""Steps that decode texts, or convert them to numbers, one by one."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from typing import Annotated
 
-from gdsurgeon.errors import quoted
+from gdsurgeon.errors import printable, quoted
 from gdsurgeon.ops.dtypes import INT64, STRING
 from gdsurgeon.steps.builder import Builder
-from gdsurgeon.steps.kinds import FILE, TEXTS, FileRead, whole
-from gdsurgeon.steps.lines import lines
-from gdsurgeon.steps.step import EITHER, FRONT, Arguments, Parameter, Raw, step
-from gdsurgeon.steps.value import Unfit, Value
+from gdsurgeon.steps.catalog import EITHER, FRONT, Arguments, step
+from gdsurgeon.steps.language import File, FileRead, Texts, whole
+from gdsurgeon.steps.value import InputSpec, Unfit, Value
 
 
-@step(
-    "decode-base64",
-    "Decode base64 to bytes.",
-    sides=(FRONT,),
-    example="decode-base64 | decode-image | resize(224, 224, like=keras)",
-    explanation="Accepts the standard alphabet (+ and /) and the web-safe one (- and _), with or without = "
-    "at the end, white space anywhere, and data URLs (data:image/png;base64,...). Other "
-    "characters fail when the model runs. Decodes each string of a tensor separately.",
-)
+def lines(file: FileRead, what: str) -> list[bytes]:
+    """Returns the lines of `file`, which hold `what`, without empty lines at the end.
+
+    Raises Unfit: there are no lines.
+    """
+    name = printable(file.path)
+    try:
+        found = [line.removesuffix("\r") for line in file.data.decode("utf-8-sig").split("\n")]
+    except UnicodeDecodeError as error:
+        number = file.data.count(b"\n", 0, error.start) + 1
+        raise Unfit(f"{name} is not UTF-8 text: line {number:,} cannot be decoded") from None
+    while found and not found[-1].strip():
+        found.pop()
+    for number, line in enumerate(found, 1):
+        if "\0" in line:
+            raise Unfit(f"{name} is not text: line {number:,} has a zero byte")
+    if not found:
+        raise Unfit(f"{name} is empty: it has no {what}")
+    return [line.encode() for line in found]
+
+
+@step("decode-base64", sides=(FRONT,), example="decode-base64 | decode-image | resize(224, 224, like=keras)")
 def decode_base64(build: Builder, value: Value) -> Value:
+    """Decode base64 to bytes.
+
+    Accepts the standard alphabet (+ and /) and the web-safe one (- and _), with or without = at the end, white
+    space anywhere, and data URLs (data:image/png;base64,...). Other characters fail when the model runs. Decodes
+    each string of a tensor separately.
+    """
     if value.dtype != STRING:
-        raise Unfit(f"decodes strings, got {value.told}")
+        raise Unfit(f"decodes strings, got {value.description}")
     text = build.add("StaticRegexReplace", value.tensor, pattern=r"^\s*data:[^,]*,|\s", rewrite="")
     for standard, safe in ((r"\+", "-"), ("/", "_")):
         text = build.add("StaticRegexReplace", text, pattern=standard, rewrite=safe)
-    return value.but(tensor=build.add("DecodeBase64", text))
+    return value.replace(tensor=build.add("DecodeBase64", text))
 
 
-def _words_in(raw: Raw, arguments: Arguments) -> Raw:
+def _words_in(raw: InputSpec, arguments: Arguments) -> InputSpec:
     return raw._replace(dtype=STRING)
 
 
-@step(
-    "lookup",
-    "Replace words by numbers from a table.",
-    Parameter("file", FILE, "a text file with one word on each line", None),
-    Parameter("words", TEXTS, "the words, instead of a file", None),
-    Parameter("first", whole(0), "the number of the first word", 0),
-    Parameter("default", whole(), "the number of unknown words", -1),
-    example="lookup(words=[cat, dog], first=1, default=0)",
-    explanation="The words are numbered in their order, int64; cast(int32) changes the dtype. They are "
-    "stored in the graph; the file is not needed any more. Words are UTF-8 and whole lines, "
-    "compared byte for byte. Empty lines at the end of a file are ignored, and no word may occur "
-    "twice. The first call fills the table; no node must run before it.",
-    sides=EITHER,
-    takes=_words_in,
-)
+@step("lookup", example="lookup(words=[cat, dog], first=1, default=0)", sides=EITHER, takes=_words_in)
 def lookup(
-    build: Builder, value: Value, *, file: FileRead | None, words: tuple[str, ...] | None, first: int, default: int
+    build: Builder,
+    value: Value,
+    *,
+    file: File | None = None,
+    words: Texts | None = None,
+    first: Annotated[int, whole(0)] = 0,
+    default: Annotated[int, whole()] = -1,
 ) -> Value:
+    """Replace words by numbers from a table.
+
+    The words are numbered in their order, int64; cast(int32) changes the dtype. They are stored in the graph; the
+    file is not needed any more. Words are UTF-8 and whole lines, compared byte for byte. Empty lines at the end of
+    a file are ignored, and no word may occur twice. The first call fills the table; no node must run before it.
+
+    Args:
+        file: a text file with one word on each line
+        words: the words, instead of a file
+        first: the number of the first word
+        default: the number of unknown words
+    """
     if value.dtype != STRING:
-        raise Unfit(f"looks up words, got {value.told}")
+        raise Unfit(f"looks up words, got {value.description}")
     if (file is None) == (words is None):
         raise Unfit("requires either file=FILE or words=[...]")
     keys = lines(file, "words") if file is not None else [word.encode() for word in words or ()]
@@ -69,7 +92,7 @@ def lookup(
     reading = [table, value.tensor, build.constant(INT64, default)]
     found = build.node("LookupTableFindV2", reading, {}, controls=[filled]).output
     low, high = min(first, default), max(first + len(keys) - 1, default)
-    return value.anew(found, INT64, value.shape).but(low=float(low), high=float(high))
+    return value.fresh(found, INT64, value.shape).replace(low=float(low), high=float(high))
 
 
 def _check_unique(words: Sequence[bytes]) -> None:

@@ -1,61 +1,63 @@
-"""What is known of the value that steps hand on: type, shape, layout, colours, bounds."""
+"""The value that a step returns, with known facts: dtype, shape, layout, colors, bounds."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any, NamedTuple
 
 from gdsurgeon.analysis.shapes.arithmetic import typed
+from gdsurgeon.errors import UsageError, quoted
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.node import Output
-from gdsurgeon.ops.dtypes import BOOL, STRING, DType
+from gdsurgeon.ops.dtypes import BOOL, NUMBERS, STRING, UINT8, DType
 
 LAYOUTS = ("HWC", "CHW", "NHWC", "NCHW", "WC", "NWC")
 SOUNDS = ("WC", "NWC")
-"""Of the layouts those of sounds: samples, and channels last."""
+"""The layouts of sounds: samples, and channels last."""
 COLOURS = ("RGB", "BGR", "grey")
-
 CHANNELS = {1: "grey", 3: "RGB"}
-"""The colours of what is decoded, by the number of channels."""
-
+"""The colors of decoded images, by the number of channels."""
+IMAGE_CHANNELS = (1, 3, 4)
 
 PROBABILITIES = "probabilities"
 LOG_PROBABILITIES = "log-probabilities"
 CLASSES = "classes"
-"""What the numbers are, where that is known: along the last dimension they sum to one, are the logarithms of such, or
-each says a class."""
-
-
-def in_batch(layout: str) -> str:
-    """The layout of a batch of what has LAYOUT."""
-    return f"N{layout}" if layout and not layout.startswith("N") else ""
+"""Kinds of numbers: along the last dimension they sum to one, are logarithms of such numbers, or each is a class."""
 
 
 class Unfit(Exception):
-    """A step cannot be meant for the value that it is given; the message goes behind the step's name."""
+    """A step is not valid for a value; the text is appended to the name of the step."""
+
+
+class InputSpec(NamedTuple):
+    """The dtype and the shape of a placeholder."""
+
+    dtype: DType
+    shape: Shape
 
 
 @dataclass(frozen=True)
 class Value:
-    """A tensor, with known facts about it. Unknown facts are left open, and do not cause refusals.
+    """A tensor with known facts. Unknown facts do not cause refusals.
 
     Attributes:
-        tensor: that it is.
-        dtype: its type.
-        shape: -1 for a dimension that is not known, None where not even the rank is.
-        layout: of an image or a sound, or a batch of them: one of `LAYOUTS`; '' if it is neither, or unknown.
+        tensor: the tensor.
+        dtype: its dtype.
+        shape: -1 for an unknown dimension, None for an unknown rank.
+        layout: the layout of an image or a sound, or of a batch: one of `LAYOUTS`; '' for other values, or if unknown.
         colour: one of `COLOURS`, or ''.
-        low, high: between these it lies.
+        low, high: the bounds of its numbers.
         is_reversed: whether a step has reversed its channels.
-        is_whole: whether its numbers are known to be whole, of whatever type they are.
-        rate: samples of a sound in a second; 0 where that is not known.
-        beside: other current values of the steps, by name, such as the sample rate of a sound file.
-        said: a tensor, and what its numbers are: see `PROBABILITIES`. It is true of that tensor, and no longer of what
-            a later step makes of it.
+        is_whole: whether its numbers are known to be whole, with any dtype.
+        rate: samples of a sound in a second; 0 if unknown.
+        extras: other current values of the steps, by name, such as the sample rate of a sound file.
+        kind_of: a tensor and the kind of its numbers: see `PROBABILITIES`. A tensor that a later step computes from it
+            has no known kind.
         results: additional results of the steps, by kind, such as the scores of classes.
-        name: what its user wants it to be called as an output of the model; '': as the output that was given.
+        name: the name that the user gives the value as an output of the model; '': the name of the original output.
     """
 
     tensor: Output
@@ -68,97 +70,97 @@ class Value:
     is_reversed: bool = False
     is_whole: bool = False
     rate: int = 0
-    beside: Mapping[str, Value] = field(default_factory=dict)
-    said: tuple[Output, str] | None = None
+    extras: Mapping[str, Value] = field(default_factory=dict)
+    kind_of: tuple[Output, str] | None = None
     results: Mapping[str, Result] = field(default_factory=dict)
     name: str = ""
 
-    def but(self, **changes: Any) -> Value:
-        """The same but for CHANGES."""
+    def replace(self, **changes: Any) -> Value:
+        """Returns the value with these changes."""
         return replace(self, **changes)
 
-    def anew(self, tensor: Output, dtype: DType, shape: Shape) -> Value:
-        """What was computed of it and is something else: nothing is known of it but type and shape."""
-        return Value(tensor, dtype, shape, beside=self.beside, results=self.results, name=self.name)
+    def fresh(self, tensor: Output, dtype: DType, shape: Shape) -> Value:
+        """Returns a value that was computed from this one: only its dtype and shape are known."""
+        return Value(tensor, dtype, shape, extras=self.extras, results=self.results, name=self.name)
 
-    def being(self, what: str) -> Value:
-        """Returns the same value with a known meaning of its numbers."""
-        return self.but(said=(self.tensor, what))
+    def with_kind(self, kind: str) -> Value:
+        """Returns the same value with a known kind of numbers."""
+        return self.replace(kind_of=(self.tensor, kind))
 
-    def giving(self, **results: Value) -> Value:
+    def with_results(self, **results: Value) -> Value:
         """Returns the same value with the additional `results`. Raises Unfit if such results exist already."""
         for name in results:
             if name in self.results:
                 raise Unfit(f"the additional result {name} exists already")
-        return self.but(results={**self.results, **{name: Result(value) for name, value in results.items()}})
+        return self.replace(results={**self.results, **{name: Result(value) for name, value in results.items()}})
 
     @property
-    def is_of(self) -> str:
-        """What its numbers are: one of `PROBABILITIES`, `LOG_PROBABILITIES`, `CLASSES`, or ''."""
-        return self.said[1] if self.said is not None and self.said[0] == self.tensor else ""
+    def kind(self) -> str:
+        """The kind of its numbers: one of `PROBABILITIES`, `LOG_PROBABILITIES`, `CLASSES`, or ''."""
+        return self.kind_of[1] if self.kind_of is not None and self.kind_of[0] == self.tensor else ""
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """``float32 [?,?,3]``."""
         return typed(self.dtype, self.shape)
 
     @property
     def rank(self) -> int | None:
-        """How many dimensions it has; None where that is not known."""
+        """The number of dimensions; None if unknown."""
         return None if self.shape is None else len(self.shape)
 
     @property
     def is_static(self) -> bool:
-        """Whether each dimension is known."""
+        """Whether all dimensions are known."""
         return self.shape is not None and all(dim >= 0 for dim in self.shape)
 
     @property
     def channel_axis(self) -> int:
-        """The axis along which its channels lie, counted from the end; the last where nothing says otherwise."""
+        """The axis of the channels, counted from the end; the last axis if the layout is unknown."""
         return -3 if self.layout in ("CHW", "NCHW") else -1
 
     @property
     def channels(self) -> int:
-        """How many channels it has; -1 where that is not known."""
+        """The number of channels; -1 if unknown."""
         if not self.shape or len(self.shape) < -self.channel_axis:
             return -1
         return self.shape[self.channel_axis]
 
     @property
     def size(self) -> tuple[int, int]:
-        """Height and width of an image with its channels last; -1 where one is not known."""
+        """Height and width of an image with channels last; -1 if unknown."""
         return (self.shape[-3], self.shape[-2]) if self.shape is not None else (-1, -1)
 
     def require_numbers(self) -> None:
-        """Raises Unfit where it holds no numbers."""
+        """Raises Unfit if the value does not consist of numbers."""
         if self.dtype in (STRING, BOOL) or not self.dtype.code:
             what = "decode-image" if self.dtype == STRING else "cast"
-            raise Unfit(f"requires numbers, got {self.told}: add {what} before it")
+            raise Unfit(f"requires numbers, got {self.description}: add {what} before it")
 
     def require_channels(self, count: int, what: str) -> None:
-        """Raises Unfit where it is known not to have COUNT channels, which WHAT is there for."""
+        """Raises Unfit if it is known not to have `count` channels; the message begins with `what`."""
         if self.shape is not None and len(self.shape) < -self.channel_axis:
-            raise Unfit(f"{what} {count} channels, but the value has none: {self.told}")
+            raise Unfit(f"{what} {count} channels, but the value has none: {self.description}")
         if self.channels not in (-1, count):
-            raise Unfit(f"{what} {count} channels, but the value has {self.channels}: {self.told}")
+            raise Unfit(f"{what} {count} channels, but the value has {self.channels}: {self.description}")
 
     def require_image(self) -> None:
-        """Raises Unfit where it is known to be no image, or one whose channels do not come last."""
+        """Raises Unfit if it is known not to be an image with channels last."""
         if self.dtype == STRING:
-            raise Unfit(f"requires an image, got {self.told}: add decode-image before it")
+            raise Unfit(f"requires an image, got {self.description}: add decode-image before it")
         self.require_numbers()
         if self.layout in SOUNDS:
-            raise Unfit(f"requires an image, got a sound: {self.told}")
+            raise Unfit(f"requires an image, got a sound: {self.description}")
         if self.layout in ("CHW", "NCHW"):
             raise Unfit(f"requires channels last, got {self.layout}: move it before to-nchw")
         if self.rank is None:
             raise Unfit("requires an image, got a tensor of unknown rank")
         if self.rank not in (3, 4):
-            raise Unfit(f"requires an image, which has 3 dimensions (4 in a batch), got {self.told}")
+            raise Unfit(f"requires an image, which has 3 dimensions (4 in a batch), got {self.description}")
 
     @property
     def is_fraction(self) -> bool:
-        """Whether its numbers are known to be fractions: without what is behind the point next to nothing is left."""
+        """Whether its numbers are known to be fractions, which a conversion to integers would remove."""
         return self.dtype.is_float and -1 <= self.low <= self.high <= 1 and not self.is_whole
 
     @property
@@ -171,11 +173,62 @@ class Result(NamedTuple):
     """An additional result of steps.
 
     Attributes:
-        value: it.
-        place: the output of the model in whose place it comes; '': it is an output of its own.
-        name: what its user wants it to be called; '': by its place, or the output and what it is. None: it is left out.
+        value: the result.
+        place: the output of the model that it replaces; '': it is a separate output.
+        name: the name that the user gives it; '': the name of the place, or of the output and the kind of result. None:
+            it is not an output.
     """
 
     value: Value
     place: str = ""
     name: str | None = ""
+
+
+# -- facts that follow from dtype and shape --------------------------------------------------------------
+
+
+def in_batch(layout: str) -> str:
+    """Returns the layout of a batch of values with `layout`."""
+    return f"N{layout}" if layout and not layout.startswith("N") else ""
+
+
+_INPUT = re.compile(r"\s*([a-z][a-z0-9_]*)\s*(?:\[([^\[\]]*)\])?\s*")
+
+
+def parse_input(text: str) -> InputSpec:
+    """Reads a dtype and a shape: ``uint8[?,?,3]``; without a shape a scalar, with ``[...]`` an unknown rank.
+
+    Raises:
+        UsageError: a syntax error, or an unknown dtype.
+    """
+    found = _INPUT.fullmatch(text) if isinstance(text, str) else None
+    dtype = NUMBERS.get(found[1]) if found is not None else None
+    if found is None or dtype is None or not dtype.kind:
+        raise UsageError(f"raw {quoted(str(text))} is not a dtype with a shape, such as uint8[?,?,3] or string")
+    inner = (found[2] or "").strip()
+    if inner == "...":
+        return InputSpec(dtype, None)
+    dims = [dim.strip() for dim in inner.split(",")] if inner else []
+    if not all(dim == "?" or (dim.isdecimal() and dim.isascii() and len(dim) < 10) for dim in dims):
+        raise UsageError(f"raw {quoted(text)} has no valid shape: dimensions must be numbers, or ? if open")
+    return InputSpec(dtype, tuple(-1 if dim == "?" else int(dim) for dim in dims))
+
+
+def layout_of(shape: Shape) -> str:
+    """Returns the layout of an image, or a batch of images; '' if the shape does not determine it."""
+    if shape is None or len(shape) not in (3, 4):
+        return ""
+    batch = "N" if len(shape) == 4 else ""
+    if shape[-1] in IMAGE_CHANNELS:
+        return batch + "HWC"
+    return batch + "CHW" if shape[-3] == 3 else ""
+
+
+def value_of(tensor: Output, spec: InputSpec, *, is_declared: bool = False) -> Value:
+    """Returns a tensor as a value; `is_declared`: the user declares that its 3 dimensions are those of an image.
+
+    Otherwise 3 dimensions may be a sequence of vectors.
+    """
+    is_image = is_declared or (spec.shape is not None and len(spec.shape) == 4)
+    value = Value(tensor, spec.dtype, spec.shape, layout_of(spec.shape) if is_image else "")
+    return value.replace(low=0.0, high=255.0) if spec.dtype == UINT8 else value

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from gdsurgeon.errors import Json
-from gdsurgeon.steps.step import Parameter, Step, spelt
+from gdsurgeon.steps.catalog import Parameter, Step, spelt
 from gdsurgeon.text import columns
 
 WIDTH = 100

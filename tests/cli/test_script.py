@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support.desk import check_error
 
 from gdsurgeon.cli.script import Fault, ScriptLine, read_script
-from gdsurgeon.steps.parse import parse
+from gdsurgeon.steps.language import parse
 
 VARIABLES = {"A": "one", "B": "two words", "EMPTY": "", "QUOTES": "'\"#$A\\", "_x9": "under", "PARTS": "here"}
 

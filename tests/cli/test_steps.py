@@ -15,7 +15,7 @@ from support.meta_graphs import put, serving
 
 import gdsurgeon as gds
 from gdsurgeon.cli.complete import steps as completed
-from gdsurgeon.steps.book import FAMILIES, book
+from gdsurgeon.steps.catalog import FAMILIES, catalog
 
 IN, BEHIND = "resize(4, 4, like=keras) | rescale(1/255)", "clip(0, 0.5) | cast(float16)"
 
@@ -279,17 +279,17 @@ def test_the_list_names_every_step_and_its_parameters(desk: Desk) -> None:
     ran = desk.run("steps")
     text = ran.out.decode()
     assert (ran.code, ran.err) == (0, "") and all(len(line) <= 120 for line in text.splitlines())
-    for step in book().values():
+    for step in catalog().values():
         assert f"  {step.name} " in text and step.summary in text
         assert all(parameter.name in text for parameter in step.parameters)
     assert [line[:-1] for line in text.splitlines() if line.endswith(":")] == list(FAMILIES)
 
 
-@pytest.mark.parametrize("name", book())
+@pytest.mark.parametrize("name", catalog())
 def test_a_step_is_explained(desk: Desk, name: str) -> None:
     ran = desk.run("steps", name)
     text = " ".join(ran.out.decode().split())
-    step = book()[name]
+    step = catalog()[name]
     assert (ran.code, ran.err) == (0, "")
     assert step.explanation in text and f"Example: {step.example}" in text and step.summary in text
     assert all(parameter.help in text and parameter.kind.says in text for parameter in step.parameters)
@@ -297,7 +297,7 @@ def test_a_step_is_explained(desk: Desk, name: str) -> None:
 
 def test_for_machines(desk: Desk) -> None:
     found = json.loads(desk.run("steps", "--json").out)["steps"]
-    assert [step["name"] for step in found] == list(book())
+    assert [step["name"] for step in found] == list(catalog())
     (divide,) = json.loads(desk.run("steps", "divide", "--json").out)["steps"]
     assert divide["parameters"] == [
         {"name": "by", "takes": "a number other than 0", "help": "the divisor", "required": True, "default": None}

@@ -16,7 +16,7 @@ from test_layers import ROOMS
 
 from gdsurgeon.cli.main import main as program
 from gdsurgeon.registry import COMMANDS
-from gdsurgeon.steps.book import book
+from gdsurgeon.steps.catalog import catalog
 
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:
@@ -52,7 +52,7 @@ def test_the_site_has_every_command_option_and_step(site: Path) -> None:
         command = program.get_command(group, name)
         assert command is not None
         options = [option for option in command.params if isinstance(option, click.Option) and not option.hidden]
-        names = [option.opts[0] for option in options] + ([] if name != "steps" else list(book()))
+        names = [option.opts[0] for option in options] + ([] if name != "steps" else list(catalog()))
         assert [option for option in names if option not in page] == [], name
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support.stepping import typed
 
 from gdsurgeon.errors import GdsurgeonError
-from gdsurgeon.steps.book import book
-from gdsurgeon.steps.kinds import FILE
+from gdsurgeon.steps.catalog import catalog
+from gdsurgeon.steps.language import File
 
+FILE = get_args(File)[1]
 LITERALS = (
     "0", "1", "-1", "2", "3", "7", "300", "1.5", "-0.5", "1/255", "1e-40", "1e-320", "1e39", "-1e300", "2147483647",
     "9223372036854775807", "1" + "0" * 400, "true", "false", "keras", "pillow", "opencv", "tf1", "bilinear", "bicubic",
@@ -30,7 +33,7 @@ RAWS = (
 
 @st.composite
 def calls(draw: st.DrawFn) -> str:
-    step = book()[draw(st.sampled_from(sorted(book())))]
+    step = catalog()[draw(st.sampled_from(sorted(catalog())))]
     given: list[str] = []
     for parameter in step.parameters:
         if parameter.kind is not FILE and (parameter.is_required or draw(st.booleans())):

@@ -11,9 +11,8 @@ from support.stepping import Array, check_as_said
 
 from gdsurgeon.errors import EditError
 from gdsurgeon.proof.executor import Refused
-from gdsurgeon.steps.book import book, written
-from gdsurgeon.steps.build import stood_behind
-from gdsurgeon.steps.step import BEHIND
+from gdsurgeon.steps.build import postprocessed
+from gdsurgeon.steps.catalog import BEHIND, catalog, read_steps
 
 NAMED = "labels(names=[a, b, c])"
 OWN = (
@@ -41,8 +40,8 @@ GIVEN: tuple[tuple[str, tuple[int, ...], tuple[int, ...]], ...] = (
 
 
 def test_the_pool_has_every_step_that_belongs_behind() -> None:
-    here = {written(text)[0].step.name for text in OWN}
-    assert here == {name for name, step in book().items() if step.sides == (BEHIND,)} | {"dequantize"}
+    here = {read_steps(text)[0].step.name for text in OWN}
+    assert here == {name for name, step in catalog().items() if step.sides == (BEHIND,)} | {"dequantize"}
 
 
 def spelt(steps: list[str], number: int) -> str:
@@ -79,7 +78,7 @@ def test_what_is_built_gives_what_the_builder_says(
     text = spelt(steps, 0).replace("boxes0", "boxes")
     before = model(dtype, opened(shape) if is_open else shape, opened(boxes) if is_open else boxes)
     try:
-        graph, value = stood_behind(text, before, "y")
+        graph, value = postprocessed(text, before, "y")
     except EditError as error:
         first = error.message.split(":")[0].split(" (step ")[0]
         assert first in [step.partition("(")[0] for step in steps] and "\n" not in error.message

@@ -14,7 +14,7 @@ from gdsurgeon.errors import EditError, InputError
 from gdsurgeon.graph.constants import constant
 from gdsurgeon.ops.releases import release
 from gdsurgeon.steps import inserted, preprocessing
-from gdsurgeon.steps.book import files_read, written
+from gdsurgeon.steps.catalog import files_read, read_steps
 
 SCORES: dict[str, str] = {
     "log-softmax | softmax": "softmax: the values are already logarithms of probabilities",
@@ -196,7 +196,7 @@ def test_elsewhere_results_have_no_place() -> None:
 def test_names_of_classes_come_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "l.txt"
     path.write_bytes(b"\xef\xbb\xbfant\r\n\r\nbee, big\r\n\r\n")
-    steps = written(f"argmax | labels(file='{path}', other=?)")
+    steps = read_steps(f"argmax | labels(file='{path}', other=?)")
     assert files_read(steps) == [str(path)]
     path.unlink()  # it was read
     constants = [constant(node) for node in gds.steps.postprocessing(steps, model(), output="y").nodes()]
@@ -219,9 +219,9 @@ def test_files_that_hold_no_names(tmp_path: Path, data: bytes, said: str) -> Non
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"^labels: .*no.txt cannot be opened: no such file or directory$"):
-        written(f"labels(file='{tmp_path}/no.txt')")
+        read_steps(f"labels(file='{tmp_path}/no.txt')")
     with pytest.raises(InputError, match=f"^labels: {tmp_path} is a directory, not a text file$"):
-        written(f"labels(file='{tmp_path}')")
+        read_steps(f"labels(file='{tmp_path}')")
 
 
 def test_the_ops_of_each_way_to_choose_boxes() -> None:

@@ -17,9 +17,8 @@ from gdsurgeon.graph.attrs import format_shape
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops.elements import numpy_dtype
 from gdsurgeon.steps import postprocessing, preprocessing
-from gdsurgeon.steps.book import book, written
-from gdsurgeon.steps.raw import parse_raw
-from gdsurgeon.steps.value import Value
+from gdsurgeon.steps.catalog import catalog, read_steps
+from gdsurgeon.steps.value import Value, parse_input
 
 POOL = (
     "cast(float32)", "cast(uint8)", "cast(int32)", "cast(int8)", "cast(float16)", "cast(float64)", "cast(bool)",
@@ -49,10 +48,10 @@ CHAINS = st.tuples(st.lists(st.sampled_from(POOL), min_size=1, max_size=6), st.s
 
 
 def test_the_pool_has_every_step_that_takes_numbers() -> None:
-    taking_bytes = {name for name, step in book().items() if step.one_by_one}
-    here = {written(text)[0].step.name for text in POOL}
+    taking_bytes = {name for name, step in catalog().items() if step.one_by_one}
+    here = {read_steps(text)[0].step.name for text in POOL}
     families = ("images", "resizing", "arithmetic", "layout", "sounds")
-    assert here == {name for name, step in book().items() if step.family in families} - taking_bytes
+    assert here == {name for name, step in catalog().items() if step.family in families} - taking_bytes
 
 
 @pytest.mark.parametrize(
@@ -70,14 +69,14 @@ def test_a_dimension_known_to_be_zero_is_refused(steps: str) -> None:
 
 
 def value_for(raw: str) -> np.ndarray[tuple[int, ...], np.dtype[np.generic]]:
-    dtype, shape = parse_raw(raw)
+    dtype, shape = parse_input(raw)
     assert shape is not None
     return (np.random.default_rng(len(raw)).random(shape) * 255).astype(numpy_dtype(dtype))
 
 
 def opened(raw: str) -> str:
     """RAW with all of its dimensions open but the last, which are the channels."""
-    dtype, shape = parse_raw(raw)
+    dtype, shape = parse_input(raw)
     assert shape is not None
     return dtype.name + format_shape((*(-1 for _ in shape[:-1]), *shape[-1:]))
 
@@ -158,7 +157,7 @@ def test_chains_are_proven_behind_a_model() -> None:
     """A hundred of them in one proof, each behind an output of its own."""
     m, parts = Builder(), []
     for number, (_, raw, _) in enumerate(CHOSEN[100:]):
-        dtype, shape = parse_raw(raw)
+        dtype, shape = parse_input(raw)
         m.placeholder(f"x{number}", dtype.name, shape)
         m.node(f"y{number}", "Identity", [f"x{number}"], T=dtype.name)
     model = m.graph("model.pb")

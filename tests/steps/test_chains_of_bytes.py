@@ -14,7 +14,7 @@ from support.stepping import Array, built, check_as_said, execute, joined, png, 
 import gdsurgeon as gds
 from gdsurgeon.errors import EditError, NothingToDo
 from gdsurgeon.feeds.texts import example
-from gdsurgeon.steps.book import book, written
+from gdsurgeon.steps.catalog import catalog, read_steps
 from gdsurgeon.steps.value import Value
 
 
@@ -61,7 +61,7 @@ Chain = tuple[str, bool, list[str]]
 def spelt(chain: Chain) -> tuple[str, list[str]]:
     """CHAIN as a text, and the names of its steps."""
     text = " | ".join([*(["decode-base64"] if chain[1] else []), chain[0], *chain[2]])
-    return text, [found.step.name for found in written(text)]
+    return text, [found.step.name for found in read_steps(text)]
 
 
 def items(chain: Chain, count: int) -> list[bytes]:
@@ -78,8 +78,8 @@ def refused(error: EditError, names: list[str]) -> None:
 
 
 def test_every_step_that_takes_bytes_is_there() -> None:
-    taking = {name for name, step in book().items() if step.one_by_one or step.family in ("texts", "records")}
-    there = {found.step.name for text in (*FIRST, *THEN) for found in written(text)}
+    taking = {name for name, step in catalog().items() if step.one_by_one or step.family in ("texts", "records")}
+    there = {found.step.name for text in (*FIRST, *THEN) for found in read_steps(text)}
     assert taking <= there
 
 

@@ -11,7 +11,7 @@ from support.stepping import model, ops
 import gdsurgeon as gds
 from gdsurgeon.errors import UsageError
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.steps.book import written
+from gdsurgeon.steps.catalog import read_steps
 
 NO_STEPS: dict[str, tuple[object, str]] = {
     "nothing": ([], "no steps are given"),
@@ -22,7 +22,7 @@ NO_STEPS: dict[str, tuple[object, str]] = {
     "a dict": ({"rescale": 2}, "or a list of such texts, not dict"),
     "a list with a dict in it": (["rescale(2)", {"rescale": 2}], "or a list of such texts, not a list with dict"),
     "a list with None in it": ([None], "or a list of such texts, not a list with None"),
-    "read and unread ones": ([*written("rescale(2)"), "round"], "or a list of such texts"),
+    "read and unread ones": ([*read_steps("rescale(2)"), "round"], "or a list of such texts"),
 }
 
 
@@ -69,4 +69,4 @@ def test_a_tensor_is_meant_by_its_name_or_itself() -> None:
     wanted = ["Placeholder", "Mul", "Round", "Identity"]
     assert ops(gds.steps.preprocessing(given, m, input=x)) == wanted
     assert ops(gds.steps.postprocessing(("rescale(2)", "round"), m, output=y)) == wanted
-    assert ops(gds.steps.inserted(written("rescale(2) | round"), m, x)) == wanted
+    assert ops(gds.steps.inserted(read_steps("rescale(2) | round"), m, x)) == wanted

@@ -7,8 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gdsurgeon.errors import UsageError
-from gdsurgeon.steps.book import book, written
-from gdsurgeon.steps.parse import Argument, Call, Literal, parse
+from gdsurgeon.steps.catalog import catalog, read_steps
+from gdsurgeon.steps.language import Argument, Call, Literal, parse
 
 
 def value(text: str) -> Literal:
@@ -90,21 +90,21 @@ def test_any_text_is_read_or_refused_in_one_line(text: str) -> None:
 )  # fmt: skip
 def test_arguments_that_are_wrong(text: str, said: str) -> None:
     with pytest.raises(UsageError) as error:
-        written(text)
+        read_steps(text)
     assert error.value.message == said
 
 
 def test_several_texts_are_one_after_the_other() -> None:
-    assert [step.step.name for step in written(["round | round", "divide(2)"])] == ["round", "round", "divide"]
+    assert [step.step.name for step in read_steps(["round | round", "divide(2)"])] == ["round", "round", "divide"]
     with pytest.raises(UsageError, match="no steps are given"):
-        written([])
+        read_steps([])
 
 
-@pytest.mark.parametrize("name", book())
+@pytest.mark.parametrize("name", catalog())
 def test_a_step_says_all_of_itself(name: str) -> None:
-    step = book()[name]
+    step = catalog()[name]
     assert step.name == name and step.summary[0].isupper() and step.summary.endswith(".")
-    assert name in [found.step.name for found in written(step.example)]
+    assert name in [found.step.name for found in read_steps(step.example)]
     assert step.explanation == "" or step.explanation.endswith(".")
     for parameter in step.parameters:
         assert parameter.help and not parameter.help.endswith(".")

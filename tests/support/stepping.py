@@ -18,11 +18,9 @@ from gdsurgeon.ops.dtypes import NUMBERS
 from gdsurgeon.ops.elements import numpy_dtype
 from gdsurgeon.runtime.tensor import from_numpy
 from gdsurgeon.steps import preprocessing
-from gdsurgeon.steps.book import written
-from gdsurgeon.steps.build import begin, finish
-from gdsurgeon.steps.chain import Chain
-from gdsurgeon.steps.raw import parse_raw
-from gdsurgeon.steps.value import Value
+from gdsurgeon.steps.build import Chain, begin, finish
+from gdsurgeon.steps.catalog import read_steps
+from gdsurgeon.steps.value import Value, parse_input
 from gdsurgeon.wire.write import read_chunks
 from support.graphs import Builder
 from support.running import run
@@ -101,8 +99,8 @@ def made(steps: str, value: Any, dtype: str, shape: Sequence[int] | None, *, raw
 
 def typed(steps: str, raw: str) -> tuple[Graph, Value]:
     """STEPS on a value RAW at `x`, in front of nothing, and what the builder says of what they make of it."""
-    chain = Chain(written(steps))
-    build, value = begin("x", "_preprocessed", parse_raw(raw), is_declared=True)
+    chain = Chain(read_steps(steps))
+    build, value = begin("x", "_preprocessed", parse_input(raw), is_declared=True)
     value = chain.apply(build, value)
     return finish(build, value, "x_preprocessed"), value
 
