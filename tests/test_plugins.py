@@ -144,8 +144,8 @@ def test_one_that_leaves_when_it_is_loaded(desk: Desk, monkeypatch: pytest.Monke
 
 def test_a_command_of_ours_does_not_look_at_packages() -> None:
     code = "import sys\nfrom gdsurgeon.cli.main import exit_code\nassert exit_code(sys.argv[1:]) == 0"
-    loaded = "\nprint([n for n in ('importlib.metadata', 'gdsurgeon.cli.plugins') if n in sys.modules])"
-    for arguments, expected in ((["rename", "--help"], "[]"), (["--help"], "['gdsurgeon.cli.plugins']")):
+    loaded = "\nprint([n for n in ('importlib.metadata',) if n in sys.modules])"
+    for arguments, expected in ((["rename", "--help"], "[]"), (["--help"], "[]")):
         done = subprocess.run(
             [sys.executable, "-c", code + loaded, *arguments], capture_output=True, text=True, check=True
         )

@@ -125,7 +125,8 @@ def _check_release(model: str, wanted: Wanted, name: str, *, as_json: bool) -> N
         error = EditError(
             f"TensorFlow {release.name} does not support all of {printable(graph.source_name)}",
             code="not-compatible",
-            facts={"target": release.name, "model": shlex.quote(printable(model))},
+            target=release.name,
+            model=shlex.quote(printable(model)),
             advice="make-older",
         )
     if as_json:

@@ -131,5 +131,5 @@ def _verify(checkpoint: Checkpoint, as_json: bool) -> None:
             f"{printable(checkpoint.prefix)} is corrupt: {faults}",
             details=first_lines(found.faults, MOST_FAULTS),
             code="corrupt",
-            facts={"file": checkpoint.prefix},
+            file=checkpoint.prefix,
         )

@@ -33,14 +33,6 @@ def files(_context: click.Context, _parameter: click.Parameter, incomplete: str)
     return [CompletionItem(incomplete, type="file")]
 
 
-def commands(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> Completions:
-    """Returns the topics of `gdsurgeon help`: the names of commands, and ``options``."""
-    from gdsurgeon.cli.plugins import plugins
-    from gdsurgeon.registry import COMMANDS
-
-    return [name for name in (*COMMANDS, *plugins(), "options") if name.startswith(incomplete)]
-
-
 def steps(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> Completions:
     """Returns names of steps, after the steps that are already typed."""
     from gdsurgeon.steps.catalog import catalog

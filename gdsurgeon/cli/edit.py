@@ -243,7 +243,8 @@ def named_edit(request: Request, edit: Edit, tensors: Sequence[ListedTensor]) ->
                     f"{quoted(tensor)} cannot be renamed, because its node has several outputs: "
                     f"insert an Identity named {quoted(name)} first",
                     code="bad-tensor-name",
-                    facts={"tensor": tensor, "name": name},
+                    tensor=tensor,
+                    name=name,
                 )
         return rename(graph, pairs)
 

@@ -126,7 +126,7 @@ def _not_raised(unraisable: sys.UnraisableHookArgs) -> None:
 
 
 def _answer_shell() -> int:
-    from gdsurgeon.cli.shells import answer
+    from gdsurgeon.cli.completion import answer
 
     return answer(main)
 

@@ -53,7 +53,7 @@ def _check(request: Request, custom_ops: bool, *, as_json: bool) -> NoReturn:
         error = EditError(
             f"{printable(graph.source_name)} has {counted(len(left), 'fault')} that repair cannot fix",
             code="not-mendable",
-            facts={"nodes": [fault["node"] for fault in left if fault["node"]]},
+            nodes=[fault["node"] for fault in left if fault["node"]],
         )
     entries = [("fault", fault["text"] + " (cannot be repaired)" * (not fault["mendable"])) for fault in faults]
     answer.give(entries or [("faults", "none found")], error, is_to_do=bool(faults), as_json=as_json, faults=faults)

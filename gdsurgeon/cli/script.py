@@ -339,7 +339,7 @@ def read_text(path: str, hint: str) -> str:
     """
     name = printable(STANDARD_INPUT_NAME if path in STANDARD_INPUT else path)
     if path not in STANDARD_INPUT and os.path.isdir(path):
-        raise InputError(f"{name} is not a script: it is a folder", hint=hint, code="is-a-folder", facts={"file": path})
+        raise InputError(f"{name} is not a script: it is a folder", hint=hint, code="is-a-folder", file=path)
     with closing(open_source(path)) as source:
         data = source.read(0, source.size)
     what = _other_than_text(data)
@@ -377,4 +377,4 @@ def check_names_edits(name: str, lines: Sequence[ScriptLine | Fault], commands: 
     if 2 * sum(bool(near_miss(word, commands)) for word in words) < len(words):
         begins = quoted(shortened(words[0], 30))
         line = f"{printable(name)} is not a script: no line begins with a command (the first begins with {begins})"
-        raise InputError(line, hint=hint, code="not-a-script", facts={"file": name})
+        raise InputError(line, hint=hint, code="not-a-script", file=name)

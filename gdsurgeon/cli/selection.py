@@ -88,6 +88,6 @@ def _names(file: str) -> list[str]:
         raise EditError(
             f"{'standard input' if file == '-' else printable(file)} contains no names",
             code="nothing-selected",
-            facts={"file": file},
+            file=file,
         )
     return names

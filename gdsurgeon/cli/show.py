@@ -132,16 +132,15 @@ def _save(query: Query, path: str, shown: list[Node]) -> None:
     check_replaces_nothing([("--save", path)], [query.path])
     if len(shown) != 1:
         raise EditError(
-            f"--save expects one node, got {len(shown):,}",
-            code="wrong-count",
-            facts={"option": "--save", "count": len(shown)},
+            f"--save expects one node, got {len(shown):,}", code="wrong-count", option="--save", count=len(shown)
         )
     value = value_of(shown[0])
     if value is None:
         raise EditError(
             f"{quoted(shown[0].name)} is {quoted(shown[0].op)}, whose value is not in the files",
             code="value-unknown",
-            facts={"node": shown[0].name, "op": shown[0].op},
+            node=shown[0].name,
+            op=shown[0].op,
         )
     with OutputFile(path) as output:
         if output.is_terminal():

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import stat
 import sys
+import threading
+import time
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, TextIO
@@ -18,7 +20,6 @@ from gdsurgeon.text import before_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from gdsurgeon.cli.progress import ProgressLine
     from gdsurgeon.errors import GdsurgeonError
     from gdsurgeon.proof.settings import Event
     from gdsurgeon.text import Entry
@@ -29,6 +30,10 @@ MOST_DETAILS = 21
 """Number of details of an error that are printed without -v."""
 LONGEST_LINE = 4_000
 """Maximum characters of an error, a detail or a warning; TensorFlow's messages may contain long names."""
+PATIENCE = 1.0
+"""Seconds before the line appears. Most commands end before, and never import the code that draws."""
+INTERVAL = 0.25
+"""Seconds between updates of the line."""
 _STYLES = {
     "error": partial(click.style, fg="red", bold=True),
     "hint": partial(click.style, fg="cyan"),
@@ -37,6 +42,84 @@ _STYLES = {
     "proven": partial(click.style, fg="green"),
     "label": partial(click.style, dim=True),
 }
+
+
+class ProgressLine:
+    """A context manager that shows the current event and its time after `PATIENCE` seconds.
+
+    A separate thread draws the line. Signals do not interrupt this thread, so the line is always complete.
+
+    Args:
+        command: returns the name of the command, which is shown before the first event.
+        is_watched: returns whether the line should be drawn; called before each update.
+    """
+
+    def __init__(self, command: Callable[[], str], is_watched: Callable[[], bool]) -> None:
+        self._command = command
+        self._is_watched = is_watched
+        self._doing = ""
+        self._began = time.monotonic()
+        self._over: threading.Event | None = None
+        self._drawing: threading.Thread | None = None
+
+    def __enter__(self) -> ProgressLine:
+        self._start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.clear()
+
+    def __call__(self, event: Event) -> None:
+        """Shows a new event. After other output, the line appears again below it."""
+        sample = f" sample {event.sample} of {event.samples}" if event.sample else ""
+        self._doing = f"{event.step}{sample}"
+        if self._over is None:
+            self._start()
+
+    def clear(self) -> None:
+        """Erases the line before other output."""
+        if self._over is not None:
+            self._over.set()
+        if self._drawing is not None:
+            self._drawing.join()
+        self._over = self._drawing = None
+
+    def _start(self) -> None:
+        self._over = threading.Event()
+        self._drawing = threading.Thread(target=self._draw, args=(self._over,), daemon=True)
+        self._drawing.start()
+
+    def _draw(self, over: threading.Event) -> None:
+        if over.wait(PATIENCE) or not self._is_watched():
+            return
+        from rich.console import Console
+        from rich.live import Live
+        from rich.text import Text
+
+        class SteadyConsole(Console):
+            """A console that does not hide the cursor: a killed or stopped process could not show it again."""
+
+            def show_cursor(self, show: bool = True) -> bool:
+                return False
+
+        def line() -> Text:
+            seconds = int(time.monotonic() - self._began)
+            return Text(f"{self._doing or self._command()} ... {seconds} s", no_wrap=True, overflow="ellipsis")
+
+        try:
+            with Live(
+                get_renderable=line,
+                console=SteadyConsole(file=sys.stderr),
+                auto_refresh=False,
+                transient=True,
+                redirect_stdout=False,
+                redirect_stderr=False,
+            ) as live:
+                live.refresh()
+                while not over.wait(INTERVAL):
+                    live.refresh()
+        except (OSError, MemoryError):
+            pass  # the terminal is closed or too small: the command continues
 
 
 class Terminal:
@@ -57,11 +140,11 @@ class Terminal:
         self._line: ProgressLine | None = None  # the progress line, below all other lines
 
     def styled(self, text: str, style: str) -> str:
-        """Returns TEXT in the colour of STYLE, if standard error has colours."""
+        """Returns `text` in the colour of `style`, if standard error has colours."""
         return _STYLES[style](text) if self.colours(sys.stderr) else text
 
     def colours(self, stream: TextIO | None) -> bool:
-        """Returns whether output to STREAM has colours."""
+        """Returns whether output to `stream` has colours."""
         if self.colour != "auto":
             return self.colour == "always"
         is_plain = "NO_COLOR" in os.environ or os.environ.get("TERM") in ("dumb", "unknown")
@@ -77,7 +160,7 @@ class Terminal:
             pass  # standard error is closed
 
     def answer(self, text: str) -> None:
-        """Prints TEXT, the answer of a query, to standard output."""
+        """Prints `text`, the answer of a query, to standard output."""
         self.has_answered = True
         self.clear()
         click.echo(text, color=True)  # unchanged: an escape sequence may be part of a name
@@ -87,18 +170,18 @@ class Terminal:
         self.answer("\n".join(lines if self.verbose else map(fitted, lines)))
 
     def answer_json(self, value: object) -> None:
-        """Prints VALUE as JSON to standard output."""
+        """Prints `value` as JSON to standard output."""
         import json
 
         self.answer(json.dumps(value, indent=2))
 
     def settle(self, has_appeared: Callable[[], bool]) -> None:
-        """Notes that the output is about to appear. HAS_APPEARED returns whether it has appeared."""
+        """Notes that the output is about to appear. `has_appeared` returns whether it has appeared."""
         self.is_settled = has_appeared
         self.clear()  # the output may be this terminal
 
     def stand_in_pipe(self, model: str, *, is_data: bool) -> None:
-        """Makes errors name the command and MODEL if MODEL, or the output with IS_DATA, is a pipe."""
+        """Makes errors name the command and MODEL if MODEL, or the output if it `is_data`, is a pipe."""
         from gdsurgeon.wire.source import STANDARD_INPUT, STANDARD_INPUT_NAME
 
         is_read = model in STANDARD_INPUT
@@ -116,8 +199,6 @@ class Terminal:
         if not self.is_watched():
             yield
             return
-        from gdsurgeon.cli.progress import ProgressLine
-
         with ProgressLine(lambda: self.command, lambda: self.is_watched()) as self._line:
             try:
                 yield
@@ -126,7 +207,7 @@ class Terminal:
                 self._line = None
 
     def tell(self, event: Event) -> None:
-        """Shows the event EVENT."""
+        """Shows `event`."""
         if self._line is not None:
             self._line(event)
 

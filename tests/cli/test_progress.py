@@ -18,7 +18,7 @@ import pytest
 from support.desk import Desk
 from support.hostile import PLAIN
 
-from gdsurgeon.cli import progress
+from gdsurgeon.cli import terminal as module
 from gdsurgeon.cli.terminal import terminal
 from gdsurgeon.proof.settings import Event
 
@@ -86,14 +86,13 @@ def screen(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Iterator[Screen]:
     desk.put("model.pb", PLAIN)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.setattr(progress, "PATIENCE", 0.0)
-    monkeypatch.setattr(progress, "INTERVAL", 0.01)
+    monkeypatch.setattr(module, "PATIENCE", 0.0)
+    monkeypatch.setattr(module, "INTERVAL", 0.01)
     ours, theirs = pty.openpty()
     tty.setraw(theirs)
     with open(theirs, "w", buffering=1) as end:
         # Not `sys.stderr`: pytest sets that anew before the test.
-        for module in ("terminal", "progress"):
-            monkeypatch.setattr(f"gdsurgeon.cli.{module}.sys", SimpleNamespace(stderr=end))
+        monkeypatch.setattr("gdsurgeon.cli.terminal.sys", SimpleNamespace(stderr=end))
         screen = Screen(ours, end)
         yield screen
     screen.reader.join()  # it would read what is written to the next one, which may have its number
@@ -140,7 +139,7 @@ def test_a_command_that_takes_long_is_shown_and_gone_in_the_end(
 
 
 def test_what_is_quick_has_no_line(desk: Desk, screen: Screen, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "PATIENCE", LONG_ENOUGH)
+    monkeypatch.setattr(module, "PATIENCE", LONG_ENOUGH)
     desk.run("view", "model.pb")
     terminal.say("the end")
     assert screen.shown() == ["the end"] and screen.written == "the end\n\N{END OF TEXT}"
@@ -238,8 +237,8 @@ def test_what_draws_is_loaded_only_for_those_who_wait(desk: Desk) -> None:
     program = (
         "import sys, io\n"
         "sys.stderr.isatty = lambda: True\n"
-        "from gdsurgeon.cli import progress\n"
-        f"progress.PATIENCE = {LONG_ENOUGH}\n"  # a busy machine takes longer than a second
+        "from gdsurgeon.cli import terminal\n"
+        f"terminal.PATIENCE = {LONG_ENOUGH}\n"  # a busy machine takes longer than a second
         "from gdsurgeon.cli.main import exit_code\n"
         "assert exit_code(['select', 'model.pb']) == 0\n"
         "print([name for name in sys.modules if name.split('.')[0] == 'rich'])"
