@@ -14,14 +14,13 @@ import typing
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from functools import cache, wraps
 from inspect import Parameter, signature
-from typing import Any, Literal, ParamSpec, TypeAlias, TypeVar, Union, get_args
+from operator import is_
+from typing import Any, Literal, TypeAlias, TypeVar, Union, get_args
 
 from gdsurgeon.errors import ArgumentError, GdsurgeonError, quoted
 
 Hint: TypeAlias = Any
 """An annotation, or a value that is still to be compared with one."""
-P = ParamSpec("P")
-R = TypeVar("R")
 A = TypeVar("A")
 B = TypeVar("B")
 F = TypeVar("F", bound=Callable[..., Hint])
@@ -46,7 +45,7 @@ def _origin(hint: Hint) -> Hint:
 
 
 def public(function: F) -> F:
-    """Checks the arguments of FUNCTION, and brings them into the form that its annotations describe.
+    """Checks the arguments of `function`, and brings them into the form that its annotations describe.
 
     If the function raises an exception, its first argument that is a graph is restored. Errors of the library get the
     name of the function.
@@ -106,14 +105,14 @@ class _Names(dict[str, object]):
 
 @cache
 def _fits_of(function: Callable[..., object]) -> tuple[dict[str, _Fit], Callable[..., Hint]]:
-    """For each annotated parameter of FUNCTION what checks its argument; and what binds the arguments."""
+    """Returns the check of each annotated parameter of `function`, and the function that binds the arguments."""
     inner = function
     while hasattr(inner, "__wrapped__"):
         inner = inner.__wrapped__
-    asked = signature(inner)
+    wanted = signature(inner)
     names = inner.__globals__
     out: dict[str, _Fit] = {}
-    for parameter in asked.parameters.values():
+    for parameter in wanted.parameters.values():
         if (
             parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
             or parameter.annotation is Parameter.empty
@@ -121,23 +120,15 @@ def _fits_of(function: Callable[..., object]) -> tuple[dict[str, _Fit], Callable
             continue
         hint = eval(parameter.annotation, names, _Names(names))
         out[parameter.name] = _or_default(_fit(hint), parameter.default)
-    return out, asked.bind
+    return out, wanted.bind
 
 
 def _or_default(fit: _Fit, default: object) -> _Fit:
     return lambda value: value if value is default else fit(value)
 
 
-def fitted(value: object, hint: object) -> Hint:
-    """VALUE in the form that the annotation HINT describes. Raises TypeError: it does not fit."""
-    try:
-        return _fit(hint)(value)
-    except _Unfit as unfit:
-        raise TypeError(str(unfit)) from None
-
-
 def _fit(hint: Hint) -> _Fit:
-    """What checks a value against the annotation HINT, and returns it in the form that is described there."""
+    """Returns a function that checks a value against the annotation `hint`, and converts the value to its form."""
     origin, arms = _origin(hint), get_args(hint)
     if hint is None or hint is type(None):
         return _instance(type(None), "None")
@@ -189,7 +180,7 @@ def _fit_number(kind: type) -> _Fit:
 
 
 def _fit_union(hint: Hint, arms: Sequence[Hint]) -> _Fit:
-    """A value of one of ARMS. A mapping and pairs of the same are both returned as a list of pairs."""
+    """Accepts a value of one of `arms`. A mapping and pairs of the same are both returned as a list of pairs."""
     if _takes_pairs(arms):
         pairs = next(arm for arm in arms if _origin(arm) in _SEQUENCES)
         others = [_fit(arm) for arm in arms if arm is type(None)]
@@ -215,13 +206,13 @@ def _fit_union(hint: Hint, arms: Sequence[Hint]) -> _Fit:
 
 
 def _takes_pairs(arms: Sequence[Hint]) -> bool:
-    """Whether ARMS are a mapping, and pairs, and perhaps None."""
+    """Returns whether `arms` are a mapping, and pairs, and perhaps None."""
     origins = [_origin(arm) for arm in arms if arm is not type(None)]
     return len(origins) == 2 and Mapping in origins and any(_is_pairs(arm) for arm in arms)
 
 
 def _is_pairs(hint: Hint) -> bool:
-    """Whether HINT is a sequence of pairs."""
+    """Returns whether `hint` is a sequence of pairs."""
     if _origin(hint) not in _SEQUENCES or len(get_args(hint)) != 1:
         return False
     items = get_args(hint)[0]
@@ -230,7 +221,7 @@ def _is_pairs(hint: Hint) -> bool:
 
 
 def _fit_sequence(hint: Hint, item: Hint, *_: Hint) -> _Fit:
-    """A sequence. One value that fits ITEM stands for a sequence of one; a mapping stands for its pairs."""
+    """Accepts a sequence. One value that fits `item` stands for a sequence of one; a mapping stands for its pairs."""
     one, are_pairs, expected = _fit(item), _is_pairs(hint), described(hint)
     is_sequence = _origin(hint) is Sequence
     makes: Callable[[Iterable[object]], object] = tuple if _origin(hint) is tuple else list
@@ -251,15 +242,11 @@ def _fit_sequence(hint: Hint, item: Hint, *_: Hint) -> _Fit:
             try:
                 found.append(one(element))
             except _Unfit as unfit:
-                raise _Unfit(f"{expected}: item {number} is {_kind(element)}, expected {unfit}") from None
+                raise _Unfit(f"{expected}: item {number} is {type(element).__name__}, expected {unfit}") from None
         is_same = makes is list or isinstance(given, tuple)
-        return given if is_same and all(map(_is, found, given)) else makes(found)
+        return given if is_same and all(map(is_, found, given)) else makes(found)
 
     return fit
-
-
-def _is(a: object, b: object) -> bool:
-    return a is b
 
 
 def _fit_tuple(hint: Hint, items: Sequence[Hint]) -> _Fit:
@@ -269,13 +256,13 @@ def _fit_tuple(hint: Hint, items: Sequence[Hint]) -> _Fit:
         if isinstance(value, (Mapping, *_TEXTS)) or not isinstance(value, Sequence) or len(value) != len(fits):
             raise _Unfit(expected)
         found = [one(element) for one, element in zip(fits, value, strict=True)]
-        return value if isinstance(value, tuple) and all(map(_is, found, value)) else tuple(found)
+        return value if isinstance(value, tuple) and all(map(is_, found, value)) else tuple(found)
 
     return fit
 
 
 def _fit_named_tuple(kind: Hint) -> _Fit:
-    """A named tuple, or a plain one of its fields."""
+    """Accepts a named tuple, or a plain tuple of its fields."""
     most, least = len(kind._fields), len(kind._fields) - len(kind._field_defaults)
     expected = f"{kind.__name__}({', '.join(kind._fields)})"
 
@@ -290,7 +277,7 @@ def _fit_named_tuple(kind: Hint) -> _Fit:
 
 
 def _fit_mapping(hint: Hint, key: Hint, item: Hint) -> _Fit:
-    """A mapping, or pairs with different keys."""
+    """Accepts a mapping, or pairs with different keys."""
     keys, items, expected = _fit(key), _fit(item), described(hint)
 
     def fit(value: object) -> object:
@@ -311,12 +298,12 @@ def _fit_mapping(hint: Hint, key: Hint, item: Hint) -> _Fit:
 
 
 def path_of(given: StrPath | None) -> str | None:
-    """The path that is GIVEN, as text."""
+    """Returns the path `given` as text."""
     return None if given is None else os.fspath(given)
 
 
 def fit_fields(instance: Hint) -> None:
-    """Brings the fields of INSTANCE, a dataclass, into the form of their annotations.
+    """Brings the fields of `instance`, a dataclass, into the form of their annotations.
 
     Raises:
         ArgumentError: a field has the wrong type.
@@ -337,7 +324,7 @@ def _fits_of_fields(kind: Hint) -> dict[str, _Fit]:
 
 
 def described(hint: Hint) -> str:
-    """The annotation HINT for a message: ``a sequence of str or Node``."""
+    """Returns the annotation `hint` for a message: ``a sequence of str or Node``."""
     origin, arms = _origin(hint), get_args(hint)
     if hint is None or hint is type(None):
         return "None"
@@ -356,10 +343,6 @@ def described(hint: Hint) -> str:
     return str(getattr(hint, "__name__", "any value")) if hint is not object else "any value"
 
 
-def _kind(value: object) -> str:
-    return type(value).__name__
-
-
 def pairs_of(given: Mapping[A, B] | Iterable[tuple[A, B]]) -> list[tuple[A, B]]:
-    """The pairs of a mapping, or those that are GIVEN."""
+    """Returns the pairs of a mapping or a sequence."""
     return list(given.items() if isinstance(given, Mapping) else given)
