@@ -189,15 +189,11 @@ def report_failure(request: Request, command: str, error: GdsurgeonError, *, of_
 
 def _is_clear_where(request: Request) -> bool:
     """Returns whether the output paths of `request` are valid, so that a report of other errors can be written."""
-    from gdsurgeon.operation.paths import check_apart, output_path
+    from gdsurgeon.operation.edit import locate
 
     try:
-        out = output_path(
-            request.model, request.out, in_place=request.in_place, backup=request.backup, dry_run=request.dry_run,
-            becomes=request.becomes,
-        )  # fmt: skip
-        check_apart(out, request.backup, request.report, request.model, request.others)
-    except UsageError:
+        locate(request)
+    except GdsurgeonError:
         return False
     return True
 

@@ -1,4 +1,4 @@
-"""The whole operation: load, check, edit, stage, prove, publish. Nothing appears that was not proven."""
+"""The whole operation: load, edit, check, prove, publish. An output appears only after all checks have passed."""
 
 from __future__ import annotations
 
@@ -11,22 +11,15 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from gdsurgeon.compare.intent import Intent
-from gdsurgeon.container.files import saved_model_at
+from gdsurgeon.container.files import CHECKPOINT, saved_model_at
 from gdsurgeon.container.load import Model, meta_of, model_folder, open_model, reads_of
 from gdsurgeon.container.wanted import ALL, Wanted
 from gdsurgeon.edits.claims import EditResult, SameOutputs
-from gdsurgeon.errors import (
-    GdsurgeonError,
-    Line,
-    NothingToDo,
-    UsageError,
-    joined,
-    printable,
-    quoted,
-)
+from gdsurgeon.errors import GdsurgeonError, Line, NothingToDo, UsageError, joined, printable, quoted
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.load import uniquely_named
+from gdsurgeon.operation.forms import Form
 from gdsurgeon.operation.paths import (
     back_up_all,
     backup_path,
@@ -36,58 +29,67 @@ from gdsurgeon.operation.paths import (
     lock_of,
     output_path,
 )
-from gdsurgeon.operation.sequence import Edit, Instruction, ModelForm, carry_out, is_undone, together
-from gdsurgeon.operation.written import Form, Written, written
+from gdsurgeon.operation.sequence import (
+    Carried,
+    Edit,
+    Instruction,
+    ModelForm,
+    carry_out,
+    is_undone,
+    together,
+    write_form,
+)
 from gdsurgeon.proof.change import Step
 from gdsurgeon.proof.proof import DiffersError, Proof
 from gdsurgeon.proof.settings import Event, Progress, Settings, silent
 from gdsurgeon.text import size
 from gdsurgeon.values import Data
 from gdsurgeon.wire.output import STANDARD_OUTPUT, Earlier, Output, OutputFile, check_state
-from gdsurgeon.wire.source import STANDARD_INPUT
 from gdsurgeon.wire.text import is_text_name
-from gdsurgeon.wire.write import Chunk, resolved, size_of
+from gdsurgeon.wire.write import resolved, size_of
 
 if TYPE_CHECKING:
     from gdsurgeon.analysis.queries.signature import Signature
-    from gdsurgeon.operation.copied_checkpoint import CopiedCheckpoint
+    from gdsurgeon.operation.checkpoint import CopiedCheckpoint
     from gdsurgeon.operation.proving import Proving
-    from gdsurgeon.proof.served import Folders
     from gdsurgeon.runtime.evaluator import Evaluator
 
 LEVELS = ("none", "structure", "load", "run")
+_BECOMES = {"graph": ".frozen.pb", "saved_model": ".saved_model", "slim": ".slim"}
+"""Replaces the suffix of the model's name if an edit of several changes the form, and no output is named."""
 
 
 @dataclass(eq=False, repr=False)
 class Request(Data):
-    """What to operate on, where to put the result, and how far to go in proving it.
+    """The model, the output, and the level of the proof.
 
     Attributes:
         model: a path, or ``-`` for standard input.
         out: a path, ``-`` for standard output, or None for the default.
         in_place: replace the model.
         backup: with `in_place`, the suffix under which the old file is kept.
-        dry_run: do everything but write.
+        dry_run: do everything except writing.
         level: one of `LEVELS`.
-        text: whether the output is text; None: as the input, unless the output's suffix says otherwise.
-        others: paths of whatever else is read: further graphs, files of names, feeds, libraries.
+        text: whether the output is text; None: as the input, unless the suffix of the output decides.
+        others: paths of all other inputs: further graphs, files of names, feeds, libraries.
         report: where a report will be written.
-        functions: library functions to whose bodies the edit is applied, in the place of the graph.
-        require_change: refuse an edit that finds nothing to do, instead of passing the graph on.
+        functions: library functions that are edited instead of the graph.
+        require_change: fail if nothing would change; otherwise the graph is written unchanged.
         changes_values: whether the edit changes values on purpose; see `Instruction`.
-        wanted: what of the model is meant.
-        form: what is written: the ``model`` that was read, with its graph edited; its ``graph`` alone; a
-            ``saved_model`` that is made around it; or a ``slim`` one that is made of the one that was read.
-        assets: files that a SavedModel that is made holds.
+        wanted: the part of the model.
+        form: of the output: the ``model`` that was read, with its graph edited; only its ``graph``; a new
+            ``saved_model`` around it; or a ``slim`` SavedModel with only its needed parts.
+        assets: files for a new SavedModel.
         as_v1: whether a SavedModel is written without the objects of TensorFlow 2.
-        v2_check: whether tf.saved_model.load is asked, too, where those objects are others.
-        prove_each: of several edits, prove one after the other, and not all at once.
-        run_in: a wheel of another release, or a folder into which one was unpacked, that is to run the result, too.
-        target: the release that this is meant to be; '' where any is.
-        becomes: what takes the place of the suffix of the model's name where no output is named.
-        mends: whether the model may be broken, for the edit puts it right.
-        tolerates: the code of faults that the model may have, for the edit puts them right.
-        evaluator: what the edit has constants computed by, to which TensorFlow's process is lent.
+        v2_check: whether tf.saved_model.load must also load the result if its objects changed.
+        prove_each: prove each of several edits separately.
+        run_in: a wheel of a different release, or a folder with one, which must also run the result.
+        target: the release for which the result is meant; '' for any.
+        becomes: replaces the suffix of the model's name if no output is named.
+        mends: whether the edit repairs a broken model.
+        tolerates: the code of faults that the model may have, because the edit repairs them.
+        settings, overrides: how to run, on which feeds.
+        evaluator: computes constants for the edit, in TensorFlow's process of the proof.
     """
 
     model: str
@@ -118,13 +120,13 @@ class Request(Data):
     evaluator: Evaluator | None = None
 
     def instruction(self, edit: Edit, called: str = "") -> Instruction:
-        """EDIT, as it is asked for here; CALLED in messages."""
+        """Returns an instruction with the options of this request; `called` is its name in messages."""
         return Instruction(edit, called, self.functions, self.require_change, self.form, self.changes_values)
 
 
 @dataclass(eq=False, repr=False)
 class Counts(Data):
-    """Nodes, and how many of each op where that is known."""
+    """The number of nodes, and the number of each op if it is known."""
 
     nodes: int
     ops: dict[str, int] | None
@@ -132,12 +134,11 @@ class Counts(Data):
 
 @dataclass(eq=False, repr=False)
 class Outcome(Data):
-    """What an operation has done.
+    """The result of an operation.
 
-    `steps` are the edits of which `result` is what they come to: one, or several, or none. `before` and `after` have no
-    signature where the structure was not looked at. `idle` is why there was nothing to do, and '' where something was
-    done. `has_appeared` says whether the output file is there by now, `is_mended` whether the graph is another one
-    although there was nothing to do.
+    `steps` are the edits; `result` combines them. `before` and `after` are None if the structure was not read. `idle`
+    is the reason why nothing would change, or ''. `has_appeared` returns whether the output exists. `is_mended` is
+    whether the graph was repaired although no edit changed it.
     """
 
     request: Request
@@ -168,84 +169,114 @@ def operate(
     request: Request,
     edits: Edit | Sequence[Instruction],
     *,
-    before_publishing: Callable[[Outcome], None] | None = None,
-    on_difference: Callable[[Outcome, DiffersError], None] | None = None,
+    before_publishing: Callable[[Outcome], None] = lambda _: None,
+    on_difference: Callable[[Outcome, DiffersError], None] = lambda *_: None,
     progress: Progress = silent,
 ) -> Outcome:
-    """Edits the model and publishes the result, proven as far as the request says.
+    """Edits the model and publishes the result, after the proof that the request asks for.
 
     Args:
-        request: what to operate on.
-        edits: called with the graph, once; or several, at least one, each of what the one before has made.
-        before_publishing: called with the outcome when everything is proven and nothing has appeared yet; what it
-            raises keeps the output from appearing.
-        on_difference: called with what there is to say where the result differs from what the edit claims; nothing
-            appears then, and the error is raised.
+        request: the model, the output and the level of the proof.
+        edits: called with the graph, once; or several, at least one, each for the result of the previous one.
+        before_publishing: called with the outcome after the proof and before publishing; if it raises, no output
+            appears.
+        on_difference: called with the outcome if the result differs from the claims of the edit. No output appears
+            then, and the error is raised.
         progress: called with every step.
 
     Raises:
-        GdsurgeonError: of any kind; the input is untouched, an earlier output as it was, and nothing left behind.
+        GdsurgeonError: of any kind; the input and an earlier output are unchanged, and no staged file is left.
     """
     started = time.monotonic()
-    request = replace(request, model=saved_model_at(request.model) or meta_of(request.model))
-    out = _path_of(request)
-    check_apart(out, request.backup, request.report, request.model, request.others)
+    location = locate(request)
+    request = replace(request, model=location.model)
+    with ExitStack() as stack:
+        lock = stack.enter_context(lock_of(request.model, progress)) if location.is_replaced else None
+        proving = stack.enter_context(_started(request, progress)) if request.level in ("load", "run") else None
+        # TensorFlow loads while the program waits for standard input, which determines the kind of output.
+        output = stack.enter_context(_open_output(request, location.out))
+        output.replaces = lock.state if lock is not None else None
+        progress(Event("loading"))
+        model = _load(request, output, proving)
+        progress(Event("checking"))
+        known = _examine(request, model.graph, proving)
+        progress(Event("editing"))
+        instructions = [request.instruction(edits)] if callable(edits) else edits
+        carried = carry_out(model, instructions, output, check=request.level != "none")
+        if carried.form != request.form == "model":  # an edit of several has changed the form
+            request = replace(request, form=carried.form, becomes=_BECOMES[carried.form])
+            earlier, output = output, stack.enter_context(_open_output(request, locate(request).out))
+            output.files, output.replaces = earlier.files, earlier.replaces
+        outcome, form = _write(request, model, known, carried, output)
+        if outcome.proof.level == "unchanged":
+            proving = None
 
-    def publishing(outcome: Outcome) -> None:
-        progress(Event("publishing"))
-        outcome.seconds = time.monotonic() - started
-        if before_publishing is not None:
+        def publishing() -> None:
+            progress(Event("publishing"))
+            outcome.warnings += outcome.proof.warnings
+            outcome.seconds = time.monotonic() - started
             before_publishing(outcome)
 
-    def differing(error: DiffersError, outcome: Outcome) -> None:
-        outcome.seconds = time.monotonic() - started
-        if on_difference is not None:
-            on_difference(outcome, error)
+        graph, steps = carried.model.graph, carried.steps or [_no_step(carried.model.graph)]
+        if proving is None and outcome.proof.level not in ("none", "unchanged"):
+            from gdsurgeon.proof.accounting import check_accounted
 
-    listener = _Listener(publishing, differing, progress)
-    with ExitStack() as stack:
-        lock = stack.enter_context(lock_of(request.model, progress)) if _is_replaced(request) else None
-        is_known = request.model not in STANDARD_INPUT
-        output = stack.enter_context(_output(request, out)) if is_known else None
-        proving = stack.enter_context(_proving(request, progress)) if request.level in ("load", "run") else None
-        # TensorFlow loads while what comes at standard input is waited for; that says what is written.
-        output = output or stack.enter_context(_output(request, out))
-        output.replaces = lock.state if lock is not None else None
-        instructions = [request.instruction(edits)] if callable(edits) else edits
-
-        def reformed(form: ModelForm) -> tuple[Request, Output]:
-            """The request, and where the output is written, if the edits have made a model of another FORM."""
-            asked = replace(request, form=form, becomes=_BECOMES[form])
-            made = stack.enter_context(_output(asked, _path_of(asked)))
-            made.files, made.replaces = output.files, output.replaces
-            return asked, made
-
-        return _operate(request, instructions, output, proving, listener, reformed)
-
-
-_BECOMES = {"graph": ".frozen.pb", "saved_model": ".saved_model", "slim": ".slim"}
-"""What replaces the suffix of the model's name if an edit makes a model of another form and no output is named."""
+            check_accounted(graph, steps[-1].result, form.graph)
+        is_streamed = output.is_stream and not (graph.serving is not None and graph.serving.adds_keys)
+        if proving is None and (request.dry_run or is_streamed):
+            _stream(request, graph, form, output, publishing)
+            return outcome
+        progress(Event("staging"))
+        checkpoint = stack.enter_context(checkpoint_of(graph))
+        staging = stack.enter_context(_staging(request, graph, output, checkpoint))
+        staged = _stage(request, graph, form, staging, checkpoint)
+        if proving is not None:
+            try:
+                outcome.proof = _prove(request, carried.model, steps, form, staged, proving, checkpoint)
+            except GdsurgeonError as error:
+                there = _release_warnings(str(error.facts.get("released", "")), request.target)
+                error.warnings = (*outcome.warnings, *there)
+                if isinstance(error, DiffersError):
+                    outcome.proof, outcome.seconds = error.proof, time.monotonic() - started
+                    outcome.warnings += error.proof.warnings
+                    on_difference(outcome, error)
+                raise
+        _publish(request, staging, publishing)
+        return outcome
 
 
-def _path_of(request: Request) -> str:
-    """The path of the output of REQUEST. Raises: see `output_path`."""
-    return output_path(
-        request.model,
+class Location(NamedTuple):
+    """The paths of an operation.
+
+    Attributes:
+        model: the folder of a SavedModel, or a file.
+        out: the output.
+        is_replaced: whether the model exists and is replaced.
+    """
+
+    model: str
+    out: str
+    is_replaced: bool
+
+
+def locate(request: Request) -> Location:
+    """Returns the paths of an operation. Raises UsageError if an output would replace an input or another output."""
+    folder = saved_model_at(request.model)
+    model = folder or meta_of(request.model)
+    out = output_path(
+        model,
         request.out,
         in_place=request.in_place,
         backup=request.backup,
         dry_run=request.dry_run,
         becomes=request.becomes,
     )
+    check_apart(out, request.backup, request.report, model, request.others)
+    is_there = bool(folder) or os.path.isfile(model)
+    return Location(model, out, request.in_place and not request.dry_run and is_there)
 
 
-def _is_replaced(request: Request) -> bool:
-    """Whether the model of REQUEST, which is there, is to be replaced."""
-    is_there = os.path.isfile(request.model) or bool(saved_model_at(request.model))
-    return request.in_place and not request.dry_run and is_there
-
-
-def _proving(request: Request, progress: Progress) -> Proving:
+def _started(request: Request, progress: Progress) -> Proving:
     from gdsurgeon.operation.proving import Proving
 
     reads = reads_of(request.model, request.wanted)
@@ -253,17 +284,17 @@ def _proving(request: Request, progress: Progress) -> Proving:
     return Proving(settings, request.overrides, request.level, progress)
 
 
-def _output(request: Request, out: str) -> Output:
-    """Where the output is written: a folder, where the model is one, or a tar stream of it."""
+def _open_output(request: Request, out: str) -> Output:
+    """Returns the output: a file, a folder for a SavedModel, or a tar stream of it."""
     folder = model_folder(request.model)
-    is_made = request.form in ("saved_model", "slim")
+    is_new = request.form in ("saved_model", "slim")
     if request.in_place and request.form != "model" and not (folder and request.form == "slim"):
         line = Line("{in_place} cannot replace MODEL by a file of a different kind; name the output with {out}")
         raise UsageError(line, code="conflicting-options")
     written = (request.report, backup_path(folder, request.backup or ".")) if request.in_place and folder else ()
     for path in (out, *filter(None, written)):
         check_outside(path, folder)
-    if request.form == "graph" or not (folder or is_made):
+    if request.form == "graph" or not (folder or is_new):
         return OutputFile(out)
     kept = folder if request.form == "model" else ""
     if out in STANDARD_OUTPUT:
@@ -275,255 +306,59 @@ def _output(request: Request, out: str) -> Output:
     return OutputFolder(folder if request.in_place else out, kept, request.assets)
 
 
-class _Listener(NamedTuple):
-    """Who is told: before anything appears, where the result differs, and of every step."""
-
-    publishing: Callable[[Outcome], None]
-    differing: Callable[[DiffersError, Outcome], None]
-    progress: Progress
+# -- load, check and write --------------------------------------------------------------------------------------------
 
 
-def _operate(
-    request: Request,
-    instructions: Sequence[Instruction],
-    output: Output,
-    proving: Proving | None,
-    listener: _Listener,
-    reformed: Callable[[ModelForm], tuple[Request, Output]],
-) -> Outcome:
-    progress = listener.progress
-    progress(Event("loading"))
-    model, text = _loaded(request, output)
-    first = model.graph
-    if proving is not None:
-        proving.begin(first)
-        if request.evaluator is not None:
-            proving.lend(request.evaluator)
-    progress(Event("checking"))
-    warnings, before, counts_before = _examine(request, first, proving)
-    progress(Event("editing"))
-    carried = carry_out(model, instructions, output, check=request.level != "none")
-    if carried.form != request.form == "model":
-        request, output = reformed(carried.form)
-        text = carried.form == "graph" and _is_text(request, first, output)
-    graph, idle = carried.model.graph, joined("; ", carried.idle) if not carried.steps else ""
-    last = carried.steps[-1].result if carried.steps else EditResult(Intent(), (SameOutputs(even_alone=True),))
-    is_same = bool(idle) and not graph.is_changed and not request.run_in
-    proving, unproven = (None, Proof("unchanged")) if is_same else (proving, Proof(request.level))
-    after, counts_after = _seen(graph, always=before is not None)
-    form = Form(request.form, request.as_v1, text, proving is not None)
-    what = written(carried.model, last, output, form)
-    what = what._replace(chunks=list(resolved(what.chunks)), served=carried.served_with(what.served))
-    steps = carried.steps or [Step(graph.pristine(), graph, last)]
-    result = together(steps, carried.idle if carried.steps else ())
-    if request.form in ("model", "graph") and is_undone(carried, model, what):
-        if request.require_change:
-            raise NothingToDo("nothing would change: the edits cancel each other")
-        result.notes.append("the edits cancel each other: the result equals MODEL")
-    counts_before = counts_before or Counts(first.store.layout.node_count, None)
-
-    def outcome(proof: Proof) -> Outcome:
-        return Outcome(
-            request, output.name, size_of(what.chunks), result, proof, counts_before, counts_after, before, after,
-            [*warnings, *result.warnings, *proof.warnings], 0.0, idle, carried.steps, lambda: output.has_appeared,
-            is_mended=bool(idle) and graph.is_changed,
-        )  # fmt: skip
-
-    return _settled(request, _Made(carried.model, steps, what, unproven, outcome), output, proving, listener)
-
-
-class _Made(NamedTuple):
-    """A model that was edited.
-
-    Attributes:
-        model: as it is now.
-        steps: by which it became so.
-        what: is written of it.
-        unproven: the proof where it is not run.
-        outcome: of the operation, with its proof.
-    """
-
-    model: Model
-    steps: Sequence[Step]
-    what: Written
-    unproven: Proof
-    outcome: Callable[[Proof], Outcome]
-
-
-def _settled(request: Request, made: _Made, output: Output, proving: Proving | None, listener: _Listener) -> Outcome:
-    """What was MADE is staged, proven where there is PROVING, and published."""
-    graph, what, proof = made.model.graph, made.what, made.unproven
-    if proving is None and proof.level not in ("none", "unchanged"):
-        from gdsurgeon.proof.accounting import check_accounted
-
-        check_accounted(graph, made.steps[-1].result, what.graph)
-    is_streamed = output.is_stream and not (graph.serving is not None and graph.serving.adds_keys)
-    if proving is None and (request.dry_run or is_streamed):
-        return _without_staging(request, graph, what.chunks, made.outcome(proof), output, listener)
-    listener.progress(Event("staging"))
-    with checkpoint_of(graph) as checkpoint, _staging(request, graph, output, checkpoint) as staging:
-        staged = staging.stage(what.chunks)
-        graph.source.check_unchanged()
-        if checkpoint is not None and not request.dry_run:
-            checkpoint.check(os.path.dirname(staged))
-        for check in what.checks if not request.dry_run else ():
-            check(staged)
-        if proving is not None:
-            if checkpoint is not None:
-                proving.begin_again(checkpoint.for_proof())
-            elif request.form == "saved_model":
-                _restore_from(graph, staged, proving)
-            proof = _proven(request, made, proving, staged, listener)
-        done = made.outcome(proof)
-        _publish(request, staging, done, listener)
-    return done
-
-
-def _proven(request: Request, made: _Made, proving: Proving, staged: str, listener: _Listener) -> Proof:
-    """The proof of what was MADE and is STAGED; what there was to warn of goes with an error."""
-    what = made.what
-    edited = what.edited if what.edited is not None else staged
-    folders = _folders(request, made.model, staged) if what.served is not None else None
-    if folders is not None:
-        proving.begin_serving(made.model.graph, folders)
-    try:
-        proof = proving.prove(made.steps, what.graph, edited, each=request.prove_each)
-        if what.served is not None:
-            proof.served = _served(request, proving, made.model, what.served, folders)
-        if request.run_in:
-            released = proving.check_released(made.model.graph, edited, request.run_in)
-            proof.released = released.told
-            proof.warnings += _other_release(released.version, request.target)
-    except GdsurgeonError as error:
-        there = _other_release(str(error.facts.get("released", "")), request.target)
-        error.warnings = (*made.outcome(made.unproven).warnings, *there)
-        if isinstance(error, DiffersError):
-            listener.differing(error, made.outcome(error.proof))
-        raise
-    return proof
-
-
-def _other_release(version: str, target: str) -> list[str]:
-    """What there is to warn of where a result is for the release TARGET, and was run in that of a VERSION."""
-    if not target or not version or version.split(".")[:2] == target.split(".")[:2]:
-        return []
-    line = (
-        "{run_in} is TensorFlow {version}, but {target} is {wanted}; whether the target runs the graph was not tested"
-    )
-    return [Line(line, version=printable(version), wanted=printable(target))]
-
-
-def checkpoint_of(graph: Graph) -> AbstractContextManager[CopiedCheckpoint | None]:
-    """The checkpoint that goes with GRAPH where variables were copied; None: the one that there is."""
-    if graph.serving is None or not graph.serving.adds_keys:
-        return nullcontext()
-    from gdsurgeon.operation.copied_checkpoint import CopiedCheckpoint
-
-    return CopiedCheckpoint(graph)
-
-
-def _staging(request: Request, graph: Graph, output: Output, checkpoint: CopiedCheckpoint | None) -> Output:
-    """Where the model is staged, with its CHECKPOINT where another goes with it."""
-    if request.dry_run and request.form == "saved_model":
-        from gdsurgeon.operation.unfrozen import is_unfrozen, nowhere
-
-        return nowhere(graph) if is_unfrozen(graph) else OutputFile("-")
-    if request.dry_run:
-        return OutputFile("-")
-    return output if checkpoint is None else checkpoint.going_with(output, in_place=request.in_place)
-
-
-def _restore_from(graph: Graph, staged: str, proving: Proving) -> None:
-    """Has PROVING restore what of GRAPH is no longer frozen from where it is STAGED."""
-    from gdsurgeon.operation.unfrozen import is_unfrozen, restored_from
-
-    if is_unfrozen(graph):
-        proving.begin_again(restored_from(graph, staged))
-
-
-def _folders(request: Request, model: Model, staged: str) -> Folders | None:
-    """The folders that loaders are asked to load; None: they are not asked."""
-    if not request.v2_check or request.dry_run:
-        return None
-    from gdsurgeon.proof.served import Folders
-
-    tags = model.container.meta.tags if model.container is not None else ()
-    return Folders(model_folder(request.model), os.path.dirname(staged), tuple(sorted(tags)))
-
-
-def _served(request: Request, proving: Proving, model: Model, keys: Sequence[str], folders: Folders | None) -> str:
-    """What loaders make of the staged model, in which the functions of the signatures KEYS are others."""
-    if folders is None:
-        return "was not used" + (" in a dry run: there is no folder to load" if request.v2_check else "")
-    return proving.check_served(model.graph, folders, keys)
-
-
-def _publish(request: Request, staging: Output, done: Outcome, listener: _Listener) -> None:
-    """Has the result appear, with its backup and report, or nothing at all."""
-    backup = request.backup if not request.dry_run else None
-    if staging.replaces is not None:
-        check_state(request.model, staging.replaces)
-    with ExitStack() as stack:
-        back_up_all(request.model, backup, staging, stack)
-        stack.enter_context(Earlier(request.report, staging)).keep()
-        listener.publishing(done)
-        if not request.dry_run:
-            staging.publish()
-
-
-def _loaded(request: Request, output: Output) -> tuple[Model, bool]:
-    """The model, and whether the output is a GraphDef as text."""
+def _load(request: Request, output: Output, proving: Proving | None) -> Model:
+    """Opens the model, and begins to load it in TensorFlow."""
     model = open_model(request.model, request.wanted)
     output.files = model.container.files if model.container is not None else None
     if request.mends:
         model = model._replace(graph=uniquely_named(model.graph))
     model.graph.keeps_journal = False  # after an error, the graph is not used again
-    is_graph = request.form == "graph" or (request.form == "model" and model.container is None)
-    text = is_graph and _is_text(request, model.graph, output)
-    if not text and not request.dry_run:
+    if not request.dry_run and not _is_text(request, model, output):
         check_takes_binary(output)
-    return model, text
+    if proving is not None:
+        proving.begin(model.graph)
+        if request.evaluator is not None:
+            proving.lend(request.evaluator)
+    return model
 
 
-def _examine(
-    request: Request, graph: Graph, proving: Proving | None
-) -> tuple[list[str], Signature | None, Counts | None]:
-    """Checks the structure as far as the request says, and mends what only needs writing anew.
+def _is_text(request: Request, model: Model, output: Output) -> bool:
+    """Returns whether the output is a GraphDef as text."""
+    if request.form != "graph" and (request.form != "model" or model.container is not None):
+        return False
+    was_text = model.graph.text is not None
+    if request.text is not None:
+        return request.text
+    return is_text_name(request.out, was_text) if request.out is not None and not output.is_stream else was_text
 
-    Returns warnings, and the signature and counts before the edit where they are known.
-    """
+
+class Examined(NamedTuple):
+    """The warnings of the structural check, and the signature and the counts before the edit if they are known."""
+
+    warnings: Sequence[str] = ()
+    signature: Signature | None = None
+    counts: Counts | None = None
+
+
+def _examine(request: Request, graph: Graph, proving: Proving | None) -> Examined:
+    """Checks the structure, and repairs small faults."""
     if request.level == "none" or request.mends:
-        return [], None, None
+        return Examined()
     from gdsurgeon.analysis.checks.check import apply_repairs, require_sound
 
     findings = require_sound(graph, request.tolerates)
-    before, counts = _seen(graph)
+    seen = _seen(graph)
     if apply_repairs(graph, findings) and proving is not None:
-        # TensorFlow refuses the file as it is: what the edit is compared with is the mended graph.
-        proving.begin_mended(graph)
-    return findings.warnings, before, counts
-
-
-def _without_staging(
-    request: Request,
-    graph: Graph,
-    chunks: list[Chunk],
-    done: Outcome,
-    output: Output,
-    listener: _Listener,
-) -> Outcome:
-    """Nobody has to read the bytes before they go out: they are streamed, or (a dry run) not even that."""
-    with Earlier(request.report, output) as earlier:
-        earlier.keep()
-        listener.publishing(done)
-        if not request.dry_run:
-            output.stream(chunks)
-            graph.source.check_unchanged()
-    return done
+        # TensorFlow refuses the file as it is: the result is compared with the repaired graph.
+        proving.begin(graph, repaired=True)
+    return Examined(findings.warnings, *seen)
 
 
 def _seen(graph: Graph, *, always: bool = False) -> tuple[Signature | None, Counts]:
-    """The signature and the counts, unless a big file would have to be indexed for them alone; else ALWAYS."""
+    """Returns the signature and the counts; only the number of nodes if a large file would have to be indexed."""
     if not always and not graph.store.has_table:
         return None, Counts(graph.node_count, None)
     from gdsurgeon.analysis.queries.signature import signature
@@ -532,9 +367,153 @@ def _seen(graph: Graph, *, always: bool = False) -> tuple[Signature | None, Coun
     return signature(graph), Counts(graph.node_count, op_counts(graph))
 
 
-def _is_text(request: Request, graph: Graph, output: Output) -> bool:
-    if request.text is not None:
-        return request.text
-    if request.out is not None and not output.is_stream:
-        return is_text_name(request.out, graph.text is not None)
-    return graph.text is not None
+def _no_step(graph: Graph) -> Step:
+    """Returns the step of edits that changed nothing: the outputs are equal."""
+    return Step(graph.pristine(), graph, EditResult(Intent(), (SameOutputs(even_alone=True),)))
+
+
+def _write(request: Request, first: Model, known: Examined, carried: Carried, output: Output) -> tuple[Outcome, Form]:
+    """Writes the result of the edits in its form; returns the outcome without a proof, and the form."""
+    graph, idle = carried.model.graph, joined("; ", carried.idle) if not carried.steps else ""
+    steps = carried.steps or [_no_step(graph)]
+    is_same = bool(idle) and not graph.is_changed and not request.run_in
+    after, counts = _seen(graph, always=known.signature is not None)
+    text = _is_text(request, first, output)
+    form = write_form(carried.model, steps[-1].result, output, request.form, as_v1=request.as_v1, text=text)
+    form.chunks = list(resolved(form.chunks))
+    form.served = carried.served_with(form.served)
+    result = together(steps, carried.idle if carried.steps else ())
+    if request.form in ("model", "graph") and is_undone(carried, first, form):
+        if request.require_change:
+            raise NothingToDo("nothing would change: the edits cancel each other")
+        result.notes.append("the edits cancel each other: the result equals MODEL")
+    outcome = Outcome(
+        request,
+        output.name,
+        size_of(form.chunks),
+        result,
+        Proof("unchanged" if is_same else request.level),
+        known.counts or Counts(first.graph.store.layout.node_count, None),
+        counts,
+        known.signature,
+        after,
+        [*known.warnings, *result.warnings],
+        0.0,
+        idle,
+        carried.steps,
+        lambda: output.has_appeared,
+        is_mended=bool(idle) and graph.is_changed,
+    )
+    return outcome, form
+
+
+# -- stage, prove and publish -----------------------------------------------------------------------------------------
+
+
+def checkpoint_of(graph: Graph) -> AbstractContextManager[CopiedCheckpoint | None]:
+    """Returns the new checkpoint for copied variables; without copies, None."""
+    if graph.serving is None or not graph.serving.adds_keys:
+        return nullcontext()
+    from gdsurgeon.operation.checkpoint import CopiedCheckpoint
+
+    return CopiedCheckpoint(graph)
+
+
+def _is_unfrozen(request: Request, graph: Graph) -> bool:
+    """Returns whether `graph` has variables whose checkpoint is written with it."""
+    serving = graph.serving
+    return request.form == "saved_model" and bool(serving and serving.saver is not None and not serving.checkpoint)
+
+
+def _staging(request: Request, graph: Graph, output: Output, checkpoint: CopiedCheckpoint | None) -> Output:
+    """Returns the place where the model is staged, with its checkpoint; in a dry run, a temporary place."""
+    if not request.dry_run:
+        return output if checkpoint is None else checkpoint.going_with(output, in_place=request.in_place)
+    if not _is_unfrozen(request, graph):
+        return OutputFile("-")
+    from gdsurgeon.container.output_tar import OutputTar
+    from gdsurgeon.edits.unfreezing import bundle_of
+
+    place = OutputTar("")
+    place.beside = bundle_of(graph)
+    return place
+
+
+def _stage(request: Request, graph: Graph, form: Form, staging: Output, checkpoint: CopiedCheckpoint | None) -> str:
+    """Writes the staged files, and compares them with the expected model; returns the path of the graph's file."""
+    staged = staging.stage(form.chunks)
+    graph.source.check_unchanged()
+    if not request.dry_run:
+        if checkpoint is not None:
+            checkpoint.check(os.path.dirname(staged))
+        form.check(staged)
+    return staged
+
+
+def _prove(
+    request: Request,
+    model: Model,
+    steps: Sequence[Step],
+    form: Form,
+    staged: str,
+    proving: Proving,
+    checkpoint: CopiedCheckpoint | None,
+) -> Proof:
+    """Proves the staged result: by runs here, by tf.saved_model.load, and in a different release."""
+    graph, folder = model.graph, os.path.dirname(staged)
+    if checkpoint is not None:
+        proving.restart(checkpoint.for_proof())
+    elif _is_unfrozen(request, graph):
+        assert graph.serving is not None
+        graph.serving = graph.serving._replace(checkpoint=os.path.join(folder, CHECKPOINT))
+        proving.restart(folder)
+    folders = None
+    if form.served is not None and request.v2_check and not request.dry_run:
+        from gdsurgeon.proof.served import Folders
+
+        tags = model.container.meta.tags if model.container is not None else ()
+        folders = Folders(model_folder(request.model), folder, tuple(sorted(tags)))
+        proving.begin_serving(graph, folders)
+    edited = form.loads_from(staged)
+    proof = proving.prove(steps, form.graph, edited, each=request.prove_each)
+    if form.served is not None and folders is not None:
+        proof.served = proving.check_served(graph, folders, form.served)
+    elif form.served is not None:
+        proof.served = "was not used" + (" in a dry run: there is no folder to load" if request.v2_check else "")
+    if request.run_in:
+        released = proving.check_released(graph, edited, request.run_in)
+        proof.released = released.told
+        proof.warnings += _release_warnings(released.version, request.target)
+    return proof
+
+
+def _release_warnings(version: str, target: str) -> list[str]:
+    """Returns a warning if a result for the release `target` ran in the release `version` instead."""
+    if not target or not version or version.split(".")[:2] == target.split(".")[:2]:
+        return []
+    line = (
+        "{run_in} is TensorFlow {version}, but {target} is {wanted}; whether the target runs the graph was not tested"
+    )
+    return [Line(line, version=printable(version), wanted=printable(target))]
+
+
+def _publish(request: Request, staging: Output, publishing: Callable[[], None]) -> None:
+    """Makes the result appear with its backup and report, or none of them."""
+    if staging.replaces is not None:
+        check_state(request.model, staging.replaces)
+    with ExitStack() as stack:
+        back_up_all(request.model, request.backup if not request.dry_run else None, staging, stack)
+        stack.enter_context(Earlier(request.report, staging)).keep()
+        publishing()
+        if not request.dry_run:
+            staging.publish()
+
+
+def _stream(request: Request, graph: Graph, form: Form, output: Output, publishing: Callable[[], None]) -> None:
+    """Writes the result without staging, because no check reads it; in a dry run it is not written."""
+    with Earlier(request.report, output) as earlier:
+        earlier.keep()
+        publishing()
+        if not request.dry_run:
+            output.stream(form.chunks)
+            graph.source.check_unchanged()

@@ -1,7 +1,4 @@
-"""The proof in the course of an operation: TensorFlow starts early, so that it loads while the graph is edited.
-
-And while the modules are loaded by which the edit is proven: here is imported what starts it.
-"""
+"""The proof during an operation. TensorFlow starts first, so it loads while the graph is edited."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from gdsurgeon.errors import GdsurgeonError, ValidationError
 from gdsurgeon.feeds.overrides import Overrides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.proof.change import Step, with_restoring
-from gdsurgeon.proof.executor import Executor
+from gdsurgeon.proof.executor import EDITED, ORIGINAL, Executor
 from gdsurgeon.proof.proof import Proof
 from gdsurgeon.proof.settings import Event, Progress, Settings, silent
 from gdsurgeon.values import Closing
@@ -26,9 +23,9 @@ if TYPE_CHECKING:
 
 
 _MOST_FEEDS = 3
-"""How many feeds are tried that tf.saved_model.load refuses for the original as well."""
+"""How many feeds are tried that tf.saved_model.load also refuses for the original."""
 _NEXT_SEED = 1_000_003
-"""The step between their seeds."""
+"""The difference between their seeds."""
 
 
 class Proving(Closing):
@@ -36,7 +33,7 @@ class Proving(Closing):
 
     Args:
         settings: how to run.
-        overrides: what the user says of feeds.
+        overrides: the user's feeds.
         level: ``load`` or ``run``.
         progress: called with every step.
     """
@@ -46,7 +43,7 @@ class Proving(Closing):
         self._executor.progress = progress
         self._overrides = overrides
         self._level = level
-        self._original: Callable[[Executor], None] | None = None
+        self._load_original: Callable[[Executor], None] | None = None
         self._loader: Loader | None = None
 
     def __enter__(self) -> Proving:
@@ -59,141 +56,126 @@ class Proving(Closing):
             self._loader.close()
         self._executor.close()
 
-    def begin(self, graph: Graph) -> None:
-        """Has the original loaded, before GRAPH is edited."""
-        if self._level == "run":
-            from gdsurgeon.proof.trial import ORIGINAL
+    def begin(self, graph: Graph, *, repaired: bool = False) -> None:
+        """Begins to load the original, before `graph` is edited: its file, or the graph if that was repaired."""
+        if self._level != "run":
+            return
+        data = with_restoring(graph, read_chunks(graph.chunks())) if repaired else None
 
-            self._begin(lambda executor: executor.load_source(ORIGINAL, graph))
+        def load(executor: Executor) -> None:
+            if data is None:
+                executor.load_source(ORIGINAL, graph)
+            else:
+                executor.load_bytes(ORIGINAL, data)
 
-    def lend(self, evaluator: Evaluator) -> None:
-        """Has EVALUATOR ask the process that proves, for as long as that lives."""
-        self._executor.lend(evaluator)
-
-    def begin_mended(self, graph: Graph) -> None:
-        """Has GRAPH, the original with its small faults mended, loaded in the original's place."""
-        if self._level == "run":
-            from gdsurgeon.proof.trial import ORIGINAL
-
-            data = with_restoring(graph, read_chunks(graph.chunks()))
-            self._begin(lambda executor: executor.load_bytes(ORIGINAL, data))
-
-    def _begin(self, load: Callable[[Executor], None]) -> None:
-        self._original = load
+        self._load_original = load
         load(self._executor)
 
-    def begin_again(self, folder: str) -> None:
-        """Has the original loaded by another process, which may read FOLDER besides."""
+    def lend(self, evaluator: Evaluator) -> None:
+        """Makes `evaluator` use the process until that is closed."""
+        self._executor.lend(evaluator)
+
+    def restart(self, folder: str) -> None:
+        """Replaces the process by one that may also read `folder`, and begins to load the original."""
         before = self._executor
         before.close()
         self._executor = Executor(before.settings._replace(reads=(*before.settings.reads, folder)))
         self._executor.progress = before.progress
         self._executor.start()
-        if self._original is not None:
-            self._original(self._executor)
+        if self._load_original is not None:
+            self._load_original(self._executor)
 
     def prove(
         self, steps: Sequence[Step], chunks: Sequence[Chunk], edited: str | bytes, *, each: bool = False
     ) -> Proof:
-        """Proves what was edited, and has every difference that the last edit makes accounted for.
+        """Proves the edits, and compares the differences of the last edit with its claims.
 
         Args:
-            steps: the edits, in order; those before the last are accounted for.
-            chunks: the graph after the last.
-            edited: the path of the staged file, or the bytes of a graph that is staged as text.
-            each: prove one edit after the other; else as few times as can be.
+            steps: the edits, in order; the differences of those before the last were compared already.
+            chunks: the graph after the last edit.
+            edited: the same graph: the path of its file, or its bytes.
+            each: prove each edit separately; otherwise together if possible.
 
         Raises:
-            ValidationError, NotValidatedError, UsageError: see `prove` and `prove_loads`.
+            ValidationError, NotValidatedError, UsageError: see `prove_pieces` and `prove_loads`.
         """
+        from gdsurgeon.feeds.given import as_meant
+        from gdsurgeon.proof.pieces import prove_pieces
+        from gdsurgeon.proof.prove import prove_loads
+
         self._executor.progress(Event("proving"))
         fault = cache(partial(_unaccounted, steps[-1], chunks))
+        load = partial(_load_edited, self._executor, steps[-1].after, edited)
         try:
-            proof = self._run(steps, edited, fault, each=each)
+            if self._level == "load":
+                load()
+                fault()
+                proof = prove_loads(self._executor)
+            else:
+                overrides = as_meant(self._overrides, steps[0].before)
+                proof = prove_pieces(self._executor, steps, load, overrides, each=each, meanwhile=fault)
         except ValidationError:
             raise
         except GdsurgeonError:
-            if (found := fault()) is not None:  # that it could not be run may be the edit's doing
+            if (found := fault()) is not None:  # the edit may be the reason why it could not run
                 raise found from None
             raise
         if (found := fault()) is not None:
             raise found
         return proof
 
-    def check_served(self, graph: Graph, folders: Folders, keys: Sequence[str]) -> str:
-        """What tf.saved_model.load makes of the edited model; see `gdsurgeon.proof.served.check_served`."""
-        from gdsurgeon.proof.served import check_served, served_by_objects
-
-        keys = keys if self._level == "run" else ()
-        if not graph.is_changed and (shown := served_by_objects(self._executor, graph, self._overrides, folders, keys)):
-            return shown
-        from gdsurgeon.proof.served import RefusedBefore
-
-        assert self._loader is not None
-        settings = self._executor.settings
-        seeds = [settings.seed + attempt * _NEXT_SEED for attempt in range(_MOST_FEEDS)]
-        try:
-            for seed in seeds:
-                self._executor.settings = settings._replace(seed=seed)
-                try:
-                    return check_served(self._executor, graph, self._overrides, folders, keys, self._loader)
-                except RefusedBefore:
-                    if seed == seeds[-1]:
-                        raise
-        finally:
-            self._executor.settings = settings
-        raise AssertionError  # the last seed returns or raises
-
     def begin_serving(self, graph: Graph, folders: Folders) -> None:
-        """Starts the process that `check_served` asks about GRAPH, so that its import runs during the proof."""
+        """Starts the process that `check_served` uses, so that its import runs during the proof."""
         from gdsurgeon.proof.served import ComparingLoader
 
         self._loader = ComparingLoader(self._executor.settings, folders, graph)
         if graph.is_changed:
             self._loader.start()
 
-    def check_released(self, graph: Graph, edited: str | bytes, path: str) -> Released:
-        """What another release makes of the edited GRAPH; see `gdsurgeon.proof.elsewhere.check_released`.
+    def check_served(self, graph: Graph, folders: Folders, keys: Sequence[str]) -> str:
+        """Returns the result of tf.saved_model.load for the edited model; see `gdsurgeon.proof.served.check_served`."""
+        from gdsurgeon.proof.served import RefusedBefore, check_served, served_by_objects
 
-        EDITED is as in `prove`, PATH a wheel or a folder of the release.
+        keys = keys if self._level == "run" else ()
+        executor, loader = self._executor, self._loader
+        if not graph.is_changed and (shown := served_by_objects(executor, graph, self._overrides, folders, keys)):
+            return shown
+        assert loader is not None
+        settings = executor.settings
+        for attempt in range(_MOST_FEEDS):
+            executor.settings = settings._replace(seed=settings.seed + attempt * _NEXT_SEED)
+            try:
+                return check_served(executor, graph, self._overrides, folders, keys, loader)
+            except RefusedBefore:
+                if attempt == _MOST_FEEDS - 1:
+                    raise
+            finally:
+                executor.settings = settings
+        raise AssertionError  # the last attempt returns or raises
+
+    def check_released(self, graph: Graph, edited: str | bytes, path: str) -> Released:
+        """Returns the result of a different release for the edited graph; see `elsewhere.check_released`.
+
+        `edited` is as in `prove`, `path` a wheel or a folder of the release.
         """
         from gdsurgeon.proof.elsewhere import check_released
-        from gdsurgeon.proof.trial import EDITED
 
         def load(executor: Executor) -> None:
-            if isinstance(edited, bytes):
-                executor.load_bytes(EDITED, with_restoring(graph, edited))
-            else:
-                executor.load_file(EDITED, edited)
+            _load_edited(executor, graph, edited)
 
-        runs = self._level == "run"
-        return check_released(self._executor, graph, self._overrides, path, load, runs=runs)
+        return check_released(self._executor, graph, self._overrides, path, load, runs=self._level == "run")
 
-    def _run(self, steps: Sequence[Step], edited: str | bytes, meanwhile: Callable[[], object], *, each: bool) -> Proof:
-        """Runs what was edited; see `prove_pieces`."""
-        from gdsurgeon.feeds.given import as_meant
-        from gdsurgeon.proof.pieces import prove_pieces
-        from gdsurgeon.proof.prove import prove_loads
-        from gdsurgeon.proof.trial import EDITED
 
-        def load_last() -> None:
-            graph = steps[-1].after
-            self._executor.is_barred(EDITED, graph)
-            if isinstance(edited, bytes):
-                self._executor.load_bytes(EDITED, with_restoring(graph, edited))
-            else:
-                self._executor.load_file(EDITED, edited)
-
-        if self._level == "load":
-            load_last()
-            meanwhile()
-            return prove_loads(self._executor)
-        overrides = as_meant(self._overrides, steps[0].before)
-        return prove_pieces(self._executor, steps, load_last, overrides, each=each, meanwhile=meanwhile)
+def _load_edited(executor: Executor, graph: Graph, edited: str | bytes) -> None:
+    executor.is_barred(EDITED, graph)
+    if isinstance(edited, bytes):
+        executor.load_bytes(EDITED, with_restoring(graph, edited))
+    else:
+        executor.load_file(EDITED, edited)
 
 
 def _unaccounted(last: Step, chunks: Sequence[Chunk]) -> GdsurgeonError | None:
-    """What is wrong with the differences that the LAST edit makes, which is written as CHUNKS; None: nothing."""
+    """Returns the error for differences of the last edit, written as `chunks`, that it does not claim; or None."""
     from gdsurgeon.proof.accounting import check_accounted
 
     try:

@@ -1,8 +1,8 @@
-"""Edits one after the other: each is made of what the one before has written, as if that had been a file."""
+"""Several edits: each edits the result of the previous edit, as if that had been written and read again."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal, NamedTuple
@@ -22,30 +22,29 @@ from gdsurgeon.errors import (
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.store import Store
-from gdsurgeon.operation.became import what_became
-from gdsurgeon.operation.written import Form, Written, written
+from gdsurgeon.operation.forms import Form, TextForm
 from gdsurgeon.proof.change import Step
 from gdsurgeon.values import Data
 from gdsurgeon.wire.output import Output
 from gdsurgeon.wire.source import Source
-from gdsurgeon.wire.write import Chunk, ChunkSource, resolved, spells
+from gdsurgeon.wire.write import ChunkSource, resolved, spells
 
 Edit = Callable[[Graph], EditResult]
 ModelForm = Literal["model", "graph", "saved_model", "slim"]
 FORMS: dict[str, ModelForm] = {"freeze": "graph", "to_savedmodel": "saved_model", "slim": "slim"}
-"""For edits that make a model of another form of it, that form."""
+"""The form of the model after edits that change it."""
 
 
 class Instruction(NamedTuple):
-    """An edit, and what goes with it.
+    """An edit, and its options.
 
     Attributes:
         edit: called with the graph, once.
-        called: what it is called in messages, such as a line of a script; '' where it is the only one.
-        functions: library functions to whose bodies it is applied, in the place of the graph.
-        require_change: refuse it where there is nothing to do.
-        changes_values: whether it changes values on purpose: that they are the same is not claimed.
-        form: what is made of the model; see `gdsurgeon.operation.edit.Request`.
+        called: its name in messages, such as a line of a script; '' if it is the only edit.
+        functions: library functions that are edited instead of the graph.
+        require_change: refuse the edit if nothing would change.
+        changes_values: whether it changes values on purpose; then it does not claim equal values.
+        form: of the result; see `gdsurgeon.operation.edit.Request`.
     """
 
     edit: Edit
@@ -56,11 +55,11 @@ class Instruction(NamedTuple):
     changes_values: bool = False
 
     def apply(self, graph: Graph, *, check: bool) -> EditResult:
-        """Edits GRAPH, or the bodies of its functions; with CHECK, no node is left that its op does not allow.
+        """Edits the graph or its functions. With `check`, every changed node must be valid for its op.
 
         Raises:
-            EditError: it is refused, or finds nothing to do.
-            ValidationError: the result would be broken.
+            EditError: the edit is refused, or nothing would change.
+            ValidationError: the result would not be valid.
         """
         try:
             if self.functions:
@@ -80,7 +79,7 @@ class Instruction(NamedTuple):
 
 
 def _check_result(graph: Graph, result: EditResult) -> None:
-    """Raises ValidationError where the edit has left a node that its op does not allow, also inside functions."""
+    """Raises ValidationError if a changed node, also inside functions, is not valid for its op."""
     from gdsurgeon.analysis.checks.check import check_edited
 
     faults = check_edited(graph)
@@ -98,46 +97,45 @@ def _check_result(graph: Graph, result: EditResult) -> None:
 
 @dataclass(eq=False, repr=False)
 class Carried(Data):
-    """What has become of a model.
+    """The result of several edits.
 
     Attributes:
-        model: as it is now; it holds the last edit that has done something.
-        steps: the edits that have done something.
-        idle: for each of the others why there was nothing to do, with what it is called.
-        served: the keys of signatures that have other functions since the steps before the last.
-        loads: whether these steps have loaders asked.
-        form: what the edits have made of the model; see `gdsurgeon.operation.edit.Request`.
+        model: with the last edit that changed it.
+        steps: the edits that changed something.
+        idle: for each other edit, why nothing would change, with its name.
+        served: see `Form.served`; of the steps before the last.
+        form: of the result; see `gdsurgeon.operation.edit.Request`.
     """
 
     model: Model
     steps: list[Step] = field(default_factory=list)
     idle: list[str] = field(default_factory=list)
-    served: list[str] = field(default_factory=list)
-    loads: bool = False
+    served: list[str] | None = None
     form: ModelForm = "model"
 
-    def served_with(self, last: Sequence[str] | None) -> Sequence[str] | None:
-        """The keys of signatures that have other functions, LAST among them; see `Written.served`."""
-        return list(dict.fromkeys([*self.served, *(last or ())])) if self.loads or last is not None else None
+    def served_with(self, last: Sequence[str] | None) -> list[str] | None:
+        """Returns `served` with the keys of `last`."""
+        if self.served is None and last is None:
+            return None
+        return list(dict.fromkeys([*(self.served or ()), *(last or ())]))
 
 
 def carry_out(model: Model, instructions: Sequence[Instruction], output: Output, *, check: bool) -> Carried:
-    """Applies INSTRUCTIONS, each to the model as the one before has written it.
+    """Applies instructions, each to the result of the previous one.
 
     Args:
         model: its graph is edited.
         instructions: at least one.
-        output: where the result will be written.
-        check: whether each result is checked; and, but for the last one, each difference accounted for.
+        output: of the last result.
+        check: check each result, and except for the last compare its differences with the claims of the edit.
 
     Raises:
-        GdsurgeonError: the first instruction that is refused says so, with what it is called.
+        GdsurgeonError: the first error of an instruction, with the name of the instruction.
     """
     out, opened = Carried(model), model
     for instruction in instructions:
         if out.steps and opened is out.model:
-            _check_goes_on(out, instruction.called)
-            opened = _reopened(out, output, check=check)
+            opened = _reopened(out, instruction.called, output, check=check)
             opened.graph.became = partial(what_became, out.steps)
         try:
             result = instruction.apply(opened.graph, check=check)
@@ -157,78 +155,131 @@ def carry_out(model: Model, instructions: Sequence[Instruction], output: Output,
     return out
 
 
-def is_undone(carried: Carried, first: Model, what: Written) -> bool:
-    """Whether WHAT is written after several edits is what FIRST was read from, byte for byte as to the graph."""
+def write_form(
+    model: Model,
+    result: EditResult,
+    output: Output,
+    form: ModelForm = "model",
+    *,
+    as_v1: bool = False,
+    text: bool = False,
+) -> Form:
+    """Writes an edited model in a form, see `gdsurgeon.operation.edit.Request`; with `text`, a GraphDef as text.
+
+    Raises:
+        OutputError: it is larger than TensorFlow can load.
+        EditError, InputError, ValidationError: the records around the graph cannot be written, or would not be valid.
+    """
+    if text:
+        return TextForm(model.graph, output)
+    if form == "graph" or (form == "model" and model.container is None):
+        return Form(model.graph)
+    from gdsurgeon.operation.saved_models import EditedModelForm, NewModelForm
+
+    if form == "model":
+        assert model.container is not None
+        return EditedModelForm(model.container, result, as_v1=as_v1)
+    return NewModelForm(model, result, output, is_slim=form == "slim")
+
+
+def is_undone(carried: Carried, first: Model, form: Form) -> bool:
+    """Returns whether several edits cancel each other: the graph has the bytes of the file of `first`."""
     before, after = first.container, carried.model.container
-    if len(carried.steps) < 2 or (before is None) != (after is None):
-        return False
-    if not spells(what.graph, first.graph.source):
+    if len(carried.steps) < 2 or (before is None) != (after is None) or not spells(form.graph, first.graph.source):
         return False
     if before is None:
         return True
-    return before.read_again(ChunkSource(what.chunks, first.graph.source_name)).around == before.meta.around
+    return before.read_again(ChunkSource(form.chunks, first.graph.source_name)).around == before.meta.around
 
 
 def together(steps: Sequence[Step], idle: Sequence[str] = ()) -> EditResult:
-    """What STEPS, at least one, come to, to be shown; a note for each that was IDLE."""
+    """Returns the combined result of `steps`, at least one, for display, with a note for each of `idle`."""
     if len(steps) == 1 and not idle:
         return steps[0].result
     intent = steps[0].result.intent
     for step in steps[1:]:
         intent = intent.then(step.result.intent)
+
+    def placed(step: Step, lines: Sequence[str]) -> list[str]:
+        return [Line("{place}: {line}", place=printable(step.called), line=printable(line)) for line in lines]
+
     return EditResult(
         intent,
         tuple(claim for step in steps for claim in step.result.claims),
-        warnings=[warning for step in steps for warning in _placed(step, step.result.warnings)],
-        notes=[*(note for step in steps for note in _placed(step, step.result.notes)), *idle],
+        warnings=[warning for step in steps for warning in placed(step, step.result.warnings)],
+        notes=[*(note for step in steps for note in placed(step, step.result.notes)), *idle],
         told=[line for step in steps for line in step.result.told],
     )
 
 
-def _placed(step: Step, lines: Sequence[str]) -> list[str]:
-    return [Line("{place}: {line}", place=printable(step.called), line=printable(line)) for line in lines]
+def _reopened(carried: Carried, called: str, output: Output, *, check: bool) -> Model:
+    """Returns the model as if it had been written and read again, for the edit `called`.
 
+    With `check`, the differences of the last step are compared with its claims.
 
-def _check_goes_on(carried: Carried, called: str) -> None:
-    """Raises EditError where the last step has copied variables: what CALLED would edit has no checkpoint yet."""
-    serving = carried.model.graph.serving
-    if serving is not None and serving.adds_keys:
-        line = Line(
-            "no edit can follow {last}, because its result has a checkpoint of its own",
-            last=printable(carried.steps[-1].called),
-        )
+    Raises:
+        EditError: the last step has copied variables: their checkpoint does not exist yet.
+    """
+    model, step = carried.model, carried.steps[-1]
+    if model.graph.serving is not None and model.graph.serving.adds_keys:
+        last = printable(step.called)
+        line = Line("no edit can follow {last}, because its result has a checkpoint of its own", last=last)
         error = EditError(line, code="not-the-last-line")
         error.place_at(called)
         raise error
-
-
-def _reopened(carried: Carried, output: Output, *, check: bool) -> Model:
-    """The model as it would be read from what is written of it; the last step is accounted for with CHECK."""
-    model, step = carried.model, carried.steps[-1]
     try:
-        what = written(model, step.result, output, Form("model", as_v1=False, text=False, runs=False))
+        form = write_form(model, step.result, output)
         if check:
             from gdsurgeon.proof.accounting import check_accounted
 
-            check_accounted(model.graph, step.result, what.graph)
+            check_accounted(model.graph, step.result, form.graph)
     except GdsurgeonError as error:
         error.place_at(step.called)
         raise
-    carried.served += what.served or ()
-    carried.loads |= what.served is not None
-    source = ChunkSource(resolved(what.chunks), model.graph.source_name)
-    if model.container is None:
-        graph = Graph(source)
-        graph.store = Store(source, index=partial(_index, model.graph.store, what.chunks, source))
-        return Model(graph, None)
-    container = model.container.reopened(source)
-    return Model(container.graph, container)
+    carried.served = carried.served_with(form.served)
+    source = ChunkSource(resolved(form.chunks), model.graph.source_name)
+    if model.container is not None:
+        container = model.container.reopened(source)
+        return Model(container.graph, container)
+    graph = Graph(source)
+    graph.store = Store(source, index=partial(_index, model.graph.store, form, source))
+    return Model(graph, None)
 
 
-def _index(before: Store, chunks: Iterable[Chunk], source: Source) -> Table | None:
-    """The index of SOURCE, which is CHUNKS, where that can be had from the index of the file BEFORE."""
+def _index(before: Store, form: Form, source: Source) -> Table | None:
+    """Returns the index of `source`, which is `form`, if the file before the edit has an index."""
     if not before.has_table:
         return None
     from gdsurgeon.compare.written import WrittenFinder
 
-    return WrittenFinder(before.table, ChunkSource(chunks, source.name)).table(source)
+    return WrittenFinder(before.table, ChunkSource(form.chunks, source.name)).table(source)
+
+
+def what_became(steps: Sequence[Step], name: str) -> str:
+    """Returns which of `steps` renamed or removed the node `name`, such as ``line 3 renamed it to 'b'``; or ''.
+
+    A name that ends in a slash is a scope; then its first renamed or removed node is described.
+    """
+    for first, step in reversed(list(enumerate(steps))):
+        intent, called = step.result.intent, "it"
+        old: str | None = name if name in intent.renamed or name in intent.removed else None
+        if name.endswith("/"):
+            old = next((node for node in (*intent.renamed, *intent.removed) if node.startswith(name)), None)
+            called = quoted(old or "")
+        if old is not None:
+            return ", ".join(_fates(steps[first:], old, called))
+    return ""
+
+
+def _fates(steps: Sequence[Step], name: str, called: str) -> list[str]:
+    out: list[str] = []
+    for step in steps:
+        intent = step.result.intent
+        _, colon, number = step.called.rpartition(":")
+        place = f"line {number}" if colon else printable(step.called)  # `fix.gds:3`, or the number of an edit
+        if name in intent.renamed:
+            name = intent.renamed[name]
+            out.append(f"{place} to {quoted(name)}" if out else f"{place} renamed {called} to {quoted(name)}")
+        elif name in intent.removed:
+            return [*out, f"{place} removed {'that' if out else called}"]
+    return out

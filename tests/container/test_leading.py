@@ -116,5 +116,5 @@ def test_a_saved_model_that_no_loader_takes(desk: Desk, monkeypatch: pytest.Monk
     """What is around the graph counts, too."""
     fill(desk.folder)
     size = len(saved_model().SerializeToString())
-    monkeypatch.setattr("gdsurgeon.operation.written.LARGEST", size - 10)
+    monkeypatch.setattr("gdsurgeon.operation.forms.LARGEST", size - 10)
     desk.refused(6, "too-large", "rename", "model", "y=yyyy", *QUICK, "-o", "out")

@@ -23,7 +23,6 @@ from gdsurgeon.container import objects as container_objects
 from gdsurgeon.container.load import open_model
 from gdsurgeon.container.objects import SIGNATURE_MAP
 from gdsurgeon.edits import functions
-from gdsurgeon.operation import objects, surroundings
 from gdsurgeon.ops.kinds import is_table
 from gdsurgeon.proof.served import Loader
 from gdsurgeon.runtime.base import Served
@@ -280,13 +279,13 @@ def test_tensorflow_is_asked(desk: Desk, loaded: Any, saved_models: Shipped, mon
         made.function.ret[output] = "wrong:y:0"
         return made
 
-    monkeypatch.setattr(objects, "signature_function", negated)
+    monkeypatch.setattr("gdsurgeon.operation.saved_models.signature_function", negated)
     for level in ("structure", "run"):
         found = desk.refused(5, "unsound-graph", *edit, "--validate", level)
         assert found.error is not None
         (fault,) = found.error.facts["faults"]  # type: ignore[misc]
         assert (fault["code"], fault["signature"]) == ("wrong-function", KEY)  # type: ignore[index, call-overload]
-    monkeypatch.setattr(surroundings, "wrong_functions", lambda *_: [])
+    monkeypatch.setattr("gdsurgeon.operation.saved_models.wrong_functions", lambda *_: [])
     desk.refused(5, "differs", *edit)
     assert desk.run(*edit, UNCHECKED).code == 0
 

@@ -18,7 +18,7 @@ from gdsurgeon.container.container import SavedModel
 from gdsurgeon.container.load import open_model
 from gdsurgeon.container.output_folder import OutputFolder
 from gdsurgeon.errors import InputError
-from gdsurgeon.operation import making
+from gdsurgeon.operation import saved_models as making
 from gdsurgeon.wire.messages import message
 from gdsurgeon.wire.write import read_chunks
 
