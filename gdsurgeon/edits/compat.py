@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 
-from gdsurgeon.analysis.queries.called_shapes import called_shapes, given_shapes
 from gdsurgeon.analysis.queries.compatibility import Unknown, told, unknown_to
 from gdsurgeon.analysis.queries.usage import used_functions
+from gdsurgeon.analysis.shapes.inference import called_shapes, given_shapes
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.compare.intent import FunctionChanges, Intent
 from gdsurgeon.edits.claims import Claim, EditResult, SameOutputs, SameSites

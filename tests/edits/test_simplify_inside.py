@@ -26,7 +26,7 @@ from support.graphs import (
 from support.running import run
 from support.simplifying import simplified, stays
 
-from gdsurgeon.analysis.queries.called_shapes import called_shapes
+from gdsurgeon.analysis.shapes.inference import called_shapes
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.errors import NotValidatedError
 from gdsurgeon.graph.graph import Graph

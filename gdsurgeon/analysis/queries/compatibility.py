@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
-from gdsurgeon.analysis.queries.called_shapes import called_shapes, given_shapes
 from gdsurgeon.analysis.queries.training import assignments
 from gdsurgeon.analysis.queries.usage import op_counts, used_functions
-from gdsurgeon.analysis.shapes.inference import infer_shapes
+from gdsurgeon.analysis.shapes.inference import called_shapes, given_shapes, infer_shapes
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.errors import printable, quoted
 from gdsurgeon.graph.attrs import Shape, kind_of, plain

@@ -1,31 +1,32 @@
-"""The shapes of all tensors of a graph, inferred without TensorFlow; nothing is stated that could be wrong."""
+"""The shapes of tensors, inferred without TensorFlow. A shape is stated only if it is correct for every run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
+from gdsurgeon.analysis.queries.usage import calling_nodes
 from gdsurgeon.analysis.shapes import array_rules, math_rules
-from gdsurgeon.analysis.shapes.arithmetic import MOST_ELEMENTS, RULES, UNKNOWN, Call, Misfit, Value, count
+from gdsurgeon.analysis.shapes.arithmetic import MOST_ELEMENTS, RULES, UNKNOWN, Call, Misfit, Value, agreed, count
 from gdsurgeon.analysis.shapes.values import KEEPS_DTYPE, VALUE_RULES, fitting
-from gdsurgeon.analysis.traversal.order import topological_order
+from gdsurgeon.analysis.traversal.order import Worklist, places_in, topological_order
 from gdsurgeon.analysis.traversal.topology import Topology, topology_of
 from gdsurgeon.analysis.traversal.walks import forward_walk
 from gdsurgeon.arguments import public
-from gdsurgeon.errors import InputError
+from gdsurgeon.errors import EditError, InputError
 from gdsurgeon.graph.attrs import Shape, shape_of
+from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.node import Node, Output
-from gdsurgeon.ops.kinds import STATED_SHAPES
+from gdsurgeon.ops.kinds import CALLED, LOWERED, MERGE, STATED_SHAPES, WHILES
 
 _REGISTERED = (array_rules, math_rules)  # importing them fills RULES
 _LARGEST = (1 << 63) - 1
-_UNSAID = (InputError, ArithmeticError, LookupError, TypeError, ValueError)
-"""Exceptions that rules raise if too little is known about inputs, or if the attrs of a corrupt node have any kind.
-"""
+_NOT_STATED = (InputError, ArithmeticError, LookupError, TypeError, ValueError)
+"""Exceptions that rules raise if too little is known about inputs, or if the attrs of a corrupt node have any kind."""
 
 
 class Conflict(NamedTuple):
@@ -42,34 +43,206 @@ result is used instead.
 
 
 class Shapes:
-    """What is known of the tensors of a graph as it was when this was inferred.
+    """The known shapes and values of the tensors of a graph, inferred when they are requested.
+
+    An op without a rule returns unknown shapes. A value that returns in a v1 while loop is unknown at the start of the
+    loop. Nodes on an illegal cycle, and nodes after it, are unknown.
+
+    Args:
+        topology: of the graph.
+        order: the nodes in topological order.
+        places: for each node its place in that order; -1: it has none.
+        given, use_stated, settle, base: see `infer_shapes`.
 
     Attributes:
-        conflicts: the nodes that cannot be as they are, in topological order.
+        conflicts: the contradictory nodes among those that were inferred.
     """
 
-    def __init__(self, topology: Topology, order: Sequence[int]) -> None:
-        self._topology = topology
-        self._order = order
+    def __init__(
+        self,
+        topology: Topology,
+        order: Sequence[int],
+        places: Sequence[int],
+        given: Mapping[Output, Shape] | None = None,
+        *,
+        use_stated: bool = False,
+        settle: Settle | None = None,
+        base: Shapes | None = None,
+    ) -> None:
+        self.topology, self.order, self.places = topology, order, places
+        self.conflicts: list[Conflict] = []
+        self._use_stated, self._settle, self._base = use_stated, settle, base
+        self._is_known = bytearray(topology.size)
         self._shapes: dict[int, Sequence[Shape]] = {}
         self._values: dict[int, Sequence[Value]] = {}
-        self.conflicts: list[Conflict] = []
+        self._dtypes: dict[int, int] = {}  # of outputs 0, by node
+        self._given: dict[int, dict[int, Shape]] = {}
+        for output, shape in (given or {}).items():
+            self._given.setdefault(topology.id_of(output.node), {})[output.index] = shape
+        self._depends = forward_walk(topology, self._given) if self._given else bytearray(topology.size)
 
     def shape(self, output: Output) -> Shape:
-        """The shape of a tensor: -1 for an unknown dim, None for an unknown rank."""
-        return self._shape_of(self._topology.id_of(output.node), output.index) if output.node.exists else None
+        """Returns the shape of a tensor: -1 for an unknown dim, None for an unknown rank."""
+        found = self._shapes.get(self._ask(output), ())
+        return found[output.index] if output.index < len(found) else None
 
     def value(self, output: Output) -> Value:
-        """The elements of a small int32 or int64 tensor, row by row, None for an unknown one; None: nothing known."""
-        return self._value_of(self._topology.id_of(output.node), output.index) if output.node.exists else None
+        """Returns the elements of a small int32 or int64 tensor, row by row, None for unknown ones; or None."""
+        found = self._values.get(self._ask(output), ())
+        return found[output.index] if output.index < len(found) else None
 
-    def _shape_of(self, number: int, index: int) -> Shape:
-        found = self._shapes.get(number, ())
-        return found[index] if index < len(found) else None
+    def _ask(self, output: Output) -> int:
+        number = self.topology.id_of(output.node) if output.node.exists else -1
+        if number >= 0 and self._lacks(number):
+            self._infer_upstream(number)
+        return number
 
-    def _value_of(self, number: int, index: int) -> Value:
-        found = self._values.get(number, ())
-        return found[index] if index < len(found) else None
+    def _lacks(self, number: int) -> bool:
+        """Returns whether a node can be inferred, and was not."""
+        return not self._is_known[number] and self.places[number] >= 0
+
+    def _infer_upstream(self, number: int) -> None:
+        """Infers a node after its inputs."""
+        pending = [number]
+        while pending:
+            number = pending[-1]
+            above = self._above(number) if self._lacks(number) and self.topology.op(number) in RULES else ()
+            lacking = list(filter(self._lacks, above))
+            pending += lacking
+            if not lacking:
+                pending.pop()
+                if self._lacks(number):
+                    self.infer(number)
+
+    def _above(self, number: int) -> list[int]:
+        """Returns the producers of a node, without those of edges that close a loop."""
+        above = self.topology.data_producers(number)
+        if self.topology.op(number) in MERGE:
+            return [producer for producer in above if not self.topology.is_loop_back(producer, number)]
+        return above
+
+    def infer_all(self) -> None:
+        """Infers all nodes."""
+        for number in self.order:
+            if not self._is_known[number]:
+                self.infer(number)
+
+    def update(
+        self, topology: Topology, order: Sequence[int], places: Sequence[int], edited: Iterable[int]
+    ) -> list[int]:
+        """Updates the shapes after an edit; returns the nodes with changed shapes.
+
+        Args:
+            topology: of the graph as it is now, with the same numbers for the same nodes.
+            order: its nodes in topological order.
+            places: for each node its place in that order; -1: it has none.
+            edited: the nodes with different inputs or a different op, and perhaps others.
+        """
+        self.topology, self.order, self.places = topology, order, places
+        worklist = Worklist(order, places)
+        worklist.add(number for number in edited if self._is_known[number])
+        found: list[int] = []
+        for number in worklist:
+            before = self._shapes.pop(number, ()), self._values.pop(number, ())
+            self._dtypes.pop(number, None)
+            self._is_known[number] = 0
+            self._infer_upstream(number)
+            if (self._shapes.get(number, ()), self._values.get(number, ())) != before:
+                found.append(number)
+                worklist.add(user for user in topology.users(number) if self._is_known[user])
+        return found
+
+    def infer(self, number: int) -> None:
+        """Infers the outputs of a node from its inputs."""
+        self._is_known[number] = 1
+        base, op = self._base, self.topology.op(number)
+        if base is not None and not self._depends[number]:
+            if number in base._shapes:
+                self._shapes[number] = base._shapes[number]
+            if number in base._values:
+                self._values[number] = base._values[number]
+        elif op in RULES:
+            self._apply_rules(number, op)
+        elif self._use_stated and not self._depends[number]:
+            with suppress(InputError):
+                value = self.topology.node(number).attr(STATED_SHAPES)
+                self._set(number, [shape_of(proto) for proto in value.list.shape] if value is not None else ())
+        if number in self._given:
+            given = self._given[number]
+            shapes = list(self._shapes.get(number, ()))
+            shapes += [None] * (max(given) + 1 - len(shapes))
+            for index, shape in given.items():
+                shapes[index] = shape
+            self._set(number, shapes)
+            self._values.pop(number, None)
+
+    def _apply_rules(self, number: int, op: str) -> None:
+        call = self._call(number, op)
+        text: str | None = None
+        shapes: Sequence[Shape] = ()
+        try:
+            shapes = RULES[op](call)
+        except Misfit as misfit:
+            shapes, text = misfit.shapes, str(misfit)
+        except _NOT_STATED:
+            pass
+        if self._settle is not None:
+            shapes, text = self._settle(call, shapes, text)
+        if text is not None:
+            self.conflicts.append(Conflict(call.node, text))
+        self._set(number, shapes)
+        self._infer_values(number, call)
+
+    def _call(self, number: int, op: str) -> Call:
+        bits, control = Table.PORT_BITS, Table.CONTROL_PORT
+        inputs = self.topology.inputs(number)
+        if op in MERGE:  # the input that closes a loop is unknown
+            inputs = [-1 if self.topology.is_loop_back(code >> bits, number) else code for code in inputs]
+        shapes: list[Shape] = []
+        values: list[Value] = []
+        for code in inputs:
+            port = code & control
+            if code < 0 or port != control:
+                known, elements = self._shapes.get(code >> bits, ()), self._values.get(code >> bits, ())
+                shapes.append(known[port] if port < len(known) else None)
+                values.append(elements[port] if port < len(elements) else None)
+        return Call(op, partial(self.topology.node, number), shapes, values)
+
+    def _infer_values(self, number: int, call: Call) -> None:
+        shapes = self._shapes.get(number, ())
+        rule = VALUE_RULES.get(call.op)
+        sizes = [count(shape) for shape in shapes]
+        if rule is None or all(size is None or size > MOST_ELEMENTS for size in sizes):
+            return
+        call.results = shapes
+        values: Sequence[Value] = ()
+        with suppress(*_NOT_STATED):
+            values = rule(call)
+        with suppress(*_NOT_STATED):
+            dtypes = [self._dtype(number, call)] if len(shapes) == 1 else list(map(call.dtype, range(len(shapes))))
+            padded = [*values, *[None] * len(shapes)]
+            self._values[number] = list(map(fitting, padded[: len(shapes)], shapes, dtypes))
+
+    def _dtype(self, number: int, call: Call) -> int:
+        """Returns the dtype of output 0, without reading an attr if it is that of an inferred input."""
+        inputs = self.topology.inputs(number) if call.op in KEEPS_DTYPE else ()
+        found = None
+        if inputs and not inputs[0] & Table.CONTROL_PORT:
+            found = self._dtypes.get(inputs[0] >> Table.PORT_BITS)
+        self._dtypes[number] = call.dtype() if found is None else found
+        return self._dtypes[number]
+
+    def _set(self, number: int, shapes: Iterable[Shape]) -> None:
+        clean = tuple(map(_clean, shapes))
+        if any(shape is not None for shape in clean):
+            self._shapes[number] = clean
+
+
+def _clean(shape: Shape) -> Shape:
+    """Returns `shape`, with impossible dims as unknown."""
+    if shape is None or all(0 <= dim <= _LARGEST for dim in shape):
+        return shape
+    return tuple(dim if 0 <= dim <= _LARGEST else UNKNOWN for dim in shape)
 
 
 @public
@@ -82,194 +255,157 @@ def infer_shapes(
     base: Shapes | None = None,
     wanted: Iterable[Output] | None = None,
 ) -> Shapes:
-    """Infers the shapes of all tensors, and the values of those that shapes are computed from.
+    """Infers the shapes of tensors, and the values from which shapes are computed.
 
-    One walk in topological order, linear in nodes and edges; weights are not read. An op without a rule gives
-    unknown shapes, and so does what comes round a v1 while loop.
+    Linear in nodes and edges; weights are not read.
 
     Args:
-        graph: left as it is.
+        graph: is not changed.
         given: shapes that tensors should have, to try different inputs.
-        use_stated: take ``_output_shapes`` attrs for ops without a rule; never for what depends on a tensor that is
-            given, where they are stale.
-        settle: may correct what is inferred of a node before it is used.
-        base: the result for the same, unchanged graph with other given shapes for the same tensors: it is reused for
-            everything that does not depend on a given tensor, without its conflicts.
-        wanted: the tensors that are asked for: the walk leaves out what they do not depend on.
+        use_stated: use ``_output_shapes`` attrs for ops without a rule; never for nodes that depend on a given tensor,
+            where the attrs are stale.
+        settle: may correct the shapes of a node before they are used.
+        base: the result for the same, unchanged graph with other given shapes for the same tensors. It is reused for
+            all nodes that do not depend on a given tensor, without its conflicts.
+        wanted: the requested tensors; only these and their inputs are inferred. By default all are.
     """
-    return Inference(graph, dict(given or {}), use_stated, settle, base).run(wanted)
+    if base is not None:
+        topology, order, places = base.topology, base.order, base.places
+    else:
+        topology = topology_of(graph)
+        order = topological_order(topology)
+        places = places_in(order, topology.size)
+    out = Shapes(topology, order, places, given, use_stated=use_stated, settle=settle, base=base)
+    if wanted is None:
+        out.infer_all()
+    for output in wanted or ():
+        out._ask(output)
+    return out
 
 
 def shape_of_tensor(graph: Graph, tensor: Output) -> Shape:
-    """What is inferred of the shape of TENSOR, and of what it depends on alone; kept until GRAPH changes."""
-    known = graph.derived(_asked_for)
-    if tensor.name not in known:
-        known[tensor.name] = infer_shapes(graph, wanted=[tensor]).shape(tensor)
-    return known[tensor.name]
+    """Returns the inferred shape of a tensor. Results are kept until the graph changes."""
+    return graph.derived(_inferred_on_demand).shape(tensor)
 
 
-def _asked_for(_graph: Graph) -> dict[str, Shape]:
-    """The shapes that have been asked for, one by one."""
-    return {}
+def _inferred_on_demand(graph: Graph) -> Shapes:
+    return infer_shapes(graph, wanted=())
 
 
-Known = tuple[Sequence[Shape], Sequence[Value]]
-"""The shapes of what a node gives, and the values."""
+# -- functions ---------------------------------------------------------------------------------------------
 
 
-class Inference:
-    """A walk that infers shapes, node by node; see `infer_shapes`."""
+_HAND_OVER = LOWERED & CALLED.keys()
+"""Ops that pass their inputs unchanged as arguments; BatchFunction changes them."""
 
-    def __init__(
-        self, graph: Graph, given: dict[Output, Shape], use_stated: bool, settle: Settle | None, base: Shapes | None
-    ) -> None:
-        self.top = topology_of(graph) if base is None else base._topology
-        self.found = Shapes(self.top, topological_order(self.top) if base is None else base._order)
-        self.settle = settle
-        self.base = base
-        self.given: dict[int, dict[int, Shape]] = {}
-        for output, shape in given.items():
-            self.given.setdefault(self.top.id_of(output.node), {})[output.index] = shape
-        self.concerned = forward_walk(self.top, self.given) if self.given else bytearray(self.top.size)
-        self.use_stated = use_stated
-        self._known_dtypes: dict[int, int] = {}  # by the codes of tensors
 
-    def run(self, wanted: Iterable[Output] | None) -> Shapes:
-        needed = None
-        if wanted is not None:
-            needed = self.top.upstream([self.top.id_of(output.node) for output in wanted])
-        for number in self.found._order:
-            if needed is not None and not needed[number]:
-                continue
-            if self.base is not None and not self.concerned[number]:
-                self._take_over(number, self.base)
-                continue
-            self.infer(number)
-            if number in self.given:
-                self._set_given(number)
-        return self.found
+def called_shapes(graph: Graph, *, use_stated: bool = True, others: Collection[str] = ()) -> dict[str, list[Shape]]:
+    """The shapes of the arguments of each function that is called, from the graph inwards, by its name.
 
-    def keep_up(self, topology: Topology, order: Sequence[int]) -> None:
-        """Goes on with the graph as it is now."""
-        self.top = self.found._topology = topology
-        self.found._order = order
+    The values that a loop passes from one iteration to the next count as a call. If too little is known about the
+    calls of a function, it has no shapes. While calls are found, the shapes of a function only become less exact, so
+    the search ends.
 
-    def known_of(self, number: int) -> Known:
-        """Returns the inferred shapes and values of a node's outputs."""
-        return self.found._shapes.get(number, ()), self.found._values.get(number, ())
+    Args:
+        graph: with its library.
+        use_stated: use shapes stated in attrs, and those that a function states for its arguments if its calls do not,
+            and read functions as far as possible; otherwise the result holds for every run.
+        others: functions that may have further callers, with their arguments.
+    """
+    calls = _Calls(graph, use_stated)
+    for name in others:
+        calls.take(name, ())
+    calls.look(graph, {}, ())
+    while calls.pending:
+        calls.enter(calls.pending.pop())
+    return calls.found
 
-    def take_back(self, number: int) -> Known:
-        """What was inferred of a node, which is known no longer."""
-        known = self.known_of(number)
-        self.found._shapes.pop(number, None)
-        self.found._values.pop(number, None)
-        self._known_dtypes.pop(number << Table.PORT_BITS, None)
-        return known
 
-    def put_back(self, number: int, known: Known) -> None:
-        """Has be known of a node again what was."""
-        shapes, values = known
-        if shapes:
-            self.found._shapes[number] = shapes
-        if values:
-            self.found._values[number] = values
+def given_shapes(body: Body, called: Mapping[str, Sequence[Shape]]) -> dict[Output, Shape]:
+    """What is known of the shapes of the arguments of BODY, where it is CALLED."""
+    shapes = called.get(body.name, [])
+    pairs = zip(body.arguments, shapes, strict=False)
+    return {argument.output: shape for argument, shape in pairs if shape is not None}
 
-    def _take_over(self, number: int, base: Shapes) -> None:
-        if number in base._shapes:
-            self.found._shapes[number] = base._shapes[number]
-        if number in base._values:
-            self.found._values[number] = base._values[number]
 
-    def infer(self, number: int) -> None:
-        """Infers what a node gives, of what it reads."""
-        op = self.top.op(number)
-        rule = RULES.get(op)
-        if rule is None:
-            if self.use_stated and not self.concerned[number]:
-                self._set(number, self._stated(self.top.node(number)))
-            return
-        call = self._call(number, op)
-        text: str | None = None
-        shapes: Sequence[Shape] = ()
+class _Calls:
+    """The calls that have been found.
+
+    Attributes:
+        found: the shapes of function arguments on which all calls so far agree.
+        pending: the functions to examine, some of them again.
+    """
+
+    def __init__(self, graph: Graph, use_stated: bool) -> None:
+        self._graph, self._use_stated = graph, use_stated
+        self.found: dict[str, list[Shape]] = {}
+        self.pending: list[str] = []
+        self._turns: dict[str, dict[str, None]] = {}  # what takes the results of a function, which a loop turns round
+
+    def take(self, name: str, shapes: Sequence[Shape]) -> None:
+        """Notes a call of the function NAME with SHAPES; none: nothing is known of them."""
+        known = self.found.get(name)
+        now = list(shapes) if known is None else []
+        if known is not None and len(known) == len(shapes):
+            now = [agreed(pair) for pair in zip(known, shapes, strict=True)]
+        if now != known and name in self._graph.functions:
+            self.found[name] = now
+            self.pending.append(name)
+
+    def enter(self, name: str) -> None:
+        """Looks at what a function calls, called as it is known to be."""
         try:
-            shapes = rule(call)
-        except Misfit as misfit:
-            shapes, text = misfit.shapes, str(misfit)
-        except _UNSAID:
-            pass
-        if self.settle is not None:
-            shapes, text = self.settle(call, shapes, text)
-        if text is not None:
-            self.found.conflicts.append(Conflict(call.node, text))
-        self._set(number, shapes)
-        self._infer_values(number, call)
-
-    def _call(self, number: int, op: str) -> Call:
-        bits, control = Table.PORT_BITS, Table.CONTROL_PORT
-        shapes: list[Shape] = []
-        values: list[Value] = []
-        for code in self.top.inputs(number):
-            port = code & control
-            if code < 0:
-                shapes.append(None)  # names no node
-                values.append(None)
-            elif port != control:
-                shapes.append(self.found._shape_of(code >> bits, port))
-                values.append(self.found._value_of(code >> bits, port))
-        return Call(op, partial(self.top.node, number), shapes, values)
-
-    def _infer_values(self, number: int, call: Call) -> None:
-        shapes = self.found._shapes.get(number, ())
-        rule = VALUE_RULES.get(call.op)
-        sizes = [count(shape) for shape in shapes]
-        if rule is None or all(size is None or size > MOST_ELEMENTS for size in sizes):
+            body = self._body(name)
+        except EditError:
+            library = self._graph.functions
+            for other in (*library.reachable(library.calls(name)), *self._turns.get(name, ())):
+                self.take(other, ())
             return
-        call.results = shapes
-        values: Sequence[Value] = ()
-        with suppress(*_UNSAID):
-            values = rule(call)
-        with suppress(*_UNSAID):
-            self.found._values[number] = [
-                fitting(values[i] if i < len(values) else None, shape, dtype)
-                for i, (shape, dtype) in enumerate(zip(shapes, self._dtypes(number, call, len(shapes)), strict=True))
-            ]
+        given = given_shapes(body, self.found) if self._use_stated else {}
+        results = self.look(body.graph, given, [result.output for result in body.results])
+        for other in self._turns.get(name, ()):
+            self.take(other, results)
 
-    def _dtypes(self, number: int, call: Call, outputs: int) -> list[int]:
-        """The dtypes of the outputs; where they are those of what was looked at before, no attr has to be read."""
-        if outputs > 1:
-            return [call.dtype(i) for i in range(outputs)]
-        first = next(iter(self.top.inputs(number)), -1) if call.op in KEEPS_DTYPE else -1
-        found = self._known_dtypes.get(first)
-        if found is None:
-            found = call.dtype()
-        self._known_dtypes[number << Table.PORT_BITS] = found
-        return [found]
+    def _body(self, name: str) -> Body:
+        if self._use_stated:
+            return Body(self._graph, name, {}, lenient=True)
+        return Body(self._graph, name, shapes=self.found[name])
 
-    def _set(self, number: int, shapes: Iterable[Shape]) -> None:
-        clean = tuple(map(_clean, shapes))
-        if any(shape is not None for shape in clean):
-            self.found._shapes[number] = clean
-
-    def _set_given(self, number: int) -> None:
-        given = self.given[number]
-        shapes = list(self.found._shapes.get(number, ()))
-        shapes += [None] * (max(given) + 1 - len(shapes))
-        for index, shape in given.items():
-            shapes[index] = shape
-        self._set(number, shapes)
-        self.found._values.pop(number, None)
-
-    @staticmethod
-    def _stated(node: Node) -> list[Shape]:
-        try:
-            value = node.attr(STATED_SHAPES)
-        except InputError:
+    def look(self, caller: Graph, given: dict[Output, Shape], asked: Sequence[Output]) -> list[Shape]:
+        """Notes what a graph calls; returns the shapes of the tensors ASKED."""
+        calls = list(calling_nodes(caller))
+        if not calls and not asked:
             return []
-        return [shape_of(proto) for proto in value.list.shape] if value is not None else []
+        wanted = [*asked, *(read for node, _ in calls for read in node.inputs)]
+        shapes = infer_shapes(caller, given, use_stated=self._use_stated, wanted=wanted)
+        for node, names in calls:
+            called, first = _called(node)
+            handed = [shapes.shape(read) for read in node.inputs[first:]]
+            for name in names:
+                self.take(name, handed if name in called else ())
+            if node.op in WHILES:
+                self._turn(node, called)
+        return [shapes.shape(output) for output in asked]
+
+    def _turn(self, loop: Node, called: Iterable[str]) -> None:
+        """Notes that functions are called with what the body of a loop returns."""
+        value = loop.attr("body")
+        if value is None:
+            return
+        takers = self._turns.setdefault(value.func.name, {})
+        if not takers.keys() >= {*called}:
+            takers |= dict.fromkeys(called)
+            self.pending += [value.func.name] if value.func.name in self.found else []
 
 
-def _clean(shape: Shape) -> Shape:
-    """SHAPE without dims that no tensor can have."""
-    if shape is None or all(0 <= dim <= _LARGEST for dim in shape):
-        return shape
-    return tuple(dim if 0 <= dim <= _LARGEST else UNKNOWN for dim in shape)
+def _called(node: Node) -> tuple[list[str], int]:
+    """The functions that take the inputs of a node as they are, and the first input that is an argument."""
+    if node.op in node.graph.functions:
+        return [node.op], 0
+    keys, first = CALLED[node.op] if node.op in _HAND_OVER else ((), 0)
+    found: list[str] = []
+    for key in keys:
+        value = node.attr(key)
+        if value is not None:
+            found += [func.name for func in (value.list.func if value.HasField("list") else [value.func])]
+    return found, first

@@ -34,6 +34,14 @@ def topological_order(topology: Topology) -> list[int]:
     return order
 
 
+def places_in(order: Sequence[int], size: int) -> list[int]:
+    """Returns for each of `size` nodes its place in `order`; -1 if it has none."""
+    out = [-1] * size
+    for place, number in enumerate(order):
+        out[number] = place
+    return out
+
+
 def producers_first(numbers: Iterable[int], size: int, producers: Callable[[int], Iterable[int]]) -> list[int]:
     """NUMBERS, all below SIZE, each after its PRODUCERS, which are among them; Kahn's algorithm (Kahn, 1962).
 

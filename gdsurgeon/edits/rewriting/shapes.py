@@ -6,9 +6,8 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 from gdsurgeon.analysis.shapes.arithmetic import RULES, Value, count
-from gdsurgeon.analysis.shapes.inference import infer_shapes
-from gdsurgeon.analysis.shapes.kept import KeptShapes
-from gdsurgeon.analysis.traversal.order import topological_order
+from gdsurgeon.analysis.shapes.inference import Shapes, infer_shapes
+from gdsurgeon.analysis.traversal.order import places_in, topological_order
 from gdsurgeon.edits.rewriting.facts import NodeFacts
 from gdsurgeon.edits.rewriting.ground import BITS, CONTROL
 from gdsurgeon.edits.rewriting.planning import New, NewOutput, Replacement
@@ -95,12 +94,9 @@ class ReplacedShapes:
     # -- shapes ----------------------------------------------------------------------------------------------
 
     @cached_property
-    def _kept(self) -> KeptShapes:
+    def _kept(self) -> Shapes:
         order = topological_order(self._topology)
-        places = [-1] * self._topology.size
-        for place, number in enumerate(order):
-            places[number] = place
-        return KeptShapes(self._topology, order, places)
+        return Shapes(self._topology, order, places_in(order, self._topology.size))
 
     def _shape(self, tensor: Output) -> Shape:
         return self._kept.shape(tensor)

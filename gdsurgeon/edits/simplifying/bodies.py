@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from gdsurgeon.analysis.queries.called_shapes import called_shapes
 from gdsurgeon.analysis.queries.usage import calling_nodes
+from gdsurgeon.analysis.shapes.inference import called_shapes
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.compare.intent import FunctionChanges, Intent
 from gdsurgeon.edits.claims import EditResult

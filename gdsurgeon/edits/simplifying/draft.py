@@ -7,7 +7,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from gdsurgeon.analysis.queries.effects import has_state, ops_in_functions, written_into
-from gdsurgeon.analysis.shapes.kept import KeptShapes
+from gdsurgeon.analysis.shapes.inference import Shapes
 from gdsurgeon.analysis.traversal.order import Worklist, topological_order
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.analysis.traversal.walks import members
@@ -58,7 +58,7 @@ class Draft:
         self._pure: dict[str, bool | None] = {}
         self._references: dict[str, bool] = {}
         self._constants: dict[int, Constant | None] = {}
-        self._inferred: KeptShapes | None = None
+        self._inferred: Shapes | None = None
         self._memories: dict[Callable[[Draft], object], object] = {}
         self._news: list[int] = []  # the nodes that have changed, in the order in which they did, some again and again
         self._looked: dict[str, int] = {}  # how many of these there were when somebody last looked at them
@@ -266,14 +266,14 @@ class Draft:
             front = further
         return [number for number in (*found, *alone) if op[number] in ops]
 
-    def shapes(self) -> KeptShapes:
+    def shapes(self) -> Shapes:
         """The shapes of the tensors of the graph; what attrs state of them does not count."""
         edited = self.news("shapes")
         if self._inferred is None:
-            self._inferred = KeptShapes(self.topology, self._order, self._places)
+            self._inferred = Shapes(self.topology, self._order, self._places)
         elif edited:
             edited = [number for number in edited if number >= 0]
-            self.note(self._inferred.keep_up(self.topology, self._order, self._places, edited))
+            self.note(self._inferred.update(self.topology, self._order, self._places, edited))
             self.news("shapes")  # which it has just said itself
         return self._inferred
 

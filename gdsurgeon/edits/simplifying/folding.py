@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from gdsurgeon.analysis.queries.effects import ops_in_functions
 from gdsurgeon.analysis.queries.usage import functions_of
-from gdsurgeon.analysis.shapes.kept import KeptShapes
+from gdsurgeon.analysis.shapes.inference import Shapes
 from gdsurgeon.edits.functions import NO_OPTIMIZER_OF_ITS_OWN
 from gdsurgeon.edits.simplifying.draft import BITS, Draft
 from gdsurgeon.edits.simplifying.literal import constant_record, constant_size, whole_numbers
@@ -52,7 +52,7 @@ class Folding:
         refused: names of nodes that are not folded; those that turn out too large, or do not run, come to them.
     """
 
-    def __init__(self, draft: Draft, shapes: KeptShapes | None, evaluate: Evaluate | None, refused: set[str]) -> None:
+    def __init__(self, draft: Draft, shapes: Shapes | None, evaluate: Evaluate | None, refused: set[str]) -> None:
         self.draft, self.graph, self.top = draft, draft.graph, draft.topology
         self.refused = refused
         self.users = self.top.consumers()
@@ -91,7 +91,7 @@ class Folding:
                 self.fixed.append(number)
 
     @staticmethod
-    def _said(node: Node, shapes: KeptShapes) -> Tensor | None:
+    def _said(node: Node, shapes: Shapes) -> Tensor | None:
         """What SHAPES say that a node of one output gives, where they say all of it."""
         output = node.output
         shape, items = shapes.shape(output), shapes.value(output)
@@ -148,7 +148,7 @@ class Folding:
         return [slot for slot, code in enumerate(self.top.inputs(user)) if code >> BITS == number] == [1]
 
     @staticmethod
-    def _open(node: Node, shapes: KeptShapes) -> Tensor | None:
+    def _open(node: Node, shapes: Shapes) -> Tensor | None:
         items = shapes.value(node.output)
         if items is None or node.output_count != 1 or items.count(None) != 1:
             return None

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from gdsurgeon.analysis.shapes.kept import KeptShapes
+from gdsurgeon.analysis.shapes.inference import Shapes
 from gdsurgeon.edits.simplifying.draft import BITS, CONTROL, Draft
 from gdsurgeon.graph.attrs import Shape
 from gdsurgeon.graph.node import Output
 
 
-def may_refuse(draft: Draft, shapes: KeptShapes, number: int) -> bool:
+def may_refuse(draft: Draft, shapes: Shapes, number: int) -> bool:
     """Whether a Reshape to dims that are constants does not take all that it may be given."""
     reads = draft.data(number)
     wanted = dims_of(draft, shapes, number)
     return wanted is not None and reshape_may_refuse(shape_of_tensor(draft, shapes, reads[0]), wanted)
 
 
-def dims_of(draft: Draft, shapes: KeptShapes, number: int) -> list[int] | None:
+def dims_of(draft: Draft, shapes: Shapes, number: int) -> list[int] | None:
     """The dims to which a node reshapes; None where it is no Reshape, or one of them is computed."""
     reads = draft.data(number)
     if draft.topology.op(number) != "Reshape" or len(reads) < 2:
@@ -49,7 +49,7 @@ def refuses_as_much(outer: Sequence[int], inner: Sequence[int]) -> bool:
     return -1 not in outer and wanted == known
 
 
-def shape_of_tensor(draft: Draft, shapes: KeptShapes, code: int) -> Shape:
+def shape_of_tensor(draft: Draft, shapes: Shapes, code: int) -> Shape:
     """The shape of a tensor."""
     return shapes.shape(_output(draft, code))
 

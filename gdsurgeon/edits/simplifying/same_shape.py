@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Sequence
 from math import prod
 from typing import NamedTuple
 
-from gdsurgeon.analysis.shapes.kept import KeptShapes
+from gdsurgeon.analysis.shapes.inference import Shapes
 from gdsurgeon.edits.simplifying.draft import BITS, CONTROL, Draft
 from gdsurgeon.edits.simplifying.dropout import DRAWS, OPS, Mask, keeps_all
 from gdsurgeon.edits.simplifying.neutral import REDUCTIONS
@@ -31,7 +31,7 @@ class Passed(NamedTuple):
     idle: list[str]
 
 
-def same_shape(draft: Draft, shapes: KeptShapes, passes: Container[str]) -> Passed:
+def same_shape(draft: Draft, shapes: Shapes, passes: Container[str]) -> Passed:
     """Has those who read what gives what it reads read that, by those of PASSES that need shapes."""
     found: dict[int, int] = {}
     idle: list[int] = []
@@ -56,7 +56,7 @@ def same_shape(draft: Draft, shapes: KeptShapes, passes: Container[str]) -> Pass
     return Passed(moved, [draft.topology.name(number) for number in idle])
 
 
-def _is_as_large(draft: Draft, shapes: KeptShapes, number: int, mask: Mask) -> bool:
+def _is_as_large(draft: Draft, shapes: Shapes, number: int, mask: Mask) -> bool:
     """Whether what comes of a mask and of what it keeps has the shape of that."""
     drawing = draft.data(mask.drawing)
     if not drawing or draft.has_controls(mask.drawing) or not draft.harmless[drawing[0] >> BITS]:
@@ -81,7 +81,7 @@ class _Looked:
         beside: the codes of what it, and what was looked through, reads besides.
     """
 
-    def __init__(self, draft: Draft, shapes: KeptShapes, number: int, reads: Sequence[int]) -> None:
+    def __init__(self, draft: Draft, shapes: Shapes, number: int, reads: Sequence[int]) -> None:
         self.draft, self.shapes, self.number, self.reads = draft, shapes, number, reads
         self.node: Node = draft.topology.node(number)
         self.beside = list(reads[1:])

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gdsurgeon.analysis.shapes.kept import KeptShapes
+from gdsurgeon.analysis.shapes.inference import Shapes
 from gdsurgeon.compare.intent import Intent
 from gdsurgeon.edits.simplifying.carry_out import become_constants, carry_out
 from gdsurgeon.edits.simplifying.decided_calls import decide_calls
@@ -110,7 +110,7 @@ def folded(draft: Draft, how: How, room: int, refused: set[str]) -> Step | None:
     return Step("fold_constants", intent, counts, arguments, growth, reshapes, as_written=as_written, refusing=refusing)
 
 
-def _refusing(draft: Draft, shapes: KeptShapes, going: Sequence[int]) -> list[str]:
+def _refusing(draft: Draft, shapes: Shapes, going: Sequence[int]) -> list[str]:
     """The names of the nodes GOING that some inputs do not pass."""
     return [draft.topology.name(number) for number in going if may_refuse(draft, shapes, number)]
 

@@ -81,13 +81,13 @@ def test_nothing_is_inferred_that_nobody_asks_for(monkeypatch: pytest.MonkeyPatc
     found = graph(*RESHAPED)
     draft = draft_of(found)
     inferred = []
-    infer = inference.Inference.infer
+    infer = inference.Shapes.infer
 
-    def noting(self: inference.Inference, number: int) -> None:
-        inferred.append(self.top.name(number))
+    def noting(self: inference.Shapes, number: int) -> None:
+        inferred.append(self.topology.name(number))
         infer(self, number)
 
-    monkeypatch.setattr(inference.Inference, "infer", noting)
+    monkeypatch.setattr(inference.Shapes, "infer", noting)
     assert draft.shapes().shape(found["r"].output) == (-1, 6)
     assert sorted(inferred) == ["i", "r", "s", "x"]
     inferred.clear()
