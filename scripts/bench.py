@@ -89,12 +89,12 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": path, "TF_CPP_MIN_LOG_LEVEL": "3"}
 
 
-def measure_row(row: Row, runner: Runner, args: argparse.Namespace) -> Outcome:
+def measure_row(name: str, row: Row, runner: Runner, args: argparse.Namespace) -> Outcome:
     if args.before:
         row = with_before(row, os.path.abspath(args.before))
     contenders = [one for one in row.contenders if not (one.slow and args.no_peers)]
-    results = compare(runner, contenders, args.repeat, args.slow_repeat, lambda text: say(f"{row.name}, {text}"))
-    return Outcome(row.name, row, results)
+    results = compare(runner, contenders, args.repeat, args.slow_repeat, lambda text: say(f"{name}, {text}"))
+    return Outcome(name, row, results)
 
 
 def measure_all(args: argparse.Namespace, folder: str) -> tuple[list[Outcome], dict[str, Any]]:
@@ -107,7 +107,7 @@ def measure_all(args: argparse.Namespace, folder: str) -> tuple[list[Outcome], d
         machine = describe_machine(runner)
         for name in args.rows:
             try:
-                outcomes.append(measure_row(makers[name](), runner, args))
+                outcomes.append(measure_row(name, makers[name](), runner, args))
             except Failed as fault:
                 outcomes.append(Outcome(name, failure=str(fault)))
     finally:

@@ -11,20 +11,15 @@ is kept in FILE after each model, and what is there is not asked for again.
 
 from __future__ import annotations
 
-import argparse
 import json
-import re
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import keras_models
 from compat_table import KERAS
-from measured import publish
+from pages import answer_of, models, page_parser, plain, publish, table
 
 ROOT = Path(__file__).parent.parent
 HEAD = """\
@@ -77,21 +72,13 @@ class Row(NamedTuple):
 
 def main() -> int:
     """Runs the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("-o", dest="out", type=Path)
+    parser = page_parser(__doc__)
     parser.add_argument("--engine", action="append", default=[], metavar="NAME[=PATH]", help="An engine to ask.")
     parser.add_argument("--keep", type=Path, metavar="FILE", help="Where what was found is kept.")
-    parser.add_argument("--models", default="*", metavar="PATTERN", help="Some of the models.")
-    parser.add_argument("--keras", type=Path, metavar="DIR", help="Where the models of Keras are, or are made.")
     options = parser.parse_args()
     engines = {name: place for name, _, place in (text.partition("=") for text in options.engine)}
     with tempfile.TemporaryDirectory() as made:
-        keras = options.keras or Path(made)
-        if not list(keras.glob("*.pb")):
-            keras_models.make(keras, KERAS)
-        paths = [*sorted(options.folder.iterdir()), *sorted(keras.glob("*.pb"))]
-        rows = list(found([path for path in paths if fnmatch(path.name, options.models)], engines, options.keep))
+        rows = list(found(models(options, KERAS, made), engines, options.keep))
     publish(HEAD, page(rows, list(engines)), options.out)
     return 0
 
@@ -128,46 +115,37 @@ def row_of(path: Path, engines: dict[str, str]) -> dict[str, tuple[Run, Run | No
 def simplified(path: Path, folder: Path) -> Path | None:
     """The model at PATH, simplified for OpenCV; None where nothing is to be done. What comes of it is seen there."""
     out = folder / f"simple{path.suffix or '.tar'}"
-    done = called("simplify", str(path), "--for", "opencv", "-o", str(out), "--require-change", "--level", "structure")
-    return None if done.returncode else out
+    more = ("--for", "opencv", "-o", str(out), "--require-change", "--level", "structure")
+    return None if answer_of("simplify", str(path), *more)[0] else out
 
 
 def run_of(path: Path, engine: str, place: str) -> Run:
     """What an engine makes of the model at PATH."""
     where = ("--run-in", place) if place else ()
-    done = called("check-ops", str(path), "--for", engine, "--run", "--json", *where)
-    answer: dict[str, Any] = json.loads(done.stdout or "{}")
+    code, answer, _ = answer_of("check-ops", str(path), "--for", engine, "--run", "--json", *where)
     error = answer.get("error") or {}
     run = answer.get("run") or {}
     outputs = run.get("outputs", [])
     relative = max((output["max_relative_difference"] or 0.0 for output in outputs), default=0.0)
-    details = error.get("details", [])[:3] if done.returncode == 5 else []
+    details = error.get("details", [])[:3] if code == 5 else []
     said = "; ".join([error.get("message", ""), *details]).replace(str(path), path.name)
     lacking = tuple(each["op"] for each in answer.get("lacking", []))
-    return Run(done.returncode, lacking, relative, run.get("engine", ""), said)
-
-
-def called(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """A command, run to its end."""
-    asked = [sys.executable, "-m", "gdsurgeon", *arguments]
-    return subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False)
+    return Run(code, lacking, relative, run.get("engine", ""), said)
 
 
 def page(rows: Sequence[Row], engines: Sequence[str]) -> str:
     """The page: a table of differences, and below it what differs or is not taken."""
     versions = {name: next((r.runs[name][0].called for r in rows if r.runs[name][0].called), name) for name in engines}
-    lines = [f"| model | {' | '.join(versions.values())} |", "|---|" + "---|" * len(engines)]
-    lines += [f"| `{row.model}` | {' | '.join(cell(*row.runs[name]) for name in engines)} |" for row in rows]
+    cells = ([f"`{row.model}`", *(cell(*row.runs[name]) for name in engines)] for row in rows)
+    lines = table(f"model | {' | '.join(versions.values())}", cells)
     lines.append("")
     for name in engines:
         first = [row.runs[name][0] for row in rows]
         last = [row.runs[name][1] or row.runs[name][0] for row in rows]
         simple = f", simplified {agreeing(last)}" if last != first else ""
         lines.append(f"{versions[name]}: of {len(rows)} models {agreeing(first)} agree{simple}.  ")
-    lines += ["", "## Different results", "", "| model | engine | |", "|---|---|---|"]
-    lines += list(table(rows, versions, 5))
-    lines += ["", "## Not supported", "", "| model | engine | |", "|---|---|---|"]
-    lines += list(table(rows, versions, 4))
+    for title, code in (("Different results", 5), ("Not supported", 4)):
+        lines += ["", f"## {title}", "", *table("model | engine | ", ended(rows, versions, code))]
     return "\n".join(lines) + "\n"
 
 
@@ -181,21 +159,14 @@ def cell(run: Run, simple: Run | None) -> str:
     return run.cell if simple is None or simple.code == run.code else f"{run.cell} → {simple.cell}"
 
 
-def table(rows: Sequence[Row], versions: dict[str, str], code: int) -> Iterator[str]:
-    """The lines about those that ended with CODE; of a model that does so simplified alone, about that."""
+def ended(rows: Sequence[Row], versions: dict[str, str], code: int) -> Iterator[list[str]]:
+    """Yields the runs that ended with `code`; for a model of which only the simplified form does so, that run."""
     for row in rows:
         for name, (run, simple) in row.runs.items():
             if run.code == code:
-                yield f"| `{row.model}` | {versions[name]} | {plain(run.said)} |"
+                yield [f"`{row.model}`", versions[name], plain(run.said, 200)]
             elif simple is not None and simple.code == code:
-                yield f"| `{row.model}`, simplified | {versions[name]} | {plain(simple.said)} |"
-
-
-def plain(text: str) -> str:
-    """TEXT in a cell of a table, without folders of the machine that it was made on."""
-    text = re.sub(r"(?<![\w.\]'])/\S+/(?=\w)", "", text)
-    short = text if len(text) <= 200 else f"{text[:200]}..."
-    return re.sub(r"[|<>*`]", " ", short).replace("_", r"\_")
+                yield [f"`{row.model}`, simplified", versions[name], plain(simple.said, 200)]
 
 
 if __name__ == "__main__":

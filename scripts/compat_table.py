@@ -19,12 +19,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import keras_models
-from measured import called, publish
+from pages import called, error_in, models, page_parser, plain, publish, runs, table
 
 from gdsurgeon.container.load import open_model
 from gdsurgeon.container.wanted import ALL
@@ -87,12 +85,8 @@ class Run(NamedTuple):
 
 def main() -> int:
     """Runs the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("folder", type=Path, nargs="?")
-    parser.add_argument("-o", dest="out", type=Path)
+    parser = page_parser(__doc__)
     parser.add_argument("--release", action="append", default=[], metavar="RELEASE=PATH", help="A release to ask.")
-    parser.add_argument("--models", default="*", metavar="PATTERN", help="Some of the models.")
-    parser.add_argument("--keras", type=Path, metavar="DIR", help="Where the models of Keras are, or are made.")
     parser.add_argument("--make-functions", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.make_functions is not None:
@@ -102,21 +96,18 @@ def main() -> int:
     releases = dict(text.split("=", 1) for text in options.release)
     with tempfile.TemporaryDirectory() as made, contextlib.ExitStack() as stack:
         keras = options.keras or Path(made)
-        keras_models.make(keras, KERAS)
         if not list(keras.glob("tf_*.pb")):
-            making = (sys.executable, __file__, "--make-functions", str(keras), str(options.folder))
+            making = (sys.executable, __file__, "--make-functions", str(keras))
             subprocess.run(making, check=True, capture_output=True)
-        paths = [*sorted(options.folder.iterdir()), *sorted(keras.glob("*.pb"))]
         folders = {name: stack.enter_context(unpacked(path)) for name, path in releases.items()}
-        runs = [run for path in paths if fnmatch(path.name, options.models) for run in runs_of(path, releases, folders)]
-    publish(HEAD, page(runs), options.out)
-    return 0 if all(run.is_right for run in runs) else 1
+        paths = [path for path in models(options, KERAS, made) if runs(path)]
+        found = [run for path in paths for run in runs_of(path, releases, folders)]
+    publish(HEAD, page(found), options.out)
+    return 0 if all(run.is_right for run in found) else 1
 
 
 def runs_of(path: Path, releases: Mapping[str, str], folders: Mapping[str, str]) -> Iterator[Run]:
-    """What becomes of the model at PATH; nothing where it does not run here."""
-    if called("validate", str(path), "--samples", "1")[0]:
-        return
+    """Converts the model at `path` for each release, and runs the result there."""
     for release, place in releases.items():
         with tempfile.TemporaryDirectory() as folder:
             out = str(Path(folder) / "out.pb")
@@ -135,11 +126,10 @@ def told(code: int, said: str) -> str:
         found = re.search(r"(bit-identical|largest difference (\S+))$", ran)
         same = "= " if any(line.startswith("Note: nothing would change") for line in lines) else ""
         return same + ((found[2] or "0") if found else ran.partition(" gives ")[2] or "loads it")
-    at = next((number for number, line in enumerate(lines) if line.startswith("Error: ")), len(lines))
-    details = [line.strip() for line in lines[at + 1 :] if line.startswith("  ")]
     if code != 4:
-        return "; ".join([*lines[at : at + 1], *details[:2]])
-    return "; ".join(detail.partition(": ")[0] for detail in details) or " ".join(lines[at : at + 1])
+        return error_in(said, 2, "; ")
+    first, *details = error_in(said, 1000, "\n").split("\n")
+    return "; ".join(detail.partition(": ")[0] for detail in details) or first
 
 
 def asked(path: Path, folder: str, place: str) -> str:
@@ -158,43 +148,28 @@ def asked(path: Path, folder: str, place: str) -> str:
 
 def page(runs: Sequence[Run]) -> str:
     """The page: a table of differences, and below it what was refused, with what the release says."""
-    models, releases = (list(dict.fromkeys(names)) for names in ([r.model for r in runs], [r.release for r in runs]))
-    lines = [f"| model | {' | '.join(releases)} |", "|---|" + "---|" * len(releases)]
-    by_place = {(run.model, run.release): run for run in runs}
-    for model in models:
-        cells = [cell(by_place[model, release]) for release in releases]
-        lines.append(f"| `{model}` | {' | '.join(cells)} |")
+    by_model: dict[str, list[Run]] = {}
+    for run in runs:
+        by_model.setdefault(run.model, []).append(run)
+    releases = dict.fromkeys(run.release for run in runs)
+    lines = table(
+        f"model | {' | '.join(releases)}", ([f"`{model}`", *map(cell, found)] for model, found in by_model.items())
+    )
     written, refused = (sum(run.code == code for run in runs) for code in (0, 4))
     lines += ["", f"{len(runs):,} pairs of model and release: {written:,} written and run, {refused:,} refused."]
     lines += ["", "## Refused models", ""]
-    lines += ["| model | release | without an older equivalent | error of the release |", "|---|---|---|---|"]
-    lines += [row(run, run.told, run.there) for run in runs if run.code == 4]
-    lines += [
-        "",
-        "## Different results",
-        "",
-        "| model | release | result | reason |",
-        "|---|---|---|---|",
-    ]
-    lines += [row(run, run.told, KNOWN.get(run.model, "")) for run in runs if run.code not in (0, 4)]
+    rows = ([f"`{r.model}`", r.release, plain(r.told), plain(r.there)] for r in runs if r.code == 4)
+    lines += table("model | release | without an older equivalent | error of the release", rows)
+    lines += ["", "## Different results", ""]
+    differing = (run for run in runs if run.code not in (0, 4))
+    rows = ([f"`{r.model}`", r.release, plain(r.told), plain(KNOWN.get(r.model, ""))] for r in differing)
+    lines += table("model | release | result | reason", rows)
     return "\n".join(lines) + "\n"
 
 
 def cell(run: Run) -> str:
     """The largest difference, or that it is refused."""
     return run.told if run.code == 0 else "refused" if run.code == 4 else "told to differ"
-
-
-def row(run: Run, *texts: str) -> str:
-    """A line of a table about RUN."""
-    return f"| `{run.model}` | {run.release} | {' | '.join(map(plain, texts))} |"
-
-
-def plain(text: str) -> str:
-    """TEXT in a cell of a table."""
-    text = re.sub(r"/\S+/(?=\w)", "", text)
-    short = text if len(text) <= 160 else f"{text[:160]}..."
-    return re.sub(r"[|<>*`]", " ", short).replace("_", r"\_")
 
 
 def newer_functions() -> dict[str, Any]:

@@ -12,18 +12,16 @@ and the script ends with 1. A quarter of an hour on two processors; TensorFlow i
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from fnmatch import fnmatch
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 from edit_support.choices import CHOICES
 from edit_support.model import Model
-from measured import called, publish
+from pages import called, error_in, models, page_parser, publish, table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from support.workers import lend_workers
@@ -67,14 +65,11 @@ class Run(NamedTuple):
 
 def main() -> int:
     """Runs the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("-o", dest="out", type=Path)
+    parser = page_parser(__doc__, keras=False)
     parser.add_argument("--edits", default=",".join(CHOICES), help="Some of the commands.")
-    parser.add_argument("--models", default="*", metavar="PATTERN", help="Some of the models.")
     parser.add_argument("--timeout", type=int, default=60, help="For each step in TensorFlow, in seconds.")
     options = parser.parse_args()
-    paths = sorted(path for path in options.folder.iterdir() if path.is_file() and fnmatch(path.name, options.models))
+    paths = [path for path in models(options) if path.is_file()]
     with pytest.MonkeyPatch.context() as patch:
         lend_workers(patch)
         runs = [run for path in paths for run in runs_of(path, options.edits.split(","), options.timeout)]
@@ -104,30 +99,20 @@ def runs_of(path: Path, edits: Sequence[str], timeout: int) -> Iterator[Run]:
                 yield Run(path.name, edit, choice, plain, code, said)
 
 
-def error_in(said: str) -> str:
-    """Returns the error in the standard error of a command, with its first detail, on one line."""
-    lines = said.splitlines()
-    at = next((i for i, line in enumerate(lines) if line.startswith("Error: ")), None)
-    if at is None:
-        return ""
-    details = [line.strip() for line in lines[at + 1 :] if line.startswith("  ")]
-    return " ".join([lines[at].removeprefix("Error: "), *details[:1]])
-
-
 def page(runs: Sequence[Run]) -> str:
     """The page: a table of counts, and below it what was refused, with the reason."""
-    edits, models = (list(dict.fromkeys(names)) for names in ([r.edit for r in runs], [r.model for r in runs]))
-    lines = [f"| model | {' | '.join(edits)} |", "|---|" + "---|" * len(edits)]
-    for model in models:
-        cells = (cell([run for run in runs if (run.model, run.edit) == (model, edit)]) for edit in edits)
-        lines.append(f"| `{model}` | {' | '.join(cells)} |")
+    edits, names = (list(dict.fromkeys(found)) for found in ([r.edit for r in runs], [r.model for r in runs]))
+    cells = [[cell([r for r in runs if (r.model, r.edit) == (name, edit)]) for edit in edits] for name in names]
+    lines = table(f"model | {' | '.join(edits)}", ([f"`{name}`", *row] for name, row in zip(names, cells, strict=True)))
     ran = [run for run in runs if run.code is not None]
     proven, refused = (sum(run.code == code for run in ran) for code in (PROVEN, REFUSED))
     lines += ["", f"{len(ran):,} edits: {proven:,} proven, {refused:,} refused."]
-    lines += ["", "## Requests", "", "| command | requests |", "|---|---|"]
-    lines += [f"| {edit} | {'; '.join(CHOICES[edit])} |" for edit in edits]
-    lines += listed("Refused edits", [run for run in ran if run.code == REFUSED])
-    lines += listed("Other results", [run for run in ran if run.code not in (PROVEN, REFUSED)])
+    lines += ["", "## Requests", ""]
+    lines += table("command | requests", ([edit, "; ".join(CHOICES[edit])] for edit in edits))
+    others = [run for run in ran if run.code not in (PROVEN, REFUSED)]
+    for title, some in (("Refused edits", [run for run in ran if run.code == REFUSED]), ("Other results", others)):
+        rows = [[f"`{r.model}`", f"`{escaped(' '.join([r.edit, *r.arguments]))}`", escaped(r.said)] for r in some]
+        lines += ["", f"## {title}", "", *table("model | command | message", rows)] if rows else []
     return "\n".join(lines) + "\n"
 
 
@@ -136,17 +121,6 @@ def cell(runs: Sequence[Run]) -> str:
     codes = [run.code for run in runs if run.code is not None]
     proven = codes.count(PROVEN)
     return "-" if not codes else f"{proven}" if proven == len(codes) else f"{proven}/{len(codes)}"
-
-
-def listed(title: str, runs: Sequence[Run]) -> list[str]:
-    """A table of RUNS with what was said."""
-    if not runs:
-        return []
-    lines = ["", f"## {title}", "", "| model | command | message |", "|---|---|---|"]
-    for run in runs:
-        command = " ".join([run.edit, *run.arguments])
-        lines.append(f"| `{run.model}` | `{escaped(command)}` | {escaped(run.said)} |")
-    return lines
 
 
 def escaped(text: str) -> str:

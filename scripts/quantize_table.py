@@ -10,7 +10,6 @@ and the script ends with 1.
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import tempfile
@@ -18,9 +17,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import compat_table
-import keras_models
-from measured import called, publish
+from compat_table import KERAS
+from pages import called, error_in, models, page_parser, plain, publish, runs, table
 
 FORMS = ("float16", "bfloat16", "int8")
 ANY = "1e30"
@@ -54,25 +52,15 @@ class Run(NamedTuple):
 
 def main() -> int:
     """Runs the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("-o", dest="out", type=Path)
-    parser.add_argument("--keras", type=Path, metavar="DIR", help="Where the models of Keras are, or are made.")
-    options = parser.parse_args()
+    options = page_parser(__doc__).parse_args()
     with tempfile.TemporaryDirectory() as made:
-        keras = options.keras or Path(made)
-        if not list(keras.glob("*.pb")):
-            keras_models.make(keras, compat_table.KERAS)
-        paths = [*sorted(options.folder.iterdir()), *sorted(keras.glob("*.pb"))]
-        runs = [run for path in paths for run in runs_of(path)]
-    publish(HEAD, page(runs), options.out)
-    return 0 if all(run.code in (0, 4) for run in runs) else 1
+        found = [run for path in models(options, KERAS, made) if runs(path) for run in runs_of(path)]
+    publish(HEAD, page(found), options.out)
+    return 0 if all(run.code in (0, 4) for run in found) else 1
 
 
 def runs_of(path: Path) -> Iterator[Run]:
-    """What becomes of the model at PATH; nothing where it does not run."""
-    if called("validate", str(path), "--samples", "1")[0]:
-        return
+    """Quantizes the model at `path` in each form."""
     for form in FORMS:
         with tempfile.TemporaryDirectory() as folder:
             out, report = f"{folder}/out.pb", f"{folder}/report.json"
@@ -86,7 +74,7 @@ def runs_of(path: Path) -> Iterator[Run]:
 def told(code: int, said: str, report: str) -> str:
     """What was measured, or what was SAID of what is wrong."""
     if code:
-        return "; ".join(line.strip() for line in said.splitlines() if line.startswith(("Error: ", "  ")))
+        return error_in(said, 1000, "; ")
     facts = json.loads(Path(report).read_text())
     edit = facts["edit"]
     if facts["nothing_to_do"]:
@@ -100,21 +88,22 @@ def told(code: int, said: str, report: str) -> str:
 
 def page(runs: Sequence[Run]) -> str:
     """The page: a table, and below it what was refused."""
-    lines = [f"| model | {' | '.join(FORMS)} |", "|---|" + "---|" * len(FORMS)]
-    by_place = {(run.model, run.form): run for run in runs}
-    models = list(dict.fromkeys(run.model for run in runs))
-    for model in models:
-        cells = [by_place[model, form] for form in FORMS]
+    by_model: dict[str, list[Run]] = {}
+    for run in runs:
+        by_model.setdefault(run.model, []).append(run)
+    rows = []
+    for model, cells in by_model.items():
         if any(run.told != "-" for run in cells):
             told = (run.told if run.code == 0 else "refused" if run.code == 4 else f"exit {run.code}" for run in cells)
-            lines.append(f"| `{model}` | {' | '.join(told)} |")
-    nothing = [model for model in models if all(by_place[model, form].told == "-" for form in FORMS)]
+            rows.append([f"`{model}`", *told])
+    lines = table(f"model | {' | '.join(FORMS)}", rows)
+    nothing = [model for model, cells in by_model.items() if all(run.told == "-" for run in cells)]
     omitted = f"{len(nothing)} of them are omitted because no constant becomes smaller; `quantize` prints the reason"
-    lines += ["", f"{len(models)} models run. {omitted}."]
+    lines += ["", f"{len(by_model)} models run. {omitted}."]
     failed = [run for run in runs if run.code]
     if failed:
-        lines += ["", "## Refused models", "", "| model | form | reason |", "|---|---|---|"]
-        lines += [f"| `{run.model}` | {run.form} | {compat_table.plain(run.told)} |" for run in failed]
+        lines += ["", "## Refused models", ""]
+        lines += table("model | form | reason", ([f"`{run.model}`", run.form, plain(run.told)] for run in failed))
     return "\n".join(lines) + "\n"
 
 

@@ -10,17 +10,15 @@ where that is not so. Those of Keras are made with random weights in a temporary
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
-from fnmatch import fnmatch
 from math import exp, log
 from pathlib import Path
 from typing import NamedTuple
 
 import keras_models
-from measured import called, publish
+from pages import called, error_in, models, page_parser, publish, runs
 
 from gdsurgeon.container.load import open_model
 from gdsurgeon.container.wanted import ALL
@@ -35,7 +33,6 @@ its outputs are bit-identical. Nodes in functions are included. Models that do n
 {measured}
 
 """
-COLUMNS = ["model", "nodes", "simplified", "", "bytes", "simplified"]
 KERAS = ("keras_lstm", "keras_transformer", *keras_models.APPLICATIONS)
 """Those of `scripts/keras_models.py` that are simplified."""
 
@@ -51,20 +48,12 @@ class Row(NamedTuple):
 
 def main() -> int:
     """Runs the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("-o", dest="out", type=Path)
-    parser.add_argument("--models", default="*", metavar="PATTERN", help="Some of the models.")
-    parser.add_argument("--keras", type=Path, metavar="DIR", help="Where the models of Keras are, or are made.")
+    parser = page_parser(__doc__)
     parser.add_argument("--fold-bn", action="store_true", help="Fold batch norms, too: for a look, not for the page.")
     options = parser.parse_args()
-    names = [name for name in KERAS if fnmatch(name, options.models)]
+    more = ["--fold-bn"] if options.fold_bn else []
     with tempfile.TemporaryDirectory() as made:
-        paths = sorted(path for path in options.folder.iterdir() if fnmatch(path.name, options.models))
-        paths += keras_models.make(options.keras or Path(made), names)
-        more = ["--fold-bn"] if options.fold_bn else []
-        found = (simplified(path, more) for path in paths)
-        rows = [row for row in found if row is not None]
+        rows = [simplified(path, more) for path in models(options, KERAS, made) if runs(path)]
     publish(HEAD, page(rows), options.out)
     faulty = [(row, fault) for row in rows if (fault := fault_of(row))]
     for row, fault in faulty:
@@ -77,14 +66,12 @@ def fault_of(row: Row) -> str:
     return row.fault or ("it is larger than before" if row.sizes[1] > row.sizes[0] else "")
 
 
-def simplified(path: Path, more: Sequence[str]) -> Row | None:
-    """What becomes of the model at PATH with MORE arguments; None where it does not run."""
-    if called("validate", str(path), "--samples", "1")[0]:
-        return None
+def simplified(path: Path, more: Sequence[str]) -> Row:
+    """Simplifies the model at `path` with `more` arguments."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / f"out{path.suffix}"
         code, said = called("simplify", str(path), "-o", str(out), "--samples", "1", "--no-v2-check", *more)
-        said = next((line.removeprefix("Error: ") for line in said.splitlines() if line.startswith("Error: ")), "")
+        said = error_in(said, 0)
         print(f"{path.name}: {code} {said[:100]}", file=sys.stderr, flush=True)
         after = out if code == 0 else path
         counted, sizes = (nodes(path), nodes(after)), (size(path), size(after))
@@ -112,7 +99,7 @@ def mean(ratios: Iterable[float]) -> float:
 
 def page(rows: Sequence[Row]) -> str:
     """The table, and the geometric means below it."""
-    lines = [f"| {' | '.join(COLUMNS)} |".replace("|  |", "| |"), "|---|" + "--:|" * (len(COLUMNS) - 1)]
+    lines = ["| model | nodes | simplified | | bytes | simplified |", "|---|" + "--:|" * 5]
     for r in rows:
         cells = [f"`{r.model}`", f"{r.nodes[0]:,}", f"{r.nodes[1]:,}", f"{r.nodes[1] / r.nodes[0]:.2f}"]
         cells += [f"{r.sizes[0]:,}", f"{r.sizes[1]:,}"]

@@ -11,15 +11,14 @@ own words. Takes a few seconds for each file.
 
 from __future__ import annotations
 
-import argparse
-import json
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from measured import publish
+from pages import answer_of, models, page_parser, publish
+
+from gdsurgeon.text import counted
 
 HEAD = """\
 # Published models
@@ -46,13 +45,9 @@ class Row(NamedTuple):
 
 def main() -> None:
     """Runs the tally."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("-o", dest="out", type=Path)
-    options = parser.parse_args()
-    models = sorted(path for path in options.folder.iterdir() if path.suffix != ".md")
+    options = page_parser(__doc__, keras=False).parse_args()
     rows = []
-    for path in models:
+    for path in models(options):
         rows.append(row(path))
         print(f"{rows[-1].name}: {rows[-1].executed}, {rows[-1].compared}", file=sys.stderr)
     publish(HEAD, "".join(map(line, rows)) + totals(rows), options.out)
@@ -60,11 +55,9 @@ def main() -> None:
 
 def row(path: Path) -> Row:
     """Validates one model."""
-    alone, error = gdsurgeon("validate", str(path), "--json")
-    if alone is None:
-        return Row(path.name, None, "no", "no", shortened(error, path))
-    nodes = alone["graphs"][0]["nodes"] if alone["graphs"] else None
-    if not alone["passed"]:
+    _, alone, error = answer_of("validate", str(path), "--json")
+    nodes = alone["graphs"][0]["nodes"] if alone.get("graphs") else None
+    if not alone.get("passed"):
         return Row(path.name, nodes, "no", "no", shortened(error, path))
     proof = alone["proof"]
     outputs = sum(not output["inner"] for output in proof["outputs"])
@@ -88,19 +81,19 @@ def nan_remarks(alone: dict[str, Any]) -> list[str]:
 
 def after_a_rename(path: Path) -> tuple[str, list[str]]:
     """What the comparison with a renamed copy says, and remarks."""
-    described, error = gdsurgeon("inspect", str(path), "--json")
-    if described is None:
+    _, described, error = answer_of("inspect", str(path), "--json")
+    if not described:
         return "no", [error]
     ends = [described[kind][0]["name"].split(":")[0] for kind in ("inputs", "outputs") if described[kind]]
     pairs = [f"{name}={name}_renamed" for name in dict.fromkeys(ends)]
     with tempfile.TemporaryDirectory() as folder:
         copy = str(Path(folder, "renamed.pb"))
-        _, error = gdsurgeon("rename", str(path), *pairs, "-o", copy, "--format", "binary")
+        _, _, error = answer_of("rename", str(path), *pairs, "-o", copy, "--format", "binary")
         if error:
             return "no", [shortened(error, path)]
         maps = [option for pair in pairs for option in ("--map", pair)]
-        verdict, error = gdsurgeon("validate", str(path), copy, *maps, "--json")
-    if verdict is None or not verdict["passed"]:
+        _, verdict, error = answer_of("validate", str(path), copy, *maps, "--json")
+    if not verdict.get("passed"):
         return "no", [shortened(error, path)]
     proof = verdict["proof"]
     inside = sum(output["inner"] and output["compared"] for output in proof["outputs"])
@@ -110,30 +103,9 @@ def after_a_rename(path: Path) -> tuple[str, list[str]]:
     return f"{counted(proof['compared'], 'output')}{inner}, {how}", remarks
 
 
-def gdsurgeon(*arguments: str) -> tuple[dict[str, Any] | None, str]:
-    """Runs a command: what it prints as JSON, or None, and its error, or ''."""
-    done = subprocess.run([sys.executable, "-m", "gdsurgeon", *arguments], capture_output=True, text=True, check=False)
-    lines = done.stderr.splitlines()
-    at = next((i for i, text in enumerate(lines) if text.startswith("Error: ")), None)
-    error = ""
-    if at is not None:
-        details = [text.strip() for text in lines[at + 1 :] if text.startswith("  ")]
-        message = lines[at].removeprefix("Error: ").removeprefix(f"{arguments[0]}: ")
-        error = " ".join([message, *details[:1]])
-    try:
-        return (json.loads(done.stdout) if done.stdout.strip() else None), error
-    except json.JSONDecodeError:
-        return None, error
-
-
 def shortened(text: str, path: Path) -> str:
     """TEXT without the folder."""
     return text.replace(str(path), path.name)
-
-
-def counted(number: int, what: str) -> str:
-    """``2 outputs``."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def line(item: Row) -> str:

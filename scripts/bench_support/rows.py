@@ -78,7 +78,6 @@ TINY = Model("tiny")
 class Row:
     """A line of the table. The first contender is the one that has the target to reach."""
 
-    name: str
     work: str
     contenders: list[Contender]
     target: Target | Growth | None = None
@@ -207,7 +206,6 @@ def beside_python(script: str) -> str:
 
 def edit_row(
     shop: Workshop,
-    name: str,
     model: Model,
     target: Target | None,
     later: Target | None = None,
@@ -223,21 +221,21 @@ def edit_row(
     ]
     if with_import:
         contenders.append(shop.peer("import", model, TENSORFLOW, "and import_graph_def"))
-    return Row(name, f"rename one node in {model}", contenders, target, later)
+    return Row(f"rename one node in {model}", contenders, target, later)
 
 
-def structure_row(shop: Workshop, name: str, model: Model, target: Target | None = None) -> Row:
+def structure_row(shop: Workshop, model: Model, target: Target | None = None) -> Row:
     """The edit with the structural check, against the edit alone; by default it may cost as much again."""
     alone = shop.rename(model, "none", WITHOUT_CHECK)
     contenders = [shop.rename(model, "structure"), alone]
     work = f"the same with --validate structure, {model}"
-    return Row(name, work, contenders, target or Target(times=2.0, peer=alone.label))
+    return Row(work, contenders, target or Target(times=2.0, peer=alone.label))
 
 
 def small_structure_row(shop: Workshop) -> Row:
     contenders = [shop.rename(TINY, "structure"), shop.peer("parse", TINY, TENSORFLOW)]
     work = "rename with --validate structure, a tiny graph"
-    return Row("structure-tiny", work, contenders, Target(seconds=0.15))
+    return Row(work, contenders, Target(seconds=0.15))
 
 
 def help_row(shop: Workshop) -> Row:
@@ -246,7 +244,7 @@ def help_row(shop: Workshop) -> Row:
         Contender(GDSURGEON, (*shop.gdsurgeon, "--help")),
         Contender(TENSORFLOW, command, "saved_model_cli --help", slow=True, status=1),
     ]
-    return Row("help", "gdsurgeon --help", contenders, Target(seconds=0.1))
+    return Row("gdsurgeon --help", contenders, Target(seconds=0.1))
 
 
 def checkpoint_row(shop: Workshop, size: int) -> Row:
@@ -258,10 +256,10 @@ def checkpoint_row(shop: Workshop, size: int) -> Row:
         Contender(TENSORFLOW, (sys.executable, "-c", listing, prefix), "tf.train.list_variables", slow=True),
     ]
     work = f"list the tensors of a checkpoint of {size // MB:,} MB"
-    return Row("list-checkpoint", work, contenders, Target(seconds=0.2))
+    return Row(work, contenders, Target(seconds=0.2))
 
 
-def proof_row(shop: Workshop, name: str, model: Model, seconds: float) -> Row:
+def proof_row(shop: Workshop, model: Model, seconds: float) -> Row:
     """An edit with its proof, against what importing TensorFlow takes before any work."""
     importing = (sys.executable, "-c", "import tensorflow")
     contenders = [
@@ -270,14 +268,14 @@ def proof_row(shop: Workshop, name: str, model: Model, seconds: float) -> Row:
     ]
     megabytes = os.path.getsize(shop.path(model)) / MB
     size = f" ({megabytes:.0f} MB)" if megabytes >= 1 else ""
-    return Row(name, f"rename and proof by execution, {model}{size}", contenders, Target(seconds=seconds))
+    return Row(f"rename and proof by execution, {model}{size}", contenders, Target(seconds=seconds))
 
 
-def proven_surgery_row(shop: Workshop, name: str, command: str, *arguments: str) -> Row:
+def proven_surgery_row(shop: Workshop, command: str, *arguments: str) -> Row:
     """An edit with its proof in a graph of very many nodes: what it costs to know what is where."""
     model = Model("towers", 50_000)
     contender = Contender(GDSURGEON, (*shop.gdsurgeon, command, shop.path(model), *arguments, "-o", shop.output))
-    return Row(name, f"{command} and proof by execution, {model}", [contender])
+    return Row(f"{command} and proof by execution, {model}", [contender])
 
 
 def with_before(row: Row, tree: str) -> Row:
@@ -287,7 +285,7 @@ def with_before(row: Row, tree: str) -> Row:
     return replace(row, contenders=[*row.contenders, *before])
 
 
-def diff_row(shop: Workshop, name: str, model: Model, seconds: float) -> Row:
+def diff_row(shop: Workshop, model: Model, seconds: float) -> Row:
     """A graph, and the same with half of it under another name and a node less."""
     path = shop.path(model)
     renamed, other = f"{path}.renamed.pb", f"{path}.other.pb"
@@ -297,13 +295,13 @@ def diff_row(shop: Workshop, name: str, model: Model, seconds: float) -> Row:
         removing = ("remove", renamed, "--node", "again/out", "--bypass", "--allow-outputs")
         shop.runner.run((*shop.gdsurgeon, *removing, "-o", other, *unproven))
     compared = Contender(GDSURGEON, (*shop.gdsurgeon, "diff", path, other), status=1)
-    return Row(name, f"diff of two graphs of {model}", [compared], Target(seconds=seconds))
+    return Row(f"diff of two graphs of {model}", [compared], Target(seconds=seconds))
 
 
-def surgery_row(shop: Workshop, name: str, model: Model, command: str, *arguments: str, seconds: float = 2.0) -> Row:
+def surgery_row(shop: Workshop, model: Model, command: str, *arguments: str, seconds: float = 2.0) -> Row:
     """An edit that touches much of a graph, with the structural check."""
     work = f"{command} in {model}, --validate structure"
-    return Row(name, work, [shop.edit(model, command, *arguments)], Target(seconds=seconds))
+    return Row(work, [shop.edit(model, command, *arguments)], Target(seconds=seconds))
 
 
 def xla_row(shop: Workshop, elements: int, runs: int) -> Row:
@@ -316,21 +314,21 @@ def xla_row(shop: Workshop, elements: int, runs: int) -> Row:
         shop.run(GDSURGEON, "fuse-ops", shop.fused(model, "function"), elements, runs),
     ]
     work = f"TensorFlow runs {3 * POINTWISE_STEPS} elementwise ops on {elements:,} floats, {runs} times"
-    return Row("fuse-xla", work, contenders, Target(times=1 / 3, peer=unfused.label))
+    return Row(work, contenders, Target(times=1 / 3, peer=unfused.label))
 
 
 def gradient_row(
-    shop: Workshop, name: str, model: Model, feed: str, options: tuple[str, ...], target: Target | None, work: str
+    shop: Workshop, model: Model, feed: str, options: tuple[str, ...], target: Target | None, work: str
 ) -> Row:
     """A backward pass that TensorFlow runs, time and traced peak of one run; against the one that it makes itself."""
     contenders = [
         shop.backward(GDSURGEON, " ".join(options), shop.gradients(model, feed, *options), feed),
         shop.backward(TENSORFLOW, OWN_GRADIENTS, shop.own_gradients(model), feed),
     ]
-    return Row(name, f"{work}: a run of the gradients, its peak", contenders, target)
+    return Row(f"{work}: a run of the gradients, its peak", contenders, target)
 
 
-def simplified_row(shop: Workshop, name: str, model: Model, optimised: str) -> Row:
+def simplified_row(shop: Workshop, model: Model, optimised: str) -> Row:
     """A graph that TensorFlow runs, simplified, against what it was; it may not be slower, but for noise."""
     run = ("image=1,224,224,3", "Identity", optimised)
     contenders = [
@@ -338,10 +336,10 @@ def simplified_row(shop: Workshop, name: str, model: Model, optimised: str) -> R
         shop.timed(TENSORFLOW, AS_IT_IS, shop.path(model), run),
     ]
     work = f"TensorFlow runs {model}, its optimizer {optimised}"
-    return Row(name, work, contenders, Target(times=1 / 0.97, peer=contenders[1].label))
+    return Row(work, contenders, Target(times=1 / 0.97, peer=contenders[1].label))
 
 
-def folded_row(shop: Workshop, name: str, model: Model, times: float) -> Row:
+def folded_row(shop: Workshop, model: Model, times: float) -> Row:
     """A graph that TensorFlow runs, its batch norms folded, against what it was: at least TIMES as fast."""
     run = ("image=1,224,224,3", "Identity", "on-1")
     contenders = [
@@ -349,7 +347,7 @@ def folded_row(shop: Workshop, name: str, model: Model, times: float) -> Row:
         shop.timed(TENSORFLOW, AS_IT_IS, shop.path(model), run),
     ]
     work = f"TensorFlow runs {model} on one thread, its optimizer on"
-    return Row(name, work, contenders, Target(times=1 / times, peer=contenders[1].label))
+    return Row(work, contenders, Target(times=1 / times, peer=contenders[1].label))
 
 
 def planning_row(shop: Workshop, nodes: int) -> Row:
@@ -362,17 +360,17 @@ def planning_row(shop: Workshop, nodes: int) -> Row:
         Contender(GDSURGEON, command, WITHOUT_PLAN),
     ]
     work = f"add-gradients --checkpoints memory, a chain of {nodes:,} nodes"
-    return Row("plan-chain", work, contenders, Target(plus=5.0, peer=contenders[1].label))
+    return Row(work, contenders, Target(plus=5.0, peer=contenders[1].label))
 
 
-def growth_row(shop: Workshop, name: str, middle: Model, large: Model, unit: str) -> Row:
+def growth_row(shop: Workshop, middle: Model, large: Model, unit: str) -> Row:
     """The edit alone on three sizes; where bytes grow, cp on the same three."""
     notes = {TINY: "tiny", middle: "middle", large: "large"}
     contenders = [shop.rename(model, "none", note) for model, note in notes.items()]
     if unit == "byte":
         contenders += [shop.cp(model, note) for model, note in notes.items()]
     growth = Growth((0, middle.size, large.size), unit)
-    return Row(name, f"growth from {middle} to {large}", contenders, growth)
+    return Row(f"growth from {middle} to {large}", contenders, growth)
 
 
 VARIABLES = os.path.join("variables", "variables.data-00000-of-00001")
@@ -390,7 +388,7 @@ def folder_of(shop: Workshop, kind: str, size: int = 0) -> str:
     return folder
 
 
-def freeze_row(shop: Workshop, name: str, kind: str, size: int) -> Row:
+def freeze_row(shop: Workshop, kind: str, size: int) -> Row:
     """Variables to constants, from file to file, against a copy of the variables and TensorFlow's own tool."""
     folder, out = folder_of(shop, kind, size), shop.output
     command = (*shop.gdsurgeon, "freeze", folder, "-o", out, "--validate", "structure")
@@ -404,7 +402,7 @@ def freeze_row(shop: Workshop, name: str, kind: str, size: int) -> Row:
     ]
     kinds = {"tf1": "TensorFlow 1", "tf2": "TensorFlow 2"}
     work = f"freeze a SavedModel of {kinds[kind]} with {size // MB:,} MB of variables, --validate structure"
-    return Row(name, work, contenders, Target(times=2.5, peer=copy.label, megabytes=60))
+    return Row(work, contenders, Target(times=2.5, peer=copy.label, megabytes=60))
 
 
 def rename_saved_row(shop: Workshop, size: int) -> Row:
@@ -413,7 +411,7 @@ def rename_saved_row(shop: Workshop, size: int) -> Row:
     rename = (*shop.gdsurgeon, "rename", folder, "serving_default_x=input", "-o", out, "--validate", "structure")
     copy = Contender(CP, ("cp", "-r", folder, out), output=out)
     work = f"rename in a SavedModel with {size // MB:,} MB of variables, --validate structure"
-    return Row("rename-saved", work, [Contender(GDSURGEON, rename, output=out), copy], Target(seconds=0.3))
+    return Row(work, [Contender(GDSURGEON, rename, output=out), copy], Target(seconds=0.3))
 
 
 def inspect_saved_row(shop: Workshop) -> Row:
@@ -423,7 +421,7 @@ def inspect_saved_row(shop: Workshop) -> Row:
         Contender(GDSURGEON, (*shop.gdsurgeon, "inspect", folder)),
         Contender(TENSORFLOW, show, "saved_model_cli show", slow=True),
     ]
-    return Row("inspect-saved", "inspect Keras' MobileNetV2, exported", contenders, Target(seconds=0.4))
+    return Row("inspect Keras' MobileNetV2, exported", contenders, Target(seconds=0.4))
 
 
 STEPS_IN_FRONT = (
@@ -469,7 +467,7 @@ def apply_row(shop: Workshop, model: Model) -> Row:
     ]
     size = os.path.getsize(path) // 1_000_000
     work = f"ten edits, proven at once, {model} ({size} MB)"
-    return Row("apply-ten", work, contenders, Target(times=1.3, peer=f"{GDSURGEON} alone"))
+    return Row(work, contenders, Target(times=1.3, peer=f"{GDSURGEON} alone"))
 
 
 def row_makers(shop: Workshop, sizes: Sizes, with_import: bool) -> dict[str, Callable[[], Row]]:
@@ -482,71 +480,50 @@ def row_makers(shop: Workshop, sizes: Sizes, with_import: bool) -> dict[str, Cal
     tanh, images, memory = Model("tanh", 1000), "image=32,224,224,3", ("--checkpoints", "memory")
     plain = f"{TENSORFLOW} {OWN_GRADIENTS}"
     return {
-        "rename-big": lambda: edit_row(shop, "rename-big", big, Target(times=1.3, megabytes=40)),
-        "rename-medium": lambda: edit_row(shop, "rename-medium", medium, Target(plus=0.08)),
-        "rename-chain": lambda: edit_row(shop, "rename-chain", chain, first, later, with_import),
-        "rename-short-chain": lambda: edit_row(shop, "rename-short-chain", short_chain, None),
-        "structure-big": lambda: structure_row(shop, "structure-big", big),
-        "structure-chain": lambda: structure_row(shop, "structure-chain", chain, Target(seconds=3.0)),
+        "rename-big": lambda: edit_row(shop, big, Target(times=1.3, megabytes=40)),
+        "rename-medium": lambda: edit_row(shop, medium, Target(plus=0.08)),
+        "rename-chain": lambda: edit_row(shop, chain, first, later, with_import),
+        "rename-short-chain": lambda: edit_row(shop, short_chain, None),
+        "structure-big": lambda: structure_row(shop, big),
+        "structure-chain": lambda: structure_row(shop, chain, Target(seconds=3.0)),
         "help": lambda: help_row(shop),
         "list-checkpoint": lambda: checkpoint_row(shop, sizes.checkpoint),
-        "freeze-tf1": lambda: freeze_row(shop, "freeze-tf1", "tf1", sizes.checkpoint),
-        "freeze-tf2": lambda: freeze_row(shop, "freeze-tf2", "tf2", sizes.checkpoint),
+        "freeze-tf1": lambda: freeze_row(shop, "tf1", sizes.checkpoint),
+        "freeze-tf2": lambda: freeze_row(shop, "tf2", sizes.checkpoint),
         "rename-saved": lambda: rename_saved_row(shop, sizes.checkpoint),
         "inspect-saved": lambda: inspect_saved_row(shop),
         "structure-tiny": lambda: small_structure_row(shop),
-        "proof-tiny": lambda: proof_row(shop, "proof-tiny", TINY, 0.6),
-        "proof-mobilenet": lambda: proof_row(shop, "proof-mobilenet", mobilenet, 0.9),
-        "proof-resnet": lambda: proof_row(shop, "proof-resnet", resnet, 1.6),
+        "proof-tiny": lambda: proof_row(shop, TINY, 0.6),
+        "proof-mobilenet": lambda: proof_row(shop, mobilenet, 0.9),
+        "proof-resnet": lambda: proof_row(shop, resnet, 1.6),
         "apply-ten": lambda: apply_row(shop, densenet),
         "proof-insert": lambda: proven_surgery_row(
-            shop, "proof-insert", "insert", "--at", "left/block_3/tanh_350", shop.path(Model("part"))
+            shop, "insert", "--at", "left/block_3/tanh_350", shop.path(Model("part"))
         ),
         "proof-fuse": lambda: proven_surgery_row(
-            shop, "proof-fuse", "fuse-ops", "--select", "^left/block_3/.*_35[0-9]$", "--name", "fused"
+            shop, "fuse-ops", "--select", "^left/block_3/.*_35[0-9]$", "--name", "fused"
         ),
-        "diff-5k": lambda: diff_row(shop, "diff-5k", Model("towers", 5_000), 0.5),
-        "diff-100k": lambda: diff_row(shop, "diff-100k", Model("towers", 100_000), 5.0),
-        "select-towers": lambda: surgery_row(shop, "select-towers", towers, "select", "--between", "x=left/out"),
-        "extract-towers": lambda: surgery_row(shop, "extract-towers", towers, "extract", "--outputs", "left/out"),
-        "clone-towers": lambda: surgery_row(shop, "clone-towers", towers, "clone-scope", "left", "again"),
+        "diff-5k": lambda: diff_row(shop, Model("towers", 5_000), 0.5),
+        "diff-100k": lambda: diff_row(shop, Model("towers", 100_000), 5.0),
+        "select-towers": lambda: surgery_row(shop, towers, "select", "--between", "x=left/out"),
+        "extract-towers": lambda: surgery_row(shop, towers, "extract", "--outputs", "left/out"),
+        "clone-towers": lambda: surgery_row(shop, towers, "clone-scope", "left", "again"),
         "fuse-towers": lambda: surgery_row(
-            shop, "fuse-towers", towers, "fuse-ops", "--select", "^left/block_2[0-3]/", "--name", "fused"
+            shop, towers, "fuse-ops", "--select", "^left/block_2[0-3]/", "--name", "fused"
         ),
-        "simplify-100k": lambda: surgery_row(
-            shop, "simplify-100k", Model("redundant", sizes.short_chain), "simplify", seconds=20.0
-        ),
+        "simplify-100k": lambda: surgery_row(shop, Model("redundant", sizes.short_chain), "simplify", seconds=20.0),
         "fuse-xla": lambda: xla_row(shop, 32_000_000, 20),
         "gradients-tanh": lambda: gradient_row(
-            shop,
-            "gradients-tanh",
-            tanh,
-            "x=1048576",
-            memory,
-            Target(less=15, times=1.5, peer=plain),
-            "1,000 Tanh of 4 MiB",
+            shop, tanh, "x=1048576", memory, Target(less=15, times=1.5, peer=plain), "1,000 Tanh of 4 MiB"
         ),
         "gradients-resnet": lambda: gradient_row(
-            shop,
-            "gradients-resnet",
-            resnet,
-            images,
-            memory,
-            Target(less=2.8, times=1.25, peer=plain),
-            "ResNet50, batch 32, all weights",
+            shop, resnet, images, memory, Target(less=2.8, times=1.25, peer=plain), "ResNet50, batch 32, all weights"
         ),
         "gradients-mobilenet": lambda: gradient_row(
-            shop,
-            "gradients-mobilenet",
-            mobilenet,
-            images,
-            memory,
-            Target(less=3.5, peer=plain),
-            "MobileNetV2, batch 32, all weights",
+            shop, mobilenet, images, memory, Target(less=3.5, peer=plain), "MobileNetV2, batch 32, all weights"
         ),
         "gradients-budget": lambda: gradient_row(
             shop,
-            "gradients-budget",
             resnet,
             images,
             ("--budget", "1200"),
@@ -555,19 +532,18 @@ def row_makers(shop: Workshop, sizes: Sizes, with_import: bool) -> dict[str, Cal
         ),
         "gradients-consumers": lambda: gradient_row(
             shop,
-            "gradients-consumers",
             Model("consumers", 200),
             "x=1048576",
             ("--checkpoints", "none"),
             None,
             "a tensor of 4 MiB with 200 consumers",
         ),
-        "simplified-mobilenet": lambda: simplified_row(shop, "simplified-mobilenet", mobilenet, "off"),
-        "simplified-mobilenet-grappler": lambda: simplified_row(shop, "simplified-mobilenet-grappler", mobilenet, "on"),
-        "simplified-resnet": lambda: simplified_row(shop, "simplified-resnet", resnet, "off"),
-        "simplified-resnet-grappler": lambda: simplified_row(shop, "simplified-resnet-grappler", resnet, "on"),
-        "folded-mobilenet": lambda: folded_row(shop, "folded-mobilenet", mobilenet, 1.15),
+        "simplified-mobilenet": lambda: simplified_row(shop, mobilenet, "off"),
+        "simplified-mobilenet-grappler": lambda: simplified_row(shop, mobilenet, "on"),
+        "simplified-resnet": lambda: simplified_row(shop, resnet, "off"),
+        "simplified-resnet-grappler": lambda: simplified_row(shop, resnet, "on"),
+        "folded-mobilenet": lambda: folded_row(shop, mobilenet, 1.15),
         "plan-chain": lambda: planning_row(shop, 10_000),
-        "growth-nodes": lambda: growth_row(shop, "growth-nodes", short_chain, chain, "node"),
-        "growth-bytes": lambda: growth_row(shop, "growth-bytes", medium, big, "byte"),
+        "growth-nodes": lambda: growth_row(shop, short_chain, chain, "node"),
+        "growth-bytes": lambda: growth_row(shop, medium, big, "byte"),
     }

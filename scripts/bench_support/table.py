@@ -131,7 +131,7 @@ def row_json(outcome: Outcome) -> dict[str, Any]:
     if row is None:
         return {"name": outcome.name, "failure": outcome.failure}
     return {
-        "name": row.name,
+        "name": outcome.name,
         "work": row.work,
         "target": str(row.target) if row.target else None,
         "met": row.target.met(results) if row.target else None,
