@@ -47,10 +47,6 @@ def _rename_scope(model: Model) -> Arguments | None:
     return ["--rename-scope", f"{model.scopes()[0]}=moved"] if model.scopes() else None
 
 
-def _rename_all(_model: Model) -> Arguments | None:
-    return ["--regex", "^=all/"]
-
-
 def _reroute_identity(model: Model) -> Arguments | None:
     found = [n for n in model.with_op("Identity") if n.inputs and model.graph.users(n) and model.runs_once(n)]
     return [f"{found[0].name}={found[0].inputs[0].name}"] if found else None
@@ -208,14 +204,6 @@ def _swap_one(ops: frozenset[str]) -> Callable[[Model], Arguments | None]:
     return chosen
 
 
-def _clear_devices(model: Model) -> Arguments | None:
-    return ["--clear"] if any(placed_nodes(model.graph)) else None
-
-
-def _set_device(_model: Model) -> Arguments | None:
-    return ["--assign", "/cpu:0", "--select", "."]
-
-
 def _map_device(model: Model) -> Arguments | None:
     placed = next(placed_nodes(model.graph), None)
     return ["--replace", f"{placed.device}=/cpu:0"] if placed else None
@@ -251,10 +239,6 @@ def _inline_first(model: Model) -> Arguments | None:
     return ["--function", called[0][0]] if called else None
 
 
-def _extract_output(model: Model) -> Arguments | None:
-    return ["--outputs", model.outputs[-1].name]
-
-
 def _extract_tail(model: Model) -> Arguments | None:
     node = middle(model.floats)
     if node is None:
@@ -266,10 +250,6 @@ def _extract_tail(model: Model) -> Arguments | None:
 def _extract_inside(model: Model) -> Arguments | None:
     node = middle(model.inside) or middle(model.floats)
     return ["--outputs", node.name] if node else None
-
-
-def _import_itself(model: Model) -> Arguments | None:
-    return [str(model.path), "--prefix", "copy"]
 
 
 def _import_behind(model: Model) -> Arguments | None:
@@ -331,7 +311,7 @@ CHOICES: dict[str, dict[str, Callable[[Model], Arguments | None]]] = {
     "rename": {
         "the first input and output": _rename_ends,
         "the largest scope": _rename_scope,
-        "all nodes, by a pattern": _rename_all,
+        "all nodes, by a pattern": lambda _model: ["--regex", "^=all/"],
     },
     "reroute": {
         "an Identity to its input": _reroute_identity,
@@ -362,8 +342,8 @@ CHOICES: dict[str, dict[str, Callable[[Model], Arguments | None]]] = {
         "an arithmetic op": _swap_one(frozenset(EXCHANGED) - frozenset(UNARY)),
     },
     "set-device": {
-        "none": _clear_devices,
-        "the CPU for all nodes": _set_device,
+        "none": lambda model: ["--clear"] if any(placed_nodes(model.graph)) else None,
+        "the CPU for all nodes": lambda _model: ["--assign", "/cpu:0", "--select", "."],
         "the CPU instead of a different device": _map_device,
     },
     "fuse-ops": {
@@ -377,12 +357,12 @@ CHOICES: dict[str, dict[str, Callable[[Model], Arguments | None]]] = {
         "one function": _inline_first,
     },
     "extract": {
-        "the last output": _extract_output,
+        "the last output": lambda model: ["--outputs", model.outputs[-1].name],
         "all nodes downstream of the middle": _extract_tail,
         "all nodes upstream of a node, in a loop or branch if one exists": _extract_inside,
     },
     "import": {
-        "the model itself": _import_itself,
+        "the model itself": lambda model: [str(model.path), "--prefix", "copy"],
         "Identity after an output": _import_behind,
         "Abs after the middle": _import_in_the_middle,
     },
