@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from gdsurgeon.analysis.queries.attr_text import format_attr_bytes
 from gdsurgeon.analysis.shapes.arithmetic import typed
-from gdsurgeon.compare.forms import Form
 from gdsurgeon.compare.matching import FREE, Matching
+from gdsurgeon.compare.side import Form
 from gdsurgeon.graph.names import format_input
 from gdsurgeon.ops.op_defs import op_def
 

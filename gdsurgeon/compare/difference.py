@@ -9,11 +9,10 @@ from typing import NamedTuple
 from gdsurgeon.analysis.queries.constants import value_of
 from gdsurgeon.compare.changes import SHAPE, Change, changes
 from gdsurgeon.compare.distance import Distance, distance, distance_of_few
-from gdsurgeon.compare.forms import Form
 from gdsurgeon.compare.hunks import Hunks, hunks
 from gdsurgeon.compare.interface import EndChange, SignatureChange, end_changes, signature_changes
 from gdsurgeon.compare.matching import FREE, Matching
-from gdsurgeon.compare.scopes import renaming
+from gdsurgeon.compare.side import Form
 from gdsurgeon.compare.surroundings import Difference as Surrounding
 from gdsurgeon.errors import InputError
 from gdsurgeon.graph.attrs import attr_value
@@ -122,9 +121,18 @@ class Difference(Data):
         """Returns the changes of names, by scope if possible, the most frequent first."""
         counts: dict[tuple[str, str], int] = {}
         for i, j in self.renamed:
-            pair = renaming(*self.names(i, j))
+            pair = _renamed_scope(*self.names(i, j))
             counts[pair] = counts.get(pair, 0) + 1
         return dict(sorted(counts.items(), key=lambda item: -item[1]))
+
+
+def _renamed_scope(old: str, new: str) -> tuple[str, str]:
+    """Returns both names without the scopes and the name that they have in common at the end."""
+    before, after = old.split("/"), new.split("/")
+    while before and after and before[-1] == after[-1]:
+        before.pop()
+        after.pop()
+    return "/".join(before), "/".join(after)
 
 
 def describe(out: Difference, called: Mapping[str, str], ignore: Collection[str]) -> None:

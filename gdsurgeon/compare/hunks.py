@@ -6,8 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from gdsurgeon.analysis.traversal.order import UnionFind
 from gdsurgeon.compare.matching import FREE, Matching
-from gdsurgeon.compare.union_find import UnionFind
 
 
 class Hunk(NamedTuple):

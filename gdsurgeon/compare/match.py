@@ -1,129 +1,75 @@
-"""Which node of one graph became which of another: from what is certain to what is likely.
+"""Finds which node of one graph became which node of another graph.
 
-Each step pairs what has one possible partner by what the step looks at, and then follows the edges from there
-(`Matching.propagate`). Linear in nodes and edges, but for the alignment, whose work is bounded.
+Each step pairs nodes that have one possible partner, and then follows the edges from there (`Matching.propagate`). The
+first steps compare what nodes compute; later steps use order, names and places. All steps are linear in nodes and
+edges.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from gdsurgeon.analysis.traversal.topology import topology_of
-from gdsurgeon.compare.alignment import surely_aligned
-from gdsurgeon.compare.cones import both, downstream, upstream
-from gdsurgeon.compare.matching import FREE, MOST_GROUPED, Matching
+from gdsurgeon.compare.matching import FREE, MOST_READERS, Matching
 from gdsurgeon.compare.namesakes import has_parted_namesakes, pair_namesakes, shorter
-from gdsurgeon.compare.refinement import refined
-from gdsurgeon.compare.scopes import learnt, renamed
-from gdsurgeon.compare.side import Interner, Side
+from gdsurgeon.compare.side import Interner, Side, sides
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.ops.kinds import PLACEHOLDERS, is_variable
 
+MOST_DISTINGUISHED = 200
+"""The maximum number of consumers of a node that `downstream` distinguishes; of more, only the count is used."""
 
-def match(a: Graph, b: Graph, *, by_name: bool = True) -> Matching:
-    """Finds for the nodes of A, as it is in its file, which of B they have become.
+MOST_WORK = 4_000_000
+"""The maximum number of elements that one alignment looks at, counted once for each level."""
 
-    Args:
-        a, b: the graphs.
-        by_name: whether names may speak for a pair.
+
+def match(a: Graph, b: Graph) -> Matching:
+    """Returns which nodes of `b` the nodes of `a` became.
+
+    If only one of the graphs has variables, variables are compared as constants.
 
     Raises:
-        InputError: one of them is broken.
+        InputError: one of the graphs is broken.
     """
-    numbers = Interner()
-    # A model and what it is frozen to are compared as if both were frozen.
-    frozen = _has_variables(a) != _has_variables(b)
-    return matched(Side(a, numbers, frozen=frozen), Side(b, numbers, frozen=frozen), numbers, by_name=by_name)
-
-
-def _has_variables(graph: Graph) -> bool:
-    return any(map(is_variable, topology_of(graph).ops()))
-
-
-def matched(a: Side, b: Side, numbers: Interner, *, by_name: bool = True) -> Matching:
-    """See `match`."""
-    found = _matched(Matching(a, b, numbers), by_name=by_name)
-    if by_name and has_parted_namesakes(found):
-        found = shorter(found, _matched(Matching(a, b, numbers), by_name=False))
-        found = shorter(found, _matched(Matching(a, b, numbers), by_name=True, trusting=True))
+    has_variables = [any(map(is_variable, topology_of(graph).ops())) for graph in (a, b)]
+    one, other = sides(a, b, frozen=has_variables[0] != has_variables[1])
+    found = _matched(Matching(one, other))
+    if has_parted_namesakes(found):
+        found = shorter(found, _matched(Matching(one, other), trusting=True))
         pair_namesakes(found)
     return found
 
 
-def _matched(matching: Matching, *, by_name: bool, trusting: bool = False) -> Matching:
-    """MATCHING, which is empty, with all pairs; TRUSTING: nodes of the same name and op are paired first."""
+def _matched(matching: Matching, *, trusting: bool = False) -> Matching:
+    """Returns `matching`, which is empty, with all pairs.
+
+    Args:
+        matching: without pairs.
+        trusting: whether nodes of the same name and op are paired before their content is compared.
+    """
     a, b = matching.a, matching.b
-    _by_signature(matching)
-    if by_name:
-        _inputs_by_name(matching)
+    _by_interface(matching)
     if trusting:
         pair_namesakes(matching)
-    matching.pair_unique(a.detailed, b.detailed, "weights", Side.has_weights, whatever=True)
-    _by_cones(matching, a.detailed, b.detailed, "content")
-    _spread(matching)
+    # A node with unique weights is known, even if it has different inputs.
+    matching.pair_unique(*map(_labels_of_trained, (a, b)), is_certain=True)
+    for labels_a, labels_b in ((a.detailed, b.detailed), (a.shaped, b.shaped)):
+        if not _is_done(matching):
+            _by_cones(matching, labels_a, labels_b)
+            matching.propagate(a.shaped, b.shaped)
+    _by_name(matching)
     if not _is_done(matching):
-        _by_cones(matching, a.shaped, b.shaped, "structure")
-        _spread(matching)
-    if by_name:
-        _by_name(matching)
-    _by_order(matching)
-    _by_surroundings(matching, (8, 4, 2, 1))
-    _alike(matching, by_name)
-    _spread(matching)
-    matching.propagate(a.kind, b.kind, "next to")
+        _by_order(matching)
+        _equal_groups(matching)
+    matching.propagate(a.kind, b.kind)
     _in_place(matching)
-    if by_name:
-        _by_name_and_op(matching)
-        matching.propagate(a.kind, b.kind, "next to")
-    _release_names(matching)
-    _constants(matching, by_name)
+    _by_name_and_op(matching)
+    matching.propagate(a.kind, b.kind)
+    _constants(matching)
     _passed(matching)
     return matching
-
-
-def _release_names(matching: Matching) -> None:
-    """Releases partners that only their names connect: without a constant input, and without common neighbors at a
-    distance of one or two. Names of inputs and outputs are sufficient.
-    """
-    a, b, mates = matching.a, matching.b, matching.mates
-    for i, j in list(matching.pairs()):
-        if matching.evidence[i] not in BY_NAME or any(a.is_constant[u] for u, _ in a.inputs[i]):
-            continue
-        if not a.inputs[i] or not a.users[i] or not b.inputs[j] or not b.users[j]:
-            continue
-        around = {u for u, _ in b.inputs[j]} | {v for v, _, _ in b.users[j][:MOST_GROUPED]}
-        further = {u for near in around for u, _ in b.inputs[near]}
-        further |= {v for near in around for v, _, _ in b.users[near][:MOST_GROUPED]}
-        neighbours = [u for u, _ in a.inputs[i]] + [v for v, _, _ in a.users[i]]
-        if not any(mates[near] in around or mates[near] in further for near in neighbours):
-            matching.release(i)
-
-
-BY_NAME = frozenset(("name", "scope"))
-"""The evidence of names that are no input's."""
-
-
-def _by_signature(matching: Matching) -> None:
-    """Pairs the nodes whose tensors both models give and take under the same names, where they are of the same kind."""
-    a, b = matching.a, matching.b
-    if not a.served or not b.served:
-        return
-    for key, i in a.served.items():
-        j = b.served.get(key, FREE)
-        if j != FREE and a.kind[i] == b.kind[j] and matching.is_free(i, j):
-            matching.pair(i, j, "signature")
-
-
-def _inputs_by_name(matching: Matching) -> None:
-    """Pairs the inputs of the same name and structure: by it callers feed them."""
-    a, b = matching.a, matching.b
-    places = {b.names[j]: j for j in b.inner if b.forms[j].op in PLACEHOLDERS}
-    for i in a.inner:
-        if a.forms[i].op in PLACEHOLDERS:
-            j = places.get(a.names[i], FREE)
-            if j != FREE and a.structure[i] == b.structure[j] and matching.is_free(i, j):
-                matching.pair(i, j, "input")
 
 
 def _is_done(matching: Matching) -> bool:
@@ -131,41 +77,163 @@ def _is_done(matching: Matching) -> bool:
     return not free_a or not free_b
 
 
-def _spread(matching: Matching) -> None:
-    """Follows edges, first to nodes whose neighbors are also equal."""
+def _places(side: Side) -> dict[str, int]:
+    return {name: number for number, name in enumerate(side.names)}
+
+
+# -- interface and names ---------------------------------------------------------------------------------------
+
+
+def _by_interface(matching: Matching) -> None:
+    """Pairs tensors of signatures with the same names and kinds, and inputs of the same name and structure."""
     a, b = matching.a, matching.b
-    matching.propagate(a.detailed, b.detailed, "next to", near=True)
-    if not _is_done(matching):
-        matching.propagate(a.shaped, b.shaped, "next to", near=True)
-        matching.propagate(a.shaped, b.shaped, "next to")
+    for key, i in a.served.items():
+        j = b.served.get(key, FREE)
+        if j != FREE and a.kind[i] == b.kind[j] and matching.is_free(i, j):
+            matching.pair(i, j)
+    inputs = {b.names[j]: j for j in b.inner if b.forms[j].op in PLACEHOLDERS}
+    for i in a.inner:
+        j = inputs.get(a.names[i], FREE) if a.forms[i].op in PLACEHOLDERS else FREE
+        if j != FREE and a.structure[i] == b.structure[j] and matching.is_free(i, j):
+            matching.pair(i, j)
 
 
-def _by_cones(matching: Matching, labels_a: Sequence[int], labels_b: Sequence[int], evidence: str) -> None:
-    """Pairs nodes whose upstream part, downstream part or both are equal, and occur once in each graph."""
-    numbers = matching.numbers
-    up_a, up_b = upstream(matching.a, labels_a, numbers), upstream(matching.b, labels_b, numbers)
-    down_a, down_b = downstream(matching.a, labels_a, numbers), downstream(matching.b, labels_b, numbers)
-    matching.pair_unique(both(up_a, down_a, numbers), both(up_b, down_b, numbers), evidence)
-    matching.pair_unique(up_a, up_b, f"{evidence} upstream", lambda side, node: bool(side.inputs[node]))
-    matching.pair_unique(down_a, down_b, f"{evidence} downstream", lambda side, node: bool(side.users[node]))
+def _by_name(matching: Matching) -> None:
+    """Pairs nodes with the same name and the same structure."""
+    a, b = matching.a, matching.b
+    places = _places(b)
+    for i in matching.free()[0]:
+        j = places.get(a.names[i], FREE)
+        if j != FREE and a.shaped[i] == b.shaped[j] and matching.is_free(i, j) and not matching.is_contradicted(i, j):
+            matching.pair(i, j)
+    matching.propagate(a.shaped, b.shaped)
 
 
-def _alike(matching: Matching, by_name: bool) -> None:
-    """Pairs groups of equal nodes with equal surroundings, if both graphs have the same number: any pairing is right
-    as long as the neighbors follow it.
+def _by_name_and_op(matching: Matching) -> None:
+    """Pairs nodes with the same name and the same op, or the same name and the same inputs.
+
+    A node with different inputs is the same node if it also has the same consumer. A node without consumers, which
+    callers fetch, is the same node if it has inputs.
+    """
+    a, b, mates = matching.a, matching.b, matching.mates
+    places = _places(b)
+    for i in matching.free()[0]:
+        j = places.get(a.names[i], FREE)
+        if j == FREE or not matching.is_free(i, j):
+            continue
+        if matching.is_contradicted(i, j):
+            is_read = bool(a.users[i] or b.users[j])
+            if a.shaped[i] == b.shaped[j] and (_has_same_reader(matching, i, j) if is_read else bool(a.inputs[i])):
+                matching.pair(i, j)
+        elif a.kind[i] == b.kind[j] or (a.inputs[i] and [(mates[u], port) for u, port in a.inputs[i]] == b.inputs[j]):
+            matching.pair(i, j)
+
+
+def _has_same_reader(matching: Matching, i: int, j: int) -> bool:
+    """Returns whether a consumer of `i` and a consumer of `j` are partners, and read them at the same input."""
+    readers = {(matching.mates[v], slot, port) for v, slot, port in matching.a.users[i]}
+    return any(use in readers for use in matching.b.users[j])
+
+
+# -- upstream and downstream -----------------------------------------------------------------------------------
+
+
+def _by_cones(matching: Matching, labels_a: Sequence[int], labels_b: Sequence[int]) -> None:
+    """Pairs nodes whose upstream or downstream part is equal, and occurs once in each graph."""
+    for cone, edges in ((upstream, "inputs"), (downstream, "users")):
+        numbers = Interner()
+        keys = [cone(side, labels, numbers) for side, labels in ((matching.a, labels_a), (matching.b, labels_b))]
+        del numbers
+        for side, found in zip((matching.a, matching.b), keys, strict=True):
+            for node, neighbors in enumerate(getattr(side, edges)):
+                if not neighbors:
+                    found[node] = -1
+        matching.pair_unique(*keys)
+
+
+def _labels_of_trained(side: Side) -> list[int]:
+    """Returns the label of each node that reads a trained constant, and -1 for other nodes."""
+    is_trained = [form.is_trained for form in side.forms]
+    return [
+        label if any(is_trained[u] for u, _ in reads) else -1
+        for label, reads in zip(side.detailed, side.inputs, strict=True)
+    ]
+
+
+def upstream(side: Side, labels: Sequence[int], numbers: Interner) -> list[int]:
+    """Returns a number for each node, from its label and the numbers of its inputs: equal if all upstream is equal.
+
+    This is hash-consing (Ershov, 1958).
+    """
+    out = [-1] * side.size
+    inputs = side.inputs
+    for node in side.order:
+        out[node] = numbers[labels[node], tuple([(out[producer], port) for producer, port in inputs[node]])]
+    return out
+
+
+def downstream(side: Side, labels: Sequence[int], numbers: Interner) -> list[int]:
+    """Returns a number for each node, from its label, and from the numbers and inputs of its consumers."""
+    out = [-1] * side.size
+    users = side.users
+    for node in reversed(side.order):
+        readers = users[node]
+        around: object = len(readers)
+        if len(readers) <= MOST_DISTINGUISHED:
+            around = tuple(sorted([(out[reader], slot, port) for reader, slot, port in readers]))
+        out[node] = numbers[labels[node], around]
+    return out
+
+
+def _refined(matching: Matching, rounds: int) -> tuple[list[int], list[int]]:
+    """Returns a color for each node; free nodes have the same color if all nodes within `rounds` edges correspond.
+
+    This is color refinement (Weisfeiler and Leman, 1968). Each pair of partners has its own color.
+    """
+    free, sides = matching.free(), (matching.a, matching.b)
+    others = -1 - matching.a.size  # constants have negative colors, different from those of pairs
+    colors = [
+        [-1 - i if mate != FREE else others - label
+         for i, (mate, label) in enumerate(zip(matching.mates, matching.a.shaped, strict=True))],
+        [-1 - i if i != FREE else others - label for i, label in zip(matching.back, matching.b.shaped, strict=True)],
+    ]  # fmt: skip
+    for side, nodes, found in zip(sides, free, colors, strict=True):
+        for node in nodes:
+            found[node] = side.shaped[node]
+    for _ in range(rounds):
+        numbers = Interner()
+        colors = [_next_colors(*each, numbers) for each in zip(sides, free, colors, strict=True)]
+    return colors[0], colors[1]
+
+
+def _next_colors(side: Side, free: Sequence[int], colors: list[int], numbers: Interner) -> list[int]:
+    out = list(colors)
+    for node in free:
+        reads = tuple([(colors[u], port) for u, port in side.inputs[node]])
+        readers = side.users[node]
+        around = sorted([(colors[v], slot, port) for v, slot, port in readers]) if len(readers) <= MOST_READERS else ()
+        order = [
+            sorted([colors[other] for other in nodes]) if len(nodes) <= MOST_READERS else [len(nodes)]
+            for nodes in (side.controls[node], side.waiting[node])
+        ]
+        out[node] = numbers[colors[node], reads, len(readers), tuple(around), tuple(map(tuple, order))]
+    return out
+
+
+def _equal_groups(matching: Matching) -> None:
+    """Pairs groups of equal nodes with equal neighbors, if both graphs have the same number.
+
+    Any pairing of such nodes is valid if their neighbors are paired accordingly.
     """
     a, b = matching.a, matching.b
-    if _is_done(matching):
-        return
-    for nodes, others in _groups(*matching.free(), *refined(matching, 4)):
-        if len(nodes) != len(others):
-            continue
-        if by_name:
-            nodes, others = sorted(nodes, key=a.names.__getitem__), sorted(others, key=b.names.__getitem__)
-        for i, j in zip(nodes, others, strict=True):
-            if matching.is_free(i, j) and not matching.is_contradicted(i, j):
-                matching.pair(i, j, "alike")
-                matching.propagate(a.shaped, b.shaped, "next to", near=True, seeds=[i])
+    for nodes, others in _groups(*matching.free(), *_refined(matching, 4)):
+        if len(nodes) == len(others):
+            by_name = sorted(nodes, key=a.names.__getitem__), sorted(others, key=b.names.__getitem__)
+            for i, j in zip(*by_name, strict=True):
+                if matching.is_free(i, j) and not matching.is_contradicted(i, j):
+                    matching.pair(i, j)
+                    matching.propagate(a.shaped, b.shaped, seeds=[i])
+    matching.propagate(a.shaped, b.shaped)
 
 
 Keys = Sequence[int] | Mapping[int, int]
@@ -174,66 +242,130 @@ Keys = Sequence[int] | Mapping[int, int]
 def _groups(
     nodes_a: Iterable[int], nodes_b: Iterable[int], keys_a: Keys, keys_b: Keys
 ) -> Iterator[tuple[list[int], list[int]]]:
-    """Those of both sides that have a key in common, by key."""
-    groups_a: dict[int, list[int]] = defaultdict(list)
-    groups_b: dict[int, list[int]] = defaultdict(list)
-    for i in nodes_a:
-        groups_a[keys_a[i]].append(i)
-    for j in nodes_b:
-        groups_b[keys_b[j]].append(j)
-    for key, found in groups_a.items():
-        if key in groups_b:
-            yield found, groups_b[key]
+    """Yields the nodes of both sides with the same key, for each key that occurs on both sides."""
+    groups: dict[int, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
+    for side, nodes, keys in ((0, nodes_a, keys_a), (1, nodes_b, keys_b)):
+        for node in nodes:
+            groups[keys[node]][side].append(node)
+    return (group for group in groups.values() if group[0] and group[1])
 
 
-def _by_name(matching: Matching) -> None:
-    """Pairs nodes that have the same name, or that of a scope that was renamed, and the same structure."""
+# -- order and place -------------------------------------------------------------------------------------------
+
+
+def _by_order(matching: Matching) -> None:
+    """Pairs nodes that occur in the same order: nodes with equal neighbors first, then nodes with equal form."""
     a, b = matching.a, matching.b
-    places = {name: j for j, name in enumerate(b.names)}
-    for i in matching.free()[0]:
-        j = places.get(a.names[i], FREE)
-        if j != FREE and a.shaped[i] == b.shaped[j] and matching.is_free(i, j) and not matching.is_contradicted(i, j):
-            matching.pair(i, j, "name")
-    _spread(matching)
-    if _is_done(matching):
-        return
-    renamings = learnt((a.names[i], b.names[j]) for i, j in matching.pairs())
-    for i in matching.free()[0] if renamings else ():
-        for name in renamed(a.names[i], renamings):
-            j = places.get(name, FREE)
-            if j == FREE or a.structure[i] != b.structure[j] or not matching.is_free(i, j):
-                continue
-            if not matching.is_contradicted(i, j):
-                matching.pair(i, j, "scope")
-                break
-    _spread(matching)
+    order_a, order_b = _canonical_orders(a, b)
+    for rounds in (1, 0):
+        colors_a, colors_b = _refined(matching, rounds)
+        found = aligned([colors_a[node] for node in order_a], [colors_b[node] for node in order_b])
+        for i, j in ((order_a[x], order_b[y]) for x, y in found):
+            if (
+                matching.is_free(i, j)
+                and not matching.is_contradicted(i, j)
+                and (a.inputs[i] or _has_same_reader(matching, i, j))
+            ):
+                matching.pair(i, j)
+        matching.propagate(a.shaped, b.shaped)
 
 
-def _by_name_and_op(matching: Matching) -> None:
-    """Pairs what has the same name and the same op, or the same name and the same inputs, and is else different.
+def _canonical_orders(a: Side, b: Side) -> list[list[int]]:
+    """Returns the nodes of each side in the order of a depth-first walk over the inputs.
 
-    A node with different inputs is the same node if it also has the same consumer, or none, because then callers fetch
-    it.
+    The walk begins at nodes without consumers, in an order that their content determines. Such nodes with the same
+    content as others are left out.
     """
-    a, b = matching.a, matching.b
-    places = {name: j for j, name in enumerate(b.names)}
-    for i in matching.free()[0]:
-        j = places.get(a.names[i], FREE)
-        if j == FREE or not matching.is_free(i, j):
+    up, down = Interner(), Interner()
+    out = []
+    for side in (a, b):
+        keys = list(zip(downstream(side, side.shaped, down), upstream(side, side.shaped, up), strict=True))
+        ends = [node for node in side.inner if not side.users[node]]
+        counts = Counter(keys[end] for end in ends)
+        out.append(_walked(side, sorted((end for end in ends if counts[keys[end]] == 1), key=keys.__getitem__)))
+    return out
+
+
+def _walked(side: Side, ends: Iterable[int]) -> list[int]:
+    seen = bytearray(side.size)
+    out: list[int] = []
+    for end in ends:
+        path = [(end, iter(side.inputs[end]))]
+        while path:
+            node, reads = path[-1]
+            for producer, _ in reads:
+                if not seen[producer]:
+                    seen[producer] = 1
+                    if not side.is_constant[producer]:
+                        path.append((producer, iter(side.inputs[producer])))
+                        break
+            else:
+                out.append(node)
+                path.pop()
+    return out
+
+
+def aligned(a: Sequence[int], b: Sequence[int]) -> list[tuple[int, int]]:
+    """Returns the places of equal elements of `a` and `b` that correspond, ascending in both.
+
+    Equal elements at both ends, and elements that occur once in both (patience diff, Bram Cohen), correspond; the parts
+    between them are aligned in the same way. A pair is left out if the alignment from the other end does not find it:
+    if a run of equal elements got longer, the new elements cannot be determined.
+    """
+    last_a, last_b = len(a) - 1, len(b) - 1
+    back = {(last_a - x, last_b - y) for x, y in _aligned(a[::-1], b[::-1])}
+    return [pair for pair in _aligned(a, b) if pair in back]
+
+
+def _aligned(a: Sequence[int], b: Sequence[int]) -> list[tuple[int, int]]:
+    pairs: list[tuple[int, int]] = []
+    pending = [(0, len(a), 0, len(b))]
+    work = 0
+    while pending:
+        at, a_end, to, b_end = pending.pop()
+        while at < a_end and to < b_end and a[at] == b[to]:
+            pairs.append((at, to))
+            at, to = at + 1, to + 1
+        while at < a_end and to < b_end and a[a_end - 1] == b[b_end - 1]:
+            a_end, b_end = a_end - 1, b_end - 1
+            pairs.append((a_end, b_end))
+        work += a_end - at + b_end - to
+        if at == a_end or to == b_end or work > MOST_WORK:
             continue
-        if matching.is_contradicted(i, j):
-            is_read = bool(a.users[i] or b.users[j])
-            if a.shaped[i] == b.shaped[j] and (_has_reader(matching, i, j) if is_read else bool(a.inputs[i])):
-                matching.pair(i, j, "name")
-        elif a.kind[i] == b.kind[j] or _reads_the_same(matching, i, j):
-            matching.pair(i, j, "name")
+        counts = Counter(a[at:a_end]), Counter(b[to:b_end])
+        where = {b[y]: y for y in range(to, b_end)}
+        once = [(x, where[a[x]]) for x in range(at, a_end) if counts[0][a[x]] == counts[1][a[x]] == 1]
+        anchors = _ascending(once)
+        for x, y in [*anchors, (a_end, b_end)] if anchors else ():
+            pending.append((at, x, to, y))
+            at, to = x + 1, y + 1
+        pairs += anchors
+    return sorted(pairs)
+
+
+def _ascending(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Returns a longest subsequence of `pairs`, which ascend in their first item, that also ascends in the second."""
+    tops: list[int] = []
+    ends: list[int] = []
+    before = [-1] * len(pairs)
+    for at, (_, y) in enumerate(pairs):
+        pile = bisect_left(tops, y)
+        before[at] = ends[pile - 1] if pile else -1
+        tops[pile : pile + 1] = [y]
+        ends[pile : pile + 1] = [at]
+    out: list[tuple[int, int]] = []
+    at = ends[-1] if ends else -1
+    while at >= 0:
+        out.append(pairs[at])
+        at = before[at]
+    return out[::-1]
 
 
 def _in_place(matching: Matching) -> None:
-    """Pairs nodes with different ops that have the same place: between the same nodes."""
+    """Pairs nodes with different ops that have the same inputs and the same consumers."""
     a, b, mates = matching.a, matching.b, matching.mates
     free_a, free_b = matching.free()
-    places: dict[Place, list[int]] = defaultdict(list)
+    places: dict[object, list[int]] = defaultdict(list)
     for j in free_b:
         if b.inputs[j] and b.users[j]:
             places[tuple(b.inputs[j]), tuple(sorted(b.users[j]))].append(j)
@@ -243,159 +375,53 @@ def _in_place(matching: Matching) -> None:
             users = tuple(sorted((mates[v], slot, port) for v, slot, port in a.users[i]))
             found = places.pop((reads, users), ())
             if len(found) == 1:
-                matching.pair(i, found[0], "in its place")
+                matching.pair(i, found[0])
 
 
-Place = tuple[tuple[tuple[int, int], ...], tuple[tuple[int, int, int], ...]]
+# -- constants -------------------------------------------------------------------------------------------------
 
 
-def _reads_the_same(matching: Matching, i: int, j: int) -> bool:
-    reads = [(matching.mates[u], port) for u, port in matching.a.inputs[i]]
-    return bool(reads) and reads == matching.b.inputs[j]
-
-
-NARROW = 2
-"""Rounds up to which surroundings tell something only where some of them have partners."""
-
-
-def _any_node(_side: Side, _node: int) -> bool:
-    return True
-
-
-def _by_surroundings(matching: Matching, rounds: Sequence[int]) -> None:
-    """Pairs nodes whose surroundings are equal for `rounds` steps, and which occur once in each graph."""
-    a, b = matching.a, matching.b
-    for count in rounds:
-        if _is_done(matching):
-            return
-        among = matching.is_beside_pair if count <= NARROW else _any_node
-        if matching.pair_unique(*refined(matching, count), "surroundings", among):
-            matching.propagate(a.shaped, b.shaped, "next to", near=True)
-            matching.propagate(a.shaped, b.shaped, "next to")
-
-
-def _by_order(matching: Matching) -> None:
-    """Pairs nodes that occur in the same known order: first by their neighbors, then by their form."""
-    a, b, numbers = matching.a, matching.b, matching.numbers
-    if _is_done(matching):
-        return
-    order_a, order_b = (
-        _canonical_order(
-            side, _ends(side, downstream(side, side.shaped, numbers), upstream(side, side.shaped, numbers))
-        )
-        for side in (a, b)
-    )
-    for near in (True, False):
-        tokens_a, tokens_b = _tokens(matching, 0, order_a, near=near), _tokens(matching, 1, order_b, near=near)
-        for x, y in surely_aligned(tokens_a, tokens_b):
-            i, j = order_a[x], order_b[y]
-            if (
-                matching.is_free(i, j)
-                and not matching.is_contradicted(i, j)
-                and (a.inputs[i] or _has_reader(matching, i, j))
-            ):
-                matching.pair(i, j, "order nearby" if near else "order")
-        matching.propagate(a.shaped, b.shaped, "next to", near=True)
-        matching.propagate(a.shaped, b.shaped, "next to")
-
-
-def _tokens(matching: Matching, side: int, nodes: Sequence[int], *, near: bool) -> list[int]:
-    """A number for each of NODES of A (SIDE 0) or B (1): its pair's, or, if it is free, of what it is (NEAR: and its
-    neighbours)."""
-    numbers, labels = matching.numbers, (matching.a, matching.b)[side].shaped
-    out: list[int] = []
-    for node in nodes:
-        i = node if not side else matching.back[node]
-        if i != FREE and matching.mates[i] != FREE:
-            out.append(numbers["pair", i])
-        else:
-            out.append(matching.near(side, node) if near else labels[node])
-    return out
-
-
-def _has_reader(matching: Matching, i: int, j: int) -> bool:
-    """Whether one who reads I is the partner of one who reads J so."""
-    readers = {(matching.mates[v], slot, port) for v, slot, port in matching.a.users[i]}
-    return any(use in readers for use in matching.b.users[j])
-
-
-def _canonical_order(side: Side, ends: Sequence[int]) -> list[int]:
-    """The nodes in the order in which a walk over the inputs, in their order, leaves them, from each of ENDS."""
-    seen = bytearray(side.size)
-    out: list[int] = []
-    inputs = side.inputs
-    for end in ends:
-        if seen[end]:
-            continue
-        seen[end] = 1
-        path = [(end, iter(inputs[end]))]
-        while path:
-            node, reads = path[-1]
-            for producer, _ in reads:
-                if not seen[producer]:
-                    seen[producer] = 1
-                    if not side.is_constant[producer]:
-                        path.append((producer, iter(inputs[producer])))
-                        break
-            else:
-                out.append(node)
-                path.pop()
-    return out
-
-
-def _ends(side: Side, down: Sequence[int], up: Sequence[int]) -> list[int]:
-    """Returns the nodes without consumers, in an order that their content determines; nodes without one are equal."""
-    ends = [node for node in side.inner if not side.users[node]]
-    counts = Counter((down[end], up[end]) for end in ends)
-    alone = [end for end in ends if counts[down[end], up[end]] == 1]
-    return sorted(alone, key=lambda end: (down[end], up[end]))
-
-
-def _constants(matching: Matching, by_name: bool) -> None:
-    """Pairs constants by their consumers; constants without paired consumers by their value, and by name."""
-    a, b = matching.a, matching.b
+def _constants(matching: Matching) -> None:
+    """Pairs constants by their consumers; then by name; then by their value and control edges."""
+    a, b, mates, back = matching.a, matching.b, matching.mates, matching.back
     for labels_a, labels_b in ((a.content, b.content), (a.structure, b.structure), (a.kind, b.kind)):
         for i, j in list(matching.pairs()):
-            reads = b.inputs[j]
-            for slot, (u, port) in enumerate(a.inputs[i]):
-                if slot >= len(reads) or not a.is_constant[u]:
-                    continue
-                v, other = reads[slot]
-                if b.is_constant[v] and port == other and matching.is_free(u, v) and labels_a[u] == labels_b[v]:
-                    matching.pair(u, v, "read by")
-    places = {name: j for j, name in enumerate(b.names)} if by_name else {}
-    for i, is_constant in enumerate(a.is_constant):
-        j = places.get(a.names[i], FREE) if is_constant else FREE
-        if j != FREE and matching.is_free(i, j) and b.is_constant[j] and a.structure[i] == b.structure[j]:
-            matching.pair(i, j, "name")
-    numbers, mates, back = matching.numbers, matching.mates, matching.back
+            for (u, port), (v, other) in zip(a.inputs[i], b.inputs[j], strict=False):
+                is_pair = a.is_constant[u] and b.is_constant[v] and port == other and labels_a[u] == labels_b[v]
+                if is_pair and matching.is_free(u, v):
+                    matching.pair(u, v)
     free_a = [i for i, is_constant in enumerate(a.is_constant) if is_constant and mates[i] == FREE]
     free_b = [j for j, is_constant in enumerate(b.is_constant) if is_constant and back[j] == FREE]
+    places = {b.names[j]: j for j in free_b}
+    for i in free_a:
+        j = places.get(a.names[i], FREE)
+        if j != FREE and a.structure[i] == b.structure[j]:
+            matching.pair(i, j)
+    numbers = Interner()
     for labels_a, labels_b in ((a.content, b.content), (a.structure, b.structure)):
-        keys_a = {i: numbers["placed", labels_a[i], _order_around(a, i, mates.__getitem__)] for i in free_a}
-        keys_b = {j: numbers["placed", labels_b[j], _order_around(b, j, _partnered(back))] for j in free_b}
+        is_content = labels_a is a.content
+        keys_a = {i: numbers[labels_a[i], _control_edges(a, i, mates)] for i in free_a}
+        keys_b = {j: numbers[labels_b[j], _control_edges(b, j, None, back)] for j in free_b}
         for group, others in _groups(free_a, free_b, keys_a, keys_b):
             nodes = [i for i in group if mates[i] == FREE]
             are_unread = not any(a.users[i] for i in nodes) and not any(b.users[j] for j in others)
-            is_telling = are_unread or (labels_a is a.content and a.forms[group[0]].is_trained)
-            is_sure = labels_a is a.content or len(nodes) == 1
-            if len(nodes) == len(others) and is_telling and is_sure:
+            is_telling = are_unread or (is_content and a.forms[group[0]].is_trained)
+            if len(nodes) == len(others) and is_telling and (is_content or len(nodes) == 1):
                 for i, j in zip(nodes, others, strict=True):
                     if matching.is_free(i, j):
-                        matching.pair(i, j, "value")
+                        matching.pair(i, j)
 
 
-def _partnered(back: Sequence[int]) -> Callable[[int], int]:
-    return lambda j: j if back[j] != FREE else FREE
-
-
-def _order_around(side: Side, node: int, name: Callable[[int], int]) -> tuple[tuple[int, ...], ...]:
-    """What a node waits for, and what waits for it, as NAME calls them."""
-    return tuple(tuple(sorted(map(name, nodes))) for nodes in (side.controls[node], side.waiting[node]))
+def _control_edges(side: Side, node: int, mates: Sequence[int] | None, back: Sequence[int] = ()) -> object:
+    """Returns the control inputs and control outputs of a node, as nodes of B; nodes without partners are `FREE`."""
+    return tuple(
+        tuple(sorted([mates[n] if mates is not None else n if back[n] != FREE else FREE for n in nodes]))
+        for nodes in (side.controls[node], side.waiting[node])
+    )
 
 
 def _passed(matching: Matching) -> None:
-    """Pairs what passes on constants that are partners: by what it reads, then by the constant; by name, if it can."""
+    """Pairs nodes that forward paired constants: by their input, then by the constant, and by name."""
     a, b = matching.a, matching.b
     direct_a, direct_b = ({n: side.written[n][0][0] for n in side.passed} for side in (a, b))
     for sources_a, sources_b in ((direct_a, direct_b), (a.passed, b.passed)):
@@ -405,7 +431,6 @@ def _passed(matching: Matching) -> None:
                 passing[source][b.names[j]] = j
         for i, source in sources_a.items():
             others = passing.get(matching.mates[source])
-            if not others or matching.mates[i] != FREE:
-                continue
-            name = a.names[i] if a.names[i] in others else next(iter(others))
-            matching.pair(i, others.pop(name), "passes on")
+            if others and matching.mates[i] == FREE:
+                name = a.names[i] if a.names[i] in others else next(iter(others))
+                matching.pair(i, others.pop(name))

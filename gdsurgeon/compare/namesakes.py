@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
+from gdsurgeon.analysis.traversal.order import UnionFind
 from gdsurgeon.compare.matching import FREE, Matching
 from gdsurgeon.compare.side import Side
-from gdsurgeon.compare.union_find import UnionFind
 from gdsurgeon.ops.kinds import PLACEHOLDERS
 
 RENAMED, UNPAIRED, REWIRED, WAITS, OTHER_DEVICE = 1, 2, 2, 1, 1
@@ -39,7 +39,7 @@ def pair_namesakes(matching: Matching) -> None:
     """Pairs the namesakes that are free."""
     for i, j in namesakes(matching):
         if matching.is_free(i, j):
-            matching.pair(i, j, "namesake")
+            matching.pair(i, j)
 
 
 def has_parted_namesakes(matching: Matching) -> bool:
@@ -73,11 +73,11 @@ def shorter(one: Matching, other: Matching) -> Matching:
     for j in range(b.size):
         if one.back[j] != other.back[j]:
             less[places.root(a.size + j)] += UNPAIRED * ((other.back[j] == FREE) - (one.back[j] == FREE))
-    out = Matching(a, b, one.numbers)
+    out = Matching(a, b)
     for i in range(a.size):
         taken = other if parted[i] and less[places.root(i)] <= 0 else one
         if taken.mates[i] != FREE:
-            out.pair(i, taken.mates[i], taken.evidence[i])
+            out.pair(i, taken.mates[i])
     return out
 
 

@@ -1,33 +1,213 @@
-"""One of two graphs that are compared, as integers and labels."""
+"""Two graphs that are compared, as integers and labels."""
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
+from math import prod
+from typing import NamedTuple
 
 from gdsurgeon.analysis.checks.check import require_sound
 from gdsurgeon.analysis.traversal.order import has_forward_edges, topological_order
 from gdsurgeon.analysis.traversal.topology import topology_of
-from gdsurgeon.compare.forms import Form, form_in, form_of
 from gdsurgeon.errors import InputError, printable
+from gdsurgeon.graph.attrs import attr_value, functions_in, plain, shape_of
+from gdsurgeon.graph.constants import TENSOR, decode_tensor, read_tensor_header
 from gdsurgeon.graph.graph import Graph
 from gdsurgeon.graph.index import Table
 from gdsurgeon.graph.names import parse_tensor
 from gdsurgeon.graph.records import Batch, Record, batches
-from gdsurgeon.ops.kinds import VARIABLE_READS
-from gdsurgeon.wire.fields import WireError
+from gdsurgeon.ops.dtypes import BOOL, INT32, INT64, STRING
+from gdsurgeon.ops.kinds import ASIDE, VARIABLE_READS, is_variable
+from gdsurgeon.ops.op_defs import OpDef, op_def
+from gdsurgeon.wire.fields import LEN, Buffer, WireError, fields
+from gdsurgeon.wire.messages import decode_error
+from gdsurgeon.wire.node_record import Header, read_header
+from gdsurgeon.wire.protos import AttrValue
 
+SAME_BUT_NEWER: Mapping[str, str] = {
+    "AddV2": "Add", "BatchMatMulV2": "BatchMatMul", "BatchMatMulV3": "BatchMatMul", "BiasAddV1": "BiasAdd",
+    "ConcatV2": "Concat", "DivNoNan": "RealDiv", "FusedBatchNormV2": "FusedBatchNorm",
+    "FusedBatchNormV3": "FusedBatchNorm", "GatherV2": "Gather", "MatrixSetDiagV3": "MatrixSetDiag",
+    "NonMaxSuppressionV2": "NonMaxSuppression", "NonMaxSuppressionV3": "NonMaxSuppression",
+    "NonMaxSuppressionV4": "NonMaxSuppression", "NonMaxSuppressionV5": "NonMaxSuppression", "PadV2": "Pad",
+    "PlaceholderV2": "Placeholder", "ReverseV2": "Reverse", "SelectV2": "Select", "TopKV2": "TopK",
+}  # fmt: skip
+"""Ops that different releases write for the same computation, with the oldest version of each."""
+
+STRUCTURAL = frozenset(
+    """
+    DstT N SrcT axis begin_mask data_format dtype ellipsis_mask end_mask k ksize method mode new_axis_mask num_split
+    out_type padding shrink_axis_mask strides transpose_a transpose_b
+    """.split()
+)
+"""Attrs that define a layer. Other attrs depend on the version of TensorFlow."""
+
+MOST_COUNTED = 8
+"""Elements of integer and string constants that count as structure (axes, sizes, permutations), not as weights."""
+_COUNTED = frozenset((BOOL, INT32, INT64, STRING))
+_SMALL, _PIECE = 1 << 10, 1 << 22
 _PASSES = VARIABLE_READS | {"PreventGradient", "Snapshot", "StopGradient"}
-"""Ops that exporters put behind a constant or a variable, or leave out: they are looked through."""
+"""Ops that some exporters add after a constant or a variable: a consumer of such an op reads the constant."""
 
 Read = tuple[int, int]
-"""A node, and which of its outputs is read."""
+"""A node, and the index of the output that is read."""
+
+
+# -- forms -----------------------------------------------------------------------------------------------------
+
+
+class Tensor(NamedTuple):
+    """A constant's value without its elements; `shape` is None if the rank is unknown."""
+
+    dtype: int
+    shape: tuple[int, ...] | None
+
+
+class Form(NamedTuple):
+    """The form of a node without its name and edges, read once for all equal nodes.
+
+    Attributes:
+        op: the op.
+        device: the device of the node, or ''.
+        attrs: serialized AttrValues by key, without `ASIDE`, functions, default values, `tensor` and constant values.
+        functions: the functions that each of the other attrs names.
+        tensor: of a constant or a variable; None for other nodes, or if it cannot be read.
+        content: equal for equal nodes, including attrs and values.
+        structure: equal for nodes that differ only in trained values and in attrs that depend on the version.
+        kind: the oldest version of the op.
+        is_trained: whether it is a constant of several elements that is not structure.
+        value: of a small constant the serialized AttrValue.
+    """
+
+    op: str
+    device: str
+    attrs: Mapping[str, bytes]
+    functions: Mapping[str, tuple[str, ...]]
+    tensor: Tensor | None
+    content: Hashable
+    structure: Hashable
+    kind: str
+    is_trained: bool = False
+    value: bytes = b""
+
+
+def _form(header: Header, data: Buffer) -> Form:
+    """Returns the form of the node in `data`. Raises WireError."""
+    if header.op == "Const":
+        return _constant(header, data)
+    definition = op_def(header.op)
+    attrs: dict[str, bytes] = {}
+    functions: dict[str, tuple[str, ...]] = {}
+    structure: list[Hashable] = [kind := SAME_BUT_NEWER.get(header.op, header.op)]
+    for key, (start, end) in sorted(header.attrs.items()):
+        raw = bytes(data[start:end])
+        try:
+            value = attr_value(raw)
+        except decode_error():
+            attrs[key] = raw
+            continue
+        named = tuple(func.name for func in functions_in(value))
+        if named:
+            functions[key] = named
+        elif key not in ASIDE and not _is_default(definition, key, value):
+            attrs[key] = raw
+            if key in STRUCTURAL:
+                structure.append((key, raw))
+    if not is_variable(header.op):
+        content = (header.op, tuple(attrs.items()), tuple(functions))
+        return Form(header.op, header.device, attrs, functions, None, content, tuple(structure), kind)
+    try:
+        dtype, shape = (attr_value(bytes(data[slice(*header.attrs.get(key, (0, 0)))])) for key in ("dtype", "shape"))
+        tensor = Tensor(dtype.type, shape_of(shape.shape))
+        attrs = {key: raw for key, raw in attrs.items() if key not in ("dtype", "shape")}
+    except decode_error():
+        tensor = None
+    label = (header.op, tensor)
+    return Form(header.op, header.device, attrs, {}, tensor, label, label, header.op)
+
+
+def _is_default(definition: OpDef | None, key: str, value: AttrValue) -> bool:
+    if definition is None or key not in definition.attrs or not definition.attrs[key].has_default:
+        return False
+    default, given = definition.attrs[key].default, plain(value)
+    if isinstance(default, str) and isinstance(given, bytes):
+        return default.encode() == given
+    return default is not None and given is not None and given == default
+
+
+def _constant(header: Header, data: Buffer) -> Form:
+    attrs = {
+        k: bytes(data[s:e]) for k, (s, e) in header.attrs.items() if k not in ASIDE and k not in ("value", "dtype")
+    }
+    start, end = header.attrs.get("value", (0, 0))
+    tensor = _tensor(data, start, end)
+    small = bytes(data[start:end]) if end - start <= _SMALL else b""
+    counted: Hashable = None
+    if small and tensor is not None and tensor.dtype in _COUNTED and prod(tensor.shape or ()) <= MOST_COUNTED:
+        elements = decode_tensor(attr_value(small).tensor)
+        counted = None if elements is None else tuple(elements.values)
+    value = counted if counted is not None else _digest(data, start, end)
+    is_trained = counted is None and tensor is not None and prod(tensor.shape or ()) > 1
+    content, structure = ("Const", tuple(sorted(attrs.items())), tensor, value), ("Const", tensor, counted)
+    return Form("Const", header.device, attrs, {}, tensor, content, structure, "Const", is_trained, small)
+
+
+def _tensor(data: Buffer, start: int, end: int) -> Tensor | None:
+    """Returns dtype and shape of the tensor in the AttrValue from `start` to `end`; None if it is corrupt."""
+    if end - start <= _SMALL:
+        try:
+            value = attr_value(bytes(data[start:end]))
+        except decode_error():
+            return None
+        return Tensor(value.tensor.dtype, shape_of(value.tensor.tensor_shape)) if value.HasField("tensor") else None
+    try:
+        for field in fields(data, start, end):
+            if field.number == TENSOR and field.wire_type == LEN:
+                header = read_tensor_header(data, field.value, field.end)
+                return Tensor(header.dtype, header.dims)
+    except WireError:
+        pass  # it is compared as bytes
+    return None
+
+
+def _digest(data: Buffer, start: int, end: int) -> bytes:
+    """Returns the bytes, or their hash if there are more than 32."""
+    if end - start <= 32:
+        return bytes(data[start:end])
+    digest = hashlib.blake2b(digest_size=16)
+    for at in range(start, end, _PIECE):
+        digest.update(data[at : min(at + _PIECE, end)])
+    return digest.digest()
+
+
+def forms_in(graph: Graph) -> list[Form]:
+    """Returns the form of each node of `graph`, in the order of its file. Raises InputError if the file is corrupt."""
+    known: dict[bytes, Form] = {}
+    out: list[Form] = []
+    try:
+        for item in batches(graph.source, forms=True):
+            if isinstance(item, Batch):
+                for data in item.forms:
+                    if data not in known:
+                        known[data] = _form(read_header(data, 0, len(data)), data)
+                found = [known[data] for data in item.forms]
+                out += [found[place] for place in item.form_of]
+            elif isinstance(item, Record):
+                out.append(_form(item.header(), item.buffer()))
+    except WireError as error:
+        raise InputError(f"{printable(graph.source_name)} is corrupt: {error.reason}") from None
+    return out
+
+
+# -- sides -----------------------------------------------------------------------------------------------------
 
 
 class Interner(dict[Hashable, int]):
-    """A small number for each thing that is asked for: the same for equal ones, of whichever graph."""
+    """Assigns a small number to each key; equal keys have the same number."""
 
     def __missing__(self, key: Hashable) -> int:
         number = self[key] = len(self)
@@ -35,11 +215,10 @@ class Interner(dict[Hashable, int]):
 
 
 class Side:
-    """A graph as integers, as it is in its file.
+    """One of two graphs that are compared, as integers, as it is in its file.
 
     Args:
         graph: the graph.
-        numbers: for what both sides have in common.
         frozen: whether variables are treated as the constants of a frozen graph.
 
     Attributes:
@@ -47,24 +226,29 @@ class Side:
         names: the name of each node.
         forms: the form of each node.
         written: the data inputs of each node.
-        inputs: the same, where what only passes a constant on is looked through, and reads nothing itself; a node that
-            only waits for others reads their output -1.
-        controls, waiting: the nodes that each waits for, and those that wait for it.
-        users: for each node who reads it: (the reader, its input, the output that it reads).
-        order, rank: the nodes, producers first; the place of each in that order.
-        passed: the nodes that pass on a constant, and are looked through: the constant of each.
-        is_constant: whether each is a constant (FROZEN: or a variable).
-        inner: the nodes that are neither, producers first.
-        content, structure, kind: a number for each node, of its form alone; see `Form`.
-        detailed, shaped: a number for each node, of its content or structure and that of the constants that it reads.
+        inputs: the same, but consumers of a node in `passed` read its constant instead, and nodes in `passed` have no
+            inputs. A node with only control inputs reads output -1 of these nodes.
+        controls, waiting: the control inputs and control outputs of each node.
+        users: the consumers of each node: (consumer, its input, the output that it reads).
+        order, rank: the nodes, producers first; the place of each node in that order.
+        passed: the nodes that only forward a constant, with the constant.
+        is_constant: whether each node is a constant (or, if `frozen`, a variable).
+        inner: the nodes that are neither constants nor in `passed`, producers first.
+        content, structure, kind: a number for each node, from these fields of its form; `sides` sets them.
+        detailed, shaped: a number for each node, from its content or structure and those of its constants.
 
     Raises:
-        InputError: the graph is corrupt, or broken so that it cannot be walked.
+        InputError: the graph is corrupt, or its edges are invalid.
     """
 
-    def __init__(self, graph: Graph, numbers: Interner, *, frozen: bool = False) -> None:
+    content: list[int]
+    structure: list[int]
+    kind: list[int]
+    detailed: list[int]
+    shaped: list[int]
+
+    def __init__(self, graph: Graph, *, frozen: bool = False) -> None:
         self.graph = graph
-        self._numbers = numbers
         topology = topology_of(graph)
         table = topology.table
         self.names = table.names
@@ -72,74 +256,57 @@ class Side:
         self._check(len(topology.gone) or len(table.unresolved) or len(table.rows) != self.size)
         self.forms = forms_in(graph)
         if frozen:
-            self._freeze()
-        # In a file whose edges all lead forward, loops aside, as nearly all do, its order will do.
+            constants = {
+                id(form): form._replace(structure=("Const", form.tensor, None), kind="Const")
+                for form in self.forms
+                if is_variable(form.op)
+            }
+            self.forms = [constants.get(id(form), form) for form in self.forms]
         self.order = topological_order(topology) if has_forward_edges(topology) else list(range(self.size))
         self._check(len(self.order) != self.size)
         self._read_edges(table)
-        self._look_through()
-        self.users: list[list[tuple[int, int, int]]] = [[] for _ in range(self.size)]
-        for number, reads in enumerate(self.inputs):
-            for slot, (producer, port) in enumerate(reads):
-                self.users[producer].append((number, slot, port))
-        self.waiting: list[list[int]] = [[] for _ in range(self.size)]
-        for number, producers in enumerate(self.controls):
-            for producer in producers:
-                self.waiting[producer].append(number)
         self.rank = [0] * self.size
         for place, number in enumerate(self.order):
             self.rank[number] = place
-        passed = self.passed
-        self.inner = [n for n in self.order if not self.is_constant[n] and n not in passed]
-        places: dict[int, int] = {}
-        self._form_of = [places.setdefault(id(form), len(places)) for form in self.forms]
-        self._distinct = list({id(form): form for form in self.forms}.values())
-        bodies = _Bodies(graph)
-        self.content = self._by_form(lambda form: (form.content, bodies.content(form)))
-        self.structure = self._by_form(lambda form: ("structure", form.structure, bodies.structure(form)))
-        self.kind = self._by_form(lambda form: ("kind", form.kind))
-
-    def _read_edges(self, table: Table) -> None:
-        bits, control = Table.PORT_BITS, Table.CONTROL_PORT
-        reads = [(code >> bits, code & control) for code in table.edges]
-        self.written: list[list[Read]] = [reads[start:end] for start, end in pairwise(table.offsets)]
-        self.controls: list[list[int]] = [[] for _ in range(self.size)]
-        for number in {table.reader(at) for at in table.odd_edges if reads[at][1] == control}:
-            self.controls[number] = [producer for producer, port in self.written[number] if port == control]
-            self.written[number] = [read for read in self.written[number] if read[1] != control]
-
-    def _freeze(self) -> None:
-        frozen = {id(form): form.frozen() for form in self.forms}
-        self.forms = [frozen[id(form)] for form in self.forms]
+        self.inner = [n for n in self.order if not self.is_constant[n] and n not in self.passed]
 
     def _check(self, is_broken: object) -> None:
         if is_broken:
             require_sound(self.graph)
             raise InputError(f"{printable(self.graph.source_name)} has an input that does not exist")
 
-    def _look_through(self) -> None:
-        self.passed: dict[int, int] = {}
+    def _read_edges(self, table: Table) -> None:
+        bits, control = Table.PORT_BITS, Table.CONTROL_PORT
+        known: dict[int, Read] = {}
+        reads = [known.setdefault(code, (code >> bits, code & control)) for code in table.edges]
+        self.written: list[list[Read]] = [reads[start:end] for start, end in pairwise(table.offsets)]
+        self.controls: list[list[int]] = [[] for _ in range(self.size)]
+        self.waiting: list[list[int]] = [[] for _ in range(self.size)]
+        for number in {table.reader(at) for at in table.odd_edges if reads[at][1] == control}:
+            self.controls[number] = [producer for producer, port in self.written[number] if port == control]
+            self.written[number] = [read for read in self.written[number] if read[1] != control]
+            for producer in self.controls[number]:
+                self.waiting[producer].append(number)
         self.inputs = [
             data or [(producer, -1) for producer in controls]
             for data, controls in zip(self.written, self.controls, strict=True)
         ]
-        forms = self.forms
-        self.is_constant = [form.kind == "Const" for form in forms]
-        sources = {number: number for number, is_constant in enumerate(self.is_constant) if is_constant}
-        for number in [n for n in self.order if forms[n].op in _PASSES]:
-            reads = self.written[number]
-            if len(reads) == 1 and not self.controls[number] and reads[0][0] in sources:
-                self.passed[number] = sources[number] = sources[reads[0][0]]
-        if self.passed:
-            seen = self.passed
-            self.inputs = [[(seen.get(u, u), port) for u, port in reads] for reads in self.inputs]
-            for number in seen:
+        self.is_constant = [form.kind == "Const" for form in self.forms]
+        self.passed: dict[int, int] = {}
+        for number in self.order:
+            source = self.written[number]
+            if self.forms[number].op in _PASSES and len(source) == 1 and not self.controls[number]:
+                constant = self.passed.get(source[0][0], source[0][0])
+                if self.is_constant[constant]:
+                    self.passed[number] = constant
+        if passed := self.passed:
+            self.inputs = [[(passed.get(u, u), port) for u, port in reads] for reads in self.inputs]
+            for number in passed:
                 self.inputs[number] = []
-
-    def _by_form(self, label: Callable[[Form], Hashable]) -> list[int]:
-        """A number for each node, of the LABEL of its form."""
-        labels = [self._numbers[label(form)] for form in self._distinct]
-        return [labels[place] for place in self._form_of]
+        self.users: list[list[tuple[int, int, int]]] = [[] for _ in range(self.size)]
+        for number, found in enumerate(self.inputs):
+            for slot, (producer, port) in enumerate(found):
+                self.users[producer].append((number, slot, port))
 
     @cached_property
     def served(self) -> dict[tuple[str, str, str], int]:
@@ -153,75 +320,51 @@ class Side:
             if (row := rows.get(parse_tensor(tensor).node)) is not None
         }
 
-    def has_weights(self, node: int) -> bool:
-        """Whether a node reads a constant that training may have made."""
-        forms = self.forms
-        return any(forms[producer].is_trained for producer, _ in self.inputs[node])
+    def labels(self, numbers: Interner, label: Callable[[Form], Hashable]) -> list[int]:
+        """Returns a number for each node, from the `label` of its form."""
+        found = {id(form): form for form in self.forms}
+        numbered = {key: numbers[label(form)] for key, form in found.items()}
+        return [numbered[id(form)] for form in self.forms]
 
-    @cached_property
-    def detailed(self) -> list[int]:
-        return self._with_constants("detailed", self.content)
-
-    @cached_property
-    def shaped(self) -> list[int]:
-        return self._with_constants("shaped", self.structure)
-
-    def _with_constants(self, what: str, labels: list[int]) -> list[int]:
-        numbers, is_constant = self._numbers, self.is_constant
+    def with_constants(self, numbers: Interner, labels: list[int]) -> list[int]:
+        """Returns a number for each node, from its label and those of the constants that it reads."""
+        is_constant = self.is_constant
         return [
-            numbers[what, label, tuple([labels[u] if is_constant[u] else -1 for u, _ in reads])]
+            numbers[label, tuple([labels[u] if is_constant[u] else -1 for u, _ in reads])]
             for label, reads in zip(labels, self.inputs, strict=True)
         ]
 
 
+def sides(a: Graph, b: Graph, *, frozen: bool = False) -> tuple[Side, Side]:
+    """Returns both graphs with their labels, which are equal for equal nodes of either graph."""
+    both = Side(a, frozen=frozen), Side(b, frozen=frozen)
+    content, structure, kind, detailed, shaped = (Interner() for _ in range(5))
+    for side in both:
+        inside = _Bodies(side.graph)
+        side.content = side.labels(content, lambda form, inside=inside: (form.content, inside.of(form, values=True)))  # type: ignore[misc]
+        side.structure = side.labels(structure, lambda form, inside=inside: (form.structure, inside.of(form)))  # type: ignore[misc]
+        side.kind = side.labels(kind, lambda form: form.kind)
+        side.detailed = side.with_constants(detailed, side.content)
+        side.shaped = side.with_constants(shaped, side.structure)
+    return both
+
+
 class _Bodies:
-    """What is inside the functions of a graph, names aside: of each body alone, whatever that calls."""
+    """The content of the functions of a graph, without names; functions that these call are not included."""
 
     def __init__(self, graph: Graph) -> None:
         self._library = graph.functions
-        self._contents: dict[str, Hashable] = {}
-        self._structures: dict[str, Hashable] = {}
+        self._known: dict[tuple[str, bool], Hashable] = {}
 
-    def content(self, form: Form) -> Hashable:
-        """Of the functions that FORM names, with the constants in them."""
-        return tuple(self._found(name, self._contents) for names in form.functions.values() for name in names)
+    def of(self, form: Form, *, values: bool = False) -> Hashable:
+        """Returns the ops of the functions that `form` names, and the values of their constants if `values`."""
+        return tuple(self._body(name, values) for names in form.functions.values() for name in names)
 
-    def structure(self, form: Form) -> Hashable:
-        """Of the functions that FORM names, their ops alone."""
-        return tuple(self._found(name, self._structures) for names in form.functions.values() for name in names)
-
-    def _found(self, name: str, known: dict[str, Hashable]) -> Hashable:
-        if name not in known:
+    def _body(self, name: str, values: bool) -> Hashable:
+        if (name, values) not in self._known:
             function = self._library.get(name)
             nodes = function.node_def if function is not None else ()
-            counts = Counter(node.op for node in nodes)
-            inside: Hashable = tuple(sorted(counts.items()))
-            if known is self._contents:
-                values = (n.attr["value"].SerializeToString(deterministic=True) for n in nodes if n.op == "Const")
-                inside = (inside, tuple(sorted(values)))
-            known[name] = inside
-        return known[name]
-
-
-def forms_in(graph: Graph) -> list[Form]:
-    """The form of each node of GRAPH, in the order of its file. Raises InputError where that is corrupt."""
-    known: dict[bytes, Form] = {}
-    out: list[Form] = []
-    try:
-        for item in batches(graph.source, forms=True):
-            if isinstance(item, Batch):
-                found = list(_known(item.forms, known))
-                out += [found[place] for place in item.form_of]
-            elif isinstance(item, Record):
-                out.append(form_of(item))
-    except WireError as error:
-        raise InputError(f"{printable(graph.source_name)} is corrupt: {error.reason}") from None
-    return out
-
-
-def _known(forms: Iterable[bytes], known: dict[bytes, Form]) -> Iterable[Form]:
-    for data in forms:
-        form = known.get(data)
-        if form is None:
-            form = known[data] = form_in(data)
-        yield form
+            constants = [node for node in nodes if node.op == "Const"] if values else ()
+            texts = sorted(node.attr["value"].SerializeToString(deterministic=True) for node in constants)
+            self._known[name, values] = (tuple(sorted(Counter(node.op for node in nodes).items())), tuple(texts))
+        return self._known[name, values]

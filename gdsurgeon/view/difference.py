@@ -47,7 +47,7 @@ def counts(difference: Difference) -> Counts:
         return Counts(difference.a.node_count, 0, 0, 0, 0, 0, 0)
     rewired = sum(change.is_rewired_only for change in difference.changes)
     touched = {change.i for change in difference.changes} | {change.i for change in difference.values}
-    same = len(matching.evidence) - len(touched)
+    same = sum(1 for _ in matching.pairs()) - len(touched)
     changed = len(difference.changes) - rewired
     values = len(difference.values)
     return Counts(

@@ -9,8 +9,7 @@ from gdsurgeon.analysis.queries.attr_text import format_attr_bytes
 from gdsurgeon.analysis.queries.constants import values_of
 from gdsurgeon.analysis.shapes.arithmetic import typed
 from gdsurgeon.analysis.traversal.topology import topology_of
-from gdsurgeon.compare.forms import Form
-from gdsurgeon.compare.side import forms_in
+from gdsurgeon.compare.side import Form, forms_in
 from gdsurgeon.errors import EditError, InputError, printable
 from gdsurgeon.graph.body import Body
 from gdsurgeon.graph.graph import Graph

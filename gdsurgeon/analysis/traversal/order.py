@@ -211,3 +211,22 @@ class Worklist:
             self._at = heappop(self._heap)
             self._waiting.discard(self._at)
             yield self._order[self._at]
+
+
+class UnionFind:
+    """Disjoint sets of numbers that can be joined (union-find with path halving)."""
+
+    def __init__(self, count: int) -> None:
+        self._parents = list(range(count))
+
+    def root(self, item: int) -> int:
+        """Returns the member that represents the set of `item`."""
+        parents = self._parents
+        while parents[item] != item:
+            parents[item] = parents[parents[item]]
+            item = parents[item]
+        return item
+
+    def join(self, one: int, other: int) -> None:
+        """Joins the sets of `one` and `other`."""
+        self._parents[self.root(one)] = self.root(other)
