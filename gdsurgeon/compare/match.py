@@ -56,12 +56,12 @@ def _matched(matching: Matching, *, trusting: bool = False) -> Matching:
     # A node with unique weights is known, even if it has different inputs.
     matching.pair_unique(*map(_labels_of_trained, (a, b)), is_certain=True)
     for labels_a, labels_b in ((a.detailed, b.detailed), (a.shaped, b.shaped)):
-        if not _is_done(matching):
-            _by_cones(matching, labels_a, labels_b)
-            matching.propagate(a.shaped, b.shaped)
+        _by_cones(matching, labels_a, labels_b)
+        matching.propagate(a.shaped, b.shaped)
     _by_name(matching)
     if not _is_done(matching):
         _by_order(matching)
+        _by_surroundings(matching)
         _equal_groups(matching)
     matching.propagate(a.kind, b.kind)
     _in_place(matching)
@@ -141,6 +141,8 @@ def _has_same_reader(matching: Matching, i: int, j: int) -> bool:
 def _by_cones(matching: Matching, labels_a: Sequence[int], labels_b: Sequence[int]) -> None:
     """Pairs nodes whose upstream or downstream part is equal, and occurs once in each graph."""
     for cone, edges in ((upstream, "inputs"), (downstream, "users")):
+        if _is_done(matching):
+            return
         numbers = Interner()
         keys = [cone(side, labels, numbers) for side, labels in ((matching.a, labels_a), (matching.b, labels_b))]
         del numbers
@@ -168,7 +170,10 @@ def upstream(side: Side, labels: Sequence[int], numbers: Interner) -> list[int]:
     out = [-1] * side.size
     inputs = side.inputs
     for node in side.order:
-        out[node] = numbers[labels[node], tuple([(out[producer], port) for producer, port in inputs[node]])]
+        key = [labels[node]]
+        for producer, port in inputs[node]:
+            key += (out[producer], port)
+        out[node] = numbers[tuple(key)]
     return out
 
 
@@ -218,6 +223,25 @@ def _next_colors(side: Side, free: Sequence[int], colors: list[int], numbers: In
         ]
         out[node] = numbers[colors[node], reads, len(readers), tuple(around), tuple(map(tuple, order))]
     return out
+
+
+def _by_surroundings(matching: Matching) -> None:
+    """Pairs nodes whose surroundings are equal within some edges, and occur once in each graph.
+
+    Small surroundings count only if a neighbor of the node is paired.
+    """
+    a, b = matching.a, matching.b
+    for rounds in (8, 4, 2, 1):
+        keys = _refined(matching, rounds)
+        if rounds <= 2:
+            for side, colors, partners in ((a, keys[0], matching.mates), (b, keys[1], matching.back)):
+                for node in side.inner:
+                    near = {u for u, _ in side.inputs[node] if not side.is_constant[u]}
+                    near |= {v for v, _, _ in side.users[node]}
+                    if partners[node] == FREE and all(partners[other] == FREE for other in near):
+                        colors[node] = -1
+        matching.pair_unique(*keys)
+        matching.propagate(a.shaped, b.shaped)
 
 
 def _equal_groups(matching: Matching) -> None:

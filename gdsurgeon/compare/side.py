@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
@@ -277,16 +277,16 @@ class Side:
 
     def _read_edges(self, table: Table) -> None:
         bits, control = Table.PORT_BITS, Table.CONTROL_PORT
-        known: dict[int, Read] = {}
-        reads = [known.setdefault(code, (code >> bits, code & control)) for code in table.edges]
+        reads = [(code >> bits, code & control) for code in table.edges]
         self.written: list[list[Read]] = [reads[start:end] for start, end in pairwise(table.offsets)]
-        self.controls: list[list[int]] = [[] for _ in range(self.size)]
-        self.waiting: list[list[int]] = [[] for _ in range(self.size)]
+        self.controls: list[Sequence[int]] = [()] * self.size
+        waiting: dict[int, list[int]] = defaultdict(list)
         for number in {table.reader(at) for at in table.odd_edges if reads[at][1] == control}:
             self.controls[number] = [producer for producer, port in self.written[number] if port == control]
             self.written[number] = [read for read in self.written[number] if read[1] != control]
             for producer in self.controls[number]:
-                self.waiting[producer].append(number)
+                waiting[producer].append(number)
+        self.waiting: list[Sequence[int]] = [waiting.get(number, ()) for number in range(self.size)]
         self.inputs = [
             data or [(producer, -1) for producer in controls]
             for data, controls in zip(self.written, self.controls, strict=True)
