@@ -53,24 +53,24 @@ _ROUNDING = {FLOAT16: 2.0**-11, BFLOAT16: 2.0**-8}
 """The largest relative rounding error of normal numbers."""
 
 
-class _Small(NamedTuple):
+class _Form(NamedTuple):
     """A constant in fewer bytes.
 
     Attributes:
         dtype: the dtype of the elements.
         content: the elements as they lie in memory.
-        scale: the factors of the elements, in the dtype of the constant, as they lie in memory; b"" without factors.
-        scale_shape: the shape of the factors.
         error: the rounding errors.
         problem: the reason why the form cannot replace the constant, or None.
+        scale: the factors of the elements, in the dtype of the constant, as they lie in memory; b"" without factors.
+        scale_shape: the shape of the factors.
     """
 
     dtype: DType
     content: bytes
-    scale: bytes
-    scale_shape: tuple[int, ...]
-    error: _Error
-    problem: Remark | None
+    error: _Errors
+    problem: Remark | None = None
+    scale: bytes = b""
+    scale_shape: tuple[int, ...] = ()
 
 
 class _Found(NamedTuple):
@@ -78,7 +78,7 @@ class _Found(NamedTuple):
 
     node: Node
     called: str
-    form: _Small
+    form: _Form
     before: int
     now: int
 
@@ -144,16 +144,10 @@ def quantize(
     intent = _intent(graph)
     intent.functions = FunctionChanges(changed=list(changed))
     claim = SameOutputs(of_largest=tolerance or 0.0, except_for=except_for, also=also, judged=tolerance is not None)
-    sizes = _Sizes(*_packed(graph.pristine().chunks()), *_packed(graph.chunks()))
-    worst_first = sorted(all_found, key=lambda each: each.form.error.relative, reverse=True)
-    return EditResult(
-        intent,
-        (claim,),
-        notes=work.notes(),
-        told=list(_told(worst_first, dtype, sizes)),
-        facts=_facts(worst_first, dtype, sizes),
-        inside={name: (body.graph, EditResult(_intent(body.graph))) for name, body in changed.items()},
-    )
+    result = EditResult(intent, (claim,), notes=work.notes())
+    result.inside = {name: (body.graph, EditResult(_intent(body.graph))) for name, body in changed.items()}
+    _summarize(result, sorted(all_found, key=lambda each: each.form.error.relative, reverse=True), dtype, graph)
+    return result
 
 
 _REASONS = {
@@ -323,25 +317,17 @@ def _intent(graph: Graph) -> Intent:
 # -- the new forms -----------------------------------------------------------------------------------------
 
 
-class _Error(NamedTuple):
-    """The rounding errors of a form.
+class _Errors:
+    """The rounding errors of a form, summed up over blocks of elements.
 
     Attributes:
-        largest: the largest absolute difference of an element.
-        relative: the root of the sum of all squared differences, relative to that of all squared elements.
+        most: the largest absolute value of an element.
         flushed: the number of elements that have become 0.
+        infinite: the number of elements that have become infinite.
     """
 
-    largest: float
-    relative: float
-    flushed: int
-
-
-class _ErrorSum:
-    """Sums up the rounding errors of blocks of elements."""
-
     def __init__(self) -> None:
-        self.largest = self.most = self._squares = self._all = 0.0
+        self.most = self._largest = self._squares = self._all = 0.0
         self.flushed = self.infinite = 0
 
     def add(self, exact: Array, found: Array) -> None:
@@ -357,25 +343,34 @@ class _ErrorSum:
         numbers = exact[both].astype(np.float64)
         if numbers.size:
             off = np.abs(numbers - found[both].astype(np.float64))
-            self.largest = max(self.largest, float(off.max()))
+            self._largest = max(self._largest, float(off.max()))
             with np.errstate(over="ignore"):
                 self._squares += float(np.square(off).sum())
                 self._all += float(np.square(numbers).sum())
 
-    def error(self) -> _Error:
-        """Returns the errors of all blocks."""
+    @property
+    def largest(self) -> float:
+        """The largest absolute difference of an element."""
+        return inf if self.infinite else self._largest
+
+    @property
+    def relative(self) -> float:
+        """The root of the sum of all squared differences, relative to that of all squared elements."""
         if self._all and isfinite(self._all):
-            relative = sqrt(self._squares / self._all)
-        else:  # the squares overflow or underflow
-            relative = self.largest / self.most if self.most else 0.0
-        return _Error(inf if self.infinite else self.largest, relative, self.flushed)
+            return sqrt(self._squares / self._all)
+        return self._largest / self.most if self.most else 0.0  # the squares overflow or underflow
+
+    def overflow(self, count: int, more: str = "") -> Remark | None:
+        """Returns the problem that some of `count` elements overflow, or None."""
+        text = f"{self.infinite:,} of {count:,} elements overflow{more}"
+        return Remark(text, "overflow", count=self.infinite) if self.infinite else None
 
 
-def as_half(values: ConstantValues, to: DType) -> _Small:
+def as_half(values: ConstantValues, to: DType) -> _Form:
     """Rounds elements to float16 or bfloat16, to the nearest number; NaN and infinities stay."""
     import numpy as np
 
-    errors, parts = _ErrorSum(), []
+    errors, parts = _Errors(), []
     with np.errstate(all="ignore"):
         for start in range(0, values.count, BLOCK):
             block = values.numbers(start, min(BLOCK, values.count - start))
@@ -390,27 +385,24 @@ def as_half(values: ConstantValues, to: DType) -> _Small:
                 wide = (small.astype(np.uint32) << 16).view(np.float32).astype(block.dtype)
             parts.append(small.tobytes())
             errors.add(block, wide)
-    problem = None
-    if errors.infinite:
-        text = f"{errors.infinite:,} of {values.count:,} elements overflow; the largest is {errors.most:.3g}"
-        problem = Remark(text, "overflow", count=errors.infinite)
-    elif errors.largest > errors.most * _ROUNDING[to]:
+    problem = errors.overflow(values.count, f"; the largest is {errors.most:.3g}")
+    if problem is None and errors.largest > errors.most * _ROUNDING[to]:
         text = f"it underflows: its largest element is {errors.most:.3g}, the largest error {errors.largest:.3g}"
         problem = Remark(text, "underflow")
-    return _Small(to, b"".join(parts), b"", (), errors.error(), problem)
+    return _Form(to, b"".join(parts), errors, problem)
 
 
-def as_int8(values: ConstantValues, axes: Sequence[int]) -> _Small:
+def as_int8(values: ConstantValues, axes: Sequence[int]) -> _Form:
     """Rounds elements to int8 with a scale for each place along `axes`; its largest element is 127 scales."""
     import numpy as np
 
     array: Array = values.numbers(0, values.count).reshape(values.shape)
     others = tuple(axis for axis in range(array.ndim) if axis not in axes)
     shape = tuple(size if axis in axes else 1 for axis, size in enumerate(values.shape))
-    errors, problem = _ErrorSum(), None
+    errors = _Errors()
     if infinite := values.count - int(np.isfinite(array).sum()):
         text = f"{infinite:,} of {values.count:,} elements are NaN or infinite, which int8 cannot represent"
-        return _Small(INT8, b"", b"", shape, errors.error(), Remark(text, "not-finite", count=infinite))
+        return _Form(INT8, b"", errors, Remark(text, "not-finite", count=infinite), scale_shape=shape)
     with np.errstate(all="ignore"):
         most: Array = np.abs(array).max(axis=others, keepdims=True) if values.count else np.zeros(shape, array.dtype)
         scale: Array = (most / array.dtype.type(_LARGEST)).astype(array.dtype)
@@ -418,26 +410,15 @@ def as_int8(values: ConstantValues, axes: Sequence[int]) -> _Small:
         scale = np.where(most > 0, scale, array.dtype.type(1))
         whole = np.clip(np.rint(array / np.where(scale > 0, scale, 1)), -_LARGEST, _LARGEST).astype(np.int8)
         errors.add(array, whole.astype(array.dtype) * scale)
-    if errors.infinite:
-        text = f"{errors.infinite:,} of {values.count:,} elements overflow"
-        problem = Remark(text, "overflow", count=errors.infinite)
-    elif tiny:
+    problem = errors.overflow(values.count)
+    if problem is None and tiny:
         text = f"it underflows: {tiny:,} of its {prod(shape):,} scales would be subnormal"
         problem = Remark(text, "underflow", count=tiny)
     assert scale.dtype == numpy_dtype(values.dtype)
-    return _Small(INT8, whole.tobytes(), scale.tobytes(), shape, errors.error(), problem)
+    return _Form(INT8, whole.tobytes(), errors, problem, scale.tobytes(), shape)
 
 
 # -- the summary -------------------------------------------------------------------------------------------
-
-
-class _Sizes(NamedTuple):
-    """The size of the graph in bytes, plain and compressed by gzip, before and after."""
-
-    before: int
-    packed_before: int
-    now: int
-    packed: int
 
 
 def _packed(chunks: Sequence[Chunk]) -> tuple[int, int]:
@@ -449,33 +430,28 @@ def _packed(chunks: Sequence[Chunk]) -> tuple[int, int]:
     return source.size, packed + len(packer.flush())
 
 
-def _told(found: Sequence[_Found], to: str, sizes: _Sizes) -> Iterator[Entry]:
-    yield Entry("stored", f"{counted(len(found), 'constant')} as {to}")
-    for what, before, now in (("bytes", sizes.before, sizes.now), ("gzipped", sizes.packed_before, sizes.packed)):
-        yield Entry(what, f"{size(before)}  ->  {size(now)} ({now / max(before, 1):.0%})")
+def _summarize(result: EditResult, found: Sequence[_Found], to: str, graph: Graph) -> None:
+    """Adds the sizes before and after, and the errors of the constants, to the summary and the report."""
+    constants: list[Json] = []
+    sizes: dict[str, Json] = {}
+    result.told.append(Entry("stored", f"{counted(len(found), 'constant')} as {to}"))
+    both = zip(_packed(graph.pristine().chunks()), _packed(graph.chunks()), strict=True)
+    for what, (before, now) in zip(("bytes", "gzipped"), both, strict=True):
+        result.told.append(Entry(what, f"{size(before)}  ->  {size(now)} ({now / max(before, 1):.0%})"))
+        sizes |= {f"{what}_before": before, f"{what}_after": now}
     for each in found:
-        error = each.form.error
+        error, form = each.form.error, each.form
         flushed = f", {error.flushed:,} elements are 0 now" if error.flushed else ""
-        yield Entry("error", f"{each.called}: at most {error.largest:.3g} ({error.relative:.2g} relative){flushed}")
-
-
-def _facts(found: Sequence[_Found], to: str, sizes: _Sizes) -> dict[str, Json]:
-    constants: list[Json] = [
-        {
-            "constant": each.called,
-            "bytes_before": each.before,
-            "bytes_after": len(each.form.content) + len(each.form.scale),
-            "max_error": each.form.error.largest,
-            "relative_error": each.form.error.relative,
-            "flushed": each.form.error.flushed,
-        }
-        for each in found
-    ]
-    return {
-        "to": to,
-        "constants": constants,
-        "bytes_before": sizes.before,
-        "bytes_after": sizes.now,
-        "gzipped_before": sizes.packed_before,
-        "gzipped_after": sizes.packed,
-    }
+        text = f"{each.called}: at most {error.largest:.3g} ({error.relative:.2g} relative){flushed}"
+        result.told.append(Entry("error", text))
+        constants.append(
+            {
+                "constant": each.called,
+                "bytes_before": each.before,
+                "bytes_after": len(form.content) + len(form.scale),
+                "max_error": error.largest,
+                "relative_error": error.relative,
+                "flushed": error.flushed,
+            }
+        )
+    result.facts = {"to": to, "constants": constants, **sizes}
