@@ -17,7 +17,7 @@ from gdsurgeon.edits.functions import drop_left
 from gdsurgeon.edits.inline import is_call
 from gdsurgeon.edits.node_copies import NodeCopy, shared_name, shared_names_in_use
 from gdsurgeon.edits.replacing import drop_colocations
-from gdsurgeon.edits.saver import add_restoring, add_saving, restored_once, saver_in
+from gdsurgeon.edits.saver import add_saver, restored_once
 from gdsurgeon.errors import EditError, Remark, printable, quoted
 from gdsurgeon.graph.attrs import types_value
 from gdsurgeon.graph.constants import constant, tensor_value
@@ -408,13 +408,13 @@ class NewSaver:
         """
         scope = free_scope(graph.names(), SCOPE)
         keys = self._saved | {copies[node]: key for node, key in self._clones.items()}
-        intent.added += [node.name for node in (*add_restoring(graph, keys, scope), *add_saving(graph, keys, scope))]
+        saver, added = add_saver(graph, keys, scope)
+        intent.added += [node.name for node in added]
         intent.removed += [node.name for node in self._gone]
         functions = [name for node in self._gone for name in functions_of(node)]
         drop_colocations(graph, self._gone)
         graph.remove(self._gone)
         intent.functions.removed = drop_left(graph, functions)
-        saver = saver_in(scope, keys)
         assigned = {saved.variable: saved.assign for saved in saver.variables}
         return saver, [(assigned[node.name], assigned[copies[node].name]) for node in self._clones]
 

@@ -1,24 +1,38 @@
-"""to-savedmodel: a graph gets signatures, and variables perhaps, so that it can be written as a SavedModel."""
+"""to-savedmodel: adds signatures to a graph, and optionally makes constants variables, for a SavedModel."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from gdsurgeon.analysis.queries.constants import values_of
 from gdsurgeon.analysis.queries.signature import signature
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.analysis.traversal.walks import members
+from gdsurgeon.checkpoint.bundle import index_path, shard_path
+from gdsurgeon.checkpoint.write import Item, build_bundle
 from gdsurgeon.compare.intent import Intent
+from gdsurgeon.container.files import CHECKPOINT
 from gdsurgeon.edits.change_signatures import Named, pairs, resolved, told, with_added
 from gdsurgeon.edits.claims import EditResult, SameGiven, equation
 from gdsurgeon.edits.decorator import edit, of_field, of_nodes, of_tensors
-from gdsurgeon.errors import EditError, printable, quoted
+from gdsurgeon.edits.replacing import check_outside_of_loops
+from gdsurgeon.edits.saver import add_saver
+from gdsurgeon.errors import EditError, InputError, printable, quoted
+from gdsurgeon.graph.attrs import bytes_value, shape_value, type_value
 from gdsurgeon.graph.graph import Graph
-from gdsurgeon.graph.node import Output
-from gdsurgeon.graph.serving import PREDICT, Restoring, Served, Serving
-from gdsurgeon.ops.dtypes import STRING, base_dtype
+from gdsurgeon.graph.names import free_scope
+from gdsurgeon.graph.node import Node
+from gdsurgeon.graph.serving import PREDICT, Key, Restoring, Served, Serving
+from gdsurgeon.ops.dtypes import FLOATING, STRING, base_dtype
 from gdsurgeon.ops.kinds import PLACEHOLDERS, is_variable
+from gdsurgeon.select import compiled, matching_ends
 from gdsurgeon.text import Entry, counted, named, size
+from gdsurgeon.wire.write import Chunk, size_of
+
+SCOPE = "save"
+LARGEST_FILLED = 1 << 28
+"""The largest number of bytes of a constant that the file stores as one repeated element."""
 
 
 class Asset(NamedTuple):
@@ -38,29 +52,35 @@ def to_savedmodel(
     assets: Sequence[Asset] = (),
     unfreeze: str | None = None,
 ) -> EditResult:
-    """Gives GRAPH the signatures with which it is served; it stays as it is, but for what is no longer frozen.
+    """Adds signatures to the graph, which otherwise changes only with `unfreeze`.
 
     Args:
-        graph: a frozen graph; changed in place where something is no longer frozen.
-        inputs: what signatures take; none: all placeholders, by their names, without those that are fed with a path.
-        outputs: what they give; each signature gives something. None: all outputs, by their names.
-        init: nodes that a loader runs first, which initialise tables. A loader runs one node, so for several nodes one
-            is added that waits for them.
-        assets: files that go with the model.
-        unfreeze: a regular expression (searched): the floating-point constants in whose names it is found become
-            variables, which a checkpoint beside the graph gives their values.
+        graph: a frozen graph; changed in place.
+        inputs: the inputs of signatures; by default all placeholders except those fed with a path, with their names.
+        outputs: the outputs of signatures, at least one for each; by default all outputs, with their names.
+        init: nodes that a loader runs first, which initialise tables. A loader runs one node, so a node that depends on
+            several nodes is added for them.
+        assets: the files of the model.
+        unfreeze: a regular expression (searched): the floating-point constants with matching names become variables,
+            whose values are written to a checkpoint.
 
     Raises:
         EditError: no such tensor, node or constant; a name is given twice; a tensor cannot be fed or fetched; a
-            signature gives nothing; or what it gives depends on a variable, whose value is not in the graph.
+            signature has no outputs; or its outputs depend on a variable, whose value is not in the graph.
     """
     found = signature(graph)
-    fed = {_path_of(graph, asset).name: asset.path for asset in assets}
+    fed: dict[str, str] = {}
+    for asset in assets:
+        tensor = graph.tensor(asset.tensor)
+        if base_dtype(tensor.dtype) != STRING or tensor.node.op not in PLACEHOLDERS | {"Const"}:
+            line = f"{quoted(tensor.name)} is not a constant or placeholder of a string, so no path can be fed to it"
+            raise EditError(line, code="unfeedable", tensor=tensor.name)
+        fed[tensor.name] = asset.path
     inputs = inputs or [Named(tensor.name, tensor.name) for tensor in found.inputs if tensor.name not in fed]
     outputs = outputs or [Named(tensor.name, tensor.name) for tensor in found.outputs]
     keys = dict.fromkeys(item.key for item in (*inputs, *outputs))
-    named = {key: with_added(Served({}, {}, PREDICT), key, inputs, outputs) for key in keys}
-    signatures = {key: resolved(graph, key, served) for key, served in named.items()}
+    added = {key: with_added(Served({}, {}, PREDICT), key, inputs, outputs) for key in keys}
+    signatures = {key: resolved(graph, key, served) for key, served in added.items()}
     for served in signatures.values():
         _check_constant(graph, served)
     first = tuple(graph[name].name for name in init)
@@ -70,7 +90,7 @@ def to_savedmodel(
     result = EditResult(Intent(), (SameGiven({}, pairs(signatures), equation(())),))
     result.told = [told(key, served) for key, served in signatures.items()]
     if unfreeze is not None:
-        serving = _unfrozen(graph, unfreeze, serving, result)
+        serving = _unfreeze(graph, unfreeze, serving, result)
     if len(first) > 1:
         group = graph.add(graph.unique_names()("init"), "NoOp", controls=[graph[name] for name in first])
         result.intent.added.append(group.name)
@@ -80,35 +100,80 @@ def to_savedmodel(
 
 
 def _check_constant(graph: Graph, served: Served) -> None:
-    """Raises EditError where what is SERVED depends on a variable."""
+    """Raises EditError if a signature depends on a variable."""
     starts, ends = ([graph.tensor(text) for text in side.values()] for side in (served.inputs, served.outputs))
     topology = topology_of(graph)
-    above = topology.upstream(
-        [topology.id_of(end.node) for end in ends if end not in starts],
-        given={topology.code(start) for start in starts},
-    )
+    needed = [topology.id_of(end.node) for end in ends if end not in starts]
+    above = topology.upstream(needed, given={topology.code(start) for start in starts})
     variable = next((topology.node(number) for number in members(above) if is_variable(topology.op(number))), None)
     if variable is not None:
         message = f"{quoted(variable.name)} is a variable, but {printable(graph.source_name)} does not hold its value"
         raise EditError(message, code="is-variable", node=variable.name)
 
 
-def _unfrozen(graph: Graph, pattern: str, serving: Serving, result: EditResult) -> Serving:
-    """Makes variables of constants, which RESULT says; returns how the graph is served then."""
-    from gdsurgeon.edits.unfreezing import unfreeze
-
-    made = unfreeze(graph, pattern)
-    result.intent = made.intent
-    if made.left:
-        result.notes.append(f"{named(made.left, 3, quoted)}: still constant, because it is not floating-point")
-    variables = made.saver.variables
-    result.told.append(Entry("unfrozen", f"{counted(len(variables), 'variable')}, {size(made.bytes)}"))
-    return serving._replace(saver=made.saver, keys={saved.variable: saved.key for saved in variables})
+# -- constants that become variables -----------------------------------------------------------------------
 
 
-def _path_of(graph: Graph, asset: Asset) -> Output:
-    tensor = graph.tensor(asset.tensor)
-    if base_dtype(tensor.dtype) != STRING or tensor.node.op not in PLACEHOLDERS | {"Const"}:
-        message = f"{quoted(tensor.name)} is not a constant or placeholder of a string, so no path can be fed to it"
-        raise EditError(message, code="unfeedable", tensor=tensor.name)
-    return tensor
+def _unfreeze(graph: Graph, pattern: str, serving: Serving, result: EditResult) -> Serving:
+    """Makes floating-point constants with matching names resource variables, and extends `result`.
+
+    The consumers of a constant read the variable from a node with the same name. Returns the new description of the
+    model.
+
+    Raises:
+        UsageError: `pattern` is not a valid regular expression.
+        EditError: no such constant; a constant is in a while loop, or its value cannot be copied.
+    """
+    search = compiled(pattern).search
+    with matching_ends():
+        found = [node for node in graph.nodes() if node.op == "Const" and search(node.name)]
+    constants = [node for node in found if node.output.dtype in FLOATING]
+    left = [node.name for node in found if node.output.dtype not in FLOATING]
+    if not constants:
+        message = f"no floating-point constant matches {quoted(pattern)}, so there is nothing to make a variable"
+        raise EditError(message, code="nothing-matched", value=pattern, left=left)
+    items = [_item(node) for node in constants]
+    tensors = [node.output for node in constants]
+    check_outside_of_loops(topology_of(graph), tensors, ", where variables cannot be read")
+    unique = graph.unique_names()
+    keys: dict[Node, Key] = {}
+    for node, item in zip(constants, items, strict=True):
+        attrs = {"dtype": type_value(item.dtype), "shape": shape_value(item.shape)}
+        attrs["shared_name"] = bytes_value(node.name.encode())
+        name = unique(f"{node.name}/handle")
+        keys[graph.add(name, "VarHandleOp", attrs=attrs, device=node.device, after=node)] = Key(node.name)
+    for node, handle in zip(constants, keys, strict=True):
+        graph.replace_op(node, "ReadVariableOp", [handle.output], {"value": None})
+    saver, nodes = add_saver(graph, keys, free_scope(graph.names(), SCOPE))
+    result.intent.added = [node.name for node in (*keys, *nodes)]
+    result.intent.changed = [node.name for node in constants]
+    if left:
+        result.notes.append(f"{named(left, 3, quoted)}: still constant, because it is not floating-point")
+    stored = sum(size_of(item.data) for item in items)
+    result.told.append(Entry("unfrozen", f"{counted(len(keys), 'variable')}, {size(stored)}"))
+    return serving._replace(saver=saver, keys={saved.variable: saved.key for saved in saver.variables})
+
+
+def bundle_of(graph: Graph) -> Mapping[str, Sequence[Chunk]]:
+    """Returns the files of the checkpoint for unfrozen variables, by their paths in the folder of a SavedModel.
+
+    Their values are copied from the constants in the file of the graph.
+    """
+    saver = graph.serving.saver if graph.serving is not None else None
+    if saver is None:
+        return {}
+    before = graph.pristine()
+    made = build_bundle(_item(before[saved.key.tensor]) for saved in saver.variables)
+    return {index_path(CHECKPOINT): [made.table], shard_path(CHECKPOINT, 0, 1): made.data}
+
+
+def _item(node: Node) -> Item:
+    """Returns the value of a constant as an item of a checkpoint; its bytes are copied from the file."""
+    try:
+        value = values_of(node)
+    except InputError as error:
+        raise EditError(error.message, code=error.code, facts=error.facts) from error
+    if value.stored < value.count and value.nbytes > LARGEST_FILLED:
+        message = f"the value of the constant {quoted(node.name)} is too large to be copied"
+        raise EditError(message, code="too-large", node=node.name)
+    return Item(node.name, value.dtype, value.shape, value.chunks())

@@ -432,7 +432,7 @@ def _staging(request: Request, graph: Graph, output: Output, checkpoint: CopiedC
     if not _is_unfrozen(request, graph):
         return OutputFile("-")
     from gdsurgeon.container.output_tar import OutputTar
-    from gdsurgeon.edits.unfreezing import bundle_of
+    from gdsurgeon.edits.to_savedmodel import bundle_of
 
     place = OutputTar("")
     place.beside = bundle_of(graph)

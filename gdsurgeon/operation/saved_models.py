@@ -37,7 +37,7 @@ from gdsurgeon.container.restoring import restored_keys
 from gdsurgeon.container.surroundings import surroundings
 from gdsurgeon.edits.claims import EditResult
 from gdsurgeon.edits.functions import signature_function
-from gdsurgeon.edits.unfreezing import bundle_of
+from gdsurgeon.edits.to_savedmodel import bundle_of
 from gdsurgeon.errors import EditError, InputError, Json, Remark, ValidationError, printable, quoted
 from gdsurgeon.graph.attrs import Shape, shape_value
 from gdsurgeon.graph.graph import Graph

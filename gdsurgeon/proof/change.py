@@ -90,10 +90,10 @@ def with_restoring(graph: Graph, data: bytes) -> bytes:
     keys = _apart(graph)
     if not keys:
         return data
-    from gdsurgeon.edits.saver import add_restoring
+    from gdsurgeon.edits.saver import add_saver
 
     out = from_bytes(data, graph.source_name)
-    add_restoring(out, {out[name]: key for name, key in keys.items() if name in out}, _scope(graph))
+    add_saver(out, {out[name]: key for name, key in keys.items() if name in out}, _scope(graph), saves=False)
     return read_chunks(out.chunks())
 
 

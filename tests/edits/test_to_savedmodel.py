@@ -248,7 +248,7 @@ def test_proven_with_restored_values(desk: Desk, monkeypatch: pytest.MonkeyPatch
     ran = desk.run(*arguments)
     assert ran.code == 0, ran.err
     shutil.rmtree(desk.folder / "out", ignore_errors=True)
-    values = "gdsurgeon.edits.unfreezing.values_of"
+    values = "gdsurgeon.edits.to_savedmodel.values_of"
     nines = ChunkSource([struct.pack("<2f", 9, 9)], "a value")
     monkeypatch.setattr(values, lambda _: ConstantValues(FLOAT32, (2,), nines))
     ran = desk.run(*arguments)

@@ -22,7 +22,7 @@ MODULES = [
         "analysis.traversal": "walks",
         "edits": "add_postprocessing add_preprocessing clone_scope cloning compat control_edges extract "
         "freeze_input functions fuse_ops import_graph inline insert node_copies parts quantize remove repair replacing "
-        "reroute rewrite saver set_attr set_device set_shape simplify slim strip_weights unfreezing",
+        "reroute rewrite saver set_attr set_device set_shape simplify slim strip_weights",
         "edits.downgrade": "candidate control_flow forms",
         "edits.rewriting": "carrying_out facts ground planning rounds searching",
         "edits.simplifying": "batch_norms bodies carry_out channels conditions decided_calls draft dropout engines "

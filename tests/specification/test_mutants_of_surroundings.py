@@ -66,7 +66,7 @@ MODULES = [
     f"{package}.{name}"
     for package, names in {
         "container": "container copies held mentions meta_graph objects output_folder restoring",
-        "edits": "change_signatures cloning freeze handles import_graph saver slim to_savedmodel unfreezing",
+        "edits": "change_signatures cloning freeze handles import_graph saver slim to_savedmodel",
         "operation": "copied_checkpoint making objects saver_around signatures slimming written",
     }.items()
     for name in names.split()
