@@ -9,9 +9,8 @@ from gdsurgeon.analysis.queries.constants import values_of
 from gdsurgeon.analysis.queries.signature import signature
 from gdsurgeon.analysis.traversal.topology import topology_of
 from gdsurgeon.analysis.traversal.walks import members
-from gdsurgeon.checkpoint.bundle import index_path, shard_path
-from gdsurgeon.checkpoint.write import Item, build_bundle
 from gdsurgeon.compare.intent import Intent
+from gdsurgeon.container.checkpoint.bundle import Item, Shard, build_bundle, index_path, shard_path
 from gdsurgeon.container.files import CHECKPOINT
 from gdsurgeon.edits.change_signatures import Named, pairs, resolved, told, with_added
 from gdsurgeon.edits.claims import EditResult, SameGiven, equation
@@ -28,7 +27,7 @@ from gdsurgeon.ops.dtypes import FLOATING, STRING, base_dtype
 from gdsurgeon.ops.kinds import PLACEHOLDERS, is_variable
 from gdsurgeon.select import compiled, matching_ends
 from gdsurgeon.text import Entry, counted, named, size
-from gdsurgeon.wire.write import Chunk, size_of
+from gdsurgeon.wire.write import size_of
 
 SCOPE = "save"
 LARGEST_FILLED = 1 << 28
@@ -154,7 +153,7 @@ def _unfreeze(graph: Graph, pattern: str, serving: Serving, result: EditResult) 
     return serving._replace(saver=saver, keys={saved.variable: saved.key for saved in saver.variables})
 
 
-def bundle_of(graph: Graph) -> Mapping[str, Sequence[Chunk]]:
+def bundle_of(graph: Graph) -> Mapping[str, Shard]:
     """Returns the files of the checkpoint for unfrozen variables, by their paths in the folder of a SavedModel.
 
     Their values are copied from the constants in the file of the graph.
@@ -164,7 +163,7 @@ def bundle_of(graph: Graph) -> Mapping[str, Sequence[Chunk]]:
         return {}
     before = graph.pristine()
     made = build_bundle(_item(before[saved.key.tensor]) for saved in saver.variables)
-    return {index_path(CHECKPOINT): [made.table], shard_path(CHECKPOINT, 0, 1): made.data}
+    return {index_path(CHECKPOINT): [made.table], shard_path(CHECKPOINT, 0, 1): made.shards[0]}
 
 
 def _item(node: Node) -> Item:
